@@ -1,0 +1,268 @@
+//! The derive macro of `thalweg::Data`.
+//!
+//! Use it through the `thalweg` crate, which exports it beside the trait; the code that it writes
+//! names that crate.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{DeriveInput, Error, Fields, Ident, Member, parse_macro_input, parse_quote};
+
+/// Implements `thalweg::Data` for a struct or enum whose fields implement it.
+///
+/// Fields are encoded in the order in which they are written and variants by their position, so
+/// reordering them changes the encoding. Type parameters must be `Data` themselves. Unions, and
+/// types that borrow, are refused.
+///
+/// A struct of one field is hashed like that field, so that a newtype meets what it wraps.
+#[proc_macro_derive(Data)]
+pub fn derive_data(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    expand(input).unwrap_or_else(Error::into_compile_error).into()
+}
+
+/// The body of each method of the trait.
+struct Bodies {
+    encode: TokenStream,
+    decode: TokenStream,
+    key_hash: TokenStream,
+    schema: TokenStream,
+    heap_size: TokenStream,
+}
+
+fn expand(mut input: DeriveInput) -> syn::Result<TokenStream> {
+    if let Some(lifetime) = input.generics.lifetimes().next() {
+        return Err(Error::new(
+            lifetime.span(),
+            "`Data` values outlive the batch they came from and cannot borrow: \
+             hold a `String` instead of a `&str`, a `Vec` instead of a slice",
+        ));
+    }
+    let bodies = match &input.data {
+        syn::Data::Struct(data) => of_struct(&input.ident, &data.fields),
+        syn::Data::Enum(data) => of_enum(&input.ident, data),
+        syn::Data::Union(data) => {
+            return Err(Error::new(
+                data.union_token.span(),
+                "`Data` cannot be derived for a union, whose bytes do not tell which field they \
+                 hold: use an enum",
+            ));
+        }
+    };
+    for parameter in input.generics.type_params_mut() {
+        parameter.bounds.push(parse_quote!(::thalweg::data::derive_support::Data));
+    }
+    let Bodies { encode, decode, key_hash, schema, heap_size } = bodies;
+    let (name, label) = (&input.ident, label(&input.ident));
+    let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
+    Ok(quote! {
+        #[automatically_derived]
+        #[allow(clippy::all, unused_variables, unreachable_code)]
+        impl #impl_generics ::thalweg::data::derive_support::Data for #name #type_generics
+        #where_clause
+        {
+            #[inline]
+            fn encode(&self, out: &mut ::std::vec::Vec<u8>) {
+                #encode
+            }
+
+            #[inline]
+            fn decode(
+                input: &mut &[u8],
+            ) -> ::std::result::Result<Self, ::thalweg::data::derive_support::DecodeError> {
+                #decode
+            }
+
+            #[inline]
+            fn key_hash(&self) -> u64 {
+                #key_hash
+            }
+
+            fn schema() -> ::thalweg::data::derive_support::Schema {
+                ::thalweg::data::derive_support::named_schema::<Self>(#label, || #schema)
+            }
+
+            #[inline]
+            fn heap_size(&self) -> usize {
+                #heap_size
+            }
+        }
+    })
+}
+
+fn of_struct(name: &Ident, fields: &Fields) -> Bodies {
+    let content = content(fields, &label(name));
+    let Content { pattern, encode, build, hashes, schema, heap_size } = &content;
+    let key_hash = match hashes.as_slice() {
+        [only] => quote!(#only),
+        all => mixed(quote!(0), all),
+    };
+    Bodies {
+        encode: quote!(let Self #pattern = *self; #encode),
+        decode: quote!(::std::result::Result::Ok(Self #build)),
+        key_hash: quote!(let Self #pattern = *self; #key_hash),
+        schema: schema.clone(),
+        heap_size: quote!(let Self #pattern = *self; #heap_size),
+    }
+}
+
+fn of_enum(name: &Ident, data: &syn::DataEnum) -> Bodies {
+    let label_of_enum = label(name);
+    let mut encode = Vec::new();
+    let mut decode = Vec::new();
+    let mut key_hash = Vec::new();
+    let mut schemas = Vec::new();
+    let mut heap_size = Vec::new();
+    for (index, variant) in data.variants.iter().enumerate() {
+        let index = index as u64;
+        let (name, label) = (&variant.ident, label(&variant.ident));
+        let content = content(&variant.fields, &label);
+        let Content { pattern, encode: fields, build, hashes, schema, heap_size: heap } = &content;
+        let schema = match &variant.fields {
+            Fields::Unit => quote!(::thalweg::data::derive_support::Schema::Unit),
+            Fields::Unnamed(fields) => {
+                let types = fields.unnamed.iter().map(|field| &field.ty);
+                quote!(::thalweg::data::derive_support::Schema::Tuple(::std::vec![
+                    #(<#types as ::thalweg::data::derive_support::Data>::schema()),*
+                ]))
+            }
+            Fields::Named(_) => schema.clone(),
+        };
+        encode.push(quote! {
+            Self::#name #pattern => {
+                ::thalweg::data::derive_support::write_varint(#index, out);
+                #fields
+            }
+        });
+        decode.push(quote!(#index => ::std::result::Result::Ok(Self::#name #build)));
+        let start = quote!(::thalweg::data::derive_support::hash_u64(#index));
+        let hash = mixed(start, hashes);
+        key_hash.push(quote!(Self::#name #pattern => { #hash }));
+        schemas.push(quote!(::thalweg::data::derive_support::Field::new(#label, #schema)));
+        heap_size.push(quote!(Self::#name #pattern => { #heap }));
+    }
+    Bodies {
+        // Of `*self`, so that the match of an enum without variants is exhaustive.
+        encode: quote!(match *self { #(#encode)* }),
+        decode: quote! {
+            match ::thalweg::data::derive_support::read_varint(input)? {
+                #(#decode,)*
+                index => ::std::result::Result::Err(
+                    ::thalweg::data::derive_support::DecodeError::variant(#label_of_enum, index),
+                ),
+            }
+        },
+        key_hash: quote!(match *self { #(#key_hash)* }),
+        schema: quote!(::thalweg::data::derive_support::Schema::Enum {
+            name: #label_of_enum.into(),
+            variants: ::std::vec![#(#schemas),*],
+        }),
+        heap_size: quote!(match *self { #(#heap_size)* }),
+    }
+}
+
+/// What the fields of a struct or variant become.
+struct Content {
+    /// Binds each field by reference.
+    pattern: TokenStream,
+    /// Statements that encode them.
+    encode: TokenStream,
+    /// The fields in braces, each decoded.
+    build: TokenStream,
+    /// The hash of each.
+    hashes: Vec<TokenStream>,
+    /// The schema of a struct of this name with these fields.
+    schema: TokenStream,
+    /// The sum of what they own on the heap.
+    heap_size: TokenStream,
+}
+
+fn content(fields: &Fields, label_of_owner: &str) -> Content {
+    let members: Vec<Member> = fields.members().collect();
+    // A field's own name could hide the arguments of the methods.
+    let bound: Vec<Ident> = (0..members.len()).map(|at| format_ident!("field_{at}")).collect();
+    let types: Vec<_> = fields.iter().map(|field| &field.ty).collect();
+    let labels = members.iter().map(|member| match member {
+        Member::Named(name) => label(name),
+        Member::Unnamed(index) => index.index.to_string(),
+    });
+    // Spanned by the field's type, so that a type that is no `Data` is underlined itself.
+    let call = |method: &str, arguments: &dyn Fn(usize) -> TokenStream| -> Vec<TokenStream> {
+        let method = format_ident!("{method}");
+        let calls = types.iter().enumerate().map(|(at, ty)| {
+            let arguments = arguments(at);
+            quote_spanned!(ty.span()=>
+                <#ty as ::thalweg::data::derive_support::Data>::#method(#arguments))
+        });
+        calls.collect()
+    };
+    let this = |at: usize| {
+        let field = &bound[at];
+        quote!(#field)
+    };
+    let encode = call("encode", &|at| {
+        let field = &bound[at];
+        quote!(#field, out)
+    });
+    let decode = call("decode", &|_| quote!(input));
+    let hashes = call("key_hash", &this);
+    let schemas = call("schema", &|_| TokenStream::new());
+    let heap_sizes = call("heap_size", &this);
+    Content {
+        pattern: quote!({ #(#members: ref #bound),* }),
+        encode: quote!(#(#encode;)*),
+        build: quote!({ #(#members: #decode?),* }),
+        hashes,
+        schema: quote!(::thalweg::data::derive_support::Schema::Struct {
+            name: #label_of_owner.into(),
+            fields: ::std::vec![
+                #(::thalweg::data::derive_support::Field::new(#labels, #schemas)),*
+            ],
+        }),
+        heap_size: quote!(0 #(+ #heap_sizes)*),
+    }
+}
+
+fn mixed(start: TokenStream, hashes: &[TokenStream]) -> TokenStream {
+    quote! {
+        let hash: u64 = #start;
+        #(let hash = ::thalweg::data::derive_support::mix(hash, #hashes);)*
+        hash
+    }
+}
+
+/// A name as it is written in a schema: without the `r#` of a raw identifier.
+fn label(name: &Ident) -> String {
+    name.unraw().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(input: DeriveInput) -> String {
+        expand(input).expect_err("this must be refused").to_string()
+    }
+
+    #[test]
+    fn a_union_is_refused() {
+        let message = refusal(parse_quote!(
+            union Bits {
+                whole: u32,
+                part: u8,
+            }
+        ));
+        assert!(message.contains("union") && message.contains("use an enum"), "{message}");
+    }
+
+    #[test]
+    fn a_borrow_is_refused() {
+        let message = refusal(parse_quote!(
+            struct Line<'a> {
+                text: &'a str,
+            }
+        ));
+        assert!(message.contains("hold a `String` instead of a `&str`"), "{message}");
+    }
+}

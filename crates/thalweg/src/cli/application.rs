@@ -1,0 +1,83 @@
+//! What a program does around its jobs when a person runs it.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the part of the crate that speaks for a whole program"
+)]
+
+use super::interrupt;
+use super::progress::Shown;
+use crate::config::{Config, Format, Settings, StatsFormat};
+use crate::error::{Error, ErrorKind, Result};
+use crate::metrics::{Stats, show};
+use crate::plan::Plan;
+use crate::stream::{Application, Attendance, Running};
+use std::io::Write as _;
+use std::sync::Arc;
+
+/// The application mode that the settings ask for.
+pub(super) struct Attended {
+    settings: Settings,
+}
+
+impl Attended {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self { settings }
+    }
+}
+
+impl Application for Attended {
+    fn starting(&self, plan: &Plan, config: &Config) -> Result<()> {
+        if let Some(format) = self.settings.explain {
+            let mut out = std::io::stdout();
+            let written = out.write_all(explained(plan, config, format).as_bytes());
+            if let Err(cause) = written.and_then(|()| out.flush()) {
+                return Err(Error::new(ErrorKind::Io, "cannot print the plan").caused_by(cause));
+            }
+            std::process::exit(0);
+        }
+        interrupt::check()
+    }
+
+    fn started(&self, job: &Arc<Running>) -> Result<Box<dyn Attendance>> {
+        interrupt::watch(job);
+        let shown = Shown::start(job, self.settings.progress)?;
+        Ok(Box::new(Attending { stats: self.settings.stats, shown }))
+    }
+}
+
+/// The plan in the form asked for; the text says too what the job would run on.
+fn explained(plan: &Plan, config: &Config, format: Format) -> String {
+    match format {
+        Format::Text => {
+            let Config { cores, scheduler, batch, .. } = config;
+            let memory = show::bytes(config.memory as u64);
+            format!(
+                "{plan}\nto be run on {cores} core{} by {scheduler}, batches {batch}, with {memory} \
+                 of memory\n",
+                if cores.get() == 1 { "" } else { "s" }
+            )
+        }
+        Format::Dot => plan.to_dot(),
+        Format::Json => plan.to_json() + "\n",
+    }
+}
+
+struct Attending {
+    stats: Option<StatsFormat>,
+    shown: Option<Shown>,
+}
+
+impl Attendance for Attending {
+    fn ended(self: Box<Self>, stats: &Stats) {
+        // First, so that the two do not write over each other.
+        drop(self.shown);
+        let text = match self.stats {
+            None => return,
+            Some(StatsFormat::Text) => stats.to_string(),
+            // Nothing in the statistics is without a form in JSON.
+            Some(StatsFormat::Json) => serde_json::to_string(stats).unwrap_or_default() + "\n",
+        };
+        // The job itself is done; nobody reading its statistics does not undo it.
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+}

@@ -1,0 +1,351 @@
+//! The engine's part of a command line.
+#![expect(clippy::disallowed_methods, reason = "settings are a small file, read before any job")]
+
+use super::application::Attended;
+use super::interrupt;
+use crate::config::{CONFIG_VARIABLE, Config, Given, Setting, Settings, read_file};
+use crate::error::{Error, ErrorKind, Result};
+use crate::stream::Environment;
+use clap::{Args, CommandFactory, FromArgMatches, Parser};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The engine's flags, to be flattened into a program's own (the program depends on `clap` with
+/// its feature `derive`).
+///
+/// ```
+/// use clap::Parser;
+/// use thalweg::cli::EngineArgs;
+///
+/// /// Counts squares.
+/// #[derive(Parser)]
+/// struct Args {
+///     /// How many to count
+///     #[arg(long, default_value_t = 10)]
+///     records: u64,
+///     #[command(flatten)]
+///     engine: EngineArgs,
+/// }
+///
+/// let args = Args::parse_from(["squares", "--cores", "2", "--progress", "never"]);
+/// let env = args.engine.environment()?;
+/// let out = env.range(0..args.records).map(|n| n * n).count();
+/// env.run()?;
+/// assert_eq!(out.take()?, 10);
+/// assert_eq!(env.config().cores.get(), 2);
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Engine")]
+pub struct EngineArgs {
+    /// Take settings from this TOML file, whose keys are the names of these flags
+    /// [env: THALWEG_CONFIG] [default: thalweg.toml, if there is one]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Run on this many cores
+    /// [env: THALWEG_CORES] [default: all that the process may use]
+    #[arg(long, value_name = "N", value_parser = allowed("cores"))]
+    cores: Option<String>,
+
+    /// Who runs the tasks: work-stealing (a thread a core), thread-per-task, or
+    /// deterministic[:SEED] (one thread, a repeatable order, for tests)
+    /// [env: THALWEG_SCHEDULER] [default: work-stealing]
+    #[arg(long, value_name = "SCHEDULER", value_parser = allowed("scheduler"))]
+    scheduler: Option<String>,
+
+    /// When exchanges send what they collect: adaptive[:RECORDS] (when full or out of input),
+    /// fixed:RECORDS (when full), timed:RECORDS:DELAY (when full or this old, as in
+    /// timed:1024:2ms), or single (every record at once)
+    /// [env: THALWEG_BATCH] [default: adaptive:1024]
+    #[arg(long, value_name = "MODE", value_parser = allowed("batch"))]
+    batch: Option<String>,
+
+    /// What tables, sorts and combiners may hold before they go to disk, as in 512MiB
+    /// [env: THALWEG_MEMORY] [default: half of the machine's memory]
+    #[arg(long, value_name = "BYTES", value_parser = allowed("memory"))]
+    memory: Option<String>,
+
+    /// Batches that a task may take before it makes room for others: more for throughput, fewer
+    /// for latency
+    /// [env: THALWEG_TURN] [default: 16]
+    #[arg(long, value_name = "N", value_parser = allowed("turn"))]
+    turn: Option<String>,
+
+    /// Tasks of a keyed stage for each core: more of them even out skewed keys
+    /// [env: THALWEG_KEYED_TASKS] [default: 4]
+    #[arg(long, value_name = "N", value_parser = allowed("keyed-tasks"))]
+    keyed_tasks: Option<String>,
+
+    /// What a sender may have under way to one receiver
+    /// [env: THALWEG_CREDIT] [default: 256KiB]
+    #[arg(long, value_name = "BYTES", value_parser = allowed("credit"))]
+    credit: Option<String>,
+
+    /// Where operators write what outgrows their memory
+    /// [env: THALWEG_SPILL_DIR] [default: the system's folder for temporary files]
+    #[arg(long, value_name = "DIR", value_parser = allowed("spill-dir"))]
+    spill_dir: Option<String>,
+
+    /// Print the plan of the first job and do not run it: text, dot (for Graphviz), json, or off
+    /// [env: THALWEG_EXPLAIN] [default: off; text when no format is given]
+    #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "text", value_parser = allowed("explain"))]
+    explain: Option<String>,
+
+    /// Print to standard error, when a job is over, what each operator did and which one set the
+    /// pace: text, json, or off
+    /// [env: THALWEG_STATS] [default: off; text when no format is given]
+    #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "text", value_parser = allowed("stats"))]
+    stats: Option<String>,
+
+    /// Show on standard error how far a job is: auto (if that is a terminal and the input ends),
+    /// always, or never
+    /// [env: THALWEG_PROGRESS] [default: auto]
+    #[arg(long, value_name = "WHEN", value_parser = allowed("progress"))]
+    progress: Option<String>,
+}
+
+/// Takes a text that the setting allows; the same rules as in a file hold on a command line.
+fn allowed(name: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone + Send + Sync {
+    move |text| match Setting::named(name) {
+        Some(setting) if setting.check(text) => Ok(text.to_owned()),
+        Some(setting) => Err(format!("allowed is {}", setting.allowed)),
+        None => Err(format!("there is no setting `{name}`")),
+    }
+}
+
+/// What the process knows beside its command line.
+struct Outside {
+    /// The variables that are text.
+    variables: Vec<(String, String)>,
+    read: fn(&Path) -> std::io::Result<String>,
+}
+
+/// What is read where no file is named.
+const USUAL_FILE: &str = "thalweg.toml";
+
+impl EngineArgs {
+    /// An environment with these settings, in application mode (see the [module](super)).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`]: a file that cannot be read or is wrong, a variable that is wrong,
+    /// with the place, what was found, and what is allowed.
+    pub fn environment(&self) -> Result<Environment> {
+        let settings = self.settings(&Outside::process()?)?;
+        interrupt::install()?;
+        let config = settings.config.clone();
+        Ok(Environment::for_application(config, Arc::new(Attended::new(settings))))
+    }
+
+    /// The settings alone, for a program that wants no application mode, or makes an environment
+    /// by [`Environment::with_config`] after a change.
+    ///
+    /// # Errors
+    ///
+    /// As [`environment`](Self::environment).
+    pub fn to_config(&self) -> Result<Config> {
+        Ok(self.settings(&Outside::process()?)?.config)
+    }
+
+    fn settings(&self, outside: &Outside) -> Result<Settings> {
+        let mut settings = Settings::default();
+        if let Some((path, text)) = self.file(outside)? {
+            read_file(&mut settings, &path, &text)?;
+        }
+        settings.set_from_variables(outside.variables.iter().cloned())?;
+        for (name, text) in self.given() {
+            if let (Some(setting), Some(text)) = (Setting::named(name), text) {
+                settings.set(setting, text, Given::Flag)?;
+            }
+        }
+        Ok(settings)
+    }
+
+    /// The flags and what was given for them.
+    fn given(&self) -> [(&'static str, Option<&str>); 11] {
+        [
+            ("cores", self.cores.as_deref()),
+            ("scheduler", self.scheduler.as_deref()),
+            ("batch", self.batch.as_deref()),
+            ("memory", self.memory.as_deref()),
+            ("turn", self.turn.as_deref()),
+            ("keyed-tasks", self.keyed_tasks.as_deref()),
+            ("credit", self.credit.as_deref()),
+            ("spill-dir", self.spill_dir.as_deref()),
+            ("explain", self.explain.as_deref()),
+            ("stats", self.stats.as_deref()),
+            ("progress", self.progress.as_deref()),
+        ]
+    }
+
+    /// The file of settings and its text. One that is named must be there.
+    fn file(&self, outside: &Outside) -> Result<Option<(PathBuf, String)>> {
+        let variable = outside.variables.iter().find(|(name, _)| name == CONFIG_VARIABLE);
+        let variable = variable.map(|(_, path)| path).filter(|path| !path.is_empty());
+        let (path, named_by) = match (&self.config, variable) {
+            (Some(path), _) => (path.clone(), Some("--config")),
+            (None, Some(path)) => (PathBuf::from(path), Some(CONFIG_VARIABLE)),
+            (None, None) => (PathBuf::from(USUAL_FILE), None),
+        };
+        match (outside.read)(&path) {
+            Ok(text) => Ok(Some((path, text))),
+            Err(cause) if named_by.is_none() && cause.kind() == std::io::ErrorKind::NotFound => {
+                Ok(None)
+            }
+            Err(cause) => {
+                let named = named_by.map_or_else(String::new, |by| format!(" named by {by}"));
+                let what = format!("cannot read the settings{named}");
+                let error = Error::new(ErrorKind::Config, what);
+                Err(error.at(crate::Place::File(path)).caused_by(cause))
+            }
+        }
+    }
+}
+
+impl Outside {
+    fn process() -> Result<Self> {
+        let text = |value: OsString| value.into_string();
+        let mut variables = Vec::new();
+        for (name, value) in std::env::vars_os() {
+            let Ok(name) = text(name) else { continue };
+            match text(value) {
+                Ok(value) => variables.push((name, value)),
+                Err(value) if Self::is_ours(&name) => {
+                    let what = format!("`{name}` cannot be {value:?}: it is not UTF-8");
+                    return Err(Error::new(ErrorKind::Config, what));
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(Self { variables, read: |path| std::fs::read_to_string(path) })
+    }
+
+    fn is_ours(name: &str) -> bool {
+        let mut known = crate::config::SETTINGS.iter();
+        name == CONFIG_VARIABLE || known.any(|setting| setting.variable() == name)
+    }
+}
+
+/// A command line that has the engine's flags alone.
+#[derive(Parser)]
+#[command(disable_version_flag = true)]
+struct Alone {
+    #[command(flatten)]
+    engine: EngineArgs,
+}
+
+impl Environment {
+    /// An environment set up by the command line of a program that has no arguments of its own, in
+    /// application mode (see [`cli`](crate::cli)). For a program that has some, flatten
+    /// [`EngineArgs`] into them.
+    ///
+    /// `--help` prints the flags and a flag that does not exist prints what is wrong, and either
+    /// ends the process.
+    ///
+    /// # Errors
+    ///
+    /// As [`EngineArgs::environment`].
+    ///
+    /// ```no_run
+    /// let env = thalweg::Environment::from_args()?;
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn from_args() -> Result<Self> {
+        let command = Alone::command().about(None::<&str>).long_about(None::<&str>);
+        let mut matches = command.get_matches();
+        let alone = Alone::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit());
+        alone.engine.environment()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{BatchMode, Progress, SETTINGS, Scheduler, StatsFormat};
+
+    fn outside(variables: &[(&str, &str)]) -> Outside {
+        let owned = variables.iter().map(|(name, text)| ((*name).into(), (*text).into()));
+        let read = |path: &Path| match path.to_str() {
+            Some("thalweg.toml") => Ok("cores = 2\nturn = 2\ncredit = 2\n".to_owned()),
+            Some("other.toml") => Ok("cores = 5\n".to_owned()),
+            _ => Err(std::io::ErrorKind::NotFound.into()),
+        };
+        Outside { variables: owned.collect(), read }
+    }
+
+    fn settings(flags: &[&str], variables: &[(&str, &str)]) -> Result<Settings> {
+        let line = std::iter::once(&"job").chain(flags);
+        Alone::try_parse_from(line).unwrap().engine.settings(&outside(variables))
+    }
+
+    #[test]
+    fn flags_go_over_variables_over_the_file_over_defaults() {
+        let variables = [("THALWEG_CORES", "3"), ("THALWEG_TURN", "3")];
+        let settings = settings(&["--cores", "4"], &variables).unwrap();
+        let config = &settings.config;
+        assert_eq!((config.cores.get(), config.turn.get(), config.credit), (4, 3, 2));
+        assert_eq!(config.batch, BatchMode::default());
+    }
+
+    #[test]
+    fn the_file_is_named_by_the_flag_then_by_the_variable() {
+        let variable = [("THALWEG_CONFIG", "other.toml")];
+        assert_eq!(settings(&[], &variable).unwrap().config.cores.get(), 5);
+        let flags = ["--config", "thalweg.toml"];
+        assert_eq!(settings(&flags, &variable).unwrap().config.cores.get(), 2);
+        let error = settings(&["--config", "none.toml"], &[]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        let told = "none.toml: cannot read the settings named by --config: ";
+        assert!(error.to_string().starts_with(told), "{error}");
+    }
+
+    #[test]
+    fn flags_take_what_files_take() {
+        let flags = [
+            "--scheduler=deterministic:9",
+            "--batch",
+            "timed:8:1ms",
+            "--memory=1GiB",
+            "--keyed-tasks=2",
+            "--credit=1MiB",
+            "--spill-dir=/big",
+            "--stats",
+            "--progress=always",
+        ];
+        let settings = settings(&flags, &[]).unwrap();
+        assert_eq!(settings.config.scheduler, Scheduler::Deterministic { seed: 9 });
+        assert_eq!((settings.config.memory, settings.config.credit), (1 << 30, 1 << 20));
+        assert_eq!(settings.config.keyed_tasks_per_core.get(), 2);
+        assert_eq!(settings.config.spill_dir, Path::new("/big"));
+        assert_eq!((settings.stats, settings.explain), (Some(StatsFormat::Text), None));
+        assert_eq!(settings.progress, Progress::Always);
+    }
+
+    #[test]
+    fn a_wrong_flag_is_told_with_its_value_and_what_is_allowed() {
+        for (flags, told) in [
+            (&["--cores", "all"][..], "invalid value 'all' for '--cores <N>': allowed is a whole"),
+            (&["--stats=xml"], "for '--stats[=<FORMAT>]': allowed is text, json, or off"),
+            (&["--core", "2"], "a similar argument exists: '--cores'"),
+        ] {
+            let error = Alone::try_parse_from(std::iter::once(&"job").chain(flags)).err().unwrap();
+            assert!(error.to_string().contains(told), "{error}");
+        }
+    }
+
+    #[test]
+    fn help_teaches_every_setting() {
+        let help = Alone::command().render_long_help().to_string();
+        assert!(help.contains("\nEngine:\n"), "{help}");
+        for setting in SETTINGS {
+            assert!(help.contains(&format!("--{}", setting.name)), "{}: {help}", setting.name);
+            let variable = format!("[env: {}] [default: ", setting.variable());
+            let one_line = help.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(one_line.contains(&variable), "{variable}: {help}");
+        }
+    }
+}

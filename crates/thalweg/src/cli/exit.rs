@@ -1,0 +1,88 @@
+//! What the shell is told when a program is over.
+
+use super::interrupt;
+use crate::error::{Error, ErrorKind};
+use std::io::Write as _;
+use std::process::ExitCode;
+
+/// Runs a program and turns how it ended into an exit status.
+///
+/// An error is printed to standard error as `error: …`, and the status is 2 when the settings were
+/// wrong, 130 when Ctrl-C ended a job, and 1 for any other; 0 when there is none. A `main` that
+/// returns a `Result` itself works as well, and ends with status 1 for every error.
+///
+/// ```no_run
+/// use std::process::ExitCode;
+/// use thalweg::Environment;
+///
+/// fn main() -> ExitCode {
+///     thalweg::cli::run(squares)
+/// }
+///
+/// fn squares() -> thalweg::Result<()> {
+///     let env = Environment::from_args()?;
+///     let out = env.iter(0..10).map(|n| n * n).collect::<Vec<_>>();
+///     env.run()?;
+///     println!("{:?}", out.take()?);
+///     Ok(())
+/// }
+/// ```
+pub fn run<E>(program: impl FnOnce() -> Result<(), E>) -> ExitCode
+where
+    E: Into<Box<dyn std::error::Error>>,
+{
+    let Err(error) = program() else { return ExitCode::SUCCESS };
+    let error = error.into();
+    // Where nobody reads what is wrong, the status still says that something is.
+    let _ = writeln!(std::io::stderr(), "error: {}", told(&*error));
+    ExitCode::from(status(&*error, interrupt::interrupted()))
+}
+
+/// An error with what led to it; this crate's errors tell that themselves.
+fn told(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut told = error.to_string();
+    if error.is::<Error>() {
+        return told;
+    }
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let what = error.to_string();
+        // Some errors tell their cause themselves.
+        if !told.ends_with(&what) {
+            told = format!("{told}: {what}");
+        }
+        cause = if error.is::<Error>() { None } else { error.source() };
+    }
+    told
+}
+
+fn status(error: &(dyn std::error::Error + 'static), interrupted: bool) -> u8 {
+    match error.downcast_ref::<Error>().map(Error::kind) {
+        Some(ErrorKind::Cancelled) if interrupted => interrupt::STATUS,
+        Some(ErrorKind::Config) => 2,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_tells_what_went_wrong() {
+        let of = |kind, interrupted| status(&Error::new(kind, "no"), interrupted);
+        assert_eq!(of(ErrorKind::Cancelled, true), 130);
+        assert_eq!(of(ErrorKind::Cancelled, false), 1);
+        assert_eq!(of(ErrorKind::Config, false), 2);
+        assert_eq!(of(ErrorKind::Io, true), 1);
+        assert_eq!(status(&std::fmt::Error, false), 1);
+    }
+
+    #[test]
+    fn causes_are_told_once() {
+        let cause = std::io::Error::other("the disk is full");
+        let error = Error::new(ErrorKind::Io, "cannot write").caused_by(cause);
+        assert_eq!(told(&error), "cannot write: the disk is full");
+        assert_eq!(told(&std::io::Error::other(error)), "cannot write: the disk is full");
+    }
+}

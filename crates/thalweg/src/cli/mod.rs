@@ -1,0 +1,37 @@
+//! What surrounds a job that a person runs: arguments, Ctrl-C, progress, statistics.
+//!
+//! Everything here is opt-in. The rest of the crate is a library, which reads no command line,
+//! installs no signal handler and never ends the process. An environment made by
+//! [`EngineArgs::environment`] or [`Environment::from_args`] turns **application mode** on:
+//!
+//! - With `--explain`, the first job that is about to run is printed to standard output instead,
+//!   and the process ends with status 0.
+//! - Ctrl-C cancels every job that runs. Each ends with an error of kind
+//!   [`Cancelled`](crate::ErrorKind::Cancelled) that says so, and leaves no file under a final
+//!   name. A second Ctrl-C, or one while no job runs, ends the process at once with status 130.
+//! - With `--stats`, what a job counted is printed to standard error when it is over.
+//! - While a bounded job runs, a terminal shows how far it is.
+//!
+//! Settings come, each over the one before, from the defaults, from a TOML file, from variables
+//! named `THALWEG_…`, and from the command line. The file is named by `--config` or
+//! `THALWEG_CONFIG`; else it is `thalweg.toml` in the working directory, if there is one. Its keys
+//! are the flags' names:
+//!
+//! ```toml
+//! cores = 4
+//! scheduler = "work-stealing"
+//! batch = "adaptive:512"
+//! memory = "2GiB"
+//! ```
+
+mod application;
+mod args;
+mod exit;
+mod interrupt;
+mod progress;
+
+pub use args::EngineArgs;
+pub use exit::run;
+
+#[cfg(doc)]
+use crate::Environment;

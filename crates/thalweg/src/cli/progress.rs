@@ -1,0 +1,277 @@
+//! How far a job is, for a person who waits for it.
+
+use crate::clock::Clock;
+use crate::config::Progress;
+use crate::error::Result;
+use crate::metrics::{OpCount, Total, show};
+use crate::plan::Plan;
+use crate::runtime::Counted;
+use crate::stream::Running;
+use crate::sync::spawn;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::BTreeMap;
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often a terminal is drawn anew: often enough to look alive, seldom enough to cost nothing.
+const DRAW: Duration = Duration::from_millis(200);
+/// A job that is over sooner shows nothing.
+const FIRST: Duration = Duration::from_millis(500);
+/// How often a line is printed where there is no terminal.
+const LINE: Duration = Duration::from_secs(2);
+/// The steps of the bar.
+const STEPS: u64 = 1000;
+
+/// The progress of a job, shown until this is dropped.
+pub(super) struct Shown {
+    /// Dropped to end the thread.
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Shown {
+    /// Shows the progress of a job where that is wanted.
+    pub(super) fn start(job: &Arc<Running>, when: Progress) -> Result<Option<Self>> {
+        let terminal = std::io::stderr().is_terminal();
+        let prints = std::io::stdout().is_terminal();
+        if !wanted(when, &job.launched().plan, terminal, prints) {
+            return Ok(None);
+        }
+        let (stop, stopped) = channel();
+        let job = Arc::downgrade(job);
+        let thread = spawn("thalweg-progress".to_owned(), move || {
+            let mut surface = if terminal { Surface::bar() } else { Surface::Lines };
+            let clock = Clock::system();
+            let mut pause = surface.first();
+            while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                pause = surface.pause();
+                let Some(read) = look(&job) else { break };
+                surface.show(&read, Duration::from_nanos(clock.now()));
+            }
+            surface.clear();
+        })?;
+        Ok(Some(Self { stop: Some(stop), thread: Some(thread) }))
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It only draws; a panic there is no reason to fail a job that went well.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Whether to show progress: by itself only where a person sees it, there is an end to get nearer
+/// to, and the job does not print its records to the same terminal.
+fn wanted(when: Progress, plan: &Plan, terminal: bool, prints_to_terminal: bool) -> bool {
+    match when {
+        Progress::Never => false,
+        Progress::Always => true,
+        Progress::Auto => {
+            let prints = plan.operators.iter().any(|op| op.kind.starts_with("print"));
+            terminal
+                && plan.stages.iter().all(|stage| stage.bounded)
+                && !(prints && prints_to_terminal)
+        }
+    }
+}
+
+/// What the sources of a job have read, unless it is over.
+fn look(job: &Weak<Running>) -> Option<Read> {
+    let job = job.upgrade()?;
+    let job = &job.launched().job;
+    (!job.is_over()).then(|| Read::of(&job.counted()))
+}
+
+/// Where progress is shown.
+enum Surface {
+    Bar(ProgressBar),
+    Lines,
+}
+
+impl Surface {
+    fn bar() -> Self {
+        let target = ProgressDrawTarget::stderr();
+        Self::Bar(ProgressBar::with_draw_target(Some(STEPS), target))
+    }
+
+    fn first(&self) -> Duration {
+        match self {
+            Self::Bar(_) => FIRST,
+            Self::Lines => LINE,
+        }
+    }
+
+    fn pause(&self) -> Duration {
+        match self {
+            Self::Bar(_) => DRAW,
+            Self::Lines => LINE,
+        }
+    }
+
+    fn show(&mut self, read: &Read, after: Duration) {
+        let line = read.line(after);
+        match self {
+            Self::Lines => _ = writeln!(std::io::stderr(), "{line}"),
+            Self::Bar(bar) => {
+                let template =
+                    if read.share.is_some() { "{bar:30} {msg}" } else { "{spinner} {msg}" };
+                if let Ok(style) = ProgressStyle::with_template(template) {
+                    bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
+                }
+                bar.set_position((read.share.unwrap_or(0.0) * STEPS as f64) as u64);
+                bar.set_message(line);
+                bar.tick();
+            }
+        }
+    }
+
+    fn clear(&self) {
+        if let Self::Bar(bar) = self {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// What the sources of a job have read so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Read {
+    records: u64,
+    bytes: u64,
+    /// Of what there is to read, where every source knows that.
+    share: Option<f64>,
+}
+
+impl Read {
+    fn of(tasks: &[Counted]) -> Self {
+        let mut sources: BTreeMap<usize, Vec<&OpCount>> = BTreeMap::new();
+        for (op, count) in tasks.iter().flat_map(|task| task.report.counts()) {
+            if count.source {
+                sources.entry(*op).or_default().push(count);
+            }
+        }
+        let counts = || sources.values().flatten();
+        // Sources that count different things are given the same weight.
+        let shares: Option<Vec<f64>> = sources.values().map(|tasks| share(tasks)).collect();
+        let shares = shares.filter(|shares| !shares.is_empty());
+        Self {
+            records: counts().filter_map(|count| count.emitted).sum(),
+            bytes: counts().map(|count| count.read_bytes).sum(),
+            share: shares.map(|shares| shares.iter().sum::<f64>() / shares.len() as f64),
+        }
+    }
+
+    /// What is shown after the job has run this long.
+    fn line(&self, after: Duration) -> String {
+        let seconds = after.as_secs_f64().max(1e-9);
+        let mut line = format!("{} records read", show::count(self.records));
+        let rate = |number: u64| (number as f64 / seconds) as u64;
+        line += &if self.bytes > 0 {
+            format!(", {}, {}/s", show::bytes(self.bytes), show::bytes(rate(self.bytes)))
+        } else {
+            format!(", {}/s", show::count(rate(self.records)))
+        };
+        if let Some(share) = self.share {
+            line += &format!(", {}", show::percent(share));
+            if share > 0.0 && share < 1.0 {
+                let left = Duration::from_secs_f64((seconds * (1.0 - share) / share).min(1e9));
+                // Tenths of a second would only flicker.
+                let left = Duration::from_secs(left.as_secs() + 1);
+                let left = if left.as_secs() < 60 {
+                    format!("{} s", left.as_secs())
+                } else {
+                    show::span(left)
+                };
+                line += &format!(", {left} left");
+            }
+        }
+        line
+    }
+}
+
+/// How much of what one source has to read its tasks have read.
+fn share(tasks: &[&OpCount]) -> Option<f64> {
+    let (mut read, mut all) = (0, 0);
+    for count in tasks {
+        let (got, total) = match count.total? {
+            Total::Records(total) => (count.emitted.unwrap_or(0), total),
+            Total::Bytes(total) => (count.read_bytes, total),
+        };
+        read += got;
+        all += total;
+    }
+    Some(if all == 0 { 1.0 } else { (read as f64 / all as f64).min(1.0) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Environment;
+    use crate::metrics::Report;
+
+    fn task(reads: &[(usize, u64, u64, Option<Total>)]) -> Counted {
+        let mut report = Report::default();
+        for &(op, records, bytes, total) in reads {
+            report.read(op, records, bytes, total);
+        }
+        Counted { report, ..Counted::default() }
+    }
+
+    #[test]
+    fn the_share_is_that_of_all_tasks() {
+        let all = Some(Total::Records(1000));
+        let none = Some(Total::Records(0));
+        let read = Read::of(&[task(&[(0, 100, 0, all)]), task(&[(0, 150, 0, none)])]);
+        assert_eq!(read, Read { records: 250, bytes: 0, share: Some(0.25) });
+        // A second source that is through, and counts in bytes.
+        let files = task(&[(3, 7, 50, Some(Total::Bytes(50)))]);
+        let read = Read::of(&[task(&[(0, 500, 0, all)]), files]);
+        assert_eq!(read, Read { records: 507, bytes: 50, share: Some(0.75) });
+    }
+
+    #[test]
+    fn one_source_that_does_not_know_leaves_the_share_open() {
+        let read =
+            Read::of(&[task(&[(0, 5, 0, Some(Total::Records(10)))]), task(&[(1, 5, 0, None)])]);
+        assert_eq!((read.records, read.share), (10, None));
+        assert_eq!(Read::of(&[]).share, None);
+    }
+
+    #[test]
+    fn lines() {
+        let line = |records, bytes, share, seconds| {
+            Read { records, bytes, share }.line(Duration::from_secs(seconds))
+        };
+        assert_eq!(line(12_000, 0, None, 2), "12,000 records read, 6,000/s");
+        assert_eq!(
+            line(12_000, 4 << 20, Some(0.25), 2),
+            "12,000 records read, 4.0 MiB, 2.0 MiB/s, 25%, 7 s left"
+        );
+        assert_eq!(line(5, 0, Some(1.0), 1), "5 records read, 5/s, 100%");
+        assert!(line(5, 0, Some(0.01), 10).ends_with("1%, 16 min 31 s left"));
+    }
+
+    #[test]
+    fn progress_is_shown_where_a_person_sees_it() {
+        let env = Environment::new();
+        let _ = env.iter(0..3).count();
+        let plan = env.plan();
+        assert!(wanted(Progress::Auto, &plan, true, true));
+        assert!(!wanted(Progress::Auto, &plan, false, true));
+        assert!(!wanted(Progress::Never, &plan, true, true));
+        assert!(wanted(Progress::Always, &plan, false, false));
+        let mut endless = plan.clone();
+        endless.stages[0].bounded = false;
+        assert!(!wanted(Progress::Auto, &endless, true, false));
+        let mut printing = plan;
+        printing.operators[1].kind = "print".into();
+        assert!(!wanted(Progress::Auto, &printing, true, true));
+        assert!(wanted(Progress::Auto, &printing, true, false));
+    }
+}

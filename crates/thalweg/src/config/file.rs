@@ -1,0 +1,109 @@
+//! The settings in a TOML file.
+
+use super::settings::{Given, SETTINGS, Setting, Settings, most_like};
+use crate::error::Result;
+use std::ops::Range;
+use std::path::Path;
+use toml::de::{DeTable, DeValue};
+
+/// Applies the settings in a file's text; `path` is for messages alone.
+///
+/// # Errors
+///
+/// Of kind [`Config`](crate::ErrorKind::Config), with the file and the line: text that is not
+/// TOML, a key that is no setting, a value that is not allowed.
+pub(crate) fn read_file(settings: &mut Settings, path: &Path, text: &str) -> Result<()> {
+    let given = |span: Option<Range<usize>>| {
+        let upto = text.get(..span.map_or(0, |span| span.start)).unwrap_or(text);
+        Given::File(path, 1 + upto.bytes().filter(|&byte| byte == b'\n').count() as u64)
+    };
+    let table = DeTable::parse(text)
+        .map_err(|error| given(error.span()).error(format!("not TOML: {}", error.message())))?;
+    // Sorted by place, so that the first mistake in the file is the one that is told.
+    let mut entries: Vec<_> = table.get_ref().iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    for (key, value) in entries {
+        let at = given(Some(key.span()));
+        let key = key.get_ref().as_ref();
+        let Some(setting) = Setting::named(key) else { return Err(at.error(unknown(key))) };
+        match value.get_ref() {
+            DeValue::String(text) => settings.set(setting, text, at)?,
+            DeValue::Integer(number) if number.radix() == 10 => {
+                settings.set(setting, number.as_str(), at)?;
+            }
+            DeValue::Boolean(yes) => settings.set(setting, &yes.to_string(), at)?,
+            // The text of a list may by chance be allowed, as a path say; a list is not.
+            _ => {
+                let written = text.get(value.span()).unwrap_or_default();
+                return Err(at.error(setting.refusal(key, written)));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn unknown(key: &str) -> String {
+    let known = SETTINGS.iter().map(|setting| setting.name);
+    match most_like(&key.replace('_', "-"), known.clone()) {
+        Some(meant) => format!("unknown setting `{key}`; did you mean `{meant}`?"),
+        None => {
+            let all = known.collect::<Vec<_>>().join(", ");
+            format!("unknown setting `{key}`; the settings are {all}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{BatchMode, Scheduler};
+    use crate::error::ErrorKind;
+
+    fn read(text: &str) -> Result<Settings> {
+        let mut settings = Settings::default();
+        read_file(&mut settings, Path::new("job.toml"), text)?;
+        Ok(settings)
+    }
+
+    #[test]
+    fn settings_are_strings_numbers_or_booleans() {
+        let text = "# how we run\ncores = 3\nscheduler = \"thread-per-task\"\nstats = true\n\
+                    memory = 1_000_000\nbatch = 'timed:10:5us'\n";
+        let settings = read(text).unwrap();
+        assert_eq!(settings.config.cores.get(), 3);
+        assert_eq!(settings.config.scheduler, Scheduler::ThreadPerTask);
+        assert_eq!(settings.config.memory, 1_000_000);
+        let delay = std::time::Duration::from_micros(5);
+        assert_eq!(settings.config.batch, BatchMode::Timed { size: 10, delay });
+        assert!(settings.stats.is_some());
+        assert!(read("").is_ok());
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_line() {
+        let told = |text: &str| {
+            let error = read(text).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Config);
+            error.to_string()
+        };
+        assert_eq!(
+            told("turn = 3\n\ncores = \"all\"\n"),
+            "job.toml:3: `cores` cannot be `all`: allowed is a whole number of at least 1"
+        );
+        assert_eq!(
+            told("keyed_tasks = 3\n"),
+            "job.toml:1: unknown setting `keyed_tasks`; did you mean `keyed-tasks`?"
+        );
+        assert!(told("\nhosts = 3\n").starts_with("job.toml:2: unknown setting `hosts`; the set"));
+        assert_eq!(
+            told("cores = 2\nspill-dir = [\"/a\"]\n"),
+            "job.toml:2: `spill-dir` cannot be `[\"/a\"]`: allowed is the path of a folder"
+        );
+        assert_eq!(
+            told("cores = -1\n"),
+            "job.toml:1: `cores` cannot be `-1`: allowed is a whole number of at least 1"
+        );
+        assert!(told("cores = 1\ncores = 2\n").starts_with("job.toml:2: not TOML: "));
+        assert!(told("cores = 1\nturn =\n").starts_with("job.toml:2: not TOML: "));
+    }
+}

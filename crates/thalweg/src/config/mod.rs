@@ -1,0 +1,149 @@
+//! How jobs run: everything that does not change what they compute.
+//!
+//! A [`Config`] is a plain value, made in code. What a person writes in a file, in a variable or
+//! on a command line becomes one by way of `text`, which turns words into values, and `settings`,
+//! which knows every setting by name. Both are pure: nothing here opens a file or looks at the
+//! process.
+
+#[cfg(feature = "cli")]
+mod file;
+#[cfg(feature = "cli")]
+mod settings;
+mod text;
+
+#[cfg(feature = "cli")]
+pub(crate) use file::read_file;
+#[cfg(feature = "cli")]
+pub(crate) use settings::{
+    CONFIG_VARIABLE, Format, Given, Progress, SETTINGS, Setting, Settings, StatsFormat,
+};
+pub use text::NotAllowed;
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Settings of an environment.
+///
+/// Made in code, or, with the feature `cli`, read by `Environment::from_args` from a file, from
+/// variables and from the command line. None of them changes a job's result.
+///
+/// ```
+/// use thalweg::config::{Config, Scheduler};
+///
+/// let mut config = Config::default();
+/// config.scheduler = Scheduler::Deterministic { seed: 7 };
+/// assert!(config.cores.get() >= 1);
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// Threads of the work-stealing scheduler, and the tasks that an unkeyed stage gets. By
+    /// default the cores that this process may use.
+    pub cores: NonZeroUsize,
+    /// Who runs the tasks.
+    pub scheduler: Scheduler,
+    /// When exchanges send what they collect.
+    pub batch: BatchMode,
+    /// Batches that a task may take before it makes room for others: the throughput setting of
+    /// the Arcon thesis. More favours throughput, fewer favour latency and fairness.
+    pub turn: NonZeroUsize,
+    /// Tasks of a keyed stage for each core. More than one lets idle cores take over from busy
+    /// ones when keys are skewed.
+    pub keyed_tasks_per_core: NonZeroUsize,
+    /// Bytes that a sender may have under way to one receiver.
+    pub credit: usize,
+    /// Bytes that the tables, sorts and combiners of all jobs may hold before they go to disk. By
+    /// default half of the machine's memory.
+    pub memory: usize,
+    /// Where operators that outgrow their memory write. By default the system's temporary folder.
+    pub spill_dir: PathBuf,
+}
+
+/// Who runs the tasks of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Scheduler {
+    /// A thread a core; each has a queue of tasks and takes from the others' when it has none.
+    /// The default.
+    #[default]
+    WorkStealing,
+    /// A thread a task: the classic model, for comparison.
+    ThreadPerTask,
+    /// One thread that picks the next task by a seeded generator, under a clock that moves only
+    /// when nothing else can: for tests that must be repeatable.
+    Deterministic {
+        /// What the order of the tasks is drawn from.
+        seed: u64,
+    },
+}
+
+/// When an exchange sends a batch that it is filling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BatchMode {
+    /// When it is full, and at once when the task runs out of input. Full batches under load,
+    /// immediate delivery when idle. The default.
+    Adaptive {
+        /// The records of a full batch.
+        size: usize,
+    },
+    /// Only when it is full, and at the end of the stream.
+    Fixed {
+        /// The records of a full batch.
+        size: usize,
+    },
+    /// When it is full, or when its first record has waited this long.
+    Timed {
+        /// The records of a full batch.
+        size: usize,
+        /// How long a record may wait.
+        delay: Duration,
+    },
+    /// After every record: the least latency a single record can have, at a high cost a record.
+    Single,
+}
+
+impl BatchMode {
+    /// The records of a full batch.
+    pub fn size(self) -> usize {
+        match self {
+            Self::Adaptive { size } | Self::Fixed { size } | Self::Timed { size, .. } => {
+                size.max(1)
+            }
+            Self::Single => 1,
+        }
+    }
+}
+
+impl Default for BatchMode {
+    fn default() -> Self {
+        Self::Adaptive { size: 1024 }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        Self {
+            cores,
+            scheduler: Scheduler::default(),
+            batch: BatchMode::default(),
+            turn: NonZeroUsize::MIN.saturating_add(15),
+            keyed_tasks_per_core: NonZeroUsize::MIN.saturating_add(3),
+            credit: 256 << 10,
+            memory: default_memory(),
+            spill_dir: std::env::temp_dir(),
+        }
+    }
+}
+
+/// Half of the machine's memory, or 1 GiB where the system does not say how much it has.
+#[expect(clippy::disallowed_methods, reason = "asks the system about the machine, not a file")]
+fn default_memory() -> usize {
+    let kib = std::fs::read_to_string("/proc/meminfo").ok().and_then(|info| {
+        let line = info.lines().find(|line| line.starts_with("MemTotal:"))?;
+        line.split_ascii_whitespace().nth(1)?.parse::<usize>().ok()
+    });
+    kib.map_or(1 << 30, |kib| kib.saturating_mul(1024) / 2)
+}

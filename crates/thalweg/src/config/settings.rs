@@ -1,0 +1,308 @@
+//! Every setting that can be given from outside, by name.
+//!
+//! A setting has one name, in kebab case. That is its key in a file, and its flag; in capitals,
+//! with underscores and the prefix `THALWEG_`, it is its variable. The layers are applied one over
+//! the other: the defaults, the file, the variables, the flags.
+
+use super::text::{BATCH, BYTES, SCHEDULER, WHOLE, bytes, whole};
+use super::{BatchMode, Config, Scheduler};
+use crate::error::{Error, ErrorKind, Place, Result};
+use std::path::Path;
+
+/// What a job runs by, and what is shown of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Settings {
+    pub(crate) config: Config,
+    /// Show the plan instead of running it.
+    pub(crate) explain: Option<Format>,
+    /// Show what was counted when a job is over.
+    pub(crate) stats: Option<StatsFormat>,
+    pub(crate) progress: Progress,
+}
+
+/// How a plan is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Text,
+    Dot,
+    Json,
+}
+
+/// How statistics are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StatsFormat {
+    Text,
+    Json,
+}
+
+/// When the progress of a job is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Progress {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// One setting.
+pub(crate) struct Setting {
+    pub(crate) name: &'static str,
+    /// What may be given, in words.
+    pub(crate) allowed: &'static str,
+    /// Applies a text, or answers that it is not allowed.
+    set: fn(&mut Settings, &str) -> Option<()>,
+}
+
+/// Where a text was given.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Given<'a> {
+    File(&'a Path, u64),
+    Variable,
+    Flag,
+}
+
+/// All settings, in the order in which they are listed for people.
+pub(crate) const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "cores",
+        allowed: WHOLE,
+        set: |to, text| whole(text).map(|n| to.config.cores = n),
+    },
+    Setting {
+        name: "scheduler",
+        allowed: SCHEDULER,
+        set: |to, text| text.parse::<Scheduler>().ok().map(|s| to.config.scheduler = s),
+    },
+    Setting {
+        name: "batch",
+        allowed: BATCH,
+        set: |to, text| text.parse::<BatchMode>().ok().map(|mode| to.config.batch = mode),
+    },
+    Setting {
+        name: "memory",
+        allowed: BYTES,
+        set: |to, text| bytes(text).map(|n| to.config.memory = n),
+    },
+    Setting {
+        name: "turn",
+        allowed: WHOLE,
+        set: |to, text| whole(text).map(|n| to.config.turn = n),
+    },
+    Setting {
+        name: "keyed-tasks",
+        allowed: WHOLE,
+        set: |to, text| whole(text).map(|n| to.config.keyed_tasks_per_core = n),
+    },
+    Setting {
+        name: "credit",
+        allowed: BYTES,
+        set: |to, text| bytes(text).map(|n| to.config.credit = n),
+    },
+    Setting {
+        name: "spill-dir",
+        allowed: "the path of a folder",
+        set: |to, text| (!text.is_empty()).then(|| to.config.spill_dir = text.into()),
+    },
+    Setting {
+        name: "explain",
+        allowed: "text, dot, json, or off",
+        set: |to, text| {
+            to.explain = match text {
+                "text" | "true" => Some(Format::Text),
+                "dot" => Some(Format::Dot),
+                "json" => Some(Format::Json),
+                "off" | "false" => None,
+                _ => return None,
+            };
+            Some(())
+        },
+    },
+    Setting {
+        name: "stats",
+        allowed: "text, json, or off",
+        set: |to, text| {
+            to.stats = match text {
+                "text" | "true" => Some(StatsFormat::Text),
+                "json" => Some(StatsFormat::Json),
+                "off" | "false" => None,
+                _ => return None,
+            };
+            Some(())
+        },
+    },
+    Setting {
+        name: "progress",
+        allowed: "auto, always, or never",
+        set: |to, text| {
+            to.progress = match text {
+                "auto" => Progress::Auto,
+                "always" | "true" => Progress::Always,
+                "never" | "false" => Progress::Never,
+                _ => return None,
+            };
+            Some(())
+        },
+    },
+];
+
+/// What the names of all variables begin with.
+const PREFIX: &str = "THALWEG_";
+
+/// Names the file of settings; it is no setting itself.
+pub(crate) const CONFIG_VARIABLE: &str = "THALWEG_CONFIG";
+
+impl Setting {
+    pub(crate) fn named(name: &str) -> Option<&'static Self> {
+        SETTINGS.iter().find(|setting| setting.name == name)
+    }
+
+    pub(crate) fn variable(&self) -> String {
+        format!("{PREFIX}{}", self.name.replace('-', "_").to_uppercase())
+    }
+
+    /// What is said of a text that is not allowed.
+    pub(super) fn refusal(&self, name: &str, text: &str) -> String {
+        format!("`{name}` cannot be `{text}`: allowed is {}", self.allowed)
+    }
+
+    /// Whether this text may be given.
+    pub(crate) fn check(&self, text: &str) -> bool {
+        (self.set)(&mut Settings::default(), text).is_some()
+    }
+}
+
+impl Settings {
+    /// Applies one setting over what is set already.
+    pub(crate) fn set(&mut self, setting: &Setting, text: &str, given: Given<'_>) -> Result<()> {
+        (setting.set)(self, text).ok_or_else(|| {
+            let name = match given {
+                Given::File(..) => setting.name.to_owned(),
+                Given::Variable => setting.variable(),
+                Given::Flag => format!("--{}", setting.name),
+            };
+            given.error(setting.refusal(&name, text))
+        })
+    }
+
+    /// Applies the variables of a process. One that is empty counts as not set. One that nobody
+    /// knows is refused when it looks like a slip of the pen; else it is somebody else's.
+    pub(crate) fn set_from_variables(
+        &mut self,
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<()> {
+        let known: Vec<String> = SETTINGS.iter().map(Setting::variable).collect();
+        for (name, text) in variables {
+            if !name.starts_with(PREFIX) || name == CONFIG_VARIABLE || text.is_empty() {
+                continue;
+            }
+            let at = known.iter().position(|known| *known == name);
+            if let Some(setting) = at.and_then(|at| SETTINGS.get(at)) {
+                self.set(setting, &text, Given::Variable)?;
+                continue;
+            }
+            let all = known.iter().map(String::as_str).chain([CONFIG_VARIABLE]);
+            if let Some(meant) = most_like(&name, all) {
+                let what = format!("unknown variable `{name}`; did you mean `{meant}`?");
+                return Err(Given::Variable.error(what));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Given<'_> {
+    /// An error about what was given here.
+    pub(crate) fn error(self, what: String) -> Error {
+        let error = Error::new(ErrorKind::Config, what);
+        match self {
+            Given::File(path, line) => error.at(Place::Line(path.to_owned(), line)),
+            Given::Variable | Given::Flag => error,
+        }
+    }
+}
+
+/// The one of `known` that was meant, if `name` is a slip of the pen.
+pub(super) fn most_like<'a>(
+    name: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|known| (strsim::damerau_levenshtein(name, known), known))
+        .filter(|(slips, _)| *slips <= 2)
+        .min()
+        .map(|(_, known)| known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables(given: &[(&str, &str)]) -> Result<Settings> {
+        let mut settings = Settings::default();
+        let owned = given.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+        settings.set_from_variables(owned)?;
+        Ok(settings)
+    }
+
+    #[test]
+    fn variables_are_applied() {
+        let given = [
+            ("THALWEG_CORES", "3"),
+            ("THALWEG_SCHEDULER", "deterministic:5"),
+            ("THALWEG_BATCH", "fixed:10"),
+            ("THALWEG_MEMORY", "1GiB"),
+            ("THALWEG_TURN", "2"),
+            ("THALWEG_KEYED_TASKS", "6"),
+            ("THALWEG_CREDIT", "1KiB"),
+            ("THALWEG_SPILL_DIR", "/big"),
+            ("THALWEG_EXPLAIN", "dot"),
+            ("THALWEG_STATS", "true"),
+            ("THALWEG_PROGRESS", "never"),
+        ];
+        assert_eq!(given.len(), SETTINGS.len(), "every setting is tried here");
+        let settings = variables(&given).unwrap();
+        let config = &settings.config;
+        assert_eq!(config.cores.get(), 3);
+        assert_eq!(config.scheduler, Scheduler::Deterministic { seed: 5 });
+        assert_eq!(config.batch, BatchMode::Fixed { size: 10 });
+        assert_eq!(config.memory, 1 << 30);
+        assert_eq!((config.turn.get(), config.keyed_tasks_per_core.get()), (2, 6));
+        assert_eq!((config.credit, &*config.spill_dir), (1024, Path::new("/big")));
+        assert_eq!(settings.explain, Some(Format::Dot));
+        assert_eq!(settings.stats, Some(StatsFormat::Text));
+        assert_eq!(settings.progress, Progress::Never);
+    }
+
+    #[test]
+    fn a_wrong_variable_is_named_with_its_value_and_what_is_allowed() {
+        let error = variables(&[("THALWEG_KEYED_TASKS", "many")]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert_eq!(
+            error.to_string(),
+            "`THALWEG_KEYED_TASKS` cannot be `many`: allowed is a whole number of at least 1"
+        );
+    }
+
+    #[test]
+    fn a_slip_of_the_pen_is_found_and_other_programs_are_left_alone() {
+        let error = variables(&[("THALWEG_CORE", "2")]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "unknown variable `THALWEG_CORE`; did you mean `THALWEG_CORES`?"
+        );
+        for theirs in ["THALWEG_DASHBOARD_PORT", "CORES", "PATH"] {
+            assert!(variables(&[(theirs, "2")]).is_ok(), "{theirs}");
+        }
+        assert!(variables(&[("THALWEG_CORES", "")]).is_ok(), "empty is not set");
+        assert!(variables(&[("THALWEG_CONFIG", "a.toml")]).is_ok());
+    }
+
+    #[test]
+    fn what_a_lower_layer_turned_on_a_higher_one_turns_off() {
+        let mut settings = variables(&[("THALWEG_STATS", "json")]).unwrap();
+        let stats = Setting::named("stats").unwrap();
+        settings.set(stats, "off", Given::Flag).unwrap();
+        assert_eq!(settings.stats, None);
+    }
+}

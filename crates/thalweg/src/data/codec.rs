@@ -1,0 +1,574 @@
+//! Values that can leave their task: to another task, another process, or a disk.
+
+use super::hash::{hash_bytes, hash_u64, mix};
+use super::{Batch, BytesBatch, Record, TextBatch};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+use std::marker::PhantomData;
+use std::mem::needs_drop;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An owned value that can cross an exchange, be kept as state, and be written to disk.
+///
+/// Derive it: `#[derive(Data)]` serves structs and enums whose fields are `Data`. The encoding is
+/// canonical: equal values encode to equal bytes, integers little-endian at their own width,
+/// lengths as LEB128, enum variants by index as LEB128. Maps and sets are encoded in the order of
+/// their encoded keys. Floats are encoded bit by bit, so that they come back as they were: there
+/// alone, `0.0` and `-0.0` are equal and differ in their encoding (not in their hash).
+///
+/// `usize` and `isize` are encoded as 64 bits, so that hosts of different widths agree.
+///
+/// Decoding never panics and never allocates more than a small multiple of its input, whatever
+/// the input. For that it refuses values nested more than 256 deep (a list of boxes of lists ...),
+/// and lists of more than 65,536 elements that take no bytes.
+///
+/// ```
+/// use thalweg::Data;
+///
+/// #[derive(Data, PartialEq, Debug)]
+/// enum Event {
+///     Click { page: String },
+///     Tick(u16),
+/// }
+///
+/// let mut bytes = Vec::new();
+/// Event::Tick(258).encode(&mut bytes);
+/// assert_eq!(bytes, [1, 2, 1]);
+/// assert_eq!(Event::decode(&mut bytes.as_slice())?, Event::Tick(258));
+/// # Ok::<(), thalweg::data::DecodeError>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot cross an exchange or be kept as state",
+    label = "this type does not implement `Data`",
+    note = "for a type of your own, add `#[derive(thalweg::Data)]`; of borrowed text keep a `String`"
+)]
+pub trait Data: Sized + Send + 'static {
+    /// Appends the canonical encoding of `self`.
+    fn encode(&self, out: &mut Vec<u8>);
+
+    /// Takes one value off the front of `input`.
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError>;
+
+    /// The hash by which equal values meet: versioned ([`super::HASH_VERSION`]), over the value's
+    /// structure, never that of `std::hash::Hash`, which may change.
+    fn key_hash(&self) -> u64;
+
+    /// What the encoding holds.
+    fn schema() -> Schema;
+
+    /// The bytes this value owns on the heap, beside `size_of::<Self>()`; an estimate is enough.
+    fn heap_size(&self) -> usize {
+        0
+    }
+
+    // A list of bytes is a byte string and a list of integers a copy, without specialisation.
+
+    /// Encodes the elements of a list, without its length.
+    #[doc(hidden)]
+    fn encode_slice(items: &[Self], out: &mut Vec<u8>) {
+        for item in items {
+            item.encode(out);
+        }
+    }
+
+    /// Decodes `len` elements.
+    #[doc(hidden)]
+    fn decode_list(input: &mut &[u8], len: usize) -> Result<Vec<Self>, DecodeError> {
+        decode_each(input, len)
+    }
+
+    /// Hashes a list that lies in two pieces.
+    #[doc(hidden)]
+    fn hash_list(front: &[Self], back: &[Self]) -> u64 {
+        let start = hash_u64((front.len() + back.len()) as u64);
+        front.iter().chain(back).fold(start, |hash, item| mix(hash, item.key_hash()))
+    }
+
+    /// The schema of a list of such values.
+    #[doc(hidden)]
+    fn list_schema() -> Schema {
+        Schema::List(Box::new(Self::schema()))
+    }
+}
+
+/// A record that can cross an exchange: there is a [`Batch`] for it.
+///
+/// Implemented for every [`Data`] type, and for `str` and `[u8]`.
+#[diagnostic::on_unimplemented(
+    message = "records of `{Self}` cannot cross an exchange or be collected",
+    label = "this operator needs records that can leave their task",
+    note = "for a type of your own, add `#[derive(thalweg::Data)]`"
+)]
+pub trait Portable: Record {
+    /// How such records travel together.
+    type Batch: Batch<Self>;
+    /// The owned value that stands for one record once it leaves its batch.
+    type Owned: Data;
+
+    /// Turns a record into its owned value.
+    fn to_owned(item: Self::Of<'_>) -> Self::Owned;
+}
+
+/// A portable record with an encoding of its own, that can be written to disk one by one.
+pub trait Wire: Portable {
+    /// Appends the canonical encoding of one record.
+    fn encode(item: &Self::Of<'_>, out: &mut Vec<u8>);
+
+    /// Takes one record off the front of `input`, borrowing from it where the record can.
+    fn decode<'a>(input: &mut &'a [u8]) -> Result<Self::Of<'a>, DecodeError>;
+}
+
+impl<T: Data> Portable for T {
+    type Batch = Vec<T>;
+    type Owned = T;
+
+    #[inline]
+    fn to_owned(item: T) -> T {
+        item
+    }
+}
+
+impl<T: Data> Wire for T {
+    #[inline]
+    fn encode(item: &T, out: &mut Vec<u8>) {
+        Data::encode(item, out);
+    }
+
+    #[inline]
+    fn decode(input: &mut &[u8]) -> Result<T, DecodeError> {
+        <T as Data>::decode(input)
+    }
+}
+
+impl Portable for str {
+    type Batch = TextBatch;
+    type Owned = String;
+
+    #[inline]
+    fn to_owned(item: &str) -> String {
+        item.into()
+    }
+}
+
+impl Wire for str {
+    #[inline]
+    fn encode(item: &&str, out: &mut Vec<u8>) {
+        encode_bytes(item.as_bytes(), out);
+    }
+
+    #[inline]
+    fn decode<'a>(input: &mut &'a [u8]) -> Result<&'a str, DecodeError> {
+        decode_str(input)
+    }
+}
+
+impl Portable for [u8] {
+    type Batch = BytesBatch;
+    type Owned = Vec<u8>;
+
+    #[inline]
+    fn to_owned(item: &[u8]) -> Vec<u8> {
+        item.into()
+    }
+}
+
+impl Wire for [u8] {
+    #[inline]
+    fn encode(item: &&[u8], out: &mut Vec<u8>) {
+        encode_bytes(item, out);
+    }
+
+    #[inline]
+    fn decode<'a>(input: &mut &'a [u8]) -> Result<&'a [u8], DecodeError> {
+        decode_bytes(input)
+    }
+}
+
+/// Why bytes are not the encoding of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecodeError(Reason);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Reason {
+    Ended { needed: usize, left: usize },
+    Invalid(&'static str),
+    Variant { name: &'static str, index: u64 },
+    Deep,
+}
+
+impl DecodeError {
+    /// The input ended before the value did.
+    #[cold]
+    pub fn ended(needed: usize, left: usize) -> Self {
+        Self(Reason::Ended { needed, left })
+    }
+
+    /// The bytes are not a value of the type; `what` completes "the bytes are not".
+    #[cold]
+    pub fn invalid(what: &'static str) -> Self {
+        Self(Reason::Invalid(what))
+    }
+
+    /// The enum `name` has no variant of this index.
+    #[cold]
+    pub fn variant(name: &'static str, index: u64) -> Self {
+        Self(Reason::Variant { name, index })
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Reason::Ended { needed, left } => {
+                write!(f, "the bytes end too early: {needed} are needed, {left} are left")
+            }
+            Reason::Invalid(what) => write!(f, "the bytes are not {what}"),
+            Reason::Variant { name, index } => write!(f, "{name} has no variant {index}"),
+            Reason::Deep => write!(f, "the value is nested more than {MAX_DEPTH} deep"),
+        }
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+/// What an encoding holds, as data: for plans, for state kept across versions of a program, and
+/// for readers in other languages.
+///
+/// ```
+/// use thalweg::Data;
+///
+/// #[derive(Data)]
+/// struct Count {
+///     word: String,
+///     times: u64,
+/// }
+/// assert_eq!(Vec::<Count>::schema().to_string(), "[Count { word: str, times: u64 }]");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Schema {
+    /// A truth value: one byte, 0 or 1.
+    Bool,
+    /// A signed integer of one byte.
+    I8,
+    /// A signed integer of two bytes.
+    I16,
+    /// A signed integer of four bytes.
+    I32,
+    /// A signed integer of eight bytes.
+    I64,
+    /// A signed integer of sixteen bytes.
+    I128,
+    /// An unsigned integer of one byte.
+    U8,
+    /// An unsigned integer of two bytes.
+    U16,
+    /// An unsigned integer of four bytes.
+    U32,
+    /// An unsigned integer of eight bytes.
+    U64,
+    /// An unsigned integer of sixteen bytes.
+    U128,
+    /// An IEEE 754 number of four bytes.
+    F32,
+    /// An IEEE 754 number of eight bytes.
+    F64,
+    /// A Unicode scalar value, in four bytes.
+    Char,
+    /// UTF-8 text behind its length in bytes.
+    Str,
+    /// Bytes behind their length.
+    Bytes,
+    /// Nothing, in no bytes.
+    Unit,
+    /// Variant 0 without a value, or variant 1 with one.
+    Option(Box<Schema>),
+    /// Elements behind their number.
+    List(Box<Schema>),
+    /// A fixed number of elements.
+    Array(Box<Schema>, usize),
+    /// Keys and values behind their number, in the order of the encoded keys.
+    Map(Box<Schema>, Box<Schema>),
+    /// Fields one after the other.
+    Tuple(Vec<Schema>),
+    /// Named fields one after the other.
+    Struct {
+        /// The type's name.
+        name: String,
+        /// The fields in order; those of a tuple struct are named by their position.
+        fields: Vec<Field>,
+    },
+    /// A variant's index, then its content.
+    Enum {
+        /// The type's name.
+        name: String,
+        /// The variants in the order of their index: `Unit`, `Tuple` or `Struct`.
+        variants: Vec<Field>,
+    },
+    /// The struct or enum of this name that this schema lies within.
+    Recursive(String),
+}
+
+/// A named part of a [`Schema`]: a struct's field or an enum's variant.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Field {
+    /// The field's or variant's name.
+    pub name: String,
+    /// What it holds.
+    pub schema: Schema,
+}
+
+impl Field {
+    /// A field of this name and content.
+    pub fn new(name: impl Into<String>, schema: Schema) -> Self {
+        Self { name: name.into(), schema }
+    }
+}
+
+impl fmt::Display for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fn list<T>(
+            f: &mut fmt::Formatter<'_>,
+            items: &[T],
+            between: &str,
+            show: impl Fn(&mut fmt::Formatter<'_>, &T) -> fmt::Result,
+        ) -> fmt::Result {
+            for (at, item) in items.iter().enumerate() {
+                if at > 0 {
+                    f.write_str(between)?;
+                }
+                show(f, item)?;
+            }
+            Ok(())
+        }
+        fn fields(f: &mut fmt::Formatter<'_>, name: &str, all: &[Field]) -> fmt::Result {
+            if all.is_empty() {
+                return f.write_str(name);
+            }
+            write!(f, "{name} {{ ")?;
+            list(f, all, ", ", |f, field| write!(f, "{}: {}", field.name, field.schema))?;
+            f.write_str(" }")
+        }
+        let name = match self {
+            Self::Bool => "bool",
+            Self::I8 => "i8",
+            Self::I16 => "i16",
+            Self::I32 => "i32",
+            Self::I64 => "i64",
+            Self::I128 => "i128",
+            Self::U8 => "u8",
+            Self::U16 => "u16",
+            Self::U32 => "u32",
+            Self::U64 => "u64",
+            Self::U128 => "u128",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::Char => "char",
+            Self::Str => "str",
+            Self::Bytes => "bytes",
+            Self::Unit => "()",
+            Self::Option(inner) => return write!(f, "{inner}?"),
+            Self::List(inner) => return write!(f, "[{inner}]"),
+            Self::Array(inner, len) => return write!(f, "[{inner}; {len}]"),
+            Self::Map(key, value) => return write!(f, "{{{key}: {value}}}"),
+            Self::Tuple(parts) => {
+                f.write_str("(")?;
+                list(f, parts, ", ", |f, part| write!(f, "{part}"))?;
+                return f.write_str(if parts.len() == 1 { ",)" } else { ")" });
+            }
+            Self::Struct { name, fields: all } => return fields(f, name, all),
+            Self::Enum { name, variants } => {
+                write!(f, "{name} <")?;
+                list(f, variants, " | ", |f, variant| match &variant.schema {
+                    Self::Unit => f.write_str(&variant.name),
+                    Self::Struct { fields: all, .. } => fields(f, &variant.name, all),
+                    Self::Tuple(parts) => {
+                        write!(f, "{}(", variant.name)?;
+                        list(f, parts, ", ", |f, part| write!(f, "{part}"))?;
+                        f.write_str(")")
+                    }
+                    content => write!(f, "{}{content}", variant.name),
+                })?;
+                return f.write_str(">");
+            }
+            Self::Recursive(name) => name,
+        };
+        f.write_str(name)
+    }
+}
+
+/// What the code that `#[derive(Data)]` writes calls. Not for use by hand.
+pub mod derive_support {
+    use super::*;
+    pub use super::{Data, DecodeError, Field, Schema, read_varint, write_varint};
+    use std::any::TypeId;
+
+    pub use crate::data::hash::{hash_u64, mix};
+
+    /// Builds a type's schema, or names the type when it is being built already.
+    pub fn named_schema<T: 'static>(name: &str, build: impl FnOnce() -> Schema) -> Schema {
+        thread_local!(static OPEN: RefCell<Vec<TypeId>> = const { RefCell::new(Vec::new()) });
+        struct Close;
+        impl Drop for Close {
+            fn drop(&mut self) {
+                OPEN.with_borrow_mut(|open| open.pop());
+            }
+        }
+        let id = TypeId::of::<T>();
+        if OPEN.with_borrow(|open| open.contains(&id)) {
+            return Schema::Recursive(name.into());
+        }
+        OPEN.with_borrow_mut(|open| open.push(id));
+        let _close = Close;
+        build()
+    }
+}
+
+/// How deep values may nest when they are decoded: hostile input must not exhaust the stack.
+const MAX_DEPTH: u32 = 256;
+
+/// How many elements without bytes a list may have: nothing else limits them.
+const MAX_EMPTY: usize = 1 << 16;
+
+/// One level of nesting, left when dropped.
+struct Level;
+
+thread_local!(static DEPTH: Cell<u32> = const { Cell::new(0) });
+
+impl Level {
+    fn enter() -> Result<Self, DecodeError> {
+        let depth = DEPTH.get();
+        if depth == MAX_DEPTH {
+            return Err(DecodeError(Reason::Deep));
+        }
+        DEPTH.set(depth + 1);
+        Ok(Self)
+    }
+}
+
+impl Drop for Level {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get() - 1);
+    }
+}
+
+/// Appends a number as LEB128: seven bits a byte, the lowest first.
+#[inline]
+pub fn write_varint(mut value: u64, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Takes a LEB128 number off the front of the input; refuses all but its shortest form.
+#[inline]
+pub fn read_varint(input: &mut &[u8]) -> Result<u64, DecodeError> {
+    match input.split_first() {
+        Some((&byte, rest)) if byte < 0x80 => {
+            *input = rest;
+            Ok(u64::from(byte))
+        }
+        _ => read_long_varint(input),
+    }
+}
+
+fn read_long_varint(input: &mut &[u8]) -> Result<u64, DecodeError> {
+    let mut value = 0;
+    for (at, &byte) in input.iter().enumerate().take(10) {
+        let bits = u64::from(byte & 0x7f);
+        if at == 9 && byte > 1 {
+            return Err(DecodeError::invalid("a length or index below 2^64"));
+        }
+        value |= bits << (7 * at);
+        if byte < 0x80 {
+            if byte == 0 && at > 0 {
+                return Err(DecodeError::invalid("a length or index in its shortest form"));
+            }
+            *input = &input[at + 1..];
+            return Ok(value);
+        }
+    }
+    Err(DecodeError::ended(input.len() + 1, input.len()))
+}
+
+#[inline]
+fn read_len(input: &mut &[u8]) -> Result<usize, DecodeError> {
+    usize::try_from(read_varint(input)?)
+        .map_err(|_| DecodeError::invalid("a length that this machine can address"))
+}
+
+#[inline]
+fn take<'a>(input: &mut &'a [u8], len: usize) -> Result<&'a [u8], DecodeError> {
+    let Some((taken, rest)) = input.split_at_checked(len) else {
+        return Err(DecodeError::ended(len, input.len()));
+    };
+    *input = rest;
+    Ok(taken)
+}
+
+#[inline]
+fn take_array<const N: usize>(input: &mut &[u8]) -> Result<[u8; N], DecodeError> {
+    let Some((taken, rest)) = input.split_first_chunk() else {
+        return Err(DecodeError::ended(N, input.len()));
+    };
+    *input = rest;
+    Ok(*taken)
+}
+
+#[inline]
+fn encode_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    write_varint(bytes.len() as u64, out);
+    out.extend_from_slice(bytes);
+}
+
+#[inline]
+fn decode_bytes<'a>(input: &mut &'a [u8]) -> Result<&'a [u8], DecodeError> {
+    let len = read_len(input)?;
+    take(input, len)
+}
+
+#[inline]
+fn decode_str<'a>(input: &mut &'a [u8]) -> Result<&'a str, DecodeError> {
+    std::str::from_utf8(decode_bytes(input)?).map_err(|_| DecodeError::invalid("UTF-8"))
+}
+
+/// Decodes a list whose elements have no better way.
+fn decode_each<T: Data>(input: &mut &[u8], len: usize) -> Result<Vec<T>, DecodeError> {
+    // Only what owns heap can hold itself.
+    let _level = if needs_drop::<T>() { Some(Level::enter()?) } else { None };
+    let mut items = Vec::with_capacity(first_capacity::<T>(input, len));
+    for at in 0..len {
+        let before = input.len();
+        items.push(T::decode(input)?);
+        check_progress(before, input.len(), at)?;
+    }
+    Ok(items)
+}
+
+/// What to allocate at once for `len` elements that the input claims to hold.
+fn first_capacity<T>(input: &[u8], len: usize) -> usize {
+    len.min(4 * input.len() / size_of::<T>().max(1) + 1)
+}
+
+fn check_progress(before: usize, after: usize, at: usize) -> Result<(), DecodeError> {
+    if before == after && at >= MAX_EMPTY {
+        return Err(DecodeError::invalid("a list of at most 2^16 elements without bytes"));
+    }
+    Ok(())
+}
+
+/// The bytes that elements own on the heap; constant time when they cannot own any.
+#[inline]
+pub(super) fn list_heap<'a, T: Data>(items: impl IntoIterator<Item = &'a T>) -> usize {
+    if needs_drop::<T>() { items.into_iter().map(T::heap_size).sum() } else { 0 }
+}
+
+mod values;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,28 @@
+//! What flows: records, the values that can leave their task, and keys.
+//!
+//! Three traits, each asking more than the one before:
+//!
+//! * [`Record`] is anything that an operator can hand to the next one in the same task. Every
+//!   `'static` type is one; so are the borrowed [`str`] and `[T]`, whose records live no longer
+//!   than the batch they were read from.
+//! * [`Portable`] records can cross an exchange, because a batch of them can be built and taken
+//!   apart again. Every [`Data`] type is portable; so are `str` and `[u8]`.
+//! * [`Key`] is what a portable record must offer to be grouped by.
+//!
+//! This layer knows nothing of tasks, threads or files.
+
+mod batch;
+mod codec;
+mod hash;
+mod key;
+mod record;
+
+pub use batch::{Batch, BytesBatch, TextBatch};
+#[doc(hidden)]
+pub use codec::derive_support;
+pub use codec::{Data, DecodeError, Field, Portable, Schema, Wire};
+pub use hash::{HASH_VERSION, hash_bytes, hash_u64, mix};
+pub use key::{BytesColumn, Key, KeyArena, KeyColumn, PackedKey, PackedProbe, TextColumn};
+pub use record::Record;
+// The derive macro, which shares the trait's name.
+pub use thalweg_derive::Data;

@@ -1,0 +1,35 @@
+//! What one task hands from operator to operator.
+
+/// A kind of record, and the form it takes while a batch of it is being worked through.
+///
+/// Every sized `'static` type is a record that is handed on by value. The unsized types `str` and
+/// `[T]` are records that are handed on by reference, and so cost neither an allocation nor a copy:
+/// a stream whose `Item` is `str` gives its closures `&str`.
+///
+/// An operator that must keep a borrowed record longer copies it, into a batch when it crosses an
+/// exchange, into a table when its key is new.
+///
+/// ```
+/// use thalweg::data::Record;
+///
+/// fn length(line: <str as Record>::Of<'_>) -> usize {
+///     line.len()
+/// }
+/// assert_eq!(length("thalweg"), 7);
+/// ```
+pub trait Record: 'static {
+    /// The record as a closure sees it, valid for `'a`.
+    type Of<'a>;
+}
+
+impl<T: 'static> Record for T {
+    type Of<'a> = T;
+}
+
+impl Record for str {
+    type Of<'a> = &'a str;
+}
+
+impl<T: 'static> Record for [T] {
+    type Of<'a> = &'a [T];
+}

@@ -1,0 +1,94 @@
+//! All lanes between two stages.
+
+use super::lane::Lane;
+use super::outlet::{Lanes, Outlet};
+use super::packet::Packet;
+use super::{BatchMode, inlet::Inlet, route::Route};
+use crate::clock::Clock;
+use crate::data::Portable;
+use crate::flow::{Op, Push, Waker};
+use crate::time::Time;
+use std::sync::{Arc, OnceLock};
+
+/// How the lanes of an edge are used.
+#[derive(Clone, Debug)]
+pub(crate) struct LaneSettings {
+    pub(crate) batch: BatchMode,
+    /// The bytes that a sender may have under way on one lane.
+    pub(crate) credit: usize,
+    /// What the time that batches are under way is measured by.
+    pub(crate) clock: Clock,
+}
+
+/// An edge of the plan; its lanes come to be when the numbers of tasks on both sides are known.
+pub(crate) struct Edge<I: Portable + ?Sized, T: Time> {
+    lanes: Arc<OnceLock<Matrix<I, T>>>,
+}
+
+/// A lane, held by both its ends.
+type SharedLane<I, T> = Arc<Lane<Packet<I, T>>>;
+
+struct Matrix<I: Portable + ?Sized, T: Time> {
+    settings: LaneSettings,
+    /// By sender, then receiver. `None` where the strategy never sends.
+    lanes: Vec<Vec<Option<SharedLane<I, T>>>>,
+}
+
+impl<I: Portable + ?Sized, T: Time> Clone for Edge<I, T> {
+    fn clone(&self) -> Self {
+        Self { lanes: Arc::clone(&self.lanes) }
+    }
+}
+
+impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
+    pub(crate) fn new() -> Self {
+        Self { lanes: Arc::new(OnceLock::new()) }
+    }
+
+    /// Makes the lanes. `linked` says which sender may send to which receiver.
+    pub(crate) fn connect(
+        &self,
+        settings: LaneSettings,
+        senders: &[Waker],
+        receivers: &[Waker],
+        linked: impl Fn(usize, usize) -> bool,
+    ) {
+        let lanes = senders
+            .iter()
+            .enumerate()
+            .map(|(from, sender)| {
+                let to = receivers.iter().enumerate();
+                to.map(|(to, receiver)| {
+                    linked(from, to).then(|| {
+                        Arc::new(Lane::new(settings.credit, sender.clone(), receiver.clone()))
+                    })
+                })
+                .collect()
+            })
+            .collect();
+        // An edge belongs to one job, which is launched once.
+        let _ = self.lanes.set(Matrix { settings, lanes });
+    }
+
+    fn matrix(&self) -> &Matrix<I, T> {
+        self.lanes.get().expect("a job connects its edges before it makes its tasks")
+    }
+
+    /// The sending end for one task of the stage before.
+    pub(crate) fn lanes_from(&self, task: usize) -> Lanes<I, T> {
+        let matrix = self.matrix();
+        let lanes = matrix.lanes[task].iter().flatten().cloned();
+        Lanes::new(matrix.settings.batch, matrix.settings.clock.clone(), lanes)
+    }
+
+    /// The end of the stage before, for one of its tasks.
+    pub(crate) fn outlet<R: Route<I>>(&self, task: usize, op: Op, route: R) -> Outlet<I, T, R> {
+        Outlet::new(op, self.lanes_from(task), route)
+    }
+
+    /// The head of the stage after, for one of its tasks.
+    pub(crate) fn inlet<N: Push<I, T>>(&self, task: usize, op: Op, next: N) -> Inlet<I, T, N> {
+        let lanes = self.matrix().lanes.iter().filter_map(|from| from[task].clone());
+        Inlet::new(op, lanes.collect(), next)
+    }
+}

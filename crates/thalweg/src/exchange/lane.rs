@@ -1,0 +1,168 @@
+//! The queue between one sending and one receiving task.
+//!
+//! States of a lane, and who moves it:
+//!
+//! | state | entered by | left by |
+//! |---|---|---|
+//! | open | making it | |
+//! | short of credit: `used > credit` | the sender, sending | the receiver, returning a batch |
+//! | sender waiting | the sender, finding it short, under the lock | the receiver, waking it |
+//! | closed | the receiver, wanting no more | never |
+//!
+//! No wake-up is lost: the sender decides to wait, and the receiver decides whether to wake, under
+//! the same lock. The receiver is woken after every send; it goes to sleep only through its task's
+//! state, which notices a wake-up that comes while it runs.
+
+use crate::flow::{Event, Waker};
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, lock};
+use std::collections::VecDeque;
+
+/// What a lane carries.
+pub(crate) enum Parcel<B> {
+    Batch(B),
+    Event(Event),
+}
+
+pub(crate) struct Lane<B> {
+    state: Mutex<State<B>>,
+    /// The parcels queued, so that a receiver can pass by an empty lane without its lock.
+    queued: AtomicUsize,
+    /// Whether the lane is closed, so that a sender that has nothing to send sees it too.
+    closed: AtomicBool,
+    credit: usize,
+    pub(crate) sender: Waker,
+    pub(crate) receiver: Waker,
+}
+
+struct State<B> {
+    queue: VecDeque<(Parcel<B>, usize)>,
+    /// Emptied batches on their way back.
+    spare: Vec<B>,
+    /// Bytes sent and not yet returned.
+    used: usize,
+    sender_waits: bool,
+    closed: bool,
+}
+
+/// Whether a sender may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Credit {
+    Left,
+    Short,
+    Closed,
+}
+
+/// More spares than this are not kept: they would be memory that nobody uses.
+const SPARES: usize = 4;
+
+impl<B> Lane<B> {
+    pub(crate) fn new(credit: usize, sender: Waker, receiver: Waker) -> Self {
+        let state = State {
+            queue: VecDeque::new(),
+            spare: Vec::new(),
+            used: 0,
+            sender_waits: false,
+            closed: false,
+        };
+        Self {
+            state: Mutex::new(state),
+            queued: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            credit,
+            sender,
+            receiver,
+        }
+    }
+
+    /// Sends a batch and gets an empty one to fill next, if one has come back. Never refuses: what
+    /// exceeds the credit is bounded by what one batch of the sender's input can produce.
+    pub(crate) fn send(&self, batch: B, bytes: usize) -> (Option<B>, Credit) {
+        let mut state = lock(&self.state);
+        if state.closed {
+            return (Some(batch), Credit::Closed);
+        }
+        state.queue.push_back((Parcel::Batch(batch), bytes));
+        state.used += bytes;
+        self.queued.store(state.queue.len(), Ordering::Release);
+        let spare = state.spare.pop();
+        let credit = if state.used > self.credit { Credit::Short } else { Credit::Left };
+        drop(state);
+        self.receiver.wake();
+        (spare, credit)
+    }
+
+    /// Sends an event. Events need no credit.
+    pub(crate) fn send_event(&self, event: Event) {
+        let mut state = lock(&self.state);
+        if state.closed {
+            return;
+        }
+        state.queue.push_back((Parcel::Event(event), 0));
+        self.queued.store(state.queue.len(), Ordering::Release);
+        drop(state);
+        self.receiver.wake();
+    }
+
+    /// Asks, as the sender, whether there is credit again; if not, the sender will be woken when
+    /// there is.
+    pub(crate) fn await_credit(&self) -> Credit {
+        let mut state = lock(&self.state);
+        if state.closed {
+            Credit::Closed
+        } else if state.used > self.credit {
+            state.sender_waits = true;
+            Credit::Short
+        } else {
+            Credit::Left
+        }
+    }
+
+    /// Whether anything is queued; cheap, and never wrong for a parcel whose wake-up was seen.
+    pub(crate) fn has_parcels(&self) -> bool {
+        self.queued.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether the receiver wants no more. Seen at the latest by a sender that `close` has woken.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Takes the next parcel and the bytes to return for it.
+    pub(crate) fn take(&self) -> Option<(Parcel<B>, usize)> {
+        let mut state = lock(&self.state);
+        let parcel = state.queue.pop_front();
+        self.queued.store(state.queue.len(), Ordering::Release);
+        parcel
+    }
+
+    /// Gives an emptied batch and its bytes back to the sender.
+    pub(crate) fn give_back(&self, batch: B, bytes: usize) {
+        let mut state = lock(&self.state);
+        if state.spare.len() < SPARES {
+            state.spare.push(batch);
+        }
+        state.used -= bytes;
+        let wake = state.sender_waits && state.used <= self.credit / 2;
+        if wake {
+            state.sender_waits = false;
+        }
+        drop(state);
+        if wake {
+            self.sender.wake();
+        }
+    }
+
+    /// As the receiver: wants no more. What is queued is dropped, and so is what still comes.
+    pub(crate) fn close(&self) {
+        let mut state = lock(&self.state);
+        state.closed = true;
+        state.used = 0;
+        state.sender_waits = false;
+        let dropped = std::mem::take(&mut state.queue);
+        self.queued.store(0, Ordering::Release);
+        self.closed.store(true, Ordering::Release);
+        drop(state);
+        drop(dropped);
+        self.sender.wake();
+    }
+}

@@ -1,0 +1,30 @@
+//! How records get from the tasks of one stage to those of the next, inside one process.
+//!
+//! Between each sending and each receiving task lies a [`lane`]: a queue of batches and events
+//! under one lock, taken once a batch. An [`outlet`] at the end of a stage fills one batch a lane
+//! and sends it when it is full, when the task runs out of input, or when it has waited too long;
+//! an [`inlet`] at the head of the next stage takes batches from its lanes in turn and pushes them
+//! on. A batch that has been emptied goes back to its sender on the same lane.
+//!
+//! A lane gives its sender credit in bytes. A sender that has used it up on any lane stops taking
+//! input, and is woken when the receiver has worked half of it off. So a slow receiver slows those
+//! who send to it and nobody else, and what an edge holds is bounded by
+//! `senders x receivers x (credit + one batch)`.
+//!
+//! This layer knows nothing of operators, schedulers or plans.
+
+mod edge;
+mod inlet;
+mod lane;
+mod outlet;
+mod packet;
+mod route;
+
+pub(crate) use edge::{Edge, LaneSettings};
+pub use inlet::Inlet;
+pub(crate) use outlet::{Broadcast, Outlet};
+pub(crate) use packet::Packet;
+pub use packet::{Hashed, Partial};
+pub(crate) use route::{ByHash, Custom, Random, RoundRobin, Route};
+
+use crate::config::BatchMode;

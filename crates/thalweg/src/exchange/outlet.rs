@@ -1,0 +1,254 @@
+//! The end of a stage: fills batches and sends them.
+
+use super::lane::{Credit, Lane};
+use super::packet::Packet;
+use super::{BatchMode, Route};
+use crate::clock::{Clock, Nanos, nanos};
+use crate::data::{Portable, Record};
+use crate::flow::{Event, Flow, Op, Pipe, Push, guard};
+use crate::metrics::{Report, Sent};
+use crate::time::Time;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a record of a busy task may wait in a batch that does not fill.
+const PATIENCE: Duration = Duration::from_millis(1);
+
+/// One batch in this many has its time under way measured.
+const MEASURED: u64 = 16;
+
+/// The sending ends of a task's lanes, with the batches being filled.
+pub(crate) struct Lanes<I: Portable + ?Sized, T: Time> {
+    lanes: Vec<Sending<I, T>>,
+    batch: BatchMode,
+    size: usize,
+    /// Lanes short of credit when they were last asked.
+    short: usize,
+    last_flush: Nanos,
+    clock: Clock,
+    sent: Sent,
+}
+
+struct Sending<I: Portable + ?Sized, T: Time> {
+    open: Packet<I, T>,
+    lane: Arc<Lane<Packet<I, T>>>,
+    credit: Credit,
+}
+
+impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
+    pub(crate) fn new(
+        batch: BatchMode,
+        clock: Clock,
+        lanes: impl Iterator<Item = Arc<Lane<Packet<I, T>>>>,
+    ) -> Self {
+        let lanes: Vec<_> = lanes
+            .map(|lane| Sending { open: Packet::default(), lane, credit: Credit::Left })
+            .collect();
+        Self {
+            lanes,
+            batch,
+            size: batch.size(),
+            short: 0,
+            last_flush: 0,
+            clock,
+            sent: Sent::default(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lanes.len()
+    }
+
+    #[inline(always)]
+    pub(crate) fn push(&mut self, to: usize, item: I::Of<'_>, time: T) {
+        let sending = &mut self.lanes[to];
+        sending.open.push(item, time);
+        if sending.open.len() >= self.size {
+            self.send(to);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn send(&mut self, to: usize) {
+        let Sending { open, lane, credit } = &mut self.lanes[to];
+        let bytes = open.bytes();
+        let measured = self.sent.batches.is_multiple_of(MEASURED);
+        open.sent_at = measured.then(|| self.clock.now());
+        self.sent.records += open.len() as u64;
+        self.sent.batches += 1;
+        self.sent.bytes += bytes as u64;
+        let (spare, after) = lane.send(std::mem::take(open), bytes);
+        *open = spare.unwrap_or_default();
+        if after == Credit::Closed {
+            open.drain(|_, _| {});
+        }
+        self.short += usize::from(after == Credit::Short && *credit == Credit::Left);
+        self.short -= usize::from(after == Credit::Closed && *credit == Credit::Short);
+        if !(after == Credit::Left && *credit == Credit::Short) {
+            *credit = after;
+        }
+    }
+
+    pub(crate) fn flush(&mut self) {
+        for to in 0..self.lanes.len() {
+            if !self.lanes[to].open.is_empty() {
+                self.send(to);
+            }
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        self.flush();
+        for sending in &self.lanes {
+            sending.lane.send_event(event);
+        }
+    }
+
+    fn resume(&mut self) -> Flow {
+        if self.short == 0 {
+            return Flow::Ready;
+        }
+        self.short = 0;
+        for sending in &mut self.lanes {
+            if sending.credit == Credit::Short {
+                sending.credit = sending.lane.await_credit();
+            }
+            self.short += usize::from(sending.credit == Credit::Short);
+        }
+        if self.short > 0 { Flow::Blocked } else { Flow::Ready }
+    }
+
+    fn is_closed(&self) -> bool {
+        // Asked of the lanes: a task that has nothing to send must end too. The first open lane
+        // settles it.
+        !self.lanes.is_empty() && self.lanes.iter().all(|sending| sending.lane.is_closed())
+    }
+
+    fn idle(&mut self, now: Nanos) -> Option<Nanos> {
+        match self.batch {
+            BatchMode::Adaptive { .. } | BatchMode::Single => {
+                self.flush();
+                None
+            }
+            BatchMode::Fixed { .. } => None,
+            BatchMode::Timed { delay, .. } => {
+                if self.lanes.iter().all(|sending| sending.open.is_empty()) {
+                    self.last_flush = now;
+                    return None;
+                }
+                let due = self.last_flush.saturating_add(nanos(delay));
+                if now < due {
+                    return Some(due);
+                }
+                self.last_flush = now;
+                self.flush();
+                None
+            }
+        }
+    }
+
+    fn tick(&mut self, now: Nanos) {
+        let patience = match self.batch {
+            BatchMode::Adaptive { .. } => PATIENCE,
+            BatchMode::Timed { delay, .. } => delay,
+            BatchMode::Fixed { .. } | BatchMode::Single => return,
+        };
+        if now.saturating_sub(self.last_flush) >= nanos(patience) {
+            self.last_flush = now;
+            self.flush();
+        }
+    }
+}
+
+/// Sends each record to the task that its route picks.
+pub(crate) struct Outlet<I: Portable + ?Sized, T: Time, R> {
+    op: Op,
+    lanes: Lanes<I, T>,
+    route: R,
+}
+
+impl<I: Portable + ?Sized, T: Time, R: Route<I>> Outlet<I, T, R> {
+    pub(crate) fn new(op: Op, lanes: Lanes<I, T>, route: R) -> Self {
+        Self { op, lanes, route }
+    }
+}
+
+impl<I: Portable + ?Sized, T: Time, R: Route<I>> Push<I, T> for Outlet<I, T, R> {
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, time: T) {
+        let receivers = self.lanes.len();
+        let to = guard(&self.op, || self.route.pick(&item, receivers));
+        self.lanes.push(to, item, time);
+    }
+}
+
+/// Sends each record to every task of the next stage.
+pub(crate) struct Broadcast<I: Portable + ?Sized, T: Time> {
+    op: Op,
+    lanes: Lanes<I, T>,
+}
+
+impl<I: Portable + ?Sized, T: Time> Broadcast<I, T> {
+    pub(crate) fn new(op: Op, lanes: Lanes<I, T>) -> Self {
+        Self { op, lanes }
+    }
+}
+
+impl<I: Portable + ?Sized, T: Time> Push<I, T> for Broadcast<I, T>
+where
+    for<'a> <I as Record>::Of<'a>: Clone,
+{
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, time: T) {
+        for to in 1..self.lanes.len() {
+            self.lanes.push(to, item.clone(), time);
+        }
+        self.lanes.push(0, item, time);
+    }
+}
+
+/// What both ends of a stage share: everything but which lane a record goes to.
+macro_rules! pipe_through_lanes {
+    () => {
+        fn next(&mut self) -> Option<&mut dyn Pipe> {
+            None
+        }
+
+        fn event(&mut self, event: Event) {
+            self.lanes.event(event);
+        }
+
+        fn resume(&mut self) -> Flow {
+            self.lanes.resume()
+        }
+
+        fn is_full(&mut self) -> bool {
+            self.lanes.short > 0
+        }
+
+        fn is_closed(&mut self) -> bool {
+            self.lanes.is_closed()
+        }
+
+        fn idle(&mut self, now: Nanos) -> Option<Nanos> {
+            self.lanes.idle(now)
+        }
+
+        fn tick(&mut self, now: Nanos) {
+            self.lanes.tick(now);
+        }
+
+        fn report(&mut self, report: &mut Report) {
+            report.sent(self.op.id(), self.lanes.sent);
+        }
+    };
+}
+
+impl<I: Portable + ?Sized, T: Time, R: Route<I>> Pipe for Outlet<I, T, R> {
+    pipe_through_lanes!();
+}
+
+impl<I: Portable + ?Sized, T: Time> Pipe for Broadcast<I, T> {
+    pipe_through_lanes!();
+}

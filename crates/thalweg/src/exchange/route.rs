@@ -1,0 +1,120 @@
+//! Which of the next stage's tasks a record goes to.
+
+use super::packet::{Hashed, Partial};
+use crate::data::{Key, Record};
+
+/// Chooses a receiver for each record of one sending task.
+pub(crate) trait Route<I: Record + ?Sized>: Send {
+    /// The receiver, below `receivers`.
+    fn pick(&mut self, item: &I::Of<'_>, receivers: usize) -> usize;
+}
+
+/// The number of key groups: what a hash is routed by, fixed for a job's life.
+pub(crate) const KEY_GROUPS: u64 = 1 << 15;
+
+/// The task that owns the key groups of this hash: the groups in order, in equal runs.
+#[inline(always)]
+pub(crate) fn owner(hash: u64, tasks: usize) -> usize {
+    let group = hash >> (64 - KEY_GROUPS.trailing_zeros());
+    ((group * tasks as u64) >> KEY_GROUPS.trailing_zeros()) as usize
+}
+
+/// To the owner of the record's key group.
+#[derive(Clone)]
+pub(crate) struct ByHash;
+
+impl<I: Record + ?Sized> Route<Hashed<I>> for ByHash {
+    #[inline(always)]
+    fn pick(&mut self, item: &(u64, I::Of<'_>), receivers: usize) -> usize {
+        owner(item.0, receivers)
+    }
+}
+
+impl<K: Key + ?Sized, A: 'static> Route<Partial<K, A>> for ByHash {
+    #[inline(always)]
+    fn pick(&mut self, item: &(u64, &K, A), receivers: usize) -> usize {
+        owner(item.0, receivers)
+    }
+}
+
+/// To each receiver in turn.
+pub(crate) struct RoundRobin {
+    next: usize,
+}
+
+impl RoundRobin {
+    /// Starts with this receiver, so that many senders do not all start with the same.
+    pub(crate) fn starting_at(next: usize) -> Self {
+        Self { next }
+    }
+}
+
+impl<I: Record + ?Sized> Route<I> for RoundRobin {
+    #[inline(always)]
+    fn pick(&mut self, _: &I::Of<'_>, receivers: usize) -> usize {
+        let to = if self.next < receivers { self.next } else { 0 };
+        self.next = to + 1;
+        to
+    }
+}
+
+/// To a receiver drawn by a seeded generator (splitmix64).
+pub(crate) struct Random {
+    state: u64,
+}
+
+impl Random {
+    pub(crate) fn seeded(state: u64) -> Self {
+        Self { state }
+    }
+}
+
+impl<I: Record + ?Sized> Route<I> for Random {
+    #[inline(always)]
+    fn pick(&mut self, _: &I::Of<'_>, receivers: usize) -> usize {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let drawn = (z ^ (z >> 31)) >> 32;
+        ((drawn * receivers as u64) >> 32) as usize
+    }
+}
+
+/// To the receiver that a closure names; taken modulo their number.
+pub(crate) struct Custom<F>(pub(crate) F);
+
+impl<I: Record + ?Sized, F> Route<I> for Custom<F>
+where
+    F: for<'a, 'b> Fn(&'b I::Of<'a>, usize) -> usize + Send,
+{
+    #[inline(always)]
+    fn pick(&mut self, item: &I::Of<'_>, receivers: usize) -> usize {
+        (self.0)(item, receivers) % receivers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_groups_are_shared_out_evenly_and_in_order() {
+        for tasks in [1, 2, 3, 7, 64] {
+            let owners: Vec<usize> =
+                (0..KEY_GROUPS).map(|group| owner(group << 49, tasks)).collect();
+            assert!(owners.is_sorted());
+            for task in 0..tasks {
+                let share = owners.iter().filter(|&&o| o == task).count();
+                assert!(share.abs_diff(KEY_GROUPS as usize / tasks) <= 1, "{tasks} {task}");
+            }
+        }
+    }
+
+    #[test]
+    fn round_robin_visits_every_receiver() {
+        let mut route = RoundRobin::starting_at(2);
+        let seen: Vec<usize> = (0..6).map(|i| Route::<u64>::pick(&mut route, &i, 3)).collect();
+        assert_eq!(seen, [2, 0, 1, 2, 0, 1]);
+    }
+}

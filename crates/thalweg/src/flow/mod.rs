@@ -1,0 +1,145 @@
+//! What a stage is made of: pushers nested in one another, and the task that drives them.
+//!
+//! Data goes down by [`Push::push`], one record at a time, through code that the compiler sees as
+//! one piece. Everything else goes through [`Pipe`], between batches, by dynamic calls that cost
+//! nothing worth counting there:
+//!
+//! ```text
+//!            push(record)                  event, resume, idle, is_full
+//!   head ───────────────────> operator ───────────────────> … ───────> outlet or sink
+//! ```
+//!
+//! The protocol, which every head keeps and every operator may rely on:
+//!
+//! 1. Before each batch of input the head calls `resume` until it answers [`Flow::Ready`]. An
+//!    operator that has output left from before goes on with it there, and says so.
+//! 2. The head then pushes at most one batch. An operator that fans out without bound stops when
+//!    the next one `is_full`, remembers the rest, and goes on at the next `resume`.
+//! 3. An [`Event`] is sent only when `resume` has just answered `Ready`, so it never overtakes a
+//!    record. An operator that still has something to say before the event holds the event back.
+//! 4. After [`Event::End`] and a last `Ready`, the task is done.
+//! 5. When `is_closed`, nobody wants what is pushed: the head stops its own input.
+
+mod guard;
+mod op;
+mod task;
+
+pub(crate) use guard::{guard, take_panicked_operator};
+pub(crate) use op::{Op, Signals};
+pub(crate) use task::{Poll, Task, Turn, Wake, Waker};
+
+use crate::clock::Nanos;
+use crate::data::Record;
+use crate::metrics::Report;
+use crate::time::{Time, Timestamp};
+
+/// The number of a snapshot, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch(pub u64);
+
+/// What travels between batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// No later record will carry a timestamp below this one.
+    Watermark(Timestamp),
+    /// Everything before belongs to the snapshot of this epoch, everything after does not.
+    Barrier(Epoch),
+    /// Nothing comes after this.
+    End,
+}
+
+/// How far an operator got with what it still had to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Nothing is left: give me the next batch.
+    Ready,
+    /// Some is left; call again.
+    Busy,
+    /// Some is left, and it waits for a receiver; the task will be woken.
+    Blocked,
+}
+
+/// The part of an operator that does not touch records.
+///
+/// Every method has a default that asks the next operator, so that one which keeps nothing back
+/// implements [`next`](Pipe::next) alone.
+pub trait Pipe: Send {
+    /// The operator after this one; `None` at the end of a stage.
+    fn next(&mut self) -> Option<&mut dyn Pipe>;
+
+    /// Takes an event. See the protocol above.
+    fn event(&mut self, event: Event) {
+        if let Some(next) = self.next() {
+            next.event(event);
+        }
+    }
+
+    /// Goes on with output left from before, a bounded amount of it.
+    fn resume(&mut self) -> Flow {
+        self.next().map_or(Flow::Ready, |next| next.resume())
+    }
+
+    /// Whether a fan-out should pause after the current record.
+    fn is_full(&mut self) -> bool {
+        self.next().is_some_and(|next| next.is_full())
+    }
+
+    /// Whether nobody downstream wants anything more.
+    fn is_closed(&mut self) -> bool {
+        self.next().is_some_and(|next| next.is_closed())
+    }
+
+    /// Input has run out for now: sends on what waits for more. Returns when to call again even if
+    /// no input comes, for those who hold something back for a set time.
+    fn idle(&mut self, now: Nanos) -> Option<Nanos> {
+        self.next().and_then(|next| next.idle(now))
+    }
+
+    /// A turn ends with input left: sends on what has waited too long.
+    fn tick(&mut self, now: Nanos) {
+        if let Some(next) = self.next() {
+            next.tick(now);
+        }
+    }
+
+    /// Writes down what was counted since the job began.
+    fn report(&mut self, report: &mut Report) {
+        if let Some(next) = self.next() {
+            next.report(report);
+        }
+    }
+}
+
+/// An operator, as the one before it sees it.
+pub trait Push<I: Record + ?Sized, T: Time>: Pipe {
+    /// Takes one record.
+    fn push(&mut self, item: I::Of<'_>, time: T);
+}
+
+/// How many records an operator pushes between two looks at whether it should pause.
+pub(crate) const CHUNK: usize = 1024;
+
+/// Goes on with an operator's remaining output: calls `step`, which pushes one piece of it to
+/// `next` and answers whether there was any, until it is exhausted, `next` is full, or a chunk is
+/// through. Answers `Ready` only when both the output and `next` have nothing left, or nobody wants
+/// it.
+pub(crate) fn pump<N: Pipe>(next: &mut N, mut step: impl FnMut(&mut N) -> bool) -> Flow {
+    match next.resume() {
+        Flow::Ready => {}
+        other => return other,
+    }
+    // Nobody wants the rest, which may be endless: the head will see so and end.
+    if next.is_closed() {
+        return Flow::Ready;
+    }
+    for _ in 0..CHUNK {
+        if next.is_full() {
+            return Flow::Busy;
+        }
+        if !step(next) {
+            return next.resume();
+        }
+    }
+    Flow::Busy
+}

@@ -1,0 +1,209 @@
+//! Records that do not parse, and the way out for them.
+
+use super::records::{Divert, Format, Records, Stop};
+use crate::clock::Nanos;
+use crate::data::Data;
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::exchange::{Edge, LaneSettings, Outlet, RoundRobin};
+use crate::flow::{Event, Flow, Pipe, Push};
+use crate::metrics::Report;
+use crate::plan::{Origin, Strategy, TaskContext, linked};
+use crate::stream::{Chain, Received, Sourced, Stream};
+use serde::Serialize;
+use std::borrow::Cow;
+use std::fmt;
+use std::path::PathBuf;
+
+/// A record that could not be parsed: where it is, what it is, and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq, Data, Serialize)]
+pub struct BadRecord {
+    /// The file.
+    pub path: PathBuf,
+    /// The line at which the record begins, counted from 1.
+    pub line: u64,
+    /// The record as it stands in the file, without its line end.
+    pub bytes: Vec<u8>,
+    /// What is wrong with it.
+    pub error: String,
+}
+
+/// How much of a record's text a message shows.
+const SHOWN: usize = 200;
+
+impl BadRecord {
+    /// The record as text; bytes that are not UTF-8 are replaced.
+    pub fn text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.bytes)
+    }
+
+    /// Where the record is.
+    pub fn place(&self) -> Place {
+        Place::Line(self.path.clone(), self.line)
+    }
+
+    fn shown(&self) -> String {
+        let text = self.text();
+        match text.char_indices().nth(SHOWN) {
+            Some((end, _)) => format!("{}…", &text[..end]),
+            None => text.into_owned(),
+        }
+    }
+
+    pub(super) fn into_error(self) -> Error {
+        let what = format!("{}, in `{}`", self.error, self.shown());
+        Error::new(ErrorKind::Input, what).at(self.place())
+    }
+}
+
+impl fmt::Display for BadRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}, in `{}`", self.place(), self.error, self.shown())
+    }
+}
+
+/// The stream of what does not parse.
+type BadRecords = Stream<Received<BadRecord, ()>>;
+
+impl<F: Format> Stream<Sourced<Records<F, Stop>>> {
+    /// Gives records that do not parse as a second stream, instead of stopping the job at the
+    /// first of them.
+    ///
+    /// The second stream has one task, and must end in a sink like any other; counted, written to
+    /// a file, collected: as the program likes. The statistics count what goes there under the
+    /// operator's name. Call it directly after the source.
+    ///
+    /// ```
+    /// use serde::Deserialize;
+    /// use thalweg::Environment;
+    ///
+    /// #[derive(Deserialize)]
+    /// struct Reading {
+    ///     celsius: f64,
+    /// }
+    ///
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("readings.csv");
+    /// std::fs::write(&path, "celsius\n21.5\nbroken\n19.5\n").unwrap();
+    /// let env = Environment::new();
+    /// let (readings, bad) = env.csv::<Reading>(&path).dead_letters();
+    /// let celsius = readings.map(|reading| reading.celsius).collect::<Vec<_>>();
+    /// let bad = bad.collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(celsius.take()?, [21.5, 19.5]);
+    /// let bad = bad.take()?;
+    /// assert_eq!((bad[0].line, &*bad[0].text()), (3, "broken"));
+    /// assert_eq!(bad[0].error, "column `celsius`: invalid float literal");
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn dead_letters(
+        self,
+    ) -> (Stream<impl Chain<Item = F::Record, Time = ()> + use<F>>, BadRecords) {
+        let origin = Origin::here("dead_letters");
+        let (env, from, senders) = (self.env.clone(), self.stage, self.tasks());
+        let bounded = self.is_bounded();
+        let edge = Edge::new();
+        let bad = env.build(|builder| {
+            let to = builder.stage(1, bounded);
+            let batch = builder.batch.unwrap_or(env.runtime().config.batch);
+            let (lanes, clock) = (edge.clone(), env.runtime().clock.clone());
+            let connect = move |batch, credit, from: &[_], to: &[_]| {
+                let settings = LaneSettings { batch, credit, clock };
+                lanes.connect(settings, from, to, linked(Strategy::Gather, senders, 1));
+            };
+            builder.edge(from, to, Strategy::Gather, batch, Box::new(connect));
+            let op = builder.operator(to, origin, "the bad records".to_owned());
+            Stream { env: env.clone(), chain: Received { edge: edge.clone(), op }, stage: to }
+        });
+        let good = Stream {
+            chain: self.chain.made_by(Records::diverting),
+            env: self.env,
+            stage: self.stage,
+        };
+        let good = good.then(origin, |prev, op| Diverted { prev, op, edge });
+        (good, bad)
+    }
+}
+
+/// The chain that ends where bad records leave.
+struct Diverted<F: Format> {
+    prev: Sourced<Records<F, Divert>>,
+    op: usize,
+    edge: Edge<BadRecord, ()>,
+}
+
+impl<F: Format> Chain for Diverted<F> {
+    type Item = F::Record;
+    type Time = ();
+    type Task<N: Push<F::Record, ()> + 'static> =
+        <Sourced<Records<F, Divert>> as Chain>::Task<DivertedPush<N>>;
+
+    fn attach<N: Push<F::Record, ()> + 'static>(
+        &self,
+        cx: &TaskContext<'_>,
+        next: N,
+    ) -> Result<Self::Task<N>> {
+        let bad = self.edge.outlet(cx.task, cx.op(self.op), RoundRobin::starting_at(0));
+        self.prev.attach(cx, DivertedPush { next, bad })
+    }
+}
+
+struct DivertedPush<N> {
+    next: N,
+    bad: Outlet<BadRecord, (), RoundRobin>,
+}
+
+impl<N: Pipe> Pipe for DivertedPush<N> {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.next)
+    }
+
+    fn event(&mut self, event: Event) {
+        self.bad.event(event);
+        self.next.event(event);
+    }
+
+    fn resume(&mut self) -> Flow {
+        match (self.next.resume(), self.bad.resume()) {
+            (Flow::Ready, Flow::Ready) => Flow::Ready,
+            (Flow::Busy, _) | (_, Flow::Busy) => Flow::Busy,
+            _ => Flow::Blocked,
+        }
+    }
+
+    fn is_full(&mut self) -> bool {
+        self.next.is_full() || self.bad.is_full()
+    }
+
+    fn is_closed(&mut self) -> bool {
+        // Bad records are wanted only of what is read for the good ones.
+        self.next.is_closed()
+    }
+
+    fn idle(&mut self, now: Nanos) -> Option<Nanos> {
+        match (self.next.idle(now), self.bad.idle(now)) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn tick(&mut self, now: Nanos) {
+        self.next.tick(now);
+        self.bad.tick(now);
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        self.bad.report(report);
+        self.next.report(report);
+    }
+}
+
+impl<T: 'static, N: Push<T, ()>> Push<Result<T, BadRecord>, ()> for DivertedPush<N> {
+    #[inline(always)]
+    fn push(&mut self, item: Result<T, BadRecord>, time: ()) {
+        match item {
+            Ok(record) => self.next.push(record, time),
+            Err(bad) => self.bad.push(bad, time),
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! A source that other threads feed.
+
+use crate::clock::Nanos;
+use crate::error::Result;
+use crate::flow::{Push, Waker};
+use crate::plan::{Origin, TaskContext};
+use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream};
+use crate::sync::{Condvar, Mutex, lock};
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, PoisonError};
+
+/// Records pushed before the task looks around.
+const RUN: usize = 4096;
+
+impl Environment {
+    /// The records that other threads send, in one task, in the order in which they are sent.
+    ///
+    /// The way in for whatever waits: a socket, a terminal, another library's callback. A sender
+    /// that is ahead of the job waits in [`send`](Sender::send), on its own thread; none of the
+    /// engine's ever does. `capacity` records, at least one, may wait to be taken; the job takes
+    /// all that are there at once, so twice as many may be under way.
+    ///
+    /// The stream ends when every sender is dropped and what they sent is taken. For the plan it
+    /// has no end, so what needs one (`collect`, `count`) is refused.
+    ///
+    /// Before the job starts nothing is taken: a thread that sends more than `capacity` records
+    /// and then means to start the job waits for itself.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let (numbers, stream) = env.channel(100);
+    /// let squares = stream.map(|n: u32| n * n).receiver(100);
+    ///
+    /// let job = env.start()?;
+    /// std::thread::spawn(move || (1..=3).for_each(|n| numbers.send(n).unwrap()));
+    /// assert_eq!(squares.collect::<Vec<_>>(), [1, 4, 9]);
+    /// job.wait()?;
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn channel<T: Send + 'static>(
+        &self,
+        capacity: usize,
+    ) -> (Sender<T>, Stream<impl Chain<Item = T, Time = ()> + use<T>>) {
+        let capacity = capacity.max(1);
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State {
+                queue: VecDeque::new(),
+                senders: 1,
+                waiting: 0,
+                closed: false,
+                sleeper: None,
+            }),
+            taken: Condvar::new(),
+            capacity,
+        });
+        let sender = Sender { shared: Arc::clone(&shared) };
+        // The plan has one task for this stage, so the receiver is taken once.
+        let receiver = Mutex::new(Some(Receiver { shared, batch: VecDeque::new() }));
+        let detail = format!("capacity {capacity}");
+        let stream = self.source(Origin::here("channel"), detail, 1, false, Channel { receiver });
+        (sender, stream)
+    }
+}
+
+/// Sends records into a job. Cloning gives another sender for the same stream; the stream ends
+/// when the last is dropped.
+///
+/// Made by [`Environment::channel`].
+pub struct Sender<T> {
+    shared: Arc<Shared<T>>,
+}
+
+/// The record that could not be sent, because the job has ended or will never start.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SendError<T>(pub T);
+
+/// The record that could not be sent at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum TrySendError<T> {
+    /// As many records wait as the channel holds.
+    Full(T),
+    /// The job has ended or will never start.
+    Closed(T),
+}
+
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    /// Told when records were taken, and when the receiver has gone.
+    taken: Condvar,
+    capacity: usize,
+}
+
+struct State<T> {
+    queue: VecDeque<T>,
+    senders: usize,
+    /// Senders that wait for room.
+    waiting: usize,
+    /// Nobody will take anything any more.
+    closed: bool,
+    /// The task to wake, while it waits for records.
+    sleeper: Option<Waker>,
+}
+
+impl<T> Sender<T> {
+    /// Sends one record, and waits for room when the job is behind.
+    ///
+    /// A record that was sent is in the job's hands: should the job end early, cancelled or
+    /// satisfied, it may go unread.
+    ///
+    /// # Errors
+    ///
+    /// Gives the record back when the job has ended, or was dropped before it started.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let (sender, stream) = env.channel(1);
+    /// drop(stream);
+    /// assert_eq!(sender.send("lost?").unwrap_err().0, "lost?");
+    /// ```
+    pub fn send(&self, record: T) -> Result<(), SendError<T>> {
+        let mut state = lock(&self.shared.state);
+        while state.queue.len() >= self.shared.capacity && !state.closed {
+            state.waiting += 1;
+            state = self.shared.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
+        }
+        if state.closed {
+            return Err(SendError(record));
+        }
+        state.queue.push_back(record);
+        let sleeper = state.sleeper.take();
+        drop(state);
+        if let Some(task) = sleeper {
+            task.wake();
+        }
+        Ok(())
+    }
+
+    /// Sends one record, unless that would mean to wait.
+    ///
+    /// # Errors
+    ///
+    /// Gives the record back, and says why.
+    ///
+    /// ```
+    /// use thalweg::{Environment, io::TrySendError};
+    ///
+    /// let env = Environment::new();
+    /// let (sender, stream) = env.channel(1);
+    /// assert_eq!(sender.try_send('a'), Ok(()));
+    /// assert_eq!(sender.try_send('b'), Err(TrySendError::Full('b')));
+    /// # drop(stream);
+    /// ```
+    pub fn try_send(&self, record: T) -> Result<(), TrySendError<T>> {
+        let mut state = lock(&self.shared.state);
+        if state.closed {
+            return Err(TrySendError::Closed(record));
+        }
+        if state.queue.len() >= self.shared.capacity {
+            return Err(TrySendError::Full(record));
+        }
+        state.queue.push_back(record);
+        let sleeper = state.sleeper.take();
+        drop(state);
+        if let Some(task) = sleeper {
+            task.wake();
+        }
+        Ok(())
+    }
+
+    /// Whether sending has become useless: the job has ended, or was dropped before it started.
+    pub fn is_closed(&self) -> bool {
+        lock(&self.shared.state).closed
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        lock(&self.shared.state).senders += 1;
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.shared.state);
+        state.senders -= 1;
+        let sleeper = if state.senders == 0 { state.sleeper.take() } else { None };
+        drop(state);
+        if let Some(task) = sleeper {
+            task.wake();
+        }
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").field("closed", &self.is_closed()).finish_non_exhaustive()
+    }
+}
+
+// The messages of the errors do not show the record, so that any type can be sent.
+
+impl<T> fmt::Debug for SendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SendError(..)")
+    }
+}
+
+impl<T> fmt::Display for SendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the job that this channel feeds has ended")
+    }
+}
+
+impl<T> std::error::Error for SendError<T> {}
+
+impl<T> fmt::Debug for TrySendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full(_) => "Full(..)",
+            Self::Closed(_) => "Closed(..)",
+        })
+    }
+}
+
+impl<T> fmt::Display for TrySendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full(_) => "the channel is full",
+            Self::Closed(_) => "the job that this channel feeds has ended",
+        })
+    }
+}
+
+impl<T> std::error::Error for TrySendError<T> {}
+
+/// Owns the receiver until the job starts: when the stream is dropped instead, senders learn it.
+struct Channel<T> {
+    receiver: Mutex<Option<Receiver<T>>>,
+}
+
+struct Receiver<T> {
+    shared: Arc<Shared<T>>,
+    /// Taken from the queue, not pushed yet.
+    batch: VecDeque<T>,
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.shared.state);
+        state.closed = true;
+        // Dropped after the lock is: a record's destructor may do anything.
+        let unread = std::mem::take(&mut state.queue);
+        drop(state);
+        self.shared.taken.notify_all();
+        drop(unread);
+    }
+}
+
+impl<T: Send + 'static> SourceFactory for Channel<T> {
+    type Source = Received<T>;
+
+    fn open(&self, cx: &TaskContext<'_>) -> Result<Received<T>> {
+        Ok(Received { receiver: lock(&self.receiver).take(), waker: cx.waker.clone(), records: 0 })
+    }
+}
+
+/// The receiving end in its task.
+struct Received<T> {
+    receiver: Option<Receiver<T>>,
+    waker: Waker,
+    records: u64,
+}
+
+impl<T: Send + 'static> Source for Received<T> {
+    type Item = T;
+    type Time = ();
+
+    fn produce<N: Push<T, ()>>(&mut self, _: Nanos, next: &mut N) -> Result<Produced> {
+        let Some(Receiver { shared, batch }) = &mut self.receiver else { return Ok(Produced::End) };
+        if batch.is_empty() {
+            let mut state = lock(&shared.state);
+            if state.queue.is_empty() {
+                if state.senders == 0 {
+                    return Ok(Produced::End);
+                }
+                state.sleeper = Some(self.waker.clone());
+                return Ok(Produced::Nothing);
+            }
+            std::mem::swap(&mut state.queue, batch);
+            let waiting = state.waiting;
+            drop(state);
+            if waiting > 0 {
+                shared.taken.notify_all();
+            }
+        }
+        let count = batch.len().min(RUN);
+        for record in batch.drain(..count) {
+            next.push(record, ());
+        }
+        self.records += count as u64;
+        Ok(Produced::Some)
+    }
+
+    fn records(&self) -> u64 {
+        self.records
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Scheduler};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    fn environment(scheduler: Scheduler) -> Environment {
+        let config = Config { scheduler, ..Config::default() };
+        Environment::with_config(config)
+    }
+
+    #[test]
+    fn what_several_threads_send_arrives_once_and_in_their_order() {
+        for scheduler in [
+            Scheduler::WorkStealing,
+            Scheduler::ThreadPerTask,
+            Scheduler::Deterministic { seed: 3 },
+        ] {
+            for capacity in [0, 1, 7, 10_000] {
+                let env = environment(scheduler);
+                let (sender, stream) = env.channel(capacity);
+                let receiver = stream.receiver(1);
+                let received = std::thread::spawn(move || receiver.collect::<Vec<(u64, u64)>>());
+                let job = env.start().unwrap();
+                let threads: Vec<_> = (0..3)
+                    .map(|thread| {
+                        let sender = sender.clone();
+                        std::thread::spawn(move || {
+                            (0..2000).for_each(|n| sender.send((thread, n)).unwrap());
+                        })
+                    })
+                    .collect();
+                drop(sender);
+                job.wait().unwrap();
+                threads.into_iter().for_each(|thread| thread.join().unwrap());
+                let received = received.join().unwrap();
+                assert_eq!(received.len(), 6000);
+                for thread in 0..3 {
+                    let of_one = received.iter().filter(|r| r.0 == thread).map(|r| r.1);
+                    assert!(of_one.eq(0..2000), "{scheduler:?}, capacity {capacity}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_is_delivered_while_its_sender_waits_for_the_answer() {
+        let env = Environment::new();
+        let (sender, stream) = env.channel(10);
+        let mut receiver = stream.shuffle().receiver(10);
+        let job = env.start().unwrap();
+        for n in 0..100 {
+            sender.send(n).unwrap();
+            assert_eq!(receiver.recv_timeout(Duration::from_secs(10)), Some(n));
+        }
+        drop(sender);
+        job.wait().unwrap();
+    }
+
+    #[test]
+    fn a_sender_that_waits_for_room_learns_that_the_job_has_ended() {
+        let env = Environment::new();
+        let (sender, stream) = env.channel(1);
+        let (started, wait) = mpsc::sync_channel(1);
+        let (go_on, hold) = mpsc::channel::<()>();
+        let hold = Mutex::new(hold);
+        let hold_up = move |_: u32| {
+            started.send(()).unwrap();
+            lock(&hold).recv().unwrap_err();
+        };
+        let _receiver = stream.map(hold_up).receiver(1);
+        let job = env.start().unwrap();
+        sender.send(0).unwrap();
+        wait.recv().unwrap();
+        // The task is held up in its map: one more record fits, and then somebody waits.
+        sender.send(1).unwrap();
+        assert_eq!(sender.try_send(2), Err(TrySendError::Full(2)));
+        let waits = std::thread::spawn({
+            let sender = sender.clone();
+            move || sender.send(3)
+        });
+        job.cancel();
+        drop(go_on);
+        assert_eq!(waits.join().unwrap(), Err(SendError(3)));
+        assert_eq!(job.wait().unwrap_err().kind(), crate::ErrorKind::Cancelled);
+        assert!(sender.is_closed());
+        assert_eq!(sender.try_send(4), Err(TrySendError::Closed(4)));
+    }
+
+    #[test]
+    fn a_failed_start_closes_the_channel() {
+        let env = Environment::new();
+        let (sender, stream) = env.channel::<u32>(1);
+        // Counting needs an end, so the job is refused.
+        let _count = stream.count();
+        assert_eq!(env.start().err().unwrap().kind(), crate::ErrorKind::Plan);
+        assert_eq!(sender.send(1), Err(SendError(1)));
+    }
+}

@@ -1,0 +1,182 @@
+//! Sinks that hand the records, or their number, back to the program.
+
+use super::Output;
+use super::output::Slot;
+use crate::data::{Portable, Record};
+use crate::flow::{Event, Op, Pipe, Push};
+use crate::metrics::Report;
+use crate::plan::Origin;
+use crate::stream::{Chain, Stream};
+use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
+use crate::time::Time;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+impl<C: Chain> Stream<C> {
+    /// Gathers all records in a collection: a `Vec`, a `HashMap` of pairs, a `String`, ….
+    ///
+    /// The records of one task stay in order; those of several tasks follow each other, task by
+    /// task. Everything is held in memory. Borrowed records are collected as owned ones (`str` as
+    /// `String`).
+    ///
+    /// # Errors
+    ///
+    /// On a stream that does not end, the job is refused at its start.
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let squares = env.iter(1..4).map(|n| (n, n * n)).collect::<BTreeMap<_, _>>();
+    /// env.run()?;
+    /// assert_eq!(squares.take()?[&3], 9);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn collect<R>(self) -> Output<R>
+    where
+        C::Item: Portable,
+        R: FromIterator<<C::Item as Portable>::Owned> + Send + 'static,
+    {
+        let origin = Origin::here("collect");
+        let (output, slot) = Output::new(format!("collect ({})", origin.place));
+        let all = Gather::<<C::Item as Portable>::Owned, R>::new(self.tasks(), slot, |parts| {
+            parts.into_iter().flatten().collect()
+        });
+        let stage = self.stage;
+        let env = self.env.clone();
+        self.close(origin, String::new(), move |cx, op| {
+            Ok(CollectPush {
+                op: cx.op(op),
+                task: cx.task,
+                records: Vec::new(),
+                all: Arc::clone(&all),
+                types: PhantomData::<fn(&C::Item)>,
+            })
+        });
+        env.build(|builder| builder.require_bounded_end(stage, "it could never be handed back"));
+        output
+    }
+
+    /// Counts the records.
+    ///
+    /// # Errors
+    ///
+    /// On a stream that does not end, the job is refused at its start.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let count = env.iter(0..1000).filter(|n| n % 3 == 0).count();
+    /// env.run()?;
+    /// assert_eq!(count.take()?, 334);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn count(self) -> Output<u64> {
+        let origin = Origin::here("count");
+        let (output, slot) = Output::new(format!("count ({})", origin.place));
+        let all = Gather::new(self.tasks(), slot, |parts: Vec<Vec<u64>>| {
+            parts.into_iter().flatten().sum()
+        });
+        let stage = self.stage;
+        let env = self.env.clone();
+        self.close(origin, String::new(), move |cx, op| {
+            Ok(CountPush { op: cx.op(op), task: cx.task, count: 0, all: Arc::clone(&all) })
+        });
+        env.build(|builder| builder.require_bounded_end(stage, "its count would never be known"));
+        output
+    }
+}
+
+/// Where the tasks of a sink leave their parts, and what the last of them makes of the parts.
+struct Gather<P, R> {
+    parts: Mutex<Vec<Vec<P>>>,
+    missing: AtomicUsize,
+    slot: Arc<Slot<R>>,
+    finish: fn(Vec<Vec<P>>) -> R,
+}
+
+impl<P: Send + 'static, R: Send + 'static> Gather<P, R> {
+    fn new(tasks: usize, slot: Arc<Slot<R>>, finish: fn(Vec<Vec<P>>) -> R) -> Arc<Self> {
+        let parts = Mutex::new((0..tasks).map(|_| Vec::new()).collect());
+        Arc::new(Self { parts, missing: AtomicUsize::new(tasks), slot, finish })
+    }
+
+    fn add(self: &Arc<Self>, op: &Op, task: usize, part: Vec<P>) {
+        lock(&self.parts)[task] = part;
+        if self.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let parts = std::mem::take(&mut *lock(&self.parts));
+            let finish = self.finish;
+            Arc::clone(&self.slot).publish(op.signals(), move || finish(parts));
+        }
+    }
+}
+
+struct CollectPush<I: ?Sized, O, R> {
+    op: Op,
+    task: usize,
+    records: Vec<O>,
+    all: Arc<Gather<O, R>>,
+    types: PhantomData<fn(&I)>,
+}
+
+impl<I: ?Sized, O: Send + 'static, R: Send + 'static> Pipe for CollectPush<I, O, R> {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        None
+    }
+
+    fn event(&mut self, event: Event) {
+        if event == Event::End {
+            self.all.add(&self.op, self.task, std::mem::take(&mut self.records));
+        }
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        report.emitted(self.op.id(), self.records.len() as u64);
+    }
+}
+
+impl<I, T, R> Push<I, T> for CollectPush<I, I::Owned, R>
+where
+    I: Portable + ?Sized,
+    T: Time,
+    R: Send + 'static,
+{
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, _: T) {
+        self.records.push(I::to_owned(item));
+    }
+}
+
+struct CountPush {
+    op: Op,
+    task: usize,
+    count: u64,
+    all: Arc<Gather<u64, u64>>,
+}
+
+impl Pipe for CountPush {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        None
+    }
+
+    fn event(&mut self, event: Event) {
+        if event == Event::End {
+            self.all.add(&self.op, self.task, vec![self.count]);
+        }
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        report.emitted(self.op.id(), self.count);
+    }
+}
+
+impl<I: Record + ?Sized, T: Time> Push<I, T> for CountPush {
+    #[inline(always)]
+    fn push(&mut self, _: I::Of<'_>, _: T) {
+        self.count += 1;
+    }
+}

@@ -1,0 +1,587 @@
+//! A source of the rows of CSV files.
+
+use super::bad_record::BadRecord;
+use super::files::{BlockSizes, ByteBlocks, FileReader, InputFile, Split};
+use super::input::{Division, Inputs, Paths, describe};
+use super::records::{Format, LineNumbers, Parser, Records, Stop, Taker};
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::plan::Origin;
+use crate::stream::{Environment, Sourced, Stream};
+use csv::StringRecord;
+use memchr::{memchr, memchr_iter};
+use serde::de::DeserializeOwned;
+use std::io::{self, Read};
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+impl Environment {
+    /// The rows of CSV files as a type that serde can read: a struct whose fields are found by
+    /// the names in the header, or a tuple by their order.
+    ///
+    /// Files are named and decompressed as in [`lines`](Self::lines). `files` is what [`Paths`]
+    /// takes, or a [`Csv`] that says more: another delimiter, no header, …. Since a quoted field
+    /// may hold line breaks, nobody can tell where a row begins without the rows before it: a
+    /// file is read by one task, several files by several. Where no field holds a line break, say
+    /// so by [`Csv::one_line_rows`], and large files are divided.
+    ///
+    /// # Errors
+    ///
+    /// The job is refused at its start when an input is missing, unreadable or matches nothing.
+    /// It stops at the first row that does not parse, and names file and line, column and text.
+    /// [`dead_letters`](Stream::dead_letters) gives such rows as a second stream instead.
+    ///
+    /// ```
+    /// use serde::Deserialize;
+    /// use thalweg::{Data, Environment};
+    ///
+    /// #[derive(Deserialize, Data, Debug, PartialEq)]
+    /// struct Trade {
+    ///     symbol: String,
+    ///     price: f64,
+    /// }
+    ///
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("trades.csv");
+    /// std::fs::write(&path, "symbol,price\nACME,12.5\n\"B, Sons\",3\n").unwrap();
+    /// let env = Environment::new();
+    /// let cheap = env.csv::<Trade>(&path).filter(|trade| trade.price < 10.0).collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(cheap.take()?, [Trade { symbol: "B, Sons".into(), price: 3.0 }]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn csv<T: DeserializeOwned + 'static>(
+        &self,
+        files: impl Into<Csv>,
+    ) -> Stream<Sourced<Records<CsvFormat<T>, Stop>>> {
+        let Csv { paths, dialect } = files.into();
+        let detail = describe(&paths);
+        let division = match dialect.one_line_rows {
+            true => Division::Ranges(dialect.split_bytes),
+            false => Division::Files,
+        };
+        let records =
+            Records::new(CsvFormat { dialect, types: PhantomData }, Inputs::new(paths, division));
+        self.source(Origin::here("csv"), detail, self.default_tasks(), true, records)
+    }
+}
+
+/// CSV files and how they are read, for [`Environment::csv`].
+///
+/// ```
+/// use thalweg::{Environment, io::Csv};
+///
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("ages.txt");
+/// std::fs::write(&path, "ann; 31\nbob; 29\n").unwrap();
+/// let env = Environment::new();
+/// let csv = Csv::new(&path).delimiter(b';').has_header(false).trim(true);
+/// let ages = env.csv::<(String, u32)>(csv).collect::<Vec<_>>();
+/// env.run()?;
+/// assert_eq!(ages.take()?, [("ann".to_owned(), 31), ("bob".to_owned(), 29)]);
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Csv {
+    paths: Vec<PathBuf>,
+    dialect: Dialect,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Dialect {
+    delimiter: u8,
+    quote: Option<u8>,
+    escape: Option<u8>,
+    has_header: bool,
+    flexible: bool,
+    trim: bool,
+    one_line_rows: bool,
+    split_bytes: Option<u64>,
+    max_row_bytes: usize,
+}
+
+impl Csv {
+    /// These files, directories and globs.
+    pub fn new(paths: impl Paths) -> Self {
+        let dialect = Dialect {
+            delimiter: b',',
+            quote: Some(b'"'),
+            escape: None,
+            has_header: true,
+            flexible: false,
+            trim: false,
+            one_line_rows: false,
+            split_bytes: None,
+            max_row_bytes: 64 << 20,
+        };
+        Self { paths: paths.into_paths(), dialect }
+    }
+
+    /// What stands between fields: a comma unless told.
+    #[must_use]
+    pub fn delimiter(mut self, byte: u8) -> Self {
+        self.dialect.delimiter = byte;
+        self
+    }
+
+    /// Whether the first row of each file names the columns: it does unless told. Without names,
+    /// fields are taken in order.
+    #[must_use]
+    pub fn has_header(mut self, has: bool) -> Self {
+        self.dialect.has_header = has;
+        self
+    }
+
+    /// What encloses a field that holds delimiters, quotes (doubled) or line breaks: `"` unless
+    /// told, nothing with `None`.
+    #[must_use]
+    pub fn quote(mut self, byte: Option<u8>) -> Self {
+        self.dialect.quote = byte;
+        self
+    }
+
+    /// What makes a quote inside a quoted field part of it, besides doubling it: nothing unless
+    /// told.
+    #[must_use]
+    pub fn escape(mut self, byte: Option<u8>) -> Self {
+        self.dialect.escape = byte;
+        self
+    }
+
+    /// Whether rows may have more or fewer fields than the first row of their file. Unless told
+    /// they may not.
+    #[must_use]
+    pub fn flexible(mut self, flexible: bool) -> Self {
+        self.dialect.flexible = flexible;
+        self
+    }
+
+    /// Whether white space around fields and names is dropped. Unless told it is not.
+    #[must_use]
+    pub fn trim(mut self, trim: bool) -> Self {
+        self.dialect.trim = trim;
+        self
+    }
+
+    /// Promises that no quoted field holds a line break, so that plain files can be divided among
+    /// tasks by ranges of bytes. A file that breaks the promise stops the job.
+    #[must_use]
+    pub fn one_line_rows(mut self, promised: bool) -> Self {
+        self.dialect.one_line_rows = promised;
+        self
+    }
+
+    /// The bytes of a plain file that a task takes at a time, where
+    /// [`one_line_rows`](Self::one_line_rows) allows it. Unless told, that follows from the amount
+    /// of input, between 256 KiB and 8 MiB.
+    #[must_use]
+    pub fn split_bytes(mut self, bytes: u64) -> Self {
+        self.dialect.split_bytes = Some(bytes.max(1));
+        self
+    }
+
+    /// The longest row that is accepted, in bytes: 64 MiB unless told. It keeps a quote that is
+    /// never closed from taking the rest of a file for one field.
+    #[must_use]
+    pub fn max_row_bytes(mut self, bytes: usize) -> Self {
+        self.dialect.max_row_bytes = bytes;
+        self
+    }
+}
+
+impl<P: Paths> From<P> for Csv {
+    fn from(paths: P) -> Self {
+        Self::new(paths)
+    }
+}
+
+/// Rows of a type.
+pub struct CsvFormat<T> {
+    dialect: Dialect,
+    types: PhantomData<fn() -> T>,
+}
+
+impl<T: DeserializeOwned + 'static> Format for CsvFormat<T> {
+    type Record = T;
+    type Parser = CsvParser<T>;
+
+    fn parser(&self, lines: &Arc<LineNumbers>) -> CsvParser<T> {
+        CsvParser {
+            dialect: self.dialect,
+            lines: Arc::clone(lines),
+            row: StringRecord::new(),
+            current: None,
+            types: PhantomData,
+        }
+    }
+}
+
+/// Rows that are parsed before the task looks around.
+const ROWS: usize = 1024;
+/// Bytes read at a time.
+const CHUNK: usize = 128 << 10;
+/// Bytes that the parser proper takes at a time.
+const PARSED: usize = 32 << 10;
+
+/// One task's parser.
+pub struct CsvParser<T> {
+    dialect: Dialect,
+    lines: Arc<LineNumbers>,
+    row: StringRecord,
+    current: Option<Current>,
+    types: PhantomData<fn() -> T>,
+}
+
+struct Current {
+    reader: csv::Reader<Window>,
+    file: InputFile,
+    split: Split,
+    header: Option<StringRecord>,
+    /// The fields that a row is to have.
+    fields: usize,
+}
+
+/// What the CSV parser reads from. It keeps the bytes of the row being parsed, which the parser
+/// does not, so that a bad row can be shown as it stands in the file.
+///
+/// Positions count the bytes that the parser was given.
+struct Window {
+    input: Input,
+    buffer: Vec<u8>,
+    /// The position of `buffer[0]`, and how many line feeds were given before it.
+    base: u64,
+    lines_before_base: u64,
+    /// How much of `buffer` was given.
+    given: usize,
+    /// Nothing before this position is asked for again.
+    keep: u64,
+    max_row_bytes: usize,
+}
+
+enum Input {
+    File(FileReader),
+    /// The complete lines of a split, and where in the file the first begins.
+    Lines(Box<ByteBlocks>, Option<u64>),
+}
+
+impl Window {
+    fn new(input: Input, max_row_bytes: usize) -> Self {
+        Self {
+            input,
+            buffer: Vec::new(),
+            base: 0,
+            lines_before_base: 0,
+            given: 0,
+            keep: 0,
+            max_row_bytes,
+        }
+    }
+
+    /// Reads more, and forgets what is not needed any more.
+    fn fill(&mut self) -> Result<()> {
+        let forget = usize::try_from(self.keep - self.base).unwrap_or(usize::MAX);
+        let forget = forget.min(self.buffer.len());
+        self.lines_before_base += memchr_iter(b'\n', &self.buffer[..forget]).count() as u64;
+        self.buffer.drain(..forget);
+        self.base += forget as u64;
+        self.given -= forget;
+        if self.buffer.len() > self.max_row_bytes.saturating_add(PARSED) {
+            let what = format!(
+                "the row that begins here has more than {} bytes; is a quote never closed?",
+                self.max_row_bytes
+            );
+            return Err(Error::new(ErrorKind::Input, what));
+        }
+        match &mut self.input {
+            Input::File(reader) => {
+                let old = self.buffer.len();
+                self.buffer.resize(old + CHUNK, 0);
+                let read = reader.read(&mut self.buffer[old..]);
+                self.buffer.truncate(old + *read.as_ref().unwrap_or(&0));
+                read?;
+            }
+            Input::Lines(blocks, first) => {
+                if let Some(block) = blocks.next_block()? {
+                    first.get_or_insert(block.offset);
+                    self.buffer.extend_from_slice(block.bytes);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where in the buffer a row lies that was parsed between two positions, without the line ends
+    /// around it.
+    fn row(&self, from: u64, to: u64) -> Range<usize> {
+        let index = |position: u64| ((position - self.base) as usize).min(self.buffer.len());
+        let is_end = |byte: &&u8| matches!(byte, b'\r' | b'\n');
+        let (mut from, mut to) = (index(from), index(to));
+        // The parser leaves the line feed after a carriage return, and empty lines, to the row
+        // that follows them.
+        from += self.buffer[from..to].iter().take_while(is_end).count();
+        to -= self.buffer[from..to].iter().rev().take_while(is_end).count();
+        from..to
+    }
+
+    /// How many line feeds were given before what is now at this place in the buffer.
+    fn lines_before(&self, at: usize) -> u64 {
+        self.lines_before_base + memchr_iter(b'\n', &self.buffer[..at]).count() as u64
+    }
+
+    fn consumed(&self, split: Split) -> u64 {
+        match &self.input {
+            Input::File(reader) => reader.consumed().min(split.bytes()),
+            Input::Lines(blocks, _) => blocks.consumed(),
+        }
+    }
+
+    fn buffer_bytes(&self) -> usize {
+        let lines = match &self.input {
+            Input::File(_) => 0,
+            Input::Lines(blocks, _) => blocks.buffer_bytes(),
+        };
+        self.buffer.capacity() + PARSED + lines
+    }
+}
+
+impl Read for Window {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.given == self.buffer.len() {
+            self.fill().map_err(io::Error::other)?;
+        }
+        let bytes = (self.buffer.len() - self.given).min(out.len());
+        out[..bytes].copy_from_slice(&self.buffer[self.given..self.given + bytes]);
+        self.given += bytes;
+        Ok(bytes)
+    }
+}
+
+impl Dialect {
+    fn reader(&self, input: Input) -> csv::Reader<Window> {
+        csv::ReaderBuilder::new()
+            .delimiter(self.delimiter)
+            .quoting(self.quote.is_some())
+            .quote(self.quote.unwrap_or(b'"'))
+            .escape(self.escape)
+            // Headers, lengths and white space are seen to here, where the place is known.
+            .has_headers(false)
+            .flexible(true)
+            .buffer_capacity(PARSED)
+            .from_reader(Window::new(input, self.max_row_bytes))
+    }
+
+    fn whole(&self, file: &InputFile) -> Result<csv::Reader<Window>> {
+        Ok(self.reader(Input::File(FileReader::open(&file.path, file.compression)?)))
+    }
+
+    /// Whether a row ends inside quotes, as only the last of a file can, and then may have
+    /// swallowed others.
+    fn is_unclosed(&self, row: &[u8]) -> bool {
+        let Some(quote) = self.quote else { return false };
+        let (mut at_start, mut quoted) = (true, false);
+        let mut bytes = row.iter().copied();
+        while let Some(byte) = bytes.next() {
+            if quoted && Some(byte) == self.escape {
+                bytes.next();
+            } else if byte == quote && (quoted || at_start) {
+                // A doubled quote ends the quotes and begins them again.
+                quoted = !quoted;
+                at_start = !quoted;
+                continue;
+            }
+            at_start = !quoted && byte == self.delimiter;
+        }
+        quoted
+    }
+
+    /// The first row of a file.
+    fn first_row(&self, file: &InputFile) -> Result<Option<StringRecord>> {
+        let mut reader = self.whole(file)?;
+        let mut row = StringRecord::new();
+        match reader.read_record(&mut row) {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(error) => return Err(fatal(error, file, 1)),
+        }
+        if self.trim {
+            row.trim();
+        }
+        Ok(Some(row))
+    }
+}
+
+/// An error that is not one row's.
+fn fatal(error: csv::Error, file: &InputFile, line: u64) -> Error {
+    let text = error.to_string();
+    let place = Place::Line(file.path.clone(), line);
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => match error.downcast::<Error>() {
+            Ok(error) if error.place().is_some() => error,
+            Ok(error) => error.at(place),
+            Err(error) => Error::io(&file.path, "read the file", error),
+        },
+        csv::ErrorKind::Utf8 { err, .. } => {
+            let what = format!("column {} is not UTF-8", err.field() + 1);
+            Error::new(ErrorKind::Input, what).at(place)
+        }
+        _ => Error::new(ErrorKind::Input, text).at(place),
+    }
+}
+
+impl<T: DeserializeOwned + 'static> Parser for CsvParser<T> {
+    type Record = T;
+
+    fn begin(&mut self, file: &InputFile, split: Split) -> Result<()> {
+        self.current = None;
+        let Some(first) = self.dialect.first_row(file)? else { return Ok(()) };
+        let fields = first.len();
+        let mut reader = if self.dialect.one_line_rows {
+            let sizes =
+                BlockSizes { block_bytes: CHUNK, max_line_bytes: self.dialect.max_row_bytes };
+            let blocks = Box::new(ByteBlocks::open(file, split, sizes)?);
+            self.dialect.reader(Input::Lines(blocks, None))
+        } else {
+            self.dialect.whole(file)?
+        };
+        let header = self.dialect.has_header.then_some(first);
+        if header.is_some() && split.start == 0 {
+            reader.read_record(&mut self.row).map_err(|error| fatal(error, file, 1))?;
+        }
+        self.current = Some(Current { reader, file: file.clone(), split, header, fields });
+        Ok(())
+    }
+
+    fn batch(&mut self, taker: &mut impl Taker<T>) -> Result<bool> {
+        let Some(current) = &mut self.current else { return Ok(false) };
+        for _ in 0..ROWS {
+            let from = current.reader.position().byte();
+            current.reader.get_mut().keep = from;
+            match current.reader.read_record(&mut self.row) {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(error) if matches!(error.kind(), csv::ErrorKind::Utf8 { .. }) => {
+                    taker.bad(current.bad(
+                        &self.lines,
+                        from,
+                        describe_error(&error, current),
+                    )?)?;
+                    continue;
+                }
+                Err(error) => {
+                    let line = current.line(&self.lines, from)?;
+                    return Err(fatal(error, &current.file, line));
+                }
+            }
+            if self.dialect.one_line_rows {
+                current.check_promise(&self.lines, &self.row, from)?;
+            }
+            if current.is_last_so_far() && self.dialect.is_unclosed(current.bytes(from)) {
+                let what = "a quote is never closed".to_owned();
+                taker.bad(current.bad(&self.lines, from, what)?)?;
+                continue;
+            }
+            if self.row.len() != current.fields && !self.dialect.flexible {
+                let what = format!("{} fields, not {}", self.row.len(), current.fields);
+                taker.bad(current.bad(&self.lines, from, what)?)?;
+                continue;
+            }
+            if self.dialect.trim {
+                self.row.trim();
+            }
+            match self.row.deserialize(current.header.as_ref()) {
+                Ok(record) => taker.good(record),
+                Err(error) => {
+                    taker.bad(current.bad(
+                        &self.lines,
+                        from,
+                        describe_error(&error, current),
+                    )?)?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn consumed(&self) -> u64 {
+        let current = self.current.as_ref();
+        current.map_or(0, |current| current.reader.get_ref().consumed(current.split))
+    }
+
+    fn buffer_bytes(&self) -> usize {
+        self.current.as_ref().map_or(0, |current| current.reader.get_ref().buffer_bytes())
+    }
+}
+
+impl Current {
+    /// The row that was just read, which began at this position, with what is wrong with it.
+    #[cold]
+    fn bad(&self, lines: &LineNumbers, from: u64, error: String) -> Result<BadRecord> {
+        let bytes = self.bytes(from).to_vec();
+        let line = self.line(lines, from)?;
+        Ok(BadRecord { path: self.file.path.clone(), line, bytes, error })
+    }
+
+    /// Whether the row that was just read reaches to the end of all that was given to the parser.
+    fn is_last_so_far(&self) -> bool {
+        let window = self.reader.get_ref();
+        let given = window.base + window.given as u64;
+        window.given == window.buffer.len() && self.reader.position().byte() == given
+    }
+
+    /// That row as it stands in the file.
+    fn bytes(&self, from: u64) -> &[u8] {
+        let window = self.reader.get_ref();
+        &window.buffer[window.row(from, self.reader.position().byte())]
+    }
+
+    /// The line at which that row begins, counted from 1.
+    fn line(&self, lines: &LineNumbers, from: u64) -> Result<u64> {
+        let window = self.reader.get_ref();
+        let row = window.row(from, self.reader.position().byte());
+        let first = match window.input {
+            // In front of the first line there is at most a byte order mark.
+            Input::Lines(_, Some(first)) if self.split.start > 0 => {
+                lines.at(self.split.file, &self.file, first)?
+            }
+            _ => 1,
+        };
+        Ok(first + window.lines_before(row.start))
+    }
+
+    /// A row that was promised to be one line must be one.
+    fn check_promise(&self, lines: &LineNumbers, row: &StringRecord, from: u64) -> Result<()> {
+        // At the end of a split the rest of a broken row may be out of sight; its last field then
+        // holds the line break.
+        let cut = row.iter().next_back().is_some_and(|last| last.ends_with('\n'));
+        if cut || memchr(b'\n', self.bytes(from)).is_some() {
+            let what = "a quoted field holds a line break, which `one_line_rows` promised \
+                        against; without that, the file is read by one task";
+            let place = Place::Line(self.file.path.clone(), self.line(lines, from)?);
+            return Err(Error::new(ErrorKind::Input, what).at(place));
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with a row, with the column's name.
+fn describe_error(error: &csv::Error, current: &Current) -> String {
+    let column = |field: u64| {
+        let name = current.header.as_ref().and_then(|header| header.get(field as usize));
+        name.map_or_else(|| format!("column {}", field + 1), |name| format!("column `{name}`"))
+    };
+    match error.kind() {
+        csv::ErrorKind::Deserialize { err, .. } => match err.field() {
+            Some(field) => format!("{}: {}", column(field), err.kind()),
+            None => err.kind().to_string(),
+        },
+        csv::ErrorKind::Utf8 { err, .. } => {
+            format!("{}: not UTF-8", column(err.field() as u64))
+        }
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,297 @@
+//! CSV read back against the parser of the library on the whole file.
+
+use super::*;
+use crate::Data;
+use crate::config::{Config, Scheduler};
+use proptest::prelude::*;
+use serde::Deserialize;
+use std::fs;
+use std::path::Path;
+
+#[derive(Clone, Debug, PartialEq, PartialOrd, Deserialize, Data)]
+struct Row {
+    name: String,
+    amount: i32,
+}
+
+fn environment(cores: usize, scheduler: Scheduler) -> Environment {
+    let config = Config { cores: cores.try_into().unwrap(), scheduler, ..Config::default() };
+    Environment::with_config(config)
+}
+
+fn file(content: impl AsRef<[u8]>) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f.csv");
+    fs::write(&path, content).unwrap();
+    (dir, path)
+}
+
+/// Line, text and error.
+type Bad = (u64, String, String);
+
+/// All rows, and the bad ones with line, text and error.
+fn read(env: &Environment, csv: Csv) -> Result<(Vec<Row>, Vec<Bad>)> {
+    let (rows, bad) = env.csv::<Row>(csv).dead_letters();
+    let (rows, bad) = (rows.collect::<Vec<_>>(), bad.collect::<Vec<_>>());
+    env.run()?;
+    let bad = bad.take()?;
+    let mut bad: Vec<_> =
+        bad.into_iter().map(|bad| (bad.line, bad.text().into_owned(), bad.error)).collect();
+    bad.sort();
+    let mut rows = rows.take()?;
+    rows.sort_by(|a, b| a.partial_cmp(b).unwrap());
+    Ok((rows, bad))
+}
+
+/// The same by the crate alone, over the whole file.
+fn oracle(path: &Path) -> (Vec<Row>, usize) {
+    let mut reader = csv::Reader::from_path(path).unwrap();
+    let (mut rows, mut bad) = (Vec::new(), 0);
+    for row in reader.deserialize() {
+        match row {
+            Ok(row) => rows.push(row),
+            Err(_) => bad += 1,
+        }
+    }
+    rows.sort_by(|a: &Row, b| a.partial_cmp(b).unwrap());
+    (rows, bad)
+}
+
+fn rows(field: &'static str) -> impl Strategy<Value = String> {
+    let row = prop_oneof![
+        6 => (field, any::<i32>()).prop_map(|(name, n)| {
+            format!("\"{}\",{n}", name.replace('"', "\"\""))
+        }),
+        1 => Just(String::new()),
+        1 => Just("a,b,c".to_owned()),
+        1 => Just("x,many".to_owned()),
+    ];
+    let end = prop_oneof![Just("\n"), Just("\r\n")];
+    (prop::collection::vec(row, 0..25), end, any::<bool>()).prop_map(|(rows, end, mark)| {
+        let mark = if mark { "\u{feff}" } else { "" };
+        format!("{mark}name,amount{end}{}", rows.join(end))
+    })
+}
+
+proptest! {
+    #[test]
+    fn whole_files_as_the_crate_reads_them(
+        text in rows("[a-cü\",\n\r]{0,9}"), cores in 1..3usize, seed in any::<u64>(),
+    ) {
+        let (_dir, path) = file(&text);
+        let (expected, bad_count) = oracle(&path);
+        let env = environment(cores, Scheduler::Deterministic { seed });
+        let (rows, bad) = read(&env, Csv::new(&path)).unwrap();
+        prop_assert_eq!(rows, expected);
+        prop_assert_eq!(bad.len(), bad_count);
+        for (line, text_of_row, _) in bad {
+            // Rows without line breaks of their own stand on the line that is named.
+            let found = text.split('\n').nth(line as usize - 1).unwrap();
+            prop_assert_eq!(found.trim_end_matches('\r').trim_start_matches('\u{feff}'), text_of_row);
+        }
+    }
+
+    #[test]
+    fn divided_files_as_the_crate_reads_them(
+        text in rows("[a-cü\",]{0,9}"), cores in 1..4usize, seed in any::<u64>(), split in 1..150u64,
+    ) {
+        let (_dir, path) = file(&text);
+        let (expected, bad_count) = oracle(&path);
+        let env = environment(cores, Scheduler::Deterministic { seed });
+        let csv = Csv::new(&path).one_line_rows(true).split_bytes(split);
+        let (rows, bad) = read(&env, csv).unwrap();
+        prop_assert_eq!(rows, expected);
+        prop_assert_eq!(bad.len(), bad_count);
+        for (line, text_of_row, _) in bad {
+            prop_assert_eq!(text.lines().nth(line as usize - 1).unwrap(), text_of_row);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_as_many_rows_as_for_the_crate(
+        bytes in prop::collection::vec(prop::sample::select(&b"\",\n\r1a\xff\\ "[..]), 0..60),
+        trim in any::<bool>(),
+    ) {
+        let text = [b"name,amount\n", &bytes[..]].concat();
+        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(&text[..]);
+        let expected = reader.byte_records().count();
+        let (_dir, path) = file(&text);
+        let env = environment(1, Scheduler::WorkStealing);
+        let (rows, bad) = read(&env, Csv::new(&path).trim(trim)).unwrap();
+        prop_assert_eq!(rows.len() + bad.len(), expected);
+    }
+
+    #[test]
+    fn a_broken_promise_never_passes(
+        names in prop::collection::vec("[a-c]{0,4}", 0..12), at in any::<prop::sample::Index>(),
+        split in 1..100u64, tail in "[a-c]{0,3}",
+    ) {
+        let mut rows: Vec<_> = names.iter().map(|name| format!("{name},1")).collect();
+        let at = at.index(rows.len() + 1);
+        rows.insert(at, format!("\"a\n{tail}\",2"));
+        let (_dir, path) = file(format!("name,amount\n{}\n", rows.join("\n")));
+        let env = environment(2, Scheduler::Deterministic { seed: split });
+        let _count =
+            env.csv::<Row>(Csv::new(&path).one_line_rows(true).split_bytes(split)).count();
+        prop_assert_eq!(env.run().unwrap_err().kind(), ErrorKind::Input);
+    }
+}
+
+#[test]
+fn many_files_compressed_or_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut expected = Vec::new();
+    for number in 0..7 {
+        // Each file has its own order of columns.
+        let mut text =
+            String::from(if number % 2 == 0 { "name,amount\n" } else { "amount,name\n" });
+        for amount in 0..5000 {
+            let name = format!("{number}\n{amount}");
+            text += &match number % 2 {
+                0 => format!("\"{name}\",{amount}\n"),
+                _ => format!("{amount},\"{name}\"\n"),
+            };
+            expected.push(Row { name, amount });
+        }
+        if number == 3 {
+            let level = flate2::Compression::fast();
+            let path = dir.path().join("3.csv.gz");
+            let mut out = flate2::write::GzEncoder::new(fs::File::create(path).unwrap(), level);
+            io::Write::write_all(&mut out, text.as_bytes()).unwrap();
+            out.finish().unwrap();
+        } else {
+            fs::write(dir.path().join(format!("{number}.csv")), text).unwrap();
+        }
+    }
+    expected.sort_by(|a, b| a.partial_cmp(b).unwrap());
+    for scheduler in [Scheduler::WorkStealing, Scheduler::ThreadPerTask] {
+        let env = environment(3, scheduler);
+        let (rows, bad) = read(&env, Csv::new(dir.path())).unwrap();
+        assert!(bad.is_empty());
+        assert!(rows == expected, "{} rows", rows.len());
+    }
+}
+
+fn failure(csv: Csv) -> Error {
+    let env = Environment::new();
+    let _count = env.csv::<Row>(csv).count();
+    let error = env.run().unwrap_err();
+    assert!(error.operator().unwrap().starts_with("csv ("), "{error}");
+    error
+}
+
+#[test]
+fn a_bad_row_stops_the_job_with_place_column_and_text() {
+    let (_dir, path) = file("name,amount\r\n\r\n\"two\r\nlines\",1\r\nACME,12x\r\n");
+    let error = failure(Csv::new(&path));
+    assert_eq!(error.kind(), ErrorKind::Input);
+    assert_eq!(error.place(), Some(&Place::Line(path, 5)));
+    assert_eq!(error.message(), "column `amount`: invalid digit found in string, in `ACME,12x`");
+
+    let (_dir, path) = file("ACME,1\nACME,12x,7\n");
+    let error = failure(Csv::new(&path).has_header(false));
+    assert_eq!(error.place(), Some(&Place::Line(path.clone(), 2)));
+    assert_eq!(error.message(), "3 fields, not 2, in `ACME,12x,7`");
+    let error = failure(Csv::new(&path).has_header(false).flexible(true));
+    assert_eq!(error.message(), "column 2: invalid digit found in string, in `ACME,12x,7`");
+
+    let (_dir, path) = file("name,cost\na,1\n");
+    let error = failure(Csv::new(&path));
+    assert_eq!(error.message(), "missing field `amount`, in `a,1`");
+
+    let (_dir, path) = file(b"name,amount\na,1\n\xff,2\n");
+    let error = failure(Csv::new(&path));
+    assert_eq!(error.place(), Some(&Place::Line(path, 3)));
+    assert_eq!(error.message(), "column `name`: not UTF-8, in `\u{fffd},2`");
+}
+
+#[test]
+fn a_quote_that_is_never_closed_is_found_out() {
+    let text = format!("name,amount\na,1\n\"open,2\n{}", "b,3\n".repeat(100_000));
+    let (_dir, path) = file(text);
+    let error = failure(Csv::new(&path).max_row_bytes(1000));
+    assert_eq!(error.place(), Some(&Place::Line(path, 3)));
+    assert!(error.message().contains("is a quote never closed?"), "{error}");
+}
+
+#[test]
+fn dialects() {
+    let (_dir, path) = file("name ; amount\n 'a;''b' ; 1 \n");
+    let csv = Csv::new(&path).delimiter(b';').quote(Some(b'\'')).trim(true);
+    // A quote counts only at the start of a field, so the blank before it makes it text.
+    let (rows, bad) = read(&Environment::new(), csv).unwrap();
+    assert_eq!((rows.len(), bad[0].2.as_str()), (0, "3 fields, not 2"));
+
+    let (_dir, path) = file("name;amount\n'a;''b';1\n");
+    let csv = Csv::new(&path).delimiter(b';').quote(Some(b'\''));
+    let (rows, _) = read(&Environment::new(), csv).unwrap();
+    assert_eq!(rows, [Row { name: "a;'b".into(), amount: 1 }]);
+
+    let (_dir, path) = file("name,amount\n\"a\\\"b\",1\n\"c,2\n");
+    let csv = Csv::new(&path).escape(Some(b'\\'));
+    let (rows, _) = read(&Environment::new(), csv).unwrap();
+    assert_eq!(rows[0].name, "a\"b");
+    let (rows, _) = read(&Environment::new(), Csv::new(&path).quote(None)).unwrap();
+    assert_eq!(rows[0].name, "\"a\\\"b\"");
+}
+
+#[test]
+fn nothing_in_nothing_out() {
+    for content in ["", "\n", "name,amount", "name,amount\n"] {
+        for one_line_rows in [false, true] {
+            let (_dir, path) = file(content);
+            let csv = Csv::new(&path).one_line_rows(one_line_rows).split_bytes(3);
+            let (rows, bad) = read(&Environment::new(), csv).unwrap();
+            assert!(rows.is_empty() && bad.is_empty(), "{content:?}");
+        }
+    }
+}
+
+#[test]
+fn a_quote_left_open_swallows_no_row_unseen() {
+    for (text, closed) in [
+        ("a,b\n1,\"x\n2,y\n", false),
+        ("a,b\n1,\"x", false),
+        ("a,b\n1,\"x\"\"", false),
+        ("a,b\n1,\"x\"\"\"", true),
+        ("a,b\n1,5\" pipe", true),
+        ("a,b\n1,\"x\"", true),
+        ("a,b\n\"1\",x\"", true),
+    ] {
+        let (_dir, path) = file(text);
+        for one_line_rows in [false, true] {
+            let env = Environment::new();
+            let csv = Csv::new(&path).one_line_rows(one_line_rows);
+            let count = env.csv::<(u32, String)>(csv).count();
+            assert_eq!(env.run().is_ok(), closed, "{text:?}");
+            assert_eq!(count.take().is_ok(), closed);
+        }
+    }
+}
+
+#[test]
+fn bad_records_need_somewhere_to_go() {
+    let (_dir, path) = file("name,amount\n");
+    let env = Environment::new();
+    let (rows, bad) = env.csv::<Row>(&path).dead_letters();
+    let _count = rows.count();
+    drop(bad);
+    let error = env.run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Plan);
+    assert!(error.operator().unwrap().starts_with("dead_letters ("), "{error}");
+}
+
+#[test]
+fn many_bad_rows_get_past_a_slow_receiver() {
+    let text: String =
+        (0..50_000).map(|n| format!("x{n},{}\n", if n % 2 == 0 { "1" } else { "?" })).collect();
+    let (_dir, path) = file(text);
+    for scheduler in [Scheduler::WorkStealing, Scheduler::Deterministic { seed: 4 }] {
+        let config = Config { scheduler, credit: 100, ..Config::default() };
+        let env = Environment::with_config(config);
+        let csv = Csv::new(&path).has_header(false).one_line_rows(true).split_bytes(10_000);
+        let (rows, bad) = read(&env, csv).unwrap();
+        assert_eq!((rows.len(), bad.len()), (25_000, 25_000));
+        assert!(bad.iter().map(|bad| bad.0).eq((1..=25_000).map(|n| 2 * n)));
+    }
+}

@@ -1,0 +1,56 @@
+//! From a user's paths to blocks of complete lines.
+//!
+//! The way of the bytes, one module a step:
+//!
+//! 1. [`paths`] turns files, directories and globs into a sorted list of [`InputFile`]s;
+//! 2. [`split`] divides their bytes into [`Split`]s, each read by one reader;
+//! 3. [`decode`] opens one file and undoes gzip and zstd;
+//! 4. [`blocks`] cuts what comes into blocks of complete lines ([`ByteBlocks`]);
+//! 5. [`text`] checks each block once for UTF-8 and hands out its lines ([`LineBlocks`]).
+//!
+//! Nothing here knows of tasks, threads or streams, and nothing waits but for the file system.
+//! The file system is touched in `paths` (listing) and `decode` (opening and reading) only.
+//!
+//! # Which reader takes a line
+//! A line belongs to the split in which its first byte lies. A reader whose split starts in the
+//! middle of a file looks at the byte before, to know whether a line begins there, and every
+//! reader goes on past the end of its split until its last line ends. So splits need no agreement
+//! among readers, may be cut anywhere (inside a character, between CR and LF) and every line is
+//! read exactly once.
+//!
+//! ```
+//! use thalweg::io::files::{BlockSizes, LineBlocks, Utf8, expand_inputs, plan_splits};
+//!
+//! # fn main() -> thalweg::Result<()> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # std::fs::write(dir.path().join("a.txt"), "one\r\ntwo\nthree").unwrap();
+//! let files = expand_inputs([dir.path()])?;
+//! let mut lines = Vec::new();
+//! // Four bytes a split, so that this small file has several.
+//! for split in plan_splits(&files, 4) {
+//!     let file = &files[split.file];
+//!     let mut blocks = LineBlocks::open(file, split, BlockSizes::default(), Utf8::Stop)?;
+//!     while let Some(block) = blocks.next_block()? {
+//!         lines.extend(block.lines().map(str::to_owned));
+//!     }
+//! }
+//! assert_eq!(lines, ["one", "two", "three"]);
+//! # Ok(())
+//! # }
+//! ```
+#![allow(clippy::disallowed_methods)] // This module is the door to files.
+
+pub mod blocks;
+pub mod decode;
+pub mod paths;
+pub mod split;
+pub mod text;
+
+#[cfg(test)]
+mod tests;
+
+pub use blocks::{BlockSizes, ByteBlock, ByteBlocks, ByteLines};
+pub use decode::{Compression, FileReader};
+pub use paths::{InputFile, expand_inputs};
+pub use split::{Split, assign_splits, largest_first, plan_splits};
+pub use text::{Block, LineBlocks, Lines, Utf8, line_number_at};

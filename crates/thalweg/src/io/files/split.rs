@@ -1,0 +1,295 @@
+//! How the bytes of the input files are divided among readers. Pure: no file is touched.
+
+use super::paths::InputFile;
+
+/// A range of bytes of one file, read by one reader. A compressed file is always one split.
+///
+/// The lines that *begin* in the range belong to it; see the [module](super) for why every line
+/// is then read exactly once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Split {
+    /// The file, as an index into the list of input files.
+    pub file: usize,
+    /// The first byte of the range.
+    pub start: u64,
+    /// The byte after the range.
+    pub end: u64,
+}
+
+impl Split {
+    /// The length of the range in bytes, compressed where the file is compressed.
+    pub fn bytes(&self) -> u64 {
+        self.end - self.start
+    }
+}
+
+/// What a byte of a compressed file counts when loads are balanced: about how many bytes of text
+/// come out of it.
+const COMPRESSED_BYTE: u64 = 4;
+
+/// Splits of nearly equal size, in the order of files and bytes, none above `split_bytes` except
+/// compressed files.
+///
+/// For readers that take splits one after the other from a shared queue: a slow core then takes
+/// fewer. Choose `split_bytes` so that there are many more splits than readers (4 to 16 MiB:
+/// opening costs microseconds, reading such a split milliseconds). For a fixed share of the input
+/// per reader, without a queue, see [`assign_splits`].
+///
+/// Every byte is in exactly one split. An empty file has none, except when it is compressed: to
+/// be empty is an error there, which its reader reports.
+///
+/// ```
+/// use thalweg::io::files::{Compression, InputFile, Split, plan_splits};
+///
+/// let file = |name: &str, bytes, compression| InputFile { path: name.into(), bytes, compression };
+/// let files = [file("a", 25, Compression::None), file("b.gz", 25, Compression::Gzip)];
+/// let split = |file, start, end| Split { file, start, end };
+/// assert_eq!(
+///     plan_splits(&files, 10),
+///     [split(0, 0, 9), split(0, 9, 17), split(0, 17, 25), split(1, 0, 25)],
+/// );
+/// ```
+pub fn plan_splits(files: &[InputFile], split_bytes: u64) -> Vec<Split> {
+    let mut splits = Vec::new();
+    for (index, file) in files.iter().enumerate() {
+        if !file.compression.is_splittable() {
+            splits.push(Split { file: index, start: 0, end: file.bytes });
+            continue;
+        }
+        let parts = file.bytes.div_ceil(split_bytes.max(1));
+        // Near-equal parts rather than full ones and a small rest. The longer ones come first, so
+        // that sorting by length leaves a file's splits in order.
+        let mut start = 0;
+        for part in 0..parts {
+            let bytes = file.bytes / parts + u64::from(part < file.bytes % parts);
+            splits.push(Split { file: index, start, end: start + bytes });
+            start += bytes;
+        }
+    }
+    splits
+}
+
+/// Reorders splits for a shared queue so that no long one comes last and is waited for alone.
+///
+/// Only whole compressed files are long; splits of equal length stay in order. A single reader
+/// gains nothing from this and may prefer the order of the files.
+pub fn largest_first(files: &[InputFile], splits: &mut [Split]) {
+    splits.sort_by_key(|split| std::cmp::Reverse(cost(&files[split.file], split.bytes())));
+}
+
+/// The splits of each of `instances` readers, balanced by size, as few of them as that allows.
+///
+/// For readers that know their share beforehand, in order. Where the time per byte differs from
+/// core to core, [`plan_splits`] and a shared queue balance better.
+///
+/// Compressed files go whole to the reader with the least so far, the largest first. What is left
+/// is filled up with consecutive ranges of the other files. No range is below `min_split_bytes`
+/// unless it is a whole file, so a reader may hold that much more or less than its even share,
+/// and small inputs leave some readers without a split.
+///
+/// ```
+/// use thalweg::io::files::{Compression, InputFile, Split, assign_splits};
+///
+/// let file = |bytes| InputFile { path: "f".into(), bytes, compression: Compression::None };
+/// let split = |file, start, end| Split { file, start, end };
+/// assert_eq!(
+///     assign_splits(&[file(100), file(20)], 2, 10),
+///     [vec![split(0, 0, 60)], vec![split(0, 60, 100), split(1, 0, 20)]],
+/// );
+/// // Too small to be divided.
+/// assert_eq!(assign_splits(&[file(15)], 2, 10), [vec![split(0, 0, 15)], vec![]]);
+/// ```
+pub fn assign_splits(
+    files: &[InputFile],
+    instances: usize,
+    min_split_bytes: u64,
+) -> Vec<Vec<Split>> {
+    let mut shares: Vec<Vec<Split>> = vec![Vec::new(); instances];
+    let mut loads = vec![0u64; instances];
+    if instances == 0 {
+        return shares;
+    }
+
+    let whole = |(_, file): &(usize, &InputFile)| !file.compression.is_splittable();
+    let (mut wholes, divisible): (Vec<_>, Vec<_>) = files.iter().enumerate().partition(whole);
+    wholes.sort_by_key(|(_, file)| std::cmp::Reverse(file.bytes));
+    for (index, file) in wholes {
+        let least = (0..instances).min_by_key(|&i| loads[i]).unwrap_or(0);
+        shares[least].push(Split { file: index, start: 0, end: file.bytes });
+        loads[least] += cost(file, file.bytes);
+    }
+
+    let rooms = rooms(&loads, divisible.iter().map(|(_, file)| file.bytes).sum());
+    let min = min_split_bytes.max(1);
+    let mut instance = 0;
+    // What the readers up to this one should have in all, and what was given out in all: by these
+    // the rounding to `min` for one reader is made good by the next.
+    let (mut due, mut given) = (rooms[0], 0);
+    for (index, file) in divisible {
+        let mut start = 0;
+        while start < file.bytes {
+            let rest = file.bytes - start;
+            let room = due.saturating_sub(given);
+            let last = instance + 1 == instances;
+            if !last && room < rest.min(min).div_ceil(2) {
+                instance += 1;
+                due += rooms[instance];
+                continue;
+            }
+            let mut take = room.max(min);
+            if last || rest.saturating_sub(take) < min {
+                take = rest;
+            }
+            shares[instance].push(Split { file: index, start, end: start + take });
+            start += take;
+            given += take;
+        }
+    }
+    shares
+}
+
+/// How much each reader takes of `bytes` so that the loads become as even as they can.
+fn rooms(loads: &[u64], bytes: u64) -> Vec<u64> {
+    let mut sorted = loads.to_vec();
+    sorted.sort_unstable();
+    // The level to which `bytes` fill up the lowest `k` loads, for the first `k` at which the
+    // next load stands above the surface.
+    let (mut below, mut k) = (0, 0);
+    let level = loop {
+        below += sorted[k];
+        k += 1;
+        let level = (below + bytes).div_ceil(k as u64);
+        if k == sorted.len() || level <= sorted[k] {
+            break level;
+        }
+    };
+    // Rounded up, the rooms may come to a few bytes too many: the last reader then gets less.
+    loads.iter().map(|load| level.saturating_sub(*load)).collect()
+}
+
+fn cost(file: &InputFile, bytes: u64) -> u64 {
+    if file.compression.is_splittable() { bytes } else { bytes.saturating_mul(COMPRESSED_BYTE) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::files::Compression;
+    use proptest::prelude::*;
+
+    fn file(bytes: u64, compression: Compression) -> InputFile {
+        InputFile { path: "f".into(), bytes, compression }
+    }
+
+    fn files() -> impl Strategy<Value = Vec<InputFile>> {
+        let compression = prop_oneof![3 => Just(Compression::None), 1 => Just(Compression::Gzip), 1 => Just(Compression::Zstd)];
+        let bytes = prop_oneof![0..20u64, 0..2000u64];
+        prop::collection::vec((bytes, compression).prop_map(|(b, c)| file(b, c)), 0..8)
+    }
+
+    /// Each byte once, and compressed files whole.
+    fn covers(files: &[InputFile], mut splits: Vec<Split>) {
+        splits.sort_by_key(|s| (s.file, s.start));
+        let mut splits = splits.into_iter().peekable();
+        for (index, file) in files.iter().enumerate() {
+            if !file.compression.is_splittable() {
+                let whole = Split { file: index, start: 0, end: file.bytes };
+                assert_eq!(splits.next(), Some(whole));
+                continue;
+            }
+            let mut at = 0;
+            while let Some(split) = splits.next_if(|s| s.file == index) {
+                assert_eq!(split.start, at);
+                assert!(split.end > at, "no empty split");
+                at = split.end;
+            }
+            assert_eq!(at, file.bytes);
+        }
+        assert_eq!(splits.next(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn planned_splits_cover_in_order_and_are_even(files in files(), split_bytes in 0..300u64) {
+            let splits = plan_splits(&files, split_bytes);
+            prop_assert!(splits.is_sorted_by_key(|s| (s.file, s.start)));
+            for split in splits.iter().filter(|s| files[s.file].compression.is_splittable()) {
+                prop_assert!(split.bytes() <= split_bytes.max(1));
+                let whole = split.bytes() == files[split.file].bytes;
+                prop_assert!(whole || split.bytes() * 2 + 1 >= split_bytes);
+            }
+            let mut queue = splits.clone();
+            largest_first(&files, &mut queue);
+            prop_assert!(queue.is_sorted_by_key(|s| std::cmp::Reverse(cost(&files[s.file], s.bytes()))));
+            for file in 0..files.len() {
+                let own = |splits: &[Split]| -> Vec<_> {
+                    splits.iter().copied().filter(|s| s.file == file).collect()
+                };
+                prop_assert_eq!(own(&splits), own(&queue));
+            }
+            covers(&files, queue);
+        }
+
+        #[test]
+        fn assigned_splits_cover_and_are_not_small(
+            files in files(), instances in 1..9usize, min in 0..200u64,
+        ) {
+            let shares = assign_splits(&files, instances, min);
+            prop_assert_eq!(shares.len(), instances);
+            for split in shares.iter().flatten() {
+                let whole = split.bytes() == files[split.file].bytes;
+                prop_assert!(whole || split.bytes() >= min);
+            }
+            covers(&files, shares.concat());
+        }
+
+        #[test]
+        fn assigned_shares_are_even(
+            sizes in prop::collection::vec(0..3000u64, 0..8), instances in 1..9usize, min in 0..200u64,
+        ) {
+            let files: Vec<_> = sizes.iter().map(|&b| file(b, Compression::None)).collect();
+            let even = sizes.iter().sum::<u64>() / instances as u64;
+            for share in assign_splits(&files, instances, min) {
+                let bytes: u64 = share.iter().map(Split::bytes).sum();
+                prop_assert!(bytes <= even + 2 * min + 1, "{bytes} of {even}");
+                prop_assert!(bytes + 2 * min + instances as u64 >= even, "{bytes} of {even}");
+            }
+        }
+    }
+
+    #[test]
+    fn plain_bytes_fill_up_beside_compressed_files() {
+        let files = [
+            file(100, Compression::Gzip),
+            file(1000, Compression::None),
+            file(50, Compression::Zstd),
+        ];
+        // 400 and 200 from the compressed ones, and 1000 more: 534 each of three, or nearly.
+        let shares = assign_splits(&files, 3, 1);
+        let loads: Vec<u64> = shares
+            .iter()
+            .map(|share| share.iter().map(|s| cost(&files[s.file], s.bytes())).sum())
+            .collect();
+        assert_eq!(loads, [534, 534, 532]);
+        assert_eq!(shares[0][0], Split { file: 0, start: 0, end: 100 });
+        assert_eq!(shares[0][1], Split { file: 1, start: 0, end: 134 });
+    }
+
+    #[test]
+    fn a_reader_with_much_already_gets_no_more() {
+        let files = [file(10_000, Compression::Gzip), file(100, Compression::None)];
+        let shares = assign_splits(&files, 3, 1);
+        assert_eq!(shares[0].len(), 1);
+        assert_eq!(shares[1], [Split { file: 1, start: 0, end: 50 }]);
+        assert_eq!(shares[2], [Split { file: 1, start: 50, end: 100 }]);
+    }
+
+    #[test]
+    fn an_empty_compressed_file_is_still_looked_at() {
+        let files = [file(0, Compression::None), file(0, Compression::Gzip)];
+        let split = Split { file: 1, start: 0, end: 0 };
+        assert_eq!(plan_splits(&files, 10), [split]);
+        assert_eq!(assign_splits(&files, 2, 10), [vec![split], vec![]]);
+        assert!(assign_splits(&files, 0, 10).is_empty());
+    }
+}

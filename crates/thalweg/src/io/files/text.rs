@@ -1,0 +1,239 @@
+//! Blocks of lines as text: checked once a block, never once a line.
+
+use std::fmt::Write;
+use std::iter::FusedIterator;
+use std::path::Path;
+
+use memchr::{Memchr, memchr_iter};
+use simdutf8::compat::{Utf8Error, from_utf8};
+
+use super::blocks::{BlockSizes, ByteBlocks, State, count_lines};
+use super::decode::{Compression, FileReader};
+use super::paths::InputFile;
+use super::split::Split;
+use crate::{Error, ErrorKind, Place, Result};
+
+/// What becomes of bytes that are not UTF-8.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Utf8 {
+    /// They are an error that names the file, the offset and the bytes.
+    #[default]
+    Stop,
+    /// Each sequence of them becomes U+FFFD (�), as in [`String::from_utf8_lossy`].
+    Replace,
+}
+
+/// Reads one [`Split`] as blocks of complete lines of text.
+///
+/// Where lines need not be UTF-8, or another parser checks them, [`ByteBlocks`] saves the check.
+/// It shares the rest: the byte order mark, files that change, growing for long lines.
+///
+/// ```
+/// use thalweg::io::files::{BlockSizes, LineBlocks, Utf8, expand_inputs, plan_splits};
+///
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("f");
+/// std::fs::write(&path, b"fine\nna\xefve\n").unwrap();
+/// let files = expand_inputs([path]).unwrap();
+/// let split = plan_splits(&files, 1 << 20)[0];
+///
+/// let mut blocks = LineBlocks::open(&files[0], split, BlockSizes::default(), Utf8::Stop).unwrap();
+/// let error = blocks.next_block().unwrap_err();
+/// assert!(error.to_string().ends_with("f at byte 7: not UTF-8: the byte ef"));
+///
+/// let mut blocks =
+///     LineBlocks::open(&files[0], split, BlockSizes::default(), Utf8::Replace).unwrap();
+/// let block = blocks.next_block().unwrap().unwrap();
+/// assert_eq!(block.lines().collect::<Vec<_>>(), ["fine", "na\u{fffd}ve"]);
+/// ```
+#[derive(Debug)]
+pub struct LineBlocks {
+    blocks: ByteBlocks,
+    utf8: Utf8,
+    /// The last block in which bytes were replaced.
+    replaced: String,
+}
+
+/// Complete lines of text, each with its line feed, except perhaps the last of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block<'a> {
+    /// The lines. Never empty.
+    pub text: &'a str,
+    /// Where the first of them lies in the file, in bytes, decompressed where it is compressed.
+    /// What lies `n` bytes into `text` lies at `offset + n`, unless bytes before it were replaced.
+    pub offset: u64,
+}
+
+impl LineBlocks {
+    /// Opens the file of a split and finds the place, without reading yet.
+    ///
+    /// `split.file` is not looked at: `file` is the one that it stands for.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`] when the file cannot be opened; [`ErrorKind::Internal`] when the split
+    /// is not one of this file.
+    pub fn open(file: &InputFile, split: Split, sizes: BlockSizes, utf8: Utf8) -> Result<Self> {
+        let blocks = ByteBlocks::open(file, split, sizes)?;
+        Ok(Self { blocks, utf8, replaced: String::new() })
+    }
+
+    /// Goes on with another split, of the same or another file, in the same buffer.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open). What was read before is then still current.
+    pub fn reopen(&mut self, file: &InputFile, split: Split) -> Result<()> {
+        self.blocks.reopen(file, split)
+    }
+
+    /// The next lines of the split, or none when all were read.
+    ///
+    /// # Errors
+    /// As [`ByteBlocks::next_block`], and [`ErrorKind::Input`] with the offset of the first bad
+    /// byte when a block is not UTF-8 and [`Utf8::Stop`] was chosen. The lines before it in the
+    /// same block are then not handed out.
+    pub fn next_block(&mut self) -> Result<Option<Block<'_>>> {
+        let Some((offset, range)) = self.blocks.next_range()? else { return Ok(None) };
+        let bytes = &self.blocks.buffer[range];
+        // The block ends where a line ends, so no character is cut.
+        let text = match from_utf8(bytes) {
+            Ok(text) => text,
+            Err(bad) if self.utf8 == Utf8::Stop => {
+                self.blocks.state = State::Failed;
+                return Err(not_utf8(self.blocks.reader.path(), offset, bytes, &bad));
+            }
+            Err(_) => {
+                self.replaced.clear();
+                for part in bytes.utf8_chunks() {
+                    self.replaced.push_str(part.valid());
+                    if !part.invalid().is_empty() {
+                        self.replaced.push(char::REPLACEMENT_CHARACTER);
+                    }
+                }
+                &self.replaced
+            }
+        };
+        Ok(Some(Block { text, offset }))
+    }
+
+    /// The file that is read.
+    pub fn path(&self) -> &Path {
+        self.blocks.path()
+    }
+
+    /// The split that is read.
+    pub fn split(&self) -> Split {
+        self.blocks.split()
+    }
+
+    /// How much of the split was handed out, as [`ByteBlocks::consumed`].
+    pub fn consumed(&self) -> u64 {
+        self.blocks.consumed()
+    }
+
+    /// The memory that the buffers take.
+    pub fn buffer_bytes(&self) -> usize {
+        self.blocks.buffer_bytes() + self.replaced.capacity()
+    }
+}
+
+fn not_utf8(path: &Path, offset: u64, block: &[u8], bad: &Utf8Error) -> Error {
+    let valid = bad.valid_up_to();
+    let rest = &block[valid..];
+    // Without a length, a character is cut short by the end of the file.
+    let sequence = &rest[..bad.error_len().unwrap_or(rest.len())];
+    let mut message = String::from("not UTF-8: the byte");
+    if sequence.len() > 1 {
+        message.push('s');
+    }
+    for byte in sequence {
+        // Writing to a string cannot fail.
+        let _ = write!(message, " {byte:02x}");
+    }
+    if offset == 0 {
+        message.push_str(match block {
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "; the file seems to be UTF-16",
+            [0x1f, 0x8b, ..] => "; the file seems to be gzip, whose name must end in .gz",
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => {
+                "; the file seems to be Zstandard, whose name must end in .zst"
+            }
+            _ => "",
+        });
+    }
+    let place = Place::Offset(path.to_owned(), offset + valid as u64);
+    Error::new(ErrorKind::Input, message).at(place)
+}
+
+impl<'a> Block<'a> {
+    /// The lines, each without its line feed and the carriage return before that.
+    pub fn lines(&self) -> Lines<'a> {
+        Lines { text: self.text, start: 0, ends: memchr_iter(b'\n', self.text.as_bytes()) }
+    }
+
+    /// How many lines there are: tens of GB/s.
+    pub fn count_lines(&self) -> usize {
+        count_lines(self.text.as_bytes())
+    }
+}
+
+/// The lines of a [`Block`].
+#[derive(Clone, Debug)]
+pub struct Lines<'a> {
+    text: &'a str,
+    start: usize,
+    ends: Memchr<'a>,
+}
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = &'a str;
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a str> {
+        if let Some(end) = self.ends.next() {
+            let line = &self.text[self.start..end];
+            self.start = end + 1;
+            return Some(line.strip_suffix('\r').unwrap_or(line));
+        }
+        let rest = &self.text[self.start..];
+        self.start = self.text.len();
+        // Without a line feed, a carriage return at the end is part of the line.
+        if rest.is_empty() { None } else { Some(rest) }
+    }
+}
+
+impl FusedIterator for Lines<'_> {}
+
+/// The line, counted from 1, in which this byte of a file lies, decompressed where it is
+/// compressed.
+///
+/// For error messages: it reads the file from its start, several GB/s of a plain one. A line feed
+/// lies in the line that it ends.
+///
+/// # Errors
+/// As [`FileReader`], and [`ErrorKind::Input`] when the file has fewer than `offset` bytes.
+///
+/// ```
+/// use thalweg::io::files::{Compression, line_number_at};
+///
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("f");
+/// std::fs::write(&path, "one\ntwo\n").unwrap();
+/// assert_eq!(line_number_at(&path, Compression::None, 3).unwrap(), 1);
+/// assert_eq!(line_number_at(&path, Compression::None, 4).unwrap(), 2);
+/// ```
+pub fn line_number_at(path: &Path, compression: Compression, offset: u64) -> Result<u64> {
+    let mut reader = FileReader::open(path, compression)?;
+    let mut buffer = vec![0; 64 << 10];
+    let mut line = 1;
+    while reader.position() < offset {
+        let left = usize::try_from(offset - reader.position()).unwrap_or(usize::MAX);
+        let wanted = left.min(buffer.len());
+        let bytes = reader.read(&mut buffer[..wanted])?;
+        if bytes == 0 {
+            let message = format!("the file ends here, before byte {offset}");
+            let place = Place::Offset(path.to_owned(), reader.position());
+            return Err(Error::new(ErrorKind::Input, message).at(place));
+        }
+        line += memchr_iter(b'\n', &buffer[..bytes]).count() as u64;
+    }
+    Ok(line)
+}

@@ -1,0 +1,231 @@
+//! A source that makes records at a set rate.
+
+use crate::clock::Nanos;
+use crate::error::{Error, ErrorKind, Result};
+use crate::flow::Push;
+use crate::plan::{Origin, TaskContext};
+use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream};
+use std::sync::Arc;
+
+/// Records made before the task looks around.
+const RUN: u64 = 4096;
+
+/// Records that are due within so short a time of each other are made together: a task woken for
+/// each of them would do little else.
+const TOGETHER: Nanos = 50_000;
+
+impl Environment {
+    /// Makes records at a set rate, in one task, until the closure gives `None`.
+    ///
+    /// The closure is told the number of the record, counted from 0. Record `i` is due
+    /// `i / rate_per_second` seconds after the first, by the engine's clock, whatever happened to
+    /// those before: the source never drifts, and when the job has held it up, it catches up as
+    /// fast as it can. That makes it an open-loop load, the kind that shows what a slow job does
+    /// to its users. Rates from one record in hours to tens of millions a second are kept; above
+    /// 20 000 a second, those due within 50 us are made together. An infinite rate is as fast as
+    /// the job can go.
+    ///
+    /// For the plan the stream has no end, so what needs one (`collect`, `count`) is refused. For
+    /// records at no particular rate see [`iter`](Self::iter).
+    ///
+    /// # Errors
+    ///
+    /// A rate that is not above 0 is refused at the job's start.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let ticks = env.generate(1000.0, |i| (i <= 20).then_some(i)).receiver(100);
+    /// let started = Instant::now();
+    /// let job = env.start()?;
+    /// assert_eq!(ticks.last(), Some(20));
+    /// assert!(started.elapsed() >= Duration::from_millis(20));
+    /// job.wait()?;
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn generate<T, F>(
+        &self,
+        rate_per_second: f64,
+        make: F,
+    ) -> Stream<impl Chain<Item = T, Time = ()> + use<T, F>>
+    where
+        T: 'static,
+        F: Fn(u64) -> Option<T> + Send + Sync + 'static,
+    {
+        let detail = format!("{rate_per_second} a second");
+        let factory = Generate { period: 1e9 / rate_per_second, make: Arc::new(make) };
+        let stream = self.source(Origin::here("generate"), detail, 1, false, factory);
+        if rate_per_second.is_nan() || rate_per_second <= 0.0 {
+            let what = format!("a rate of {rate_per_second} records a second is not above 0");
+            stream.refuse(Error::new(ErrorKind::Plan, what));
+        }
+        stream
+    }
+}
+
+struct Generate<F> {
+    /// Nanoseconds from one record to the next.
+    period: f64,
+    make: Arc<F>,
+}
+
+impl<T: 'static, F: Fn(u64) -> Option<T> + Send + Sync + 'static> SourceFactory for Generate<F> {
+    type Source = Generated<F>;
+
+    fn open(&self, _: &TaskContext<'_>) -> Result<Generated<F>> {
+        let schedule = Schedule { period: self.period, first: None };
+        Ok(Generated { schedule, make: Arc::clone(&self.make), next: 0, ended: false })
+    }
+}
+
+struct Generated<F> {
+    schedule: Schedule,
+    make: Arc<F>,
+    /// The number of the next record, and so of those made.
+    next: u64,
+    ended: bool,
+}
+
+/// Which record is due when.
+struct Schedule {
+    period: f64,
+    /// When the first was due: when the source was first asked.
+    first: Option<Nanos>,
+}
+
+impl Schedule {
+    /// How many records are due by now, in all.
+    fn due(&mut self, now: Nanos) -> u64 {
+        let since = now - *self.first.get_or_insert(now);
+        if self.period == 0.0 {
+            return u64::MAX;
+        }
+        // Exact enough for centuries: a double counts to 2^53. The cast saturates.
+        ((since as f64 / self.period) as u64).saturating_add(1)
+    }
+
+    /// When this record, which is not due yet, will be.
+    fn at(&self, record: u64, now: Nanos) -> Nanos {
+        let after = (record as f64 * self.period).ceil() as Nanos;
+        let at = self.first.unwrap_or(now).saturating_add(after);
+        // Rounding must not make it due at once, since it has just been found not to be.
+        at.max(now + 1)
+    }
+}
+
+impl<T: 'static, F: Fn(u64) -> Option<T> + Send + Sync + 'static> Source for Generated<F> {
+    type Item = T;
+    type Time = ();
+
+    fn produce<N: Push<T, ()>>(&mut self, now: Nanos, next: &mut N) -> Result<Produced> {
+        if self.ended {
+            return Ok(Produced::End);
+        }
+        let due = self.schedule.due(now);
+        if due <= self.next {
+            let at = self.schedule.at(self.next, now);
+            let bunched = self.schedule.period < TOGETHER as f64;
+            let at = if bunched { at.max(now + TOGETHER) } else { at };
+            return Ok(Produced::NothingUntil(at));
+        }
+        let until = due.min(self.next + RUN);
+        while self.next < until {
+            let Some(record) = (self.make)(self.next) else {
+                self.ended = true;
+                return Ok(Produced::End);
+            };
+            next.push(record, ());
+            self.next += 1;
+        }
+        Ok(Produced::Some)
+    }
+
+    fn records(&self) -> u64 {
+        self.next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Scheduler};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn records_are_due_by_the_schedule_and_by_nothing_else() {
+        for rate in [0.1, 1.0, 3.0, 999.0, 1e6, 5e7, 1e9] {
+            let mut schedule = Schedule { period: 1e9 / rate, first: None };
+            let start = 12_345;
+            assert_eq!(schedule.due(start), 1, "the first is due at once");
+            // Ten hours later as well as at the beginning.
+            for since in [0u64, 1, 999, 1_000_000, 36_000_000_000_000] {
+                let due = schedule.due(start + since);
+                let exact = since as f64 * rate / 1e9;
+                assert!((due as f64 - 1.0 - exact).abs() <= 1.0, "{rate}: {due}, not {exact}");
+                let at = schedule.at(due, start + since);
+                assert!(at > start + since);
+                assert!(schedule.due(at + 1) > due, "{rate}: what is due at a time is due then");
+            }
+        }
+    }
+
+    /// How many records there are when the (virtual) clock has moved on by this much.
+    fn until(rate: f64, records: u64) -> Vec<u64> {
+        let config =
+            Config { scheduler: Scheduler::Deterministic { seed: 1 }, ..Config::default() };
+        let env = Environment::with_config(config);
+        let receiver = env.generate(rate, move |i| (i < records).then_some(i)).receiver(1 << 20);
+        env.run().unwrap();
+        receiver.collect()
+    }
+
+    #[test]
+    fn every_rate_makes_every_record_once() {
+        for rate in [1e-4, 0.1, 7.0, 12_345.6, 19_999.0, 20_001.0, 1e6, 5e7, f64::INFINITY] {
+            assert!(until(rate, 20_000).into_iter().eq(0..20_000), "{rate}");
+        }
+    }
+
+    #[test]
+    fn a_rate_is_kept_by_the_wall_clock_and_made_up_for_after_a_delay() {
+        let env = Environment::new();
+        let held_up = |i: u64| {
+            if i == 10 {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            i
+        };
+        let receiver =
+            env.generate(2000.0, |i| (i <= 200).then_some(i)).map(held_up).receiver(1000);
+        let started = Instant::now();
+        let job = env.start().unwrap();
+        assert_eq!(receiver.count(), 201);
+        // 200 periods of half a millisecond: never sooner, and the 50 ms do not come on top.
+        assert!(started.elapsed() >= Duration::from_millis(100));
+        job.wait().unwrap();
+    }
+
+    #[test]
+    fn a_rate_that_is_none_is_refused() {
+        for rate in [0.0, -1.0, f64::NAN] {
+            let env = Environment::new();
+            let _out = env.generate(rate, Some).receiver(1);
+            let error = env.run().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Plan);
+            let text = error.to_string();
+            assert!(text.starts_with("generate (") && text.contains("is not above 0"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_panic_names_the_source() {
+        let env = Environment::new();
+        let _out =
+            env.generate(1e6, |i| if i == 9 { panic!("nine") } else { Some(i) }).receiver(100);
+        let text = env.run().unwrap_err().to_string();
+        assert!(text.starts_with("generate (") && text.ends_with("panicked: nine"), "{text}");
+    }
+}

@@ -1,0 +1,193 @@
+//! Sources that are iterators.
+
+use crate::clock::Nanos;
+use crate::error::Result;
+use crate::flow::Push;
+use crate::metrics::Total;
+use crate::plan::{Origin, TaskContext};
+use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Records that an iterator source pushes before it looks around.
+const RUN: usize = 4096;
+
+impl Environment {
+    /// The records of an iterator, in one task.
+    ///
+    /// For several tasks see [`parallel_iter`](Self::parallel_iter) and [`range`](Self::range), or
+    /// follow it with [`shuffle`](Stream::shuffle). An iterator that waits for something holds up
+    /// one of the engine's threads: feed such records through a [`channel`](Self::channel).
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter(['a', 'b']).collect::<String>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, "ab");
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn iter<I>(&self, items: I) -> Stream<impl Chain<Item = I::Item, Time = ()> + use<I>>
+    where
+        I: IntoIterator<IntoIter: Send + 'static, Item: 'static>,
+    {
+        let iter = Mutex::new(Some(items.into_iter()));
+        // The plan has one task for this stage, so the iterator is taken once.
+        let open = move |_, _| lock(&iter).take();
+        self.source(Origin::here("iter"), String::new(), 1, true, Iterators { open })
+    }
+
+    /// As many iterators as there are cores, each in a task of its own; the closure is told which
+    /// one to make, of how many.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let all = env.parallel_iter(|instance, instances| (instance..100).step_by(instances)).count();
+    /// env.run()?;
+    /// assert_eq!(all.take()?, 100);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn parallel_iter<I, F>(
+        &self,
+        make: F,
+    ) -> Stream<impl Chain<Item = I::Item, Time = ()> + use<I, F>>
+    where
+        I: IntoIterator<IntoIter: Send + 'static, Item: 'static> + 'static,
+        F: Fn(usize, usize) -> I + Send + 'static,
+    {
+        let tasks = self.default_tasks();
+        let open = move |task, tasks| Some(make(task, tasks).into_iter());
+        self.source(Origin::here("parallel_iter"), String::new(), tasks, true, Iterators { open })
+    }
+
+    /// The numbers of a range, in as many tasks as there are cores.
+    ///
+    /// The tasks take short runs of numbers in turn from what is left, so that none is idle while
+    /// another has much to do, however unlike the work for different numbers is.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let sum = env.range(0..1_000_000).reduce(|a, b| a + b).collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(sum.take()?, [499_999_500_000]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn range(&self, range: Range<u64>) -> Stream<impl Chain<Item = u64, Time = ()> + use<>> {
+        let tasks = self.default_tasks();
+        let left = Arc::new(AtomicU64::new(range.start));
+        let detail = format!("{range:?}");
+        let ranges = Ranges { left, end: range.end };
+        self.source(Origin::here("range"), detail, tasks, true, ranges)
+    }
+}
+
+struct Iterators<F> {
+    open: F,
+}
+
+struct Items<I> {
+    iter: Option<I>,
+    count: u64,
+    /// What the iterator said it would give, before it gave any.
+    total: Option<u64>,
+}
+
+impl<I, F> SourceFactory for Iterators<F>
+where
+    I: Iterator<Item: 'static> + Send + 'static,
+    F: Fn(usize, usize) -> Option<I> + Send + 'static,
+{
+    type Source = Items<I>;
+
+    fn open(&self, cx: &TaskContext<'_>) -> Result<Items<I>> {
+        let iter = (self.open)(cx.task, cx.tasks);
+        // A task without an iterator has nothing to give.
+        let (least, most) = iter.as_ref().map_or((0, Some(0)), Iterator::size_hint);
+        let total = (most == Some(least)).then_some(least as u64);
+        Ok(Items { iter, count: 0, total })
+    }
+}
+
+impl<I: Iterator<Item: 'static> + Send + 'static> Source for Items<I> {
+    type Item = I::Item;
+    type Time = ();
+
+    fn produce<N: Push<I::Item, ()>>(&mut self, _: Nanos, next: &mut N) -> Result<Produced> {
+        let Some(iter) = &mut self.iter else { return Ok(Produced::End) };
+        let mut count = 0;
+        iter.by_ref().take(RUN).for_each(|item| {
+            count += 1;
+            next.push(item, ());
+        });
+        self.count += count as u64;
+        Ok(if count == RUN { Produced::Some } else { Produced::End })
+    }
+
+    fn records(&self) -> u64 {
+        self.count
+    }
+
+    fn total(&self) -> Option<Total> {
+        self.total.map(Total::Records)
+    }
+}
+
+struct Ranges {
+    left: Arc<AtomicU64>,
+    end: u64,
+}
+
+/// Takes runs of numbers from what all tasks of the source share.
+struct Runs {
+    left: Arc<AtomicU64>,
+    end: u64,
+    count: u64,
+    /// What was left when the task was made, for the first task; the others leave it to that one.
+    total: u64,
+}
+
+impl SourceFactory for Ranges {
+    type Source = Runs;
+
+    fn open(&self, cx: &TaskContext<'_>) -> Result<Runs> {
+        let left = self.end.saturating_sub(self.left.load(Ordering::Relaxed));
+        let total = if cx.task == 0 { left } else { 0 };
+        Ok(Runs { left: Arc::clone(&self.left), end: self.end, count: 0, total })
+    }
+}
+
+impl Source for Runs {
+    type Item = u64;
+    type Time = ();
+
+    fn produce<N: Push<u64, ()>>(&mut self, _: Nanos, next: &mut N) -> Result<Produced> {
+        let take =
+            |from: u64| (from < self.end).then(|| from.saturating_add(RUN as u64).min(self.end));
+        let Ok(from) = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) else {
+            return Ok(Produced::End);
+        };
+        let to = from.saturating_add(RUN as u64).min(self.end);
+        for number in from..to {
+            next.push(number, ());
+        }
+        self.count += to - from;
+        Ok(Produced::Some)
+    }
+
+    fn records(&self) -> u64 {
+        self.count
+    }
+
+    fn total(&self) -> Option<Total> {
+        Some(Total::Records(self.total))
+    }
+}

@@ -1,0 +1,400 @@
+//! A source of the lines of files.
+
+use super::files::{BlockSizes, ByteBlocks, InputFile, LineBlocks, Split, Utf8};
+use super::input::{Division, Inputs, Paths, SplitQueue, describe, hold};
+use crate::clock::Nanos;
+use crate::data::Record;
+use crate::error::Result;
+use crate::flow::Push;
+use crate::memory::Reservation;
+use crate::plan::{Origin, TaskContext};
+use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream};
+use std::marker::PhantomData;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+impl Environment {
+    /// The lines of text files, without their line ends, in as many tasks as there are cores.
+    ///
+    /// `files` names files, directories and globs (see [`Paths`]), or is a [`Text`] that says more.
+    /// Files ending in `.gz` and `.zst` are decompressed. Plain files are read in ranges that the
+    /// tasks take in turn, so one large file keeps every core busy; a compressed one is read by
+    /// one task. Every line is read exactly once; lines of one range are in order, ranges are not.
+    ///
+    /// The records are borrowed: each is a piece of the buffer that it was read into, and costs
+    /// neither an allocation nor a copy. Text is checked for UTF-8 a block at a time; for lines
+    /// that need not be text there is [`byte_lines`](Self::byte_lines).
+    ///
+    /// # Errors
+    ///
+    /// The job is refused at its start when an input is missing, unreadable or matches nothing.
+    /// It stops when bytes are not UTF-8 (unless [`Text::utf8`] says otherwise), a line is too
+    /// long, or a compressed file is corrupt; the message names file and offset.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("poem.txt");
+    /// std::fs::write(&path, "the line\nof fastest flow\r\nalong a river bed").unwrap();
+    /// let env = Environment::new();
+    /// let words = env.lines(&path).map(|line| line.split(' ').count()).collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(words.take()?, [2, 3, 4]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn lines<F: Into<Text>>(
+        &self,
+        files: F,
+    ) -> Stream<impl Chain<Item = str, Time = ()> + use<F>> {
+        self.blocks::<LineBlocks>(Origin::here("lines"), files.into())
+    }
+
+    /// The lines of files as bytes, without their line ends; otherwise as [`lines`](Self::lines).
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("log");
+    /// std::fs::write(&path, b"fine\n\xff\xfe\n").unwrap();
+    /// let env = Environment::new();
+    /// let lengths = env.byte_lines(&path).map(|line| line.len()).collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(lengths.take()?, [4, 2]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn byte_lines<F: Into<Text>>(
+        &self,
+        files: F,
+    ) -> Stream<impl Chain<Item = [u8], Time = ()> + use<F>> {
+        self.blocks::<ByteBlocks>(Origin::here("byte_lines"), files.into())
+    }
+
+    fn blocks<B: Blocks>(
+        &self,
+        origin: Origin,
+        text: Text,
+    ) -> Stream<impl Chain<Item = B::Item, Time = ()> + use<B>> {
+        let detail = describe(&text.paths);
+        let Text { paths, utf8, sizes, split_bytes } = text;
+        let inputs = Inputs::new(paths, Division::Ranges(split_bytes));
+        let factory = TextFiles { inputs, utf8, sizes, blocks: PhantomData::<fn() -> B> };
+        self.source(origin, detail, self.default_tasks(), true, factory)
+    }
+}
+
+/// Text files and how they are read, for [`Environment::lines`].
+///
+/// ```
+/// use thalweg::{Environment, io::{Text, files::Utf8}};
+///
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("latin1.txt");
+/// std::fs::write(&path, b"na\xefve").unwrap();
+/// let env = Environment::new();
+/// let lines = env.lines(Text::new(&path).utf8(Utf8::Replace)).collect::<Vec<_>>();
+/// env.run()?;
+/// assert_eq!(lines.take()?, ["na\u{fffd}ve"]);
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Text {
+    paths: Vec<PathBuf>,
+    utf8: Utf8,
+    sizes: BlockSizes,
+    split_bytes: Option<u64>,
+}
+
+impl Text {
+    /// These files, directories and globs.
+    pub fn new(paths: impl Paths) -> Self {
+        Self {
+            paths: paths.into_paths(),
+            utf8: Utf8::default(),
+            sizes: BlockSizes::default(),
+            split_bytes: None,
+        }
+    }
+
+    /// What becomes of bytes that are not UTF-8: unless told, they stop the job.
+    #[must_use]
+    pub fn utf8(mut self, utf8: Utf8) -> Self {
+        self.utf8 = utf8;
+        self
+    }
+
+    /// The longest line that is accepted, in bytes: 64 MiB unless told. Lines of up to a block
+    /// (256 KiB) always are.
+    #[must_use]
+    pub fn max_line_bytes(mut self, bytes: usize) -> Self {
+        self.sizes.max_line_bytes = bytes;
+        self
+    }
+
+    /// The bytes of a plain file that a task takes at a time. Unless told, that follows from the
+    /// amount of input, between 256 KiB and 8 MiB.
+    #[must_use]
+    pub fn split_bytes(mut self, bytes: u64) -> Self {
+        self.split_bytes = Some(bytes.max(1));
+        self
+    }
+
+    /// The bytes read at a time, and so the memory that each task needs: 256 KiB unless told.
+    #[must_use]
+    pub fn block_bytes(mut self, bytes: usize) -> Self {
+        self.sizes.block_bytes = bytes.max(1);
+        self
+    }
+}
+
+impl<P: Paths> From<P> for Text {
+    fn from(paths: P) -> Self {
+        Self::new(paths)
+    }
+}
+
+/// A reader of blocks of lines: of text or of bytes.
+trait Blocks: Sized + Send + 'static {
+    type Item: Record + ?Sized;
+
+    fn open(file: &InputFile, split: Split, sizes: BlockSizes, utf8: Utf8) -> Result<Self>;
+
+    fn reopen(&mut self, file: &InputFile, split: Split) -> Result<()>;
+
+    /// Pushes the lines of a block; answers how many, or `None` at the end of the split.
+    fn push_block<N: Push<Self::Item, ()>>(&mut self, next: &mut N) -> Result<Option<u64>>;
+
+    fn consumed(&self) -> u64;
+
+    fn buffer_bytes(&self) -> usize;
+}
+
+macro_rules! blocks {
+    ($type:ident, $item:ty, $open:expr) => {
+        impl Blocks for $type {
+            type Item = $item;
+
+            fn open(file: &InputFile, split: Split, sizes: BlockSizes, utf8: Utf8) -> Result<Self> {
+                $open(file, split, sizes, utf8)
+            }
+
+            fn reopen(&mut self, file: &InputFile, split: Split) -> Result<()> {
+                $type::reopen(self, file, split)
+            }
+
+            fn push_block<N: Push<$item, ()>>(&mut self, next: &mut N) -> Result<Option<u64>> {
+                let Some(block) = self.next_block()? else { return Ok(None) };
+                let mut lines = 0;
+                for line in block.lines() {
+                    lines += 1;
+                    next.push(line, ());
+                }
+                Ok(Some(lines))
+            }
+
+            fn consumed(&self) -> u64 {
+                $type::consumed(self)
+            }
+
+            fn buffer_bytes(&self) -> usize {
+                $type::buffer_bytes(self)
+            }
+        }
+    };
+}
+
+blocks!(LineBlocks, str, LineBlocks::open);
+blocks!(ByteBlocks, [u8], |file, split, sizes, _| ByteBlocks::open(file, split, sizes));
+
+struct TextFiles<B> {
+    inputs: Inputs,
+    utf8: Utf8,
+    sizes: BlockSizes,
+    blocks: PhantomData<fn() -> B>,
+}
+
+/// One task's reader.
+struct LineSource<B> {
+    queue: Arc<SplitQueue>,
+    utf8: Utf8,
+    sizes: BlockSizes,
+    /// Kept from split to split, for its buffer.
+    blocks: Option<B>,
+    /// Whether `blocks` may have more.
+    reading: bool,
+    memory: Reservation,
+    records: u64,
+    /// The bytes of the splits that are done.
+    done: u64,
+}
+
+impl<B: Blocks> SourceFactory for TextFiles<B> {
+    type Source = LineSource<B>;
+
+    fn open(&self, cx: &TaskContext<'_>) -> Result<LineSource<B>> {
+        Ok(LineSource {
+            queue: self.inputs.open(cx.tasks)?,
+            utf8: self.utf8,
+            sizes: self.sizes,
+            blocks: None,
+            reading: false,
+            memory: cx.memory.reserve(),
+            records: 0,
+            done: 0,
+        })
+    }
+}
+
+impl<B: Blocks> LineSource<B> {
+    /// Goes on with the next split; answers whether there is one.
+    fn begin(&mut self) -> Result<bool> {
+        let Some((file, split)) = self.queue.take() else { return Ok(false) };
+        match &mut self.blocks {
+            Some(blocks) => blocks.reopen(file, split)?,
+            None => {
+                hold(&mut self.memory, self.sizes.block_bytes)?;
+                self.blocks = Some(B::open(file, split, self.sizes, self.utf8)?);
+            }
+        }
+        self.reading = true;
+        Ok(true)
+    }
+}
+
+impl<B: Blocks> Source for LineSource<B> {
+    type Item = B::Item;
+    type Time = ();
+
+    fn produce<N: Push<B::Item, ()>>(&mut self, _: Nanos, next: &mut N) -> Result<Produced> {
+        if !self.reading && !self.begin()? {
+            return Ok(Produced::End);
+        }
+        if let Some(blocks) = &mut self.blocks {
+            match blocks.push_block(next)? {
+                Some(lines) => self.records += lines,
+                None => {
+                    self.done += blocks.consumed();
+                    self.reading = false;
+                }
+            }
+            hold(&mut self.memory, blocks.buffer_bytes())?;
+        }
+        Ok(Produced::Some)
+    }
+
+    fn records(&self) -> u64 {
+        self.records
+    }
+
+    fn bytes(&self) -> u64 {
+        let current = self.blocks.as_ref().filter(|_| self.reading).map_or(0, Blocks::consumed);
+        self.done + current
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Scheduler};
+    use crate::{ErrorKind, Place};
+    use proptest::prelude::*;
+    use std::fs;
+
+    fn environment(cores: usize, scheduler: Scheduler) -> Environment {
+        let config = Config { cores: cores.try_into().unwrap(), scheduler, ..Config::default() };
+        Environment::with_config(config)
+    }
+
+    proptest! {
+        #[test]
+        fn every_line_once_however_the_files_are_divided(
+            files in prop::collection::vec("[a-cü\r\n]{0,60}", 1..4),
+            (split, block, cores) in (1..40u64, 1..40usize, 1..4usize),
+            seed in any::<u64>(),
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let mut expected = Vec::new();
+            for (number, text) in files.iter().enumerate() {
+                fs::write(dir.path().join(number.to_string()), text).unwrap();
+                // `str::lines` keeps a lone carriage return at the end, as we do.
+                expected.extend(text.lines().map(str::to_owned));
+            }
+            let env = environment(cores, Scheduler::Deterministic { seed });
+            let text = || Text::new(dir.path()).split_bytes(split).block_bytes(block);
+            let lines = env.lines(text()).collect::<Vec<String>>();
+            let bytes = env.byte_lines(text()).collect::<Vec<Vec<u8>>>();
+            env.run().unwrap();
+            let mut lines = lines.take().unwrap();
+            let mut bytes = bytes.take().unwrap();
+            if cores > 1 {
+                lines.sort();
+                bytes.sort();
+                expected.sort();
+            }
+            prop_assert_eq!(&lines, &expected);
+            prop_assert!(bytes.iter().map(Vec::as_slice).eq(expected.iter().map(|l| l.as_bytes())));
+        }
+    }
+
+    #[test]
+    fn borrowed_lines_cross_an_exchange() {
+        let dir = tempfile::tempdir().unwrap();
+        let text: String = (0..20_000).map(|n| format!("line {n}\n")).collect();
+        fs::write(dir.path().join("f"), &text).unwrap();
+        for scheduler in [Scheduler::WorkStealing, Scheduler::ThreadPerTask] {
+            let env = environment(2, scheduler);
+            let files = Text::new(dir.path()).split_bytes(5000).block_bytes(1000);
+            let out = env.lines(files).shuffle().collect::<Vec<_>>();
+            env.run().unwrap();
+            let mut lines = out.take().unwrap();
+            lines.sort_by_key(|line| line[5..].parse::<u32>().unwrap());
+            assert!(lines.iter().map(String::as_str).eq(text.lines()));
+        }
+    }
+
+    fn failure(text: impl Into<Text>) -> crate::Error {
+        let env = Environment::new();
+        let _count = env.lines(text).count();
+        env.run().unwrap_err()
+    }
+
+    #[test]
+    fn each_failure_names_the_operator_and_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = dir.path().join("missing.txt");
+        let error = failure(&missing);
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert!(error.operator().unwrap().starts_with("lines ("), "{error}");
+        assert_eq!(error.place(), Some(&Place::File(missing)));
+
+        let error = failure(dir.path());
+        assert!(error.to_string().contains("the directory has no file"), "{error}");
+        assert!(error.operator().unwrap().starts_with("lines ("), "{error}");
+
+        let bad = dir.path().join("bad.txt");
+        fs::write(&bad, b"fine\nna\xefve\n").unwrap();
+        let error = failure(&bad);
+        assert_eq!(error.kind(), ErrorKind::Input);
+        assert_eq!(error.place(), Some(&Place::Offset(bad, 7)));
+        assert!(error.operator().unwrap().starts_with("lines ("), "{error}");
+
+        let long = dir.path().join("long.txt");
+        fs::write(&long, "x".repeat(1000)).unwrap();
+        let error = failure(Text::new(&long).block_bytes(10).max_line_bytes(100));
+        assert_eq!(error.place(), Some(&Place::Offset(long, 0)));
+    }
+
+    #[test]
+    fn buffers_come_from_the_memory_budget() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("f"), "text").unwrap();
+        let config = Config { memory: 1000, ..Config::default() };
+        let env = Environment::with_config(config);
+        let _count = env.lines(dir.path()).count();
+        let error = env.run().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Memory, "{error}");
+    }
+}

@@ -1,0 +1,33 @@
+//! Where records come from and where they go.
+//!
+//! One file a source or sink: its method on [`Environment`](crate::Environment) or
+//! [`Stream`](crate::Stream), its documentation, what runs in the tasks, its tests. The files'
+//! side of reading, from paths to blocks of lines, is in [`files`].
+
+mod bad_record;
+mod channel;
+mod collect;
+mod csv;
+pub mod files;
+mod for_each;
+mod generate;
+mod input;
+mod iterators;
+mod json_lines;
+mod lines;
+mod output;
+mod print;
+mod receiver;
+mod records;
+mod to_channel;
+mod write;
+
+pub use bad_record::BadRecord;
+pub use channel::{SendError, Sender, TrySendError};
+pub use csv::Csv;
+pub use input::Paths;
+pub use json_lines::JsonLines;
+pub use lines::Text;
+pub use output::Output;
+pub use receiver::Receiver;
+pub use to_channel::Incoming;

@@ -1,0 +1,256 @@
+//! What sources of parsed records have in common: they go through splits, parse, and do with a
+//! record that does not parse what the program chose.
+
+use super::bad_record::BadRecord;
+use super::files::{FileReader, InputFile, Split};
+use super::input::{Inputs, SplitQueue, hold};
+use crate::clock::Nanos;
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::flow::Push;
+use crate::memory::Reservation;
+use crate::plan::TaskContext;
+use crate::stream::{Produced, Source, SourceFactory};
+use crate::sync::{Mutex, lock};
+use memchr::memchr_iter;
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A file format: what makes the parsers of a source's tasks.
+pub trait Format: Send + 'static {
+    /// What a record becomes.
+    type Record: 'static;
+    /// One task's parser.
+    type Parser: Parser<Record = Self::Record>;
+
+    /// A parser for one task.
+    fn parser(&self, lines: &Arc<LineNumbers>) -> Self::Parser;
+}
+
+/// Parses one split after the other.
+pub trait Parser: Send + 'static {
+    /// What a record becomes.
+    type Record: 'static;
+
+    /// Goes on with another split.
+    fn begin(&mut self, file: &InputFile, split: Split) -> Result<()>;
+
+    /// Parses about one batch; answers whether there may be more in this split.
+    fn batch(&mut self, taker: &mut impl Taker<Self::Record>) -> Result<bool>;
+
+    /// How much of the split was parsed, in bytes.
+    fn consumed(&self) -> u64;
+
+    /// The memory that the parser's buffers take.
+    fn buffer_bytes(&self) -> usize;
+}
+
+/// Takes what is parsed.
+pub trait Taker<T> {
+    /// Takes a record.
+    fn good(&mut self, record: T);
+
+    /// Takes what could not be parsed, or answers that the job is to stop.
+    fn bad(&mut self, record: BadRecord) -> Result<()>;
+}
+
+/// The job stops at a bad record.
+pub struct Stop;
+
+/// Bad records go their own way.
+pub struct Divert;
+
+/// What makes a source of records.
+pub struct Records<F, M> {
+    format: F,
+    inputs: Inputs,
+    lines: Arc<LineNumbers>,
+    mode: PhantomData<fn() -> M>,
+}
+
+impl<F> Records<F, Stop> {
+    pub(super) fn new(format: F, inputs: Inputs) -> Self {
+        Self { format, inputs, lines: Arc::default(), mode: PhantomData }
+    }
+
+    /// The same source with bad records among its records.
+    pub(super) fn diverting(self) -> Records<F, Divert> {
+        let Self { format, inputs, lines, .. } = self;
+        Records { format, inputs, lines, mode: PhantomData }
+    }
+}
+
+/// One task's share of a source of records.
+pub struct RecordSource<P, M> {
+    queue: Arc<SplitQueue>,
+    parser: P,
+    parsing: bool,
+    memory: Reservation,
+    records: u64,
+    done: u64,
+    mode: PhantomData<fn() -> M>,
+}
+
+impl<F: Format, M: 'static> Records<F, M> {
+    fn source(&self, cx: &TaskContext<'_>) -> Result<RecordSource<F::Parser, M>> {
+        Ok(RecordSource {
+            queue: self.inputs.open(cx.tasks)?,
+            parser: self.format.parser(&self.lines),
+            parsing: false,
+            memory: cx.memory.reserve(),
+            records: 0,
+            done: 0,
+            mode: PhantomData,
+        })
+    }
+}
+
+impl<F: Format> SourceFactory for Records<F, Stop> {
+    type Source = RecordSource<F::Parser, Stop>;
+
+    fn open(&self, cx: &TaskContext<'_>) -> Result<Self::Source> {
+        self.source(cx)
+    }
+}
+
+impl<F: Format> SourceFactory for Records<F, Divert> {
+    type Source = RecordSource<F::Parser, Divert>;
+
+    fn open(&self, cx: &TaskContext<'_>) -> Result<Self::Source> {
+        self.source(cx)
+    }
+}
+
+impl<P: Parser, M> RecordSource<P, M> {
+    fn step(&mut self, taker: &mut impl Taker<P::Record>) -> Result<Produced> {
+        if !self.parsing {
+            let Some((file, split)) = self.queue.take() else { return Ok(Produced::End) };
+            self.parser.begin(file, split)?;
+            self.parsing = true;
+        }
+        if !self.parser.batch(taker)? {
+            self.done += self.parser.consumed();
+            self.parsing = false;
+        }
+        hold(&mut self.memory, self.parser.buffer_bytes())?;
+        Ok(Produced::Some)
+    }
+
+    fn bytes_read(&self) -> u64 {
+        self.done + if self.parsing { self.parser.consumed() } else { 0 }
+    }
+}
+
+struct Stopping<'a, N> {
+    next: &'a mut N,
+    taken: u64,
+}
+
+impl<T: 'static, N: Push<T, ()>> Taker<T> for Stopping<'_, N> {
+    #[inline(always)]
+    fn good(&mut self, record: T) {
+        self.taken += 1;
+        self.next.push(record, ());
+    }
+
+    #[cold]
+    fn bad(&mut self, record: BadRecord) -> Result<()> {
+        Err(record.into_error())
+    }
+}
+
+struct Diverting<'a, N> {
+    next: &'a mut N,
+    taken: u64,
+}
+
+impl<T: 'static, N: Push<Result<T, BadRecord>, ()>> Taker<T> for Diverting<'_, N> {
+    #[inline(always)]
+    fn good(&mut self, record: T) {
+        self.taken += 1;
+        self.next.push(Ok(record), ());
+    }
+
+    #[cold]
+    fn bad(&mut self, record: BadRecord) -> Result<()> {
+        self.taken += 1;
+        self.next.push(Err(record), ());
+        Ok(())
+    }
+}
+
+impl<P: Parser> Source for RecordSource<P, Stop> {
+    type Item = P::Record;
+    type Time = ();
+
+    fn produce<N: Push<P::Record, ()>>(&mut self, _: Nanos, next: &mut N) -> Result<Produced> {
+        let mut taker = Stopping { next, taken: 0 };
+        let produced = self.step(&mut taker);
+        self.records += taker.taken;
+        produced
+    }
+
+    fn records(&self) -> u64 {
+        self.records
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes_read()
+    }
+}
+
+impl<P: Parser> Source for RecordSource<P, Divert> {
+    type Item = Result<P::Record, BadRecord>;
+    type Time = ();
+
+    fn produce<N: Push<Self::Item, ()>>(&mut self, _: Nanos, next: &mut N) -> Result<Produced> {
+        let mut taker = Diverting { next, taken: 0 };
+        let produced = self.step(&mut taker);
+        self.records += taker.taken;
+        produced
+    }
+
+    fn records(&self) -> u64 {
+        self.records
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes_read()
+    }
+}
+
+/// Finds the number of the line at which a split begins, when a bad record in it is to be named.
+///
+/// What was found before is kept, so that many bad records in many splits do not read the file
+/// from its start each time.
+#[derive(Default)]
+pub struct LineNumbers {
+    /// By file and offset: the line, counted from 1, that begins there.
+    known: Mutex<BTreeMap<(usize, u64), u64>>,
+}
+
+impl LineNumbers {
+    /// The number of the line that begins at this byte of a plain file.
+    pub(super) fn at(&self, index: usize, file: &InputFile, offset: u64) -> Result<u64> {
+        let nearest = lock(&self.known)
+            .range((index, 0)..=(index, offset))
+            .next_back()
+            .map(|(&(_, from), &line)| (from, line));
+        let (from, mut line) = nearest.unwrap_or((0, 1));
+        let mut reader = FileReader::open_at(&file.path, file.compression, from)?;
+        let mut buffer = vec![0; 64 << 10];
+        while reader.position() < offset {
+            let left = usize::try_from(offset - reader.position()).unwrap_or(usize::MAX);
+            let wanted = left.min(buffer.len());
+            let bytes = reader.read(&mut buffer[..wanted])?;
+            if bytes == 0 {
+                let what = format!("the file ends here, before byte {offset}");
+                let place = Place::Offset(file.path.clone(), reader.position());
+                return Err(Error::new(ErrorKind::Input, what).at(place));
+            }
+            line += memchr_iter(b'\n', &buffer[..bytes]).count() as u64;
+        }
+        lock(&self.known).insert((index, offset), line);
+        Ok(line)
+    }
+}

@@ -1,0 +1,252 @@
+//! Sinks that write files.
+//!
+//! Each task turns its records into bytes ([`Encode`]); one task, or each for itself, writes them
+//! to a [`NewFile`], which has a hidden name until the whole job has ended well.
+
+mod csv;
+mod file;
+mod json_lines;
+mod lines;
+
+use crate::data::Record;
+use crate::error::{Error, ErrorKind, Result};
+use crate::exchange::RoundRobin;
+use crate::flow::{Event, Op, Pipe, Push, guard};
+use crate::metrics::Report;
+use crate::plan::{Origin, Strategy, TaskContext};
+use crate::stream::{Chain, Stream};
+use crate::time::Time;
+use file::{NewDir, NewFile};
+use std::marker::PhantomData;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Turns records into bytes.
+pub(crate) trait Encode<I: Record + ?Sized>: Clone + Send + 'static {
+    /// Adds the bytes of a record, its line end included.
+    fn encode(&mut self, item: I::Of<'_>, out: &mut Vec<u8>) -> Result<()>;
+
+    /// What a file begins with, where there is such a thing. Known once a record was encoded.
+    fn header(&self) -> Option<&[u8]> {
+        None
+    }
+}
+
+impl<C: Chain> Stream<C> {
+    /// Writes all records to one file.
+    fn write_file<E: Encode<C::Item>>(self, origin: Origin, path: &Path, encode: E) {
+        let detail = path.display().to_string();
+        let path = path.to_owned();
+        let tasks = self.tasks();
+        let encoded = self.encoded(origin, encode);
+        encoded.refuse_twice(origin, &detail);
+        let open = move |cx: &TaskContext<'_>, op| {
+            let op = cx.op(op);
+            let file = NewFile::create(&path).map_err(|error| error.in_operator(&*op.name()))?;
+            Ok(FilePush::new(op, file, None))
+        };
+        if tasks == 1 {
+            encoded.close(origin, detail, open);
+        } else {
+            let gather = Origin { kind: "gather", ..origin };
+            let gathered = encoded.exchange(gather, Strategy::Gather, 1, |cx, op, edge| {
+                edge.outlet(cx.task, cx.op(op), RoundRobin::starting_at(0))
+            });
+            gathered.close(origin, detail, open);
+        }
+    }
+
+    /// Writes the records of each task to a file of its own.
+    fn write_dir<E>(self, origin: Origin, dir: &Path, ending: &'static str, encode: E)
+    where
+        E: Encode<C::Item>,
+    {
+        let detail = dir.display().to_string();
+        let dir = Arc::new(NewDir::new(dir));
+        let encoded = self.encoded(origin, encode);
+        encoded.refuse_twice(origin, &detail);
+        encoded.close(origin, detail, move |cx, op| {
+            let op = cx.op(op);
+            let name = format!("part-{:05}.{ending}", cx.task);
+            let create = || NewFile::create(&dir.prepare()?.join(name));
+            let file = create().map_err(|error| error.in_operator(&*op.name()))?;
+            Ok(FilePush::new(op, file, Some(Arc::clone(&dir))))
+        });
+    }
+
+    fn encoded<E: Encode<C::Item>>(self, origin: Origin, encode: E) -> Stream<Encoded<C, E>> {
+        self.then(origin, |prev, op| Encoded { prev, op, encode })
+    }
+
+    /// Two sinks with one path would each replace what the other wrote.
+    fn refuse_twice(&self, origin: Origin, detail: &str) {
+        let is_twin =
+            |op: &crate::plan::Operator| op.detail == detail && op.kind.starts_with("write_");
+        let twin = self.build(|builder| {
+            let twin = builder.plan.operators.iter().find(|op| is_twin(op));
+            twin.map(|op| op.label())
+        });
+        if let Some(twin) = twin {
+            let what = format!("writes to `{detail}`, and so does {twin}");
+            let place =
+                format!("{} ({}:{})", origin.kind, origin.place.file(), origin.place.line());
+            self.refuse(Error::new(ErrorKind::Plan, what).in_operator(place));
+        }
+    }
+}
+
+/// The chain that ends in an encoder. Its records are bytes behind a [`Tag`].
+struct Encoded<C, E> {
+    prev: C,
+    op: usize,
+    encode: E,
+}
+
+/// What the bytes after it are. They may come from several tasks, each of which sends the header.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Tag {
+    Record,
+    Header,
+}
+
+impl<C: Chain, E: Encode<C::Item>> Chain for Encoded<C, E> {
+    type Item = [u8];
+    type Time = ();
+    type Task<N: Push<[u8], ()> + 'static> = C::Task<EncodePush<C::Item, E, N>>;
+
+    fn attach<N: Push<[u8], ()> + 'static>(
+        &self,
+        cx: &TaskContext<'_>,
+        next: N,
+    ) -> Result<Self::Task<N>> {
+        let push = EncodePush {
+            op: cx.op(self.op),
+            encode: self.encode.clone(),
+            bytes: vec![Tag::Record as u8],
+            begun: false,
+            failed: false,
+            next,
+            types: PhantomData,
+        };
+        self.prev.attach(cx, push)
+    }
+}
+
+struct EncodePush<I: ?Sized, E, N> {
+    op: Op,
+    encode: E,
+    /// A tag and one record.
+    bytes: Vec<u8>,
+    /// Whether the header was sent, if there is one.
+    begun: bool,
+    failed: bool,
+    next: N,
+    types: PhantomData<fn(&I)>,
+}
+
+impl<I: ?Sized, E: Send, N: Pipe> Pipe for EncodePush<I, E, N> {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.next)
+    }
+}
+
+impl<I, T, E, N> Push<I, T> for EncodePush<I, E, N>
+where
+    I: Record + ?Sized,
+    T: Time,
+    E: Encode<I>,
+    N: Push<[u8], ()>,
+{
+    #[inline]
+    fn push(&mut self, item: I::Of<'_>, _: T) {
+        if self.failed {
+            return;
+        }
+        self.bytes.truncate(1);
+        if let Err(error) = guard(&self.op, || self.encode.encode(item, &mut self.bytes)) {
+            self.failed = true;
+            self.op.fail(error);
+            return;
+        }
+        if !self.begun {
+            self.begun = true;
+            if let Some(header) = self.encode.header() {
+                let mut tagged = vec![Tag::Header as u8];
+                tagged.extend_from_slice(header);
+                self.next.push(&tagged, ());
+            }
+        }
+        self.next.push(&self.bytes, ());
+    }
+}
+
+/// Writes what is encoded.
+struct FilePush {
+    op: Op,
+    /// None once it is complete, or has failed.
+    file: Option<NewFile>,
+    has_header: bool,
+    records: u64,
+    /// Declared after the file, so that the directory is empty when it is dropped with it.
+    dir: Option<Arc<NewDir>>,
+}
+
+impl FilePush {
+    fn new(op: Op, file: NewFile, dir: Option<Arc<NewDir>>) -> Self {
+        Self { op, file: Some(file), has_header: false, records: 0, dir }
+    }
+
+    fn complete(&mut self, mut file: NewFile) -> Result<()> {
+        file.complete()?;
+        let (dir, operator) = (self.dir.take(), self.op.name());
+        self.op.signals().on_success(move || {
+            let published = file.publish().map_err(|error| error.in_operator(&*operator));
+            drop(dir);
+            published
+        });
+        Ok(())
+    }
+}
+
+impl Pipe for FilePush {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        None
+    }
+
+    fn event(&mut self, event: Event) {
+        if event == Event::End
+            && let Some(file) = self.file.take()
+            && let Err(error) = self.complete(file)
+        {
+            self.op.fail(error);
+        }
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        report.emitted(self.op.id(), self.records);
+    }
+}
+
+impl Push<[u8], ()> for FilePush {
+    #[inline]
+    fn push(&mut self, item: &[u8], (): ()) {
+        let (Some(file), Some((&tag, bytes))) = (&mut self.file, item.split_first()) else {
+            return;
+        };
+        if tag == Tag::Header as u8 {
+            if std::mem::replace(&mut self.has_header, true) {
+                return;
+            }
+        } else {
+            self.records += 1;
+        }
+        if let Err(error) = file.write(bytes) {
+            self.file = None;
+            self.op.fail(error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

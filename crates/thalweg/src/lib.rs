@@ -1,0 +1,36 @@
+//! A dataflow engine: typed streams over bounded and unbounded data.
+
+// One door to time, threads, files and the network: see clippy.toml. Tests may go round it.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+// The derive macro names this crate by its path, also inside it.
+extern crate self as thalweg;
+
+#[cfg(feature = "cli")]
+pub mod cli;
+pub mod config;
+pub mod data;
+pub mod error;
+pub mod memory;
+pub mod metrics;
+#[cfg(doctest)]
+mod snippets;
+pub mod time;
+
+mod clock;
+mod exchange;
+mod flow;
+pub mod io;
+pub mod operators;
+pub mod plan;
+mod runtime;
+pub mod state;
+mod stream;
+mod sync;
+
+pub use data::Data;
+pub use error::{Error, ErrorKind, Place, Result};
+pub use io::{Incoming, Output};
+pub use operators::keyed::KeyedStream;
+pub use operators::{Number, Texts, Visit, text};
+pub use stream::{Boxed, Chain, Environment, JobHandle, Stream};

@@ -1,0 +1,126 @@
+//! What tasks count while they run, cheaply enough that it is always on.
+//!
+//! Each task counts in plain fields of its own and writes them down in a [`Report`] now and then,
+//! between turns. Nothing here is shared between threads while records flow.
+
+mod histogram;
+mod hot;
+pub(crate) mod show;
+mod stats;
+
+pub use histogram::Histogram;
+pub(crate) use hot::HotKeys;
+pub use stats::{
+    HotKey, Latency, Limit, OperatorStats, Records, Spread, StageStats, Stats, limiting_operator,
+};
+
+/// What one operator of one task has counted since the job began.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OpCount {
+    /// Records taken in by a head from its lanes or its input.
+    pub(crate) received: u64,
+    pub(crate) received_batches: u64,
+    /// How long batches were under way to a head, from a sample.
+    pub(crate) under_way: Option<Histogram>,
+    /// Records handed on by an operator that does not hand on each record once.
+    pub(crate) emitted: Option<u64>,
+    /// What an exchange has sent.
+    pub(crate) sent: Option<Sent>,
+    /// Whether it takes its records from outside.
+    pub(crate) source: bool,
+    /// Bytes read from outside.
+    pub(crate) read_bytes: u64,
+    /// What a source has to read in all.
+    pub(crate) total: Option<Total>,
+    /// Bytes written to disk because memory was short.
+    pub(crate) spilled_bytes: u64,
+    /// Distinct keys held.
+    pub(crate) keys: u64,
+    /// Sampled keys and how often each was seen in the sample.
+    pub(crate) hot: Vec<(String, u64)>,
+    /// How many records the sample for `hot` held.
+    pub(crate) sampled: u64,
+}
+
+/// What a source has to read before it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Total {
+    /// This many records.
+    Records(u64),
+    /// This many bytes.
+    Bytes(u64),
+}
+
+/// What one task has sent on an exchange.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sent {
+    pub(crate) records: u64,
+    pub(crate) batches: u64,
+    pub(crate) bytes: u64,
+}
+
+/// What the operators of one task write their counts into.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    counts: Vec<(usize, OpCount)>,
+}
+
+impl Report {
+    fn of(&mut self, op: usize) -> &mut OpCount {
+        let at = match self.counts.iter().position(|(id, _)| *id == op) {
+            Some(at) => at,
+            None => {
+                self.counts.push((op, OpCount::default()));
+                self.counts.len() - 1
+            }
+        };
+        &mut self.counts[at].1
+    }
+
+    pub(crate) fn received(
+        &mut self,
+        op: usize,
+        records: u64,
+        batches: u64,
+        under_way: &Histogram,
+    ) {
+        let count = self.of(op);
+        count.received = records;
+        count.received_batches = batches;
+        count.under_way = Some(under_way.clone());
+    }
+
+    pub(crate) fn read(&mut self, op: usize, records: u64, bytes: u64, total: Option<Total>) {
+        let count = self.of(op);
+        count.source = true;
+        count.total = total;
+        count.emitted = Some(records);
+        count.read_bytes = bytes;
+    }
+
+    pub(crate) fn emitted(&mut self, op: usize, records: u64) {
+        self.of(op).emitted = Some(records);
+    }
+
+    pub(crate) fn sent(&mut self, op: usize, sent: Sent) {
+        self.of(op).sent = Some(sent);
+    }
+
+    pub(crate) fn spilled(&mut self, op: usize, bytes: u64) {
+        self.of(op).spilled_bytes = bytes;
+    }
+
+    pub(crate) fn keys(&mut self, op: usize, keys: u64) {
+        self.of(op).keys = keys;
+    }
+
+    pub(crate) fn hot(&mut self, op: usize, keys: &HotKeys) {
+        let count = self.of(op);
+        count.hot = keys.top();
+        count.sampled = keys.sampled();
+    }
+
+    pub(crate) fn counts(&self) -> &[(usize, OpCount)] {
+        &self.counts
+    }
+}

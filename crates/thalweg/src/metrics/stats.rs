@@ -1,0 +1,596 @@
+//! What a job did, as data: how much passed each operator, and where the time went.
+
+use super::show;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::time::Duration;
+
+/// What a job did so far, or in all.
+///
+/// Given by [`JobHandle::wait`](crate::JobHandle::wait) and
+/// [`JobHandle::stats`](crate::JobHandle::stats). [`Display`](fmt::Display) prints a table; serde
+/// writes and reads it, with spans of time as seconds.
+///
+/// Counting is always on. It costs a few additions a batch, a look at the clock a turn, and one
+/// more for one batch in sixteen.
+///
+/// ```
+/// use thalweg::Environment;
+///
+/// let env = Environment::new();
+/// let out = env.iter(0..1000).filter(|n| n % 2 == 0).count();
+/// let stats = env.start()?.wait()?;
+/// let filter = stats.operators.iter().find(|op| op.kind == "filter").unwrap();
+/// assert_eq!((filter.records_in, filter.records_out), (Some(1000), Some(500)));
+/// assert_eq!(out.take()?, 500);
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Stats {
+    /// From the start of the job to the end of its last task, or to now.
+    #[serde(with = "seconds")]
+    pub wall: Duration,
+    /// The cores that the job's tasks could be spread over.
+    pub cores: usize,
+    /// The most bytes that the runtime's jobs had reserved at one time.
+    pub memory_peak: u64,
+    /// Every operator of the plan, in its order.
+    pub operators: Vec<OperatorStats>,
+    /// Every stage of the plan, in its order.
+    pub stages: Vec<StageStats>,
+}
+
+/// What passed an operator, over all of its tasks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct OperatorStats {
+    /// Its number in the plan.
+    pub id: usize,
+    /// Its name in the plan.
+    pub name: String,
+    /// What it is.
+    pub kind: String,
+    /// Where in the program it stands.
+    pub place: String,
+    /// The stage it belongs to.
+    pub stage: usize,
+    /// Records taken in; `None` for a source.
+    pub records_in: Option<u64>,
+    /// Records handed on; `None` for a sink.
+    pub records_out: Option<u64>,
+    /// Batches sent or received, at either end of an exchange.
+    pub batches: u64,
+    /// Bytes sent on an exchange.
+    pub bytes: u64,
+    /// Bytes read from outside.
+    pub read_bytes: u64,
+    /// Bytes written to disk because memory was short.
+    pub spilled_bytes: u64,
+    /// Distinct keys seen.
+    pub keys: u64,
+    /// The most frequent keys, from a sample, most frequent first: at most 64, and none where the
+    /// sample is too small to say.
+    pub hot_keys: Vec<HotKey>,
+}
+
+/// A key that many records have.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct HotKey {
+    /// The key, as its `Debug` shows it.
+    pub key: String,
+    /// The share of all records that have it, from 0 to 1, estimated from a sample.
+    pub share: f64,
+}
+
+/// How the tasks of a stage spent their time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct StageStats {
+    /// Its number in the plan.
+    pub id: usize,
+    /// Its operators, by their number.
+    pub operators: Vec<usize>,
+    /// The stages that send to it.
+    pub inputs: Vec<usize>,
+    /// How many tasks it has.
+    pub tasks: usize,
+    /// Whether records reach its tasks by their keys.
+    pub keyed: bool,
+    /// Time spent in turns.
+    pub busy: Spread,
+    /// Time spent waiting for input.
+    pub idle: Spread,
+    /// Time spent waiting for receivers to keep up.
+    pub back_pressured: Spread,
+    /// Time spent ready to run, waiting for a thread.
+    pub queued: Spread,
+    /// Turns taken, over all tasks.
+    pub turns: u64,
+    /// How long turns took.
+    pub turn: Latency,
+    /// How long batches took from being sent to being received, from a sample of one in sixteen;
+    /// empty for a stage that begins with a source.
+    pub under_way: Latency,
+    /// Records that the head of each task took in.
+    pub records: Records,
+}
+
+/// A span of time over the tasks of a stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Spread {
+    /// That of the task with the least.
+    #[serde(with = "seconds")]
+    pub min: Duration,
+    /// That of the task with the most.
+    #[serde(with = "seconds")]
+    pub max: Duration,
+    /// That of all tasks, divided by their number.
+    #[serde(with = "seconds")]
+    pub mean: Duration,
+}
+
+/// How long something took, each time that it was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Latency {
+    /// How often it was measured.
+    pub count: u64,
+    /// What half of the times did not exceed.
+    #[serde(with = "seconds")]
+    pub p50: Duration,
+    /// What 90% of the times did not exceed.
+    #[serde(with = "seconds")]
+    pub p90: Duration,
+    /// What 99% of the times did not exceed.
+    #[serde(with = "seconds")]
+    pub p99: Duration,
+    /// The longest.
+    #[serde(with = "seconds")]
+    pub max: Duration,
+}
+
+/// A number of records over the tasks of a stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Records {
+    /// That of the task with the fewest.
+    pub min: u64,
+    /// That of the task with the most.
+    pub max: u64,
+    /// That of all tasks, divided by their number.
+    pub mean: f64,
+}
+
+/// The stage that set a job's pace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Limit {
+    /// Its number in the plan.
+    pub stage: usize,
+    /// Its operators, which run as one piece of code, by their names.
+    pub operators: String,
+    /// How much of the time that it could have been busy it was, from 0 to 1.
+    pub share: f64,
+    /// What speaks for it, in a sentence.
+    pub why: String,
+}
+
+mod seconds {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    use std::time::Duration;
+
+    pub(super) fn serialize<S: Serializer>(span: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_f64(span.as_secs_f64())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        Duration::try_from_secs_f64(f64::deserialize(from)?).map_err(D::Error::custom)
+    }
+}
+
+impl Spread {
+    pub(crate) fn over(spans: impl Iterator<Item = Duration> + Clone) -> Self {
+        let tasks = u32::try_from(spans.clone().count()).unwrap_or(u32::MAX).max(1);
+        Self {
+            min: spans.clone().min().unwrap_or_default(),
+            max: spans.clone().max().unwrap_or_default(),
+            mean: spans.sum::<Duration>() / tasks,
+        }
+    }
+}
+
+impl HotKey {
+    pub(crate) fn new(key: String, share: f64) -> Self {
+        Self { key, share }
+    }
+}
+
+impl Records {
+    pub(crate) fn over(counts: impl Iterator<Item = u64> + Clone) -> Self {
+        let tasks = counts.clone().count().max(1);
+        Self {
+            min: counts.clone().min().unwrap_or_default(),
+            max: counts.clone().max().unwrap_or_default(),
+            mean: counts.sum::<u64>() as f64 / tasks as f64,
+        }
+    }
+}
+
+impl From<&super::Histogram> for Latency {
+    fn from(spans: &super::Histogram) -> Self {
+        Self {
+            count: spans.count(),
+            p50: spans.quantile(0.5),
+            p90: spans.quantile(0.9),
+            p99: spans.quantile(0.99),
+            max: spans.max(),
+        }
+    }
+}
+
+impl StageStats {
+    /// The records of the task with the most, over those of the mean task: 1 where all have the
+    /// same, the number of tasks where one has all.
+    pub fn skew(&self) -> f64 {
+        if self.records.mean > 0.0 { self.records.max as f64 / self.records.mean } else { 1.0 }
+    }
+
+    fn is_skewed(&self) -> bool {
+        self.keyed && self.records.max >= MANY && self.skew() >= SKEWED
+    }
+
+    /// How much of the time that the stage could have been busy it was: of the cores that it has
+    /// tasks for, or of one core for its busiest task, whichever is more.
+    fn load(&self, wall: Duration, cores: usize) -> f64 {
+        let total = self.busy.mean.as_secs_f64() * self.tasks as f64;
+        let usable = self.tasks.min(cores).max(1) as f64;
+        let most = self.busy.max.as_secs_f64();
+        share(f64::max(total / usable, most), wall)
+    }
+}
+
+fn share(seconds: f64, of: Duration) -> f64 {
+    if of.is_zero() { 0.0 } else { (seconds / of.as_secs_f64()).clamp(0.0, 1.0) }
+}
+
+/// A stage that was busy for less of its time than this limited nothing.
+const LEAST_LOAD: f64 = 0.3;
+/// A share of the time from which on waiting is worth a word.
+const TELLING: f64 = 0.2;
+/// A key with this share of the records is hot.
+const HOT: f64 = 0.05;
+/// But not where all keys are like that: it must have this many times the mean.
+const UNEVEN: f64 = 2.0;
+/// No more hot keys than this are told in words.
+const LISTED: usize = 8;
+/// A task that got fewer records is not too full, whatever the others got.
+const MANY: u64 = 1000;
+/// A stage whose fullest task has this many times the records of the mean one is skewed.
+const SKEWED: f64 = 1.5;
+
+/// Which stage set the job's pace: the one that was busiest for the cores that it could use. That
+/// those before it waited for it, and those after it for input, is told where it was so.
+///
+/// `None` when no stage was busy for much of the time: then the job waited for what it reads, or
+/// for what is outside. The operators of a stage are one piece of code and cannot be told apart;
+/// a [`forward`](crate::Stream::forward) between them tells them apart.
+pub fn limiting_operator(stats: &Stats) -> Option<Limit> {
+    let load = |stage: &StageStats| stage.load(stats.wall, stats.cores);
+    let busiest = stats.stages.iter().max_by(|a, b| load(a).total_cmp(&load(b)))?;
+    let share_busy = load(busiest);
+    if share_busy < LEAST_LOAD {
+        return None;
+    }
+    let mut why = format!("its {} busy {}", tasks_were(busiest.tasks), show::percent(share_busy));
+    why += " of the time that it could use";
+    if busiest.tasks > 1
+        && busiest.busy.max.as_secs_f64() > SKEWED * busiest.busy.mean.as_secs_f64()
+    {
+        let most = show::percent(share(busiest.busy.max.as_secs_f64(), stats.wall));
+        let mean = show::percent(share(busiest.busy.mean.as_secs_f64(), stats.wall));
+        why += &format!(", one of them {most} and the mean one {mean}");
+    }
+    let before = stats.reach(busiest.id, |here, other| here.inputs.contains(&other.id));
+    let after = stats.reach(busiest.id, |here, other| other.inputs.contains(&here.id));
+    let most_of = |stages: &[usize], spent: fn(&StageStats) -> Duration| {
+        let spans = stages.iter().filter_map(|&id| stats.stages.get(id));
+        spans.map(|stage| share(spent(stage).as_secs_f64(), stats.wall)).fold(0.0, f64::max)
+    };
+    let pressed = most_of(&before, |stage| stage.back_pressured.mean);
+    if pressed >= TELLING {
+        why += &format!("; what sends to it was held back {}", show::percent(pressed));
+    }
+    let waited = most_of(&after, |stage| stage.idle.mean);
+    if waited >= TELLING {
+        why += &format!("; what receives from it waited for input {}", show::percent(waited));
+    }
+    let operators = stats.names_in(busiest);
+    Some(Limit { stage: busiest.id, operators, share: share_busy, why })
+}
+
+fn tasks_were(tasks: usize) -> String {
+    if tasks == 1 { "one task was".to_owned() } else { format!("{tasks} tasks were") }
+}
+
+impl Stats {
+    /// The keys that at least this share of an operator's records have, with the operator.
+    pub fn hot_keys(&self, share: f64) -> impl Iterator<Item = (&OperatorStats, &HotKey)> {
+        let keys =
+            self.operators.iter().flat_map(|op| op.hot_keys.iter().map(move |key| (op, key)));
+        keys.filter(move |(_, key)| key.share >= share)
+    }
+
+    /// The stages that can be reached from a stage by steps that are `linked`.
+    fn reach(&self, from: usize, linked: impl Fn(&StageStats, &StageStats) -> bool) -> Vec<usize> {
+        let mut reached = vec![from];
+        let mut at = 0;
+        while let Some(here) = reached.get(at).and_then(|&id| self.stages.get(id)) {
+            for other in &self.stages {
+                if linked(here, other) && !reached.contains(&other.id) {
+                    reached.push(other.id);
+                }
+            }
+            at += 1;
+        }
+        reached.split_off(1)
+    }
+
+    fn operators_in<'a>(
+        &'a self,
+        stage: &'a StageStats,
+    ) -> impl Iterator<Item = &'a OperatorStats> {
+        stage.operators.iter().filter_map(|&id| self.operators.get(id))
+    }
+
+    fn names_in(&self, stage: &StageStats) -> String {
+        let shown = self.operators_in(stage).filter(|op| op.kind != "receive");
+        shown.map(|op| op.name.as_str()).collect::<Vec<_>>().join(" → ")
+    }
+}
+
+/// The table that `--stats` prints.
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let wall = show::span(self.wall);
+        write!(f, "the job took {wall} on {} core", self.cores)?;
+        write!(f, "{}", if self.cores == 1 { "" } else { "s" })?;
+        match self.memory_peak {
+            0 => writeln!(f)?,
+            peak => writeln!(f, "; its state held {} at most", show::bytes(peak))?,
+        }
+        let names = self.operators.iter().map(|op| op.name.chars().count()).max().unwrap_or(0);
+        let names = names.max("operator".len());
+        for stage in &self.stages {
+            writeln!(f)?;
+            self.write_stage(f, stage)?;
+            writeln!(f, "  {:names$}  {:>14}  {:>14}", "operator", "records in", "records out")?;
+            for op in self.operators_in(stage) {
+                let number = |n: Option<u64>| n.map_or_else(|| "-".to_owned(), show::count);
+                let (taken, given) = (number(op.records_in), number(op.records_out));
+                let notes = op.notes();
+                let line = format!("  {:names$}  {taken:>14}  {given:>14}  {notes}", op.name);
+                writeln!(f, "{}", line.trim_end())?;
+            }
+        }
+        writeln!(f)?;
+        self.write_findings(f)
+    }
+}
+
+impl Stats {
+    fn write_stage(&self, f: &mut fmt::Formatter<'_>, stage: &StageStats) -> fmt::Result {
+        let tasks = stage.tasks;
+        write!(f, "stage {}, {tasks} task{}:", stage.id, if tasks == 1 { "" } else { "s" })?;
+        let part = |spread: &Spread| {
+            let of = |span: Duration| show::percent(share(span.as_secs_f64(), self.wall));
+            let (min, mean, max) = (of(spread.min), of(spread.mean), of(spread.max));
+            if min == max { mean } else { format!("{mean} ({min} to {max})") }
+        };
+        writeln!(
+            f,
+            " busy {}, idle {}, back-pressured {}, queued {}",
+            part(&stage.busy),
+            part(&stage.idle),
+            part(&stage.back_pressured),
+            part(&stage.queued)
+        )?;
+        let turn = &stage.turn;
+        write!(f, "  {} turns", show::count(stage.turns))?;
+        write!(f, ", p50 {}, p99 {}", show::span(turn.p50), show::span(turn.p99))?;
+        writeln!(f, ", longest {}", show::span(turn.max))?;
+        if stage.under_way.count > 0 {
+            let Latency { p50, p99, .. } = stage.under_way;
+            let (p50, p99) = (show::span(p50), show::span(p99));
+            writeln!(f, "  batches under way to it: p50 {p50}, p99 {p99}")?;
+        }
+        Ok(())
+    }
+
+    fn write_findings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match limiting_operator(self) {
+            Some(Limit { stage, operators, why, .. }) => {
+                writeln!(f, "stage {stage} ({operators}) limited the job: {why}")?;
+            }
+            None => writeln!(
+                f,
+                "no operator limited the job: its tasks mostly waited for what they read"
+            )?,
+        }
+        let hot =
+            self.hot_keys(HOT).filter(|(op, key)| key.share * op.hot_keys.len() as f64 >= UNEVEN);
+        for (op, key) in hot.take(LISTED) {
+            let (share, name) = (show::percent(key.share), &op.name);
+            writeln!(f, "hot key of {name}: {} has {share} of the records", key.key)?;
+        }
+        for stage in self.stages.iter().filter(|stage| stage.is_skewed()) {
+            let (id, names, skew) = (stage.id, self.names_in(stage), stage.skew());
+            writeln!(
+                f,
+                "stage {id} ({names}) is skewed: its fullest task got {skew:.1} times the mean"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl OperatorStats {
+    fn notes(&self) -> String {
+        let mut notes = Vec::new();
+        if self.read_bytes > 0 {
+            notes.push(format!("read {}", show::bytes(self.read_bytes)));
+        }
+        if self.bytes > 0 {
+            let (bytes, batches) = (show::bytes(self.bytes), show::count(self.batches));
+            notes.push(format!("sent {bytes} in {batches} batches"));
+        }
+        if self.keys > 0 {
+            notes.push(format!("{} keys", show::count(self.keys)));
+        }
+        if self.spilled_bytes > 0 {
+            notes.push(format!("spilled {}", show::bytes(self.spilled_bytes)));
+        }
+        notes.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spread(millis: &[u64]) -> Spread {
+        Spread::over(millis.iter().map(|&n| Duration::from_millis(n)))
+    }
+
+    /// source (1 task) → keyed (4 tasks) → sink (1 task), a second on two cores.
+    fn pipeline(busy: [&[u64]; 3]) -> Stats {
+        let stage = |id: usize, name: &str| {
+            let kind = if id == 0 { "iter" } else { name };
+            OperatorStats {
+                id,
+                name: name.into(),
+                kind: kind.into(),
+                stage: id,
+                records_in: (id > 0).then_some(1000),
+                records_out: (id < 2).then_some(1000),
+                ..OperatorStats::default()
+            }
+        };
+        let stages = busy.iter().enumerate().map(|(id, busy)| StageStats {
+            id,
+            operators: vec![id],
+            inputs: if id > 0 { vec![id - 1] } else { Vec::new() },
+            tasks: busy.len(),
+            keyed: id == 1,
+            busy: spread(busy),
+            records: Records::over(busy.iter().copied()),
+            ..StageStats::default()
+        });
+        Stats {
+            wall: Duration::from_secs(1),
+            cores: 2,
+            memory_peak: 0,
+            operators: vec![stage(0, "iter"), stage(1, "fold"), stage(2, "count")],
+            stages: stages.collect(),
+        }
+    }
+
+    #[test]
+    fn the_busiest_for_its_cores_limits() {
+        // The keyed stage spends most time, but the source is busier for the one core it can use.
+        let mut stats = pipeline([&[950], &[300, 300, 300, 300], &[10]]);
+        stats.stages[1].idle = spread(&[700, 700, 700, 700]);
+        let limit = limiting_operator(&stats).unwrap();
+        assert_eq!((limit.stage, &*limit.operators), (0, "iter"));
+        assert_eq!(
+            limit.why,
+            "its one task was busy 95% of the time that it could use; what receives from it \
+             waited for input 70%"
+        );
+    }
+
+    #[test]
+    fn what_is_before_is_held_back() {
+        let mut stats = pipeline([&[200], &[450, 450, 450, 450], &[10]]);
+        stats.stages[0].back_pressured = spread(&[750]);
+        stats.stages[2].idle = spread(&[990]);
+        let limit = limiting_operator(&stats).unwrap();
+        assert_eq!(limit.stage, 1);
+        assert!((limit.share - 0.9).abs() < 1e-9);
+        assert!(limit.why.contains("held back 75%"), "{}", limit.why);
+        assert!(limit.why.contains("waited for input 99%"), "{}", limit.why);
+    }
+
+    #[test]
+    fn one_full_task_of_many_limits() {
+        let mut stats = pipeline([&[200], &[980, 20, 20, 20], &[10]]);
+        stats.stages[1].records = Records::over([9800, 200, 200, 200].into_iter());
+        let limit = limiting_operator(&stats).unwrap();
+        assert_eq!(limit.stage, 1);
+        assert!(limit.why.contains("one of them 98% and the mean one 26%"), "{}", limit.why);
+        assert!((stats.stages[1].skew() - 3.77).abs() < 0.01);
+        assert!(stats.to_string().contains("is skewed: its fullest task got 3.8 times the mean"));
+    }
+
+    #[test]
+    fn a_job_that_waits_is_limited_by_nobody() {
+        let stats = pipeline([&[20], &[10, 10, 10, 10], &[0]]);
+        assert_eq!(limiting_operator(&stats), None);
+        assert!(stats.to_string().contains("no operator limited the job"));
+        assert_eq!(limiting_operator(&Stats::default()), None);
+    }
+
+    #[test]
+    fn hot_keys_are_told() {
+        let mut stats = pipeline([&[500], &[1, 1, 1, 1], &[1]]);
+        let key = |key: &str, share| HotKey { key: key.into(), share };
+        let rest = (0..62).map(|n| key(&n.to_string(), 0.001));
+        let hot = [key("\"the\"", 0.5), key("\"of\"", 0.04)];
+        stats.operators[1].hot_keys = hot.into_iter().chain(rest).collect();
+        stats.operators[2].hot_keys = vec![key("even", 0.5), key("odd", 0.5)];
+        assert_eq!(stats.hot_keys(0.05).count(), 3);
+        let shown = stats.to_string();
+        assert!(shown.contains("hot key of fold: \"the\" has 50% of the records"), "{shown}");
+        assert!(!shown.contains("\"of\"") && !shown.contains("even"), "{shown}");
+    }
+
+    #[test]
+    fn the_table() {
+        let mut stats = pipeline([&[950], &[300, 300], &[10]]);
+        stats.operators[0].records_out = Some(1_234_567);
+        stats.operators[0].bytes = 5 << 20;
+        stats.operators[0].batches = 12;
+        stats.operators[1].keys = 1000;
+        stats.memory_peak = 2048;
+        stats.stages.truncate(2);
+        stats.stages[1].under_way =
+            Latency { count: 3, p50: Duration::from_micros(12), ..Latency::default() };
+        let expected = "\
+the job took 1.00 s on 2 cores; its state held 2.0 KiB at most
+
+stage 0, 1 task: busy 95%, idle 0%, back-pressured 0%, queued 0%
+  0 turns, p50 0 ns, p99 0 ns, longest 0 ns
+  operator      records in     records out
+  iter                   -       1,234,567  sent 5.0 MiB in 12 batches
+
+stage 1, 2 tasks: busy 30%, idle 0%, back-pressured 0%, queued 0%
+  0 turns, p50 0 ns, p99 0 ns, longest 0 ns
+  batches under way to it: p50 12.0 us, p99 0 ns
+  operator      records in     records out
+  fold               1,000           1,000  1,000 keys
+
+stage 0 (iter) limited the job: its one task was busy 95% of the time that it could use
+";
+        assert_eq!(stats.to_string(), expected);
+    }
+
+    #[test]
+    fn json_and_back() {
+        let stats = pipeline([&[950], &[300, 300], &[10]]);
+        let json = serde_json::to_string(&stats).unwrap();
+        assert!(json.contains("\"wall\":1.0"), "{json}");
+        assert_eq!(serde_json::from_str::<Stats>(&json).unwrap(), stats);
+    }
+}

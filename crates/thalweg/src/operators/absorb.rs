@@ -1,0 +1,220 @@
+//! What folds, sorts and the like have in common: they take every record in, and speak at the end.
+
+use crate::data::{Portable, Record};
+use crate::error::Result;
+use crate::exchange::RoundRobin;
+use crate::flow::{Event, Flow, Op, Pipe, Push, guard, pump};
+use crate::metrics::Report;
+use crate::plan::{Origin, Strategy, TaskContext};
+use crate::stream::{Chain, Received, Stream};
+use crate::time::Time;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// What one task makes of all its records. A panic in any of these methods is known to be the
+/// operator's, and an error stops the job under its name.
+pub trait Absorb<I: Record + ?Sized>: Send + 'static {
+    /// What it hands on.
+    type Out: 'static;
+
+    /// Takes a record in.
+    fn take(&mut self, item: I::Of<'_>) -> Result<()>;
+
+    /// The input has ended.
+    fn end(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The next record of the output, after the end.
+    fn give(&mut self) -> Result<Option<Self::Out>>;
+}
+
+impl<C: Chain> Stream<C> {
+    /// Adds an operator that takes in everything, made once a task by `make`. Needs an input that
+    /// ends: `why` completes the message when it does not.
+    pub(super) fn absorb<A, M>(
+        self,
+        origin: Origin,
+        detail: String,
+        why: &str,
+        make: M,
+    ) -> Stream<Absorbed<C, A, M>>
+    where
+        A: Absorb<C::Item>,
+        M: Fn(&TaskContext<'_>) -> A + Send + 'static,
+    {
+        let wrap = |prev, op| Absorbed { prev, op, make, output: PhantomData };
+        self.then_described(origin, detail, wrap).bounded_for(why)
+    }
+
+    /// Goes on in one task, which gets the records of all.
+    pub(crate) fn gather(self, origin: Origin) -> Stream<Received<C::Item, C::Time>>
+    where
+        C::Item: Portable,
+    {
+        let origin = Origin { kind: "gather", ..origin };
+        self.exchange(origin, Strategy::Gather, 1, |cx, op, edge| {
+            edge.outlet(cx.task, cx.op(op), RoundRobin::starting_at(0))
+        })
+    }
+}
+
+/// The chain that ends in an operator that takes in everything.
+pub struct Absorbed<C, A, M> {
+    prev: C,
+    op: usize,
+    make: M,
+    output: PhantomData<fn() -> A>,
+}
+
+impl<C, A, M> Chain for Absorbed<C, A, M>
+where
+    C: Chain,
+    A: Absorb<C::Item>,
+    M: Fn(&TaskContext<'_>) -> A + Send + 'static,
+{
+    type Item = A::Out;
+    type Time = C::Time;
+    type Task<N: Push<A::Out, C::Time> + 'static> = C::Task<AbsorbPush<C::Item, C::Time, A, N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<A::Out, C::Time> + 'static,
+    {
+        let (op, value) = (cx.op(self.op), (self.make)(cx));
+        let push =
+            AbsorbPush { op, value, phase: Phase::Taking, emitted: 0, next, types: PhantomData };
+        self.prev.attach(cx, push)
+    }
+}
+
+/// An operator that takes in everything, in a running task.
+pub struct AbsorbPush<I: ?Sized, T, A, N> {
+    op: Op,
+    value: A,
+    phase: Phase,
+    emitted: u64,
+    next: N,
+    types: PhantomData<fn(&I, T)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Taking,
+    /// The end has come and is held back until all is said.
+    Giving,
+    /// The end has been passed on, or the job has failed.
+    Over,
+}
+
+impl<I, T, A, N> Pipe for AbsorbPush<I, T, A, N>
+where
+    I: Record + ?Sized,
+    T: Time,
+    A: Absorb<I>,
+    N: Push<A::Out, T>,
+{
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.next)
+    }
+
+    fn event(&mut self, event: Event) {
+        match self.phase {
+            Phase::Taking if event == Event::End => match guard(&self.op, || self.value.end()) {
+                Ok(()) => self.phase = Phase::Giving,
+                Err(error) => {
+                    self.op.fail(error);
+                    self.phase = Phase::Over;
+                }
+            },
+            Phase::Taking => self.next.event(event),
+            Phase::Giving | Phase::Over => {}
+        }
+    }
+
+    fn resume(&mut self) -> Flow {
+        if self.phase != Phase::Giving {
+            return self.next.resume();
+        }
+        let Self { op, value, phase, emitted, next, .. } = self;
+        let flow = pump(next, |next| {
+            if op.signals().stopped() {
+                return false;
+            }
+            match guard(op, || value.give()) {
+                Ok(Some(output)) => {
+                    *emitted += 1;
+                    next.push(output, T::LAST);
+                    true
+                }
+                Ok(None) => false,
+                Err(error) => {
+                    op.fail(error);
+                    false
+                }
+            }
+        });
+        if flow == Flow::Ready {
+            *phase = Phase::Over;
+            if !op.signals().stopped() {
+                next.event(Event::End);
+            }
+            return next.resume();
+        }
+        flow
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        report.emitted(self.op.id(), self.emitted);
+        self.next.report(report);
+    }
+}
+
+impl<I, T, A, N> Push<I, T> for AbsorbPush<I, T, A, N>
+where
+    I: Record + ?Sized,
+    T: Time,
+    A: Absorb<I>,
+    N: Push<A::Out, T>,
+{
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, _: T) {
+        if let Err(error) = guard(&self.op, || self.value.take(item)) {
+            self.op.fail(error);
+        }
+    }
+}
+
+/// A value that a closure works each record into.
+pub(super) struct Folding<S, F> {
+    /// There until it has been handed on.
+    value: Option<S>,
+    f: Arc<F>,
+}
+
+impl<S, F> Folding<S, F> {
+    pub(super) fn new(init: S, f: &Arc<F>) -> Self {
+        Self { value: Some(init), f: Arc::clone(f) }
+    }
+}
+
+impl<I, S, F> Absorb<I> for Folding<S, F>
+where
+    I: Record + ?Sized,
+    S: Send + 'static,
+    F: for<'a> Fn(&mut S, I::Of<'a>) -> Result<()> + Send + Sync + 'static,
+{
+    type Out = S;
+
+    #[inline(always)]
+    fn take(&mut self, item: I::Of<'_>) -> Result<()> {
+        match &mut self.value {
+            Some(value) => (self.f)(value, item),
+            None => Ok(()),
+        }
+    }
+
+    fn give(&mut self) -> Result<Option<S>> {
+        Ok(self.value.take())
+    }
+}

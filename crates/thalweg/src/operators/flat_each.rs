@@ -1,0 +1,214 @@
+//! Parts of a record out, borrowed from it, for each record in.
+
+use crate::data::Record;
+use crate::error::Result;
+use crate::flow::{Op, Pipe, Push, guard};
+use crate::metrics::Report;
+use crate::plan::{Origin, TaskContext};
+use crate::stream::{Chain, Stream};
+use crate::time::Time;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// Takes a record apart and hands on the parts, without copying them.
+///
+/// A closure cannot return an iterator that borrows from its argument in a way that the compiler
+/// would infer; a visitor is the way to say it. Ready-made ones for text are in
+/// [`text`](crate::text).
+///
+/// ```
+/// use thalweg::{Environment, Visit};
+///
+/// /// The fields of a line, without those that are empty.
+/// struct Fields(char);
+///
+/// impl Visit<str> for Fields {
+///     type Out = str;
+///     type Scratch = ();
+///
+///     fn visit(&self, line: &str, (): &mut (), emit: &mut impl FnMut(&str)) {
+///         line.split(self.0).filter(|field| !field.is_empty()).for_each(emit);
+///     }
+/// }
+///
+/// let env = Environment::new();
+/// let out = env
+///     .iter(["1;;2", "3"])
+///     .flat_map_str(|line, out| out.push(line))
+///     .flat_each(Fields(';'))
+///     .collect::<Vec<_>>();
+/// env.run()?;
+/// assert_eq!(out.take()?, ["1", "2", "3"]);
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not take apart records of `{I}`",
+    note = "the visitors in `thalweg::text` take streams of `str`, such as lines read from files"
+)]
+pub trait Visit<I: Record + ?Sized>: Send + Sync + 'static {
+    /// What is handed on: `str` or `[T]` for parts that are borrowed.
+    type Out: Record + ?Sized;
+    /// Working space that each task has one of, so that a visit need not allocate; `()` for none.
+    ///
+    /// What one visit leaves there must not matter to the next: it is not part of snapshots.
+    type Scratch: Default + Send + 'static;
+
+    /// Calls `emit` with each part of `item`, in order.
+    fn visit(
+        &self,
+        item: I::Of<'_>,
+        scratch: &mut Self::Scratch,
+        emit: &mut impl FnMut(<Self::Out as Record>::Of<'_>),
+    );
+}
+
+impl<C: Chain> Stream<C> {
+    /// Hands on the parts of each record that a [visitor](Visit) finds, borrowed from the record.
+    ///
+    /// This is [`flat_map`](Self::flat_map) without copies: nothing is allocated and the visitor is
+    /// compiled into the loop. A visit is not interrupted: however many parts a record has, all are
+    /// handed on before the operator looks whether its receivers keep up.
+    ///
+    /// Keeps the order of the records, and of each record's parts.
+    ///
+    /// ```
+    /// use thalweg::{Environment, text};
+    ///
+    /// let env = Environment::new();
+    /// let words = env
+    ///     .iter(["Time and tide", "wait for no-one."])
+    ///     .flat_map_str(|line, out| out.push(line))
+    ///     .flat_each(text::LowercaseWords)
+    ///     .collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(words.take()?, ["time", "and", "tide", "wait", "for", "no", "one"]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn flat_each<V: Visit<C::Item>>(self, visitor: V) -> Stream<FlatEach<C, V>> {
+        self.then(Origin::here("flat_each"), |prev, op| FlatEach::new(prev, op, visitor))
+    }
+}
+
+/// The chain that ends in a visitor.
+pub struct FlatEach<C, V> {
+    prev: C,
+    op: usize,
+    visitor: Arc<V>,
+}
+
+impl<C, V> FlatEach<C, V> {
+    pub(super) fn new(prev: C, op: usize, visitor: V) -> Self {
+        Self { prev, op, visitor: Arc::new(visitor) }
+    }
+}
+
+impl<C: Chain, V: Visit<C::Item>> Chain for FlatEach<C, V> {
+    type Item = V::Out;
+    type Time = C::Time;
+    type Task<N: Push<V::Out, C::Time> + 'static> = C::Task<FlatEachPush<C::Item, V, N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<V::Out, C::Time> + 'static,
+    {
+        let (op, visitor) = (cx.op(self.op), Arc::clone(&self.visitor));
+        let scratch = V::Scratch::default();
+        let push = FlatEachPush { op, visitor, scratch, emitted: 0, next, types: PhantomData };
+        self.prev.attach(cx, push)
+    }
+}
+
+/// A visitor in a running task.
+pub struct FlatEachPush<I: Record + ?Sized, V: Visit<I>, N> {
+    op: Op,
+    visitor: Arc<V>,
+    scratch: V::Scratch,
+    emitted: u64,
+    next: N,
+    types: PhantomData<fn(&I)>,
+}
+
+impl<I: Record + ?Sized, V: Visit<I>, N: Pipe> Pipe for FlatEachPush<I, V, N> {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.next)
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        report.emitted(self.op.id(), self.emitted);
+        self.next.report(report);
+    }
+}
+
+impl<I, T, V, N> Push<I, T> for FlatEachPush<I, V, N>
+where
+    I: Record + ?Sized,
+    T: Time,
+    V: Visit<I>,
+    N: Push<V::Out, T>,
+{
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, time: T) {
+        let Self { op, visitor, scratch, emitted, next, .. } = self;
+        guard(op, || {
+            visitor.visit(item, scratch, &mut |part: <V::Out as Record>::Of<'_>| {
+                *emitted += 1;
+                next.push(part, time);
+            });
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Environment;
+
+    struct Pairs;
+
+    impl Visit<[u8]> for Pairs {
+        type Out = [u8];
+        type Scratch = Vec<u8>;
+
+        fn visit(&self, item: &[u8], scratch: &mut Vec<u8>, emit: &mut impl FnMut(&[u8])) {
+            for pair in item.chunks(2) {
+                assert!(pair != b"!!", "shouting");
+                scratch.clear();
+                scratch.extend(pair.iter().rev());
+                emit(scratch);
+            }
+        }
+    }
+
+    struct Bytes;
+
+    impl Visit<String> for Bytes {
+        type Out = [u8];
+        type Scratch = ();
+
+        fn visit(&self, item: String, (): &mut (), emit: &mut impl FnMut(&[u8])) {
+            emit(item.as_bytes());
+        }
+    }
+
+    #[test]
+    fn parts_of_parts_flow_in_order() -> crate::Result<()> {
+        let env = Environment::new();
+        let texts = ["abcde".to_owned(), String::new(), "fg".to_owned()];
+        let out = env.iter(texts).flat_each(Bytes).flat_each(Pairs).collect::<Vec<_>>();
+        env.run()?;
+        assert_eq!(out.take()?, [b"ba".to_vec(), b"dc".to_vec(), b"e".to_vec(), b"gf".to_vec()]);
+        Ok(())
+    }
+
+    #[test]
+    fn a_visitor_that_panics_is_named() {
+        let env = Environment::new();
+        let _out = env.iter(["ab!!".to_owned()]).flat_each(Bytes).flat_each(Pairs).count();
+        let error = env.run().unwrap_err().to_string();
+        assert!(
+            error.starts_with("flat_each (") && error.ends_with("panicked: shouting"),
+            "{error}"
+        );
+    }
+}

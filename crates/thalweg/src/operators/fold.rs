@@ -1,0 +1,200 @@
+//! One value made of all records.
+
+use super::absorb::Folding;
+use crate::data::{Data, Portable, Record};
+use crate::plan::Origin;
+use crate::stream::{Chain, Stream};
+use std::sync::Arc;
+
+impl<C: Chain> Stream<C> {
+    /// Works every record into one value, in one task, and hands on that value at the end.
+    ///
+    /// All records go to that task: prefer [`fold_assoc`](Self::fold_assoc) where parts can be
+    /// folded side by side and then brought together. The order of the records is that in which
+    /// they arrive: that of the source where the stream has one task, and otherwise kept only among
+    /// the records of each task. An empty stream gives `init`.
+    ///
+    /// # Errors
+    ///
+    /// On a stream that does not end, the job is refused at its start.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let line = env.iter(["a", "b", "c"]).map(str::to_owned).fold(String::new(), |line, part| {
+    ///     line.push_str(&part);
+    /// });
+    /// let out = line.collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, ["abc"]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn fold<S, F>(self, init: S, f: F) -> Stream<impl Chain<Item = S, Time = C::Time>>
+    where
+        C::Item: Portable,
+        S: Data + Clone,
+        F: for<'a> Fn(&mut S, <C::Item as Record>::Of<'a>) + Send + Sync + 'static,
+    {
+        let origin = Origin::here("fold");
+        let f = Arc::new(move |value: &mut S, item: <C::Item as Record>::Of<'_>| {
+            f(value, item);
+            Ok(())
+        });
+        let init = Init::new(init);
+        self.gather(origin)
+            .absorb(origin, String::new(), WHY, move |_| Folding::new(init.get(), &f))
+            .with_state(false, S::schema())
+    }
+
+    /// Folds the records of each task on its own, then brings what the tasks have together in one
+    /// task, and hands on that value at the end.
+    ///
+    /// `local` works a record into a task's value, `global` works one such value into another.
+    /// Every task begins with `init`, and so does the one that brings them together: it must be
+    /// neutral, as 0 is for a sum. `global` must be associative and commutative: which task has
+    /// which records, and who is ready first, is not said. Almost nothing crosses the exchange.
+    ///
+    /// # Errors
+    ///
+    /// On a stream that does not end, the job is refused at its start.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// // The sums of the even and of the odd numbers.
+    /// let sums = env.range(0..1000).fold_assoc(
+    ///     [0_u64; 2],
+    ///     |sums, n| sums[n as usize % 2] += n,
+    ///     |sums, other| (0..2).for_each(|at| sums[at] += other[at]),
+    /// );
+    /// let out = sums.collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [[249_500, 250_000]]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn fold_assoc<S, L, G>(
+        self,
+        init: S,
+        local: L,
+        global: G,
+    ) -> Stream<impl Chain<Item = S, Time = C::Time>>
+    where
+        S: Data + Clone,
+        L: for<'a> Fn(&mut S, <C::Item as Record>::Of<'a>) + Send + Sync + 'static,
+        G: Fn(&mut S, S) + Send + Sync + 'static,
+    {
+        let local = move |value: &mut S, item: <C::Item as Record>::Of<'_>| {
+            local(value, item);
+            Ok(())
+        };
+        let global = move |value: &mut S, other: S| {
+            global(value, other);
+            Ok(())
+        };
+        self.fold_twice(Origin::here("fold_assoc"), init, local, global)
+    }
+
+    /// [`fold_assoc`](Self::fold_assoc), of closures that may fail.
+    pub(super) fn fold_twice<S, L, G>(
+        self,
+        origin: Origin,
+        init: S,
+        local: L,
+        global: G,
+    ) -> Stream<impl Chain<Item = S, Time = C::Time>>
+    where
+        S: Data + Clone,
+        L: for<'a> Fn(&mut S, <C::Item as Record>::Of<'a>) -> crate::Result<()>
+            + Send
+            + Sync
+            + 'static,
+        G: Fn(&mut S, S) -> crate::Result<()> + Send + Sync + 'static,
+    {
+        let (local, global) = (Arc::new(local), Arc::new(global));
+        let init = Init::new(init);
+        let first = init.clone();
+        self.absorb(origin, "local".to_owned(), WHY, move |_| Folding::new(first.get(), &local))
+            .with_state(false, S::schema())
+            .gather(origin)
+            .absorb(origin, "global".to_owned(), WHY, move |_| Folding::new(init.get(), &global))
+            .with_state(false, S::schema())
+    }
+}
+
+const WHY: &str = "its result would never be known";
+
+/// What folds begin with: cloned once a task, and so behind a lock where it is not `Sync`.
+#[derive(Clone)]
+struct Init<S>(Arc<crate::sync::Mutex<S>>);
+
+impl<S: Clone> Init<S> {
+    fn new(value: S) -> Self {
+        Self(Arc::new(crate::sync::Mutex::new(value)))
+    }
+
+    fn get(&self) -> S {
+        crate::sync::lock(&self.0).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::operators::testing::on_every_schedule;
+
+    #[test]
+    fn folds_agree_with_iterators() {
+        on_every_schedule(|env| {
+            let whole = env.iter(0..1000_u64).fold(Vec::new(), |all, n| all.push(n));
+            let whole = whole.collect::<Vec<_>>();
+            let parts = env
+                .iter(0..1000_u64)
+                .shuffle()
+                .flat_map_str(|n, out| out.push(&n.to_string()))
+                .fold_assoc(
+                    (0, 0),
+                    |s, text| s.0 += text.len(),
+                    |s, other| {
+                        s.0 += other.0;
+                        s.1 += 1;
+                    },
+                )
+                .collect::<Vec<_>>();
+            let tasks = env.config().cores.get();
+            env.run()?;
+            assert_eq!(whole.take()?, [(0..1000).collect::<Vec<u64>>()]);
+            assert_eq!(parts.take()?, [(10 + 90 * 2 + 900 * 3, tasks)]);
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn an_empty_stream_gives_the_first_value() {
+        on_every_schedule(|env| {
+            let out = env.iter(0..0_u64).fold(7, |_, _| panic!("nothing to fold"));
+            let out = out.collect::<Vec<u8>>();
+            env.run()?;
+            assert_eq!(out.take()?, [7]);
+            Ok(())
+        });
+    }
+
+    /// The end must not overtake what a fold says before it, nor what is made of that.
+    #[test]
+    fn a_long_list_comes_out_whole() {
+        on_every_schedule(|env| {
+            let out = env
+                .iter(0..50_000_u64)
+                .fold(Vec::new(), |all, n| all.push(n))
+                .flatten()
+                .shuffle()
+                .count();
+            env.run()?;
+            assert_eq!(out.take()?, 50_000);
+            Ok(())
+        });
+    }
+}

@@ -1,0 +1,86 @@
+//! What working on a record costs, measured a batch at a time.
+
+use crate::clock::Nanos;
+use crate::sync::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+/// A cost that one task measures and others want to know.
+#[derive(Clone, Default)]
+pub(super) struct Cost(Arc<AtomicU64>);
+
+impl Cost {
+    pub(super) fn set(&self, per_record: f64) {
+        self.0.store(per_record.to_bits(), Ordering::Relaxed);
+    }
+
+    /// Nanoseconds a record, once known.
+    pub(super) fn get(&self) -> Option<f64> {
+        let bits = self.0.load(Ordering::Relaxed);
+        (bits != 0).then(|| f64::from_bits(bits))
+    }
+}
+
+/// Times what happens between two calls of an operator's `resume`: the work on one batch.
+///
+/// The least of the last [`WINDOW`] measurements counts, since what disturbs one (an interrupt, the
+/// end of a turn) only ever adds to it.
+#[derive(Default)]
+pub(super) struct Meter {
+    began: Option<(Nanos, u64)>,
+    recent: [f64; WINDOW],
+    next: usize,
+}
+
+const WINDOW: usize = 8;
+/// Fewer records than this are too few to time.
+const ENOUGH: u64 = 128;
+
+impl Meter {
+    /// A batch begins; `records` have been counted so far.
+    pub(super) fn start(&mut self, now: Nanos, records: u64) {
+        self.began = Some((now, records));
+    }
+
+    /// The batch has ended, unless it was never begun in this mode.
+    pub(super) fn stop(&mut self, now: Nanos, records: u64) {
+        if let Some((began, before)) = self.began.take()
+            && let Some(records) = records.checked_sub(before)
+        {
+            self.add(now.saturating_sub(began), records);
+        }
+    }
+
+    /// Work on `records` took this long.
+    pub(super) fn add(&mut self, took: Nanos, records: u64) {
+        if records >= ENOUGH && took > 0 {
+            self.recent[self.next % WINDOW] = took as f64 / records as f64;
+            self.next += 1;
+        }
+    }
+
+    /// Nanoseconds a record, once something was measured.
+    pub(super) fn per_record(&self) -> Option<f64> {
+        let measured = &self.recent[..self.next.min(WINDOW)];
+        measured.iter().copied().reduce(f64::min)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_of_the_last_measurements_counts() {
+        let mut meter = Meter::default();
+        assert_eq!(meter.per_record(), None);
+        meter.start(0, 0);
+        meter.stop(1000, 1000);
+        assert_eq!(meter.per_record(), Some(1.0));
+        for _ in 0..WINDOW {
+            meter.add(3000, 1000);
+        }
+        assert_eq!(meter.per_record(), Some(3.0));
+        meter.add(1, ENOUGH - 1);
+        assert_eq!(meter.per_record(), Some(3.0));
+    }
+}

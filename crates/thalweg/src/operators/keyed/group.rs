@@ -1,0 +1,492 @@
+//! The table of the task that owns the keys: aggregates by key, given out when the input ends.
+//!
+//! When the memory budget does not let the table grow, the keys that are in it stay and go on being
+//! updated; records of other keys are written to disk, apart by a part of their hash. When the
+//! input has ended and the table has been given out, each part is read back and aggregated like the
+//! input itself, and split up further if it does not fit either. So every key is aggregated in one
+//! place, and its records in the order in which they came.
+
+use super::cost::{Cost, Meter};
+use super::{Aggregate, Combine, KeyBy};
+use crate::clock::Clock;
+use crate::data::{Batch, Data, Key, Portable, Record, Wire};
+use crate::error::Result;
+use crate::exchange::Partial;
+use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, guard, pump};
+use crate::memory::Reservation;
+use crate::metrics::Report;
+use crate::plan::TaskContext;
+use crate::state::{Drain, GroupTable, SpillDir, SpillFile, SpillReader, SpillWriter};
+use crate::stream::Chain;
+use crate::time::Time;
+use std::borrow::Borrow;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// How a record of kind `I` gets into the table.
+pub trait Absorb<I: Record + ?Sized>: Clone + Send + 'static {
+    /// What the table is keyed by.
+    type Key: Key<Owned: Borrow<Self::Key>> + ?Sized;
+    /// What it holds a key.
+    type State: Data;
+    /// What comes out a key.
+    type Output: Data;
+    /// The form in which a record waits on disk.
+    type Spilled: Wire + ?Sized;
+
+    /// The hash of the record's key, and the key.
+    fn key<'k>(&self, item: &'k I::Of<'_>) -> (u64, &'k Self::Key);
+    /// Takes a record in.
+    fn absorb(&self, table: &mut GroupTable<Self::Key, Self::State>, item: I::Of<'_>);
+    /// Brings a record into the form in which it waits on disk.
+    fn spill<R>(item: I::Of<'_>, write: impl FnOnce(&<Self::Spilled as Record>::Of<'_>) -> R) -> R;
+    /// Brings it back.
+    fn restore<R>(item: <Self::Spilled as Record>::Of<'_>, read: impl FnOnce(I::Of<'_>) -> R) -> R;
+    /// What comes out of a key's state.
+    fn finish(&self, state: Self::State) -> Self::Output;
+}
+
+/// Records are values of their key.
+pub struct Values<A, G> {
+    pub(super) aggregate: Arc<A>,
+    pub(super) keys: G,
+}
+
+impl<A, G: Clone> Clone for Values<A, G> {
+    fn clone(&self) -> Self {
+        Self { aggregate: Arc::clone(&self.aggregate), keys: self.keys.clone() }
+    }
+}
+
+impl<I, A, G> Absorb<I> for Values<A, G>
+where
+    I: Wire + ?Sized,
+    G: KeyBy<I, Key: Key<Owned: Borrow<G::Key>>>,
+    A: Aggregate<G::Value>,
+{
+    type Key = G::Key;
+    type State = A::State;
+    type Output = A::Output;
+    type Spilled = I;
+
+    #[inline(always)]
+    fn key<'k>(&self, item: &'k I::Of<'_>) -> (u64, &'k G::Key) {
+        (self.keys.hash(item), self.keys.key(item))
+    }
+
+    #[inline(always)]
+    fn absorb(&self, table: &mut GroupTable<G::Key, A::State>, item: I::Of<'_>) {
+        let (hash, key) = self.key(&item);
+        let state = table.upsert(hash, key.probe(), key, || self.aggregate.start());
+        self.aggregate.update(state, self.keys.value(item));
+    }
+
+    fn spill<R>(item: I::Of<'_>, write: impl FnOnce(&I::Of<'_>) -> R) -> R {
+        write(&item)
+    }
+
+    fn restore<R>(item: I::Of<'_>, read: impl FnOnce(I::Of<'_>) -> R) -> R {
+        read(item)
+    }
+
+    fn finish(&self, state: A::State) -> A::Output {
+        self.aggregate.finish(state)
+    }
+}
+
+/// Records are what other tasks have aggregated already.
+pub struct Parts<A, K: ?Sized, V: ?Sized> {
+    pub(super) aggregate: Arc<A>,
+    types: PhantomData<fn(&K, &V)>,
+}
+
+impl<A, K: ?Sized, V: ?Sized> Parts<A, K, V> {
+    pub(super) fn new(aggregate: Arc<A>) -> Self {
+        Self { aggregate, types: PhantomData }
+    }
+}
+
+impl<A, K: ?Sized, V: ?Sized> Clone for Parts<A, K, V> {
+    fn clone(&self) -> Self {
+        Self::new(Arc::clone(&self.aggregate))
+    }
+}
+
+impl<K, V, A> Absorb<Partial<K, A::State>> for Parts<A, K, V>
+where
+    K: Key<Owned: Borrow<K>> + ?Sized,
+    V: Record + ?Sized,
+    A: Combine<V>,
+{
+    type Key = K;
+    type State = A::State;
+    type Output = A::Output;
+    type Spilled = (u64, K::Owned, A::State);
+
+    #[inline(always)]
+    fn key<'k>(&self, item: &'k (u64, &K, A::State)) -> (u64, &'k K) {
+        (item.0, item.1)
+    }
+
+    #[inline(always)]
+    fn absorb(&self, table: &mut GroupTable<K, A::State>, (hash, key, part): (u64, &K, A::State)) {
+        // The first part of a key becomes its state.
+        let mut part = Some(part);
+        let state = table.upsert(hash, key.probe(), key, || {
+            part.take().unwrap_or_else(|| self.aggregate.start())
+        });
+        if let Some(part) = part {
+            self.aggregate.combine(state, part);
+        }
+    }
+
+    fn spill<R>(
+        (hash, key, part): (u64, &K, A::State),
+        write: impl FnOnce(&(u64, K::Owned, A::State)) -> R,
+    ) -> R {
+        write(&(hash, key.own(), part))
+    }
+
+    fn restore<R>(
+        (hash, key, part): (u64, K::Owned, A::State),
+        read: impl FnOnce((u64, &K, A::State)) -> R,
+    ) -> R {
+        read((hash, key.borrow(), part))
+    }
+
+    fn finish(&self, state: A::State) -> A::Output {
+        self.aggregate.finish(state)
+    }
+}
+
+/// The chain that ends in a table of aggregates.
+pub struct Grouped<C, B> {
+    pub(super) prev: C,
+    pub(super) op: usize,
+    pub(super) absorb: B,
+    /// Where it is made known what taking a record in costs.
+    pub(super) cost: Cost,
+}
+
+/// What comes out of a table: a key and its result.
+pub type Row<I, B> = (<<B as Absorb<I>>::Key as Portable>::Owned, <B as Absorb<I>>::Output);
+
+impl<C, B> Chain for Grouped<C, B>
+where
+    C: Chain<Item: Portable>,
+    B: Absorb<C::Item>,
+{
+    type Item = Row<C::Item, B>;
+    type Time = C::Time;
+    type Task<N: Push<Self::Item, C::Time> + 'static> = C::Task<GroupPush<C::Item, C::Time, B, N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<Self::Item, C::Time> + 'static,
+    {
+        let core = Core {
+            op: cx.op(self.op),
+            absorb: self.absorb.clone(),
+            table: GroupTable::new(),
+            reservation: cx.memory.reserve(),
+            frozen: false,
+            spill: cx.spill.clone(),
+            parts: Vec::new(),
+            depth: 0,
+            spilled: 0,
+        };
+        let group = GroupPush {
+            core,
+            buffer: Default::default(),
+            phase: Phase::Taking,
+            waiting: Vec::new(),
+            received: 0,
+            meter: Meter::default(),
+            cost: self.cost.clone(),
+            clock: cx.clock.clone(),
+            emitted: 0,
+            next,
+            time: PhantomData,
+        };
+        self.prev.attach(cx, group)
+    }
+}
+
+/// A table of aggregates in a running task.
+pub struct GroupPush<I, T, B, N>
+where
+    I: Portable + ?Sized,
+    B: Absorb<I>,
+{
+    core: Core<I, B>,
+    /// Records that wait while memory brings the slots they will need.
+    buffer: I::Batch,
+    phase: Phase<I, B>,
+    /// Parts on disk that are still to be aggregated, each with how often it has been split up.
+    waiting: Vec<(SpillFile<B::Spilled>, u32)>,
+    received: u64,
+    meter: Meter,
+    cost: Cost,
+    clock: Clock,
+    emitted: u64,
+    next: N,
+    time: PhantomData<fn(T)>,
+}
+
+enum Phase<I: Portable + ?Sized, B: Absorb<I>> {
+    /// Records come in.
+    Taking,
+    /// The input has ended; the table is given out.
+    Giving(Drain<B::Key, B::State>),
+    /// A part is read back from disk.
+    Reading(SpillReader<B::Spilled>),
+    /// All is given out and the end is passed on.
+    Over,
+}
+
+struct Core<I: Portable + ?Sized, B: Absorb<I>> {
+    op: Op,
+    absorb: B,
+    table: GroupTable<B::Key, B::State>,
+    reservation: Reservation,
+    /// The table must not take new keys.
+    frozen: bool,
+    spill: SpillDir,
+    /// Where records of keys that are not in the table go, by a part of their hash.
+    parts: Vec<SpillWriter<B::Spilled>>,
+    /// How often what is being aggregated has been split up already.
+    depth: u32,
+    spilled: u64,
+}
+
+/// Parts that records are split into when the table is full.
+const PARTS_BITS: u32 = 4;
+/// A table may always be this large, so that every part gets smaller each time it is split up.
+const ALWAYS: usize = 64 << 10;
+
+impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
+    #[inline(always)]
+    fn take(&mut self, item: I::Of<'_>) {
+        if (self.table.is_full() || self.frozen) && !self.has_room_for(&item) {
+            self.write(item);
+            return;
+        }
+        let Self { op, absorb, table, .. } = self;
+        guard(op, || absorb.absorb(table, item));
+    }
+
+    /// Whether the record's key is in the table, or the table may grow.
+    #[inline(never)]
+    fn has_room_for(&mut self, item: &I::Of<'_>) -> bool {
+        let wanted = self.table.bytes_if_grown();
+        if !self.frozen && (wanted <= ALWAYS || self.reservation.try_resize(wanted)) {
+            return true;
+        }
+        self.frozen = true;
+        let (hash, key) = self.absorb.key(item);
+        self.table.find(hash, key.probe()).is_some()
+    }
+
+    /// Accounts for what grows apart from the slots: the bytes of long keys.
+    fn account(&mut self) {
+        let used = self.table.bytes();
+        if used > ALWAYS && used > self.reservation.bytes() && !self.frozen {
+            self.frozen = !self.reservation.try_resize(used + used / 8);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write(&mut self, item: I::Of<'_>) {
+        let (hash, _) = self.absorb.key(&item);
+        if self.parts.is_empty() {
+            self.parts = (0..1 << PARTS_BITS).map(|_| self.spill.writer()).collect();
+        }
+        // Routing has used the top bits, the table uses the lowest; each depth uses its own.
+        let shift = 44 - PARTS_BITS * (self.depth % 6);
+        let part = (hash >> shift) as usize & ((1 << PARTS_BITS) - 1);
+        let writer = &mut self.parts[part];
+        self.spilled += 1;
+        if let Err(error) = B::spill(item, |spilled| writer.push(spilled)) {
+            self.op.fail(error);
+        }
+    }
+
+    /// The parts written since the last call, ready to be read.
+    fn written(&mut self) -> Result<Vec<SpillFile<B::Spilled>>> {
+        let parts = self.parts.drain(..).filter(|part| part.records() > 0);
+        parts.map(SpillWriter::finish).collect()
+    }
+}
+
+/// How many records wait for memory together: enough for it to be busy all the time, and few enough
+/// for what it has brought to be still in the nearest cache.
+const WAITING: usize = 64;
+
+impl<I, T, B, N> Push<I, T> for GroupPush<I, T, B, N>
+where
+    I: Portable + ?Sized,
+    B: Absorb<I>,
+    T: Time,
+    N: Push<Row<I, B>, T>,
+{
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, _: T) {
+        self.received += 1;
+        self.core.put(&mut self.buffer, item);
+    }
+}
+
+impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
+    /// Takes a record: now, or with others when the table is larger than the caches.
+    #[inline(always)]
+    fn put(&mut self, buffer: &mut I::Batch, item: I::Of<'_>) {
+        if self.table.is_cache_resident() && buffer.is_empty() {
+            self.take(item);
+            return;
+        }
+        let (hash, _) = guard(&self.op, || self.absorb.key(&item));
+        self.table.prefetch(hash);
+        buffer.push(item);
+        if buffer.len() >= WAITING {
+            self.take_all(buffer);
+        }
+    }
+
+    #[inline(never)]
+    fn take_all(&mut self, buffer: &mut I::Batch) {
+        buffer.drain(|item| self.take(item));
+    }
+}
+
+impl<I, T, B, N> GroupPush<I, T, B, N>
+where
+    I: Portable + ?Sized,
+    B: Absorb<I>,
+    T: Time,
+    N: Push<Row<I, B>, T>,
+{
+    /// Begins to give out what is in the table, and sets aside what was written to disk meanwhile.
+    fn give(&mut self) {
+        self.core.take_all(&mut self.buffer);
+        match self.core.written() {
+            Ok(parts) => {
+                let depth = self.core.depth + 1;
+                self.waiting.extend(parts.into_iter().map(|part| (part, depth)));
+            }
+            Err(error) => self.core.op.fail(error),
+        }
+        self.phase = Phase::Giving(std::mem::take(&mut self.core.table).into_drain());
+    }
+
+    /// The table is given out: goes on with the next part on disk, if there is one.
+    fn next_part(&mut self) {
+        self.core.frozen = false;
+        let _ = self.core.reservation.try_resize(0);
+        self.phase = match self.waiting.pop() {
+            Some((part, depth)) => {
+                self.core.depth = depth;
+                Phase::Reading(part.read())
+            }
+            None => {
+                self.next.event(Event::End);
+                Phase::Over
+            }
+        };
+    }
+
+    /// Reads some of a part back; answers whether there is more.
+    fn read(
+        core: &mut Core<I, B>,
+        buffer: &mut I::Batch,
+        reader: &mut SpillReader<B::Spilled>,
+    ) -> Result<bool> {
+        for _ in 0..CHUNK {
+            let read = reader.next(|spilled| B::restore(spilled, |item| core.put(buffer, item)))?;
+            if read.is_none() {
+                return Ok(false);
+            }
+        }
+        core.account();
+        Ok(true)
+    }
+}
+
+impl<I, T, B, N> Pipe for GroupPush<I, T, B, N>
+where
+    I: Portable + ?Sized,
+    B: Absorb<I>,
+    T: Time,
+    N: Push<Row<I, B>, T>,
+{
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.next)
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            // Held back until the table is given out.
+            Event::End => self.give(),
+            other => {
+                self.core.take_all(&mut self.buffer);
+                self.next.event(other);
+            }
+        }
+    }
+
+    fn resume(&mut self) -> Flow {
+        match &mut self.phase {
+            Phase::Taking => {
+                self.core.account();
+                self.meter.stop(self.clock.now(), self.received);
+                let flow = self.next.resume();
+                if let Some(cost) = self.meter.per_record() {
+                    self.cost.set(cost);
+                }
+                self.meter.start(self.clock.now(), self.received);
+                flow
+            }
+            Phase::Over => self.next.resume(),
+            Phase::Giving(rows) => {
+                let Self { core, emitted, next, .. } = self;
+                let flow = pump(next, |next| match rows.next() {
+                    Some((key, state)) => {
+                        let output = guard(&core.op, || core.absorb.finish(state));
+                        *emitted += 1;
+                        next.push((key, output), T::LAST);
+                        true
+                    }
+                    None => false,
+                });
+                if flow == Flow::Ready {
+                    self.next_part();
+                    return Flow::Busy;
+                }
+                flow
+            }
+            Phase::Reading(reader) => {
+                match Self::read(&mut self.core, &mut self.buffer, reader) {
+                    Ok(true) => {}
+                    Ok(false) => self.give(),
+                    Err(error) => {
+                        self.core.op.fail(error);
+                        self.phase = Phase::Over;
+                    }
+                }
+                Flow::Busy
+            }
+        }
+    }
+
+    fn is_full(&mut self) -> bool {
+        false
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        let op = self.core.op.id();
+        report.emitted(op, self.emitted);
+        report.keys(op, self.emitted.max(self.core.table.len() as u64));
+        report.spilled(op, self.core.spilled);
+        self.next.report(report);
+    }
+}

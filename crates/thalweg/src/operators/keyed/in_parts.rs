@@ -1,0 +1,209 @@
+//! Aggregates of which each task computes a part before anything is sent.
+
+use super::aggregates::{Average, Count, FoldAssoc, Max, Min, Reduce, Sum};
+use super::partition::Combining;
+use super::{Combine, FirstOf, KeyBy, KeyedStream, Partitioned};
+use crate::data::{Data, Record};
+use crate::plan::Origin;
+use crate::stream::Chain;
+use std::ops::Add;
+
+/// A keyed stream of results.
+type Results<C, G, P, A> = KeyedStream<<P as Combining<C, G, A>>::Chain, FirstOf, Partitioned>;
+
+/// How the values of a keyed stream look to a closure.
+type Value<'a, C, G> = <<G as KeyBy<<C as Chain>::Item>>::Value as Record>::Of<'a>;
+
+impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
+    /// Aggregates the values of each key by any [`Combine`], and gives its result when the input
+    /// ends.
+    ///
+    /// Each task aggregates its own records first, in a table that fits its core's cache, as long
+    /// as measurements say that this costs less than sending every record; what is sent is
+    /// aggregated by the task that owns the key. Memory: a state a key, within the engine's
+    /// budget; beyond it on disk. The order in which values are taken in is not defined, and
+    /// neither is the order of the results.
+    ///
+    /// For what does not combine see [`fold`](Self::fold).
+    ///
+    /// # Errors
+    ///
+    /// On a stream that does not end, the job is refused at its start.
+    #[track_caller]
+    pub fn aggregate<A>(self, aggregate: A) -> Results<C, G, P, A>
+    where
+        A: Combine<G::Value>,
+        P: Combining<C, G, A>,
+    {
+        self.combine_as(Origin::here("aggregate"), aggregate)
+    }
+
+    fn combine_as<A>(self, origin: Origin, aggregate: A) -> Results<C, G, P, A>
+    where
+        A: Combine<G::Value>,
+        P: Combining<C, G, A>,
+    {
+        KeyedStream::new(P::combine(self, origin, aggregate), FirstOf)
+    }
+
+    /// Counts the values of each key. See [`aggregate`](Self::aggregate) for how.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let parity = env.iter(0..7).group_by(|n| n % 2).count();
+    /// let out = parity.collect::<std::collections::BTreeMap<_, _>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [(0, 4), (1, 3)].into());
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn count(self) -> Results<C, G, P, Count>
+    where
+        P: Combining<C, G, Count>,
+    {
+        self.combine_as(Origin::here("count"), Count)
+    }
+
+    /// Adds up what the closure makes of the values of each key. See
+    /// [`aggregate`](Self::aggregate) for how.
+    ///
+    /// Overflow behaves as the type's `+` does. Sums of floats depend, in their last digits, on the
+    /// order in which they are added, which is not defined.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let sums = env.iter(0..7u64).group_by(|n| n % 2).sum(|n| n * 10);
+    /// let out = sums.collect::<std::collections::BTreeMap<_, _>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [(0, 120), (1, 90)].into());
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn sum<N, F>(self, of: F) -> Results<C, G, P, Sum<F, N>>
+    where
+        N: Data + Default + Add<Output = N> + Copy,
+        F: for<'a> Fn(Value<'a, C, G>) -> N + Send + Sync + 'static,
+        P: Combining<C, G, Sum<F, N>>,
+    {
+        self.combine_as(Origin::here("sum"), Sum::new(of))
+    }
+
+    /// The least of what the closure makes of the values of each key. See
+    /// [`aggregate`](Self::aggregate) for how.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let least = env.iter([3, 1, 2]).group_by(|_| ()).min(|n| n);
+    /// let out = least.collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [((), 1)]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn min<N, F>(self, of: F) -> Results<C, G, P, Min<F, N>>
+    where
+        N: Data + PartialOrd,
+        F: for<'a> Fn(Value<'a, C, G>) -> N + Send + Sync + 'static,
+        P: Combining<C, G, Min<F, N>>,
+    {
+        self.combine_as(Origin::here("min"), Min::new(of))
+    }
+
+    /// The greatest of what the closure makes of the values of each key. See
+    /// [`aggregate`](Self::aggregate) for how, and [`min`](Self::min) for an example.
+    #[track_caller]
+    pub fn max<N, F>(self, of: F) -> Results<C, G, P, Max<F, N>>
+    where
+        N: Data + PartialOrd,
+        F: for<'a> Fn(Value<'a, C, G>) -> N + Send + Sync + 'static,
+        P: Combining<C, G, Max<F, N>>,
+    {
+        self.combine_as(Origin::here("max"), Max::new(of))
+    }
+
+    /// The arithmetic mean of what the closure makes of the values of each key. See
+    /// [`aggregate`](Self::aggregate) for how.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let mean = env.iter([1, 2, 6]).group_by(|_| ()).avg(|n| f64::from(n));
+    /// let out = mean.collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [((), 3.0)]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn avg<F>(self, of: F) -> Results<C, G, P, Average<F>>
+    where
+        F: for<'a> Fn(Value<'a, C, G>) -> f64 + Send + Sync + 'static,
+        P: Combining<C, G, Average<F>>,
+    {
+        self.combine_as(Origin::here("avg"), Average::new(of))
+    }
+
+    /// Folds the values of each key in parts: `local` takes a value into a part, `global` puts a
+    /// part into another. Both together must be associative and commutative; see
+    /// [`aggregate`](Self::aggregate) for how it is done.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let longest = env
+    ///     .iter(["a", "abc", "ab"])
+    ///     .group_by(|_| ())
+    ///     .fold_assoc(0, |n, word| *n = word.len().max(*n), |n, m| *n = m.max(*n));
+    /// let out = longest.collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [((), 3)]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn fold_assoc<S, F, M>(
+        self,
+        init: S,
+        local: F,
+        global: M,
+    ) -> Results<C, G, P, FoldAssoc<S, F, M>>
+    where
+        S: Data + Clone + Sync,
+        F: for<'a> Fn(&mut S, Value<'a, C, G>) + Send + Sync + 'static,
+        M: Fn(&mut S, S) + Send + Sync + 'static,
+        P: Combining<C, G, FoldAssoc<S, F, M>>,
+    {
+        self.combine_as(Origin::here("fold_assoc"), FoldAssoc { init, local, global })
+    }
+
+    /// Makes one value of any two of a key until one is left. The closure must be associative and
+    /// commutative; see [`aggregate`](Self::aggregate) for how it is done, and
+    /// [`reduce`](Self::reduce) for the form that takes values in the order of their arrival.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let products = env.iter(1..6u64).group_by(|n| n % 2).reduce_assoc(|a, b| a * b);
+    /// let out = products.collect::<std::collections::BTreeMap<_, _>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [(0, 8), (1, 15)].into());
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn reduce_assoc<V, F>(self, reduce: F) -> Results<C, G, P, Reduce<F>>
+    where
+        G: KeyBy<C::Item, Value = V>,
+        V: Data,
+        F: Fn(V, V) -> V + Send + Sync + 'static,
+        P: Combining<C, G, Reduce<F>>,
+    {
+        self.combine_as(Origin::here("reduce_assoc"), Reduce { reduce })
+    }
+}

@@ -1,0 +1,109 @@
+//! Where in a record the key is.
+
+use crate::data::{Key, Record};
+use crate::exchange::Hashed;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// Finds key and value in the records of a keyed stream.
+///
+/// A program meets it only in the bounds of functions that are generic over keyed streams.
+pub trait KeyBy<I: Record + ?Sized>: Clone + Send + Sync + 'static {
+    /// What the records are grouped by.
+    type Key: Key + ?Sized;
+    /// What remains for the operators that follow.
+    type Value: Record + ?Sized;
+
+    /// The key, by reference.
+    fn key<'k>(&self, item: &'k I::Of<'_>) -> &'k Self::Key;
+
+    /// The key's hash.
+    #[inline(always)]
+    fn hash(&self, item: &I::Of<'_>) -> u64 {
+        Self::Key::hash(self.key(item).probe())
+    }
+
+    /// The value, taken out of the record.
+    fn value<'a>(&self, item: I::Of<'a>) -> <Self::Value as Record>::Of<'a>;
+}
+
+/// The key is the first of a pair, the value the second.
+#[derive(Clone, Copy, Debug)]
+pub struct FirstOf;
+
+impl<K: Key, V: 'static> KeyBy<(K, V)> for FirstOf {
+    type Key = K;
+    type Value = V;
+
+    #[inline(always)]
+    fn key<'k>(&self, item: &'k <(K, V) as Record>::Of<'_>) -> &'k K {
+        &item.0
+    }
+
+    #[inline(always)]
+    fn value<'a>(&self, item: <(K, V) as Record>::Of<'a>) -> <V as Record>::Of<'a> {
+        item.1
+    }
+}
+
+/// The key is a part of the record that a closure points to; the value is the whole record.
+pub struct ByRef<F, K: ?Sized> {
+    find: Arc<F>,
+    key: PhantomData<fn(&K)>,
+}
+
+impl<F, K: ?Sized> ByRef<F, K> {
+    pub(super) fn new(find: F) -> Self {
+        Self { find: Arc::new(find), key: PhantomData }
+    }
+}
+
+impl<F, K: ?Sized> Clone for ByRef<F, K> {
+    fn clone(&self) -> Self {
+        Self { find: Arc::clone(&self.find), key: PhantomData }
+    }
+}
+
+impl<I, F, K> KeyBy<I> for ByRef<F, K>
+where
+    I: Record + ?Sized,
+    F: for<'a, 'k> Fn(&'k I::Of<'a>) -> &'k K + Send + Sync + 'static,
+    K: Key + ?Sized,
+{
+    type Key = K;
+    type Value = I;
+
+    #[inline(always)]
+    fn key<'k>(&self, item: &'k I::Of<'_>) -> &'k K {
+        (self.find)(item)
+    }
+
+    #[inline(always)]
+    fn value<'a>(&self, item: I::Of<'a>) -> I::Of<'a> {
+        item
+    }
+}
+
+/// The record carries the hash of its key, found as `G` finds it.
+#[derive(Clone, Copy, Debug)]
+pub struct Carried<G>(pub(super) G);
+
+impl<I: Record + ?Sized, G: KeyBy<I>> KeyBy<Hashed<I>> for Carried<G> {
+    type Key = G::Key;
+    type Value = G::Value;
+
+    #[inline(always)]
+    fn key<'k>(&self, item: &'k (u64, I::Of<'_>)) -> &'k G::Key {
+        self.0.key(&item.1)
+    }
+
+    #[inline(always)]
+    fn hash(&self, item: &(u64, I::Of<'_>)) -> u64 {
+        item.0
+    }
+
+    #[inline(always)]
+    fn value<'a>(&self, item: (u64, I::Of<'a>)) -> <G::Value as Record>::Of<'a> {
+        self.0.value(item.1)
+    }
+}

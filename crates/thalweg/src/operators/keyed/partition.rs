@@ -1,0 +1,217 @@
+//! Where the records of a key are, and how they get into one place.
+
+use super::combine::Combiner;
+use super::cost::Cost;
+use super::group::{Grouped, Parts, Values};
+use super::{Aggregate, Carried, Combine, KeyBy, KeyedStream};
+use crate::data::{Data, Key, Portable, Record, Wire};
+use crate::error::Result;
+use crate::exchange::{ByHash, Hashed, Partial};
+use crate::flow::{Op, Pipe, Push, guard};
+use crate::metrics::{HotKeys, Report};
+use crate::plan::{Origin, Strategy, TaskContext};
+use crate::stream::{Chain, Received, Stream};
+use crate::time::Time;
+use std::borrow::Borrow;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// The records of a key are wherever they came from.
+pub enum Scattered {}
+
+/// The records of a key are in the task that owns the key.
+pub enum Partitioned {}
+
+/// Brings the records of each key together, if they are not together yet.
+pub trait Placement<C: Chain<Item: Wire>, G: KeyBy<C::Item>>: Sized {
+    /// The chain after that.
+    type Chain: Chain<Item: Wire, Time = C::Time>;
+    /// How keys are found there.
+    type Keys: KeyBy<<Self::Chain as Chain>::Item, Key = G::Key, Value = G::Value>;
+
+    /// All records of a key in the task that owns it.
+    fn together(
+        keyed: KeyedStream<C, G, Self>,
+        origin: Origin,
+    ) -> KeyedStream<Self::Chain, Self::Keys, Partitioned>;
+}
+
+/// Aggregates what can be aggregated in parts.
+pub trait Combining<C: Chain, G: KeyBy<C::Item>, A: Combine<G::Value>>: Sized {
+    /// The chain after that.
+    type Chain: Chain<Item = (<G::Key as Portable>::Owned, A::Output), Time = C::Time>;
+
+    /// The aggregate of each key in the task that owns it.
+    fn combine(keyed: KeyedStream<C, G, Self>, origin: Origin, aggregate: A)
+    -> Stream<Self::Chain>;
+}
+
+impl<C, G> Placement<C, G> for Partitioned
+where
+    C: Chain<Item: Wire>,
+    G: KeyBy<C::Item>,
+{
+    type Chain = C;
+    type Keys = G;
+
+    fn together(keyed: KeyedStream<C, G, Self>, _: Origin) -> KeyedStream<C, G, Self> {
+        keyed
+    }
+}
+
+impl<C, G> Placement<C, G> for Scattered
+where
+    C: Chain<Item: Wire>,
+    G: KeyBy<C::Item>,
+{
+    type Chain = Received<Hashed<C::Item>, C::Time>;
+    type Keys = Carried<G>;
+
+    fn together(
+        keyed: KeyedStream<C, G, Self>,
+        origin: Origin,
+    ) -> KeyedStream<Self::Chain, Carried<G>, Partitioned> {
+        let KeyedStream { stream, keys, .. } = keyed;
+        let adding = keys.clone();
+        let hash = Origin { kind: "hash", ..origin };
+        let hashed = stream.then(hash, |prev, op| AddHash { prev, op, keys: adding });
+        let exchange = Origin { kind: "partition", ..origin };
+        KeyedStream::new(by_hash(hashed, exchange), Carried(keys))
+    }
+}
+
+impl<C, G, A> Combining<C, G, A> for Partitioned
+where
+    C: Chain<Item: Wire>,
+    G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
+    A: Combine<G::Value>,
+{
+    type Chain = Grouped<C, Values<A, G>>;
+
+    fn combine(
+        keyed: KeyedStream<C, G, Self>,
+        origin: Origin,
+        aggregate: A,
+    ) -> Stream<Self::Chain> {
+        table(keyed, origin, aggregate)
+    }
+}
+
+impl<C, G, A> Combining<C, G, A> for Scattered
+where
+    C: Chain,
+    G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
+    A: Combine<G::Value>,
+{
+    type Chain = Grouped<Received<Partial<G::Key, A::State>, C::Time>, Parts<A, G::Key, G::Value>>;
+
+    fn combine(
+        keyed: KeyedStream<C, G, Self>,
+        origin: Origin,
+        aggregate: A,
+    ) -> Stream<Self::Chain> {
+        let KeyedStream { stream, keys, .. } = keyed;
+        let (aggregate, cost) = (Arc::new(aggregate), Cost::default());
+        let local = Origin { kind: "combine", ..origin };
+        let (parts, receive) = (Arc::clone(&aggregate), cost.clone());
+        let combined =
+            stream.then(local, |prev, op| Combiner { prev, op, keys, aggregate: parts, receive });
+        by_hash(combined, Origin { kind: "partition", ..origin })
+            .then(origin, |prev, op| Grouped { prev, op, absorb: Parts::new(aggregate), cost })
+            .with_state(true, A::State::schema())
+            .bounded_for("its result is known only at the end")
+    }
+}
+
+/// The aggregate of each key of a stream whose keys are together.
+pub(super) fn table<C, G, A>(
+    keyed: KeyedStream<C, G, Partitioned>,
+    origin: Origin,
+    aggregate: A,
+) -> Stream<Grouped<C, Values<A, G>>>
+where
+    C: Chain<Item: Wire>,
+    G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
+    A: Aggregate<G::Value>,
+{
+    let KeyedStream { stream, keys, .. } = keyed;
+    let absorb = Values { aggregate: Arc::new(aggregate), keys };
+    stream
+        .then(origin, |prev, op| Grouped { prev, op, absorb, cost: Cost::default() })
+        .with_state(true, A::State::schema())
+        .bounded_for("its result is known only at the end")
+}
+
+/// Sends each record to the task that owns its key group.
+fn by_hash<C: Chain<Item: Portable>>(
+    stream: Stream<C>,
+    origin: Origin,
+) -> Stream<Received<C::Item, C::Time>>
+where
+    ByHash: crate::exchange::Route<C::Item>,
+{
+    let tasks = stream.env.keyed_tasks();
+    stream.exchange(origin, Strategy::Keyed, tasks, |cx, op, edge| {
+        edge.outlet(cx.task, cx.op(op), ByHash)
+    })
+}
+
+/// The chain that ends with the hash of each record's key beside the record.
+pub struct AddHash<C, G> {
+    prev: C,
+    op: usize,
+    keys: G,
+}
+
+impl<C: Chain, G: KeyBy<C::Item>> Chain for AddHash<C, G> {
+    type Item = Hashed<C::Item>;
+    type Time = C::Time;
+    type Task<N: Push<Self::Item, C::Time> + 'static> = C::Task<AddHashPush<C::Item, G, N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<Self::Item, C::Time> + 'static,
+    {
+        let (op, keys) = (cx.op(self.op), self.keys.clone());
+        let hot = HotKeys::default();
+        self.prev.attach(cx, AddHashPush { op, keys, hot, next, types: PhantomData })
+    }
+}
+
+/// Computes hashes in a running task.
+pub struct AddHashPush<I: ?Sized, G, N> {
+    op: Op,
+    keys: G,
+    hot: HotKeys,
+    next: N,
+    types: PhantomData<fn(&I)>,
+}
+
+impl<I: Record + ?Sized, G: KeyBy<I>, N: Pipe> Pipe for AddHashPush<I, G, N> {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.next)
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        report.hot(self.op.id(), &self.hot);
+        self.next.report(report);
+    }
+}
+
+impl<I, T, G, N> Push<I, T> for AddHashPush<I, G, N>
+where
+    I: Record + ?Sized,
+    T: Time,
+    G: KeyBy<I>,
+    N: Push<Hashed<I>, T>,
+{
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, time: T) {
+        let hash = guard(&self.op, || {
+            let hash = self.keys.hash(&item);
+            self.hot.see(hash, || format!("{:?}", self.keys.key(&item)));
+            hash
+        });
+        self.next.push((hash, item), time);
+    }
+}

@@ -1,0 +1,192 @@
+//! The first so many records.
+
+use crate::data::{Portable, Record};
+use crate::error::Result;
+use crate::flow::{Op, Pipe, Push};
+use crate::metrics::Report;
+use crate::plan::{Origin, TaskContext};
+use crate::stream::{Chain, Stream};
+use crate::time::Time;
+use std::marker::PhantomData;
+
+impl<C: Chain> Stream<C> {
+    /// Hands on the first `n` records of all tasks together, and lets the sources end: also those
+    /// that would never end by themselves.
+    ///
+    /// Which records are the first depends on which task is the quickest, unless the stream has
+    /// one task: then they are the source's first, in order. For the greatest or least `n`, see
+    /// [`top`](Self::top). What follows runs in one task.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter(0u64..).limit(3).collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [0, 1, 2]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn limit(self, n: u64) -> Stream<impl Chain<Item = C::Item, Time = C::Time>>
+    where
+        C::Item: Portable,
+    {
+        let origin = Origin::here("limit");
+        let detail = |where_: &str| format!("{n}{where_}");
+        // What a task has passed on so far is a matter of speed: only the count of all is state.
+        self.then_described(origin, detail(" in each task"), |prev, op| Limit { prev, op, n })
+            .gather(origin)
+            .then_described(origin, detail(""), |prev, op| Limit { prev, op, n })
+            .with_state(false, "u64")
+    }
+}
+
+/// The chain that ends in a limit.
+pub struct Limit<C> {
+    prev: C,
+    op: usize,
+    n: u64,
+}
+
+impl<C: Chain> Chain for Limit<C> {
+    type Item = C::Item;
+    type Time = C::Time;
+    type Task<N: Push<C::Item, C::Time> + 'static> = C::Task<LimitPush<C::Item, N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<C::Item, C::Time> + 'static,
+    {
+        let op = cx.op(self.op);
+        let push = LimitPush { op, n: self.n, left: self.n, next, types: PhantomData };
+        self.prev.attach(cx, push)
+    }
+}
+
+/// A limit in a running task.
+pub struct LimitPush<I: ?Sized, N> {
+    op: Op,
+    n: u64,
+    left: u64,
+    next: N,
+    types: PhantomData<fn(&I)>,
+}
+
+impl<I: ?Sized, N: Pipe> Pipe for LimitPush<I, N> {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.next)
+    }
+
+    // An endless fan-out pauses here too, and then finds that nobody wants more.
+    fn is_full(&mut self) -> bool {
+        self.left == 0 || self.next.is_full()
+    }
+
+    fn is_closed(&mut self) -> bool {
+        self.left == 0 || self.next.is_closed()
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        report.emitted(self.op.id(), self.n - self.left);
+        self.next.report(report);
+    }
+}
+
+impl<I: Record + ?Sized, T: Time, N: Push<I, T>> Push<I, T> for LimitPush<I, N> {
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, time: T) {
+        if self.left > 0 {
+            self.left -= 1;
+            self.next.push(item, time);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::clock::Nanos;
+    use crate::error::Result;
+    use crate::flow::Push;
+    use crate::operators::testing::on_every_schedule;
+    use crate::plan::{Origin, TaskContext};
+    use crate::stream::{Produced, Source, SourceFactory};
+
+    #[test]
+    fn no_more_than_asked_for_and_no_less() {
+        on_every_schedule(|env| {
+            let some = env.range(0..100_000).limit(1234).collect::<Vec<_>>();
+            let none = env.iter(0_u64..).shuffle().limit(0).count();
+            let all = env.iter(0..10).limit(100).count();
+            let twice = env.iter(0_u64..).limit(9).shuffle().limit(7).count();
+            env.run()?;
+            let some = some.take()?;
+            let distinct: std::collections::HashSet<_> = some.iter().copied().collect();
+            assert_eq!((some.len(), distinct.len()), (1234, 1234));
+            assert!(distinct.iter().all(|n| *n < 100_000));
+            assert_eq!((none.take()?, all.take()?, twice.take()?), (0, 10, 7));
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn endless_sources_end_through_exchanges_and_fan_out() {
+        on_every_schedule(|env| {
+            let exchanged = env.iter(0_u64..).shuffle().map(|n| n + 1).shuffle().limit(1000);
+            let exchanged = exchanged.count();
+            let fanned = env.iter([5_u64]).flat_map(|n| n..).limit(4).collect::<Vec<_>>();
+            env.run()?;
+            assert_eq!(exchanged.take()?, 1000);
+            assert_eq!(fanned.take()?, [5, 6, 7, 8]);
+            Ok(())
+        });
+    }
+
+    /// Three records, then silence without an end.
+    #[derive(Clone, Default)]
+    struct Quiet(u64);
+
+    impl SourceFactory for Quiet {
+        type Source = Self;
+
+        fn open(&self, _: &TaskContext<'_>) -> Result<Self> {
+            Ok(self.clone())
+        }
+    }
+
+    impl Source for Quiet {
+        type Item = u64;
+        type Time = ();
+
+        fn produce<N: Push<u64, ()>>(&mut self, _: Nanos, next: &mut N) -> Result<Produced> {
+            if self.0 == 3 {
+                return Ok(Produced::Nothing);
+            }
+            next.push(self.0, ());
+            self.0 += 1;
+            Ok(Produced::Some)
+        }
+
+        fn records(&self) -> u64 {
+            self.0
+        }
+    }
+
+    #[test]
+    fn sources_that_have_fallen_silent_end_too() {
+        on_every_schedule(|env| {
+            let quiet = || {
+                let origin = Origin::here("quiet");
+                env.source(origin, String::new(), 1, false, Quiet::default()).shuffle()
+            };
+            quiet().limit(3).for_each_parallel(|n| assert!(n < 3));
+            quiet().shuffle().limit(2).for_each(|n| assert!(n < 3));
+            // A batch mode that holds records back would wait for more of them.
+            if matches!(env.config().batch, crate::config::BatchMode::Adaptive { .. }) {
+                env.run()
+            } else {
+                env.start()?.cancel();
+                Ok(())
+            }
+        });
+    }
+}

@@ -1,0 +1,30 @@
+//! What a stream can do: one operator, one file, with the method that a program calls, its
+//! documentation, the operator itself, and its tests.
+
+mod absorb;
+mod filter;
+mod filter_map;
+mod flat_each;
+mod flat_map;
+mod flat_map_str;
+mod flatten;
+mod fold;
+mod inspect;
+pub mod keyed;
+mod limit;
+mod map;
+mod map_volatile;
+mod reduce;
+mod repartition;
+mod scan;
+mod sorted;
+mod sum;
+#[cfg(test)]
+pub(crate) mod testing;
+pub mod text;
+mod top;
+mod try_map;
+
+pub use flat_each::Visit;
+pub use flat_map_str::Texts;
+pub use sum::Number;

@@ -1,0 +1,147 @@
+//! Which task of the next stage a record goes to, where no key decides it.
+
+use crate::data::{Portable, Record};
+use crate::exchange::{Broadcast, Custom, Random, RoundRobin};
+use crate::plan::{Origin, Strategy};
+use crate::stream::{Chain, Received, Stream};
+use std::sync::Arc;
+
+/// A stream just after an exchange.
+type Exchanged<C> = Stream<Received<<C as Chain>::Item, <C as Chain>::Time>>;
+
+impl<C: Chain> Stream<C> {
+    /// Deals the records out evenly to as many tasks as there are cores.
+    ///
+    /// What follows runs in parallel even where the source does not, and is as busy on one core as
+    /// on another. Order holds only among records that go from one task to one other.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let sum = env.iter(0..1000u64).shuffle().map(|n| n * n).reduce(|a, b| a + b);
+    /// let out = sum.collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [332_833_500]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn shuffle(self) -> Exchanged<C>
+    where
+        C::Item: Portable,
+    {
+        let tasks = self.env.default_tasks();
+        self.deal(Origin::here("shuffle"), Strategy::Shuffle, tasks)
+    }
+
+    /// Goes on in exactly this many tasks, dealing the records out to them evenly.
+    ///
+    /// With 1, one task sees all that follows. To limit a number of tasks rather than to set it,
+    /// see [`max_parallelism`](Self::max_parallelism).
+    #[track_caller]
+    pub fn replication(self, tasks: usize) -> Exchanged<C>
+    where
+        C::Item: Portable,
+    {
+        self.deal(Origin::here("replication"), Strategy::Shuffle, tasks.max(1))
+    }
+
+    /// Goes on in no more than this many tasks. Records are dealt out anew even where there are
+    /// fewer tasks already.
+    #[track_caller]
+    pub fn max_parallelism(self, tasks: usize) -> Exchanged<C>
+    where
+        C::Item: Portable,
+    {
+        let tasks = self.tasks().min(tasks.max(1));
+        self.deal(Origin::here("max_parallelism"), Strategy::Shuffle, tasks)
+    }
+
+    /// Goes on in other tasks, as many as now, each of which gets what one task sends: a cut in
+    /// the pipeline, so that what is before and what is after run side by side. Keeps order.
+    #[track_caller]
+    pub fn forward(self) -> Exchanged<C>
+    where
+        C::Item: Portable,
+    {
+        let tasks = self.tasks();
+        self.deal(Origin::here("forward"), Strategy::Forward, tasks)
+    }
+
+    fn deal(self, origin: Origin, strategy: Strategy, tasks: usize) -> Exchanged<C>
+    where
+        C::Item: Portable,
+    {
+        self.exchange(origin, strategy, tasks, |cx, op, edge| {
+            edge.outlet(cx.task, cx.op(op), RoundRobin::starting_at(cx.task))
+        })
+    }
+
+    /// Sends each record to a task drawn at random from a seeded generator: unlike
+    /// [`shuffle`](Self::shuffle), no pattern in the input can meet a pattern in the dealing.
+    #[track_caller]
+    pub fn random(self, seed: u64) -> Exchanged<C>
+    where
+        C::Item: Portable,
+    {
+        let tasks = self.env.default_tasks();
+        self.exchange(Origin::here("random"), Strategy::Random, tasks, move |cx, op, edge| {
+            // Odd multiples keep the tasks' sequences apart.
+            let route = Random::seeded(seed ^ (cx.task as u64).wrapping_mul(0xa076_1d64_78bd_642f));
+            edge.outlet(cx.task, cx.op(op), route)
+        })
+    }
+
+    /// Sends each record to every task of what follows.
+    ///
+    /// ```
+    /// use thalweg::{Environment, config::Config};
+    ///
+    /// let mut config = Config::default();
+    /// config.cores = 3.try_into().unwrap();
+    /// let env = Environment::with_config(config);
+    /// let out = env.iter(0..10).broadcast().count();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, 30);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn broadcast(self) -> Exchanged<C>
+    where
+        C::Item: Portable,
+        for<'a> <C::Item as Record>::Of<'a>: Clone,
+    {
+        let tasks = self.env.default_tasks();
+        self.exchange(Origin::here("broadcast"), Strategy::Broadcast, tasks, |cx, op, edge| {
+            Broadcast::new(cx.op(op), edge.lanes_from(cx.task))
+        })
+    }
+
+    /// Sends each record to the task that the closure names, of as many as it is told there are.
+    /// A number too large counts from the start again.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter(0..100u64).partition_by(|n, tasks| *n as usize % tasks).count();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, 100);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn partition_by<F>(self, choose: F) -> Exchanged<C>
+    where
+        C::Item: Portable,
+        F: for<'a, 'b> Fn(&'b <C::Item as Record>::Of<'a>, usize) -> usize + Send + Sync + 'static,
+    {
+        let tasks = self.env.default_tasks();
+        let choose = Arc::new(choose);
+        let origin = Origin::here("partition_by");
+        self.exchange(origin, Strategy::Custom, tasks, move |cx, op, edge| {
+            let choose = Arc::clone(&choose);
+            let route = move |item: &<C::Item as Record>::Of<'_>, tasks: usize| choose(item, tasks);
+            edge.outlet(cx.task, cx.op(op), Custom(route))
+        })
+    }
+}

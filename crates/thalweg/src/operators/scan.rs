@@ -1,0 +1,211 @@
+//! One record out for each record in, made with what the task remembers.
+
+use crate::data::{Data, Record};
+use crate::error::Result;
+use crate::flow::{Op, Pipe, Push, guard};
+use crate::metrics::Report;
+use crate::plan::{Origin, TaskContext};
+use crate::stream::{Chain, Stream};
+use crate::sync::{Mutex, lock};
+use crate::time::Time;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+impl<C: Chain> Stream<C> {
+    /// Makes a record of each record and of what the task remembers of those before, until the
+    /// closure returns `None`: then this task has enough, and its sources may end.
+    ///
+    /// Every task begins with a clone of `init` and sees its own records only; for one state of all
+    /// records, go on in one task first with [`replication(1)`](Self::replication). To remember
+    /// something for every key, group first. The state is declared: it is [`Data`], and belongs to
+    /// the job's snapshots.
+    ///
+    /// Keeps order and tasks.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env
+    ///     .iter(1..)
+    ///     .scan(0, |sum, n| {
+    ///         *sum += n;
+    ///         (*sum <= 10).then_some(*sum)
+    ///     })
+    ///     .collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [1, 3, 6, 10]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn scan<S, O, F>(self, init: S, f: F) -> Stream<Scan<C, S, F, O>>
+    where
+        S: Data + Clone,
+        O: 'static,
+        F: for<'a> Fn(&mut S, <C::Item as Record>::Of<'a>) -> Option<O> + Send + Sync + 'static,
+    {
+        self.scan_as(Origin::here("scan"), init, f)
+    }
+
+    /// Makes one record of each record and of what the task remembers of those before.
+    ///
+    /// As [`scan`](Self::scan), but goes on to the end of the input.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let changes = env.iter([3, 5, 4]).stateful_map(0, |last, n| {
+    ///     let change = n - *last;
+    ///     *last = n;
+    ///     change
+    /// });
+    /// let out = changes.collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [3, 2, -1]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn stateful_map<S, O, F>(
+        self,
+        init: S,
+        f: F,
+    ) -> Stream<impl Chain<Item = O, Time = C::Time>>
+    where
+        S: Data + Clone,
+        O: 'static,
+        F: for<'a> Fn(&mut S, <C::Item as Record>::Of<'a>) -> O + Send + Sync + 'static,
+    {
+        let f = move |state: &mut S, item: <C::Item as Record>::Of<'_>| Some(f(state, item));
+        self.scan_as(Origin::here("stateful_map"), init, f)
+    }
+
+    fn scan_as<S, O, F>(self, origin: Origin, init: S, f: F) -> Stream<Scan<C, S, F, O>>
+    where
+        S: Data + Clone,
+        O: 'static,
+        F: for<'a> Fn(&mut S, <C::Item as Record>::Of<'a>) -> Option<O> + Send + Sync + 'static,
+    {
+        let wrap = |prev, op| Scan {
+            prev,
+            op,
+            init: Mutex::new(init),
+            f: Arc::new(f),
+            output: PhantomData,
+        };
+        self.then(origin, wrap).with_state(false, S::schema())
+    }
+}
+
+/// The chain that ends in a scan.
+pub struct Scan<C, S, F, O> {
+    prev: C,
+    op: usize,
+    init: Mutex<S>,
+    f: Arc<F>,
+    output: PhantomData<fn() -> O>,
+}
+
+impl<C, S, F, O> Chain for Scan<C, S, F, O>
+where
+    C: Chain,
+    S: Data + Clone,
+    O: 'static,
+    F: for<'a> Fn(&mut S, <C::Item as Record>::Of<'a>) -> Option<O> + Send + Sync + 'static,
+{
+    type Item = O;
+    type Time = C::Time;
+    type Task<N: Push<O, C::Time> + 'static> = C::Task<ScanPush<C::Item, S, F, O, N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<O, C::Time> + 'static,
+    {
+        let (op, f) = (cx.op(self.op), Arc::clone(&self.f));
+        let state = lock(&self.init).clone();
+        let types = PhantomData;
+        self.prev.attach(cx, ScanPush { op, state, f, enough: false, emitted: 0, next, types })
+    }
+}
+
+/// A scan in a running task.
+pub struct ScanPush<I: ?Sized, S, F, O, N> {
+    op: Op,
+    state: S,
+    f: Arc<F>,
+    enough: bool,
+    emitted: u64,
+    next: N,
+    types: PhantomData<fn(&I) -> O>,
+}
+
+impl<I: Record + ?Sized, S: Send, F: Send + Sync, O, N: Pipe> Pipe for ScanPush<I, S, F, O, N> {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.next)
+    }
+
+    fn is_full(&mut self) -> bool {
+        self.enough || self.next.is_full()
+    }
+
+    fn is_closed(&mut self) -> bool {
+        self.enough || self.next.is_closed()
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        report.emitted(self.op.id(), self.emitted);
+        self.next.report(report);
+    }
+}
+
+impl<I, T, S, F, O, N> Push<I, T> for ScanPush<I, S, F, O, N>
+where
+    I: Record + ?Sized,
+    T: Time,
+    S: Send,
+    O: 'static,
+    F: for<'a> Fn(&mut S, I::Of<'a>) -> Option<O> + Send + Sync,
+    N: Push<O, T>,
+{
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, time: T) {
+        if self.enough {
+            return;
+        }
+        match guard(&self.op, || (self.f)(&mut self.state, item)) {
+            Some(output) => {
+                self.emitted += 1;
+                self.next.push(output, time);
+            }
+            None => self.enough = true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::operators::testing::on_every_schedule;
+
+    #[test]
+    fn each_task_remembers_its_own() {
+        on_every_schedule(|env| {
+            let counted = |count: &mut u64, _: u64| {
+                *count += 1;
+                *count
+            };
+            let one = env.iter(0..100).stateful_map(0, counted).max().collect::<Vec<_>>();
+            let each = env.iter(0..99).shuffle().stateful_map(0, counted).max();
+            let each = each.collect::<Vec<_>>();
+            let first = env
+                .iter(0_u64..)
+                .shuffle()
+                .scan(0, move |count, n| (counted(count, n) <= 10).then_some(n))
+                .count();
+            let tasks = env.config().cores.get() as u64;
+            env.run()?;
+            assert_eq!((one.take()?, each.take()?), (vec![100], vec![99 / tasks]));
+            assert_eq!(first.take()?, 10 * tasks);
+            Ok(())
+        });
+    }
+}

@@ -1,0 +1,211 @@
+//! All records in order.
+
+use super::absorb::Absorb;
+use crate::data::{Data, Portable};
+use crate::error::Result;
+use crate::plan::Origin;
+use crate::state::{Sorted, Sorter};
+use crate::stream::{Chain, Stream};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// The owned form of a chain's records.
+type Owned<C> = <<C as Chain>::Item as Portable>::Owned;
+
+impl<C: Chain> Stream<C> {
+    /// Hands on all records in ascending order, in one task.
+    ///
+    /// Records of one task that are equal keep their order. What does not fit into the memory
+    /// budget is sorted on disk, at the price of writing and reading it. Borrowed records come out
+    /// owned (`str` as `String`). For the first few alone, [`top`](Self::top) holds no more than
+    /// those. Floats have no total order: see [`sorted_by`](Self::sorted_by).
+    ///
+    /// # Errors
+    ///
+    /// On a stream that does not end, the job is refused at its start. A full disk stops it.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter([3, 1, 2]).shuffle().sorted().collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [1, 2, 3]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// Records without an order are refused by the compiler:
+    ///
+    /// ```compile_fail,E0277
+    /// let env = thalweg::Environment::new();
+    /// let out = env.iter([0.5, 1.5]).sorted().count();
+    /// ```
+    #[track_caller]
+    pub fn sorted(self) -> Stream<impl Chain<Item = Owned<C>, Time = C::Time>>
+    where
+        C::Item: Portable<Owned: Ord>,
+    {
+        self.sorted_as(Origin::here("sorted"), Owned::<C>::cmp)
+    }
+
+    /// Hands on all records in the order that the closure says, in one task. See
+    /// [`sorted`](Self::sorted).
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter([0.5, 2.5, 1.5]).sorted_by(f64::total_cmp).collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [0.5, 1.5, 2.5]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn sorted_by<F>(self, compare: F) -> Stream<impl Chain<Item = Owned<C>, Time = C::Time>>
+    where
+        C::Item: Portable,
+        F: Fn(&Owned<C>, &Owned<C>) -> Ordering + Send + Sync + 'static,
+    {
+        self.sorted_as(Origin::here("sorted_by"), compare)
+    }
+
+    /// Hands on all records in ascending order of what the closure makes of them, in one task. See
+    /// [`sorted`](Self::sorted).
+    ///
+    /// The closure is called for each comparison: make it cheap, or sort pairs.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let words = env.iter(["three", "one", "four"]).map(str::to_owned);
+    /// let out = words.sorted_by_key(|word| word.len()).collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, ["one", "four", "three"]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn sorted_by_key<K, F>(self, key: F) -> Stream<impl Chain<Item = Owned<C>, Time = C::Time>>
+    where
+        C::Item: Portable,
+        K: Ord,
+        F: Fn(&Owned<C>) -> K + Send + Sync + 'static,
+    {
+        let compare = move |a: &Owned<C>, b: &Owned<C>| key(a).cmp(&key(b));
+        self.sorted_as(Origin::here("sorted_by_key"), compare)
+    }
+
+    fn sorted_as<F>(
+        self,
+        origin: Origin,
+        compare: F,
+    ) -> Stream<impl Chain<Item = Owned<C>, Time = C::Time>>
+    where
+        C::Item: Portable,
+        F: Fn(&Owned<C>, &Owned<C>) -> Ordering + Send + Sync + 'static,
+    {
+        let compare = Arc::new(compare);
+        let why = "the least record could still come";
+        self.gather(origin)
+            .absorb(origin, String::new(), why, move |cx| {
+                let compare = Arc::clone(&compare);
+                let compare = move |a: &Owned<C>, b: &Owned<C>| compare(a, b);
+                let sorter = Sorter::new(compare, cx.memory.reserve(), cx.spill.clone());
+                Sorting::Taking(Some(sorter))
+            })
+            .with_state(false, Vec::<Owned<C>>::schema())
+    }
+}
+
+/// A sort, before and after its input's end.
+enum Sorting<T: Data, F> {
+    /// There until the end.
+    Taking(Option<Sorter<T, F>>),
+    Giving(Sorted<T, F>),
+}
+
+impl<I, F> Absorb<I> for Sorting<I::Owned, F>
+where
+    I: Portable + ?Sized,
+    F: Fn(&I::Owned, &I::Owned) -> Ordering + Send + 'static,
+{
+    type Out = I::Owned;
+
+    #[inline(always)]
+    fn take(&mut self, item: I::Of<'_>) -> Result<()> {
+        match self {
+            Self::Taking(Some(sorter)) => sorter.push(I::to_owned(item)),
+            _ => Ok(()),
+        }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        if let Self::Taking(sorter) = self
+            && let Some(sorter) = sorter.take()
+        {
+            *self = Self::Giving(sorter.finish()?);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn give(&mut self) -> Result<Option<I::Owned>> {
+        match self {
+            Self::Giving(sorted) => sorted.next(),
+            Self::Taking(_) => Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+    use crate::operators::testing::on_every_schedule;
+    use crate::{Environment, ErrorKind};
+
+    #[test]
+    fn every_order_is_kept() {
+        on_every_schedule(|env| {
+            let mixed = || env.range(0..20_000).map(|n| n.wrapping_mul(0x9e37_79b9) % 20_011);
+            let up = mixed().sorted().collect::<Vec<_>>();
+            let down = mixed().sorted_by(|a, b| b.cmp(a)).collect::<Vec<_>>();
+            let text = env.iter(["b", "c", "", "a"]).flat_map_str(|line, out| out.push(line));
+            let text = text.sorted_by_key(|word| (word.len(), word.clone())).collect::<Vec<_>>();
+            env.run()?;
+            let (up, mut down) = (up.take()?, down.take()?);
+            assert!(up.is_sorted() && up.len() == 20_000);
+            down.reverse();
+            assert_eq!(up, down);
+            assert_eq!(text.take()?, ["", "a", "b", "c"]);
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn what_exceeds_the_budget_goes_to_disk_and_comes_back() -> crate::Result<()> {
+        let folder = tempfile::tempdir().unwrap();
+        let spill_dir = folder.path().to_owned();
+        let config = Config { memory: 1 << 20, spill_dir, ..Config::default() };
+        let env = Environment::with_config(config);
+        let n = 400_000_u64;
+        let out = env.range(0..n).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).sorted();
+        let out = out.collect::<Vec<_>>();
+        env.run()?;
+        let mut expected: Vec<u64> =
+            (0..n).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+        expected.sort();
+        assert_eq!(out.take()?, expected);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        Ok(())
+    }
+
+    #[test]
+    fn an_order_that_panics_is_named() {
+        let env = Environment::new();
+        let out = env.iter([2, 1]).sorted_by(|_, _| panic!("which?")).count();
+        let error = env.run().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Panic);
+        assert!(error.operator().unwrap_or_default().starts_with("sorted_by ("), "{error}");
+        assert!(out.take().is_err());
+    }
+}

@@ -1,0 +1,239 @@
+//! The greatest few records.
+
+use super::absorb::Absorb;
+use crate::data::{Data, Portable};
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::Reservation;
+use crate::plan::Origin;
+use crate::stream::{Chain, Stream};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// The owned form of a chain's records.
+type Owned<C> = <<C as Chain>::Item as Portable>::Owned;
+
+impl<C: Chain> Stream<C> {
+    /// Hands on the `n` greatest records, the greatest first, in one task.
+    ///
+    /// Each task keeps the greatest of its own, and one task those of all, so that no more than
+    /// twice `n` records are held anywhere. Of records that are equal, any may be kept. For the
+    /// least records, or an order of another kind, see [`top_by`](Self::top_by).
+    ///
+    /// # Errors
+    ///
+    /// On a stream that does not end, the job is refused at its start. A number of records that the
+    /// memory budget does not hold stops it; [`sorted`](Self::sorted) followed by
+    /// [`limit`](Self::limit) uses the disk.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter([3, 1, 4, 1, 5]).top(2).collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [5, 4]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn top(self, n: usize) -> Stream<impl Chain<Item = Owned<C>, Time = C::Time>>
+    where
+        C::Item: Portable<Owned: Ord>,
+    {
+        self.top_as(Origin::here("top"), n, Owned::<C>::cmp)
+    }
+
+    /// Hands on the `n` greatest records by the closure's order, the greatest first. See
+    /// [`top`](Self::top).
+    ///
+    /// For a result that is the same in every run, the order must leave no ties that matter:
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let counts = env.iter([("a", 2), ("b", 3), ("c", 3)]).map(|(word, n)| (word.to_owned(), n));
+    /// let out = counts
+    ///     .top_by(2, |a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(&a.0)))
+    ///     .collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [("b".to_owned(), 3), ("c".to_owned(), 3)]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn top_by<F>(
+        self,
+        n: usize,
+        compare: F,
+    ) -> Stream<impl Chain<Item = Owned<C>, Time = C::Time>>
+    where
+        C::Item: Portable,
+        F: Fn(&Owned<C>, &Owned<C>) -> Ordering + Send + Sync + 'static,
+    {
+        self.top_as(Origin::here("top_by"), n, compare)
+    }
+
+    fn top_as<F>(
+        self,
+        origin: Origin,
+        n: usize,
+        compare: F,
+    ) -> Stream<impl Chain<Item = Owned<C>, Time = C::Time>>
+    where
+        C::Item: Portable,
+        F: Fn(&Owned<C>, &Owned<C>) -> Ordering + Send + Sync + 'static,
+    {
+        let why = "a greater record could still come";
+        let local = Arc::new(compare);
+        let global = Arc::clone(&local);
+        let schema = Vec::<Owned<C>>::schema();
+        self.absorb(origin, format!("{n} of each task"), why, move |cx| {
+            Top::new(n, &local, cx.memory.reserve())
+        })
+        .with_state(false, &schema)
+        .gather(origin)
+        .absorb(origin, n.to_string(), why, move |cx| Top::new(n, &global, cx.memory.reserve()))
+        .with_state(false, &schema)
+    }
+}
+
+/// The greatest `n` so far, and up to as many that have yet to be compared with them: they are cut
+/// back to `n` when they have doubled, which costs a constant amount of work a record.
+struct Top<T, F> {
+    n: usize,
+    compare: Arc<F>,
+    records: Vec<T>,
+    /// Whether the last of the records is the least of `n`, that all others are measured against.
+    cut: bool,
+    reservation: Reservation,
+}
+
+impl<T: Data, F: Fn(&T, &T) -> Ordering> Top<T, F> {
+    fn new(n: usize, compare: &Arc<F>, reservation: Reservation) -> Self {
+        Self { n, compare: Arc::clone(compare), records: Vec::new(), cut: false, reservation }
+    }
+
+    #[inline]
+    fn add(&mut self, record: T) -> Result<()> {
+        if self.n == 0 {
+            return Ok(());
+        }
+        if self.cut && (self.compare)(&record, &self.records[self.n - 1]).is_le() {
+            return Ok(());
+        }
+        if self.records.len() == self.records.capacity() {
+            self.grow()?;
+        }
+        self.records.push(record);
+        if self.records.len() >= self.n.saturating_mul(2) {
+            self.cut();
+        }
+        Ok(())
+    }
+
+    /// Drops all but the greatest `n`, of which the least is put last.
+    fn cut(&mut self) {
+        let compare = &self.compare;
+        self.records.select_nth_unstable_by(self.n - 1, |a, b| compare(b, a));
+        self.records.truncate(self.n);
+        self.cut = true;
+    }
+
+    #[cold]
+    fn grow(&mut self) -> Result<()> {
+        let more = self.records.len().clamp(16, 1 << 20).min(self.n.saturating_mul(2));
+        let heap: usize = self.records.iter().map(T::heap_size).sum();
+        let bytes = (self.records.len() + more) * size_of::<T>() + heap;
+        if !self.reservation.try_resize(bytes) {
+            let what = format!(
+                "{} records need more than the memory budget of {} bytes; `sorted` and `limit` \
+                 use the disk",
+                self.n,
+                self.reservation.pool().limit(),
+            );
+            return Err(Error::new(ErrorKind::Memory, what));
+        }
+        self.records.reserve_exact(more);
+        Ok(())
+    }
+}
+
+impl<I, F> Absorb<I> for Top<I::Owned, F>
+where
+    I: Portable + ?Sized,
+    F: Fn(&I::Owned, &I::Owned) -> Ordering + Send + Sync + 'static,
+{
+    type Out = I::Owned;
+
+    #[inline(always)]
+    fn take(&mut self, item: I::Of<'_>) -> Result<()> {
+        self.add(I::to_owned(item))
+    }
+
+    /// Leaves the records the least first, to be taken from the back.
+    fn end(&mut self) -> Result<()> {
+        if self.records.len() > self.n {
+            self.cut();
+        }
+        let compare = &self.compare;
+        self.records.sort_unstable_by(|a, b| compare(a, b));
+        Ok(())
+    }
+
+    fn give(&mut self) -> Result<Option<I::Owned>> {
+        Ok(self.records.pop())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Environment;
+    use crate::config::Config;
+    use crate::memory::MemoryPool;
+    use crate::operators::testing::on_every_schedule;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_greatest_are_those_that_sorting_puts_last(
+            mut records in proptest::collection::vec(0..50_u8, 0..300), n in 0..20_usize,
+        ) {
+            let compare = Arc::new(|a: &u8, b: &u8| a.cmp(b));
+            let mut top = Top::new(n, &compare, MemoryPool::new(1 << 20).reserve());
+            for record in &records {
+                Absorb::<u8>::take(&mut top, *record).unwrap();
+                prop_assert!(top.records.len() <= 2 * n);
+            }
+            Absorb::<u8>::end(&mut top).unwrap();
+            let mut got = Vec::new();
+            while let Some(record) = Absorb::<u8>::give(&mut top).unwrap() {
+                got.push(record);
+            }
+            records.sort_by(|a, b| b.cmp(a));
+            records.truncate(n);
+            prop_assert_eq!(got, records);
+        }
+    }
+
+    #[test]
+    fn tasks_agree_on_the_greatest() {
+        on_every_schedule(|env| {
+            let out = env.range(0..10_000).top(500).collect::<Vec<_>>();
+            let none = env.range(0..100).top(0).count();
+            let least = env.range(0..100).top_by(3, |a, b| b.cmp(a)).collect::<Vec<_>>();
+            env.run()?;
+            assert_eq!(out.take()?, (9500..10_000).rev().collect::<Vec<_>>());
+            assert_eq!((none.take()?, least.take()?), (0, vec![0, 1, 2]));
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn more_than_memory_holds_is_refused_by_name() {
+        let env = Environment::with_config(Config { memory: 10_000, ..Config::default() });
+        let _out = env.range(0..100_000).top(50_000).count();
+        let error = env.run().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Memory);
+        assert!(error.operator().unwrap_or_default().starts_with("top ("), "{error}");
+    }
+}

@@ -1,0 +1,144 @@
+//! Puts a plan together while a program describes it.
+
+use super::launch::TaskContext;
+use super::{Edge, Operator, Plan, Stage, State, Strategy};
+use crate::config::BatchMode;
+use crate::error::{Error, ErrorKind, Result};
+use crate::flow::{Task, Waker};
+use std::panic::Location;
+
+/// Makes one task of a stage.
+pub(crate) type Factory = Box<dyn Fn(&TaskContext<'_>) -> Result<Box<dyn Task>> + Send>;
+/// Makes the lanes of an edge between these senders and receivers.
+pub(crate) type Connector = Box<dyn FnOnce(BatchMode, usize, &[Waker], &[Waker]) + Send>;
+
+/// A plan in the making.
+#[derive(Default)]
+pub(crate) struct Builder {
+    pub(crate) plan: Plan,
+    /// By stage.
+    pub(crate) factories: Vec<Option<Factory>>,
+    /// By edge.
+    pub(crate) connectors: Vec<Connector>,
+    pub(crate) batches: Vec<BatchMode>,
+    /// The batch mode of the exchanges to come, where the program has set one.
+    pub(crate) batch: Option<BatchMode>,
+    /// What is wrong with the job, in the order found.
+    pub(crate) errors: Vec<Error>,
+}
+
+/// What an operator is and where the program names it.
+#[derive(Clone, Copy)]
+pub struct Origin {
+    pub(crate) kind: &'static str,
+    pub(crate) place: &'static Location<'static>,
+}
+
+impl Origin {
+    #[track_caller]
+    pub(crate) fn here(kind: &'static str) -> Self {
+        Self { kind, place: Location::caller() }
+    }
+}
+
+impl Builder {
+    /// Begins a stage.
+    pub(crate) fn stage(&mut self, tasks: usize, bounded: bool) -> usize {
+        let id = self.plan.stages.len();
+        self.plan.stages.push(Stage { id, operators: Vec::new(), tasks: tasks.max(1), bounded });
+        self.factories.push(None);
+        id
+    }
+
+    /// Adds an operator to the end of a stage.
+    pub(crate) fn operator(&mut self, stage: usize, origin: Origin, detail: String) -> usize {
+        let id = self.plan.operators.len();
+        self.plan.operators.push(Operator {
+            id,
+            kind: origin.kind.to_owned(),
+            name: origin.kind.to_owned(),
+            place: format!("{}:{}", origin.place.file(), origin.place.line()),
+            detail,
+            stage,
+            state: None,
+        });
+        self.plan.stages[stage].operators.push(id);
+        id
+    }
+
+    /// Declares what an operator remembers.
+    pub(crate) fn state(&mut self, operator: usize, keyed: bool, schema: String) {
+        let ordinal = self.plan.operators.iter().filter(|op| op.state.is_some()).count();
+        let kind = &self.plan.operators[operator].kind;
+        let id = format!("{kind}-{ordinal}");
+        self.plan.operators[operator].state = Some(State { id, keyed, schema });
+    }
+
+    /// Names the last operator of a stage.
+    pub(crate) fn name(&mut self, stage: usize, name: String) {
+        let Some(&last) = self.plan.stages[stage].operators.last() else { return };
+        if self.plan.operators.iter().any(|op| op.name == name && op.id != last) {
+            let what = format!("two operators are named `{name}`; names must differ");
+            self.errors.push(Error::new(ErrorKind::Plan, what));
+        }
+        let operator = &mut self.plan.operators[last];
+        if let Some(state) = &mut operator.state {
+            state.id.clone_from(&name);
+        }
+        operator.name = name;
+    }
+
+    /// Says how the tasks of a stage are made.
+    pub(crate) fn close(&mut self, stage: usize, factory: Factory) {
+        self.factories[stage] = Some(factory);
+    }
+
+    /// Adds an exchange between two stages.
+    pub(crate) fn edge(
+        &mut self,
+        from: usize,
+        to: usize,
+        strategy: Strategy,
+        batch: BatchMode,
+        connector: Connector,
+    ) {
+        self.plan.edges.push(Edge { from, to, strategy, batch: describe(batch) });
+        self.batches.push(batch);
+        self.connectors.push(connector);
+    }
+
+    /// Notes that the last operator of a stage needs an input that ends.
+    pub(crate) fn require_bounded_end(&mut self, stage: usize, why: &str) {
+        if let Some(&last) = self.plan.stages[stage].operators.last() {
+            self.require_bounded(last, why);
+        }
+    }
+
+    /// Notes that `operator` needs an input that ends.
+    pub(crate) fn require_bounded(&mut self, operator: usize, why: &str) {
+        let node = &self.plan.operators[operator];
+        if !self.plan.stages[node.stage].bounded {
+            let error = Error::new(
+                ErrorKind::Plan,
+                format!("needs an input that ends, and this one does not: {why}"),
+            );
+            self.errors.push(error.in_operator(node.label()));
+        }
+    }
+}
+
+impl Operator {
+    /// The operator's name and place, for messages.
+    pub(crate) fn label(&self) -> String {
+        format!("{} ({})", self.name, self.place)
+    }
+}
+
+fn describe(batch: BatchMode) -> String {
+    match batch {
+        BatchMode::Adaptive { size } => format!("adaptive, up to {size}"),
+        BatchMode::Fixed { size } => format!("fixed, {size}"),
+        BatchMode::Timed { size, delay } => format!("up to {size} or {delay:?}"),
+        BatchMode::Single => "single".to_owned(),
+    }
+}

@@ -1,0 +1,304 @@
+//! A plan for people and for other programs: as text, for Graphviz, as JSON.
+
+use super::{Edge, Operator, Plan, Stage, Strategy};
+use crate::error::{Error, ErrorKind, Result};
+use std::fmt::{self, Write as _};
+
+/// The operator that an exchange puts at the head of the stage that receives.
+const RECEIVE: &str = "receive";
+
+/// The plan as text: a paragraph a stage, with its operators in the order in which records pass
+/// them, where each stands in the program, what it remembers, and which stages follow.
+///
+/// ```
+/// use thalweg::Environment;
+///
+/// let env = Environment::new();
+/// let _ = env.iter(0..9).map(|n| n + 1).shuffle().count();
+/// let text = env.plan().to_string();
+/// assert!(text.starts_with("2 stages, "), "{text}");
+/// assert!(text.contains("shuffle ─▶ stage 1"), "{text}");
+/// ```
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tasks = self.stages.iter().map(|stage| stage.tasks).sum();
+        let (stages, exchanges) = (self.stages.len(), self.edges.len());
+        writeln!(
+            f,
+            "{}, {}, {}",
+            counted(stages, "stage"),
+            counted(tasks, "task"),
+            counted(exchanges, "exchange")
+        )?;
+        let shown = self.operators.iter().filter(|op| op.kind != RECEIVE);
+        let names = shown.clone().map(|op| titled(op).chars().count()).max().unwrap_or(0);
+        let places = shown.map(|op| op.place.chars().count()).max().unwrap_or(0);
+        for stage in &self.stages {
+            let ends = if stage.bounded { "" } else { ", input does not end" };
+            writeln!(f, "\nstage {}: {}{ends}", stage.id, counted(stage.tasks, "task"))?;
+            for edge in self.edges.iter().filter(|edge| edge.to == stage.id) {
+                writeln!(f, "  ┌─ from stage {}", edge.from)?;
+            }
+            for op in self.operators_of(stage).filter(|op| op.kind != RECEIVE) {
+                let (title, place) = (titled(op), &op.place);
+                let line = format!("    {title:names$}  {place:places$}  {}", noted(op));
+                writeln!(f, "{}", line.trim_end())?;
+            }
+            for edge in self.edges.iter().filter(|edge| edge.from == stage.id) {
+                let Edge { to, batch, .. } = edge;
+                writeln!(f, "  └─ {} ─▶ stage {to}, batches {batch}", edge.strategy)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Forward => "forward",
+            Self::Keyed => "keyed",
+            Self::Shuffle => "shuffle",
+            Self::Random => "random",
+            Self::Broadcast => "broadcast",
+            Self::Custom => "custom",
+            Self::Gather => "gather",
+        })
+    }
+}
+
+impl Plan {
+    /// The plan as a Graphviz graph: a box a stage, an arrow an exchange. `dot -Tsvg` draws it.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let _ = env.iter(0..9).shuffle().count();
+    /// assert!(env.plan().to_dot().starts_with("digraph job {"));
+    /// ```
+    pub fn to_dot(&self) -> String {
+        let mut dot = String::from("digraph job {\n  rankdir=LR;\n  node [shape=box];\n");
+        // Writing to a string cannot fail.
+        let _ = self.write_dot(&mut dot);
+        dot.push_str("}\n");
+        dot
+    }
+
+    fn write_dot(&self, dot: &mut String) -> fmt::Result {
+        for stage in &self.stages {
+            let tasks = counted(stage.tasks, "task");
+            writeln!(dot, "  subgraph cluster_{} {{", stage.id)?;
+            writeln!(dot, "    label=\"stage {}, {tasks}\";", stage.id)?;
+            for op in self.operators_of(stage) {
+                let mut label = format!("{}\n{}", titled(op), op.place);
+                let noted = noted(op);
+                if !noted.is_empty() {
+                    label = format!("{label}\n{noted}");
+                }
+                writeln!(dot, "    op{} [label={}];", op.id, quoted(&label))?;
+            }
+            for pair in stage.operators.windows(2) {
+                writeln!(dot, "    op{} -> op{};", pair[0], pair[1])?;
+            }
+            dot.push_str("  }\n");
+        }
+        for (at, edge) in self.edges.iter().enumerate() {
+            // The heads of a stage stand in the order of the edges that lead to it.
+            let before = self.edges[..at].iter().filter(|other| other.to == edge.to).count();
+            let Some(to) = self.stages.get(edge.to) else { continue };
+            let mut heads = self.operators_of(to).filter(|op| op.kind == RECEIVE);
+            let head = heads.nth(before).map(|op| op.id).or(to.operators.first().copied());
+            let last = self.stages.get(edge.from).and_then(|from| from.operators.last());
+            if let (Some(last), Some(head)) = (last, head) {
+                let label = quoted(&format!("{}\n{}", edge.strategy, edge.batch));
+                writeln!(dot, "  op{last} -> op{head} [label={label}, penwidth=2];")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The plan as JSON, to be read again by [`from_json`](Self::from_json) or by other programs.
+    pub fn to_json(&self) -> String {
+        // Nothing in a plan is without a form in JSON, and a string takes all that is written.
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// Reads a plan from JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Plan`] when the text is not JSON, is not a plan, or refers to an operator or a
+    /// stage that it does not have.
+    ///
+    /// ```
+    /// use thalweg::{Environment, plan::Plan};
+    ///
+    /// let env = Environment::new();
+    /// let _ = env.iter(0..9).shuffle().count();
+    /// let plan = env.plan();
+    /// assert_eq!(Plan::from_json(&plan.to_json())?, plan);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn from_json(json: &str) -> Result<Self> {
+        let plan: Self = serde_json::from_str(json)
+            .map_err(|cause| Error::new(ErrorKind::Plan, "this is not a plan").caused_by(cause))?;
+        plan.check_references()?;
+        Ok(plan)
+    }
+
+    fn check_references(&self) -> Result<()> {
+        let wrong = |what: String| Err(Error::new(ErrorKind::Plan, what));
+        for (at, operator) in self.operators.iter().enumerate() {
+            if operator.id != at || operator.stage >= self.stages.len() {
+                return wrong(format!("operator {at} of the plan has a wrong number or stage"));
+            }
+        }
+        for (at, stage) in self.stages.iter().enumerate() {
+            if stage.id != at || stage.operators.iter().any(|&op| op >= self.operators.len()) {
+                return wrong(format!("stage {at} of the plan has a wrong number or operator"));
+            }
+        }
+        let stages = self.stages.len();
+        if self.edges.iter().any(|edge| edge.from >= stages || edge.to >= stages) {
+            return wrong("an edge of the plan leads to a stage that it does not have".to_owned());
+        }
+        Ok(())
+    }
+
+    fn operators_of<'a>(&'a self, stage: &'a Stage) -> impl Iterator<Item = &'a Operator> {
+        stage.operators.iter().filter_map(|&id| self.operators.get(id))
+    }
+}
+
+/// The operator's name, and what it is where the name does not say it.
+fn titled(op: &Operator) -> String {
+    if op.name == op.kind { op.name.clone() } else { format!("{} ({})", op.name, op.kind) }
+}
+
+/// What else is to be known of an operator.
+fn noted(op: &Operator) -> String {
+    let state = op.state.as_ref().map(|state| {
+        let owner = if state.keyed { "key" } else { "task" };
+        format!("state `{}` a {owner}: {}", state.id, state.schema)
+    });
+    let parts = [Some(op.detail.clone()).filter(|detail| !detail.is_empty()), state];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+fn counted(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+fn quoted(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    format!("\"{escaped}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::State;
+
+    /// A word count, with a name, a state and a quotation mark in it.
+    fn word_count() -> Plan {
+        let op = |id: usize, kind: &str, name: &str, detail: &str, stage, state| Operator {
+            id,
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            place: format!("src/main.rs:{}", id + 8),
+            detail: detail.to_owned(),
+            stage,
+            state,
+        };
+        let state = State { id: "count-0".into(), keyed: true, schema: "u64".into() };
+        Plan {
+            operators: vec![
+                op(0, "files", "files", "\"a\\b\".txt", 0, None),
+                op(1, "flat_each", "words", "", 0, None),
+                op(2, "group_by", "group_by", "", 0, None),
+                op(3, "receive", "receive", "", 1, None),
+                op(4, "count", "count", "", 1, Some(state)),
+                op(5, "for_each", "for_each", "", 1, None),
+            ],
+            stages: vec![
+                Stage { id: 0, operators: vec![0, 1, 2], tasks: 1, bounded: true },
+                Stage { id: 1, operators: vec![3, 4, 5], tasks: 8, bounded: false },
+            ],
+            edges: vec![Edge {
+                from: 0,
+                to: 1,
+                strategy: Strategy::Keyed,
+                batch: "adaptive, up to 1024".into(),
+            }],
+        }
+    }
+
+    #[test]
+    fn as_text() {
+        let expected = r#"
+2 stages, 9 tasks, 1 exchange
+
+stage 0: 1 task
+    files              src/main.rs:8   "a\b".txt
+    words (flat_each)  src/main.rs:9
+    group_by           src/main.rs:10
+  └─ keyed ─▶ stage 1, batches adaptive, up to 1024
+
+stage 1: 8 tasks, input does not end
+  ┌─ from stage 0
+    count              src/main.rs:12  state `count-0` a key: u64
+    for_each           src/main.rs:13
+"#;
+        assert_eq!(word_count().to_string(), expected.trim_start());
+    }
+
+    #[test]
+    fn as_a_graph() {
+        let expected = r#"
+digraph job {
+  rankdir=LR;
+  node [shape=box];
+  subgraph cluster_0 {
+    label="stage 0, 1 task";
+    op0 [label="files\nsrc/main.rs:8\n\"a\\b\".txt"];
+    op1 [label="words (flat_each)\nsrc/main.rs:9"];
+    op2 [label="group_by\nsrc/main.rs:10"];
+    op0 -> op1;
+    op1 -> op2;
+  }
+  subgraph cluster_1 {
+    label="stage 1, 8 tasks";
+    op3 [label="receive\nsrc/main.rs:11"];
+    op4 [label="count\nsrc/main.rs:12\nstate `count-0` a key: u64"];
+    op5 [label="for_each\nsrc/main.rs:13"];
+    op3 -> op4;
+    op4 -> op5;
+  }
+  op2 -> op3 [label="keyed\nadaptive, up to 1024", penwidth=2];
+}
+"#;
+        assert_eq!(word_count().to_dot(), expected.trim_start());
+    }
+
+    #[test]
+    fn as_json_and_back() {
+        let plan = word_count();
+        let json = plan.to_json();
+        assert!(json.contains("\"strategy\": \"keyed\""), "{json}");
+        assert_eq!(Plan::from_json(&json).unwrap(), plan);
+    }
+
+    #[test]
+    fn what_is_no_plan_is_refused() {
+        for (from, to) in [("\"to\": 1", "\"to\": 2"), ("\"stage\": 1", "\"stage\": 7"), ("{", "")]
+        {
+            let json = word_count().to_json().replacen(from, to, 1);
+            let error = Plan::from_json(&json).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Plan, "{error}");
+        }
+        let mut plan = word_count();
+        plan.stages[1].operators.push(6);
+        assert!(Plan::from_json(&plan.to_json()).is_err());
+    }
+}

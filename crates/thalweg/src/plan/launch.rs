@@ -1,0 +1,141 @@
+//! From a plan to running tasks.
+
+use super::measure::measure;
+use super::{Builder, Plan, Strategy};
+use crate::error::{Error, ErrorKind, Result};
+use crate::flow::{Op, Signals, Waker};
+use crate::memory::MemoryPool;
+use crate::metrics::Stats;
+use crate::runtime::{Cell, Job, Runtime};
+use crate::state::SpillDir;
+use std::sync::Arc;
+
+/// What a task knows when it is made.
+pub struct TaskContext<'a> {
+    /// The task's number in its stage, and how many there are.
+    pub(crate) task: usize,
+    pub(crate) tasks: usize,
+    pub(crate) memory: &'a MemoryPool,
+    pub(crate) spill: &'a SpillDir,
+    pub(crate) clock: &'a crate::clock::Clock,
+    /// Wakes the task being made.
+    pub(crate) waker: &'a Waker,
+    ops: &'a [Op],
+}
+
+impl TaskContext<'_> {
+    /// The operator with this number in the plan.
+    pub(crate) fn op(&self, id: usize) -> Op {
+        self.ops[id].clone()
+    }
+}
+
+/// A job that runs, and the plan it runs by.
+pub(crate) struct Launched {
+    pub(crate) job: Arc<Job>,
+    pub(crate) plan: Plan,
+    /// The stage of each task.
+    pub(crate) stage_of: Vec<usize>,
+    pub(crate) started: crate::clock::Nanos,
+}
+
+impl Launched {
+    /// What the job did so far, or in all.
+    pub(crate) fn stats(&self, runtime: &Runtime) -> Stats {
+        // Asked before the counts are: a job that ends in between has counted up to its end.
+        let over = self.job.is_over();
+        let counted = self.job.counted();
+        let last = counted.iter().map(|task| task.times.until).max().unwrap_or_default();
+        let end = if over { last } else { runtime.clock.now() };
+        let wall = end.saturating_sub(self.started);
+        let (cores, peak) = (runtime.config.cores.get(), runtime.memory.peak() as u64);
+        measure(&self.plan, &self.stage_of, &counted, wall, cores, peak)
+    }
+}
+
+/// Makes a job's lanes and tasks and starts them.
+pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
+    let mut builder = builder;
+    check(&mut builder)?;
+    let Builder { plan, factories, connectors, batches, .. } = builder;
+    let signals = Arc::new(Signals::default());
+    let ops: Vec<Op> = plan
+        .operators
+        .iter()
+        .map(|op| Op::new(op.id, op.label().into(), Arc::clone(&signals)))
+        .collect();
+
+    let wakers: Vec<Vec<Waker>> = plan
+        .stages
+        .iter()
+        .map(|stage| (0..stage.tasks).map(|_| Waker::default()).collect())
+        .collect();
+    for ((edge, connector), batch) in plan.edges.iter().zip(connectors).zip(batches) {
+        connector(batch, runtime.config.credit, &wakers[edge.from], &wakers[edge.to]);
+    }
+
+    let spill = SpillDir::new(&runtime.config.spill_dir, "job");
+    let mut tasks = Vec::new();
+    let mut stage_of = Vec::new();
+    for (stage, factory) in plan.stages.iter().zip(&factories) {
+        for (task, waker) in wakers[stage.id].iter().enumerate() {
+            let context = TaskContext {
+                task,
+                tasks: stage.tasks,
+                memory: &runtime.memory,
+                spill: &spill,
+                clock: &runtime.clock,
+                waker,
+                ops: &ops,
+            };
+            if let Some(factory) = factory {
+                tasks.push((factory(&context)?, waker.clone()));
+                stage_of.push(stage.id);
+            }
+        }
+    }
+
+    let job = Job::new(signals, tasks.len());
+    let started = runtime.clock.now();
+    let cells = tasks
+        .into_iter()
+        .enumerate()
+        .map(|(index, (task, waker))| {
+            let cell = Cell::new(index, task, Arc::clone(&job), runtime.scheduler(), started);
+            waker.set(Arc::clone(&cell) as _);
+            cell
+        })
+        .collect();
+    job.set_cells(cells);
+    runtime.start(&job)?;
+    Ok(Launched { job, plan, stage_of, started })
+}
+
+/// Refuses a job that cannot run as described.
+pub(crate) fn check(builder: &mut Builder) -> Result<()> {
+    if !builder.errors.is_empty() {
+        return Err(builder.errors.swap_remove(0));
+    }
+    let plan = &builder.plan;
+    for (stage, factory) in plan.stages.iter().zip(&builder.factories) {
+        let last = stage.operators.last().map(|&op| plan.operators[op].label());
+        if factory.is_none() {
+            let what = "nobody takes this operator's output: end the stream with a sink";
+            return Err(Error::new(ErrorKind::Plan, what).in_operator(last.unwrap_or_default()));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a task may send to another under this strategy.
+pub(crate) fn linked(
+    strategy: Strategy,
+    senders: usize,
+    receivers: usize,
+) -> impl Fn(usize, usize) -> bool {
+    move |from, to| match strategy {
+        Strategy::Forward if senders >= receivers => from * receivers / senders == to,
+        Strategy::Forward => to * senders / receivers == from,
+        _ => true,
+    }
+}

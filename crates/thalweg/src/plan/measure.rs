@@ -1,0 +1,232 @@
+//! From what each task has counted to what a job did.
+
+use super::{Plan, Strategy};
+use crate::clock::Nanos;
+use crate::metrics::{
+    Histogram, HotKey, Latency, OpCount, OperatorStats, Records, Spread, StageStats, Stats,
+};
+use crate::runtime::{Counted, TaskTimes};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Keys that are kept for each operator.
+const KEPT: usize = 64;
+/// A sample of fewer records than this says nothing.
+const TELLING: u64 = 100;
+
+/// Puts together what the tasks of a job counted; `stage_of` says which stage each belongs to.
+pub(super) fn measure(
+    plan: &Plan,
+    stage_of: &[usize],
+    counted: &[Counted],
+    wall: Nanos,
+    cores: usize,
+    memory_peak: u64,
+) -> Stats {
+    let mut operators: Vec<OperatorStats> = plan
+        .operators
+        .iter()
+        .map(|op| OperatorStats {
+            id: op.id,
+            name: op.name.clone(),
+            kind: op.kind.clone(),
+            place: op.place.clone(),
+            stage: op.stage,
+            ..OperatorStats::default()
+        })
+        .collect();
+    let mut hot = vec![Sample::default(); operators.len()];
+    let stages = plan.stages.iter().map(|stage| {
+        let of_stage = stage_of.iter().zip(counted).filter(|(at, _)| **at == stage.id);
+        let tasks: Vec<&Counted> = of_stage.map(|(_, counted)| counted).collect();
+        let sends = plan.edges.iter().any(|edge| edge.from == stage.id);
+        let mut heads = Vec::new();
+        let mut under_way = Histogram::default();
+        for task in &tasks {
+            let counts: HashMap<usize, &OpCount> =
+                task.report.counts().iter().map(|(op, count)| (*op, count)).collect();
+            heads.push(pass(&stage.operators, sends, &counts, &mut operators));
+            for (&op, count) in &counts {
+                if let Some(sample) = hot.get_mut(op) {
+                    sample.add(count);
+                }
+                if let Some(spans) = &count.under_way {
+                    under_way.merge(spans);
+                }
+            }
+        }
+        let spent = |which: fn(&TaskTimes) -> Nanos| {
+            Spread::over(tasks.iter().map(|task| Duration::from_nanos(which(&task.times))))
+        };
+        let mut turns = Histogram::default();
+        tasks.iter().for_each(|task| turns.merge(&task.times.turn_lengths));
+        let into: Vec<_> = plan.edges.iter().filter(|edge| edge.to == stage.id).collect();
+        StageStats {
+            id: stage.id,
+            operators: stage.operators.clone(),
+            inputs: into.iter().map(|edge| edge.from).collect(),
+            tasks: stage.tasks,
+            keyed: into.iter().any(|edge| edge.strategy == Strategy::Keyed),
+            busy: spent(|times| times.busy),
+            idle: spent(|times| times.idle),
+            back_pressured: spent(|times| times.back_pressured),
+            queued: spent(|times| times.queued),
+            turns: tasks.iter().map(|task| task.times.turns).sum(),
+            turn: Latency::from(&turns),
+            under_way: Latency::from(&under_way),
+            records: Records::over(heads.iter().copied()),
+        }
+    });
+    let stages = stages.collect();
+    for (operator, sample) in operators.iter_mut().zip(hot) {
+        operator.hot_keys = sample.top();
+    }
+    Stats { wall: Duration::from_nanos(wall), cores, memory_peak, operators, stages }
+}
+
+/// Adds what passed the operators of one task, and answers what its head took in.
+///
+/// Operators that hand on each record once do not count; what they took in is what the one before
+/// them handed on.
+fn pass(
+    ids: &[usize],
+    sends: bool,
+    counts: &HashMap<usize, &OpCount>,
+    operators: &mut [OperatorStats],
+) -> u64 {
+    let silent = OpCount::default();
+    let (mut flow, mut head) = (0, 0);
+    let mut among_heads = true;
+    for (at, &id) in ids.iter().enumerate() {
+        let count = counts.get(&id).copied().unwrap_or(&silent);
+        let Some(operator) = operators.get_mut(id) else { continue };
+        let receives = count.under_way.is_some();
+        among_heads &= receives || count.source;
+        let taken = if count.source {
+            None
+        } else if receives && among_heads {
+            // Several exchanges may lead into one stage: what follows takes in their sum.
+            flow += count.received;
+            Some(count.received)
+        } else {
+            Some(flow)
+        };
+        if count.source {
+            flow += count.emitted.unwrap_or(0);
+        } else if !receives {
+            flow = count.sent.map(|sent| sent.records).or(count.emitted).unwrap_or(flow);
+        }
+        if among_heads {
+            head = flow;
+        }
+        let given = if receives { count.received } else { flow };
+        let is_sink = !sends && at + 1 == ids.len();
+        let add = |to: &mut Option<u64>, more| *to = Some(to.unwrap_or(0) + more);
+        if let Some(taken) = taken {
+            add(&mut operator.records_in, taken);
+        }
+        if !is_sink || count.source {
+            add(&mut operator.records_out, given);
+        }
+        let sent = count.sent.unwrap_or_default();
+        operator.batches += sent.batches + count.received_batches;
+        operator.bytes += sent.bytes;
+        operator.read_bytes += count.read_bytes;
+        operator.spilled_bytes += count.spilled_bytes;
+        operator.keys += count.keys;
+    }
+    head
+}
+
+/// The keys that the tasks of an operator have sampled.
+#[derive(Clone, Default)]
+struct Sample {
+    seen: HashMap<String, u64>,
+    size: u64,
+}
+
+impl Sample {
+    fn add(&mut self, count: &OpCount) {
+        self.size += count.sampled;
+        for (key, times) in &count.hot {
+            *self.seen.entry(key.clone()).or_default() += times;
+        }
+    }
+
+    fn top(self) -> Vec<HotKey> {
+        if self.size < TELLING {
+            return Vec::new();
+        }
+        let mut keys: Vec<_> = self.seen.into_iter().collect();
+        keys.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        keys.truncate(KEPT);
+        let share = |times: u64| (times as f64 / self.size.max(1) as f64).min(1.0);
+        keys.into_iter().map(|(key, times)| HotKey::new(key, share(times))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Result;
+    use crate::{Environment, config::Config};
+
+    fn stats(cores: usize, job: impl FnOnce(&Environment)) -> Result<Stats> {
+        let config = Config { cores: cores.try_into().unwrap(), ..Config::default() };
+        let env = Environment::with_config(config);
+        job(&env);
+        env.start()?.wait()
+    }
+
+    fn passed(stats: &Stats, kind: &str) -> (Option<u64>, Option<u64>) {
+        let op = stats.operators.iter().find(|op| op.kind == kind).unwrap();
+        (op.records_in, op.records_out)
+    }
+
+    #[test]
+    fn operators_that_do_not_count_hand_on_what_they_take() -> Result<()> {
+        let stats = stats(3, |env| {
+            let records = env.range(0..1000).filter(|n| n % 4 == 0).map(|n| n + 1);
+            let _ = records.flat_map(|n| [n, n]).shuffle().map(|n| n).count();
+        })?;
+        assert_eq!(passed(&stats, "range"), (None, Some(1000)));
+        assert_eq!(passed(&stats, "filter"), (Some(1000), Some(250)));
+        assert_eq!(passed(&stats, "map"), (Some(250), Some(250)));
+        assert_eq!(passed(&stats, "flat_map"), (Some(250), Some(500)));
+        assert_eq!(passed(&stats, "shuffle"), (Some(500), Some(500)));
+        assert_eq!(passed(&stats, "receive"), (Some(500), Some(500)));
+        assert_eq!(passed(&stats, "count"), (Some(500), None));
+        let shuffle = stats.operators.iter().find(|op| op.kind == "shuffle").unwrap();
+        let receive = stats.operators.iter().find(|op| op.kind == "receive").unwrap();
+        assert!(shuffle.batches >= 3 && shuffle.bytes == 4000, "{shuffle:?}");
+        assert_eq!(receive.batches, shuffle.batches);
+        assert_eq!((&*stats.stages[0].inputs, &*stats.stages[1].inputs), (&[][..], &[0][..]));
+        assert!(stats.stages[1].under_way.count > 0 && stats.stages[0].under_way.count == 0);
+        assert!(stats.stages.iter().all(|stage| stage.turns >= 3 && !stage.keyed));
+        Ok(())
+    }
+
+    #[test]
+    fn broadcast_multiplies() -> Result<()> {
+        let stats = stats(3, |env| _ = env.iter(0..10).broadcast().count())?;
+        assert_eq!(passed(&stats, "broadcast"), (Some(10), Some(30)));
+        assert_eq!(stats.stages[1].records, Records::over([10, 10, 10].into_iter()));
+        Ok(())
+    }
+
+    #[test]
+    fn hot_keys_and_full_tasks_are_found() -> Result<()> {
+        let stats = stats(2, |env| {
+            let keys = env.range(0..300_000).map(|n| if n % 2 == 0 { 7 } else { n });
+            let _ = keys.group_by(|n| *n).fold(0u64, |count, _| *count += 1).collect::<Vec<_>>();
+        })?;
+        let (_, key) = stats.hot_keys(0.3).next().unwrap();
+        assert!(key.key == "7" && (0.35..0.65).contains(&key.share), "{key:?}");
+        let keyed = stats.stages.iter().find(|stage| stage.keyed).unwrap();
+        // One task of eight has half of the records and its part of the rest.
+        assert!((4.0..5.0).contains(&keyed.skew()), "{}", keyed.skew());
+        assert!(stats.to_string().contains("hot key of "), "{stats}");
+        assert!(stats.to_string().contains(" is skewed"), "{stats}");
+        Ok(())
+    }
+}

@@ -1,0 +1,323 @@
+//! A task and where it is in its life.
+//!
+//! ```text
+//!              wake                    run
+//!    idle ────────────> queued ────────────────> running ──────> done
+//!     ^                   ^                      │  │  ^
+//!     │                   └──── more to do ──────┘  │  │ wake: notified
+//!     └──────────────── nothing to do ──────────────┘  │
+//!                        └─── but notified: queued ────┘
+//! ```
+//!
+//! A cell is in at most one queue and runs on at most one thread, whoever wakes it and however
+//! often. A wake-up while it runs makes it run once more, so that nothing it had already looked at
+//! is missed.
+
+use super::job::{Counted, Job};
+use super::scheduler::Scheduler;
+use crate::clock::{Clock, Nanos};
+use crate::error::{Error, ErrorKind};
+use crate::flow::{Poll, Task, Turn, Wake, take_panicked_operator};
+use crate::metrics::{Histogram, Report};
+use crate::sync::{AtomicBool, AtomicU8, Condvar, Mutex, Ordering, lock};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, PoisonError, TryLockError, Weak};
+use std::time::Duration;
+
+/// A task of a job.
+pub(crate) struct Cell {
+    me: Weak<Cell>,
+    life: Life,
+    body: Mutex<Body>,
+    job: Arc<Job>,
+    scheduler: Arc<dyn Scheduler>,
+    index: usize,
+    looking: Looking,
+}
+
+/// How a look at the counts of a task that runs comes about: whoever looks asks, and the task writes
+/// its counts down at the end of its turn. To wait for the lock instead could take for ever, since a
+/// busy task takes it again before a waiting thread has woken.
+#[derive(Default)]
+struct Looking {
+    asked: AtomicBool,
+    told: Mutex<Option<Counted>>,
+    has_told: Condvar,
+}
+
+/// How long a look waits before it tries again to look by itself: a task may have gone to rest just
+/// before it was asked.
+const RETRY: Duration = Duration::from_millis(5);
+
+/// What a cell's scheduler does with it next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Run it again soon.
+    Queue,
+    /// Run it again after those that are queued.
+    QueueLast,
+    /// Leave it until it is woken.
+    Nothing,
+    /// Leave it until it is woken or the clock shows this.
+    WakeAt(Nanos),
+    /// Forget it.
+    Done,
+}
+
+/// How a task has spent its time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TaskTimes {
+    pub(crate) busy: Nanos,
+    /// Waiting for input.
+    pub(crate) idle: Nanos,
+    /// Waiting for a receiver.
+    pub(crate) back_pressured: Nanos,
+    /// Ready, waiting for a thread.
+    pub(crate) queued: Nanos,
+    pub(crate) turns: u64,
+    /// When the last turn ended.
+    pub(crate) until: Nanos,
+    pub(crate) turn_lengths: Histogram,
+}
+
+struct Body {
+    task: Option<Box<dyn Task>>,
+    times: TaskTimes,
+    /// When the last turn ended, and what the task has waited for since.
+    since: Nanos,
+    waits_for: WaitsFor,
+}
+
+#[derive(Clone, Copy)]
+enum WaitsFor {
+    Thread,
+    Input,
+    Receiver,
+}
+
+impl Cell {
+    pub(crate) fn new(
+        index: usize,
+        task: Box<dyn Task>,
+        job: Arc<Job>,
+        scheduler: Arc<dyn Scheduler>,
+        now: Nanos,
+    ) -> Arc<Self> {
+        let body = Body {
+            task: Some(task),
+            times: TaskTimes::default(),
+            since: now,
+            waits_for: WaitsFor::Thread,
+        };
+        Arc::new_cyclic(|me| Self {
+            me: Weak::clone(me),
+            life: Life::new(),
+            body: Mutex::new(body),
+            job,
+            scheduler,
+            index,
+            looking: Looking::default(),
+        })
+    }
+
+    /// The task's number in its job.
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Runs one turn. The caller is the scheduler that took the cell from a queue.
+    pub(crate) fn run(&self, clock: &Clock, budget: usize) -> Next {
+        self.life.run();
+        let mut body = lock(&self.body);
+        if self.job.signals().stopped() {
+            return self.end(&mut body);
+        }
+        let began = clock.now();
+        body.wait_until(began);
+        let Some(task) = &mut body.task else { return Next::Done };
+        let mut turn = Turn::new(clock, began, budget, self.job.signals());
+        let polled = catch_unwind(AssertUnwindSafe(|| task.poll(&mut turn)));
+        let back_pressured = turn.back_pressured;
+        let ended = clock.now();
+        body.turn(ended, ended.saturating_sub(began), back_pressured);
+        let poll = polled.unwrap_or_else(|panic| {
+            self.job.signals().fail(panic_error(&*panic));
+            Poll::Done
+        });
+        if self.looking.asked.load(Ordering::Relaxed) {
+            self.tell(&mut body);
+        }
+        if self.job.signals().stopped() {
+            self.job.wake_all();
+            return self.end(&mut body);
+        }
+        match poll {
+            Poll::Done => self.end(&mut body),
+            Poll::Again => {
+                body.waits_for = WaitsFor::Thread;
+                self.life.queue_again();
+                Next::Queue
+            }
+            Poll::Later => {
+                body.waits_for = WaitsFor::Thread;
+                self.life.queue_again();
+                Next::QueueLast
+            }
+            Poll::Wait | Poll::WaitUntil(_) if !self.life.rest() => {
+                body.waits_for = WaitsFor::Thread;
+                Next::Queue
+            }
+            Poll::Wait => Next::Nothing,
+            Poll::WaitUntil(at) => Next::WakeAt(at),
+        }
+    }
+
+    /// Drops the task, and with it everything that only it holds.
+    fn end(&self, body: &mut Body) -> Next {
+        if let Some(mut task) = body.task.take() {
+            let mut report = Report::default();
+            task.report(&mut report);
+            // A destructor of the user's may panic too.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(task))) {
+                self.job.signals().fail(panic_error(&*panic));
+            }
+            self.life.end();
+            self.job.one_ended(self.index, Counted { times: body.times.clone(), report });
+        }
+        Next::Done
+    }
+
+    /// What the task has counted, unless it has ended; waits for its turn to end.
+    pub(crate) fn look(&self) -> Option<Counted> {
+        *lock(&self.looking.told) = None;
+        loop {
+            match self.body.try_lock() {
+                Ok(mut body) => return body.counted(),
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner().counted(),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            self.looking.asked.store(true, Ordering::Relaxed);
+            let told = lock(&self.looking.told);
+            let waited = self.looking.has_told.wait_timeout(told, RETRY);
+            let (mut told, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            if let Some(counted) = told.take() {
+                return Some(counted);
+            }
+        }
+    }
+
+    #[cold]
+    fn tell(&self, body: &mut Body) {
+        self.looking.asked.store(false, Ordering::Relaxed);
+        *lock(&self.looking.told) = body.counted();
+        self.looking.has_told.notify_one();
+    }
+}
+
+impl Body {
+    fn counted(&mut self) -> Option<Counted> {
+        let mut report = Report::default();
+        self.task.as_mut()?.report(&mut report);
+        Some(Counted { times: self.times.clone(), report })
+    }
+
+    fn wait_until(&mut self, now: Nanos) {
+        let waited = now.saturating_sub(self.since);
+        match self.waits_for {
+            WaitsFor::Thread => self.times.queued += waited,
+            WaitsFor::Input => self.times.idle += waited,
+            WaitsFor::Receiver => self.times.back_pressured += waited,
+        }
+    }
+
+    fn turn(&mut self, ended: Nanos, took: Nanos, back_pressured: bool) {
+        self.since = ended;
+        self.times.until = ended;
+        self.times.busy += took;
+        self.times.turns += 1;
+        self.times.turn_lengths.record(Duration::from_nanos(took));
+        self.waits_for = if back_pressured { WaitsFor::Receiver } else { WaitsFor::Input };
+    }
+}
+
+impl Wake for Cell {
+    fn wake(&self) {
+        if self.life.wake()
+            && let Some(me) = self.me.upgrade()
+        {
+            self.scheduler.schedule(me);
+        }
+    }
+}
+
+fn panic_error(panic: &(dyn Any + Send)) -> Error {
+    let said = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a value that is not text");
+    let error = Error::new(ErrorKind::Panic, format!("panicked: {said}"));
+    match take_panicked_operator() {
+        Some(operator) => error.in_operator(&*operator),
+        None => error,
+    }
+}
+
+/// The state machine of the module's description.
+pub(crate) struct Life(AtomicU8);
+
+const IDLE: u8 = 0;
+const QUEUED: u8 = 1;
+const RUNNING: u8 = 2;
+const NOTIFIED: u8 = 3;
+const DONE: u8 = 4;
+
+impl Life {
+    /// Queued, as every cell is when its job starts.
+    pub(crate) fn new() -> Self {
+        Self(AtomicU8::new(QUEUED))
+    }
+
+    /// Answers whether the caller must put the cell into a queue.
+    pub(crate) fn wake(&self) -> bool {
+        let mut now = self.0.load(Ordering::Acquire);
+        loop {
+            let to = match now {
+                IDLE => QUEUED,
+                RUNNING => NOTIFIED,
+                // A store in between may still matter to the one who took the cell from its
+                // queue: write the same state again, so that it sees what came before this.
+                QUEUED => QUEUED,
+                NOTIFIED => NOTIFIED,
+                _ => return false,
+            };
+            match self.0.compare_exchange_weak(now, to, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return now == IDLE,
+                Err(other) => now = other,
+            }
+        }
+    }
+
+    fn run(&self) {
+        self.0.swap(RUNNING, Ordering::AcqRel);
+    }
+
+    fn queue_again(&self) {
+        self.0.swap(QUEUED, Ordering::AcqRel);
+    }
+
+    /// Goes to rest, unless it was woken meanwhile: then it is queued, and the answer is no.
+    fn rest(&self) -> bool {
+        let rested =
+            self.0.compare_exchange(RUNNING, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if !rested {
+            self.queue_again();
+        }
+        rested
+    }
+
+    fn end(&self) {
+        self.0.store(DONE, Ordering::Release);
+    }
+}

@@ -1,0 +1,114 @@
+//! A job: tasks that end together, with one outcome.
+
+use super::cell::{Cell, TaskTimes};
+use crate::error::{Error, ErrorKind, Result};
+use crate::flow::{Signals, Wake};
+use crate::metrics::Report;
+use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, lock};
+use std::sync::Arc;
+
+/// What a task has counted.
+#[derive(Clone, Default)]
+pub(crate) struct Counted {
+    pub(crate) times: TaskTimes,
+    pub(crate) report: Report,
+}
+
+/// A running job.
+pub(crate) struct Job {
+    signals: Arc<Signals>,
+    /// Emptied when the job is over, since each cell holds its job.
+    cells: Mutex<Vec<Arc<Cell>>>,
+    /// What each task had counted when it ended.
+    counted: Mutex<Vec<Option<Counted>>>,
+    running: AtomicUsize,
+    over: Mutex<bool>,
+    ended: Condvar,
+}
+
+impl Job {
+    /// A job of this many tasks, which are added by [`set_cells`](Self::set_cells).
+    pub(crate) fn new(signals: Arc<Signals>, tasks: usize) -> Arc<Self> {
+        Arc::new(Self {
+            signals,
+            cells: Mutex::new(Vec::new()),
+            counted: Mutex::new((0..tasks).map(|_| None).collect()),
+            running: AtomicUsize::new(tasks),
+            over: Mutex::new(tasks == 0),
+            ended: Condvar::new(),
+        })
+    }
+
+    pub(crate) fn set_cells(&self, cells: Vec<Arc<Cell>>) {
+        *lock(&self.cells) = cells;
+    }
+
+    pub(crate) fn cells(&self) -> Vec<Arc<Cell>> {
+        lock(&self.cells).clone()
+    }
+
+    /// What each task has counted so far; waits for those that run to end their turn.
+    pub(crate) fn counted(&self) -> Vec<Counted> {
+        let cells = self.cells();
+        let tasks = lock(&self.counted).len();
+        (0..tasks)
+            .map(|at| {
+                // A task leaves its counts here before anybody can find that it has ended.
+                let running = cells.get(at).and_then(|cell| cell.look());
+                running.or_else(|| lock(&self.counted)[at].clone()).unwrap_or_default()
+            })
+            .collect()
+    }
+
+    pub(crate) fn signals(&self) -> &Arc<Signals> {
+        &self.signals
+    }
+
+    /// Ends the job with an error that says why.
+    pub(crate) fn cancel(&self, why: &str) {
+        if !self.is_over() {
+            self.signals.fail(Error::new(ErrorKind::Cancelled, why));
+            self.wake_all();
+        }
+    }
+
+    /// Ends the sources as if their input had ended, so that the job ends with what it has.
+    pub(crate) fn drain(&self) {
+        self.signals.drain();
+        self.wake_all();
+    }
+
+    /// Lets every task look at the signals.
+    pub(crate) fn wake_all(&self) {
+        for cell in self.cells() {
+            cell.wake();
+        }
+    }
+
+    /// A task has ended; the last one publishes the job's output, unless it failed.
+    pub(crate) fn one_ended(&self, index: usize, counted: Counted) {
+        lock(&self.counted)[index] = Some(counted);
+        if self.running.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.signals.commit();
+            lock(&self.cells).clear();
+            *lock(&self.over) = true;
+            self.ended.notify_all();
+        }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        *lock(&self.over)
+    }
+
+    pub(crate) fn wait(&self) {
+        let mut over = lock(&self.over);
+        while !*over {
+            over = self.ended.wait(over).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+    }
+
+    /// How the job ended.
+    pub(crate) fn outcome(&self) -> Result<()> {
+        self.signals.take_failure().map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,136 @@
+//! How threads without work go to sleep, and how none sleeps through work.
+//!
+//! A thread that finds no work first searches for a while, then parks:
+//!
+//! ```text
+//!   working ──no work──> searching ──still none──> parked
+//!      ^                     │                        │
+//!      └──────found──────────┘ <──────woken───────────┘
+//! ```
+//!
+//! Whoever adds work calls [`work_added`](Sleep::work_added). It wakes nobody when a thread is
+//! searching, since that one will look at every queue once more after it has stopped searching and
+//! said that it is parked. So either the adder sees a parked thread and no searching one, and wakes
+//! it, or the last look of a thread on its way to sleep sees the work: the fences below put the two
+//! in an order. A thread that finds work while searching, and was the last to search, wakes another
+//! if there is more.
+
+use crate::clock::Nanos;
+use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence, lock};
+#[cfg(not(loom))]
+use std::time::Duration;
+
+/// The sleeping places of a pool's threads.
+pub(crate) struct Sleep {
+    searching: AtomicUsize,
+    parked: AtomicUsize,
+    beds: Vec<Bed>,
+}
+
+struct Bed {
+    state: Mutex<Bedtime>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bedtime {
+    Up,
+    Parked,
+}
+
+impl Sleep {
+    pub(crate) fn new(threads: usize) -> Self {
+        let bed = |_| Bed { state: Mutex::new(Bedtime::Up), changed: Condvar::new() };
+        Self {
+            searching: AtomicUsize::new(0),
+            parked: AtomicUsize::new(0),
+            beds: (0..threads).map(bed).collect(),
+        }
+    }
+
+    /// Work was put into a queue: sees to it that somebody will find it.
+    pub(crate) fn work_added(&self) {
+        fence(Ordering::SeqCst);
+        if self.parked.load(Ordering::SeqCst) > 0 && self.searching.load(Ordering::SeqCst) == 0 {
+            self.wake_one();
+        }
+    }
+
+    fn wake_one(&self) {
+        for bed in &self.beds {
+            let mut state = lock(&bed.state);
+            if *state == Bedtime::Parked {
+                *state = Bedtime::Up;
+                self.parked.fetch_sub(1, Ordering::SeqCst);
+                drop(state);
+                bed.changed.notify_one();
+                return;
+            }
+        }
+    }
+
+    /// Wakes every thread, to end them.
+    pub(crate) fn wake_all(&self) {
+        for _ in &self.beds {
+            self.wake_one();
+        }
+    }
+
+    pub(crate) fn start_searching(&self) {
+        self.searching.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The search is over. Answers whether nobody searches any more, in which case a thread that
+    /// found work should see whether there is more and call [`work_added`](Self::work_added).
+    pub(crate) fn stop_searching(&self) -> bool {
+        self.searching.fetch_sub(1, Ordering::SeqCst) == 1
+    }
+
+    /// Parks thread `me` until it is woken or the span is over, unless `any_work` sees some, after
+    /// the thread has made known that it is parked.
+    pub(crate) fn park(&self, me: usize, at_most: Option<Nanos>, any_work: impl Fn() -> bool) {
+        let bed = &self.beds[me];
+        *lock(&bed.state) = Bedtime::Parked;
+        self.parked.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let mut state = lock(&bed.state);
+        if !any_work() {
+            state = Self::wait(bed, state, at_most);
+        }
+        if *state == Bedtime::Parked {
+            *state = Bedtime::Up;
+            self.parked.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    #[cfg(not(loom))]
+    fn wait<'a>(
+        bed: &'a Bed,
+        mut state: crate::sync::MutexGuard<'a, Bedtime>,
+        at_most: Option<Nanos>,
+    ) -> crate::sync::MutexGuard<'a, Bedtime> {
+        use std::sync::PoisonError;
+        while *state == Bedtime::Parked {
+            match at_most {
+                None => state = bed.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(nanos) => {
+                    let waited = bed.changed.wait_timeout(state, Duration::from_nanos(nanos));
+                    return waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+            }
+        }
+        state
+    }
+
+    #[cfg(loom)]
+    fn wait<'a>(
+        bed: &'a Bed,
+        mut state: crate::sync::MutexGuard<'a, Bedtime>,
+        _at_most: Option<Nanos>,
+    ) -> crate::sync::MutexGuard<'a, Bedtime> {
+        while *state == Bedtime::Parked {
+            state = bed.changed.wait(state).unwrap();
+        }
+        state
+    }
+}

@@ -1,0 +1,232 @@
+//! A thread a core; each has a queue of tasks and takes from the others' when it has none.
+//!
+//! A task that is woken by another goes to the end of the queue of the thread that woke it, and so
+//! does a task that has used up its turn: what it sent is received before it sends more. A thread
+//! without work takes half of another's queue.
+
+use super::sleep::Sleep;
+use super::timers::Timers;
+use super::{Cell, Scheduler};
+use crate::clock::{Clock, Nanos};
+use crate::error::Result;
+use crate::runtime::cell::Next;
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, lock, spawn};
+use std::cell::Cell as ThreadCell;
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+
+/// A pool of threads, started with the first job and ended when dropped.
+pub(crate) struct WorkStealing {
+    pool: Arc<Pool>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+struct Pool {
+    queues: Vec<Queue>,
+    /// Cells woken by threads that are not of this pool.
+    injected: Queue,
+    sleep: Sleep,
+    timers: Timers,
+    clock: Clock,
+    turn: usize,
+    shutdown: AtomicBool,
+}
+
+#[derive(Default)]
+struct Queue {
+    cells: Mutex<VecDeque<Arc<Cell>>>,
+    /// So that looking at an empty queue needs no lock.
+    len: AtomicUsize,
+}
+
+thread_local! {
+    /// The pool that this thread works for, and its number there.
+    static WORKER: ThreadCell<(usize, usize)> = const { ThreadCell::new((0, 0)) };
+}
+
+/// How long a thread searches before it parks: about what waking it again would cost.
+const SEARCH: Nanos = 20_000;
+
+impl WorkStealing {
+    pub(crate) fn new(threads: usize, turn: usize, clock: Clock) -> Arc<Self> {
+        let pool = Pool {
+            queues: (0..threads).map(|_| Queue::default()).collect(),
+            injected: Queue::default(),
+            sleep: Sleep::new(threads),
+            timers: Timers::new(),
+            clock,
+            turn,
+            shutdown: AtomicBool::new(false),
+        };
+        Arc::new(Self { pool: Arc::new(pool), threads: Mutex::new(Vec::new()) })
+    }
+}
+
+impl Scheduler for WorkStealing {
+    fn start(&self, cells: &[Arc<Cell>]) -> Result<()> {
+        let mut threads = lock(&self.threads);
+        for me in threads.len()..self.pool.queues.len() {
+            let pool = Arc::downgrade(&self.pool);
+            threads.push(spawn(format!("thalweg-{me}"), move || Pool::work(&pool, me))?);
+        }
+        drop(threads);
+        for (at, cell) in cells.iter().enumerate() {
+            self.pool.queues[at % self.pool.queues.len()].push(Arc::clone(cell));
+        }
+        for _ in &self.pool.queues {
+            self.pool.sleep.work_added();
+        }
+        Ok(())
+    }
+
+    fn schedule(&self, cell: Arc<Cell>) {
+        self.pool.schedule(cell);
+    }
+}
+
+impl Drop for WorkStealing {
+    fn drop(&mut self) {
+        self.pool.shutdown.store(true, Ordering::Release);
+        self.pool.sleep.wake_all();
+        let me = std::thread::current().id();
+        for thread in lock(&self.threads).drain(..) {
+            // The last handle may be dropped by a task, on a thread of this very pool.
+            if thread.thread().id() != me {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Pool {
+    fn schedule(&self, cell: Arc<Cell>) {
+        let (pool, me) = WORKER.get();
+        if pool == std::ptr::from_ref(self).addr() {
+            self.queues[me].push(cell);
+        } else {
+            self.injected.push(cell);
+        }
+        self.sleep.work_added();
+    }
+
+    fn work(pool: &Weak<Self>, me: usize) {
+        let Some(pool) = pool.upgrade() else { return };
+        WORKER.set((Arc::as_ptr(&pool).addr(), me));
+        while !pool.shutdown.load(Ordering::Acquire) {
+            match pool.find(me) {
+                Some(cell) => pool.run(me, cell),
+                None => pool.rest(me),
+            }
+        }
+    }
+
+    fn run(&self, me: usize, cell: Arc<Cell>) {
+        match cell.run(&self.clock, self.turn) {
+            Next::Queue | Next::QueueLast => {
+                self.queues[me].push(cell);
+                // Others may take over what is queued before it.
+                if self.queues[me].len() > 1 {
+                    self.sleep.work_added();
+                }
+            }
+            Next::WakeAt(at) => self.timers.add(at, &cell),
+            Next::Nothing | Next::Done => {}
+        }
+        self.fire_timers();
+    }
+
+    fn fire_timers(&self) {
+        if self.timers.first().is_some() {
+            self.timers.fire(self.clock.now());
+        }
+    }
+
+    /// The next cell: from this thread's queue, from outside, from another's queue.
+    fn find(&self, me: usize) -> Option<Arc<Cell>> {
+        if let Some(cell) = self.queues[me].pop() {
+            return Some(cell);
+        }
+        if let Some(cell) = self.injected.pop() {
+            return Some(cell);
+        }
+        let threads = self.queues.len();
+        (1..threads)
+            .find_map(|step| self.queues[me].steal_from(&self.queues[(me + step) % threads]))
+    }
+
+    fn any_work(&self) -> bool {
+        self.injected.len() > 0
+            || self.queues.iter().any(|queue| queue.len() > 0)
+            || self.shutdown.load(Ordering::Acquire)
+    }
+
+    /// Searches for a while, then parks.
+    fn rest(&self, me: usize) {
+        self.sleep.start_searching();
+        let until = self.clock.now() + SEARCH;
+        let mut found = false;
+        while !found && self.clock.now() < until {
+            self.fire_timers();
+            for _ in 0..64 {
+                std::hint::spin_loop();
+            }
+            found = self.any_work();
+        }
+        let last = self.sleep.stop_searching();
+        if found {
+            if last && self.queues.iter().map(Queue::len).sum::<usize>() > 1 {
+                self.sleep.work_added();
+            }
+            return;
+        }
+        let span = self.timers.first().map(|at| at.saturating_sub(self.clock.now()));
+        if span == Some(0) {
+            self.fire_timers();
+            return;
+        }
+        self.sleep.park(me, span, || self.any_work());
+        self.fire_timers();
+    }
+}
+
+impl Queue {
+    fn len(&self) -> usize {
+        self.len.load(Ordering::SeqCst)
+    }
+
+    fn push(&self, cell: Arc<Cell>) {
+        let mut cells = lock(&self.cells);
+        cells.push_back(cell);
+        self.len.store(cells.len(), Ordering::SeqCst);
+    }
+
+    fn pop(&self) -> Option<Arc<Cell>> {
+        if self.len() == 0 {
+            return None;
+        }
+        let mut cells = lock(&self.cells);
+        let cell = cells.pop_front();
+        self.len.store(cells.len(), Ordering::SeqCst);
+        cell
+    }
+
+    /// Takes half of another's cells, the oldest first; the first of them is to be run at once.
+    fn steal_from(&self, other: &Self) -> Option<Arc<Cell>> {
+        if other.len() == 0 {
+            return None;
+        }
+        let mut theirs = lock(&other.cells);
+        let half = theirs.len().div_ceil(2);
+        let mut taken: VecDeque<Arc<Cell>> = theirs.drain(..half).collect();
+        other.len.store(theirs.len(), Ordering::SeqCst);
+        drop(theirs);
+        let first = taken.pop_front();
+        if !taken.is_empty() {
+            let mut mine = lock(&self.cells);
+            mine.append(&mut taken);
+            self.len.store(mine.len(), Ordering::SeqCst);
+        }
+        first
+    }
+}

@@ -1,0 +1,346 @@
+//! The row of slots behind the keyed table: open addressing with linear probing.
+//!
+//! Beside the entries stands one byte a slot, its tag: zero when the slot is empty, else a set top
+//! bit and seven bits of the hash. A look-up compares sixteen tags at once from the key's home on
+//! and goes straight to the entry that they name, so that neither a neighbour nor a collision is a
+//! branch that the processor guesses wrong. (A wrong guess costs some ten nanoseconds; trying slot
+//! after slot, every fourth look-up in a table that is half full makes one.) Tags are so small that
+//! those of a table in main memory are still in a cache, and an entry carries no sign of being
+//! there, so that a pair of `u64` takes 17 bytes and not 24.
+//!
+//! The index is taken from the low bits of the hash and the tag from the middle: the top bits, by
+//! which keys were routed to their table, are what a table's keys have in common.
+//!
+//! Nothing is removed one by one, so a run of occupied slots has no holes: a key stands between
+//! its home and the first empty slot behind it.
+#![allow(unsafe_code)] // An entry is there exactly when its tag says so; see `Slots`.
+
+use super::prefetch::prefetch;
+use std::mem::{MaybeUninit, needs_drop};
+
+/// Slots in a table that has just been made; a window at least.
+const FIRST_CAPACITY: usize = 16;
+/// Tags that are looked at together.
+const WINDOW: usize = 16;
+/// Set in the tag of a slot that is in use.
+const OCCUPIED: u8 = 0x80;
+
+/// A power of two of slots for entries, of which at most three quarters are in use.
+///
+/// Invariants: there are `mask + 1` entries and `WINDOW` tags more than that; `entries[at]` is
+/// initialised exactly when `tags[at]` has the bit `OCCUPIED`; the tags behind the last slot repeat
+/// the first ones, so that a window never wraps; at least one slot is empty.
+pub(super) struct Slots<E> {
+    tags: Vec<u8>,
+    entries: Vec<MaybeUninit<E>>,
+    mask: usize,
+    len: usize,
+    // How many more entries fit before the slots are doubled.
+    room: usize,
+}
+
+#[inline(always)]
+fn tag(hash: u64) -> u8 {
+    (hash >> 40) as u8 | OCCUPIED
+}
+
+/// Beyond three quarters, runs outgrow the window: the run behind a random slot is 7.5 slots long on
+/// average at 3/4, and 31.5 at 7/8.
+const fn limit(capacity: usize) -> usize {
+    capacity / 4 * 3
+}
+
+/// In which of the tags the byte stands, and which of them are in use: a bit for each, the first
+/// the lowest.
+#[inline(always)]
+fn compare(tags: &[u8; WINDOW], tag: u8) -> (u32, u32) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{
+            __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8,
+        };
+        // SAFETY: SSE2 is part of every x86-64; the load is of sixteen bytes that `tags` borrows,
+        // and asks for no alignment.
+        unsafe {
+            let tags = _mm_loadu_si128(std::ptr::from_ref(tags).cast::<__m128i>());
+            let equal = _mm_cmpeq_epi8(tags, _mm_set1_epi8(tag as i8));
+            (_mm_movemask_epi8(equal) as u32, _mm_movemask_epi8(tags) as u32)
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    compare_each(tags, tag)
+}
+
+/// What [`compare`] does, on any machine.
+#[cfg(any(test, not(target_arch = "x86_64")))]
+fn compare_each(tags: &[u8; WINDOW], tag: u8) -> (u32, u32) {
+    let mut masks = (0, 0);
+    for (at, &other) in tags.iter().enumerate() {
+        masks.0 |= u32::from(other == tag) << at;
+        masks.1 |= u32::from(other >> 7) << at;
+    }
+    masks
+}
+
+impl<E> Slots<E> {
+    pub(super) fn new() -> Self {
+        let mut entries = Vec::with_capacity(FIRST_CAPACITY);
+        entries.resize_with(FIRST_CAPACITY, MaybeUninit::uninit);
+        Self {
+            tags: vec![0; FIRST_CAPACITY + WINDOW],
+            entries,
+            mask: FIRST_CAPACITY - 1,
+            len: 0,
+            room: limit(FIRST_CAPACITY),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline(always)]
+    fn capacity(&self) -> usize {
+        self.mask + 1
+    }
+
+    /// Whether one more entry doubles the slots.
+    #[inline(always)]
+    pub(super) fn is_full(&self) -> bool {
+        self.room == 0
+    }
+
+    /// The bytes that the slots occupy.
+    #[inline(always)]
+    pub(super) fn bytes(&self) -> usize {
+        self.capacity() * (size_of::<E>() + 1) + WINDOW
+    }
+
+    /// The bytes that they occupy once doubled.
+    #[inline(always)]
+    pub(super) fn bytes_if_grown(&self) -> usize {
+        2 * self.capacity() * (size_of::<E>() + 1) + WINDOW
+    }
+
+    /// Asks for the tag and the entry at the home of this hash.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, hash: u64) {
+        let home = hash as usize & self.mask;
+        // SAFETY: `home` is at most `mask`, and there are `mask + 1` entries and more tags.
+        unsafe {
+            prefetch(self.tags.get_unchecked(home));
+            prefetch(self.entries.get_unchecked(home));
+        }
+    }
+
+    /// The slot whose entry satisfies `is_it`, or the empty slot where such an entry belongs.
+    #[inline(always)]
+    fn position(&self, hash: u64, mut is_it: impl FnMut(&E) -> bool) -> Result<usize, usize> {
+        let tag = tag(hash);
+        let mut home = hash as usize & self.mask;
+        loop {
+            let (mut equal, used) = self.window(home, tag);
+            while equal != 0 {
+                let at = (home + equal.trailing_zeros() as usize) & self.mask;
+                // SAFETY: `at` is at most `mask`. Its tag equals one with `OCCUPIED` (or, behind
+                // the last slot, repeats it), so the entry is initialised.
+                if is_it(unsafe { self.entries.get_unchecked(at).assume_init_ref() }) {
+                    return Ok(at);
+                }
+                equal &= equal - 1;
+            }
+            let empty = !used & 0xFFFF;
+            if empty != 0 {
+                return Err((home + empty.trailing_zeros() as usize) & self.mask);
+            }
+            home = (home + WINDOW) & self.mask;
+        }
+    }
+
+    #[inline(always)]
+    fn window(&self, at: usize, tag: u8) -> (u32, u32) {
+        debug_assert!(at <= self.mask);
+        // SAFETY: `at` is at most `mask`, and there are `mask + 1 + WINDOW` tags; bytes need no
+        // alignment.
+        compare(unsafe { &*self.tags.as_ptr().add(at).cast::<[u8; WINDOW]>() }, tag)
+    }
+
+    /// The entry with this hash that satisfies `is_it`.
+    #[inline(always)]
+    pub(super) fn find(&mut self, hash: u64, is_it: impl FnMut(&E) -> bool) -> Option<&mut E> {
+        let at = self.position(hash, is_it).ok()?;
+        // SAFETY: `position` found an initialised entry there.
+        Some(unsafe { self.entries.get_unchecked_mut(at).assume_init_mut() })
+    }
+
+    /// The entry with this hash that satisfies `is_it`, made by `make` if there is none. `shared` is
+    /// handed to every closure, because one of them changes what the others read.
+    #[inline(always)]
+    pub(super) fn upsert<S>(
+        &mut self,
+        hash: u64,
+        shared: &mut S,
+        is_it: impl Fn(&E, &S) -> bool,
+        make: impl FnOnce(&mut S) -> E,
+        hash_of: impl Fn(&E, &S) -> u64,
+    ) -> &mut E {
+        let at = match self.position(hash, |entry| is_it(entry, shared)) {
+            Ok(at) => at,
+            Err(vacant) => self.insert(vacant, hash, shared, make, hash_of),
+        };
+        // SAFETY: `position` found an initialised entry there, or `insert` wrote one.
+        unsafe { self.entries.get_unchecked_mut(at).assume_init_mut() }
+    }
+
+    #[inline(never)]
+    fn insert<S>(
+        &mut self,
+        mut at: usize,
+        hash: u64,
+        shared: &mut S,
+        make: impl FnOnce(&mut S) -> E,
+        hash_of: impl Fn(&E, &S) -> u64,
+    ) -> usize {
+        if self.room == 0 {
+            self.grow(|entry| hash_of(entry, shared));
+            at = self.vacant(hash);
+        }
+        let entry = make(shared);
+        self.entries[at].write(entry);
+        self.set_tag(at, tag(hash));
+        self.len += 1;
+        self.room -= 1;
+        at
+    }
+
+    /// The first empty slot from the hash's home on.
+    #[inline(always)]
+    fn vacant(&self, hash: u64) -> usize {
+        let mut home = hash as usize & self.mask;
+        loop {
+            let empty = !self.window(home, 0).1 & 0xFFFF;
+            if empty != 0 {
+                return (home + empty.trailing_zeros() as usize) & self.mask;
+            }
+            home = (home + WINDOW) & self.mask;
+        }
+    }
+
+    #[inline(always)]
+    fn set_tag(&mut self, at: usize, tag: u8) {
+        self.tags[at] = tag;
+        if at < WINDOW {
+            let behind = self.capacity() + at;
+            self.tags[behind] = tag;
+        }
+    }
+
+    /// Moves the entry out of a slot, if it has one.
+    #[inline(always)]
+    fn take(&mut self, at: usize) -> Option<E> {
+        if self.tags[at] == 0 {
+            return None;
+        }
+        self.set_tag(at, 0);
+        // SAFETY: the tag said that the entry is initialised, and now says that it is not.
+        Some(unsafe { self.entries[at].assume_init_read() })
+    }
+
+    /// Doubles the slots, in place: the old ones become the lower half.
+    ///
+    /// Every entry's new home is its old one or lies one old capacity above it. Taken in order, from
+    /// behind an empty slot, an entry finds all that stood between its home and itself moved
+    /// already, and so goes to its own slot at the latest: it never passes an entry that has still
+    /// to move, whose going would leave a hole in a run.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, hash_of: impl Fn(&E) -> u64) {
+        let old = self.capacity();
+        let start = self.tags[..old].iter().position(|&tag| tag == 0).expect("never quite full");
+        self.entries.reserve_exact(old);
+        self.entries.resize_with(2 * old, MaybeUninit::uninit);
+        self.tags.reserve_exact(old);
+        self.tags.truncate(old);
+        self.tags.resize(2 * old + WINDOW, 0);
+        self.tags.copy_within(..WINDOW, 2 * old);
+        self.mask = 2 * old - 1;
+        self.room += limit(2 * old) - limit(old);
+        for from in (start + 1..old).chain(0..start) {
+            if let Some(entry) = self.take(from) {
+                let hash = hash_of(&entry);
+                let at = self.vacant(hash);
+                self.entries[at].write(entry);
+                self.set_tag(at, tag(hash));
+            }
+        }
+    }
+
+    /// The occupied slots from `start` on.
+    #[inline]
+    fn occupied(&self, start: usize) -> impl Iterator<Item = usize> {
+        (start..self.capacity()).filter(|&at| self.tags[at] != 0)
+    }
+
+    /// The entries, in the order of their slots.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &E> {
+        // SAFETY: the tag says that the entry is initialised.
+        self.occupied(0).map(|at| unsafe { self.entries[at].assume_init_ref() })
+    }
+
+    /// The entries, in the order of their slots.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut E> {
+        let entries = self.tags.iter().zip(&mut self.entries);
+        // SAFETY: the tag says that the entry is initialised.
+        entries.filter(|(tag, _)| **tag != 0).map(|(_, entry)| unsafe { entry.assume_init_mut() })
+    }
+
+    /// Takes out the first entry at or behind the slot `cursor`, and moves the cursor behind it.
+    #[inline]
+    pub(super) fn take_next(&mut self, cursor: &mut usize) -> Option<E> {
+        let Some(at) = self.occupied(*cursor).next() else {
+            *cursor = self.capacity();
+            return None;
+        };
+        *cursor = at + 1;
+        self.len -= 1;
+        self.take(at)
+    }
+
+    /// Drops every entry and keeps the slots.
+    pub(super) fn clear(&mut self) {
+        if needs_drop::<E>() {
+            let mut cursor = 0;
+            while self.take_next(&mut cursor).is_some() {}
+        }
+        self.tags.fill(0);
+        self.len = 0;
+        self.room = limit(self.capacity());
+    }
+}
+
+impl<E> Drop for Slots<E> {
+    fn drop(&mut self) {
+        if needs_drop::<E>() {
+            self.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comparing_together_is_comparing_each() {
+        let mut tags = [0; WINDOW];
+        for round in 0_u8..=255 {
+            for (at, tag) in tags.iter_mut().enumerate() {
+                *tag = [0, 0x80, 0xFF, round, round | 0x80][(at + usize::from(round)) % 5];
+            }
+            for tag in [0x80, 0xFF, round | 0x80] {
+                assert_eq!(compare(&tags, tag), compare_each(&tags, tag));
+            }
+        }
+    }
+}

@@ -1,0 +1,539 @@
+//! Any number of records in order, within a budget.
+//!
+//! A merge sort on disk: records gather in memory until the pool refuses more, are sorted there
+//! and written as a run; in the end all runs are merged. It is stable throughout: runs are numbered
+//! in the order in which their records came, merged as neighbours, and of equal records the one
+//! from the earlier run goes first.
+
+use super::spill::BLOCK;
+use super::{SpillDir, SpillFile, SpillReader};
+use crate::data::Data;
+use crate::error::Result;
+use crate::memory::Reservation;
+use std::cmp::Ordering;
+use std::mem::{needs_drop, size_of};
+
+/// How many runs are merged at once: each keeps a block of 64 KB in memory.
+const FAN_IN: usize = 128;
+
+/// The working memory that is taken whether the pool has it or not: with less, runs would be so
+/// short that merging them costs more memory than it saves.
+const MINIMUM: usize = 256 * 1024;
+
+/// Takes records in any order and hands them out in order: [`finish`](Self::finish) makes it
+/// a [`Sorted`].
+///
+/// Stable: records that compare equal keep the order in which they were pushed. Within the budget
+/// it is a `Vec` and its `sort_by`, and costs as much. Beyond it every record is written to
+/// disk and read back once for every factor of 128 in the number of runs.
+///
+/// Records, their heap and the scratch space of the sort are reserved ahead, by doubling; 256 KB
+/// are used whether the pool has them or not, and 64 KB for each run while merging.
+///
+/// ```
+/// use thalweg::memory::MemoryPool;
+/// use thalweg::state::{SpillDir, Sorter};
+///
+/// let pool = MemoryPool::new(1 << 20);
+/// let spill = SpillDir::new(std::env::temp_dir(), "example");
+/// let mut sorter = Sorter::new(|a: &u64, b: &u64| a.cmp(b), pool.reserve(), spill);
+/// for number in [3, 1, 2] {
+///     sorter.push(number)?;
+/// }
+/// let mut sorted = sorter.finish()?;
+/// assert_eq!(sorted.next()?, Some(1));
+/// assert_eq!(sorted.next()?, Some(2));
+/// assert_eq!(sorted.next()?, Some(3));
+/// assert_eq!(sorted.next()?, None);
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+pub struct Sorter<T: Data, F> {
+    records: Vec<T>,
+    /// What the records own on the heap.
+    heap: usize,
+    /// How many records, and how much heap, are paid for.
+    room: Room,
+    compare: F,
+    runs: Vec<SpillFile<T>>,
+    reservation: Reservation,
+    spill: SpillDir,
+    limits: Limits,
+}
+
+#[derive(Clone, Copy)]
+struct Room {
+    records: usize,
+    heap: usize,
+}
+
+/// What tests make small.
+#[derive(Clone, Copy)]
+struct Limits {
+    fan_in: usize,
+    minimum: usize,
+}
+
+impl Room {
+    /// The bytes to reserve for it.
+    fn bytes<T>(self) -> usize {
+        self.records
+            .saturating_add(scratch::<T>(self.records))
+            .saturating_mul(size_of::<T>())
+            .saturating_add(self.heap)
+    }
+}
+
+/// How many records the stable sort of the standard library may keep beside those it sorts: as
+/// many, but no more than half or 8 MB, whichever is more.
+fn scratch<T>(records: usize) -> usize {
+    (records / 2).max(records.min(8_000_000 / size_of::<T>().max(1)))
+}
+
+impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
+    /// A sorter without records, that reserves with `reservation` and spills to `spill`.
+    pub fn new(compare: F, reservation: Reservation, spill: SpillDir) -> Self {
+        Self {
+            records: Vec::new(),
+            heap: 0,
+            room: Room { records: 0, heap: 0 },
+            compare,
+            runs: Vec::new(),
+            reservation,
+            spill,
+            limits: Limits { fan_in: FAN_IN, minimum: MINIMUM },
+        }
+    }
+
+    /// Takes a record. Sorts and writes those held when there is no memory for more, which fails
+    /// with [`ErrorKind::Io`](crate::ErrorKind::Io) when the disk is full or refuses.
+    #[inline]
+    pub fn push(&mut self, record: T) -> Result<()> {
+        let heap = if needs_drop::<T>() { record.heap_size() } else { 0 };
+        if self.records.len() == self.room.records || self.heap + heap > self.room.heap {
+            self.make_room(heap)?;
+        }
+        self.records.push(record);
+        self.heap += heap;
+        Ok(())
+    }
+
+    /// The number of records taken so far.
+    pub fn len(&self) -> u64 {
+        self.runs.iter().map(SpillFile::records).sum::<u64>() + self.records.len() as u64
+    }
+
+    /// Whether no record was taken.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number of sorted runs on disk.
+    pub fn runs(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Makes room for one more record, with this much heap: grows, or else spills.
+    #[cold]
+    fn make_room(&mut self, heap: usize) -> Result<()> {
+        let needed = Room { records: self.records.len() + 1, heap: self.heap + heap };
+        // A quarter more still avoids a run, where twice as much is not to be had.
+        let grown = |by: fn(usize) -> usize| Room {
+            records: if needed.records > self.room.records {
+                needed.records.max(by(self.room.records)).max(16)
+            } else {
+                self.room.records
+            },
+            heap: if needed.heap > self.room.heap {
+                needed.heap.max(by(self.room.heap))
+            } else {
+                self.room.heap
+            },
+        };
+        for room in [grown(|size| size * 2), grown(|size| size + size / 4)] {
+            if self.reservation.try_resize(room.bytes::<T>()) {
+                self.grow(room);
+                return Ok(());
+            }
+        }
+        if needed.bytes::<T>() > self.limits.minimum && !self.records.is_empty() {
+            self.spill_run()?;
+            // One large record may need more than the run before it had; it is taken as it is.
+            self.room.heap = self.room.heap.max(heap);
+            return Ok(());
+        }
+        let within = grown(|size| size * 2);
+        self.grow(if within.bytes::<T>() <= self.limits.minimum { within } else { needed });
+        Ok(())
+    }
+
+    fn grow(&mut self, room: Room) {
+        self.records.reserve_exact(room.records - self.records.len());
+        self.room = room;
+    }
+
+    fn sort(&mut self) {
+        self.records.sort_by(&self.compare);
+    }
+
+    /// Writes the records held as a run, and keeps their memory for the next.
+    fn spill_run(&mut self) -> Result<()> {
+        self.sort();
+        let mut writer = self.spill.writer();
+        for record in self.records.drain(..) {
+            writer.push(&record)?;
+        }
+        self.heap = 0;
+        self.runs.push(writer.finish()?);
+        Ok(())
+    }
+
+    /// Ends the input: sorts what is in memory, and merges runs until few enough are left to be
+    /// merged while they are handed out.
+    ///
+    /// Fails as [`push`](Self::push) does.
+    pub fn finish(mut self) -> Result<Sorted<T, F>> {
+        if self.runs.is_empty() {
+            self.sort();
+            let Self { records, compare, reservation, .. } = self;
+            let state = State::Memory(records.into_iter());
+            return Ok(Sorted { state, compare, reservation });
+        }
+        // The last run stays in memory where the merge has memory beside it.
+        let blocks = self.limits.fan_in.min(self.runs.len()) * BLOCK;
+        let tail = !self.records.is_empty();
+        if tail && !self.reservation.try_resize(self.reservation.bytes() + blocks) {
+            self.spill_run()?;
+        }
+        self.sort();
+        let Self { mut records, mut runs, compare, mut reservation, spill, limits, .. } = self;
+        if records.is_empty() {
+            records = Vec::new();
+            // Refused or not: the merge needs its blocks, and less than that there is not.
+            let _ = reservation.try_resize(0) && reservation.try_resize(blocks);
+        }
+        let slots = limits.fan_in - usize::from(!records.is_empty());
+        while runs.len() > slots {
+            runs = merge_pass(runs, slots, limits.fan_in, &compare, &spill)?;
+        }
+        let disk = runs.iter().map(|run| Source::Disk(run.read()));
+        let memory = (!records.is_empty()).then(|| Source::Memory(records.into_iter()));
+        let merge = Merge::new(disk.chain(memory).collect(), &compare)?;
+        Ok(Sorted { state: State::Merge(merge), compare, reservation })
+    }
+}
+
+/// Merges neighbouring runs, from the first on, as few of them as will leave `slots`.
+fn merge_pass<T: Data>(
+    runs: Vec<SpillFile<T>>,
+    slots: usize,
+    fan_in: usize,
+    compare: &impl Fn(&T, &T) -> Ordering,
+    spill: &SpillDir,
+) -> Result<Vec<SpillFile<T>>> {
+    let mut excess = runs.len() - slots;
+    let mut merged = Vec::new();
+    let mut runs = runs.into_iter();
+    while excess > 0 {
+        let group: Vec<_> = runs.by_ref().take(fan_in.min(excess + 1)).collect();
+        if group.len() < 2 {
+            merged.extend(group);
+            break;
+        }
+        excess -= group.len() - 1;
+        let sources = group.iter().map(|run| Source::Disk(run.read())).collect();
+        let mut merge = Merge::new(sources, compare)?;
+        let mut writer = spill.writer();
+        while let Some(record) = merge.next(compare)? {
+            writer.push(&record)?;
+        }
+        merged.push(writer.finish()?);
+    }
+    merged.extend(runs);
+    Ok(merged)
+}
+
+/// Records in order, one at a time: an operator may stop anywhere and go on later.
+///
+/// What it holds, in memory and on disk, is given back when it is dropped.
+pub struct Sorted<T: Data, F> {
+    state: State<T>,
+    compare: F,
+    reservation: Reservation,
+}
+
+enum State<T: Data> {
+    Memory(std::vec::IntoIter<T>),
+    Merge(Merge<T>),
+}
+
+impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorted<T, F> {
+    /// The next record; `None` when all were handed out.
+    ///
+    /// Fails with [`ErrorKind::Io`](crate::ErrorKind::Io) when a run cannot be read back, and
+    /// then leaves the order where it was.
+    #[inline]
+    #[expect(clippy::should_implement_trait, reason = "an error must end the loop, by `?`")]
+    pub fn next(&mut self) -> Result<Option<T>> {
+        match &mut self.state {
+            State::Memory(records) => Ok(records.next()),
+            State::Merge(merge) => merge.next(&self.compare),
+        }
+    }
+
+    /// The number of records not handed out yet.
+    pub fn remaining(&self) -> u64 {
+        match &self.state {
+            State::Memory(records) => records.len() as u64,
+            State::Merge(merge) => {
+                let heads = merge.heads.iter().flatten().count() as u64;
+                heads + merge.sources.iter().map(Source::remaining).sum::<u64>()
+            }
+        }
+    }
+
+    /// The bytes reserved from the pool.
+    pub fn reserved(&self) -> usize {
+        self.reservation.bytes()
+    }
+}
+
+enum Source<T: Data> {
+    Disk(SpillReader<T>),
+    Memory(std::vec::IntoIter<T>),
+}
+
+impl<T: Data> Source<T> {
+    #[inline]
+    fn next(&mut self) -> Result<Option<T>> {
+        match self {
+            Self::Disk(reader) => reader.next(|record| record),
+            Self::Memory(records) => Ok(records.next()),
+        }
+    }
+
+    fn remaining(&self) -> u64 {
+        match self {
+            Self::Disk(reader) => reader.remaining(),
+            Self::Memory(records) => records.len() as u64,
+        }
+    }
+}
+
+/// A tree of losers over sorted sources: one comparison a level for each record.
+///
+/// The sources are the leaves `n..2n` of a binary tree with the inner nodes `1..n`. An inner node
+/// holds the source that lost there, `tree[0]` the one that won everywhere: whose head is next.
+struct Merge<T: Data> {
+    sources: Vec<Source<T>>,
+    heads: Vec<Option<T>>,
+    tree: Vec<usize>,
+}
+
+impl<T: Data> Merge<T> {
+    fn new(mut sources: Vec<Source<T>>, compare: &impl Fn(&T, &T) -> Ordering) -> Result<Self> {
+        let heads = sources.iter_mut().map(Source::next).collect::<Result<Vec<_>>>()?;
+        let count = sources.len();
+        let mut merge = Self { sources, heads, tree: vec![0; count] };
+        // Who wins at each node, from the leaves up.
+        let mut winners: Vec<usize> = (0..count).chain(0..count).collect();
+        for node in (1..count).rev() {
+            let (a, b) = (winners[2 * node], winners[2 * node + 1]);
+            let (winner, loser) = if merge.before(a, b, compare) { (a, b) } else { (b, a) };
+            (winners[node], merge.tree[node]) = (winner, loser);
+        }
+        if count > 1 {
+            merge.tree[0] = winners[1];
+        }
+        Ok(merge)
+    }
+
+    /// Whether the head of source `a` goes before that of `b`: an exhausted source goes last, and of
+    /// equal heads the earlier source's goes first.
+    #[inline]
+    fn before(&self, a: usize, b: usize, compare: &impl Fn(&T, &T) -> Ordering) -> bool {
+        match (&self.heads[a], &self.heads[b]) {
+            (Some(x), Some(y)) => compare(x, y).then(a.cmp(&b)).is_lt(),
+            (x, y) => x.is_some() || (y.is_none() && a < b),
+        }
+    }
+
+    fn next(&mut self, compare: &impl Fn(&T, &T) -> Ordering) -> Result<Option<T>> {
+        let Some(&(mut winner)) = self.tree.first() else { return Ok(None) };
+        // The successor first: when it cannot be read, the record must not be lost.
+        let successor = self.sources[winner].next()?;
+        let record = std::mem::replace(&mut self.heads[winner], successor);
+        let mut node = (winner + self.tree.len()) / 2;
+        while node > 0 {
+            let other = self.tree[node];
+            if self.before(other, winner, compare) {
+                self.tree[node] = winner;
+                winner = other;
+            }
+            node /= 2;
+        }
+        self.tree[0] = winner;
+        Ok(record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::MemoryPool;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    struct Outcome<T> {
+        records: Vec<T>,
+        runs: usize,
+        peak: usize,
+    }
+
+    fn sort<T: Data>(
+        records: Vec<T>,
+        compare: impl Fn(&T, &T) -> Ordering,
+        budget: usize,
+        limits: Limits,
+    ) -> Outcome<T> {
+        let parent = tempfile::tempdir().unwrap();
+        let pool = MemoryPool::new(budget);
+        let spill = SpillDir::new(parent.path(), "sort");
+        let mut sorter = Sorter { limits, ..Sorter::new(compare, pool.reserve(), spill) };
+        let count = records.len() as u64;
+        for record in records {
+            sorter.push(record).unwrap();
+        }
+        assert_eq!(sorter.len(), count);
+        let runs = sorter.runs();
+        let mut sorted = sorter.finish().unwrap();
+        let mut records = Vec::new();
+        loop {
+            assert_eq!(sorted.remaining(), count - records.len() as u64);
+            match sorted.next().unwrap() {
+                Some(record) => records.push(record),
+                None => break,
+            }
+        }
+        assert!(sorted.next().unwrap().is_none());
+        drop(sorted);
+        assert_eq!(pool.used(), 0);
+        assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 0);
+        Outcome { records, runs, peak: pool.peak() }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(150))]
+
+        #[test]
+        fn equals_the_stable_sort_in_memory(
+            keys in vec(0..30_u8, 0..600),
+            budget in 0..20_000_usize,
+            fan_in in 2..6_usize,
+            minimum in 0..1000_usize,
+        ) {
+            // The position tells equal keys apart and is not compared.
+            let records: Vec<(u8, u32)> = keys.into_iter().zip(0..).collect();
+            let mut expected = records.clone();
+            expected.sort_by_key(|record| record.0);
+            let limits = Limits { fan_in, minimum };
+            let outcome = sort(records, |a, b| a.0.cmp(&b.0), budget, limits);
+            prop_assert_eq!(outcome.records, expected);
+            prop_assert!(outcome.peak <= budget);
+        }
+
+        #[test]
+        fn records_with_heap_are_sorted(
+            records in vec(".{0,12}", 0..200),
+            budget in 0..10_000_usize,
+            fan_in in 2..6_usize,
+        ) {
+            let mut expected = records.clone();
+            expected.sort();
+            let outcome = sort(records, String::cmp, budget, Limits { fan_in, minimum: 500 });
+            prop_assert_eq!(outcome.records, expected);
+        }
+    }
+
+    const USUAL: Limits = Limits { fan_in: FAN_IN, minimum: MINIMUM };
+
+    #[test]
+    fn what_fits_stays_in_memory() {
+        let records: Vec<u64> = (0..1000).rev().collect();
+        let outcome = sort(records, u64::cmp, 1 << 20, USUAL);
+        assert!(outcome.records.is_sorted());
+        assert_eq!(outcome.runs, 0);
+        assert!(outcome.peak >= 8000);
+    }
+
+    #[test]
+    fn the_working_memory_needs_no_leave() {
+        let records: Vec<u64> = (0..10_000).rev().collect();
+        let outcome = sort(records, u64::cmp, 0, USUAL);
+        assert!(outcome.records.is_sorted());
+        assert_eq!((outcome.runs, outcome.peak), (0, 0));
+    }
+
+    #[test]
+    fn what_does_not_fit_goes_to_disk() {
+        // An odd multiplier permutes the numbers.
+        let records: Vec<u64> = (0..1 << 19).map(|n: u64| n * 77_773 % (1 << 19)).collect();
+        let budget = 1 << 20;
+        let outcome = sort(records, u64::cmp, budget, USUAL);
+        assert!(outcome.records.into_iter().eq(0..1 << 19));
+        // 4 MB of records, twice that with the scratch of the sort.
+        assert!((7..=32).contains(&outcome.runs), "{} runs", outcome.runs);
+        assert!(outcome.peak <= budget);
+    }
+
+    #[test]
+    fn the_heap_of_records_counts() {
+        let records: Vec<String> = (0..4096).rev().map(|n| format!("{n:01000}")).collect();
+        let outcome = sort(records, String::cmp, 1 << 20, USUAL);
+        assert!(outcome.records.is_sorted());
+        assert!((4..=16).contains(&outcome.runs), "{} runs", outcome.runs);
+    }
+
+    #[test]
+    fn one_large_record_is_taken() {
+        let records = ["b", "c", "a"].map(|letter| letter.repeat(1 << 20)).to_vec();
+        let outcome = sort(records, String::cmp, 1000, USUAL);
+        assert!(outcome.records.is_sorted());
+        assert_eq!(outcome.records.len(), 3);
+    }
+
+    #[test]
+    fn a_pass_merges_no_more_than_it_must() {
+        let parent = tempfile::tempdir().unwrap();
+        let spill = SpillDir::new(parent.path(), "sort");
+        for (count, slots, fan_in, expected) in
+            [(5, 4, 4, 4), (9, 4, 4, 4), (16, 4, 4, 4), (17, 4, 4, 5), (3, 1, 2, 2)]
+        {
+            let runs: Vec<SpillFile<u8>> = (0..count)
+                .map(|run| {
+                    let mut writer = spill.writer();
+                    writer.push(&run).unwrap();
+                    writer.finish().unwrap()
+                })
+                .collect();
+            let merged = merge_pass(runs, slots, fan_in, &u8::cmp, &spill).unwrap();
+            assert_eq!(merged.len(), expected, "{count} runs");
+            let mut records = Vec::new();
+            for run in &merged {
+                run.read().read_batch(&mut records, 100).unwrap();
+            }
+            assert!(records.into_iter().eq(0..count));
+        }
+    }
+
+    #[test]
+    fn a_disk_that_refuses_is_an_error() {
+        let parent = tempfile::tempdir().unwrap();
+        let occupied = parent.path().join("occupied");
+        std::fs::write(&occupied, "a file").unwrap();
+        let spill = SpillDir::new(&occupied, "sort");
+        let reservation = MemoryPool::new(0).reserve();
+        let mut sorter = Sorter::new(u64::cmp, reservation, spill);
+        let error = (0..1 << 20).try_for_each(|number| sorter.push(number)).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Io);
+    }
+}

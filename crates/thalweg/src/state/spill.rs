@@ -1,0 +1,627 @@
+//! Records on disk, for operators that outgrow their memory.
+//!
+//! # The file
+//!
+//! A spill file is a row of blocks, each written at once and read at once:
+//!
+//! | bytes | holds |
+//! |---|---|
+//! | 8 | length of the payload, little-endian |
+//! | 4 | number of records |
+//! | 4 | CRC-32 of the twelve bytes before and of the payload |
+//! | the rest | the payload: the records' encodings, one after the other |
+//!
+//! The checksum makes a torn or overwritten block an error. The number of records in the whole file
+//! is kept in memory, so that a file that lost its last blocks is one too.
+//!
+//! # Open files
+//!
+//! A sort merges a hundred runs, a join may keep as many partitions, and every task does so by
+//! itself: were each file held open, the process would soon reach its limit. So a file is opened
+//! for each block; beside a block of 64 KB that costs little.
+//!
+//! # What a killed process leaves
+//!
+//! A directory is removed with its last user. A process that is killed cannot do that; the next one
+//! to spill under the same parent does it instead. It knows dead directories by their lock: the
+//! process that owns a directory holds the lock of the file `lock` in it as long as it lives.
+
+#![expect(clippy::disallowed_methods, reason = "the door to spilled state")]
+
+use crate::data::Wire;
+use crate::error::{Error, ErrorKind, Place, Result};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tempfile::{TempDir, TempPath};
+
+/// The payload after which a block is written. A record that is larger has a block of its own.
+pub(super) const BLOCK: usize = 64 * 1024;
+
+const HEADER: usize = 16;
+const PREFIX: &str = "thalweg-spill-";
+const LOCK: &str = "lock";
+
+/// A directory for one job's spill files. Cloning shares it.
+///
+/// Nothing is created before the first block is written. The directory has a name of its own under
+/// the given parent, and is removed together with the last clone, writer, file or reader of it.
+///
+/// ```
+/// use thalweg::state::{SpillDir, SpillWriter};
+///
+/// let dir = SpillDir::new(std::env::temp_dir(), "example");
+/// let mut writer: SpillWriter<str> = dir.writer();
+/// writer.push(&"along")?;
+/// writer.push(&"the river")?;
+/// let mut reader = writer.finish()?.read();
+/// let mut length = 0;
+/// while let Some(len) = reader.next(|text| text.len())? {
+///     length += len;
+/// }
+/// assert_eq!(length, 14);
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct SpillDir(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    parent: PathBuf,
+    job: String,
+    own: Mutex<Option<OwnDir>>,
+    written: AtomicU64,
+}
+
+#[derive(Debug)]
+struct OwnDir {
+    path: TempDir,
+    // Held for its lock; `None` where the file system has no locks.
+    _lock: Option<File>,
+}
+
+impl SpillDir {
+    /// A directory to be created under `parent` when it is needed, with the job's name in its own.
+    ///
+    /// The parent is created too where it does not exist, and stays.
+    pub fn new(parent: impl Into<PathBuf>, job: &str) -> Self {
+        // The name becomes part of a file name.
+        let safe = |c: char| if c.is_alphanumeric() || c == '-' { c } else { '_' };
+        Self(Arc::new(Shared {
+            parent: parent.into(),
+            job: job.chars().take(40).map(safe).collect(),
+            own: Mutex::new(None),
+            written: AtomicU64::new(0),
+        }))
+    }
+
+    /// Where the directory is, or will be created.
+    pub fn parent(&self) -> &Path {
+        &self.0.parent
+    }
+
+    /// The bytes that were written to spill files so far, those removed since included.
+    pub fn written(&self) -> u64 {
+        self.0.written.load(Ordering::Relaxed)
+    }
+
+    /// Begins a spill file. Its buffer takes about 64 KB; the file appears with its first block.
+    pub fn writer<I: Wire + ?Sized>(&self) -> SpillWriter<I> {
+        SpillWriter {
+            path: None,
+            dir: self.clone(),
+            block: Vec::new(),
+            in_block: 0,
+            records: 0,
+            bytes: 0,
+            kind: PhantomData,
+        }
+    }
+
+    /// An empty file in the directory, which is created where it is not there yet.
+    fn create_file(&self) -> Result<TempPath> {
+        let mut own = self.0.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let dir = match &mut *own {
+            Some(dir) => dir,
+            none => none.insert(self.create_dir()?),
+        };
+        tempfile::Builder::new()
+            .prefix("records-")
+            .tempfile_in(dir.path.path())
+            .map(|file| file.into_temp_path())
+            .map_err(|cause| self.failure(dir.path.path(), "create a spill file", cause))
+    }
+
+    fn create_dir(&self) -> Result<OwnDir> {
+        let parent = &*self.0.parent;
+        let failed = |cause| self.failure(parent, "create the spill directory", cause);
+        fs::create_dir_all(parent).map_err(failed)?;
+        remove_dead(parent);
+        loop {
+            let path = tempfile::Builder::new()
+                .prefix(&format!("{PREFIX}{}-", self.0.job))
+                .tempdir_in(parent)
+                .map_err(failed)?;
+            match take_lock(path.path()).map_err(failed)? {
+                Lock::Held(lock) => return Ok(OwnDir { path, _lock: lock }),
+                // Another process took the new directory, not locked yet, for a dead one.
+                Lock::Lost => continue,
+            }
+        }
+    }
+
+    fn failure(&self, path: &Path, doing: &str, cause: io::Error) -> Error {
+        match cause.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                let parent = self.0.parent.display();
+                let message = format!(
+                    "the disk that holds {parent} is full: cannot {doing}; give the job more \
+                     memory, or a spill directory with more space"
+                );
+                Error::new(ErrorKind::Io, message).caused_by(cause)
+            }
+            _ => Error::io(path, doing, cause),
+        }
+    }
+}
+
+enum Lock {
+    Held(Option<File>),
+    Lost,
+}
+
+fn take_lock(dir: &Path) -> io::Result<Lock> {
+    let path = dir.join(LOCK);
+    let file = match File::create_new(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Lock::Lost),
+        Err(error) => return Err(error),
+    };
+    match file.try_lock() {
+        // Who removes a directory holds its lock until it is gone.
+        Ok(()) if path.exists() => Ok(Lock::Held(Some(file))),
+        Ok(()) | Err(TryLockError::WouldBlock) => Ok(Lock::Lost),
+        Err(TryLockError::Error(_)) => Ok(Lock::Held(None)),
+    }
+}
+
+/// Removes what killed processes left under `parent`. Best effort: it is not this job's to report.
+fn remove_dead(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
+        // A directory without the file is being created, or being removed, just now.
+        let Ok(lock) = File::open(entry.path().join(LOCK)) else { continue };
+        if lock.try_lock().is_ok() {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Writes records to a new spill file. Dropped unfinished, it removes the file.
+#[derive(Debug)]
+pub struct SpillWriter<I: Wire + ?Sized> {
+    // Before `dir`, so that the file is removed before its directory.
+    path: Option<TempPath>,
+    dir: SpillDir,
+    block: Vec<u8>,
+    in_block: u32,
+    records: u64,
+    bytes: u64,
+    kind: PhantomData<fn(&I)>,
+}
+
+impl<I: Wire + ?Sized> SpillWriter<I> {
+    /// Appends a record; writes a block to disk now and then.
+    ///
+    /// Fails with [`ErrorKind::Io`] when the disk is full or refuses; the file is of no use then.
+    #[inline]
+    pub fn push(&mut self, item: &I::Of<'_>) -> Result<()> {
+        if self.block.is_empty() {
+            self.block.resize(HEADER, 0);
+        }
+        I::encode(item, &mut self.block);
+        self.in_block += 1;
+        if self.block.len() >= BLOCK || self.in_block == u32::MAX {
+            self.write_block()?;
+        }
+        Ok(())
+    }
+
+    /// The number of records appended.
+    pub fn records(&self) -> u64 {
+        self.records + u64::from(self.in_block)
+    }
+
+    /// Writes what is left and hands over the file, to be read any number of times.
+    pub fn finish(mut self) -> Result<SpillFile<I>> {
+        if self.in_block > 0 {
+            self.write_block()?;
+        }
+        Ok(SpillFile {
+            file: Arc::new(Kept { path: self.path, dir: self.dir }),
+            records: self.records,
+            bytes: self.bytes,
+            kind: PhantomData,
+        })
+    }
+
+    fn write_block(&mut self) -> Result<()> {
+        let path = match &mut self.path {
+            Some(path) => path,
+            none => none.insert(self.dir.create_file()?),
+        };
+        let payload = self.block.len() - HEADER;
+        self.block[..8].copy_from_slice(&(payload as u64).to_le_bytes());
+        self.block[8..12].copy_from_slice(&self.in_block.to_le_bytes());
+        let sum = checksum(&self.block[..12], &self.block[HEADER..]);
+        self.block[12..HEADER].copy_from_slice(&sum.to_le_bytes());
+        OpenOptions::new()
+            .append(true)
+            .open(&*path)
+            .and_then(|mut file| file.write_all(&self.block))
+            .map_err(|cause| self.dir.failure(path, "write to the spill file", cause))?;
+        let written = self.block.len() as u64;
+        self.dir.0.written.fetch_add(written, Ordering::Relaxed);
+        self.bytes += written;
+        self.records += u64::from(self.in_block);
+        self.in_block = 0;
+        self.block.clear();
+        Ok(())
+    }
+}
+
+fn checksum(head: &[u8], payload: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(head);
+    hasher.update(payload);
+    hasher.finalize()
+}
+
+/// A finished spill file. Removed from the disk when it and all its readers are dropped.
+#[derive(Debug)]
+pub struct SpillFile<I: Wire + ?Sized> {
+    file: Arc<Kept>,
+    records: u64,
+    bytes: u64,
+    kind: PhantomData<fn(&I)>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    // `None` when there are no records. Before `dir`, so that it is removed before its directory.
+    path: Option<TempPath>,
+    dir: SpillDir,
+}
+
+impl<I: Wire + ?Sized> SpillFile<I> {
+    /// The number of records in it.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// The bytes that it takes on the disk.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Reads it from the start. Several readers may do so at a time; each keeps a block in memory.
+    pub fn read(&self) -> SpillReader<I> {
+        SpillReader {
+            file: Arc::clone(&self.file),
+            offset: 0,
+            end: self.bytes,
+            block: Vec::new(),
+            at: 0,
+            in_block: 0,
+            left: self.records,
+            kind: PhantomData,
+        }
+    }
+}
+
+/// Reads the records of a [`SpillFile`] in the order in which they were written.
+///
+/// Every method fails with [`ErrorKind::Io`] when the file cannot be read, or is not as it was
+/// written.
+#[derive(Debug)]
+pub struct SpillReader<I: Wire + ?Sized> {
+    file: Arc<Kept>,
+    offset: u64,
+    end: u64,
+    block: Vec<u8>,
+    at: usize,
+    in_block: u32,
+    left: u64,
+    kind: PhantomData<fn(&I)>,
+}
+
+impl<I: Wire + ?Sized> SpillReader<I> {
+    /// The number of records not read yet.
+    pub fn remaining(&self) -> u64 {
+        self.left
+    }
+
+    /// Shows the next record to `see` and returns its answer; `None` when all were read.
+    ///
+    /// The record borrows from the block in memory where its kind allows that.
+    #[inline]
+    pub fn next<R>(&mut self, see: impl FnOnce(I::Of<'_>) -> R) -> Result<Option<R>> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        if self.in_block == 0 {
+            self.read_block()?;
+        }
+        let mut input = &self.block[self.at..];
+        let item = match I::decode(&mut input) {
+            Ok(item) => item,
+            Err(error) => {
+                let message = format!("a record cannot be read back ({error})");
+                return Err(damaged(&self.file, message));
+            }
+        };
+        self.at = self.block.len() - input.len();
+        self.in_block -= 1;
+        self.left -= 1;
+        Ok(Some(see(item)))
+    }
+
+    /// Appends up to `max` records to a batch and returns how many; 0 when all were read.
+    pub fn read_batch(&mut self, batch: &mut I::Batch, max: usize) -> Result<usize> {
+        use crate::data::Batch;
+        for count in 0..max {
+            if self.next(|item| batch.push(item))?.is_none() {
+                return Ok(count);
+            }
+        }
+        Ok(max)
+    }
+
+    #[cold]
+    fn read_block(&mut self) -> Result<()> {
+        if self.at != self.block.len() {
+            return Err(damaged(&self.file, "a block holds more than its records".into()));
+        }
+        let Some(path) = &self.file.path else {
+            return Err(damaged(&self.file, "it does not exist".into()));
+        };
+        let failed = |cause: io::Error| match cause.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                damaged(&self.file, "it ends in the middle of a block".into())
+            }
+            _ => self.file.dir.failure(path, "read the spill file", cause),
+        };
+        // The offset moves only after all has been checked, so that a failed read can be repeated.
+        let mut file = File::open(path).map_err(failed)?;
+        file.seek(SeekFrom::Start(self.offset)).map_err(failed)?;
+        let mut head = [0; HEADER];
+        file.read_exact(&mut head).map_err(failed)?;
+        let [l0, l1, l2, l3, l4, l5, l6, l7, c0, c1, c2, c3, s0, s1, s2, s3] = head;
+        let payload = u64::from_le_bytes([l0, l1, l2, l3, l4, l5, l6, l7]);
+        let mut block = std::mem::take(&mut self.block);
+        self.at = 0;
+        let mismatch = || damaged(&self.file, "a block's checksum does not match it".into());
+        // A damaged length must not make us allocate as much.
+        if payload > self.end.saturating_sub(self.offset + HEADER as u64) {
+            return Err(mismatch());
+        }
+        block.resize(payload as usize, 0);
+        file.read_exact(&mut block).map_err(failed)?;
+        if checksum(&head[..12], &block) != u32::from_le_bytes([s0, s1, s2, s3]) {
+            return Err(mismatch());
+        }
+        let count = u32::from_le_bytes([c0, c1, c2, c3]);
+        if count == 0 || u64::from(count) > self.left {
+            return Err(damaged(&self.file, "it holds other records than were written".into()));
+        }
+        self.block = block;
+        self.in_block = count;
+        self.offset += HEADER as u64 + payload;
+        Ok(())
+    }
+}
+
+#[cold]
+fn damaged(file: &Kept, what: String) -> Error {
+    let error = Error::new(
+        ErrorKind::Io,
+        format!("the spill file was damaged after it was written: {what}"),
+    );
+    match &file.path {
+        Some(path) => error.at(Place::File(path.to_path_buf())),
+        None => error.at(Place::File(file.dir.0.parent.clone())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Batch, BytesBatch, TextBatch};
+
+    fn children(dir: &Path) -> Vec<PathBuf> {
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect()
+    }
+
+    fn numbers(dir: &SpillDir, count: u64) -> SpillFile<u64> {
+        let mut writer = dir.writer();
+        for number in 0..count {
+            writer.push(&number).unwrap();
+        }
+        assert_eq!(writer.records(), count);
+        writer.finish().unwrap()
+    }
+
+    #[test]
+    fn records_come_back_in_order_any_number_of_times() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = SpillDir::new(parent.path(), "job");
+        let file = numbers(&dir, 100_000);
+        assert_eq!(file.records(), 100_000);
+        assert_eq!(dir.written(), file.bytes());
+        assert!(file.bytes() > 12 * BLOCK as u64);
+        for _ in 0..2 {
+            let mut reader = file.read();
+            for number in 0..100_000 {
+                assert_eq!(reader.remaining(), 100_000 - number);
+                assert_eq!(reader.next(|n| n).unwrap(), Some(number));
+            }
+            assert_eq!(reader.next(|n| n).unwrap(), None);
+            assert_eq!(reader.next(|n| n).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn borrowed_records_fill_batches() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = SpillDir::new(parent.path(), "job");
+        let long = "x".repeat(3 * BLOCK);
+        let texts = ["", "größer", &long, "end"];
+        let mut writer: SpillWriter<str> = dir.writer();
+        let mut bytes: SpillWriter<[u8]> = dir.writer();
+        for text in &texts {
+            writer.push(text).unwrap();
+            bytes.push(&text.as_bytes()).unwrap();
+        }
+        let mut reader = writer.finish().unwrap().read();
+        let mut batch = TextBatch::default();
+        assert_eq!(reader.read_batch(&mut batch, 3).unwrap(), 3);
+        assert_eq!(reader.read_batch(&mut batch, 3).unwrap(), 1);
+        assert_eq!(reader.read_batch(&mut batch, 3).unwrap(), 0);
+        assert_eq!(batch.iter().collect::<Vec<_>>(), texts);
+        let mut batch = BytesBatch::default();
+        bytes.finish().unwrap().read().read_batch(&mut batch, 9).unwrap();
+        assert_eq!(batch.len(), 4);
+    }
+
+    #[test]
+    fn nothing_is_created_for_nothing_and_all_is_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let below = parent.path().join("not/there/yet");
+        let dir = SpillDir::new(&below, "a/../job");
+        let empty = dir.writer::<u64>().finish().unwrap();
+        assert_eq!(empty.read().next(|n| n).unwrap(), None);
+        assert!(!below.exists());
+        drop(empty);
+
+        let file = numbers(&dir, 10);
+        let [own] = &*children(&below) else { panic!("one directory was expected") };
+        assert!(own.file_name().unwrap().to_str().unwrap().starts_with("thalweg-spill-a____job-"));
+        assert_eq!(children(own).len(), 2, "a lock and a file");
+        let mut unfinished: SpillWriter<u64> = dir.writer();
+        for number in 0..BLOCK as u64 {
+            unfinished.push(&number).unwrap();
+        }
+        assert_eq!(children(own).len(), 3);
+        drop(unfinished);
+        assert_eq!(children(own).len(), 2);
+        let mut reader = file.read();
+        drop(file);
+        assert_eq!(reader.next(|n| n).unwrap(), Some(0));
+        drop(dir);
+        assert!(own.exists(), "the reader still needs it");
+        drop(reader);
+        assert_eq!(children(&below), [] as [PathBuf; 0]);
+    }
+
+    #[test]
+    fn each_job_has_a_directory_of_its_own() {
+        let parent = tempfile::tempdir().unwrap();
+        let dirs = [SpillDir::new(parent.path(), "job"), SpillDir::new(parent.path(), "job")];
+        let files = dirs.map(|dir| numbers(&dir, 1));
+        assert_eq!(children(parent.path()).len(), 2);
+        drop(files);
+        assert_eq!(children(parent.path()).len(), 0);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let dead = parent.path().join("thalweg-spill-dead");
+        let young = parent.path().join("thalweg-spill-young");
+        let other = parent.path().join("other");
+        for dir in [&dead, &young, &other] {
+            fs::create_dir(dir).unwrap();
+        }
+        for dir in [&dead, &other] {
+            fs::write(dir.join(LOCK), "").unwrap();
+        }
+        let living = numbers(&SpillDir::new(parent.path(), "living"), 1);
+        assert!(!dead.exists() && young.exists() && other.exists());
+        let second = numbers(&SpillDir::new(parent.path(), "second"), 1);
+        assert_eq!(living.read().next(|n| n).unwrap(), Some(0));
+        drop((living, second));
+        assert_eq!(children(parent.path()).len(), 2);
+    }
+
+    #[test]
+    fn damage_is_an_error_and_not_an_answer() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = SpillDir::new(parent.path(), "job");
+        let file = numbers(&dir, 20_000);
+        let path = file.file.path.as_ref().unwrap().to_path_buf();
+        let whole = fs::read(&path).unwrap();
+        let read = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            let mut reader = file.read();
+            let mut count = 0;
+            loop {
+                match reader.next(|number| assert_eq!(number, count)) {
+                    Ok(Some(())) => count += 1,
+                    Ok(None) => return Ok(count),
+                    Err(error) => return Err(error),
+                }
+            }
+        };
+        assert_eq!(read(&whole).unwrap(), 20_000);
+        for at in [0, 7, 8, 12, 15, 16, 1000, BLOCK + 5, BLOCK + 100, whole.len() - 1] {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x40;
+            let error = read(&bytes).expect_err(&format!("byte {at} was changed"));
+            assert_eq!(error.kind(), ErrorKind::Io);
+            assert!(error.to_string().contains("damaged after it was written"), "{error}");
+        }
+        let first = HEADER + u64::from_le_bytes(whole[..8].try_into().unwrap()) as usize;
+        for len in [0, 5, 16, 1000, first, first + 3, whole.len() - 1] {
+            assert!(read(&whole[..len]).is_err(), "{len} bytes were left");
+        }
+        fs::remove_file(&path).unwrap();
+        let error = file.read().next(|n| n).unwrap_err();
+        assert!(error.to_string().contains("cannot read the spill file"), "{error}");
+    }
+
+    #[test]
+    fn a_refusal_says_what_was_refused() {
+        let parent = tempfile::tempdir().unwrap();
+        let occupied = parent.path().join("occupied");
+        fs::write(&occupied, "a file").unwrap();
+        let mut writer: SpillWriter<u64> = SpillDir::new(&occupied, "job").writer();
+        writer.push(&1_u64).unwrap();
+        let error = writer.finish().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert!(error.to_string().contains("occupied: cannot create the spill directory"));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_called_so() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = SpillDir::new(parent.path(), "job");
+        let mut writer: SpillWriter<u64> = dir.writer();
+        // A device that is always full, under a name that may be removed.
+        let link = parent.path().join("full");
+        std::os::unix::fs::symlink("/dev/full", &link).unwrap();
+        writer.path = Some(TempPath::try_from_path(link).unwrap());
+        writer.push(&1_u64).unwrap();
+        let error = writer.finish().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io);
+        let message = error.to_string();
+        let expected = format!("the disk that holds {} is full", parent.path().display());
+        assert!(message.contains(&expected), "{message}");
+    }
+}

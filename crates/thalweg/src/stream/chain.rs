@@ -1,0 +1,53 @@
+//! How a description becomes a task.
+
+use crate::data::{Portable, Record};
+use crate::error::Result;
+use crate::exchange::{Edge, Inlet};
+use crate::flow::{Push, Task};
+use crate::plan::TaskContext;
+use crate::time::Time;
+
+/// The operators of a stage so far, as a type.
+///
+/// A program meets it only as a bound, `impl Chain<Item = T>`. An operator implements it by
+/// wrapping the chain before it: what is attached to the operator is first wrapped in the
+/// operator's own pusher, and then attached to the chain before.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a chain of operators",
+    note = "a stream's type is written `Stream<impl Chain<Item = T>>`"
+)]
+pub trait Chain: Send + 'static {
+    /// What flows: an owned type, or `str` or `[T]` for records that are borrowed from their batch.
+    type Item: Record + ?Sized;
+    /// What each record carries beside its value: nothing, or a timestamp.
+    type Time: Time;
+    /// The task that results when `N` is attached.
+    #[doc(hidden)]
+    type Task<N: Push<Self::Item, Self::Time> + 'static>: Task + 'static;
+
+    /// Makes the task of a stage, with `next` nested into it.
+    #[doc(hidden)]
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<Self::Item, Self::Time> + 'static;
+}
+
+/// The beginning of a stage that an exchange feeds.
+pub struct Received<I: Portable + ?Sized, T: Time> {
+    pub(crate) edge: Edge<I, T>,
+    pub(crate) op: usize,
+}
+
+impl<I: Portable + ?Sized, T: Time> Chain for Received<I, T> {
+    type Item = I;
+    type Time = T;
+    type Task<N: Push<I, T> + 'static> = Inlet<I, T, N>;
+
+    fn attach<N: Push<I, T> + 'static>(
+        &self,
+        cx: &TaskContext<'_>,
+        next: N,
+    ) -> Result<Self::Task<N>> {
+        Ok(self.edge.inlet(cx.task, cx.op(self.op), next))
+    }
+}

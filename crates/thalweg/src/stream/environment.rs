@@ -1,0 +1,133 @@
+//! Where jobs are described and run.
+
+use super::JobHandle;
+use super::application::Application;
+use super::job::Running;
+use crate::config::Config;
+use crate::error::Result;
+use crate::plan::{Builder, Plan, check, launch};
+use crate::runtime::Runtime;
+use crate::sync::{Mutex, lock};
+use std::sync::Arc;
+
+/// Where streams begin, and what runs them.
+///
+/// The streams that are begun on an environment make up one job until [`run`](Self::run) or
+/// [`start`](Self::start) runs it; then the next job may be described. Jobs of one environment,
+/// and of those that [share](Self::sharing) with it, run on the same threads and from the same
+/// memory, side by side if they like. Cloning an environment gives another handle to the same.
+///
+/// ```
+/// use thalweg::Environment;
+///
+/// let env = Environment::new();
+/// let squares = env.iter(1..=3).map(|n| n * n).collect::<Vec<_>>();
+/// env.run()?;
+/// assert_eq!(squares.take()?, [1, 4, 9]);
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Environment {
+    runtime: Arc<Runtime>,
+    builder: Arc<Mutex<Builder>>,
+    /// What surrounds its jobs, if it is an application's.
+    application: Option<Arc<dyn Application>>,
+}
+
+impl Default for Environment {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Environment {
+    /// An environment with the default settings.
+    pub fn new() -> Self {
+        Self::with_config(Config::default())
+    }
+
+    /// An environment with these settings.
+    pub fn with_config(config: Config) -> Self {
+        Self { runtime: Runtime::new(config), builder: Arc::default(), application: None }
+    }
+
+    /// An environment for other jobs on the threads and memory of this one.
+    pub fn sharing(&self) -> Self {
+        Self { builder: Arc::default(), ..self.clone() }
+    }
+
+    /// An environment whose jobs an application surrounds.
+    #[cfg(feature = "cli")]
+    pub(crate) fn for_application(config: Config, application: Arc<dyn Application>) -> Self {
+        Self { application: Some(application), ..Self::with_config(config) }
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &Config {
+        &self.runtime.config
+    }
+
+    /// The job described so far, as data.
+    pub fn plan(&self) -> Plan {
+        self.build(|builder| builder.plan.clone())
+    }
+
+    /// Runs the job described so far and returns when it is over. What it counted is given by
+    /// [`start`](Self::start) and [`JobHandle::wait`].
+    ///
+    /// # Errors
+    ///
+    /// The first failure of any of its tasks. The job's outputs hold nothing then, and files that
+    /// it was to write are not there.
+    pub fn run(&self) -> Result<()> {
+        self.start()?.wait().map(drop)
+    }
+
+    /// Starts the job described so far and returns at once.
+    ///
+    /// # Errors
+    ///
+    /// When the job cannot run as it is described: a stream without a sink, an operator on an
+    /// unbounded stream that needs a bounded one, a file that is not there.
+    pub fn start(&self) -> Result<JobHandle> {
+        let mut builder = std::mem::take(&mut *lock(&self.builder));
+        if let Some(application) = &self.application {
+            check(&mut builder)?;
+            application.starting(&builder.plan, self.config())?;
+        }
+        let launched = launch(builder, &self.runtime)?;
+        let running = Running::new(launched, Arc::clone(&self.runtime));
+        let attendance = match &self.application {
+            Some(application) => match application.started(&running) {
+                Ok(attendance) => Some(attendance),
+                Err(error) => {
+                    running.launched().job.cancel("what surrounds the job could not start");
+                    return Err(error);
+                }
+            },
+            None => None,
+        };
+        Ok(JobHandle::new(running, attendance))
+    }
+
+    pub(crate) fn build<R>(&self, edit: impl FnOnce(&mut Builder) -> R) -> R {
+        edit(&mut lock(&self.builder))
+    }
+
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// The tasks that a stage gets whose records have no keys.
+    pub(crate) fn default_tasks(&self) -> usize {
+        self.runtime.config.cores.get()
+    }
+
+    /// The tasks that a keyed stage gets.
+    pub(crate) fn keyed_tasks(&self) -> usize {
+        match self.default_tasks() {
+            1 => 1,
+            cores => cores * self.runtime.config.keyed_tasks_per_core.get(),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What a program writes: environments, streams, and the chains that they are made of.
+//!
+//! A [`Stream`] describes the operators since the last exchange, as a type: each operator's
+//! [`Chain`] wraps the one before it. Closing a stage (an exchange, a sink) turns the description
+//! around: the chain is asked, once a task, for the concrete task type that results when the rest
+//! of the stage is nested into it.
+
+mod application;
+mod boxed;
+mod chain;
+mod environment;
+mod job;
+mod source;
+
+pub use boxed::Boxed;
+pub use chain::Chain;
+pub(crate) use chain::Received;
+pub use environment::Environment;
+pub use job::JobHandle;
+pub(crate) use source::{Produced, Source, SourceFactory, Sourced};
+#[cfg(feature = "cli")]
+pub(crate) use {
+    application::{Application, Attendance},
+    job::Running,
+};
+
+use crate::config::BatchMode;
+use crate::data::Portable;
+use crate::exchange::{Edge, LaneSettings};
+use crate::flow::{Push, Task};
+use crate::plan::{Builder, Origin, Strategy, TaskContext, linked};
+
+/// Records on their way through a job, one after the other, in several tasks at once.
+///
+/// A stream is a description: nothing moves until [`Environment::run`]. Its methods, each in the
+/// file of its operator, consume it and describe what comes next; a sink ends it.
+///
+/// To write a function over streams, name what flows and leave the rest open:
+///
+/// ```
+/// use thalweg::{Chain, Environment, Stream};
+///
+/// fn evens(numbers: Stream<impl Chain<Item = u64>>) -> Stream<impl Chain<Item = u64>> {
+///     numbers.filter(|n| n % 2 == 0)
+/// }
+///
+/// let env = Environment::new();
+/// let half = evens(env.iter(0..10)).collect::<Vec<_>>();
+/// env.run()?;
+/// assert_eq!(half.take()?, [0, 2, 4, 6, 8]);
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[must_use = "a stream does nothing until it ends in a sink and its environment runs"]
+pub struct Stream<C: Chain> {
+    pub(crate) env: Environment,
+    pub(crate) chain: C,
+    /// The stage that the chain belongs to.
+    pub(crate) stage: usize,
+}
+
+impl<C: Chain> Stream<C> {
+    /// The number of tasks that the current stage has.
+    pub(crate) fn tasks(&self) -> usize {
+        self.build(|builder| builder.plan.stages[self.stage].tasks)
+    }
+
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.build(|builder| builder.plan.stages[self.stage].bounded)
+    }
+
+    pub(crate) fn build<R>(&self, edit: impl FnOnce(&mut Builder) -> R) -> R {
+        self.env.build(edit)
+    }
+
+    /// Adds an operator to the current stage: `wrap` makes its chain from the one before it and the
+    /// operator's number.
+    pub(crate) fn then<D: Chain>(
+        self,
+        origin: Origin,
+        wrap: impl FnOnce(C, usize) -> D,
+    ) -> Stream<D> {
+        self.then_described(origin, String::new(), wrap)
+    }
+
+    /// As [`then`](Self::then), with what else is to be known of the operator.
+    pub(crate) fn then_described<D: Chain>(
+        self,
+        origin: Origin,
+        detail: String,
+        wrap: impl FnOnce(C, usize) -> D,
+    ) -> Stream<D> {
+        let op = self.build(|builder| builder.operator(self.stage, origin, detail));
+        Stream { chain: wrap(self.chain, op), env: self.env, stage: self.stage }
+    }
+
+    /// Declares what the last operator remembers across records.
+    pub(crate) fn with_state(self, keyed: bool, schema: impl ToString) -> Self {
+        self.build(|builder| {
+            if let Some(&op) = builder.plan.stages[self.stage].operators.last() {
+                builder.state(op, keyed, schema.to_string());
+            }
+        });
+        self
+    }
+
+    /// Refuses the job at its start if this stream does not end by itself.
+    pub(crate) fn bounded_for(self, why: &str) -> Self {
+        self.build(|builder| {
+            if let Some(&op) = builder.plan.stages[self.stage].operators.last() {
+                builder.require_bounded(op, why);
+            }
+        });
+        self
+    }
+
+    /// Refuses the job at its start with this error, about the last operator.
+    pub(crate) fn refuse(&self, error: crate::Error) {
+        self.build(|builder| {
+            let last = builder.plan.stages[self.stage].operators.last();
+            let error = match last {
+                Some(&op) => error.in_operator(builder.plan.operators[op].label()),
+                None => error,
+            };
+            builder.errors.push(error);
+        });
+    }
+
+    /// Ends the stage: `end` makes the last operator of each task.
+    pub(crate) fn close<N>(
+        self,
+        origin: Origin,
+        detail: String,
+        end: impl Fn(&TaskContext<'_>, usize) -> crate::Result<N> + Send + 'static,
+    ) where
+        N: Push<C::Item, C::Time> + 'static,
+    {
+        let op = self.build(|builder| builder.operator(self.stage, origin, detail));
+        let chain = self.chain;
+        let factory = move |cx: &TaskContext<'_>| {
+            let task = chain.attach(cx, end(cx, op)?)?;
+            Ok(Box::new(task) as Box<dyn Task>)
+        };
+        self.env.build(|builder| builder.close(self.stage, Box::new(factory)));
+    }
+
+    /// Ends the stage with an exchange and begins the next one with `tasks` tasks; `end` makes the
+    /// sending end of each task.
+    pub(crate) fn exchange<N>(
+        self,
+        origin: Origin,
+        strategy: Strategy,
+        tasks: usize,
+        end: impl Fn(&TaskContext<'_>, usize, &Edge<C::Item, C::Time>) -> N + Send + 'static,
+    ) -> Stream<Received<C::Item, C::Time>>
+    where
+        C::Item: Portable,
+        N: Push<C::Item, C::Time> + 'static,
+    {
+        let edge = Edge::new();
+        let (env, from) = (self.env.clone(), self.stage);
+        let senders = self.tasks();
+        let bounded = self.is_bounded();
+        let sending = edge.clone();
+        self.close(origin, String::new(), move |cx, op| Ok(end(cx, op, &sending)));
+        let lanes = edge.clone();
+        let (stage, op) = env.build(|builder| {
+            let to = builder.stage(tasks, bounded);
+            let batch = builder.batch.unwrap_or(env.runtime().config.batch);
+            let clock = env.runtime().clock.clone();
+            let connect = move |batch, credit, from: &[_], to: &[_]| {
+                let settings = LaneSettings { batch, credit, clock };
+                lanes.connect(settings, from, to, linked(strategy, senders, tasks));
+            };
+            builder.edge(from, to, strategy, batch, Box::new(connect));
+            let receive = Origin { kind: "receive", ..origin };
+            (to, builder.operator(to, receive, String::new()))
+        });
+        Stream { env, chain: Received { edge, op }, stage }
+    }
+
+    /// Sets when the exchanges that follow send what they collect, up to the end of the job's
+    /// description or the next call. See [`BatchMode`]; the environment's setting is the default.
+    ///
+    /// ```
+    /// use thalweg::{Environment, config::BatchMode};
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter(0..10).batch_mode(BatchMode::Single).shuffle().count();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, 10);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn batch_mode(self, mode: BatchMode) -> Self {
+        self.build(|builder| builder.batch = Some(mode));
+        self
+    }
+
+    /// Names the operator before: in plans, statistics and messages, and as the identity of its
+    /// state in snapshots. Names must differ within a job.
+    pub fn name(self, name: impl Into<String>) -> Self {
+        self.build(|builder| builder.name(self.stage, name.into()));
+        self
+    }
+}

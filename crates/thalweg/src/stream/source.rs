@@ -1,0 +1,181 @@
+//! Where records come from: the head of a first stage.
+
+use super::{Chain, Environment, Stream};
+use crate::clock::Nanos;
+use crate::data::Record;
+use crate::error::Result;
+use crate::flow::{Event, Flow, Op, Poll, Push, Task, Turn, guard};
+use crate::metrics::{Report, Total};
+use crate::plan::{Origin, TaskContext};
+use crate::time::Time;
+
+/// How far a source got.
+pub enum Produced {
+    /// Something was pushed, and there is more.
+    Some,
+    /// Nothing for now; the source wakes its task when there is.
+    Nothing,
+    /// Nothing until the clock shows this.
+    NothingUntil(Nanos),
+    /// There will be nothing more.
+    End,
+}
+
+/// One task's share of a source.
+pub trait Source: Send + 'static {
+    /// What flows.
+    type Item: Record + ?Sized;
+    /// What each record carries beside its value.
+    type Time: Time;
+
+    /// Pushes about one batch.
+    fn produce<N>(&mut self, now: Nanos, next: &mut N) -> Result<Produced>
+    where
+        N: Push<Self::Item, Self::Time>;
+
+    /// The records pushed so far.
+    fn records(&self) -> u64;
+
+    /// The bytes read so far, where that means something.
+    fn bytes(&self) -> u64 {
+        0
+    }
+
+    /// What this task's share adds to what there is to read in all, where that is known when it
+    /// begins. Where tasks share what is left among them, any division will do: only the sum over
+    /// the tasks is looked at.
+    fn total(&self) -> Option<Total> {
+        None
+    }
+}
+
+/// What makes the tasks' shares of a source.
+pub trait SourceFactory: Send + 'static {
+    /// One task's share.
+    type Source: Source;
+
+    /// Opens one task's share.
+    fn open(&self, cx: &TaskContext<'_>) -> Result<Self::Source>;
+}
+
+/// The chain that a source begins.
+pub struct Sourced<F> {
+    factory: F,
+    op: usize,
+}
+
+impl Environment {
+    /// Begins a stage with a source.
+    pub(crate) fn source<F: SourceFactory>(
+        &self,
+        origin: Origin,
+        detail: String,
+        tasks: usize,
+        bounded: bool,
+        factory: F,
+    ) -> Stream<Sourced<F>> {
+        let (stage, op) = self.build(|builder| {
+            let stage = builder.stage(tasks, bounded);
+            (stage, builder.operator(stage, origin, detail))
+        });
+        Stream { env: self.clone(), chain: Sourced { factory, op }, stage }
+    }
+}
+
+impl<F> Sourced<F> {
+    /// The same source, made in another way.
+    pub(crate) fn made_by<G>(self, change: impl FnOnce(F) -> G) -> Sourced<G> {
+        Sourced { factory: change(self.factory), op: self.op }
+    }
+}
+
+impl<F: SourceFactory> Chain for Sourced<F> {
+    type Item = <F::Source as Source>::Item;
+    type Time = <F::Source as Source>::Time;
+    type Task<N: Push<Self::Item, Self::Time> + 'static> = SourceTask<F::Source, N>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<Self::Item, Self::Time> + 'static,
+    {
+        let op = cx.op(self.op);
+        let source = self.factory.open(cx).map_err(|error| error.in_operator(&*op.name()))?;
+        Ok(SourceTask { op, source, next, ended: false, unflushed: false })
+    }
+}
+
+/// A task fed by a source.
+pub struct SourceTask<S, N> {
+    op: Op,
+    source: S,
+    next: N,
+    ended: bool,
+    unflushed: bool,
+}
+
+impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
+    fn step(&mut self, turn: &mut Turn<'_>) -> Option<Poll> {
+        match self.next.resume() {
+            Flow::Ready if self.ended => return Some(Poll::Done),
+            Flow::Ready => {}
+            Flow::Busy => return None,
+            Flow::Blocked => {
+                self.next.idle(turn.clock.now());
+                turn.back_pressured = true;
+                return Some(Poll::Wait);
+            }
+        }
+        let unwanted = self.next.is_closed() || self.op.signals().draining();
+        let produced = if unwanted {
+            Ok(Produced::End)
+        } else {
+            let now = turn.clock.now();
+            guard(&self.op, || self.source.produce(now, &mut self.next))
+        };
+        match produced {
+            Ok(Produced::Some) => {
+                self.unflushed = true;
+                None
+            }
+            Ok(Produced::End) => {
+                self.ended = true;
+                self.next.event(Event::End);
+                None
+            }
+            Ok(Produced::Nothing | Produced::NothingUntil(_)) if self.unflushed => {
+                self.unflushed = false;
+                Some(Poll::Later)
+            }
+            Ok(quiet) => {
+                let again = self.next.idle(turn.clock.now());
+                let due = match quiet {
+                    Produced::NothingUntil(at) => Some(again.map_or(at, |again| again.min(at))),
+                    _ => again,
+                };
+                Some(due.map_or(Poll::Wait, Poll::WaitUntil))
+            }
+            Err(error) => {
+                self.op.fail(error);
+                Some(Poll::Wait)
+            }
+        }
+    }
+}
+
+impl<S: Source, N: Push<S::Item, S::Time>> Task for SourceTask<S, N> {
+    fn poll(&mut self, turn: &mut Turn<'_>) -> Poll {
+        while turn.spend() {
+            if let Some(poll) = self.step(turn) {
+                return poll;
+            }
+        }
+        self.next.tick(turn.clock.now());
+        Poll::Again
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        let (records, bytes) = (self.source.records(), self.source.bytes());
+        report.read(self.op.id(), records, bytes, self.source.total());
+        self.next.report(report);
+    }
+}

@@ -1,0 +1,31 @@
+//! The one door to threads and locks: the standard library's, or loom's under `--cfg loom`.
+
+#![expect(clippy::disallowed_methods, reason = "the door to threads")]
+
+#[cfg(loom)]
+pub(crate) use loom::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence},
+};
+#[cfg(not(loom))]
+pub(crate) use std::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence},
+};
+
+/// Locks, whether or not a thread panicked while it held the lock: what our locks guard is changed
+/// in single steps, and a panic ends its job anyway.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Starts a named thread.
+#[cfg(not(loom))]
+pub(crate) fn spawn<T: Send + 'static>(
+    name: String,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> crate::Result<std::thread::JoinHandle<T>> {
+    std::thread::Builder::new().name(name).spawn(body).map_err(|cause| {
+        crate::Error::new(crate::ErrorKind::Io, "cannot start a thread").caused_by(cause)
+    })
+}

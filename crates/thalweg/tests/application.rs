@@ -1,0 +1,221 @@
+//! A program as a person runs it: `examples/squares.rs`, as a child process.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// The program, built in the profile of this test: an example is not built for a test by itself.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let test = std::env::current_exe().unwrap();
+        let profile = test.parent().and_then(Path::parent).unwrap();
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--package", "thalweg", "--example", "squares"]);
+        build.arg("--target-dir").arg(profile.parent().unwrap());
+        if profile.ends_with("release") {
+            build.arg("--release");
+        }
+        assert!(build.status().unwrap().success());
+        profile.join("examples/squares")
+    })
+}
+
+/// A call of the program in a folder of its own, where nothing else sets anything.
+struct Call {
+    command: Command,
+    folder: tempfile::TempDir,
+}
+
+impl Call {
+    fn new(arguments: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(program());
+        command.args(arguments).current_dir(folder.path());
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("THALWEG_") {
+                command.env_remove(name);
+            }
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self { command, folder }
+    }
+
+    fn variable(mut self, name: &str, value: &str) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    fn file(self, name: &str, text: &str) -> Self {
+        std::fs::write(self.folder.path().join(name), text).unwrap();
+        self
+    }
+
+    fn run(mut self) -> Told {
+        Told::from(self.command.output().unwrap())
+    }
+}
+
+/// How a call ended.
+struct Told {
+    status: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl From<Output> for Told {
+    fn from(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Self { status: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+}
+
+/// Waits for a child that must end by itself.
+fn ended(mut child: Child) -> Told {
+    let limit = Instant::now() + Duration::from_secs(30);
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > limit {
+            child.kill().unwrap();
+            panic!("the program hangs: {:?}", child.wait_with_output());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Told::from(child.wait_with_output().unwrap())
+}
+
+fn interrupt(child: &Child) {
+    let kill = format!("kill -INT {}", child.id());
+    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+}
+
+#[test]
+fn results_alone_are_on_standard_output() {
+    let told = Call::new(&["--records", "10"]).run();
+    assert_eq!((told.status, &*told.err), (Some(0), ""));
+    assert_eq!(told.out, "0\t0\n1\t1\n2\t4\n3\t9\n4\t16\n5\t25\n6\t36\n7\t49\n8\t64\n9\t81\n");
+}
+
+#[test]
+fn a_mistyped_flag_ends_with_what_was_meant() {
+    let told = Call::new(&["--cors", "2"]).run();
+    assert_eq!((told.status, &*told.out), (Some(2), ""));
+    assert!(told.err.contains("unexpected argument '--cors'"), "{}", told.err);
+    assert!(told.err.contains("'--cores'"), "{}", told.err);
+}
+
+#[test]
+fn a_wrong_value_is_told_wherever_it_stands() {
+    let flag = Call::new(&["--memory", "lots"]).run();
+    assert!(flag.err.contains("invalid value 'lots' for '--memory <BYTES>'"), "{}", flag.err);
+    assert!(flag.err.contains("allowed is a number of bytes"), "{}", flag.err);
+    let variable = Call::new(&[]).variable("THALWEG_TURN", "zero").run();
+    assert_eq!(
+        variable.err,
+        "error: `THALWEG_TURN` cannot be `zero`: allowed is a whole number of at least 1\n"
+    );
+    let file = Call::new(&[]).file("thalweg.toml", "cores = 2\nbatch = \"huge\"\n").run();
+    assert!(
+        file.err.starts_with("error: thalweg.toml:2: `batch` cannot be `huge`: allowed is adap"),
+        "{}",
+        file.err
+    );
+    let missing = Call::new(&["--config", "none.toml"]).run();
+    assert!(missing.err.starts_with("error: none.toml: cannot read the"), "{}", missing.err);
+    for told in [flag, variable, file, missing] {
+        assert_eq!((told.status, &*told.out), (Some(2), ""));
+    }
+}
+
+#[test]
+fn a_flag_goes_over_a_variable_over_a_file() {
+    let cores = |call: Call| {
+        let told = call.run();
+        assert_eq!((told.status, &*told.err), (Some(0), ""));
+        let at = told.out.find("to be run on ").unwrap();
+        told.out[at..].split_whitespace().nth(4).unwrap().parse::<usize>().unwrap()
+    };
+    let file = "cores = 5\nexplain = true\n";
+    assert_eq!(cores(Call::new(&[]).file("thalweg.toml", file)), 5);
+    let both = || Call::new(&[]).file("thalweg.toml", file).variable("THALWEG_CORES", "6");
+    assert_eq!(cores(both()), 6);
+    assert_eq!(cores(Call::new(&["--cores=7"]).file("thalweg.toml", file)), 7);
+    let all = Call::new(&["--cores=7"]).file("thalweg.toml", file);
+    assert_eq!(cores(all.variable("THALWEG_CORES", "6")), 7);
+    let named = Call::new(&["--config", "mine.toml", "--explain"]);
+    assert_eq!(cores(named.file("mine.toml", "cores = 3").file("thalweg.toml", file)), 3);
+}
+
+#[test]
+fn explain_prints_the_plan_and_runs_nothing() {
+    // A job that would take half an hour.
+    let slow = ["--records", "1000000", "--waste", "5000", "--cores", "1"];
+    let text = Call::new(&[&slow[..], &["--explain"]].concat()).run();
+    assert_eq!((text.status, &*text.err), (Some(0), ""));
+    assert!(text.out.contains("examples/squares.rs:"), "{}", text.out);
+    assert!(text.out.contains("keyed ─▶ stage 1"), "{}", text.out);
+    let json = Call::new(&[&slow[..], &["--explain=json"]].concat()).run();
+    let plan = thalweg::plan::Plan::from_json(&json.out).unwrap();
+    assert_eq!(plan.operators[0].kind, "range");
+    assert!(text.out.starts_with(&plan.to_string()), "{}", text.out);
+    let dot = Call::new(&[&slow[..], &["--explain=dot"]].concat()).run();
+    assert_eq!(dot.out, plan.to_dot());
+}
+
+#[test]
+fn stats_are_on_standard_error() {
+    let told = Call::new(&["--records", "5000", "--stats"]).run();
+    assert_eq!(told.status, Some(0));
+    assert_eq!(told.out.lines().count(), 10);
+    assert!(told.err.starts_with("the job took "), "{}", told.err);
+    let row = |name: &str| {
+        let line = told.err.lines().find(|line| line.trim_start().starts_with(name));
+        line.unwrap_or_else(|| panic!("no {name} in {}", told.err)).split_whitespace()
+    };
+    assert_eq!(row("range ").take(3).collect::<Vec<_>>(), ["range", "-", "5,000"]);
+    assert_eq!(row("map ").take(3).collect::<Vec<_>>(), ["map", "5,000", "5,000"]);
+    assert_eq!(row("collect ").take(3).collect::<Vec<_>>(), ["collect", "10", "-"]);
+
+    let told = Call::new(&["--records", "5000", "--stats=json"]).run();
+    let stats: thalweg::metrics::Stats = serde_json::from_str(&told.err).unwrap();
+    assert_eq!(stats.operators[0].records_out, Some(5000));
+    assert!(stats.wall > Duration::ZERO);
+    assert!(stats.stages.iter().all(|stage| stage.turns > 0), "{stats:?}");
+}
+
+#[test]
+fn progress_is_shown_in_lines_where_there_is_no_terminal() {
+    let job = ["--records", "120000", "--waste", "20", "--cores", "2", "--turn", "1"];
+    let call = [&job[..], &["--progress", "always"]].concat();
+    let told = Call::new(&call).run();
+    assert_eq!(told.status, Some(0));
+    let first = told.err.lines().next().unwrap_or_default();
+    assert!(first.contains(" records read, ") && first.contains("%"), "{}", told.err);
+    assert!(first.ends_with(" s left") || first.ends_with("100%"), "{}", told.err);
+}
+
+#[test]
+fn ctrl_c_cancels_the_job() {
+    for scheduler in ["work-stealing", "thread-per-task", "deterministic"] {
+        let slow = ["--records", "100000000", "--waste", "20", "--scheduler", scheduler];
+        let child = Call::new(&slow).command.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        interrupt(&child);
+        let told = ended(child);
+        assert_eq!((told.status, &*told.out), (Some(130), ""), "{}", told.err);
+        assert!(told.err.ends_with("error: interrupted by Ctrl-C\n"), "{}", told.err);
+    }
+}
+
+#[test]
+fn a_second_ctrl_c_ends_at_once() {
+    // One batch of these takes more than an hour.
+    let child = Call::new(&["--records", "100000", "--waste", "1000000"]).command.spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    interrupt(&child);
+    std::thread::sleep(Duration::from_millis(200));
+    interrupt(&child);
+    let told = ended(child);
+    assert_eq!((told.status, &*told.out), (Some(130), ""), "{}", told.err);
+    assert!(told.err.contains("Ctrl-C again to stop at once"), "{}", told.err);
+}
