@@ -1,0 +1,417 @@
+//! `cargo xtask bench`: our programs, their rivals and bounds written by hand, side by side.
+//!
+//! Every contestant of a case is a process that stays alive and does one round when told to. After
+//! a warm-up, their rounds alternate, one at a time, and the order moves on by one each round, so
+//! that whatever the machine does in the meantime meets all of them alike. What counts is the ratio
+//! within a round. `suite` says who takes part, `process` speaks to one contestant, `report` judges;
+//! `benchmarks/README.md` explains what is measured and how answers are compared.
+
+mod process;
+mod report;
+mod suite;
+
+use crate::data;
+use crate::process::{cargo, program, root, run as run_program};
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use process::{Round, Running};
+use report::{Outcome, Rounds};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use suite::{BENCHES, Case, Contestant, Program};
+
+/// Measure our programs beside their peers
+///
+/// Builds what is asked for and nothing else: without `renoir` among the peers, Renoir is not
+/// compiled. Peers in Python are installed into a virtual environment of the benchmarks' own.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  cargo xtask bench wordcount
+  cargo xtask bench keyed-count --peers duckdb,bound --case 1M
+  cargo xtask bench all --json report.json
+  cargo xtask bench exchange --subject bound      how far the peers are from the bound")]
+pub(crate) struct Arguments {
+    /// wordcount, keyed-count, exchange, fused, fusion, skew, collatz, latency, or all
+    name: String,
+
+    /// Only these peers; all of the bench's when not given. A name stands for its variants too:
+    /// `renoir` for `renoir-folded`
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    peers: Option<Vec<String>>,
+
+    /// Only these cases
+    #[arg(long = "case", value_name = "NAMES", value_delimiter = ',')]
+    cases: Option<Vec<String>>,
+
+    /// Write the results here
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Write every round of every contestant here
+    #[arg(long, value_name = "FILE")]
+    raw: Option<PathBuf>,
+
+    /// How much data: `small` takes minutes, `full` hours
+    #[arg(long, value_enum, default_value_t)]
+    size: Size,
+
+    /// Rounds that count, after the warm-up
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(7..))]
+    rounds: u32,
+
+    /// Cores that each contestant may use; all when not given
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    cores: Option<u64>,
+
+    /// Whose throughput is divided by the others'
+    #[arg(long, value_name = "NAME", default_value = suite::SUBJECT)]
+    subject: String,
+}
+
+/// How much data a bench goes through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Size {
+    /// Minutes for a bench
+    #[default]
+    Small,
+    /// Hours
+    Full,
+}
+
+impl Size {
+    fn pick<T>(self, small: T, full: T) -> T {
+        match self {
+            Size::Small => small,
+            Size::Full => full,
+        }
+    }
+}
+
+/// The command line.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let cores = match arguments.cores {
+        Some(cores) => usize::try_from(cores)?,
+        None => std::thread::available_parallelism()?.get(),
+    };
+    let cases = chosen(arguments, cores)?;
+    let files = prepare(&cases)?;
+    let mut outcomes = Vec::new();
+    for case in cases {
+        let outcome = measure(case, &files, arguments.rounds, cores)?;
+        print!("{}", outcome.table());
+        outcomes.push(outcome);
+        // Written after each case, so that what was measured outlives an interruption.
+        write(arguments.json.as_deref(), outcomes.iter().flat_map(Outcome::json))?;
+        write(arguments.raw.as_deref(), outcomes.iter().flat_map(Outcome::raw))?;
+    }
+    let void: Vec<String> = outcomes
+        .iter()
+        .flat_map(|outcome| {
+            let case = &outcome.case;
+            let void = outcome.verdicts().into_iter().filter(|verdict| !verdict.digest_match);
+            void.map(move |verdict| format!("{}/{}/{}", case.bench, case.name, verdict.peer))
+        })
+        .collect();
+    if !void.is_empty() {
+        bail!("void, for another answer or none: {}", void.join(", "));
+    }
+    Ok(())
+}
+
+/// The cases and contestants that the command line asks for.
+fn chosen(arguments: &Arguments, cores: usize) -> Result<Vec<Case>> {
+    let benches: Vec<&str> = match arguments.name.as_str() {
+        "all" => BENCHES.to_vec(),
+        name => vec![name],
+    };
+    let mut cases = Vec::new();
+    for bench in benches {
+        let of_bench = suite::cases(bench, arguments.size, cores);
+        cases.extend(of_bench.with_context(|| {
+            format!("there is no bench `{bench}`; there are: {}, all", BENCHES.join(", "))
+        })?);
+    }
+    if let Some(wanted) = &arguments.cases {
+        let known = names(cases.iter().map(|case| case.name.as_str()));
+        refuse_unknown("case", wanted, &known, |wanted, known| wanted == known)?;
+        cases.retain(|case| wanted.contains(&case.name));
+    }
+    if arguments.subject != suite::SUBJECT {
+        for case in &mut cases {
+            let at = case.rivals.iter().position(|rival| rival.peer == arguments.subject);
+            let at = at.with_context(|| {
+                format!("{}/{} has no peer `{}`", case.bench, case.name, arguments.subject)
+            })?;
+            // Our own variants make room as well: this run is about the peers.
+            case.ours = case.rivals.remove(at);
+            let ours = Program::Package("bench-ours");
+            case.rivals.retain(|rival| rival.program != ours);
+        }
+    }
+    if let Some(wanted) = &arguments.peers {
+        let all = cases.iter().flat_map(|case| &case.rivals).map(|rival| rival.peer);
+        refuse_unknown("peer", wanted, &names(all), stands_for)?;
+        for case in &mut cases {
+            case.rivals.retain(|rival| wanted.iter().any(|name| stands_for(name, rival.peer)));
+        }
+        cases.retain(|case| !case.rivals.is_empty());
+    }
+    if cases.is_empty() {
+        bail!("no case is left to measure");
+    }
+    Ok(cases)
+}
+
+fn names<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
+    names.collect()
+}
+
+/// Whether a name given to `--peers` means a contestant: its own name or what that begins with.
+fn stands_for(name: &str, peer: &str) -> bool {
+    let rest = peer.strip_prefix(name);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+fn refuse_unknown(
+    what: &str,
+    wanted: &[String],
+    known: &BTreeSet<&str>,
+    means: impl Fn(&str, &str) -> bool,
+) -> Result<()> {
+    for name in wanted {
+        if !known.iter().any(|known| means(name, known)) {
+            let known: Vec<&str> = known.iter().copied().collect();
+            bail!("there is no {what} `{name}` here; there are: {}", known.join(", "));
+        }
+    }
+    Ok(())
+}
+
+/// All datasets of a size, each once.
+pub(crate) fn datasets(size: Size) -> Vec<String> {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let cases: Vec<Case> =
+        BENCHES.iter().filter_map(|bench| suite::cases(bench, size, cores)).flatten().collect();
+    needed(&cases)
+}
+
+fn needed(cases: &[Case]) -> Vec<String> {
+    let everyone = cases.iter().flat_map(|case| std::iter::once(&case.ours).chain(&case.rivals));
+    let sets: BTreeSet<String> = everyone.filter_map(|one| one.dataset.clone()).collect();
+    sets.into_iter().collect()
+}
+
+/// Where the file of each dataset is.
+type Files = BTreeMap<String, PathBuf>;
+
+/// Builds, installs and makes whatever the cases need.
+fn prepare(cases: &[Case]) -> Result<Files> {
+    let mut packages = BTreeSet::new();
+    let mut scripts = false;
+    for one in cases.iter().flat_map(|case| std::iter::once(&case.ours).chain(&case.rivals)) {
+        match one.program {
+            Program::Package(name) => drop(packages.insert(name)),
+            Program::Script(_) => scripts = true,
+        }
+    }
+    if !packages.is_empty() {
+        build(&packages.into_iter().collect::<Vec<_>>())?;
+    }
+    if scripts {
+        install_python_peers()?;
+    }
+    let datasets = needed(cases);
+    let files = data::ensure(&datasets)?;
+    Ok(datasets.into_iter().zip(files).collect())
+}
+
+/// Builds packages of the benchmarks' workspace, all alike: its own release profile, and the flags
+/// of its `.cargo/config.toml`, which compile for this machine.
+pub(crate) fn build(packages: &[&str]) -> Result<()> {
+    let mut command = cargo(["build", "--release", "--quiet"]);
+    for package in packages {
+        command.args(["--package", package]);
+    }
+    // In its folder, so that its configuration holds; a variable would override that.
+    command.current_dir(root().join("benchmarks")).env_remove("RUSTFLAGS");
+    run_program(&mut command)
+}
+
+/// Where the benchmarks' workspace puts what it builds.
+fn target() -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        // A relative one is meant from where `cargo` runs, which is the benchmarks' folder.
+        Some(target) => root().join("benchmarks").join(target),
+        None => root().join("benchmarks/target"),
+    }
+}
+
+/// The program of a package after [`build`].
+pub(crate) fn binary(package: &str) -> PathBuf {
+    target().join("release").join(package)
+}
+
+fn venv() -> PathBuf {
+    target().join("python-peers")
+}
+
+/// Installs the Python peers in the versions that `requirements.txt` pins, unless they are there.
+fn install_python_peers() -> Result<()> {
+    let wanted = root().join("benchmarks/peers-python/requirements.txt");
+    let pins = std::fs::read_to_string(&wanted)
+        .with_context(|| format!("cannot read {}", wanted.display()))?;
+    // Written last, so that an installation that was cut short is done again.
+    let stamp = venv().join("installed");
+    if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == pins) {
+        return Ok(());
+    }
+    run_program(program("python3").args(["-m", "venv", "--clear"]).arg(venv()))?;
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
+    run_program(program(venv().join("bin/python")).args(pip).arg(&wanted))?;
+    std::fs::write(&stamp, pins).with_context(|| format!("cannot write {}", stamp.display()))
+}
+
+/// The command that starts a contestant.
+fn command(contestant: &Contestant, files: &Files, cores: usize) -> Result<Command> {
+    let mut command = match contestant.program {
+        Program::Package(name) => program(binary(name)),
+        Program::Script(name) => {
+            let mut python = program(venv().join("bin/python"));
+            python.arg(root().join("benchmarks/peers-python").join(name));
+            python
+        }
+    };
+    command.args(&contestant.arguments);
+    command.args(["--cores", &contestant.cores.unwrap_or(cores).to_string()]);
+    if let Some(dataset) = &contestant.dataset {
+        let file = files.get(dataset).with_context(|| format!("no file was made of {dataset}"))?;
+        command.arg("--data").arg(file);
+    }
+    Ok(command)
+}
+
+/// A contestant in the rotation, until it fails.
+struct Seat {
+    contestant: Contestant,
+    state: Result<(Running, Vec<Round>), String>,
+}
+
+impl Seat {
+    fn take(contestant: &Contestant, files: &Files, cores: usize) -> Self {
+        let started = command(contestant, files, cores)
+            .and_then(|command| Running::start(contestant, command))
+            .map(|running| (running, Vec::new()));
+        let state = started.map_err(|error| format!("{error:#}"));
+        Self { contestant: contestant.clone(), state }
+    }
+
+    /// Does one round, and keeps it if it counts.
+    fn round(&mut self, counts: bool) {
+        let Ok((running, rounds)) = &mut self.state else { return };
+        match running.round() {
+            Ok(round) if counts => rounds.push(round),
+            Ok(_) => {}
+            Err(error) => self.state = Err(format!("{error:#}")),
+        }
+    }
+
+    fn rounds(self) -> (Contestant, Rounds) {
+        (self.contestant, self.state.map(|(_, rounds)| rounds))
+    }
+}
+
+/// Runs a case: a warm-up and so many rounds of everyone. A rival that fails is reported and left
+/// out from there on; when our own program fails there is nothing to compare, and that is an error.
+fn measure(case: Case, files: &Files, rounds: u32, cores: usize) -> Result<Outcome> {
+    let title = format!("{}/{}", case.bench, case.name);
+    let mut seats = Vec::new();
+    for contestant in std::iter::once(&case.ours).chain(&case.rivals) {
+        progress(&format!("{title}: starting {}", contestant.peer));
+        seats.push(Seat::take(contestant, files, cores));
+    }
+    for round in 0..=rounds as usize {
+        for place in 0..seats.len() {
+            let place = (place + round) % seats.len();
+            let seat = &mut seats[place];
+            let what = if round == 0 { "warm-up".to_owned() } else { format!("{round}/{rounds}") };
+            progress(&format!("{title}: {what} {}", seat.contestant.peer));
+            seat.round(round > 0);
+        }
+        if let Err(error) = &seats[0].state {
+            progress("");
+            bail!("{title}: {error}");
+        }
+    }
+    progress("");
+    let mut results = seats.into_iter().map(Seat::rounds);
+    let (_, ours) = results.next().context("our own program has the first seat")?;
+    let rivals = results.collect();
+    Ok(Outcome { ours: ours.map_err(anyhow::Error::msg)?, case, rivals })
+}
+
+/// Says on a terminal what goes on; the line is overwritten by the next.
+fn progress(line: &str) {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K{line}");
+    }
+}
+
+fn write(file: Option<&Path>, entries: impl Iterator<Item = Value>) -> Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    let text = serde_json::to_string_pretty(&Value::Array(entries.collect()))?;
+    std::fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn peers(line: &str) -> Result<Vec<Vec<&'static str>>> {
+        let words = std::iter::once("bench").chain(line.split(' '));
+        let cases = chosen(&Line::try_parse_from(words)?.arguments, 2)?;
+        Ok(cases.iter().map(|case| case.rivals.iter().map(|rival| rival.peer).collect()).collect())
+    }
+
+    #[test]
+    fn a_name_stands_for_its_variants() {
+        let found = peers("wordcount --case assoc --peers renoir,bound").unwrap();
+        assert_eq!(found, [["renoir", "renoir-folded", "bound"]]);
+    }
+
+    #[test]
+    fn peers_can_be_compared_among_themselves() {
+        let found = peers("fusion --subject bound --case instruction").unwrap();
+        assert_eq!(found, [["renoir"]]);
+    }
+
+    #[test]
+    fn what_does_not_exist_is_refused_with_what_does() {
+        for (line, expected) in [
+            ("sorting", "there is no bench `sorting`; there are: wordcount"),
+            ("collatz --peers flink", "there is no peer `flink` here; there are: bound, rayon"),
+            ("collatz --case 1K", "there is no case `1K` here; there are: longest"),
+        ] {
+            let error = peers(line).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+        assert!(peers("collatz --rounds 3").is_err());
+    }
+
+    #[test]
+    fn datasets_are_named_once() {
+        let sets = datasets(Size::Small);
+        assert!(sets.contains(&"text:128".to_owned()));
+        assert_eq!(sets.len(), sets.iter().collect::<BTreeSet<_>>().len());
+    }
+}

@@ -1,0 +1,131 @@
+//! A contestant as a running process, spoken to by the protocol of `benchmarks/protocol`.
+
+use super::suite::Contestant;
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// A contestant that says nothing for so long is given up.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// What a contestant reports of one round.
+#[derive(Clone, Debug)]
+pub(super) struct Round {
+    pub(super) seconds: f64,
+    pub(super) digest: String,
+    pub(super) records: f64,
+    pub(super) bytes: f64,
+    /// Peak memory in bytes, where the system tells.
+    pub(super) peak: Option<f64>,
+    /// The 99th percentile of the latency in seconds, where there is one.
+    pub(super) p99: Option<f64>,
+    /// The whole line, for `--raw`.
+    pub(super) line: Value,
+}
+
+/// A process that waits for `go`. It is killed when dropped.
+pub(super) struct Running {
+    name: String,
+    child: Child,
+    orders: ChildStdin,
+    lines: Receiver<String>,
+}
+
+impl Running {
+    /// Starts a contestant and waits until it has prepared what is not timed.
+    pub(super) fn start(contestant: &Contestant, mut command: Command) -> Result<Self> {
+        let name = contestant.peer.to_owned();
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("{name}: cannot start {:?}", command.get_program()))?;
+        let orders = child.stdin.take().context("standard input was piped")?;
+        let output = child.stdout.take().context("standard output was piped")?;
+        let (sender, lines) = channel();
+        // A thread of its own, so that waiting for a line can end after a while.
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(|line| line.ok()) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut running = Self { name, child, orders, lines };
+        let ready = running.line()?;
+        if ready.get("ready") != Some(&Value::Bool(true)) {
+            bail!("{}: expected to hear that it is ready, heard {ready}", running.name);
+        }
+        Ok(running)
+    }
+
+    /// Asks for one round and waits for its end.
+    pub(super) fn round(&mut self) -> Result<Round> {
+        // A broken pipe means that the process has ended; what follows says so.
+        let _ = self.orders.write_all(b"go\n").and_then(|()| self.orders.flush());
+        let line = self.line()?;
+        Round::read(line).with_context(|| format!("{}: not a round's report", self.name))
+    }
+
+    fn line(&mut self) -> Result<Value> {
+        match self.lines.recv_timeout(PATIENCE) {
+            Ok(line) => serde_json::from_str(&line)
+                .with_context(|| format!("{}: not JSON: {line}", self.name)),
+            Err(RecvTimeoutError::Timeout) => {
+                bail!("{}: said nothing for {} seconds", self.name, PATIENCE.as_secs())
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                bail!("{}: ended with {}", self.name, self.child.wait()?)
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already; then there is nothing to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Round {
+    fn read(line: Value) -> Result<Self> {
+        let number = |name: &str| line.get(name).and_then(Value::as_f64);
+        let needed = |name: &str| {
+            number(name).with_context(|| format!("the number `{name}` is missing in {line}"))
+        };
+        let digest = line.get("digest").and_then(Value::as_str);
+        Ok(Self {
+            seconds: needed("seconds")?,
+            digest: digest.with_context(|| format!("no digest in {line}"))?.to_owned(),
+            records: needed("records")?,
+            bytes: needed("bytes")?,
+            peak: number("peak_rss"),
+            p99: number("p99"),
+            line,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_is_read() {
+        let line = r#"{"seconds":0.5,"digest":"1:00","records":4,"bytes":32,"peak_rss":null}"#;
+        let round = Round::read(serde_json::from_str(line).unwrap()).unwrap();
+        assert_eq!((round.seconds, round.records, round.peak), (0.5, 4.0, None));
+        assert_eq!(round.digest, "1:00");
+    }
+
+    #[test]
+    fn a_line_without_a_digest_is_no_round() {
+        let line = r#"{"seconds":0.5,"records":4,"bytes":32}"#;
+        assert!(Round::read(serde_json::from_str(line).unwrap()).is_err());
+    }
+}

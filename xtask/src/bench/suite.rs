@@ -1,0 +1,310 @@
+//! Which benches there are, their cases, and who takes part in each: values only, nothing runs here.
+
+use super::Size;
+
+/// One case of a bench: one piece of work, done by our program and by its rivals.
+#[derive(Clone, Debug)]
+pub(super) struct Case {
+    pub(super) bench: &'static str,
+    pub(super) name: String,
+    /// The subject, whose throughput is divided by the others'.
+    pub(super) ours: Contestant,
+    pub(super) rivals: Vec<Contestant>,
+    pub(super) metric: Metric,
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Metric {
+    /// Records per second.
+    Throughput,
+    /// The 99th percentile of the latency; the ratio is turned round so that greater is better.
+    P99,
+}
+
+/// A program with its arguments.
+#[derive(Clone, Debug)]
+pub(super) struct Contestant {
+    /// The name in the report and for `--peers`.
+    pub(super) peer: &'static str,
+    pub(super) program: Program,
+    pub(super) dataset: Option<String>,
+    pub(super) cores: Option<usize>,
+    /// Everything else that it is given: the protocol's case and options.
+    pub(super) arguments: Vec<String>,
+    /// Whether it has other data than the subject, so that the answers cannot be equal.
+    pub(super) own_answer: bool,
+}
+
+/// Where a contestant's program comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Program {
+    /// A package of the benchmarks' workspace whose binary has the same name.
+    Package(&'static str),
+    /// A script of `benchmarks/peers-python`.
+    Script(&'static str),
+}
+
+const OURS: Program = Program::Package("bench-ours");
+const BOUNDS: Program = Program::Package("bench-bounds");
+const RENOIR: Program = Program::Package("bench-renoir");
+const TIMELY: Program = Program::Package("bench-timely");
+const RAYON: Program = Program::Package("bench-rayon");
+const THREADS: Program = Program::Package("bench-threads");
+const POLARS: Program = Program::Script("polars_peer.py");
+const DUCKDB: Program = Program::Script("duckdb_peer.py");
+
+/// The names of all benches, in the order in which `all` runs them.
+pub(super) const BENCHES: [&str; 8] =
+    ["wordcount", "keyed-count", "exchange", "fused", "fusion", "skew", "collatz", "latency"];
+
+/// The cases of a bench for a machine with `cores` cores; `None` when there is no such bench.
+pub(super) fn cases(bench: &str, size: Size, cores: usize) -> Option<Vec<Case>> {
+    Some(match bench {
+        "wordcount" => wordcount(size, cores),
+        "keyed-count" => keyed_count(size),
+        "exchange" => exchange(size),
+        "fused" => fused(size),
+        "fusion" => fusion(size),
+        "skew" => skew(size, cores),
+        "collatz" => collatz(size),
+        "latency" => latency(size),
+        _ => return None,
+    })
+}
+
+/// The name by which our own program takes part.
+pub(super) const SUBJECT: &str = "thalweg";
+
+/// A contestant from `CASE --name value ...`, written as one line.
+fn contestant(peer: &'static str, program: Program, arguments: &str) -> Contestant {
+    Contestant {
+        peer,
+        program,
+        dataset: None,
+        cores: None,
+        arguments: arguments.split_whitespace().map(str::to_owned).collect(),
+        own_answer: false,
+    }
+}
+
+impl Case {
+    fn new(bench: &'static str, name: impl Into<String>, ours: &str) -> Self {
+        let ours = contestant(SUBJECT, OURS, ours);
+        Self { bench, name: name.into(), ours, rivals: Vec::new(), metric: Metric::Throughput }
+    }
+
+    fn against(mut self, peer: &'static str, program: Program, arguments: &str) -> Self {
+        self.rivals.push(contestant(peer, program, arguments));
+        self
+    }
+
+    fn everyone(&mut self) -> impl Iterator<Item = &mut Contestant> {
+        std::iter::once(&mut self.ours).chain(&mut self.rivals)
+    }
+
+    /// Gives the same file to all that have none yet.
+    fn on(mut self, dataset: &str) -> Self {
+        for one in self.everyone().filter(|one| one.dataset.is_none()) {
+            one.dataset = Some(dataset.to_owned());
+        }
+        self
+    }
+
+    /// Gives all of them so many cores, instead of all that the run may use.
+    fn on_cores(mut self, cores: usize) -> Self {
+        self.everyone().for_each(|one| one.cores = Some(cores));
+        self
+    }
+}
+
+fn wordcount(size: Size, cores: usize) -> Vec<Case> {
+    let text = format!("text:{}", size.pick(128, 1024));
+    let mut cases = vec![
+        Case::new("wordcount", "idiomatic", "wordcount --form idiomatic")
+            .against("thalweg-assoc", OURS, "wordcount --form assoc")
+            .against("renoir", RENOIR, "wordcount --form idiomatic")
+            .against("timely", TIMELY, "wordcount")
+            .against("polars", POLARS, "wordcount")
+            .against("duckdb", DUCKDB, "wordcount")
+            .against("bound", BOUNDS, "wordcount"),
+        Case::new("wordcount", "assoc", "wordcount --form assoc")
+            .against("renoir", RENOIR, "wordcount --form assoc")
+            .against("renoir-folded", RENOIR, "wordcount --form folded")
+            .against("rayon", RAYON, "wordcount")
+            .against("polars", POLARS, "wordcount")
+            .against("duckdb", DUCKDB, "wordcount")
+            .against("bound", BOUNDS, "wordcount"),
+    ];
+    for few in [1, 2].into_iter().filter(|few| *few <= cores) {
+        let case = Case::new("wordcount", format!("{few}-core"), "wordcount --form assoc")
+            .against("rayon", RAYON, "wordcount")
+            .against("bound", BOUNDS, "wordcount");
+        cases.push(case.on_cores(few));
+    }
+    cases.into_iter().map(|case| case.on(&text)).collect()
+}
+
+/// Cases of the keyed count: name, distribution, different keys.
+const KEYS: [(&str, &str, u64); 5] = [
+    ("1K", "uniform", 1_000),
+    ("1M", "uniform", 1_000_000),
+    ("16M", "uniform", 16_000_000),
+    ("1M-zipf", "zipf", 1_000_000),
+    ("1M-hot", "hot", 1_000_000),
+];
+
+fn keys(kind: &str, distinct: u64, size: Size) -> String {
+    format!("keys:{kind}:{distinct}:{}", size.pick(32_000_000, 256_000_000))
+}
+
+fn keyed_count(size: Size) -> Vec<Case> {
+    let case = |(name, kind, distinct): (&str, &str, u64)| {
+        let work = format!("keyed-count --distinct {distinct}");
+        Case::new("keyed-count", name, &work)
+            .against("renoir", RENOIR, "keyed-count --form combined")
+            .against("rayon", RAYON, "keyed-count")
+            .against("polars", POLARS, "keyed-count")
+            .against("duckdb", DUCKDB, "keyed-count")
+            .against("bound", BOUNDS, &work)
+            .against("bound-dense", BOUNDS, &format!("{work} --form dense"))
+            .on(&keys(kind, distinct, size))
+    };
+    KEYS.into_iter().map(case).collect()
+}
+
+fn exchange(size: Size) -> Vec<Case> {
+    let case = |name: &str, renoir: &str, records: u64| {
+        let work = format!("exchange-{name} --records {records}");
+        Case::new("exchange", name, &work)
+            .against("timely", TIMELY, &work)
+            .against("renoir", RENOIR, &format!("{work} --by {renoir}"))
+            .against("bound", BOUNDS, &work)
+    };
+    // Renoir's choice of receivers is whichever is faster for it.
+    vec![
+        case("u64", "key", size.pick(32_000_000, 256_000_000)),
+        case("strings", "shuffle", size.pick(2_000_000, 16_000_000)),
+    ]
+}
+
+fn fused(size: Size) -> Vec<Case> {
+    let work = format!("fused --records {}", size.pick(1_000_000_000u64, 8_000_000_000));
+    vec![
+        Case::new("fused", "map-filter-sum", &work)
+            .against("renoir", RENOIR, &work)
+            .against("rayon", RAYON, &work)
+            .against("bound", BOUNDS, &work),
+    ]
+}
+
+fn fusion(size: Size) -> Vec<Case> {
+    let maps = |count: u32, level: &str, records: u64| {
+        format!("fusion --maps {count} --records {records} --level {level}")
+    };
+    let many = size.pick(1_000_000_000, 4_000_000_000);
+    let few = size.pick(4_000_000, 32_000_000);
+    let plain = format!("fusion --maps 50 --records {many}");
+    let mut one_map = contestant("thalweg-one-map", OURS, &maps(1, "instruction", many));
+    one_map.own_answer = true;
+    let mut instruction = Case::new("fusion", "instruction", &maps(50, "instruction", many))
+        .against("renoir", RENOIR, &plain)
+        .against("bound", BOUNDS, &plain);
+    instruction.rivals.insert(0, one_map);
+    let levels = Case::new("fusion", "levels", &maps(50, "instruction", few))
+        .against("thalweg-invocation", OURS, &maps(50, "invocation", few))
+        .against("thalweg-task", OURS, &maps(50, "task", few))
+        .against("thalweg-none", OURS, &maps(50, "none", few));
+    vec![instruction, levels]
+}
+
+fn skew(size: Size, cores: usize) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let loads = [("low", 100, 1_000_000), ("medium", 500, 200_000), ("high", 1000, 100_000)];
+    // Name, items, split, partitions of the classic model, partitions for stealing.
+    let splits = [
+        ("uniform", "uniform", "even", cores, cores),
+        ("skewed", "skewed", "skewed", cores, 8),
+        ("thesis-uniform", "thesis-uniform", "even", 4, 8),
+        ("thesis-skewed", "thesis-skewed", "even", 4, 8),
+    ];
+    for (name, items, split, base, partitions) in splits {
+        for (load, iterations, small) in loads {
+            let work = format!("skew --split {split} --iterations {iterations} --base {base}");
+            let ours = |scheduler: &str, partitions: usize| {
+                format!("{work} --scheduler {scheduler} --partitions {partitions}")
+            };
+            let by_hand = format!("skew --split {split} --iterations {iterations}");
+            let case =
+                Case::new("skew", format!("{name}-{load}"), &ours("work-stealing", partitions))
+                    .against("thread-per-task", OURS, &ours("thread-per-task", base))
+                    .against("threads", THREADS, &format!("{by_hand} --partitions {base}"))
+                    .against("bound", BOUNDS, &by_hand);
+            cases.push(case.on(&format!("items:{items}:{}", size.pick(small, 10_000_000))));
+        }
+    }
+    let work = "keyed-count --distinct 1000000";
+    let mut uniform = contestant("thalweg-uniform", OURS, work);
+    uniform.own_answer = true;
+    uniform.dataset = Some(keys("uniform", 1_000_000, size));
+    let mut hot = Case::new("skew", "hot-key", work).against("bound", BOUNDS, work);
+    hot.rivals.insert(0, uniform);
+    cases.push(hot.on(&keys("hot", 1_000_000, size)));
+    cases
+}
+
+fn collatz(size: Size) -> Vec<Case> {
+    let work = format!("collatz --limit {}", size.pick(10_000_000, 100_000_000));
+    vec![
+        Case::new("collatz", "longest", &work)
+            .against("rayon", RAYON, &work)
+            .against("renoir", RENOIR, &work)
+            .against("bound", BOUNDS, &work),
+    ]
+}
+
+fn latency(size: Size) -> Vec<Case> {
+    let light = format!("latency --interval-us 1000 --records {}", size.pick(2000, 20_000));
+    let heavy = format!("latency --interval-us 0 --records {}", size.pick(8_000_000, 64_000_000));
+    let with = |work: &str, batch: &str| format!("{work} --batch {batch}");
+    let mut calm = Case::new("latency", "light", &with(&light, "default"))
+        .against("renoir", RENOIR, &with(&light, "default"))
+        .against("renoir-timed", RENOIR, &with(&light, "timed"))
+        .against("renoir-single", RENOIR, &with(&light, "single"));
+    calm.metric = Metric::P99;
+    let busy = Case::new("latency", "heavy", &with(&heavy, "default"))
+        .against("thalweg-fixed", OURS, &with(&heavy, "fixed"))
+        .against("renoir", RENOIR, &with(&heavy, "default"))
+        .against("renoir-fixed", RENOIR, &with(&heavy, "fixed"));
+    vec![calm, busy]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_bench_has_cases_with_names_of_their_own() {
+        for bench in BENCHES {
+            let cases = cases(bench, Size::Small, 2).expect(bench);
+            let names: BTreeSet<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+            assert_eq!(names.len(), cases.len(), "{bench}");
+            for case in &cases {
+                assert_eq!(case.bench, bench);
+                let peers: BTreeSet<&str> = case.rivals.iter().map(|rival| rival.peer).collect();
+                assert_eq!(peers.len(), case.rivals.len(), "{bench}/{}", case.name);
+            }
+        }
+        assert!(cases("nothing", Size::Small, 2).is_none());
+    }
+
+    #[test]
+    fn one_core_has_no_case_for_two() {
+        let named = |cores| {
+            let cases = wordcount(Size::Small, cores);
+            cases.iter().any(|case| case.name == "2-core")
+        };
+        assert!(named(2) && !named(1));
+    }
+}

@@ -1,0 +1,134 @@
+//! Example programs: each is built, timed, run, and its answer looked at.
+
+use crate::metadata;
+use crate::process::{cargo, program, root, run};
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+use std::time::Instant;
+
+/// One run of an example.
+struct Run {
+    example: &'static str,
+    arguments: &'static [&'static str],
+    /// Lines that its standard output must hold; with none, it must print something.
+    expects: &'static [&'static str],
+}
+
+/// Every example at least once, each small enough for seconds.
+///
+/// The words are those of a text that never changes; `tr`, `sort` and `uniq` agree about them.
+const RUNS: &[Run] = &[
+    Run { example: "wordcount", arguments: &[], expects: &[] },
+    Run {
+        example: "wordcount",
+        arguments: &["--tsv", "LICENSE-APACHE"],
+        expects: &["the\t100", "or\t69", "of\t67"],
+    },
+    Run {
+        example: "wordcount",
+        arguments: &["--tsv", "--form", "assoc", "LICENSE-APACHE"],
+        expects: &["the\t100", "or\t69", "of\t67"],
+    },
+    Run { example: "squares", arguments: &[], expects: &[] },
+    Run {
+        example: "collatz",
+        arguments: &["--tsv", "--limit", "1000000"],
+        expects: &["837799\t524"],
+    },
+];
+
+/// How long a run may take: far more than any needs, so that a hang ends by name.
+const LIMIT_SECONDS: &str = "300";
+
+/// Builds and runs every example.
+pub(crate) fn check() -> Result<()> {
+    let metadata = metadata::read()?;
+    match_up(&metadata.examples, RUNS.iter().map(|run| run.example))?;
+    // What the examples share is built first, so that none is charged for it.
+    run(&mut cargo(["build", "--release", "--workspace", "--exclude", "xtask"]))?;
+    for example in &metadata.examples {
+        let start = Instant::now();
+        run(&mut cargo(["build", "--release", "--example", example]))?;
+        println!("{example}: built in {:.1} s", start.elapsed().as_secs_f64());
+    }
+    let folder = metadata.target.join("release/examples");
+    RUNS.iter().try_for_each(|run| run.check(&folder))
+}
+
+/// Every example is run, and every run has its example.
+fn match_up<'a>(examples: &[String], runs: impl Iterator<Item = &'a str> + Clone) -> Result<()> {
+    if let Some(example) = examples.iter().find(|&example| !runs.clone().any(|run| run == example))
+    {
+        bail!("example `{example}` is never run: add it to RUNS in xtask/src/examples.rs");
+    }
+    if let Some(run) = runs.clone().find(|run| !examples.iter().any(|example| example == run)) {
+        bail!("RUNS in xtask/src/examples.rs names `{run}`, and there is no such example");
+    }
+    Ok(())
+}
+
+impl Run {
+    fn check(&self, folder: &Path) -> Result<()> {
+        let title = [&[self.example], self.arguments].concat().join(" ");
+        let start = Instant::now();
+        let output = program("timeout")
+            .arg(LIMIT_SECONDS)
+            .arg(folder.join(self.example))
+            .args(self.arguments)
+            .output()
+            .with_context(|| format!("cannot start {title}"))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        match output.status.code() {
+            Some(0) => {}
+            Some(124) => bail!("{title}: not done after {LIMIT_SECONDS} s\n{said}"),
+            _ => bail!("{title}: ended with {}\n{said}", output.status),
+        }
+        let answer = String::from_utf8_lossy(&output.stdout);
+        self.judge(&answer).with_context(|| format!("{title} in {}", root().display()))?;
+        println!("{title}: ran in {:.2} s", start.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    fn judge(&self, answer: &str) -> Result<()> {
+        if answer.trim().is_empty() {
+            bail!("it printed nothing");
+        }
+        match self.expects.iter().find(|&&line| !answer.lines().any(|found| found == line)) {
+            Some(line) => bail!("its output has no line `{}`", line.escape_debug()),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples_and_runs_must_match() {
+        let examples = ["a".to_owned(), "b".to_owned()];
+        match_up(&examples, ["a", "b", "a"].into_iter()).unwrap();
+        let unrun = match_up(&examples, ["a"].into_iter()).unwrap_err();
+        assert!(unrun.to_string().starts_with("example `b` is never run"));
+        let unknown = match_up(&examples, ["a", "b", "c"].into_iter()).unwrap_err();
+        assert!(unknown.to_string().contains("names `c`"));
+    }
+
+    #[test]
+    fn answers_are_judged_by_whole_lines() {
+        let run = Run { example: "x", arguments: &[], expects: &["b\t1"] };
+        run.judge("a\t2\nb\t1\n").unwrap();
+        assert_eq!(
+            run.judge("bb\t1\nb\t12\n").unwrap_err().to_string(),
+            r"its output has no line `b\t1`"
+        );
+        assert!(run.judge(" \n").is_err());
+    }
+
+    #[test]
+    fn an_example_that_fails_is_reported_with_what_it_said() {
+        let run = Run { example: "sh", arguments: &["-c", "echo why >&2; exit 3"], expects: &[] };
+        let error = run.check(Path::new("/bin")).unwrap_err().to_string();
+        assert!(error.contains("exit status: 3") && error.contains("why"), "{error}");
+    }
+}

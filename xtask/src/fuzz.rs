@@ -1,0 +1,140 @@
+//! `cargo xtask fuzz`: coverage-guided fuzzing of everything that reads bytes from outside.
+//!
+//! The targets are the programs of the `fuzz` folder, a workspace of its own. LLVM's libFuzzer needs
+//! the engine compiled with counters at every branch, which the stable compiler can do: no nightly
+//! toolchain and no extra cargo command is wanted, only a C++ compiler for libFuzzer itself.
+
+use crate::metadata;
+use crate::process::{add_rustflags, cargo, program, root, run};
+use crate::setup;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+/// Fuzz the parsers and formats
+///
+/// Each target is fed mutated bytes until its time is over, or until it panics, hangs or eats
+/// memory. Bytes that do so are kept in target/fuzz/artifacts: shrink them into a unit test. What
+/// was learnt is kept in target/fuzz/corpus and used the next time.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  cargo xtask fuzz                        every target for ten seconds
+  cargo xtask fuzz decode --seconds 3600  one target for an hour
+  cargo xtask fuzz decode --input FILE    one target, once, on the bytes of a file")]
+pub(crate) struct Arguments {
+    /// The target to run; all of them when not given
+    target: Option<String>,
+
+    /// Seconds for each target
+    #[arg(long, default_value_t = 10)]
+    seconds: u32,
+
+    /// Run the target on this file's bytes and stop
+    #[arg(long, value_name = "FILE", requires = "target")]
+    input: Option<PathBuf>,
+}
+
+/// What `cargo-fuzz` would pass, but for the sanitiser, which only nightly has. Debug assertions
+/// and overflow checks make a silent mistake a loud one.
+const FLAGS: &str = "-Cpasses=sancov-module \
+    -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares \
+    -Cdebug-assertions -Coverflow-checks --cfg fuzzing";
+
+/// Runs the targets asked for.
+pub(crate) fn run_targets(only: Option<&str>, seconds: u32, input: Option<&Path>) -> Result<()> {
+    let targets = targets()?;
+    let chosen = match only {
+        None => targets,
+        Some(name) if targets.iter().any(|target| target == name) => vec![name.to_owned()],
+        Some(name) => bail!("no target `{name}`; there are: {}", targets.join(", ")),
+    };
+    setup::debian("c++", "g++")?;
+    let home = metadata::read()?.target.join("fuzz");
+    let mut build = cargo(["build", "--release", "--manifest-path", "fuzz/Cargo.toml"]);
+    // With `--target`, the flags reach the targets alone: a macro with counters would not link.
+    let triple = host()?;
+    build.args(["--bins", "--target", &triple]).env("CARGO_TARGET_DIR", &home);
+    add_rustflags(&mut build, FLAGS);
+    run(&mut build)?;
+    for target in chosen {
+        let mut command = program(home.join(&triple).join("release").join(&target));
+        command.args(["-timeout=10", "-rss_limit_mb=1024", "-print_final_stats=1"]);
+        match input {
+            // A path is meant from where the caller stands, not from the root.
+            Some(file) => drop(command.arg(std::path::absolute(file)?)),
+            None => {
+                let corpus = folder(&home, "corpus", &target)?;
+                let artifacts = folder(&home, "artifacts", &target)?;
+                command.arg(format!("-max_total_time={seconds}"));
+                command.arg(format!("-artifact_prefix={}/", artifacts.display())).arg(corpus);
+                let seeds = root().join("fuzz/seeds").join(&target);
+                if seeds.is_dir() {
+                    command.arg(seeds);
+                }
+            }
+        }
+        run(&mut command).with_context(|| format!("fuzz target `{target}` found something"))?;
+    }
+    Ok(())
+}
+
+/// The command line.
+pub(crate) fn run_command(arguments: &Arguments) -> Result<()> {
+    run_targets(arguments.target.as_deref(), arguments.seconds, arguments.input.as_deref())
+}
+
+/// A few seconds of every target: enough to catch what breaks at the first hostile byte.
+pub(crate) fn smoke() -> Result<()> {
+    run_targets(None, 5, None)
+}
+
+/// The names of all targets: the files of `fuzz/src/bin`.
+fn targets() -> Result<Vec<String>> {
+    let folder = root().join("fuzz/src/bin");
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(&folder).with_context(|| format!("no {}", folder.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+        }
+    }
+    names.sort();
+    if names.is_empty() {
+        bail!("{} holds no target", folder.display());
+    }
+    Ok(names)
+}
+
+fn folder(home: &Path, kind: &str, target: &str) -> Result<PathBuf> {
+    let path = home.join(kind).join(target);
+    std::fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
+    Ok(path)
+}
+
+/// The triple of the machine we run on.
+fn host() -> Result<String> {
+    let output = program("rustc").arg("-vV").output().context("cannot start rustc")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).context("`rustc -vV` does not name its host")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_target_is_refused_with_the_known_ones() {
+        let error = run_targets(Some("nonsense"), 1, None).unwrap_err().to_string();
+        assert!(error.starts_with("no target `nonsense`; there are: "), "{error}");
+    }
+
+    #[test]
+    fn the_host_is_known() {
+        assert!(host().unwrap().contains('-'));
+    }
+}

@@ -1,0 +1,56 @@
+//! The project's own commands. `cargo xtask --help` lists them.
+//!
+//! Each command is a module. `process` starts programs for them and `setup` gets what a fresh
+//! machine lacks; neither knows the commands.
+
+mod bench;
+mod data;
+mod examples;
+mod fuzz;
+mod metadata;
+mod process;
+mod setup;
+mod test;
+mod tidy;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// The project's own commands.
+///
+/// Two are enough to work here: `cargo xtask test fast` after each edit, which takes seconds, and
+/// `cargo xtask test` before a change is handed in, which runs everything.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Test(test::Arguments),
+    Tidy(tidy::Arguments),
+    Snippets(test::SnippetArguments),
+    Fuzz(fuzz::Arguments),
+    Bench(bench::Arguments),
+    Data(data::Arguments),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Test(arguments) => test::run(&arguments),
+        Command::Tidy(arguments) => tidy::run(&arguments),
+        Command::Snippets(arguments) => test::run_snippets(&arguments),
+        Command::Fuzz(arguments) => fuzz::run_command(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::Data(arguments) => data::run(&arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Starting other programs: where they run, what they inherit, and what their tests said.
+
+use anyhow::{Context, Result, bail};
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// How many tests passed and failed, summed over any number of test programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+}
+
+impl Totals {
+    /// All tests that ran.
+    pub(crate) fn ran(self) -> u64 {
+        self.passed + self.failed
+    }
+
+    /// What was added since `before` was taken.
+    pub(crate) fn since(self, before: Totals) -> Totals {
+        Totals { passed: self.passed - before.passed, failed: self.failed - before.failed }
+    }
+
+    /// Adds what a line of output says, if it is the closing line of a test program:
+    /// `test result: ok. 3 passed; 0 failed; …`.
+    fn read(&mut self, line: &str) {
+        let Some(rest) = line.trim().strip_prefix("test result: ") else { return };
+        // The verdict before the full stop says nothing that the counts do not.
+        let counts = rest.split_once(". ").map_or(rest, |(_, counts)| counts);
+        for part in counts.split("; ") {
+            match part.split_once(' ').map(|(number, what)| (number.parse::<u64>(), what)) {
+                Some((Ok(number), "passed")) => self.passed += number,
+                Some((Ok(number), "failed")) => self.failed += number,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The root of the repository, so that every command works from any directory in it.
+pub(crate) fn root() -> &'static Path {
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    ROOT.get_or_init(|| {
+        // `cargo run` says at run time where we lie. What was compiled in may be another clone, if
+        // two share one target directory.
+        let said = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+        let xtask = said.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        xtask.parent().expect("xtask lies in the repository's root").to_owned()
+    })
+}
+
+/// A program that is to run in the repository's root.
+///
+/// It gets no standard input, so that nothing can wait for an answer where nobody sits, and none of
+/// the variables by which the `cargo` that started us describes this package.
+pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(name);
+    command.current_dir(root()).stdin(Stdio::null());
+    for (key, _) in std::env::vars_os() {
+        let describes_xtask = key.to_str().is_some_and(|key| {
+            key.starts_with("CARGO_PKG_")
+                || ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "CARGO_BIN_NAME"].contains(&key)
+        });
+        if describes_xtask {
+            command.env_remove(key);
+        }
+    }
+    command
+}
+
+/// `cargo`, with arguments.
+pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = program("cargo");
+    command.args(arguments);
+    command
+}
+
+/// Adds to the compiler flags that the caller's environment already sets.
+pub(crate) fn add_rustflags(command: &mut Command, flags: &str) {
+    let before = std::env::var("RUSTFLAGS").unwrap_or_default();
+    command.env("RUSTFLAGS", format!("{before} {flags}").trim());
+}
+
+/// Runs a program to its end and fails if it did.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    show(command);
+    let status = command.status().with_context(|| format!("cannot start `{}`", words(command)))?;
+    if !status.success() {
+        bail!("`{}` ended with {status}", words(command));
+    }
+    Ok(())
+}
+
+/// Runs a program that runs tests, passes its standard output on as it comes, and adds what its
+/// test runners report to `totals`.
+pub(crate) fn run_tests(command: &mut Command, totals: &mut Totals) -> Result<()> {
+    show(command);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start `{}`", words(command)))?;
+    let output = child.stdout.take().expect("standard output was piped");
+    pass_on(BufReader::new(output), |line| print!("{line}"), totals)?;
+    let status = child.wait()?;
+    if !status.success() {
+        bail!("`{}` ended with {status}", words(command));
+    }
+    Ok(())
+}
+
+/// Shows `input` line by line, as it comes, and counts tests.
+fn pass_on(mut input: impl BufRead, mut show: impl FnMut(&str), totals: &mut Totals) -> Result<()> {
+    let mut bytes = Vec::new();
+    while input.read_until(b'\n', &mut bytes)? > 0 {
+        let line = String::from_utf8_lossy(&bytes);
+        show(&line);
+        totals.read(&line);
+        bytes.clear();
+    }
+    Ok(())
+}
+
+/// Says what is about to run, in a form that can be pasted into a shell.
+fn show(command: &Command) {
+    println!("$ {}", line(command));
+}
+
+/// The command as a person would type it.
+fn line(command: &Command) -> String {
+    let variables = command.get_envs().filter_map(|(key, value)| {
+        Some(format!("{}={} ", key.to_string_lossy(), quoted(&value?.to_string_lossy())))
+    });
+    variables.collect::<String>() + &words(command)
+}
+
+/// The command without the variables that were set for it: enough to name it by.
+fn words(command: &Command) -> String {
+    std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| quoted(&word.to_string_lossy()))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./:,@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_add_up_over_test_programs() {
+        let output = "\
+running 2 tests
+test a ... ok
+test result: FAILED. 3 passed; 1 failed; 2 ignored; 0 measured; 4 filtered out; finished in 0.00s
+said by a test: test result: ok. 9 passed; 9 failed
+test result: ok. 10 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.10s";
+        let (mut totals, mut copy) = (Totals::default(), String::new());
+        pass_on(output.as_bytes(), |line| copy += line, &mut totals).unwrap();
+        assert_eq!(totals, Totals { passed: 13, failed: 1 });
+        assert_eq!(copy, output);
+    }
+
+    #[test]
+    fn commands_are_shown_as_they_are_typed() {
+        let mut command = Command::new("cargo");
+        command.args(["test", "it's"]).env("RUSTFLAGS", "--cfg loom");
+        assert_eq!(line(&command), r"RUSTFLAGS='--cfg loom' cargo test 'it'\''s'");
+    }
+
+    #[test]
+    fn a_failing_program_is_an_error_that_names_it() {
+        let error = run(&mut program("false")).unwrap_err();
+        assert!(error.to_string().starts_with("`false` ended with"), "{error}");
+    }
+}

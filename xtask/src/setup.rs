@@ -1,0 +1,84 @@
+//! What the steps need beyond the Rust toolchain and Debian's base, and how to get it.
+//!
+//! A step that needs a program calls [`debian`], one that needs a part of the toolchain calls
+//! [`component`], before it uses them. What is there already is never touched.
+
+use crate::process::{program, run};
+use anyhow::{Context, Result, bail};
+use std::process::{Command, Stdio};
+
+/// Makes sure that `name` can be run, by installing the Debian package that holds it.
+pub(crate) fn debian(name: &str, package: &str) -> Result<()> {
+    if exists(name) {
+        return Ok(());
+    }
+    println!("`{name}` is missing: installing Debian's {package}");
+    let root = succeeds(program("sh").args(["-c", "test \"$(id -u)\" = 0"]));
+    let apt = |arguments: &[&str]| {
+        // `sudo -n` asks nobody for a password: where one is wanted it fails, and we say so.
+        let mut command = if root { program("apt-get") } else { program("sudo") };
+        if !root {
+            command.args(["-n", "apt-get"]);
+        }
+        run(command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
+    };
+    apt(&["update", "-qq"])
+        .and_then(|()| apt(&["install", "-y", "-qq", "--no-install-recommends", package]))
+        .with_context(|| format!("`{name}` is needed: install {package} and run this again"))?;
+    if !exists(name) {
+        bail!("{package} is installed, and yet `{name}` cannot be run");
+    }
+    Ok(())
+}
+
+/// Makes sure that a toolchain has a component; the error says why it cannot be had.
+pub(crate) fn component(toolchain: &str, component: &str) -> Result<()> {
+    let list = program("rustup")
+        .args(["component", "list", "--installed", "--toolchain", toolchain])
+        .output()
+        .context("rustup cannot be run, and without it no component can be added")?;
+    let installed = String::from_utf8_lossy(&list.stdout);
+    // Components are listed with their target: `miri-x86_64-unknown-linux-gnu`.
+    if list.status.success() && installed.lines().any(|line| line.starts_with(component)) {
+        return Ok(());
+    }
+    let with_toolchain = if list.status.success() {
+        vec!["component", "add", component, "--toolchain", toolchain]
+    } else {
+        vec!["toolchain", "install", toolchain, "--profile", "minimal", "--component", component]
+    };
+    // A machine behind a wall may drop packets rather than refuse them: do not wait for ever.
+    let added = program("timeout").arg("300").arg("rustup").args(&with_toolchain).output()?;
+    if !added.status.success() {
+        let said = String::from_utf8_lossy(&added.stderr);
+        let why = said.lines().rev().find(|line| !line.trim().is_empty());
+        let why = why.unwrap_or("no answer within five minutes").trim();
+        bail!("`rustup {}` failed: {why}", with_toolchain.join(" "));
+    }
+    Ok(())
+}
+
+fn exists(name: &str) -> bool {
+    succeeds(program("sh").args(["-c", "command -v \"$0\"", name]))
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_found_and_nothing_is_installed() {
+        debian("sh", "no-such-package").unwrap();
+        assert!(!exists("no-such-program-anywhere"));
+    }
+
+    #[test]
+    fn a_component_that_cannot_be_had_says_why() {
+        let error = component("-no-toolchain-", "miri").unwrap_err().to_string();
+        assert!(error.contains("rustup"), "{error}");
+    }
+}

@@ -1,0 +1,361 @@
+//! `cargo xtask test`: everything that must hold before a change is handed in, step by step.
+//!
+//! [`STEPS`] is the whole list, in the order in which a mistake is found soonest. A step fails when
+//! the program it runs fails, and also when it should have run tests and ran none: a filter that
+//! matches nothing is a test that cannot fail.
+
+use crate::process::{Totals, cargo, program, root, run as execute, run_tests};
+use crate::{examples, fuzz, metadata, setup, tidy};
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum, builder::PossibleValuesParser};
+use std::time::{Duration, Instant};
+
+/// Run everything: format, lints, docs, layers, tests of every kind, examples
+///
+/// Steps run in order and stop at the first that fails; a table at the end says how each went. The
+/// last line of output is `N passed, N failed`, over the tests of all steps; a step that fails
+/// without a failing test, such as a lint, counts as one failure.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  cargo xtask test                        everything, as before handing a change in
+  cargo xtask test fast                   the daily loop: format, layers, unit tests
+  cargo xtask test --step clippy          one step
+  cargo xtask test --step unit --step docs --keep-going
+  cargo xtask test --list                 what the steps are
+
+One test alone is cargo's own business: cargo test -p thalweg NAME")]
+pub(crate) struct Arguments {
+    /// `fast` runs only the steps that belong in the daily loop
+    #[arg(value_enum)]
+    which: Option<Which>,
+
+    /// The same as `fast`
+    #[arg(long)]
+    fast: bool,
+
+    /// Run only this step; may be given several times
+    #[arg(long, value_name = "NAME", value_parser = step_names(), conflicts_with_all = ["which", "fast"])]
+    step: Vec<String>,
+
+    /// Go on after a step that fails
+    #[arg(long)]
+    keep_going: bool,
+
+    /// List the steps and run none
+    #[arg(long)]
+    list: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Which {
+    /// Format, layers and unit tests
+    Fast,
+    /// Every step; the default
+    All,
+}
+
+/// Compile and run the Rust snippets of the README and the book
+///
+/// They are documentation tests of the engine crate: `crates/thalweg/src/snippets.rs` names each
+/// file, and `cargo xtask tidy` says so when one is missing there.
+#[derive(Args)]
+pub(crate) struct SnippetArguments {}
+
+/// One thing that `cargo xtask test` does.
+struct Step {
+    name: &'static str,
+    /// What holds once it has passed.
+    about: &'static str,
+    /// Whether it belongs in the daily loop.
+    fast: bool,
+    run: fn(&mut Totals) -> Result<Outcome>,
+}
+
+enum Outcome {
+    Done,
+    /// The machine cannot run this step; why.
+    NotRun(String),
+}
+
+/// Every step, cheapest first.
+const STEPS: &[Step] = &[
+    Step { name: "fmt", about: "the code is formatted", fast: true, run: fmt },
+    Step {
+        name: "tidy",
+        about: "layers point one way, files are short, licences fit",
+        fast: true,
+        run: |_| tidy::check().map(|()| Outcome::Done),
+    },
+    Step { name: "unit", about: "unit tests pass", fast: true, run: unit },
+    Step { name: "clippy", about: "no lint warns, in any target", fast: false, run: clippy },
+    Step {
+        name: "docs",
+        about: "every public item is documented and every link resolves",
+        fast: false,
+        run: docs,
+    },
+    Step {
+        name: "integration",
+        about: "tests of the public API pass, broken programs give their message",
+        fast: false,
+        run: integration,
+    },
+    Step { name: "doctests", about: "examples in documentation run", fast: false, run: doctests },
+    Step { name: "snippets", about: "README and book snippets run", fast: false, run: snippets },
+    Step {
+        name: "examples",
+        about: "example programs build, run and give the known answer",
+        fast: false,
+        run: |_| examples::check().map(|()| Outcome::Done),
+    },
+    Step {
+        name: "miri",
+        about: "unsafe modules are free of undefined behaviour",
+        fast: false,
+        run: miri,
+    },
+    Step {
+        name: "fuzz",
+        about: "parsers and formats survive a few seconds of hostile bytes each",
+        fast: false,
+        run: |_| fuzz::smoke().map(|()| Outcome::Done),
+    },
+];
+
+fn step_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(STEPS.iter().map(|step| step.name))
+}
+
+/// Runs the steps asked for.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.list {
+        for step in STEPS {
+            let mark = if step.fast { "fast" } else { "" };
+            println!("{:<12} {:<4}  {}", step.name, mark, step.about);
+        }
+        return Ok(());
+    }
+    let fast = arguments.fast || arguments.which == Some(Which::Fast);
+    let chosen = STEPS.iter().filter(|step| {
+        let named = arguments.step.iter().any(|name| name == step.name);
+        named || (arguments.step.is_empty() && (!fast || step.fast))
+    });
+    let report = run_steps(chosen, arguments.keep_going);
+    println!("\n{}", report.table());
+    println!("{} passed, {} failed", report.totals.passed, report.totals.failed);
+    match report.failed().as_slice() {
+        [] => Ok(()),
+        names => bail!("failed: {}", names.join(", ")),
+    }
+}
+
+/// Runs the snippets alone.
+pub(crate) fn run_snippets(_: &SnippetArguments) -> Result<()> {
+    snippets(&mut Totals::default()).map(drop)
+}
+
+/// How each step went.
+#[derive(Default)]
+struct Report {
+    lines: Vec<Line>,
+    totals: Totals,
+}
+
+struct Line {
+    name: &'static str,
+    tests: Totals,
+    time: Duration,
+    result: Result<Outcome>,
+}
+
+fn run_steps<'a>(steps: impl Iterator<Item = &'a Step>, keep_going: bool) -> Report {
+    let mut report = Report::default();
+    for step in steps {
+        println!("\n=== {}: {}", step.name, step.about);
+        let (start, before) = (Instant::now(), report.totals);
+        let result = (step.run)(&mut report.totals);
+        let time = start.elapsed();
+        let verdict = match &result {
+            Ok(Outcome::Done) => "ok".to_owned(),
+            Ok(Outcome::NotRun(why)) => format!("NOT RUN: {why}"),
+            Err(error) => {
+                // Nobody who reads the last line alone shall think that all is well.
+                if report.totals.failed == before.failed {
+                    report.totals.failed += 1;
+                }
+                format!("FAILED: {error:#}")
+            }
+        };
+        println!("--- {}: {verdict} ({:.1} s)", step.name, time.as_secs_f64());
+        let stop = result.is_err() && !keep_going;
+        let tests = report.totals.since(before);
+        report.lines.push(Line { name: step.name, tests, time, result });
+        if stop {
+            break;
+        }
+    }
+    report
+}
+
+impl Report {
+    fn table(&self) -> String {
+        let mut table = format!("{:<12} {:<8} {:>7} {:>9}\n", "step", "result", "tests", "time");
+        for Line { name, tests, time, result } in &self.lines {
+            let (word, why) = match result {
+                Ok(Outcome::Done) => ("ok", None),
+                Ok(Outcome::NotRun(why)) => ("not run", Some(why.clone())),
+                Err(error) => ("FAILED", Some(format!("{error:#}"))),
+            };
+            let count = if tests.ran() > 0 { tests.ran().to_string() } else { String::new() };
+            table += &format!("{name:<12} {word:<8} {count:>7} {:>7.1} s", time.as_secs_f64());
+            if let Some(why) = why {
+                // The whole of it stands where the step ended; a table has room for its start.
+                table += &format!("  {}", why.lines().next().unwrap_or_default());
+            }
+            table.push('\n');
+        }
+        table
+    }
+
+    fn failed(&self) -> Vec<&'static str> {
+        self.lines.iter().filter(|line| line.result.is_err()).map(|line| line.name).collect()
+    }
+}
+
+fn fmt(_: &mut Totals) -> Result<Outcome> {
+    execute(&mut cargo(["fmt", "--all", "--check"])).context("`cargo fmt --all` mends this")?;
+    // What is kept out of the product's workspace is read no less.
+    for manifest in ["fuzz/Cargo.toml", "benchmarks/Cargo.toml"] {
+        if root().join(manifest).is_file() {
+            execute(&mut cargo(["fmt", "--all", "--manifest-path", manifest, "--check"]))
+                .with_context(|| {
+                    format!("`cargo fmt --all --manifest-path {manifest}` mends this")
+                })?;
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn clippy(_: &mut Totals) -> Result<Outcome> {
+    let arguments = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    execute(&mut cargo(arguments))?;
+    Ok(Outcome::Done)
+}
+
+fn docs(_: &mut Totals) -> Result<Outcome> {
+    let mut command = cargo(["doc", "--workspace", "--no-deps"]);
+    execute(command.env("RUSTDOCFLAGS", "-D warnings -D missing_docs"))?;
+    Ok(Outcome::Done)
+}
+
+fn unit(totals: &mut Totals) -> Result<Outcome> {
+    tests(&["test", "--workspace", "--no-fail-fast", "--lib", "--bins"], totals)
+}
+
+fn integration(totals: &mut Totals) -> Result<Outcome> {
+    // `--test '*'` would fail in a workspace without any; an empty run is caught below instead.
+    tests(&["test", "--workspace", "--no-fail-fast", "--test", "*"], totals)
+}
+
+fn doctests(totals: &mut Totals) -> Result<Outcome> {
+    let arguments = ["test", "--workspace", "--no-fail-fast", "--doc", "--", "--skip", "snippets"];
+    tests(&arguments, totals)
+}
+
+fn snippets(totals: &mut Totals) -> Result<Outcome> {
+    tests(&["test", "-p", "thalweg", "--doc", "--", "snippets"], totals)
+}
+
+/// The toolchain that has miri.
+const NIGHTLY: &str = "nightly";
+
+fn miri(totals: &mut Totals) -> Result<Outcome> {
+    let modules = tidy::unsafe_modules("crates/thalweg/src")?;
+    if modules.is_empty() {
+        println!("no module of the engine allows unsafe code");
+        return Ok(Outcome::Done);
+    }
+    for component in ["miri", "rust-src"] {
+        if let Err(error) = setup::component(NIGHTLY, component) {
+            return Ok(Outcome::NotRun(format!("miri cannot be had here: {error:#}")));
+        }
+    }
+    let mut command = program("rustup");
+    command.args(["run", NIGHTLY, "cargo", "miri", "test", "-p", "thalweg", "--lib", "--"]);
+    command.args(&modules);
+    command.env("CARGO_TARGET_DIR", metadata::read()?.target.join("miri"));
+    // A hundred times slower than the machine: a few random cases each, which may look for the
+    // folder in which failing ones are kept.
+    command.env("MIRIFLAGS", "-Zmiri-disable-isolation").env("PROPTEST_CASES", "8");
+    tests_of(&mut command, totals)
+}
+
+fn tests(arguments: &[&str], totals: &mut Totals) -> Result<Outcome> {
+    tests_of(&mut cargo(arguments), totals)
+}
+
+fn tests_of(command: &mut std::process::Command, totals: &mut Totals) -> Result<Outcome> {
+    let before = *totals;
+    run_tests(command, totals)?;
+    if totals.since(before).ran() == 0 {
+        bail!("no test ran, although there should be some");
+    }
+    Ok(Outcome::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn step(name: &'static str, run: fn(&mut Totals) -> Result<Outcome>) -> Step {
+        Step { name, about: "", fast: false, run }
+    }
+
+    const SAMPLE: [Step; 3] = [
+        step("good", |totals| {
+            totals.passed += 3;
+            Ok(Outcome::Done)
+        }),
+        step("bad", |_| bail!("a reason\nin two lines")),
+        step("absent", |_| Ok(Outcome::NotRun("no such thing here".into()))),
+    ];
+
+    #[test]
+    fn the_first_failure_stops_and_counts() {
+        let report = run_steps(SAMPLE.iter(), false);
+        assert_eq!(report.totals, Totals { passed: 3, failed: 1 });
+        assert_eq!(report.failed(), ["bad"]);
+        assert_eq!(report.lines.len(), 2);
+    }
+
+    #[test]
+    fn keep_going_reaches_the_last_step() {
+        let table = run_steps(SAMPLE.iter(), true).table();
+        let lines: Vec<_> = table.lines().collect();
+        assert_eq!(lines.len(), 4);
+        assert!(lines[1].starts_with("good         ok             3"), "{table}");
+        assert!(lines[2].starts_with("bad          FAILED") && lines[2].ends_with("a reason"));
+        assert!(lines[3].starts_with("absent       not run") && lines[3].ends_with("thing here"));
+    }
+
+    #[test]
+    fn a_failing_test_is_not_counted_twice() {
+        let failing = step("failing", |totals| {
+            totals.failed += 2;
+            bail!("two tests failed")
+        });
+        assert_eq!(run_steps([&failing].into_iter(), false).totals.failed, 2);
+    }
+
+    #[test]
+    fn a_run_without_tests_fails() {
+        let mut silent = program("true");
+        assert!(tests_of(&mut silent, &mut Totals::default()).is_err());
+        let mut one = program("echo");
+        one.arg("test result: ok. 1 passed; 0 failed; 0 ignored");
+        let mut totals = Totals::default();
+        tests_of(&mut one, &mut totals).unwrap();
+        assert_eq!(totals.passed, 1);
+    }
+}
