@@ -1,0 +1,27 @@
+//! The benchmarks' work written by hand for the one task, without an engine: what the machine
+//! allows. Cases: `wordcount`, `keyed-count`, `exchange-u64`, `exchange-strings`, `fused`,
+//! `fusion`, `collatz`, `skew`.
+
+mod collatz;
+mod exchange;
+mod keyed_count;
+mod loops;
+mod skew;
+mod threads;
+mod wordcount;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    bench_protocol::run(|request| match request.case() {
+        "wordcount" => wordcount::serve(request),
+        "keyed-count" => keyed_count::serve(request),
+        "exchange-u64" => exchange::serve_numbers(request),
+        "exchange-strings" => exchange::serve_records(request),
+        "fused" => loops::serve_fused(request),
+        "fusion" => loops::serve_fusion(request),
+        "collatz" => collatz::serve(request),
+        "skew" => skew::serve(request),
+        _ => request.unknown(),
+    })
+}

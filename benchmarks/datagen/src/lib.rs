@@ -1,0 +1,22 @@
+//! Seeded generators of the benchmarks' input data: the same dataset has the same bytes on every
+//! machine and for ever. All arithmetic is on integers, the random numbers are our own
+//! ([`random`]), and whoever changes a generator raises [`VERSION`], which makes old files stale.
+//!
+//! | dataset | file | contents |
+//! |---|---|---|
+//! | [`Dataset::Text`] | `text-NMB.txt` | lines of 60 to 80 characters of words with a Zipf distribution |
+//! | [`Dataset::Keys`] | `keys-KIND-K-N.u64` | N little-endian `u64` keys |
+//! | [`Dataset::Items`] | `items-KIND-N.bin` | N items of the `skew` bench, two little-endian `u32` each |
+
+mod dataset;
+mod items;
+mod keys;
+pub mod random;
+mod store;
+mod text;
+
+pub use dataset::{Dataset, ItemKind, KeyKind};
+pub use store::{Made, ensure};
+
+/// The version of the generators, part of every sidecar.
+pub const VERSION: u32 = 1;

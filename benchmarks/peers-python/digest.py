@@ -1,0 +1,49 @@
+"""The digest by which answers are compared, in NumPy.
+
+The definition is in `protocol/src/digest.rs` and in the benchmarks' README; the values asserted at
+the end of this file are also asserted there, so that the two stay one definition. Run this file to
+check them.
+"""
+
+import numpy as np
+
+U64 = np.uint64
+
+
+def mix(x):
+    """The finaliser of SplitMix64, over an array."""
+    x = (x ^ (x >> U64(30))) * U64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> U64(27))) * U64(0x94D049BB133111EB)
+    return x ^ (x >> U64(31))
+
+
+def _total(hashes, values):
+    rows = mix(hashes ^ mix(values.astype(U64)))
+    return f"{len(rows)}:{int(np.sum(rows, dtype=U64)):016x}"
+
+
+def of_numbers(keys, values):
+    """The digest of rows with integer keys."""
+    length = mix(np.array([8], dtype=U64))
+    return _total(mix(length ^ keys.astype(U64)), values)
+
+
+def of_words(keys, values):
+    """The digest of rows whose keys are a list of ASCII strings without zero bytes."""
+    lengths = np.fromiter(map(len, keys), dtype=U64, count=len(keys))
+    width = max(8, -(-int(lengths.max(initial=0)) // 8) * 8)
+    padded = np.array([key.encode() for key in keys], dtype=f"S{width}")
+    words = padded.view("<u8").reshape(len(keys), width // 8)
+    hashes = mix(lengths)
+    for column in range(words.shape[1]):
+        inside = lengths > U64(column * 8)
+        hashes = np.where(inside, mix(hashes ^ words[:, column]), hashes)
+    return _total(hashes, values)
+
+
+if __name__ == "__main__":
+    words = ["a", "eight888", "internationalisation", ""]
+    assert of_words(words, np.array([1, 2, 3, 4])) == "4:8b3585ab4871d709"
+    numbers = np.array([0, 2**64 - 1], dtype=U64)
+    assert of_numbers(numbers, np.array([0, 7])) == "2:85320e3fa8fe6964"
+    print("the digests agree with their definition")

@@ -1,0 +1,24 @@
+//! The benchmarks on rayon. Cases: `wordcount`, `keyed-count`, `fused`, `collatz`.
+
+mod counts;
+mod loops;
+
+use std::process::ExitCode;
+
+use bench_protocol::{Request, Result};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+fn main() -> ExitCode {
+    bench_protocol::run(|request| match request.case() {
+        "wordcount" => counts::serve_wordcount(request),
+        "keyed-count" => counts::serve_keyed_count(request),
+        "fused" => loops::serve_fused(request),
+        "collatz" => loops::serve_collatz(request),
+        _ => request.unknown(),
+    })
+}
+
+/// A pool of as many threads as cores were given, made once and warm, as rayon's global one is.
+fn pool(request: &Request) -> Result<ThreadPool> {
+    Ok(ThreadPoolBuilder::new().num_threads(request.cores()?).build()?)
+}

@@ -1,0 +1,52 @@
+//! The benchmarks on Renoir, written against its published documentation and using what that
+//! recommends for jobs whose data is at hand: fixed batches, associative operators, closures that
+//! the compiler can see. Cases: `wordcount` (`--form idiomatic|assoc|folded`), `keyed-count`,
+//! `exchange-u64`, `exchange-strings`, `fused`, `fusion`, `collatz`, `latency`.
+
+mod exchange;
+mod keyed_count;
+mod latency;
+mod loops;
+mod wordcount;
+
+use std::process::ExitCode;
+
+use bench_protocol::{Request, Result};
+use renoir::prelude::*;
+
+fn main() -> ExitCode {
+    bench_protocol::run(|request| match request.case() {
+        "wordcount" => wordcount::serve(request),
+        "keyed-count" => keyed_count::serve(request),
+        "exchange-u64" => exchange::serve_numbers(request),
+        "exchange-strings" => exchange::serve_records(request),
+        "fused" => loops::serve_fused(request),
+        "fusion" => loops::serve_fusion(request),
+        "collatz" => loops::serve_collatz(request),
+        "latency" => latency::serve(request),
+        _ => request.unknown(),
+    })
+}
+
+/// The batches that Renoir's documentation recommends where latency is not critical.
+fn batches() -> BatchMode {
+    BatchMode::fixed(1024)
+}
+
+fn cores(request: &Request) -> Result<u64> {
+    Ok(request.cores()? as u64)
+}
+
+fn context(cores: u64) -> Result<StreamContext> {
+    Ok(StreamContext::new(RuntimeConfig::local(cores).map_err(|error| error.to_string())?))
+}
+
+/// The result of a job whose output is collected in this process.
+fn collected<T>(output: StreamOutput<T>) -> Result<T> {
+    output.get().ok_or_else(|| "the job gave no result".into())
+}
+
+/// The `index`-th of `count` parts of `0..total`.
+fn part(total: u64, index: u64, count: u64) -> std::ops::Range<u64> {
+    total * index / count..total * (index + 1) / count
+}
