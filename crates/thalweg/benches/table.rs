@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use std::hint::black_box;
 use std::time::Instant;
 use thalweg::data::Key;
-use thalweg::state::{GroupTable, KeyedBuffer};
+use thalweg::state::{GroupTable, Place};
 
 /// A seeded generator (SplitMix64).
 struct Random(u64);
@@ -65,6 +65,9 @@ fn rounds(case: &str, records: usize, rounds: usize, contenders: &[Contender<'_>
     }
 }
 
+/// Keys that are looked up together, step by step.
+const TOGETHER: usize = 64;
+
 #[inline(always)]
 fn add(table: &mut GroupTable<u64, u64>, hash: u64, key: u64) {
     *table.upsert(hash, &key, &key, || 0) += 1;
@@ -80,13 +83,24 @@ fn numbers(distinct: u64, records: usize, times: usize) {
         }
         digest(table.values().copied())
     };
-    let buffered = || {
+    let in_steps = || {
         let mut table = GroupTable::<u64, u64>::new();
-        let mut buffer = KeyedBuffer::<u64>::new();
-        for key in &keys {
-            buffer.push(&mut table, u64::hash(key), *key, add);
+        for keys in keys.chunks(TOGETHER) {
+            let mut steps = [(0, Place::default()); TOGETHER];
+            for (step, key) in steps.iter_mut().zip(keys) {
+                step.0 = u64::hash(key);
+                table.prefetch(step.0);
+            }
+            for (hash, place) in &mut steps[..keys.len()] {
+                *place = table.locate(*hash);
+            }
+            for ((hash, place), key) in steps.iter().zip(keys) {
+                match table.find_at(*place, *hash, key) {
+                    Some(count) => *count += 1,
+                    None => add(&mut table, *hash, *key),
+                }
+            }
         }
-        buffer.flush(&mut table, add);
         digest(table.values().copied())
     };
     let hashbrown = || {
@@ -102,7 +116,7 @@ fn numbers(distinct: u64, records: usize, times: usize) {
         times,
         &[
             ("direct", Box::new(direct)),
-            ("buffered", Box::new(buffered)),
+            ("in steps", Box::new(in_steps)),
             ("hashbrown", Box::new(hashbrown)),
         ],
     );
@@ -163,13 +177,24 @@ fn strings(vocabulary: usize, records: usize, times: usize) {
         }
         digest(table.values().copied())
     };
-    let buffered = || {
+    let in_steps = || {
         let mut table = GroupTable::<str, u64>::new();
-        let mut buffer = KeyedBuffer::<str>::new();
-        for word in &words {
-            buffer.push(&mut table, str::hash(word.probe()), word, add_word);
+        for words in words.chunks(TOGETHER) {
+            let mut steps = [(0, Place::default()); TOGETHER];
+            for (step, word) in steps.iter_mut().zip(words) {
+                step.0 = str::hash(word.probe());
+                table.prefetch(step.0);
+            }
+            for (hash, place) in &mut steps[..words.len()] {
+                *place = table.locate(*hash);
+            }
+            for ((hash, place), word) in steps.iter().zip(words) {
+                match table.find_at(*place, *hash, word.probe()) {
+                    Some(count) => *count += 1,
+                    None => add_word(&mut table, *hash, word),
+                }
+            }
         }
-        buffer.flush(&mut table, add_word);
         digest(table.values().copied())
     };
     let owning = || {
@@ -192,7 +217,7 @@ fn strings(vocabulary: usize, records: usize, times: usize) {
         times,
         &[
             ("direct", Box::new(direct)),
-            ("buffered", Box::new(buffered)),
+            ("in steps", Box::new(in_steps)),
             ("hashbrown String", Box::new(owning)),
             ("hashbrown &str", Box::new(borrowing)),
         ],

@@ -15,6 +15,8 @@
 //! | list, array | `h = hash_u64(length)`, then `mix` as above |
 //! | map, set | `mix(hash_u64(length), sum of the entries' hashes)`, an entry being a tuple |
 
+use super::short::short_words;
+
 /// The version of the hash, recorded wherever hashed keys are kept.
 pub const HASH_VERSION: u32 = 1;
 
@@ -75,28 +77,6 @@ pub(crate) fn hash_words(low: u64, high: u64) -> u64 {
     spread(fold(low ^ A, high ^ B))
 }
 
-/// At most 15 bytes as two little-endian words: zero-padded to 16 bytes, the length in the last.
-#[inline]
-pub(crate) fn short_words(bytes: &[u8]) -> (u64, u64) {
-    let len = bytes.len();
-    debug_assert!(len <= 15);
-    let tag = (len as u64) << 56;
-    // Two reads that overlap cover every length without a loop over the bytes.
-    if let (Some(head), Some(tail)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
-        let tail = u64::from_le_bytes(*tail);
-        // Two shifts, because a shift by 64 is not one.
-        (u64::from_le_bytes(*head), ((tail >> 1) >> (8 * (16 - len) - 1)) | tag)
-    } else if let (Some(head), Some(tail)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
-        let (head, tail) = (u32::from_le_bytes(*head), u32::from_le_bytes(*tail));
-        (u64::from(head) | u64::from(tail) << (8 * (len - 4)), tag)
-    } else if let (Some(&head), Some(&tail)) = (bytes.first(), bytes.last()) {
-        let middle = u64::from(bytes[len / 2]) << (8 * (len / 2));
-        (u64::from(head) | middle | u64::from(tail) << (8 * (len - 1)), tag)
-    } else {
-        (0, tag)
-    }
-}
-
 fn hash_long(bytes: &[u8]) -> u64 {
     let words = |at: &[u8; 16]| {
         let value = u128::from_le_bytes(*at);
@@ -120,18 +100,6 @@ fn hash_long(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn short_words_are_the_padded_form() {
-        let bytes: Vec<u8> = (1..=15).collect();
-        for len in 0..=15 {
-            let mut padded = [0; 16];
-            padded[..len].copy_from_slice(&bytes[..len]);
-            padded[15] = len as u8;
-            let value = u128::from_le_bytes(padded);
-            assert_eq!(short_words(&bytes[..len]), (value as u64, (value >> 64) as u64));
-        }
-    }
 
     /// Checkpoints record where keys went. Who changes these values changes `HASH_VERSION`.
     #[test]

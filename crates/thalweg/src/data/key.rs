@@ -11,7 +11,8 @@
 //!
 //! This module only arranges keys; the table that looks them up is `state::table`.
 
-use super::hash::{hash_bytes, hash_words, short_words};
+use super::hash::{hash_bytes, hash_words};
+use super::short::short_words;
 use super::{Data, Portable};
 use std::fmt::Debug;
 
@@ -33,8 +34,6 @@ pub trait Key: Portable + Debug {
     type Slot: Send + 'static;
     /// What several slots share: the bytes of long keys. Append only until cleared.
     type Arena: Default + Send + 'static;
-    /// Keys in a row, as an exchange of partial aggregates carries them.
-    type Column: KeyColumn<Self>;
 
     /// Brings the key into the form that is hashed and compared.
     fn probe(&self) -> Self::Probe<'_>;
@@ -42,8 +41,12 @@ pub trait Key: Portable + Debug {
     fn hash(probe: Self::Probe<'_>) -> u64;
     /// Whether a slot holds this key.
     fn matches(slot: &Self::Slot, arena: &Self::Arena, probe: Self::Probe<'_>) -> bool;
-    /// Copies the key into the form that a slot holds.
-    fn store(&self, arena: &mut Self::Arena) -> Self::Slot;
+    /// Copies the key, whose probe is given, into the form that a slot holds.
+    fn store(&self, probe: Self::Probe<'_>, arena: &mut Self::Arena) -> Self::Slot;
+    /// Brings a stored key into the form that is compared, as [`probe`](Self::probe) does.
+    fn slot_probe<'a>(slot: &'a Self::Slot, arena: &'a Self::Arena) -> Self::Probe<'a>;
+    /// Moves a stored key from one arena to another.
+    fn move_slot(slot: Self::Slot, from: &Self::Arena, to: &mut Self::Arena) -> Self::Slot;
     /// The hash of a stored key, for growing a table.
     fn slot_hash(slot: &Self::Slot, arena: &Self::Arena) -> u64;
     /// Shows a stored key to `see`, by reference.
@@ -54,8 +57,6 @@ pub trait Key: Portable + Debug {
     fn own(&self) -> <Self as Portable>::Owned;
     /// The bytes that the arena occupies.
     fn arena_bytes(arena: &Self::Arena) -> usize;
-    /// The bytes that the arena would occupy once this key was stored too.
-    fn arena_bytes_with(&self, arena: &Self::Arena) -> usize;
     /// Forgets every stored key and keeps the arena's capacity.
     fn clear_arena(arena: &mut Self::Arena);
     /// The bytes that a slot owns on the heap.
@@ -64,33 +65,10 @@ pub trait Key: Portable + Debug {
     }
 }
 
-/// Keys in a row.
-pub trait KeyColumn<K: ?Sized>: Default + Send + 'static {
-    /// Appends a copy of the key.
-    fn push(&mut self, key: &K);
-    /// The key at `index`.
-    ///
-    /// # Panics
-    ///
-    /// When there are not that many keys.
-    fn get(&self, index: usize) -> &K;
-    /// The number of keys.
-    fn len(&self) -> usize;
-    /// Whether there are none.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-    /// The bytes occupied.
-    fn bytes(&self) -> usize;
-    /// Forgets every key and keeps the capacity.
-    fn clear(&mut self);
-}
-
 impl<T: Data + Eq + Clone + Debug> Key for T {
     type Probe<'a> = &'a T;
     type Slot = T;
     type Arena = ();
-    type Column = Vec<T>;
 
     #[inline(always)]
     fn probe(&self) -> &T {
@@ -104,9 +82,17 @@ impl<T: Data + Eq + Clone + Debug> Key for T {
     fn matches(slot: &T, _arena: &(), probe: &T) -> bool {
         slot == probe
     }
-    #[inline]
-    fn store(&self, _arena: &mut ()) -> T {
+    #[inline(always)]
+    fn store(&self, _probe: &T, _arena: &mut ()) -> T {
         self.clone()
+    }
+    #[inline(always)]
+    fn slot_probe<'a>(slot: &'a T, _arena: &'a ()) -> &'a T {
+        slot
+    }
+    #[inline(always)]
+    fn move_slot(slot: T, _from: &(), _to: &mut ()) -> T {
+        slot
     }
     #[inline]
     fn slot_hash(slot: &T, _arena: &()) -> u64 {
@@ -127,33 +113,10 @@ impl<T: Data + Eq + Clone + Debug> Key for T {
     fn arena_bytes(_arena: &()) -> usize {
         0
     }
-    fn arena_bytes_with(&self, _arena: &()) -> usize {
-        0
-    }
     fn clear_arena(_arena: &mut ()) {}
     #[inline]
     fn slot_heap(slot: &T) -> usize {
         slot.heap_size()
-    }
-}
-
-impl<T: Data + Clone> KeyColumn<T> for Vec<T> {
-    #[inline]
-    fn push(&mut self, key: &T) {
-        Vec::push(self, key.clone());
-    }
-    #[inline]
-    fn get(&self, index: usize) -> &T {
-        &self[index]
-    }
-    fn len(&self) -> usize {
-        Vec::len(self)
-    }
-    fn bytes(&self) -> usize {
-        self.capacity() * size_of::<T>() + self.iter().map(Data::heap_size).sum::<usize>()
-    }
-    fn clear(&mut self) {
-        Vec::clear(self);
     }
 }
 
@@ -189,20 +152,6 @@ pub struct PackedProbe<'a> {
 #[derive(Default)]
 pub struct KeyArena(Vec<u8>);
 
-/// Keys that are bytes, in a row: one allocation for all of them, and one for where each ends.
-#[derive(Default)]
-pub struct BytesColumn {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-}
-
-/// Keys that are text, in a row: one allocation for all of them, and one for where each ends.
-#[derive(Default)]
-pub struct TextColumn {
-    bytes: String,
-    ends: Vec<usize>,
-}
-
 impl<'a> PackedProbe<'a> {
     #[inline(always)]
     fn new(bytes: &'a [u8]) -> Self {
@@ -221,16 +170,21 @@ impl<'a> PackedProbe<'a> {
 }
 
 impl PackedKey {
-    fn new(bytes: &[u8], arena: &mut KeyArena) -> Self {
-        let PackedProbe { low, high, .. } = PackedProbe::new(bytes);
-        if high != SOUGHT {
-            return Self { low, high };
+    #[inline(always)]
+    fn new(probe: PackedProbe<'_>, arena: &mut KeyArena) -> Self {
+        if probe.high != SOUGHT {
+            return Self { low: probe.low, high: probe.high };
         }
-        let offset = arena.0.len() as u64;
-        arena.0.reserve_exact(arena.capacity_with(bytes) - arena.0.len());
-        arena.0.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
-        arena.0.extend_from_slice(bytes);
-        Self { low, high: STORED | offset }
+        Self { low: probe.low, high: STORED | arena.add(probe.bytes) }
+    }
+
+    #[inline(always)]
+    fn probe<'a>(&self, arena: &'a KeyArena) -> PackedProbe<'a> {
+        let Self { low, high } = *self;
+        if high < STORED {
+            return PackedProbe { low, high, bytes: &[] };
+        }
+        PackedProbe { low, high: SOUGHT, bytes: arena.at(high & OFFSET) }
     }
 
     #[inline(always)]
@@ -261,29 +215,30 @@ impl PackedKey {
 }
 
 impl KeyArena {
+    /// Appends a key; answers where.
+    #[inline(never)]
+    fn add(&mut self, key: &[u8]) -> u64 {
+        let offset = self.0.len() as u64;
+        self.0.extend_from_slice(&(key.len() as u64).to_le_bytes());
+        self.0.extend_from_slice(key);
+        offset
+    }
+
     #[inline]
     fn at(&self, offset: u64) -> &[u8] {
         let (length, bytes) = self.0[offset as usize..].split_at(8);
         let length = u64::from_le_bytes(length.try_into().expect("eight bytes"));
         &bytes[..length as usize]
     }
-
-    /// The capacity with one more key.
-    fn capacity_with(&self, key: &[u8]) -> usize {
-        let now = self.0.capacity();
-        let needed = self.0.len() + 8 + key.len();
-        if key.len() <= INLINE || needed <= now { now } else { needed.max(2 * now) }
-    }
 }
 
 /// What the two kinds of packed keys have in common.
 macro_rules! packed_key {
-    ($key:ty, $column:ty, $bytes:ident => $from_bytes:expr, $as_bytes:ident) => {
+    ($key:ty, $bytes:ident => $from_bytes:expr, $as_bytes:ident) => {
         impl Key for $key {
             type Probe<'a> = PackedProbe<'a>;
             type Slot = PackedKey;
             type Arena = KeyArena;
-            type Column = $column;
 
             #[inline(always)]
             fn probe(&self) -> PackedProbe<'_> {
@@ -297,9 +252,17 @@ macro_rules! packed_key {
             fn matches(slot: &PackedKey, arena: &KeyArena, probe: PackedProbe<'_>) -> bool {
                 slot.matches(arena, probe)
             }
-            #[inline]
-            fn store(&self, arena: &mut KeyArena) -> PackedKey {
-                PackedKey::new(self.$as_bytes(), arena)
+            #[inline(always)]
+            fn store(&self, probe: PackedProbe<'_>, arena: &mut KeyArena) -> PackedKey {
+                PackedKey::new(probe, arena)
+            }
+            #[inline(always)]
+            fn slot_probe<'a>(slot: &'a PackedKey, arena: &'a KeyArena) -> PackedProbe<'a> {
+                slot.probe(arena)
+            }
+            #[inline(always)]
+            fn move_slot(slot: PackedKey, from: &KeyArena, to: &mut KeyArena) -> PackedKey {
+                PackedKey::new(slot.probe(from), to)
             }
             #[inline]
             fn slot_hash(slot: &PackedKey, _arena: &KeyArena) -> u64 {
@@ -320,10 +283,6 @@ macro_rules! packed_key {
             fn arena_bytes(arena: &KeyArena) -> usize {
                 arena.0.capacity()
             }
-            #[inline]
-            fn arena_bytes_with(&self, arena: &KeyArena) -> usize {
-                arena.capacity_with(self.$as_bytes())
-            }
             fn clear_arena(arena: &mut KeyArena) {
                 arena.0.clear();
             }
@@ -331,39 +290,9 @@ macro_rules! packed_key {
     };
 }
 
-packed_key!([u8], BytesColumn, bytes => bytes, as_ref);
+packed_key!([u8], bytes => bytes, as_ref);
 // Checked again each time rather than trusted: keys are shown on output only.
-packed_key!(str, TextColumn, bytes => std::str::from_utf8(bytes).expect("stored as text"), as_bytes);
-
-macro_rules! key_column {
-    ($key:ty, $column:ty, $append:ident) => {
-        impl KeyColumn<$key> for $column {
-            #[inline]
-            fn push(&mut self, key: &$key) {
-                self.bytes.$append(key);
-                self.ends.push(self.bytes.len());
-            }
-            #[inline]
-            fn get(&self, index: usize) -> &$key {
-                let start = if index == 0 { 0 } else { self.ends[index - 1] };
-                &self.bytes[start..self.ends[index]]
-            }
-            fn len(&self) -> usize {
-                self.ends.len()
-            }
-            fn bytes(&self) -> usize {
-                self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
-            }
-            fn clear(&mut self) {
-                self.bytes.clear();
-                self.ends.clear();
-            }
-        }
-    };
-}
-
-key_column!([u8], BytesColumn, extend_from_slice);
-key_column!(str, TextColumn, push_str);
+packed_key!(str, bytes => std::str::from_utf8(bytes).expect("stored as text"), as_bytes);
 
 #[cfg(test)]
 mod tests {
@@ -386,12 +315,15 @@ mod tests {
         keys
     }
 
+    fn store(key: &[u8], arena: &mut KeyArena) -> PackedKey {
+        key.store(key.probe(), arena)
+    }
+
     #[test]
     fn a_slot_matches_its_own_key_alone() {
         let keys = awkward();
         let mut arena = KeyArena::default();
-        let slots: Vec<PackedKey> =
-            keys.iter().map(|key| key.as_slice().store(&mut arena)).collect();
+        let slots: Vec<PackedKey> = keys.iter().map(|key| store(key, &mut arena)).collect();
         for (slot, stored) in slots.iter().zip(&keys) {
             for key in &keys {
                 let matches = <[u8]>::matches(slot, &arena, key.as_slice().probe());
@@ -409,7 +341,7 @@ mod tests {
             let mut arena = KeyArena::default();
             let bytes = key.as_slice();
             assert_eq!(<[u8]>::hash(bytes.probe()), hash);
-            assert_eq!(<[u8]>::slot_hash(&bytes.store(&mut arena), &arena), hash);
+            assert_eq!(<[u8]>::slot_hash(&store(bytes, &mut arena), &arena), hash);
             assert_eq!(bytes.own().key_hash(), hash);
             let text = std::str::from_utf8(&key).expect("letters and NUL bytes");
             assert_eq!(str::hash(text.probe()), hash);
@@ -420,39 +352,17 @@ mod tests {
     }
 
     #[test]
-    fn the_arena_takes_what_it_announced() {
-        let mut arena = KeyArena::default();
-        for key in awkward() {
-            let announced = key.as_slice().arena_bytes_with(&arena);
-            let before = <[u8]>::arena_bytes(&arena);
-            key.as_slice().store(&mut arena);
-            assert_eq!(<[u8]>::arena_bytes(&arena), announced);
-            assert!(announced >= before);
-        }
-    }
-
-    #[test]
-    fn columns_give_back_what_they_took() {
+    fn a_key_is_the_same_in_another_arena() {
         let keys = awkward();
-        let mut bytes = BytesColumn::default();
-        let mut text = TextColumn::default();
-        let mut owned = Vec::<Vec<u8>>::new();
-        for _ in 0..2 {
-            for key in &keys {
-                bytes.push(key);
-                text.push(std::str::from_utf8(key).expect("letters and NUL bytes"));
-                KeyColumn::push(&mut owned, key);
-            }
-            assert_eq!((bytes.len(), text.len()), (keys.len(), keys.len()));
-            for (at, key) in keys.iter().enumerate() {
-                assert_eq!(bytes.get(at), key);
-                assert_eq!(text.get(at).as_bytes(), key);
-                assert_eq!(KeyColumn::get(&owned, at), key);
-            }
-            bytes.clear();
-            text.clear();
-            KeyColumn::clear(&mut owned);
-            assert!(bytes.is_empty() && text.is_empty() && owned.is_empty());
+        let (mut from, mut to) = (KeyArena::default(), KeyArena::default());
+        for key in &keys {
+            let bytes = key.as_slice();
+            let slot = store(bytes, &mut from);
+            assert_eq!(<[u8]>::hash(<[u8]>::slot_probe(&slot, &from)), hash_bytes(key));
+            let moved = <[u8]>::move_slot(slot, &from, &mut to);
+            assert!(<[u8]>::matches(&moved, &to, bytes.probe()));
+            assert!(<[u8]>::matches(&moved, &to, <[u8]>::slot_probe(&slot, &from)));
+            assert_eq!(&<[u8]>::take(moved, &to), key);
         }
     }
 }

@@ -16,13 +16,14 @@ mod codec;
 mod hash;
 mod key;
 mod record;
+mod short;
 
 pub use batch::{Batch, BytesBatch, TextBatch};
 #[doc(hidden)]
 pub use codec::derive_support;
 pub use codec::{Data, DecodeError, Field, Portable, Schema, Wire};
 pub use hash::{HASH_VERSION, hash_bytes, hash_u64, mix};
-pub use key::{BytesColumn, Key, KeyArena, KeyColumn, PackedKey, PackedProbe, TextColumn};
+pub use key::{Key, KeyArena, PackedKey, PackedProbe};
 pub use record::Record;
 // The derive macro, which shares the trait's name.
 pub use thalweg_derive::Data;

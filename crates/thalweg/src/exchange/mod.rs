@@ -24,7 +24,7 @@ pub(crate) use edge::{Edge, LaneSettings};
 pub use inlet::Inlet;
 pub(crate) use outlet::{Broadcast, Outlet};
 pub(crate) use packet::Packet;
-pub use packet::{Hashed, Partial};
+pub use packet::{Hashed, Part, Partial, PartialBatch};
 pub(crate) use route::{ByHash, Custom, Random, RoundRobin, Route};
 
 use crate::config::BatchMode;

@@ -1,7 +1,7 @@
 //! What travels on a lane, and the kinds of record that only exchanges know.
 
 use crate::clock::Nanos;
-use crate::data::{Batch, Data, DecodeError, Key, KeyColumn, Portable, Record, Wire};
+use crate::data::{Batch, Data, DecodeError, Key, Portable, Record, Wire};
 use crate::time::Time;
 use std::marker::PhantomData;
 
@@ -130,68 +130,123 @@ impl<I: Portable + ?Sized> Batch<Hashed<I>> for HashedBatch<I> {
 
 /// What one task has aggregated for a key so far, on its way to the task that owns the key.
 ///
-/// `Of<'a>` is `(hash, &'a K, A)`.
+/// `Of<'a>` is a [`Part`].
 pub struct Partial<K: ?Sized, A> {
     kind: PhantomData<fn(&K) -> A>,
     // Makes the type unsized, and so a kind of record of its own.
     _unsized: [()],
 }
 
+/// A [`Partial`] aggregate as it is handed on: with its key in the form that tables hold, so that
+/// it goes from one table to another without being hashed or packed again.
+pub struct Part<'a, K: Key + ?Sized, A> {
+    /// The hash of the key.
+    pub hash: u64,
+    /// The key.
+    pub key: K::Slot,
+    /// Where the key's bytes are, if it is long.
+    pub arena: &'a K::Arena,
+    /// What has been aggregated.
+    pub state: A,
+}
+
+impl<K: Key + ?Sized, A> Part<'_, K, A> {
+    /// The key in the form that is compared.
+    #[inline(always)]
+    pub(crate) fn probe(&self) -> K::Probe<'_> {
+        K::slot_probe(&self.key, self.arena)
+    }
+}
+
 impl<K: Key + ?Sized, A: 'static> Record for Partial<K, A> {
-    type Of<'a> = (u64, &'a K, A);
+    type Of<'a> = Part<'a, K, A>;
 }
 
 impl<K: Key + ?Sized, A: Data> Portable for Partial<K, A> {
     type Batch = PartialBatch<K, A>;
     type Owned = (u64, K::Owned, A);
 
-    fn to_owned((hash, key, aggregate): Self::Of<'_>) -> Self::Owned {
-        (hash, key.own(), aggregate)
+    fn to_owned(part: Part<'_, K, A>) -> Self::Owned {
+        (part.hash, K::take(part.key, part.arena), part.state)
     }
 }
 
-/// A batch of [`Partial`] aggregates, a column each for hashes, keys and aggregates.
+/// A batch of [`Partial`] aggregates, with an arena for its long keys.
 pub struct PartialBatch<K: Key + ?Sized, A> {
-    hashes: Vec<u64>,
-    keys: K::Column,
-    aggregates: Vec<A>,
+    rows: Vec<Row<K, A>>,
+    arena: K::Arena,
+}
+
+struct Row<K: Key + ?Sized, A> {
+    hash: u64,
+    key: K::Slot,
+    state: A,
+}
+
+impl<K: Key + ?Sized, A> PartialBatch<K, A> {
+    /// Copies a key into the form that [`push_slot`](Self::push_slot) takes.
+    #[inline(always)]
+    pub(crate) fn store(&mut self, key: &K, probe: K::Probe<'_>) -> K::Slot {
+        key.store(probe, &mut self.arena)
+    }
+
+    /// Appends a part whose key was stored here.
+    #[inline(always)]
+    pub(crate) fn push_slot(&mut self, hash: u64, key: K::Slot, state: A) {
+        self.rows.push(Row { hash, key, state });
+    }
+
+    /// The number of parts.
+    #[inline(always)]
+    pub(crate) fn count(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The hashes of the keys, in the order of the parts.
+    #[inline(always)]
+    pub(crate) fn hashes(&self) -> impl Iterator<Item = u64> {
+        self.rows.iter().map(|row| row.hash)
+    }
+
+    /// Shows the hash and the key of a part to `see`.
+    pub(crate) fn view<R>(&self, at: usize, see: impl FnOnce(u64, &K) -> R) -> Option<R> {
+        let row = self.rows.get(at)?;
+        Some(K::view(&row.key, &self.arena, |key| see(row.hash, key)))
+    }
 }
 
 impl<K: Key + ?Sized, A> Default for PartialBatch<K, A> {
     fn default() -> Self {
-        Self { hashes: Vec::new(), keys: K::Column::default(), aggregates: Vec::new() }
+        Self { rows: Vec::new(), arena: K::Arena::default() }
     }
 }
 
 impl<K: Key + ?Sized, A: Data> Batch<Partial<K, A>> for PartialBatch<K, A> {
     #[inline(always)]
-    fn push(&mut self, (hash, key, aggregate): (u64, &K, A)) {
-        self.hashes.push(hash);
-        self.keys.push(key);
-        self.aggregates.push(aggregate);
+    fn push(&mut self, part: Part<'_, K, A>) {
+        let key = K::move_slot(part.key, part.arena, &mut self.arena);
+        self.rows.push(Row { hash: part.hash, key, state: part.state });
     }
 
     fn len(&self) -> usize {
-        self.hashes.len()
+        self.rows.len()
     }
 
     fn bytes(&self) -> usize {
-        self.hashes.len() * (size_of::<u64>() + size_of::<A>()) + self.keys.bytes()
+        self.rows.len() * size_of::<Row<K, A>>() + K::arena_bytes(&self.arena)
     }
 
     #[inline(always)]
-    fn drain(&mut self, mut each: impl FnMut((u64, &K, A))) {
-        for (index, (hash, aggregate)) in
-            self.hashes.drain(..).zip(self.aggregates.drain(..)).enumerate()
-        {
-            each((hash, self.keys.get(index), aggregate));
+    fn drain(&mut self, mut each: impl FnMut(Part<'_, K, A>)) {
+        let Self { rows, arena } = self;
+        for Row { hash, key, state } in rows.drain(..) {
+            each(Part { hash, key, arena, state });
         }
-        self.keys.clear();
+        K::clear_arena(arena);
     }
 
     fn clear(&mut self) {
-        self.hashes.clear();
-        self.keys.clear();
-        self.aggregates.clear();
+        self.rows.clear();
+        K::clear_arena(&mut self.arena);
     }
 }

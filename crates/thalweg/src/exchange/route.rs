@@ -1,6 +1,6 @@
 //! Which of the next stage's tasks a record goes to.
 
-use super::packet::{Hashed, Partial};
+use super::packet::{Hashed, Part, Partial};
 use crate::data::{Key, Record};
 
 /// Chooses a receiver for each record of one sending task.
@@ -32,8 +32,8 @@ impl<I: Record + ?Sized> Route<Hashed<I>> for ByHash {
 
 impl<K: Key + ?Sized, A: 'static> Route<Partial<K, A>> for ByHash {
     #[inline(always)]
-    fn pick(&mut self, item: &(u64, &K, A), receivers: usize) -> usize {
-        owner(item.0, receivers)
+    fn pick(&mut self, part: &Part<'_, K, A>, receivers: usize) -> usize {
+        owner(part.hash, receivers)
     }
 }
 

@@ -1,20 +1,18 @@
 //! What operators remember, and where it goes when it outgrows memory.
 //!
-//! * [`GroupTable`] finds a key's accumulator; before one that has outgrown the caches, a
-//!   [`KeyedBuffer`] hides the time that memory takes.
+//! * [`GroupTable`] finds a key's accumulator.
 //! * [`SpillDir`], [`SpillWriter`] and [`SpillReader`] keep records on disk for a while.
 //! * [`Sorter`] puts any number of records in order within a budget.
 //!
 //! Nothing here knows of tasks or exchanges; whoever holds it calls it.
 
-mod buffer;
-mod prefetch;
+mod hints;
+mod pages;
 mod slots;
 mod sort;
 mod spill;
 mod table;
 
-pub use buffer::KeyedBuffer;
 pub use sort::{Sorted, Sorter};
 pub use spill::{SpillDir, SpillFile, SpillReader, SpillWriter};
-pub use table::{Drain, GroupTable};
+pub use table::{Drain, GroupTable, Place};

@@ -15,8 +15,9 @@
 //! its home and the first empty slot behind it.
 #![allow(unsafe_code)] // An entry is there exactly when its tag says so; see `Slots`.
 
-use super::prefetch::prefetch;
-use std::mem::{MaybeUninit, needs_drop};
+use super::hints::{prefetch, prefetch_end};
+use super::pages::Pages;
+use std::mem::needs_drop;
 
 /// Slots in a table that has just been made; a window at least.
 const FIRST_CAPACITY: usize = 16;
@@ -32,7 +33,7 @@ const OCCUPIED: u8 = 0x80;
 /// the first ones, so that a window never wraps; at least one slot is empty.
 pub(super) struct Slots<E> {
     tags: Vec<u8>,
-    entries: Vec<MaybeUninit<E>>,
+    entries: Pages<E>,
     mask: usize,
     len: usize,
     // How many more entries fit before the slots are doubled.
@@ -84,14 +85,17 @@ fn compare_each(tags: &[u8; WINDOW], tag: u8) -> (u32, u32) {
 
 impl<E> Slots<E> {
     pub(super) fn new() -> Self {
-        let mut entries = Vec::with_capacity(FIRST_CAPACITY);
-        entries.resize_with(FIRST_CAPACITY, MaybeUninit::uninit);
+        Self::with_capacity(FIRST_CAPACITY)
+    }
+
+    fn with_capacity(capacity: usize) -> Self {
+        debug_assert!(capacity.is_power_of_two() && capacity >= WINDOW);
         Self {
-            tags: vec![0; FIRST_CAPACITY + WINDOW],
-            entries,
-            mask: FIRST_CAPACITY - 1,
+            tags: vec![0; capacity + WINDOW],
+            entries: Pages::new(capacity),
+            mask: capacity - 1,
             len: 0,
-            room: limit(FIRST_CAPACITY),
+            room: limit(capacity),
         }
     }
 
@@ -117,21 +121,55 @@ impl<E> Slots<E> {
         self.capacity() * (size_of::<E>() + 1) + WINDOW
     }
 
-    /// The bytes that they occupy once doubled.
+    /// The most bytes that they occupy while they are doubled: the old and the new ones.
     #[inline(always)]
     pub(super) fn bytes_if_grown(&self) -> usize {
-        2 * self.capacity() * (size_of::<E>() + 1) + WINDOW
+        3 * self.capacity() * (size_of::<E>() + 1) + 2 * WINDOW
     }
 
-    /// Asks for the tag and the entry at the home of this hash.
+    /// Asks for the tags at the home of this hash: the first step of a look-up in three.
     #[inline(always)]
     pub(super) fn prefetch(&self, hash: u64) {
         let home = hash as usize & self.mask;
-        // SAFETY: `home` is at most `mask`, and there are `mask + 1` entries and more tags.
-        unsafe {
-            prefetch(self.tags.get_unchecked(home));
-            prefetch(self.entries.get_unchecked(home));
+        // SAFETY: `home` is at most `mask`, and there are more tags than that.
+        prefetch(unsafe { self.tags.get_unchecked(home) });
+    }
+
+    /// The slot that the tags name for this hash, or else the one where a new entry would go; asks
+    /// for the memory there: the second step.
+    #[inline(always)]
+    pub(super) fn locate(&self, hash: u64) -> usize {
+        let home = hash as usize & self.mask;
+        let (equal, used) = self.window(home, tag(hash));
+        let named = if equal == 0 { !used } else { equal };
+        let at = (home + named.trailing_zeros() as usize) & self.mask;
+        // SAFETY: `at` is at most `mask`, and there are `mask + 1` entries.
+        let entry = unsafe { self.entries.get_unchecked(at) };
+        prefetch(entry);
+        // An entry may lie in two cache lines.
+        if size_of::<E>() % 16 != 0 || size_of::<E>() > 32 {
+            prefetch_end(entry);
         }
+        at
+    }
+
+    /// The entry in the slot that [`locate`](Self::locate) said, if it satisfies `is_it`: the last
+    /// step. Where it does not, it may still be in another slot.
+    ///
+    /// The slots may have changed meanwhile.
+    #[inline(always)]
+    pub(super) fn find_at(
+        &mut self,
+        at: usize,
+        hash: u64,
+        is_it: impl FnOnce(&E) -> bool,
+    ) -> Option<&mut E> {
+        if *self.tags.get(at)? != tag(hash) || at > self.mask {
+            return None;
+        }
+        // SAFETY: `at` is at most `mask`, and its tag has `OCCUPIED`: the entry is initialised.
+        let entry = unsafe { self.entries.get_unchecked_mut(at).assume_init_mut() };
+        is_it(entry).then_some(entry)
     }
 
     /// The slot whose entry satisfies `is_it`, or the empty slot where such an entry belongs.
@@ -193,6 +231,19 @@ impl<E> Slots<E> {
         unsafe { self.entries.get_unchecked_mut(at).assume_init_mut() }
     }
 
+    /// Adds an entry that no entry equals.
+    #[inline(always)]
+    pub(super) fn insert_new<S>(
+        &mut self,
+        hash: u64,
+        shared: &mut S,
+        make: impl FnOnce(&mut S) -> E,
+        hash_of: impl Fn(&E, &S) -> u64,
+    ) {
+        let vacant = self.vacant(hash);
+        self.insert(vacant, hash, shared, make, hash_of);
+    }
+
     #[inline(never)]
     fn insert<S>(
         &mut self,
@@ -207,10 +258,7 @@ impl<E> Slots<E> {
             at = self.vacant(hash);
         }
         let entry = make(shared);
-        self.entries[at].write(entry);
-        self.set_tag(at, tag(hash));
-        self.len += 1;
-        self.room -= 1;
+        self.put(at, hash, entry);
         at
     }
 
@@ -247,33 +295,27 @@ impl<E> Slots<E> {
         Some(unsafe { self.entries[at].assume_init_read() })
     }
 
-    /// Doubles the slots, in place: the old ones become the lower half.
-    ///
-    /// Every entry's new home is its old one or lies one old capacity above it. Taken in order, from
-    /// behind an empty slot, an entry finds all that stood between its home and itself moved
-    /// already, and so goes to its own slot at the latest: it never passes an entry that has still
-    /// to move, whose going would leave a hole in a run.
+    /// Doubles the slots.
     #[cold]
     #[inline(never)]
     fn grow(&mut self, hash_of: impl Fn(&E) -> u64) {
-        let old = self.capacity();
-        let start = self.tags[..old].iter().position(|&tag| tag == 0).expect("never quite full");
-        self.entries.reserve_exact(old);
-        self.entries.resize_with(2 * old, MaybeUninit::uninit);
-        self.tags.reserve_exact(old);
-        self.tags.truncate(old);
-        self.tags.resize(2 * old + WINDOW, 0);
-        self.tags.copy_within(..WINDOW, 2 * old);
-        self.mask = 2 * old - 1;
-        self.room += limit(2 * old) - limit(old);
-        for from in (start + 1..old).chain(0..start) {
-            if let Some(entry) = self.take(from) {
-                let hash = hash_of(&entry);
-                let at = self.vacant(hash);
-                self.entries[at].write(entry);
-                self.set_tag(at, tag(hash));
-            }
+        let mut larger = Self::with_capacity(2 * self.capacity());
+        let mut cursor = 0;
+        while let Some(entry) = self.take_next(&mut cursor) {
+            let hash = hash_of(&entry);
+            let at = larger.vacant(hash);
+            larger.put(at, hash, entry);
         }
+        *self = larger;
+    }
+
+    /// Writes an entry into an empty slot.
+    #[inline(always)]
+    fn put(&mut self, at: usize, hash: u64, entry: E) {
+        self.entries[at].write(entry);
+        self.set_tag(at, tag(hash));
+        self.len += 1;
+        self.room -= 1;
     }
 
     /// The occupied slots from `start` on.
@@ -290,7 +332,7 @@ impl<E> Slots<E> {
 
     /// The entries, in the order of their slots.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut E> {
-        let entries = self.tags.iter().zip(&mut self.entries);
+        let entries = self.tags.iter().zip(self.entries.iter_mut());
         // SAFETY: the tag says that the entry is initialised.
         entries.filter(|(tag, _)| **tag != 0).map(|(_, entry)| unsafe { entry.assume_init_mut() })
     }

@@ -6,9 +6,9 @@ use super::slots::Slots;
 use crate::data::{Key, Portable};
 use std::fmt;
 
-/// Up to this many bytes, a look-up is answered by the caches and a prefetch only costs. Measured:
-/// counts by uniform keys break even between 4 and 9 MB, skewed ones later.
-const CACHE_RESIDENT: usize = 8 << 20;
+/// Up to this many bytes, a look-up is answered by the nearest caches, and looking for the place
+/// beforehand only costs.
+const CACHE_RESIDENT: usize = 256 << 10;
 
 /// Accumulators by key.
 ///
@@ -17,7 +17,7 @@ const CACHE_RESIDENT: usize = 8 << 20;
 ///
 /// A table takes `size_of::<(K::Slot, A)>() + 1` bytes a slot, and is between three eighths and
 /// three quarters full. It grows by doubling; its owner asks the memory pool beforehand, with what
-/// [`bytes_with`](Self::bytes_with) says. Keys cannot be removed one by one.
+/// [`bytes_if_grown`](Self::bytes_if_grown) says. Keys cannot be removed one by one.
 ///
 /// The order in which keys come out follows from the order in which they came in, and nothing else:
 /// equal runs give equal output.
@@ -39,6 +39,10 @@ pub struct GroupTable<K: Key + ?Sized, A> {
     slots: Slots<Entry<K, A>>,
     keys: Keys<K>,
 }
+
+/// Where in a table a key probably is; said by [`GroupTable::locate`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place(usize);
 
 struct Entry<K: Key + ?Sized, A> {
     key: K::Slot,
@@ -76,7 +80,7 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
         self.slots.is_full()
     }
 
-    /// Whether the table is so small that a prefetch would cost more than it saves.
+    /// Whether the table is so small that a look-up in steps would cost more than it saves.
     #[inline(always)]
     pub fn is_cache_resident(&self) -> bool {
         self.slots.bytes() <= CACHE_RESIDENT
@@ -89,24 +93,37 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
         self.slots.bytes() + K::arena_bytes(&self.keys.arena) + self.keys.heap
     }
 
-    /// The bytes that the table would occupy with its slots doubled.
+    /// The most bytes that the table would occupy while its slots are doubled: the old and the new
+    /// ones, three times what it occupies now.
     #[inline]
     pub fn bytes_if_grown(&self) -> usize {
         self.slots.bytes_if_grown() + K::arena_bytes(&self.keys.arena) + self.keys.heap
     }
 
-    /// The bytes that the table would occupy with `key` as a new one: what to ask the memory pool
-    /// for before [`upsert`](Self::upsert), exact but for what the key itself owns on the heap.
-    #[inline]
-    pub fn bytes_with(&self, key: &K) -> usize {
-        let slots = if self.is_full() { self.slots.bytes_if_grown() } else { self.slots.bytes() };
-        slots + key.arena_bytes_with(&self.keys.arena) + self.keys.heap
-    }
-
-    /// Asks for the slot at which a look-up of this hash begins, without waiting for it.
+    /// Begins a look-up: asks for what says where the key is, without waiting for it.
+    ///
+    /// In a table larger than the caches a look-up waits for memory twice, and longer than all else
+    /// takes. In three steps, each taken for a few dozen keys before the next, it need not wait:
+    /// this, then [`locate`](Self::locate), then [`find_at`](Self::find_at).
     #[inline(always)]
     pub fn prefetch(&self, hash: u64) {
         self.slots.prefetch(hash);
+    }
+
+    /// Goes on with a look-up: where the key probably is, which memory is asked for.
+    #[inline(always)]
+    pub fn locate(&self, hash: u64) -> Place {
+        Place(self.slots.locate(hash))
+    }
+
+    /// The accumulator of a key, if the key is where [`locate`](Self::locate) said. Where it is not,
+    /// [`find`](Self::find) may still find it. The table may have changed in between.
+    #[inline(always)]
+    pub fn find_at(&mut self, place: Place, hash: u64, probe: K::Probe<'_>) -> Option<&mut A> {
+        let arena = &self.keys.arena;
+        let entry =
+            self.slots.find_at(place.0, hash, |entry| K::matches(&entry.key, arena, probe))?;
+        Some(&mut entry.value)
     }
 
     /// The accumulator of a key, if the key is known.
@@ -135,13 +152,30 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
             |entry, keys| K::matches(&entry.key, &keys.arena, probe),
             |keys| {
                 let value = init();
-                let slot = key.store(&mut keys.arena);
+                let slot = key.store(probe, &mut keys.arena);
                 keys.heap += K::slot_heap(&slot);
                 Entry { key: slot, value }
             },
             |entry, keys| K::slot_hash(&entry.key, &keys.arena),
         );
         &mut entry.value
+    }
+
+    /// Adds a key that is not in the table, given as another arena's slot holds it.
+    ///
+    /// Grows the table when it [is full](Self::is_full).
+    #[inline(never)]
+    pub fn insert_slot(&mut self, hash: u64, key: K::Slot, arena: &K::Arena, value: A) {
+        self.slots.insert_new(
+            hash,
+            &mut self.keys,
+            |keys| {
+                let key = K::move_slot(key, arena, &mut keys.arena);
+                keys.heap += K::slot_heap(&key);
+                Entry { key, value }
+            },
+            |entry, keys| K::slot_hash(&entry.key, &keys.arena),
+        );
     }
 
     /// Shows every key and its accumulator.
@@ -206,8 +240,15 @@ impl<K: Key + ?Sized, A> Drain<K, A> {
     /// Shows the next key to `see`, with its accumulator. `None` when there is no further key.
     #[inline]
     pub fn for_next<R>(&mut self, see: impl FnOnce(&K, A) -> R) -> Option<R> {
+        self.slot_for_next(|key, arena, value| K::view(&key, arena, |key| see(key, value)))
+    }
+
+    /// Hands the next key to `see` as its slot held it, with its accumulator. `None` when there is
+    /// no further key.
+    #[inline]
+    pub fn slot_for_next<R>(&mut self, see: impl FnOnce(K::Slot, &K::Arena, A) -> R) -> Option<R> {
         let Entry { key, value } = self.table.slots.take_next(&mut self.cursor)?;
-        Some(K::view(&key, &self.table.keys.arena, |key| see(key, value)))
+        Some(see(key, &self.table.keys.arena, value))
     }
 
     /// The table's memory, as a table without keys. Keys that had still to come are forgotten.

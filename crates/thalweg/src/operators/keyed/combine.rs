@@ -14,18 +14,21 @@
 //! changed.
 
 use super::cost::{Cost, Meter};
+use super::repeats::Repeats;
 use super::{Combine, KeyBy};
 use crate::clock::Clock;
-use crate::data::{Key, KeyColumn, Record};
+use crate::data::{Batch, Key, Record};
 use crate::error::Result;
-use crate::exchange::Partial;
+use crate::exchange::{Part, Partial, PartialBatch};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, guard};
+use crate::memory::Reservation;
 use crate::metrics::{HotKeys, Report};
 use crate::plan::TaskContext;
-use crate::state::{Drain, GroupTable};
+use crate::state::{Drain, GroupTable, Place};
 use crate::stream::Chain;
 use crate::time::Time;
 use std::marker::PhantomData;
+use std::mem::needs_drop;
 use std::sync::Arc;
 
 /// The chain that ends in partial aggregates.
@@ -61,7 +64,9 @@ where
             full: None,
             held: None,
             choice: Choice::new(self.receive.clone()),
-            alone: Default::default(),
+            waiting: PartialBatch::default(),
+            reservation: cx.memory.reserve(),
+            growth: Growth::default(),
             hot: HotKeys::default(),
             emitted: 0,
             clock: cx.clock.clone(),
@@ -72,8 +77,18 @@ where
     }
 }
 
-/// Bytes that the table may occupy: what stays in a core's second-level cache beside the rest.
+/// Bytes that the table may always occupy: what stays in a core's second-level cache beside the
+/// rest.
 const TABLE: usize = 1 << 20;
+/// Bytes that it may occupy when keys come again often enough.
+const LARGEST: usize = 64 << 20;
+/// The share of records that may remain for a table to be worth growing to that.
+const WORTH_GROWING: f64 = 0.67;
+/// Records that wait for their slots together: enough for memory to be busy all the time, and few
+/// enough for what it has brought to be still in the nearest cache.
+const WAITING: usize = 64;
+/// Bytes of an aggregate's state up to which it may wait.
+const SMALL: usize = 64;
 /// Records sent uncombined to learn what that costs.
 const TRIAL: u64 = 1 << 16;
 /// Records sent uncombined before a table is filled again to see whether the keys have changed;
@@ -97,13 +112,23 @@ where
     /// An event that waits until all is sent on.
     held: Option<Event>,
     choice: Choice,
-    /// Room for one key.
-    alone: <G::Key as Key>::Column,
+    /// What each of the last records comes to by itself, while memory brings the slots they need.
+    waiting: PartialBatch<G::Key, A::State>,
+    /// What the table occupies beyond [`TABLE`].
+    reservation: Reservation,
+    growth: Growth,
     hot: HotKeys,
     emitted: u64,
     clock: Clock,
     next: N,
     types: PhantomData<fn(&I, T)>,
+}
+
+/// Where the table stood when it was last doubled.
+#[derive(Clone, Copy, Default)]
+struct Growth {
+    records: u64,
+    keys: usize,
 }
 
 /// Whether to combine, and what is known about it.
@@ -118,6 +143,10 @@ struct Choice {
     kept: f64,
     /// Whether this is a trial to learn what sending uncombined costs.
     trial: bool,
+    /// Whether keys come again, though too seldom for a small table to see it.
+    grow: bool,
+    /// How often they come again among the records sent uncombined.
+    repeats: Repeats,
     combined: Meter,
     uncombined: Meter,
     send: Meter,
@@ -133,6 +162,8 @@ impl Choice {
             patience: FIRST_PATIENCE,
             kept: 0.0,
             trial: false,
+            grow: false,
+            repeats: Repeats::default(),
             combined: Meter::default(),
             uncombined: Meter::default(),
             send: Meter::default(),
@@ -144,6 +175,7 @@ impl Choice {
     fn filled(&mut self, keys: usize) {
         self.kept = keys as f64 / self.records.max(1) as f64;
         self.records = 0;
+        self.grow = false;
         if self.kept <= 0.125 {
             return; // Seven records in eight vanish: nothing that could be sent costs less.
         }
@@ -156,12 +188,24 @@ impl Choice {
         }
     }
 
+    /// `records` were sent uncombined.
+    fn pass(&mut self, records: u64) {
+        self.left = self.left.saturating_sub(records);
+        if self.left == 0 {
+            self.passed();
+        }
+    }
+
     /// As many records were sent uncombined as was decided.
     fn passed(&mut self) {
         if self.trial {
             self.trial = false;
             self.decide();
         } else {
+            // The owner of the keys has as large a table and as long look-ups: combining in one here
+            // saves the sending, and all but one look-up a key.
+            self.grow = self.repeats.kept() < WORTH_GROWING;
+            self.repeats = Repeats::default();
             self.combining = true;
             self.records = 0;
         }
@@ -196,6 +240,128 @@ where
     A: Combine<G::Value>,
     N: Push<Partial<G::Key, A::State>, T>,
 {
+    /// Whether records wait for their slots, rather than going to the table one by one.
+    ///
+    /// A key or a state that owns memory would be allocated a record; those go one by one.
+    const WAIT: bool = !needs_drop::<<G::Key as Key>::Slot>()
+        && !needs_drop::<A::State>()
+        && size_of::<A::State>() <= SMALL;
+
+    /// Brings the waiting records where they belong: into the table, or to their receivers.
+    #[inline(never)]
+    fn take_waiting(&mut self) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let count = waiting.count();
+        if let Some(at) = self.hot.pass(count) {
+            waiting.view(at, |hash, key| self.hot.sample(hash, || format!("{key:?}")));
+        }
+        self.choice.records += count as u64;
+        if self.choice.combining && self.table.is_cache_resident() {
+            waiting.drain(|part| match self.table.find(part.hash, part.probe()) {
+                Some(state) => guard(&self.op, || self.aggregate.combine(state, part.state)),
+                None => self.insert(part),
+            });
+        } else if self.choice.combining {
+            let mut places = [Place::default(); WAITING];
+            for (place, hash) in places.iter_mut().zip(waiting.hashes()) {
+                *place = self.table.locate(hash);
+            }
+            let mut places = places.into_iter();
+            waiting.drain(|part| {
+                let place = places.next().unwrap_or_default();
+                match self.table.find_at(place, part.hash, part.probe()) {
+                    Some(state) => guard(&self.op, || self.aggregate.combine(state, part.state)),
+                    None => self.find_or_insert(part),
+                }
+            });
+        } else {
+            let Self { next, emitted, choice, .. } = self;
+            choice.repeats.see(waiting.hashes());
+            waiting.drain(|part| next.push(part, T::LAST));
+            *emitted += count as u64;
+            self.choice.pass(count as u64);
+        }
+        self.waiting = waiting;
+    }
+
+    /// Brings one record into the table.
+    #[inline(always)]
+    fn take(&mut self, item: I::Of<'_>) {
+        self.choice.records += 1;
+        let Self { op, keys, aggregate, table, hot, .. } = self;
+        let new = guard(op, || {
+            let key = keys.key(&item);
+            let hash = keys.hash(&item);
+            hot.see(hash, || format!("{key:?}"));
+            match table.find(hash, key.probe()) {
+                Some(state) => {
+                    aggregate.update(state, keys.value(item));
+                    None
+                }
+                None => Some((hash, item)),
+            }
+        });
+        if let Some((hash, item)) = new {
+            self.take_new(hash, item);
+        }
+    }
+
+    /// Brings a record with a new key into the table.
+    #[inline(never)]
+    fn take_new(&mut self, hash: u64, item: I::Of<'_>) {
+        self.make_room();
+        let Self { op, keys, aggregate, table, .. } = self;
+        guard(op, || {
+            let key = keys.key(&item);
+            let state = table.upsert(hash, key.probe(), key, || aggregate.start());
+            aggregate.update(state, keys.value(item));
+        });
+    }
+
+    /// A key that is not where it was expected.
+    #[inline(never)]
+    fn find_or_insert(&mut self, part: Part<'_, G::Key, A::State>) {
+        match self.table.find(part.hash, part.probe()) {
+            Some(state) => guard(&self.op, || self.aggregate.combine(state, part.state)),
+            None => self.insert(part),
+        }
+    }
+
+    /// A new key: makes room for it first.
+    #[inline(never)]
+    fn insert(&mut self, part: Part<'_, G::Key, A::State>) {
+        self.make_room();
+        self.table.insert_slot(part.hash, part.key, part.arena, part.state);
+    }
+
+    #[inline(always)]
+    fn make_room(&mut self) {
+        if self.table.is_full() && !self.may_grow() {
+            self.set_aside();
+        }
+    }
+
+    /// Whether the table should rather be doubled than sent on.
+    ///
+    /// Within the second-level cache, always. Beyond, a look-up gets dearer, but not as dear as
+    /// sending, so it is worth it as long as most records find their key there: of those since the
+    /// table was last doubled, every second at least. Keys that come again after a long time are
+    /// new to a small table; [`Repeats`] sees them.
+    #[cold]
+    fn may_grow(&mut self) -> bool {
+        let after = 2 * self.table.bytes();
+        let now = Growth { records: self.choice.records, keys: self.table.len() };
+        let (records, keys) = (now.records - self.growth.records, now.keys - self.growth.keys);
+        let grows = after <= TABLE
+            || (after <= LARGEST
+                && (self.choice.grow || 2 * keys as u64 <= records)
+                && self.reservation.try_resize(self.table.bytes_if_grown()));
+        if grows {
+            self.growth = now;
+        }
+        grows
+    }
+
     /// The table is full: sets it aside to be sent on, and begins another.
     #[cold]
     #[inline(never)]
@@ -203,6 +369,7 @@ where
         // Two tables in one batch are rare; the first must go, whatever the receivers' credit.
         self.send_on(usize::MAX);
         self.choice.filled(self.table.len());
+        self.growth = Growth::default();
         self.full = Some(std::mem::take(&mut self.table).into_drain());
     }
 
@@ -211,8 +378,9 @@ where
         let Some(full) = &mut self.full else { return false };
         for _ in 0..most {
             let next = &mut self.next;
-            let sent = full.for_next(|key, state| {
-                next.push((G::Key::hash(key.probe()), key, state), T::LAST);
+            let sent = full.slot_for_next(|key, arena, state| {
+                let hash = G::Key::slot_hash(&key, arena);
+                next.push(Part { hash, key, arena, state }, T::LAST);
             });
             if sent.is_none() {
                 if let Some(empty) = self.full.take()
@@ -238,37 +406,25 @@ where
 {
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, _: T) {
-        let Self { op, keys, aggregate, table, choice, alone, hot, next, emitted, .. } = self;
-        choice.records += 1;
-        if choice.combining {
-            guard(op, || {
-                let key = keys.key(&item);
-                let hash = keys.hash(&item);
-                hot.see(hash, || format!("{key:?}"));
-                let state = table.upsert(hash, key.probe(), key, || aggregate.start());
-                aggregate.update(state, keys.value(item));
-            });
-            if table.is_full() && table.bytes_if_grown() > TABLE {
-                self.set_aside();
+        if !Self::WAIT && self.choice.combining {
+            self.take(item);
+            return;
+        }
+        let Self { op, keys, aggregate, table, waiting, choice, .. } = self;
+        guard(op, || {
+            let key = keys.key(&item);
+            let (probe, hash) = (key.probe(), keys.hash(&item));
+            if choice.combining {
+                table.prefetch(hash);
             }
-        } else {
-            let (hash, state) = guard(op, || {
-                let key = keys.key(&item);
-                let hash = keys.hash(&item);
-                hot.see(hash, || format!("{key:?}"));
-                // The value may be the record that the key is borrowed from.
-                alone.push(key);
-                let mut state = aggregate.start();
-                aggregate.update(&mut state, keys.value(item));
-                (hash, state)
-            });
-            *emitted += 1;
-            next.push((hash, alone.get(0), state), T::LAST);
-            alone.clear();
-            choice.left -= 1;
-            if choice.left == 0 {
-                choice.passed();
-            }
+            let slot = waiting.store(key, probe);
+            // The value may be the record that the key is borrowed from.
+            let mut state = aggregate.start();
+            aggregate.update(&mut state, keys.value(item));
+            waiting.push_slot(hash, slot, state);
+        });
+        if self.waiting.count() >= WAITING {
+            self.take_waiting();
         }
     }
 }
@@ -287,6 +443,7 @@ where
 
     /// What is combined belongs before every event.
     fn event(&mut self, event: Event) {
+        self.take_waiting();
         self.held = Some(event);
     }
 

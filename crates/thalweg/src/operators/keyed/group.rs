@@ -11,12 +11,12 @@ use super::{Aggregate, Combine, KeyBy};
 use crate::clock::Clock;
 use crate::data::{Batch, Data, Key, Portable, Record, Wire};
 use crate::error::Result;
-use crate::exchange::Partial;
+use crate::exchange::{Part, Partial};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, guard, pump};
 use crate::memory::Reservation;
 use crate::metrics::Report;
 use crate::plan::TaskContext;
-use crate::state::{Drain, GroupTable, SpillDir, SpillFile, SpillReader, SpillWriter};
+use crate::state::{Drain, GroupTable, Place, SpillDir, SpillFile, SpillReader, SpillWriter};
 use crate::stream::Chain;
 use crate::time::Time;
 use std::borrow::Borrow;
@@ -34,10 +34,19 @@ pub trait Absorb<I: Record + ?Sized>: Clone + Send + 'static {
     /// The form in which a record waits on disk.
     type Spilled: Wire + ?Sized;
 
-    /// The hash of the record's key, and the key.
-    fn key<'k>(&self, item: &'k I::Of<'_>) -> (u64, &'k Self::Key);
+    /// The hash of the record's key.
+    fn hash(&self, item: &I::Of<'_>) -> u64;
+    /// Whether the record's key is in the table.
+    fn is_known(&self, table: &mut GroupTable<Self::Key, Self::State>, item: &I::Of<'_>) -> bool;
     /// Takes a record in.
     fn absorb(&self, table: &mut GroupTable<Self::Key, Self::State>, item: I::Of<'_>);
+    /// The same, for a record whose key is probably in this place of the table.
+    fn absorb_at(
+        &self,
+        table: &mut GroupTable<Self::Key, Self::State>,
+        place: Place,
+        item: I::Of<'_>,
+    );
     /// Brings a record into the form in which it waits on disk.
     fn spill<R>(item: I::Of<'_>, write: impl FnOnce(&<Self::Spilled as Record>::Of<'_>) -> R) -> R;
     /// Brings it back.
@@ -70,15 +79,28 @@ where
     type Spilled = I;
 
     #[inline(always)]
-    fn key<'k>(&self, item: &'k I::Of<'_>) -> (u64, &'k G::Key) {
-        (self.keys.hash(item), self.keys.key(item))
+    fn hash(&self, item: &I::Of<'_>) -> u64 {
+        self.keys.hash(item)
+    }
+
+    fn is_known(&self, table: &mut GroupTable<G::Key, A::State>, item: &I::Of<'_>) -> bool {
+        table.find(self.keys.hash(item), self.keys.key(item).probe()).is_some()
     }
 
     #[inline(always)]
     fn absorb(&self, table: &mut GroupTable<G::Key, A::State>, item: I::Of<'_>) {
-        let (hash, key) = self.key(&item);
+        let (hash, key) = (self.keys.hash(&item), self.keys.key(&item));
         let state = table.upsert(hash, key.probe(), key, || self.aggregate.start());
         self.aggregate.update(state, self.keys.value(item));
+    }
+
+    #[inline(always)]
+    fn absorb_at(&self, table: &mut GroupTable<G::Key, A::State>, place: Place, item: I::Of<'_>) {
+        let (hash, key) = (self.keys.hash(&item), self.keys.key(&item));
+        match table.find_at(place, hash, key.probe()) {
+            Some(state) => self.aggregate.update(state, self.keys.value(item)),
+            None => self.absorb(table, item),
+        }
     }
 
     fn spill<R>(item: I::Of<'_>, write: impl FnOnce(&I::Of<'_>) -> R) -> R {
@@ -124,34 +146,50 @@ where
     type Spilled = (u64, K::Owned, A::State);
 
     #[inline(always)]
-    fn key<'k>(&self, item: &'k (u64, &K, A::State)) -> (u64, &'k K) {
-        (item.0, item.1)
+    fn hash(&self, part: &Part<'_, K, A::State>) -> u64 {
+        part.hash
+    }
+
+    fn is_known(&self, table: &mut GroupTable<K, A::State>, part: &Part<'_, K, A::State>) -> bool {
+        table.find(part.hash, part.probe()).is_some()
     }
 
     #[inline(always)]
-    fn absorb(&self, table: &mut GroupTable<K, A::State>, (hash, key, part): (u64, &K, A::State)) {
-        // The first part of a key becomes its state.
-        let mut part = Some(part);
-        let state = table.upsert(hash, key.probe(), key, || {
-            part.take().unwrap_or_else(|| self.aggregate.start())
-        });
-        if let Some(part) = part {
-            self.aggregate.combine(state, part);
+    fn absorb(&self, table: &mut GroupTable<K, A::State>, part: Part<'_, K, A::State>) {
+        match table.find(part.hash, part.probe()) {
+            Some(state) => self.aggregate.combine(state, part.state),
+            // The first part of a key becomes its state.
+            None => table.insert_slot(part.hash, part.key, part.arena, part.state),
+        }
+    }
+
+    #[inline(always)]
+    fn absorb_at(
+        &self,
+        table: &mut GroupTable<K, A::State>,
+        place: Place,
+        part: Part<'_, K, A::State>,
+    ) {
+        match table.find_at(place, part.hash, part.probe()) {
+            Some(state) => self.aggregate.combine(state, part.state),
+            None => self.absorb(table, part),
         }
     }
 
     fn spill<R>(
-        (hash, key, part): (u64, &K, A::State),
+        part: Part<'_, K, A::State>,
         write: impl FnOnce(&(u64, K::Owned, A::State)) -> R,
     ) -> R {
-        write(&(hash, key.own(), part))
+        write(&(part.hash, K::take(part.key, part.arena), part.state))
     }
 
     fn restore<R>(
-        (hash, key, part): (u64, K::Owned, A::State),
-        read: impl FnOnce((u64, &K, A::State)) -> R,
+        (hash, key, state): (u64, K::Owned, A::State),
+        read: impl FnOnce(Part<'_, K, A::State>) -> R,
     ) -> R {
-        read((hash, key.borrow(), part))
+        let (key, mut arena): (&K, _) = (key.borrow(), K::Arena::default());
+        let key = key.store(key.probe(), &mut arena);
+        read(Part { hash, key, arena: &arena, state })
     }
 
     fn finish(&self, state: A::State) -> A::Output {
@@ -197,9 +235,9 @@ where
         };
         let group = GroupPush {
             core,
-            buffer: Default::default(),
+            waiting: Waiting { hashes: Vec::with_capacity(WAITING), items: Default::default() },
             phase: Phase::Taking,
-            waiting: Vec::new(),
+            on_disk: Vec::new(),
             received: 0,
             meter: Meter::default(),
             cost: self.cost.clone(),
@@ -220,10 +258,10 @@ where
 {
     core: Core<I, B>,
     /// Records that wait while memory brings the slots they will need.
-    buffer: I::Batch,
+    waiting: Waiting<I>,
     phase: Phase<I, B>,
     /// Parts on disk that are still to be aggregated, each with how often it has been split up.
-    waiting: Vec<(SpillFile<B::Spilled>, u32)>,
+    on_disk: Vec<(SpillFile<B::Spilled>, u32)>,
     received: u64,
     meter: Meter,
     cost: Cost,
@@ -265,14 +303,18 @@ const PARTS_BITS: u32 = 4;
 const ALWAYS: usize = 64 << 10;
 
 impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
+    /// Brings a record into the table, or to disk when it must not grow.
     #[inline(always)]
-    fn take(&mut self, item: I::Of<'_>) {
+    fn take(&mut self, item: I::Of<'_>, place: Option<Place>) {
         if (self.table.is_full() || self.frozen) && !self.has_room_for(&item) {
             self.write(item);
             return;
         }
         let Self { op, absorb, table, .. } = self;
-        guard(op, || absorb.absorb(table, item));
+        guard(op, || match place {
+            Some(place) => absorb.absorb_at(table, place, item),
+            None => absorb.absorb(table, item),
+        });
     }
 
     /// Whether the record's key is in the table, or the table may grow.
@@ -283,14 +325,14 @@ impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
             return true;
         }
         self.frozen = true;
-        let (hash, key) = self.absorb.key(item);
-        self.table.find(hash, key.probe()).is_some()
+        self.absorb.is_known(&mut self.table, item)
     }
 
-    /// Accounts for what grows apart from the slots: the bytes of long keys.
+    /// Accounts for what grows apart from the slots, the bytes of long keys, and gives back what was
+    /// needed while the slots were doubled.
     fn account(&mut self) {
-        let used = self.table.bytes();
-        if used > ALWAYS && used > self.reservation.bytes() && !self.frozen {
+        let (used, held) = (self.table.bytes(), self.reservation.bytes());
+        if used > ALWAYS && !self.frozen && (used > held || held - used > used / 4) {
             self.frozen = !self.reservation.try_resize(used + used / 8);
         }
     }
@@ -298,7 +340,7 @@ impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
     #[cold]
     #[inline(never)]
     fn write(&mut self, item: I::Of<'_>) {
-        let (hash, _) = self.absorb.key(&item);
+        let hash = self.absorb.hash(&item);
         if self.parts.is_empty() {
             self.parts = (0..1 << PARTS_BITS).map(|_| self.spill.writer()).collect();
         }
@@ -319,6 +361,12 @@ impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
     }
 }
 
+/// Records that wait for memory together, with the hashes of their keys.
+struct Waiting<I: Portable + ?Sized> {
+    hashes: Vec<u64>,
+    items: I::Batch,
+}
+
 /// How many records wait for memory together: enough for it to be busy all the time, and few enough
 /// for what it has brought to be still in the nearest cache.
 const WAITING: usize = 64;
@@ -333,29 +381,35 @@ where
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, _: T) {
         self.received += 1;
-        self.core.put(&mut self.buffer, item);
+        self.core.put(&mut self.waiting, item);
     }
 }
 
 impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
     /// Takes a record: now, or with others when the table is larger than the caches.
     #[inline(always)]
-    fn put(&mut self, buffer: &mut I::Batch, item: I::Of<'_>) {
-        if self.table.is_cache_resident() && buffer.is_empty() {
-            self.take(item);
+    fn put(&mut self, waiting: &mut Waiting<I>, item: I::Of<'_>) {
+        if self.table.is_cache_resident() && waiting.hashes.is_empty() {
+            self.take(item, None);
             return;
         }
-        let (hash, _) = guard(&self.op, || self.absorb.key(&item));
+        let hash = guard(&self.op, || self.absorb.hash(&item));
         self.table.prefetch(hash);
-        buffer.push(item);
-        if buffer.len() >= WAITING {
-            self.take_all(buffer);
+        waiting.hashes.push(hash);
+        waiting.items.push(item);
+        if waiting.hashes.len() >= WAITING {
+            self.take_all(waiting);
         }
     }
 
     #[inline(never)]
-    fn take_all(&mut self, buffer: &mut I::Batch) {
-        buffer.drain(|item| self.take(item));
+    fn take_all(&mut self, waiting: &mut Waiting<I>) {
+        let mut places = [Place::default(); WAITING];
+        for (place, hash) in places.iter_mut().zip(waiting.hashes.drain(..)) {
+            *place = self.table.locate(hash);
+        }
+        let mut places = places.into_iter();
+        waiting.items.drain(|item| self.take(item, places.next()));
     }
 }
 
@@ -368,11 +422,11 @@ where
 {
     /// Begins to give out what is in the table, and sets aside what was written to disk meanwhile.
     fn give(&mut self) {
-        self.core.take_all(&mut self.buffer);
+        self.core.take_all(&mut self.waiting);
         match self.core.written() {
             Ok(parts) => {
                 let depth = self.core.depth + 1;
-                self.waiting.extend(parts.into_iter().map(|part| (part, depth)));
+                self.on_disk.extend(parts.into_iter().map(|part| (part, depth)));
             }
             Err(error) => self.core.op.fail(error),
         }
@@ -383,7 +437,7 @@ where
     fn next_part(&mut self) {
         self.core.frozen = false;
         let _ = self.core.reservation.try_resize(0);
-        self.phase = match self.waiting.pop() {
+        self.phase = match self.on_disk.pop() {
             Some((part, depth)) => {
                 self.core.depth = depth;
                 Phase::Reading(part.read())
@@ -398,11 +452,12 @@ where
     /// Reads some of a part back; answers whether there is more.
     fn read(
         core: &mut Core<I, B>,
-        buffer: &mut I::Batch,
+        waiting: &mut Waiting<I>,
         reader: &mut SpillReader<B::Spilled>,
     ) -> Result<bool> {
         for _ in 0..CHUNK {
-            let read = reader.next(|spilled| B::restore(spilled, |item| core.put(buffer, item)))?;
+            let read =
+                reader.next(|spilled| B::restore(spilled, |item| core.put(waiting, item)))?;
             if read.is_none() {
                 return Ok(false);
             }
@@ -428,7 +483,7 @@ where
             // Held back until the table is given out.
             Event::End => self.give(),
             other => {
-                self.core.take_all(&mut self.buffer);
+                self.core.take_all(&mut self.waiting);
                 self.next.event(other);
             }
         }
@@ -465,7 +520,7 @@ where
                 flow
             }
             Phase::Reading(reader) => {
-                match Self::read(&mut self.core, &mut self.buffer, reader) {
+                match Self::read(&mut self.core, &mut self.waiting, reader) {
                     Ok(true) => {}
                     Ok(false) => self.give(),
                     Err(error) => {

@@ -32,6 +32,7 @@ mod in_parts;
 mod key_by;
 mod map;
 mod partition;
+mod repeats;
 mod unique;
 
 pub use aggregate::{Aggregate, Combine};

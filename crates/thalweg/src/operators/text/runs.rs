@@ -8,15 +8,13 @@ use super::simd::letters16;
 pub(super) fn each_run(bytes: &[u8], mut each: impl FnMut(usize, usize)) {
     let mut runs = Runs { start: 0, open: false };
     let (blocks, tail) = bytes.as_chunks::<64>();
-    let mut base = 0;
-    for block in blocks {
-        runs.block(base, letters(block), &mut each);
-        base += 64;
-    }
     // The zeros behind the tail end its last run; an empty tail ends a run that fills its block.
     let mut last = [0; 64];
     last[..tail.len()].copy_from_slice(tail);
-    runs.block(base, letters(&last), &mut each);
+    // One loop for all, so that `each` is compiled into one place.
+    for (at, block) in blocks.iter().chain([&last]).enumerate() {
+        runs.block(64 * at, letters(block), &mut each);
+    }
 }
 
 /// The run that the blocks so far have left open.

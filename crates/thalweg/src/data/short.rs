@@ -1,0 +1,86 @@
+//! Short text and bytes as two words, the form in which they are hashed, compared and kept.
+#![allow(unsafe_code)] // A masked load takes a raw pointer.
+
+/// At most 15 bytes as two little-endian words: zero-padded to 16 bytes, the length in the last.
+#[inline(always)]
+pub(crate) fn short_words(bytes: &[u8]) -> (u64, u64) {
+    let len = bytes.len();
+    debug_assert!(len <= 15);
+    #[cfg(all(
+        target_arch = "x86_64",
+        target_feature = "avx512bw",
+        target_feature = "avx512vl",
+        target_feature = "bmi2",
+        not(miri)
+    ))]
+    if len <= 15 {
+        return masked(bytes);
+    }
+    in_parts(bytes)
+}
+
+/// With one load whatever the length, which no branch has to guess.
+#[cfg(all(
+    target_arch = "x86_64",
+    target_feature = "avx512bw",
+    target_feature = "avx512vl",
+    target_feature = "bmi2",
+    not(miri)
+))]
+#[inline(always)]
+fn masked(bytes: &[u8]) -> (u64, u64) {
+    use std::arch::x86_64::{
+        _bzhi_u32, _mm_cvtsi128_si64, _mm_extract_epi64, _mm_maskz_loadu_epi8,
+    };
+    let len = bytes.len();
+    // SAFETY: the instructions are there, as the `cfg` says. The load reads the bytes whose bits
+    // the mask has, which are those of `bytes`, and is defined not to touch the others.
+    unsafe {
+        let mask = _bzhi_u32(0x7FFF, len as u32) as u16;
+        let value = _mm_maskz_loadu_epi8(mask, bytes.as_ptr().cast());
+        let low = _mm_cvtsi128_si64(value) as u64;
+        (low, _mm_extract_epi64::<1>(value) as u64 | (len as u64) << 56)
+    }
+}
+
+/// On any machine.
+#[inline(always)]
+fn in_parts(bytes: &[u8]) -> (u64, u64) {
+    let len = bytes.len();
+    let tag = (len as u64) << 56;
+    // Two reads that overlap cover every length without a loop over the bytes.
+    if let (Some(head), Some(tail)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
+        let tail = u64::from_le_bytes(*tail);
+        // Two shifts, because a shift by 64 is not one.
+        (u64::from_le_bytes(*head), ((tail >> 1) >> (8 * (16 - len) - 1)) | tag)
+    } else if let (Some(head), Some(tail)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        let (head, tail) = (u32::from_le_bytes(*head), u32::from_le_bytes(*tail));
+        (u64::from(head) | u64::from(tail) << (8 * (len - 4)), tag)
+    } else if let (Some(&head), Some(&tail)) = (bytes.first(), bytes.last()) {
+        let middle = u64::from(bytes[len / 2]) << (8 * (len / 2));
+        (u64::from(head) | middle | u64::from(tail) << (8 * (len - 1)), tag)
+    } else {
+        (0, tag)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_give_the_padded_form() {
+        let bytes: Vec<u8> = (1..=15).collect();
+        for len in 0..=15 {
+            let mut padded = [0; 16];
+            padded[..len].copy_from_slice(&bytes[..len]);
+            padded[15] = len as u8;
+            let value = u128::from_le_bytes(padded);
+            let words = (value as u64, (value >> 64) as u64);
+            // Boxed, so that a read past the end is one past an allocation.
+            let bytes: Box<[u8]> = bytes[..len].into();
+            assert_eq!(short_words(&bytes), words);
+            assert_eq!(in_parts(&bytes), words);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Hints to the processor and the kernel about memory, which change nothing that a program sees.
+#![allow(unsafe_code)] // Both take raw pointers; what they point to is neither read nor written.
+
+/// Asks for large pages behind an allocation that begins with one, before it is used. Systems that
+/// do not know this do nothing.
+pub(super) fn large_pages<T>(memory: &[T]) {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    {
+        use rustix::mm::{Advice, madvise};
+        let start = memory.as_ptr().cast_mut().cast();
+        // SAFETY: the range is `memory`, and this advice changes no contents. It is advice: that
+        // the kernel does not take it is no error.
+        let _ = unsafe { madvise(start, size_of_val(memory), Advice::LinuxHugepage) };
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    let _ = memory;
+}
+
+/// Asks for the cache line in which `value` begins, and goes on without waiting for it.
+///
+/// A hint: it reads nothing, and does nothing on machines for which it is not written.
+#[inline(always)]
+pub(super) fn prefetch<T>(value: &T) {
+    prefetch_at(std::ptr::from_ref(value).cast());
+}
+
+/// Asks for the cache line in which `value` ends.
+#[inline(always)]
+pub(super) fn prefetch_end<T>(value: &T) {
+    prefetch_at(
+        std::ptr::from_ref(value).cast::<u8>().wrapping_add(size_of::<T>().saturating_sub(1)),
+    );
+}
+
+#[inline(always)]
+fn prefetch_at(place: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: SSE is part of every x86-64, and a prefetch of any address has no effect that a
+        // program could observe; these even come from live references.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = place;
+}

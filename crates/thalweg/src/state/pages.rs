@@ -1,0 +1,109 @@
+//! Memory for the slots of a table, in large pages when it is large.
+#![allow(unsafe_code)] // Owns an allocation; see `Pages`.
+
+use super::hints::large_pages;
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::mem::MaybeUninit;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+/// The size of a large page, and how one is aligned.
+const LARGE: usize = 2 << 20;
+
+/// A fixed number of places for `T`s, none of them initialised.
+///
+/// A look-up in a table of many megabytes misses the processor's cache of page addresses as often
+/// as its other caches, and finding a page again costs more than the access itself. In pages of two
+/// megabytes it finds them all; so an allocation that fills one is aligned to such a page and asks
+/// for it.
+///
+/// Does not drop what has been written into it.
+pub(super) struct Pages<T> {
+    // Invariant: allocated with `layout(len)`, or dangling when that is of no bytes.
+    start: NonNull<MaybeUninit<T>>,
+    len: usize,
+}
+
+// SAFETY: it owns its memory, as a `Vec` does.
+unsafe impl<T: Send> Send for Pages<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Pages<T> {}
+
+impl<T> Pages<T> {
+    /// Places for `len` values.
+    ///
+    /// # Panics
+    ///
+    /// When they would not fit into the address space.
+    pub(super) fn new(len: usize) -> Self {
+        let layout = Self::layout(len);
+        if layout.size() == 0 {
+            return Self { start: NonNull::dangling(), len };
+        }
+        // SAFETY: the layout is not of size zero.
+        let Some(start) = NonNull::new(unsafe { alloc(layout) }) else {
+            handle_alloc_error(layout)
+        };
+        let pages = Self { start: start.cast(), len };
+        if layout.align() >= LARGE {
+            large_pages(&pages);
+        }
+        pages
+    }
+
+    fn layout(len: usize) -> Layout {
+        let layout = Layout::array::<T>(len).expect("fewer bytes than the address space has");
+        if layout.size() < LARGE {
+            return layout;
+        }
+        layout.align_to(LARGE).expect("two megabytes are a power of two")
+    }
+}
+
+impl<T> Deref for Pages<T> {
+    type Target = [MaybeUninit<T>];
+
+    #[inline(always)]
+    fn deref(&self) -> &[MaybeUninit<T>] {
+        // SAFETY: there are `len` places, and one need not be initialised to be a `MaybeUninit`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl<T> DerefMut for Pages<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [MaybeUninit<T>] {
+        // SAFETY: as above, and the borrow is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl<T> Drop for Pages<T> {
+    fn drop(&mut self) {
+        let layout = Self::layout(self.len);
+        if layout.size() > 0 {
+            // SAFETY: allocated with this layout by `new`.
+            unsafe { dealloc(self.start.as_ptr().cast(), layout) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_can_be_written_and_read() {
+        for len in [0, 1, 100, LARGE / 8] {
+            let mut pages = Pages::<u64>::new(len);
+            assert_eq!(pages.len(), len);
+            for (at, place) in pages.iter_mut().enumerate() {
+                place.write(at as u64);
+            }
+            // SAFETY: all were written.
+            let sum: u64 = pages.iter().map(|place| unsafe { place.assume_init() }).sum();
+            assert_eq!(sum, (0..len as u64).sum::<u64>());
+        }
+        assert!(Pages::<()>::new(5).len() == 5);
+    }
+}
