@@ -146,8 +146,8 @@ impl<E> Slots<E> {
         // SAFETY: `at` is at most `mask`, and there are `mask + 1` entries.
         let entry = unsafe { self.entries.get_unchecked(at) };
         prefetch(entry);
-        // An entry may lie in two cache lines.
-        if size_of::<E>() % 16 != 0 || size_of::<E>() > 32 {
+        // An entry may lie in two cache lines, of 64 bytes.
+        if !64_usize.is_multiple_of(size_of::<E>().max(1)) {
             prefetch_end(entry);
         }
         at
