@@ -208,10 +208,10 @@ impl<K: Key + ?Sized, A> PartialBatch<K, A> {
         self.rows.iter().map(|row| row.hash)
     }
 
-    /// Shows the hash and the key of a part to `see`.
-    pub(crate) fn view<R>(&self, at: usize, see: impl FnOnce(u64, &K) -> R) -> Option<R> {
-        let row = self.rows.get(at)?;
-        Some(K::view(&row.key, &self.arena, |key| see(row.hash, key)))
+    /// The hash of the first key, and the key as `Debug` shows it.
+    pub(crate) fn first(&self) -> Option<(u64, String)> {
+        let row = self.rows.first()?;
+        Some((row.hash, K::view(&row.key, &self.arena, |key| format!("{key:?}"))))
     }
 }
 

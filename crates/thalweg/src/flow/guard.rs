@@ -8,9 +8,18 @@ thread_local! {
     static PANICKED: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
 }
 
-struct OnUnwind<'a>(&'a Op);
+/// While this is there, a panic is known to be the operator's.
+pub(crate) struct Armed<'a>(&'a Op);
 
-impl Drop for OnUnwind<'_> {
+impl Armed<'_> {
+    /// What might have panicked is over.
+    #[inline(always)]
+    pub(crate) fn disarm(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Armed<'_> {
     #[cold]
     fn drop(&mut self) {
         // The innermost guard is dropped first, and its closure is the one that panicked.
@@ -23,10 +32,16 @@ impl Drop for OnUnwind<'_> {
 /// Calls a closure of the user's. Should it panic, the panic is known to be `op`'s.
 #[inline(always)]
 pub(crate) fn guard<R>(op: &Op, closure: impl FnOnce() -> R) -> R {
-    let armed = OnUnwind(op);
+    let armed = arm(op);
     let result = closure();
-    std::mem::forget(armed);
+    armed.disarm();
     result
+}
+
+/// What [`guard`] does, where a closure would stand in the way of the compiler or of a borrow.
+#[inline(always)]
+pub(crate) fn arm(op: &Op) -> Armed<'_> {
+    Armed(op)
 }
 
 /// The operator whose closure panicked last on this thread.

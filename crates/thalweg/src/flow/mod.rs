@@ -24,7 +24,7 @@ mod guard;
 mod op;
 mod task;
 
-pub(crate) use guard::{guard, take_panicked_operator};
+pub(crate) use guard::{arm, guard, take_panicked_operator};
 pub(crate) use op::{Op, Signals};
 pub(crate) use task::{Poll, Task, Turn, Wake, Waker};
 

@@ -123,10 +123,9 @@ impl<I: Iterator<Item: 'static> + Send + 'static> Source for Items<I> {
 
     fn produce<N: Push<I::Item, ()>>(&mut self, _: Nanos, next: &mut N) -> Result<Produced> {
         let Some(iter) = &mut self.iter else { return Ok(Produced::End) };
-        let mut count = 0;
-        iter.by_ref().take(RUN).for_each(|item| {
-            count += 1;
+        let count = iter.by_ref().take(RUN).fold(0, |count, item| {
             next.push(item, ());
+            count + 1
         });
         self.count += count as u64;
         Ok(if count == RUN { Produced::Some } else { Produced::End })

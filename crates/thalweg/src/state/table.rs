@@ -6,9 +6,9 @@ use super::slots::Slots;
 use crate::data::{Key, Portable};
 use std::fmt;
 
-/// Up to this many bytes, a look-up is answered by the nearest caches, and looking for the place
-/// beforehand only costs.
-const CACHE_RESIDENT: usize = 256 << 10;
+/// Up to this many bytes, a look-up is answered by the nearest caches, and doing it in steps only
+/// costs. Measured: counts by uniform `u64`s break even between 0.6 and 2 MB.
+const CACHE_RESIDENT: usize = 1 << 20;
 
 /// Accumulators by key.
 ///

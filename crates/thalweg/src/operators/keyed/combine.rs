@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use crate::data::{Batch, Key, Record};
 use crate::error::Result;
 use crate::exchange::{Part, Partial, PartialBatch};
-use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, guard};
+use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, arm, guard};
 use crate::memory::Reservation;
 use crate::metrics::{HotKeys, Report};
 use crate::plan::TaskContext;
@@ -64,6 +64,7 @@ where
             full: None,
             held: None,
             choice: Choice::new(self.receive.clone()),
+            way: Way::Direct,
             waiting: PartialBatch::default(),
             reservation: cx.memory.reserve(),
             growth: Growth::default(),
@@ -112,6 +113,7 @@ where
     /// An event that waits until all is sent on.
     held: Option<Event>,
     choice: Choice,
+    way: Way,
     /// What each of the last records comes to by itself, while memory brings the slots they need.
     waiting: PartialBatch<G::Key, A::State>,
     /// What the table occupies beyond [`TABLE`].
@@ -124,6 +126,19 @@ where
     types: PhantomData<fn(&I, T)>,
 }
 
+/// What becomes of a record.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// It goes into the table.
+    Direct,
+    /// This one goes into the table and into the sample of keys.
+    Sampled,
+    /// It waits, and goes into the table with others.
+    InSteps,
+    /// It waits, and is sent with others.
+    Uncombined,
+}
+
 /// Where the table stood when it was last doubled.
 #[derive(Clone, Copy, Default)]
 struct Growth {
@@ -134,8 +149,8 @@ struct Growth {
 /// Whether to combine, and what is known about it.
 struct Choice {
     combining: bool,
-    /// Records since the mode was entered or the table was begun.
-    records: u64,
+    /// The records seen when the mode was entered or the table was begun.
+    began: u64,
     /// Records to send uncombined before the next decision.
     left: u64,
     patience: u64,
@@ -157,7 +172,7 @@ impl Choice {
     fn new(receive: Cost) -> Self {
         Self {
             combining: true,
-            records: 0,
+            began: 0,
             left: 0,
             patience: FIRST_PATIENCE,
             kept: 0.0,
@@ -171,10 +186,10 @@ impl Choice {
         }
     }
 
-    /// A table has been filled by `records` records of `keys` keys.
-    fn filled(&mut self, keys: usize) {
-        self.kept = keys as f64 / self.records.max(1) as f64;
-        self.records = 0;
+    /// `seen` records have been seen when a table is full of `keys` keys.
+    fn filled(&mut self, seen: u64, keys: usize) {
+        self.kept = keys as f64 / (seen - self.began).max(1) as f64;
+        self.began = seen;
         self.grow = false;
         if self.kept <= 0.125 {
             return; // Seven records in eight vanish: nothing that could be sent costs less.
@@ -188,16 +203,13 @@ impl Choice {
         }
     }
 
-    /// `records` were sent uncombined.
-    fn pass(&mut self, records: u64) {
+    /// `records` of the `seen` ones were just sent uncombined.
+    fn pass(&mut self, seen: u64, records: u64) {
         self.left = self.left.saturating_sub(records);
-        if self.left == 0 {
-            self.passed();
+        if self.left > 0 {
+            return;
         }
-    }
-
-    /// As many records were sent uncombined as was decided.
-    fn passed(&mut self) {
+        self.began = seen;
         if self.trial {
             self.trial = false;
             self.decide();
@@ -207,7 +219,6 @@ impl Choice {
             self.grow = self.repeats.kept() < WORTH_GROWING;
             self.repeats = Repeats::default();
             self.combining = true;
-            self.records = 0;
         }
     }
 
@@ -218,7 +229,6 @@ impl Choice {
         let uncombined = self.uncombined.per_record().unwrap_or(0.0) + receive;
         // Without costs, under a clock that stands still, the share alone decides.
         self.combining = if uncombined > 0.0 { combined < uncombined } else { self.kept < 0.5 };
-        self.records = 0;
         if self.combining {
             self.patience = FIRST_PATIENCE;
         } else {
@@ -240,10 +250,9 @@ where
     A: Combine<G::Value>,
     N: Push<Partial<G::Key, A::State>, T>,
 {
-    /// Whether records wait for their slots, rather than going to the table one by one.
-    ///
-    /// A key or a state that owns memory would be allocated a record; those go one by one.
-    const WAIT: bool = !needs_drop::<<G::Key as Key>::Slot>()
+    /// Whether records may wait for their slots. A key or a state that owns memory would be allocated
+    /// for each; those go to the table one by one.
+    const MAY_WAIT: bool = !needs_drop::<<G::Key as Key>::Slot>()
         && !needs_drop::<A::State>()
         && size_of::<A::State>() <= SMALL;
 
@@ -252,16 +261,13 @@ where
     fn take_waiting(&mut self) {
         let mut waiting = std::mem::take(&mut self.waiting);
         let count = waiting.count();
-        if let Some(at) = self.hot.pass(count) {
-            waiting.view(at, |hash, key| self.hot.sample(hash, || format!("{key:?}")));
+        self.hot.pass(count as u64);
+        if self.hot.is_due()
+            && let Some((hash, key)) = waiting.first()
+        {
+            self.hot.sample(hash, || key);
         }
-        self.choice.records += count as u64;
-        if self.choice.combining && self.table.is_cache_resident() {
-            waiting.drain(|part| match self.table.find(part.hash, part.probe()) {
-                Some(state) => guard(&self.op, || self.aggregate.combine(state, part.state)),
-                None => self.insert(part),
-            });
-        } else if self.choice.combining {
+        if self.choice.combining {
             let mut places = [Place::default(); WAITING];
             for (place, hash) in places.iter_mut().zip(waiting.hashes()) {
                 *place = self.table.locate(hash);
@@ -275,35 +281,50 @@ where
                 }
             });
         } else {
-            let Self { next, emitted, choice, .. } = self;
+            let Self { next, choice, .. } = self;
             choice.repeats.see(waiting.hashes());
             waiting.drain(|part| next.push(part, T::LAST));
-            *emitted += count as u64;
-            self.choice.pass(count as u64);
+            self.emitted += count as u64;
+            self.choice.pass(self.hot.seen(), count as u64);
+            self.find_way();
         }
         self.waiting = waiting;
+    }
+
+    fn find_way(&mut self) {
+        self.way = if !self.choice.combining {
+            Way::Uncombined
+        } else if Self::MAY_WAIT && !self.table.is_cache_resident() {
+            Way::InSteps
+        } else {
+            Way::Direct
+        };
     }
 
     /// Brings one record into the table.
     #[inline(always)]
     fn take(&mut self, item: I::Of<'_>) {
-        self.choice.records += 1;
         let Self { op, keys, aggregate, table, hot, .. } = self;
-        let new = guard(op, || {
-            let key = keys.key(&item);
-            let hash = keys.hash(&item);
-            hot.see(hash, || format!("{key:?}"));
-            match table.find(hash, key.probe()) {
-                Some(state) => {
-                    aggregate.update(state, keys.value(item));
-                    None
-                }
-                None => Some((hash, item)),
-            }
-        });
-        if let Some((hash, item)) = new {
+        let armed = arm(op);
+        let (hash, key) = (keys.hash(&item), keys.key(&item));
+        hot.pass(1);
+        if let Some(state) = table.find(hash, key.probe()) {
+            aggregate.update(state, keys.value(item));
+            armed.disarm();
+        } else {
+            armed.disarm();
             self.take_new(hash, item);
         }
+    }
+
+    /// Brings one record into the sample of keys and into the table.
+    #[cold]
+    #[inline(never)]
+    fn take_sampled(&mut self, item: I::Of<'_>) {
+        let Self { op, keys, hot, .. } = self;
+        guard(op, || hot.sample(keys.hash(&item), || format!("{:?}", keys.key(&item))));
+        self.find_way();
+        self.take(item);
     }
 
     /// Brings a record with a new key into the table.
@@ -316,6 +337,7 @@ where
             let state = table.upsert(hash, key.probe(), key, || aggregate.start());
             aggregate.update(state, keys.value(item));
         });
+        self.find_way();
     }
 
     /// A key that is not where it was expected.
@@ -332,6 +354,7 @@ where
     fn insert(&mut self, part: Part<'_, G::Key, A::State>) {
         self.make_room();
         self.table.insert_slot(part.hash, part.key, part.arena, part.state);
+        self.find_way();
     }
 
     #[inline(always)]
@@ -350,7 +373,7 @@ where
     #[cold]
     fn may_grow(&mut self) -> bool {
         let after = 2 * self.table.bytes();
-        let now = Growth { records: self.choice.records, keys: self.table.len() };
+        let now = Growth { records: self.hot.seen(), keys: self.table.len() };
         let (records, keys) = (now.records - self.growth.records, now.keys - self.growth.keys);
         let grows = after <= TABLE
             || (after <= LARGEST
@@ -368,8 +391,9 @@ where
     fn set_aside(&mut self) {
         // Two tables in one batch are rare; the first must go, whatever the receivers' credit.
         self.send_on(usize::MAX);
-        self.choice.filled(self.table.len());
-        self.growth = Growth::default();
+        let seen = self.hot.seen();
+        self.choice.filled(seen, self.table.len());
+        self.growth = Growth { records: seen, keys: 0 };
         self.full = Some(std::mem::take(&mut self.table).into_drain());
     }
 
@@ -406,15 +430,16 @@ where
 {
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, _: T) {
-        if !Self::WAIT && self.choice.combining {
-            self.take(item);
-            return;
+        match self.way {
+            Way::Direct => return self.take(item),
+            Way::Sampled => return self.take_sampled(item),
+            Way::InSteps | Way::Uncombined => {}
         }
-        let Self { op, keys, aggregate, table, waiting, choice, .. } = self;
+        let Self { op, keys, aggregate, table, waiting, way, .. } = self;
         guard(op, || {
             let key = keys.key(&item);
             let (probe, hash) = (key.probe(), keys.hash(&item));
-            if choice.combining {
+            if *way == Way::InSteps {
                 table.prefetch(hash);
             }
             let slot = waiting.store(key, probe);
@@ -448,9 +473,7 @@ where
     }
 
     fn resume(&mut self) -> Flow {
-        let now = self.clock.now();
-        let records = self.choice.records;
-        self.choice.meter().stop(now, records);
+        self.choice.meter().stop(self.clock.now(), self.hot.seen());
         loop {
             match self.next.resume() {
                 Flow::Ready => {}
@@ -470,8 +493,10 @@ where
                 self.full = Some(std::mem::take(&mut self.table).into_drain());
             }
         }
-        let (now, records) = (self.clock.now(), self.choice.records);
-        self.choice.meter().start(now, records);
+        self.choice.meter().start(self.clock.now(), self.hot.seen());
+        if self.way == Way::Direct && self.hot.is_due() {
+            self.way = Way::Sampled;
+        }
         Flow::Ready
     }
 

@@ -209,7 +209,7 @@ where
     fn push(&mut self, item: I::Of<'_>, time: T) {
         let hash = guard(&self.op, || {
             let hash = self.keys.hash(&item);
-            self.hot.see(hash, || format!("{:?}", self.keys.key(&item)));
+            self.hot.see(hash, self.keys.key(&item));
             hash
         });
         self.next.push((hash, item), time);
