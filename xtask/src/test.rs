@@ -110,6 +110,12 @@ const STEPS: &[Step] = &[
         run: |_| examples::check().map(|()| Outcome::Done),
     },
     Step {
+        name: "loom",
+        about: "queues and wake-ups hold in every interleaving of small models",
+        fast: false,
+        run: loom,
+    },
+    Step {
         name: "miri",
         about: "unsafe modules are free of undefined behaviour",
         fast: false,
@@ -270,6 +276,20 @@ fn snippets(totals: &mut Totals) -> Result<Outcome> {
 /// The toolchain that has miri.
 const NIGHTLY: &str = "nightly";
 
+/// The models, in which loom plays every order of steps. A folder of its own, since the flag means
+/// another build of everything; optimised, since the orders are many.
+fn loom(totals: &mut Totals) -> Result<Outcome> {
+    let mut command =
+        cargo(["test", "-p", "thalweg", "--lib", "--release", "--no-default-features"]);
+    command.args(["--", "models::"]);
+    command.env("RUSTFLAGS", "--cfg loom");
+    command.env("CARGO_TARGET_DIR", metadata::read()?.target.join("loom"));
+    tests_of(&mut command, totals)
+}
+
+/// Modules without unsafe code whose tests exercise that of others most.
+const CALLERS_OF_UNSAFE: [&str; 2] = ["state::table", "operators::text"];
+
 fn miri(totals: &mut Totals) -> Result<Outcome> {
     let modules = tidy::unsafe_modules("crates/thalweg/src")?;
     if modules.is_empty() {
@@ -283,7 +303,7 @@ fn miri(totals: &mut Totals) -> Result<Outcome> {
     }
     let mut command = program("rustup");
     command.args(["run", NIGHTLY, "cargo", "miri", "test", "-p", "thalweg", "--lib", "--"]);
-    command.args(&modules);
+    command.args(&modules).args(CALLERS_OF_UNSAFE);
     command.env("CARGO_TARGET_DIR", metadata::read()?.target.join("miri"));
     // A hundred times slower than the machine: a few random cases each, which may look for the
     // folder in which failing ones are kept.

@@ -166,3 +166,99 @@ impl<B> Lane<B> {
         self.sender.wake();
     }
 }
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use crate::flow::Wake;
+    use loom::sync::{Arc, Notify};
+    use loom::thread;
+
+    /// A task that is woken and waits to be.
+    struct Sleeper(Arc<Notify>);
+
+    impl Wake for Sleeper {
+        fn wake(&self) {
+            self.0.notify();
+        }
+    }
+
+    fn waker() -> (Waker, Arc<Notify>) {
+        let (waker, notify) = (Waker::default(), Arc::new(Notify::new()));
+        waker.set(std::sync::Arc::new(Sleeper(Arc::clone(&notify))));
+        (waker, notify)
+    }
+
+    fn model(check: impl Fn() + Sync + Send + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(check);
+    }
+
+    /// Sends `batches` of one byte each over a credit of one, waiting for it as a task does.
+    fn send(lane: &Lane<u8>, woken: &Notify, batches: u8) -> Credit {
+        for batch in 0..batches {
+            let (_, mut credit) = lane.send(batch, 1);
+            while credit == Credit::Short {
+                credit = lane.await_credit();
+                if credit == Credit::Short {
+                    woken.wait();
+                }
+            }
+            if credit == Credit::Closed {
+                return credit;
+            }
+        }
+        lane.send_event(Event::End);
+        Credit::Left
+    }
+
+    /// Takes the next parcel, waiting for it as a task does.
+    fn next(lane: &Lane<u8>, woken: &Notify) -> (Parcel<u8>, usize) {
+        loop {
+            if lane.has_parcels()
+                && let Some(parcel) = lane.take()
+            {
+                return parcel;
+            }
+            woken.wait();
+        }
+    }
+
+    #[test]
+    fn neither_end_sleeps_through_what_the_other_did() {
+        model(|| {
+            let ((sender, sent), (receiver, received)) = (waker(), waker());
+            let lane = Arc::new(Lane::new(1, sender, receiver));
+            let sending = {
+                let lane = Arc::clone(&lane);
+                thread::spawn(move || send(&lane, &sent, 3))
+            };
+            let mut expected = 0;
+            while let (Parcel::Batch(batch), bytes) = next(&lane, &received) {
+                assert_eq!(batch, expected);
+                expected += 1;
+                lane.give_back(batch, bytes);
+            }
+            assert_eq!(expected, 3);
+            assert_eq!(sending.join().unwrap(), Credit::Left);
+        });
+    }
+
+    #[test]
+    fn a_sender_that_waits_learns_that_the_lane_is_closed() {
+        model(|| {
+            let ((sender, sent), (receiver, received)) = (waker(), waker());
+            let lane = Arc::new(Lane::new(0, sender, receiver));
+            let sending = {
+                let lane = Arc::clone(&lane);
+                thread::spawn(move || send(&lane, &sent, 2))
+            };
+            let (first, _) = next(&lane, &received);
+            assert!(matches!(first, Parcel::Batch(0)));
+            lane.close();
+            assert_eq!(sending.join().unwrap(), Credit::Closed);
+            assert!(lane.is_closed() && !lane.has_parcels());
+        });
+    }
+}

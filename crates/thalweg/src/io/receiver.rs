@@ -121,16 +121,21 @@ impl<T> Receiver<T> {
         if let Some(record) = self.batch.pop_front() {
             return Some(record);
         }
-        let state = lock(&self.shared.state);
-        let nothing_yet = |state: &mut State<T>| state.queue.is_empty() && state.tasks > 0;
+        let mut state = lock(&self.shared.state);
         let added = &self.shared.added;
-        let mut state = match timeout {
-            None => added.wait_while(state, nothing_yet).unwrap_or_else(PoisonError::into_inner),
-            Some(timeout) => {
-                let waited = added.wait_timeout_while(state, timeout, nothing_yet);
-                waited.unwrap_or_else(PoisonError::into_inner).0
+        while state.queue.is_empty() && state.tasks > 0 {
+            match timeout {
+                None => state = added.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(timeout) => {
+                    let waited = added.wait_timeout(state, timeout);
+                    let (now, over) = waited.unwrap_or_else(PoisonError::into_inner);
+                    state = now;
+                    if over.timed_out() {
+                        break;
+                    }
+                }
             }
-        };
+        }
         std::mem::swap(&mut state.queue, &mut self.batch);
         let blocked = std::mem::take(&mut state.blocked);
         drop(state);

@@ -321,3 +321,83 @@ impl Life {
         self.0.store(DONE, Ordering::Release);
     }
 }
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use crate::sync::AtomicUsize;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// A cell's life with what surrounds it: work that comes with a wake-up, and a queue.
+    struct World {
+        life: Life,
+        work: AtomicUsize,
+        done: AtomicUsize,
+        queued: AtomicUsize,
+        running: AtomicBool,
+    }
+
+    impl World {
+        fn give_work(&self) {
+            self.work.fetch_add(1, Ordering::Relaxed);
+            if self.life.wake() {
+                self.queue();
+            }
+        }
+
+        fn queue(&self) {
+            let before = self.queued.fetch_add(1, Ordering::AcqRel);
+            assert_eq!(before, 0, "in two queues");
+        }
+
+        /// Runs the cell if it is queued.
+        fn run(&self) {
+            let take = |queued: usize| queued.checked_sub(1);
+            if self.queued.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_err() {
+                return;
+            }
+            assert!(!self.running.swap(true, Ordering::AcqRel), "on two threads");
+            self.life.run();
+            let found = self.work.swap(0, Ordering::Relaxed);
+            self.done.fetch_add(found, Ordering::Relaxed);
+            self.running.store(false, Ordering::Release);
+            if !self.life.rest() {
+                self.queue();
+            }
+        }
+    }
+
+    #[test]
+    fn work_that_comes_at_any_moment_is_done_once() {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(|| {
+            let world = Arc::new(World {
+                life: Life::new(),
+                work: AtomicUsize::new(0),
+                done: AtomicUsize::new(0),
+                queued: AtomicUsize::new(1),
+                running: AtomicBool::new(false),
+            });
+            let threads: Vec<_> = (0..2)
+                .map(|_| {
+                    let world = Arc::clone(&world);
+                    thread::spawn(move || {
+                        world.give_work();
+                        world.run();
+                    })
+                })
+                .collect();
+            world.run();
+            for thread in threads {
+                thread.join().unwrap();
+            }
+            // Whoever was woken last left the cell queued, or has run it.
+            while world.queued.load(Ordering::Acquire) > 0 {
+                world.run();
+            }
+            assert_eq!(world.done.load(Ordering::Relaxed), 2);
+        });
+    }
+}

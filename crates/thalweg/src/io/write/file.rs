@@ -2,10 +2,12 @@
 #![expect(clippy::disallowed_methods, reason = "the door by which sinks reach files")]
 
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{Mutex, lock};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+// Of the standard library under loom too: a counter in a static, which no protocol hangs on.
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A file being written. It is in the directory where it is to be, under a hidden name; dropped
 /// before it is published, it is removed.

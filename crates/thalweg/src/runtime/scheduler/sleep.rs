@@ -134,3 +134,81 @@ impl Sleep {
         state
     }
 }
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// What the threads of a pool share.
+    struct World {
+        sleep: Sleep,
+        queue: AtomicUsize,
+        /// Pieces of work still to be done; nobody needs to go on at zero.
+        left: AtomicUsize,
+    }
+
+    impl World {
+        fn any_work(&self) -> bool {
+            self.queue.load(Ordering::SeqCst) > 0 || self.left.load(Ordering::SeqCst) == 0
+        }
+
+        /// Works, searches and parks as a pool's thread does, until all work is done.
+        fn work(&self, me: usize) {
+            let Self { sleep, queue, left } = self;
+            let take = |queued: usize| queued.checked_sub(1);
+            while left.load(Ordering::SeqCst) > 0 {
+                if queue.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok() {
+                    if left.fetch_sub(1, Ordering::SeqCst) == 1 {
+                        sleep.wake_all();
+                    }
+                    continue;
+                }
+                sleep.start_searching();
+                let found = self.any_work();
+                let last = sleep.stop_searching();
+                if !found {
+                    sleep.park(me, None, || self.any_work());
+                } else if last && queue.load(Ordering::SeqCst) > 1 {
+                    sleep.work_added();
+                }
+            }
+        }
+    }
+
+    fn model(threads: usize, pieces: usize) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(2);
+        builder.check(move || {
+            let world = Arc::new(World {
+                sleep: Sleep::new(threads),
+                queue: AtomicUsize::new(0),
+                left: AtomicUsize::new(pieces),
+            });
+            let workers: Vec<_> = (0..threads)
+                .map(|me| {
+                    let world = Arc::clone(&world);
+                    thread::spawn(move || world.work(me))
+                })
+                .collect();
+            for _ in 0..pieces {
+                world.queue.fetch_add(1, Ordering::SeqCst);
+                world.sleep.work_added();
+            }
+            for worker in workers {
+                worker.join().unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn a_thread_does_not_sleep_through_work() {
+        model(1, 2);
+    }
+
+    #[test]
+    fn of_two_threads_neither_does() {
+        model(2, 2);
+    }
+}
