@@ -36,8 +36,10 @@ pub(crate) struct Lane<B> {
 
 struct State<B> {
     queue: VecDeque<(Parcel<B>, usize)>,
-    /// Emptied batches on their way back.
-    spare: Vec<B>,
+    /// Emptied batches on their way back, and the bytes that each held when it was sent.
+    spare: Vec<(B, usize)>,
+    /// The bytes of all spares.
+    spared: usize,
     /// Bytes sent and not yet returned.
     used: usize,
     sender_waits: bool,
@@ -52,14 +54,12 @@ pub(crate) enum Credit {
     Closed,
 }
 
-/// More spares than this are not kept: they would be memory that nobody uses.
-const SPARES: usize = 4;
-
 impl<B> Lane<B> {
     pub(crate) fn new(credit: usize, sender: Waker, receiver: Waker) -> Self {
         let state = State {
             queue: VecDeque::new(),
             spare: Vec::new(),
+            spared: 0,
             used: 0,
             sender_waits: false,
             closed: false,
@@ -84,7 +84,10 @@ impl<B> Lane<B> {
         state.queue.push_back((Parcel::Batch(batch), bytes));
         state.used += bytes;
         self.queued.store(state.queue.len(), Ordering::Release);
-        let spare = state.spare.pop();
+        let spare = state.spare.pop().map(|(batch, bytes)| {
+            state.spared -= bytes;
+            batch
+        });
         let credit = if state.used > self.credit { Credit::Short } else { Credit::Left };
         drop(state);
         self.receiver.wake();
@@ -136,17 +139,26 @@ impl<B> Lane<B> {
     }
 
     /// Gives an emptied batch and its bytes back to the sender.
+    ///
+    /// It is kept for the sender up to the bytes of the credit: a batch is made only when none has
+    /// come back, so that a lane in its stride makes and frees none. What an unusual fan-out has
+    /// sent beyond the credit is freed.
     pub(crate) fn give_back(&self, batch: B, bytes: usize) {
         let mut state = lock(&self.state);
-        if state.spare.len() < SPARES {
-            state.spare.push(batch);
-        }
         state.used -= bytes;
+        let freed = if state.spared + bytes <= self.credit || state.spare.is_empty() {
+            state.spare.push((batch, bytes));
+            state.spared += bytes;
+            None
+        } else {
+            Some(batch)
+        };
         let wake = state.sender_waits && state.used <= self.credit / 2;
         if wake {
             state.sender_waits = false;
         }
         drop(state);
+        drop(freed);
         if wake {
             self.sender.wake();
         }
