@@ -140,13 +140,13 @@ impl<B> Lane<B> {
 
     /// Gives an emptied batch and its bytes back to the sender.
     ///
-    /// It is kept for the sender up to the bytes of the credit: a batch is made only when none has
+    /// It is kept for the sender until the spares pass the bytes of the credit: a batch is made only when none has
     /// come back, so that a lane in its stride makes and frees none. What an unusual fan-out has
     /// sent beyond the credit is freed.
     pub(crate) fn give_back(&self, batch: B, bytes: usize) {
         let mut state = lock(&self.state);
         state.used -= bytes;
-        let freed = if state.spared + bytes <= self.credit || state.spare.is_empty() {
+        let freed = if state.spared <= self.credit {
             state.spare.push((batch, bytes));
             state.spared += bytes;
             None
