@@ -178,3 +178,56 @@ impl<B> Lane<B> {
         self.sender.wake();
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn lane(credit: usize) -> Lane<Vec<u8>> {
+        Lane::new(credit, Waker::default(), Waker::default())
+    }
+
+    fn receive(lane: &Lane<Vec<u8>>) {
+        if let Some((Parcel::Batch(batch), bytes)) = lane.take() {
+            lane.give_back(batch, bytes);
+        }
+    }
+
+    #[test]
+    fn a_lane_in_its_stride_makes_no_batch() {
+        // Batches of 40 bytes under a credit of 100: three are under way when the sender must wait.
+        let lane = lane(100);
+        let mut made = 0;
+        for _ in 0..10 {
+            loop {
+                let (spare, credit) = lane.send(vec![0; 40], 40);
+                made += usize::from(spare.is_none());
+                if credit == Credit::Short {
+                    break;
+                }
+            }
+            (0..3).for_each(|_| receive(&lane));
+        }
+        assert_eq!(made, 3);
+    }
+
+    #[test]
+    fn what_went_far_beyond_the_credit_is_freed() {
+        let lane = lane(100);
+        (0..50).for_each(|_| drop(lane.send(vec![0; 40], 40)));
+        (0..50).for_each(|_| receive(&lane));
+        let kept = std::iter::from_fn(|| lane.send(vec![0; 40], 40).0).count();
+        assert_eq!(kept, 3, "up to the credit, and the one that passes it");
+    }
+
+    #[test]
+    fn a_sender_learns_whether_it_has_credit() {
+        let lane = lane(100);
+        (0..3).for_each(|_| drop(lane.send(vec![0; 40], 40)));
+        assert_eq!(lane.await_credit(), Credit::Short);
+        receive(&lane);
+        assert_eq!(lane.await_credit(), Credit::Left, "80 bytes are within the credit");
+        lane.close();
+        assert_eq!(lane.await_credit(), Credit::Closed);
+    }
+}

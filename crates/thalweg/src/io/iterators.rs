@@ -122,11 +122,11 @@ impl<I: Iterator<Item: 'static> + Send + 'static> Source for Items<I> {
     type Time = ();
 
     fn produce<N: Push<I::Item, ()>>(&mut self, _: Nanos, next: &mut N) -> Result<Produced> {
-        let Some(iter) = &mut self.iter else { return Ok(Produced::End) };
-        let count = iter.by_ref().take(RUN).fold(0, |count, item| {
-            next.push(item, ());
-            count + 1
-        });
+        // Moved out for the run, so that where it is need not be stored for every record.
+        let Some(mut iter) = self.iter.take() else { return Ok(Produced::End) };
+        let mut count = 0;
+        next.push_run(iter.by_ref().take(RUN).inspect(|_| count += 1), ());
+        self.iter = Some(iter);
         self.count += count as u64;
         Ok(if count == RUN { Produced::Some } else { Produced::End })
     }
@@ -175,9 +175,7 @@ impl Source for Runs {
             return Ok(Produced::End);
         };
         let to = from.saturating_add(RUN as u64).min(self.end);
-        for number in from..to {
-            next.push(number, ());
-        }
+        next.push_run(from..to, ());
         self.count += to - from;
         Ok(Produced::Some)
     }

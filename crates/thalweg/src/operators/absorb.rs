@@ -20,6 +20,12 @@ pub trait Absorb<I: Record + ?Sized>: Send + 'static {
     /// Takes a record in.
     fn take(&mut self, item: I::Of<'_>) -> Result<()>;
 
+    /// Takes a run of records in, up to the first that fails.
+    #[inline(always)]
+    fn take_run<'a>(&mut self, mut items: impl Iterator<Item = I::Of<'a>>) -> Result<()> {
+        items.try_for_each(|item| self.take(item))
+    }
+
     /// The input has ended.
     fn end(&mut self) -> Result<()> {
         Ok(())
@@ -183,6 +189,13 @@ where
             self.op.fail(error);
         }
     }
+
+    #[inline(always)]
+    fn push_run<'a>(&mut self, items: impl Iterator<Item = I::Of<'a>>, _: T) {
+        if let Err(error) = guard(&self.op, || self.value.take_run(items)) {
+            self.op.fail(error);
+        }
+    }
 }
 
 /// A value that a closure works each record into.
@@ -212,6 +225,15 @@ where
             Some(value) => (self.f)(value, item),
             None => Ok(()),
         }
+    }
+
+    #[inline(always)]
+    fn take_run<'a>(&mut self, mut items: impl Iterator<Item = I::Of<'a>>) -> Result<()> {
+        // Moved out for the run: what nobody else can see need not be stored for every record.
+        let Some(mut value) = self.value.take() else { return Ok(()) };
+        let taken = items.try_for_each(|item| (self.f)(&mut value, item));
+        self.value = Some(value);
+        taken
     }
 
     fn give(&mut self) -> Result<Option<S>> {

@@ -1,7 +1,7 @@
 //! One record made of all records.
 
 use super::absorb::Absorb;
-use crate::data::Data;
+use crate::data::{Data, Record};
 use crate::error::Result;
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
@@ -166,6 +166,17 @@ where
             Some(value) => (self.f)(value, item),
             None => item,
         });
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn take_run<'a>(
+        &mut self,
+        mut items: impl Iterator<Item = <T as Record>::Of<'a>>,
+    ) -> Result<()> {
+        if let Some(first) = self.value.take().or_else(|| items.next()) {
+            self.value = Some(items.fold(first, &*self.f));
+        }
         Ok(())
     }
 
