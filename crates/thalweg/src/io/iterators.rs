@@ -188,3 +188,49 @@ impl Source for Runs {
         Some(Total::Records(self.total))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Environment;
+
+    #[test]
+    fn a_panic_is_the_operators_whose_closure_it_came_from() {
+        let boom = |at: u64, n: u64| if n == at { panic!("at {at}") } else { n };
+        for at in 0..4 {
+            let env = Environment::new();
+            let _out = env
+                .iter((0..10_000).map(move |n| if at == 0 { boom(5000, n) } else { n }))
+                .map(move |n| if at == 1 { boom(5000, n) } else { n })
+                .filter(move |n| at != 2 || boom(5000, *n) < 9000)
+                .fold(0, move |sum, n| *sum += if at == 3 { boom(5000, n) } else { n })
+                .collect::<Vec<_>>();
+            let text = env.run().unwrap_err().to_string();
+            let operator = ["iter", "map", "filter", "fold"][at as usize];
+            assert!(text.starts_with(operator), "{operator}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_is_pushed_in_runs_is_counted_as_what_is_pushed_one_by_one() {
+        let records = |exchange: bool| {
+            let env = Environment::new();
+            let numbers = env.iter(0..10_000u64).map(|n| n + 1);
+            let evens = |n: &u64| n.is_multiple_of(2);
+            let thirds = |n: u64| n.is_multiple_of(3).then_some(n);
+            let out = if exchange {
+                numbers.forward().filter(evens).filter_map(thirds).sum().collect::<Vec<_>>()
+            } else {
+                numbers.filter(evens).filter_map(thirds).sum().collect::<Vec<_>>()
+            };
+            let stats = env.start().unwrap().wait().unwrap();
+            let of = |kind: &str| {
+                let found = stats.operators.iter().find(|op| op.kind == kind);
+                found.and_then(|op| op.records_out)
+            };
+            ([of("filter"), of("filter_map")], out.take().unwrap())
+        };
+        let (counts, sum) = records(true);
+        assert_eq!((counts, sum), records(false));
+        assert_eq!(counts, [Some(5000), Some(1666)]);
+    }
+}

@@ -20,10 +20,11 @@ pub trait Absorb<I: Record + ?Sized>: Send + 'static {
     /// Takes a record in.
     fn take(&mut self, item: I::Of<'_>) -> Result<()>;
 
-    /// Takes a run of records in, up to the first that fails.
+    /// Takes a run of records in, up to the first that fails. What takes a record in is guarded, and
+    /// what makes the next one is not: if that panics, it is another operator's doing.
     #[inline(always)]
-    fn take_run<'a>(&mut self, mut items: impl Iterator<Item = I::Of<'a>>) -> Result<()> {
-        items.try_for_each(|item| self.take(item))
+    fn take_run<'a>(&mut self, op: &Op, mut items: impl Iterator<Item = I::Of<'a>>) -> Result<()> {
+        items.try_for_each(|item| guard(op, || self.take(item)))
     }
 
     /// The input has ended.
@@ -192,7 +193,7 @@ where
 
     #[inline(always)]
     fn push_run<'a>(&mut self, items: impl Iterator<Item = I::Of<'a>>, _: T) {
-        if let Err(error) = guard(&self.op, || self.value.take_run(items)) {
+        if let Err(error) = self.value.take_run(&self.op, items) {
             self.op.fail(error);
         }
     }
@@ -228,10 +229,10 @@ where
     }
 
     #[inline(always)]
-    fn take_run<'a>(&mut self, mut items: impl Iterator<Item = I::Of<'a>>) -> Result<()> {
+    fn take_run<'a>(&mut self, op: &Op, mut items: impl Iterator<Item = I::Of<'a>>) -> Result<()> {
         // Moved out for the run: what nobody else can see need not be stored for every record.
         let Some(mut value) = self.value.take() else { return Ok(()) };
-        let taken = items.try_for_each(|item| (self.f)(&mut value, item));
+        let taken = items.try_for_each(|item| guard(op, || (self.f)(&mut value, item)));
         self.value = Some(value);
         taken
     }

@@ -3,6 +3,7 @@
 use super::absorb::Absorb;
 use crate::data::{Data, Record};
 use crate::error::Result;
+use crate::flow::{Op, guard};
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
 use std::cmp::Ordering;
@@ -172,10 +173,11 @@ where
     #[inline(always)]
     fn take_run<'a>(
         &mut self,
+        op: &Op,
         mut items: impl Iterator<Item = <T as Record>::Of<'a>>,
     ) -> Result<()> {
         if let Some(first) = self.value.take().or_else(|| items.next()) {
-            self.value = Some(items.fold(first, &*self.f));
+            self.value = Some(items.fold(first, |a, b| guard(op, || (self.f)(a, b))));
         }
         Ok(())
     }
