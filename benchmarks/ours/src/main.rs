@@ -32,7 +32,5 @@ fn main() -> ExitCode {
 fn environment(request: &Request) -> Result<Environment> {
     let mut config = Config::default();
     config.cores = request.cores()?.try_into()?;
-    config.turn = request.value_or("turn", config.turn)?;
-    config.credit = request.value_or("credit", config.credit)?;
     Ok(Environment::with_config(config))
 }
