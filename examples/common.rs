@@ -1,4 +1,4 @@
-//! What the examples share: printing result rows.
+//! What the examples share: printing result rows and tables.
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, Write};
@@ -16,4 +16,39 @@ pub fn print_rows<A: Display, B: Display>(
         writeln!(out, "{left}\t{right}")?;
     }
     out.flush()
+}
+
+/// Prints rows to standard output: below their titles, in columns, or, as `tsv`, alone and separated
+/// by tabs.
+///
+/// # Errors
+///
+/// When standard output cannot be written to.
+pub fn print_table<const N: usize>(
+    tsv: bool,
+    titles: [&str; N],
+    rows: &[[String; N]],
+) -> io::Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    if tsv {
+        for row in rows {
+            writeln!(out, "{}", row.join("\t"))?;
+        }
+        return out.flush();
+    }
+    let titles = titles.map(str::to_owned);
+    let lines = || std::iter::once(&titles).chain(rows);
+    let widths: Vec<usize> = (0..N)
+        .map(|column| lines().map(|row| row[column].chars().count()).max().unwrap_or_default())
+        .collect();
+    for row in lines() {
+        let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
+        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+    }
+    out.flush()
+}
+
+/// What went wrong when printing, as an error of the engine's kind.
+pub fn output(cause: io::Error) -> thalweg::Error {
+    thalweg::Error::new(thalweg::ErrorKind::Io, "cannot write to standard output").caused_by(cause)
 }

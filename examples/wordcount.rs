@@ -4,7 +4,7 @@ use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use thalweg::{Result, cli, text};
-use thalweg_examples::print_rows;
+use thalweg_examples::{output, print_rows};
 
 /// Count the words of files, directories and globs; by default of this project's own documents.
 #[derive(Parser)]
@@ -60,8 +60,4 @@ fn count() -> Result<()> {
 
 fn project(path: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(path)
-}
-
-fn output(cause: std::io::Error) -> thalweg::Error {
-    thalweg::Error::new(thalweg::ErrorKind::Io, "cannot write to standard output").caused_by(cause)
 }

@@ -35,6 +35,32 @@ const RUNS: &[Run] = &[
         arguments: &["--tsv", "--limit", "1000000"],
         expects: &["837799\t524"],
     },
+    Run {
+        example: "fusion",
+        arguments: &["--tsv", "--maps", "10", "--records", "1000"],
+        expects: &[
+            "none\t8388238008",
+            "task\t8388238008",
+            "invocation\t8388238008",
+            "instruction\t8388238008",
+        ],
+    },
+    Run { example: "fusion", arguments: &["--records", "100000"], expects: &[] },
+    Run {
+        example: "skew",
+        arguments: &["--tsv", "--items", "3000", "--iterations", "100", "--cores", "2"],
+        expects: &[
+            "even\t100\tthread-per-task\t2\t3000\t20226.908",
+            "skewed\t100\twork-stealing\t8\t3000\t20226.908",
+            "thesis-skewed\t100\twork-stealing\t2\t3000\t20226.908",
+        ],
+    },
+    Run { example: "skew", arguments: &["--items", "20000"], expects: &[] },
+    Run {
+        example: "latency",
+        arguments: &["--light", "100", "--heavy", "200000", "--sizes", "16,1024"],
+        expects: &[],
+    },
 ];
 
 /// How long a run may take: far more than any needs, so that a hang ends by name.

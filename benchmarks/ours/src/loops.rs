@@ -1,59 +1,7 @@
-//! Moving numbers between tasks, and computing with them in one.
+//! Loops over made-up numbers: `fused` (map, filter, sum) and `collatz`.
 
 use crate::environment;
-use bench_protocol::workload::{self, NumberCheck};
-use bench_protocol::{Answer, Request, Result, serve};
-use std::sync::{Arc, Mutex, PoisonError};
-
-pub(crate) fn serve_exchange(request: &Request) -> Result<()> {
-    let env = environment(request)?;
-    let records: u64 = request.value("records")?;
-    serve(request, |stopwatch| {
-        let all = stopwatch.time(|| -> thalweg::Result<NumberCheck> {
-            let all = Arc::new(Mutex::new(NumberCheck::default()));
-            let merged = Arc::clone(&all);
-            let seen = env
-                .range(0..records)
-                .map(workload::number)
-                .partition_by(|number, tasks| {
-                    ((u128::from(*number) * tasks as u128) >> 64) as usize
-                })
-                .map_volatile({
-                    let mut mine = Mine { check: NumberCheck::default(), merged };
-                    move |number| {
-                        // The closure takes all of it, and so its destructor too.
-                        let mine = &mut mine;
-                        mine.check.add(number);
-                    }
-                })
-                .count();
-            env.run()?;
-            seen.take()?;
-            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-            Ok(std::mem::take(&mut *all))
-        })?;
-        Ok(Answer { digest: all.digest(), records, bytes: records * 8, extra: Vec::new() })
-    })
-}
-
-/// What one task has seen, merged with the others' when the task is gone.
-struct Mine {
-    check: NumberCheck,
-    merged: Arc<Mutex<NumberCheck>>,
-}
-
-impl Clone for Mine {
-    fn clone(&self) -> Self {
-        Self { check: NumberCheck::default(), merged: Arc::clone(&self.merged) }
-    }
-}
-
-impl Drop for Mine {
-    fn drop(&mut self) {
-        let seen = std::mem::take(&mut self.check);
-        self.merged.lock().unwrap_or_else(PoisonError::into_inner).merge(seen);
-    }
-}
+use bench_protocol::{Answer, Request, Result, serve, workload};
 
 pub(crate) fn serve_fused(request: &Request) -> Result<()> {
     let env = environment(request)?;

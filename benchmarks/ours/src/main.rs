@@ -1,7 +1,13 @@
-//! The benchmarks on Thalweg. Cases: `wordcount`, `keyed-count`, `exchange-u64`, `fused`, `collatz`.
+//! The benchmarks on Thalweg. Cases: `wordcount`, `keyed-count`, `exchange-u64`, `exchange-strings`,
+//! `fused`, `fusion`, `skew`, `collatz`, `latency`.
 
 mod counts;
+mod exchange;
+mod fusion;
+mod kept;
+mod latency;
 mod loops;
+mod skew;
 
 use bench_protocol::{Request, Result};
 use std::process::ExitCode;
@@ -11,8 +17,12 @@ fn main() -> ExitCode {
     bench_protocol::run(|request| match request.case() {
         "wordcount" => counts::serve_wordcount(request),
         "keyed-count" => counts::serve_keyed_count(request),
-        "exchange-u64" => loops::serve_exchange(request),
+        "exchange-u64" => exchange::serve_numbers(request),
+        "exchange-strings" => exchange::serve_records(request),
         "fused" => loops::serve_fused(request),
+        "fusion" => fusion::serve_fusion(request),
+        "skew" => skew::serve_skew(request),
+        "latency" => latency::serve_latency(request),
         "collatz" => loops::serve_collatz(request),
         _ => request.unknown(),
     })

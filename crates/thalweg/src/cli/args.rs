@@ -135,7 +135,26 @@ impl EngineArgs {
     /// [`ErrorKind::Config`]: a file that cannot be read or is wrong, a variable that is wrong,
     /// with the place, what was found, and what is allowed.
     pub fn environment(&self) -> Result<Environment> {
-        let settings = self.settings(&Outside::process()?)?;
+        self.environment_with(|_| {})
+    }
+
+    /// As [`environment`](Self::environment), with a last change by the program, which knows better
+    /// than whoever called it what it compares or needs.
+    ///
+    /// # Errors
+    ///
+    /// As [`environment`](Self::environment).
+    ///
+    /// ```
+    /// use thalweg::{cli::EngineArgs, config::BatchMode};
+    ///
+    /// let env = EngineArgs::default().environment_with(|config| config.batch = BatchMode::Single)?;
+    /// assert_eq!(env.config().batch, BatchMode::Single);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn environment_with(&self, change: impl FnOnce(&mut Config)) -> Result<Environment> {
+        let mut settings = self.settings(&Outside::process()?)?;
+        change(&mut settings.config);
         interrupt::install()?;
         let config = settings.config.clone();
         Ok(Environment::for_application(config, Arc::new(Attended::new(settings))))

@@ -36,8 +36,10 @@ pub(crate) struct Lane<B> {
 
 struct State<B> {
     queue: VecDeque<(Parcel<B>, usize)>,
-    /// Emptied batches on their way back.
-    spare: Vec<B>,
+    /// Emptied batches on their way back, and the bytes that each held when it was sent.
+    spare: Vec<(B, usize)>,
+    /// The bytes of all spares.
+    spared: usize,
     /// Bytes sent and not yet returned.
     used: usize,
     sender_waits: bool,
@@ -52,14 +54,12 @@ pub(crate) enum Credit {
     Closed,
 }
 
-/// More spares than this are not kept: they would be memory that nobody uses.
-const SPARES: usize = 4;
-
 impl<B> Lane<B> {
     pub(crate) fn new(credit: usize, sender: Waker, receiver: Waker) -> Self {
         let state = State {
             queue: VecDeque::new(),
             spare: Vec::new(),
+            spared: 0,
             used: 0,
             sender_waits: false,
             closed: false,
@@ -84,7 +84,10 @@ impl<B> Lane<B> {
         state.queue.push_back((Parcel::Batch(batch), bytes));
         state.used += bytes;
         self.queued.store(state.queue.len(), Ordering::Release);
-        let spare = state.spare.pop();
+        let spare = state.spare.pop().map(|(batch, bytes)| {
+            state.spared -= bytes;
+            batch
+        });
         let credit = if state.used > self.credit { Credit::Short } else { Credit::Left };
         drop(state);
         self.receiver.wake();
@@ -136,17 +139,26 @@ impl<B> Lane<B> {
     }
 
     /// Gives an emptied batch and its bytes back to the sender.
+    ///
+    /// It is kept for the sender until the spares pass the bytes of the credit: a batch is made only when none has
+    /// come back, so that a lane in its stride makes and frees none. What an unusual fan-out has
+    /// sent beyond the credit is freed.
     pub(crate) fn give_back(&self, batch: B, bytes: usize) {
         let mut state = lock(&self.state);
-        if state.spare.len() < SPARES {
-            state.spare.push(batch);
-        }
         state.used -= bytes;
+        let freed = if state.spared <= self.credit {
+            state.spare.push((batch, bytes));
+            state.spared += bytes;
+            None
+        } else {
+            Some(batch)
+        };
         let wake = state.sender_waits && state.used <= self.credit / 2;
         if wake {
             state.sender_waits = false;
         }
         drop(state);
+        drop(freed);
         if wake {
             self.sender.wake();
         }
@@ -164,6 +176,59 @@ impl<B> Lane<B> {
         drop(state);
         drop(dropped);
         self.sender.wake();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn lane(credit: usize) -> Lane<Vec<u8>> {
+        Lane::new(credit, Waker::default(), Waker::default())
+    }
+
+    fn receive(lane: &Lane<Vec<u8>>) {
+        if let Some((Parcel::Batch(batch), bytes)) = lane.take() {
+            lane.give_back(batch, bytes);
+        }
+    }
+
+    #[test]
+    fn a_lane_in_its_stride_makes_no_batch() {
+        // Batches of 40 bytes under a credit of 100: three are under way when the sender must wait.
+        let lane = lane(100);
+        let mut made = 0;
+        for _ in 0..10 {
+            loop {
+                let (spare, credit) = lane.send(vec![0; 40], 40);
+                made += usize::from(spare.is_none());
+                if credit == Credit::Short {
+                    break;
+                }
+            }
+            (0..3).for_each(|_| receive(&lane));
+        }
+        assert_eq!(made, 3);
+    }
+
+    #[test]
+    fn what_went_far_beyond_the_credit_is_freed() {
+        let lane = lane(100);
+        (0..50).for_each(|_| drop(lane.send(vec![0; 40], 40)));
+        (0..50).for_each(|_| receive(&lane));
+        let kept = std::iter::from_fn(|| lane.send(vec![0; 40], 40).0).count();
+        assert_eq!(kept, 3, "up to the credit, and the one that passes it");
+    }
+
+    #[test]
+    fn a_sender_learns_whether_it_has_credit() {
+        let lane = lane(100);
+        (0..3).for_each(|_| drop(lane.send(vec![0; 40], 40)));
+        assert_eq!(lane.await_credit(), Credit::Short);
+        receive(&lane);
+        assert_eq!(lane.await_credit(), Credit::Left, "80 bytes are within the credit");
+        lane.close();
+        assert_eq!(lane.await_credit(), Credit::Closed);
     }
 }
 

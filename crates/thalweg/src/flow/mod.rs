@@ -115,6 +115,21 @@ pub trait Pipe: Send {
 pub trait Push<I: Record + ?Sized, T: Time>: Pipe {
     /// Takes one record.
     fn push(&mut self, item: I::Of<'_>, time: T);
+
+    /// Takes a run of records, no more than a batch: the same as pushing each.
+    ///
+    /// An operator passes it on when it can say what it does as an adapter of iterators. A fold at
+    /// the end then holds its value in a register instead of storing it for every record, and the
+    /// loop can become vector instructions.
+    #[inline(always)]
+    fn push_run<'a>(&mut self, items: impl Iterator<Item = I::Of<'a>>, time: T)
+    where
+        Self: Sized,
+    {
+        for item in items {
+            self.push(item, time);
+        }
+    }
 }
 
 /// How many records an operator pushes between two looks at whether it should pause.

@@ -123,6 +123,8 @@ impl<I: Iterator<Item: 'static> + Send + 'static> Source for Items<I> {
 
     fn produce<N: Push<I::Item, ()>>(&mut self, _: Nanos, next: &mut N) -> Result<Produced> {
         let Some(iter) = &mut self.iter else { return Ok(Produced::End) };
+        // One by one, and not as a run: where the iterator is has to be stored for every record
+        // then, since the rest of it is dropped if something panics, and that can cost more.
         let count = iter.by_ref().take(RUN).fold(0, |count, item| {
             next.push(item, ());
             count + 1
@@ -175,9 +177,7 @@ impl Source for Runs {
             return Ok(Produced::End);
         };
         let to = from.saturating_add(RUN as u64).min(self.end);
-        for number in from..to {
-            next.push(number, ());
-        }
+        next.push_run(from..to, ());
         self.count += to - from;
         Ok(Produced::Some)
     }
@@ -188,5 +188,53 @@ impl Source for Runs {
 
     fn total(&self) -> Option<Total> {
         Some(Total::Records(self.total))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Environment;
+
+    #[test]
+    fn a_panic_is_the_operators_whose_closure_it_came_from() {
+        let boom = |n: u64| if n == 5000 { panic!("at {n}") } else { n };
+        for (at, operator) in ["map", "filter", "fold"].into_iter().enumerate() {
+            let env = Environment::new();
+            let _out = env
+                .range(0..10_000)
+                .map(move |n| if at == 0 { boom(n) } else { n })
+                .filter(move |n| at != 1 || boom(*n) < 9000)
+                .fold(0, move |sum, n| *sum += if at == 2 { boom(n) } else { n })
+                .collect::<Vec<_>>();
+            let text = env.run().unwrap_err().to_string();
+            assert!(text.starts_with(operator), "{operator}: {text}");
+        }
+        let env = Environment::new();
+        let _out = env.iter((0..10_000).map(boom)).fold(0, |sum, n| *sum += n).collect::<Vec<_>>();
+        assert!(env.run().unwrap_err().to_string().starts_with("iter"));
+    }
+
+    #[test]
+    fn what_is_pushed_in_runs_is_counted_as_what_is_pushed_one_by_one() {
+        let records = |exchange: bool| {
+            let env = Environment::new();
+            let numbers = env.range(0..10_000).map(|n| n + 1);
+            let evens = |n: &u64| n.is_multiple_of(2);
+            let thirds = |n: u64| n.is_multiple_of(3).then_some(n);
+            let out = if exchange {
+                numbers.forward().filter(evens).filter_map(thirds).sum().collect::<Vec<_>>()
+            } else {
+                numbers.filter(evens).filter_map(thirds).sum().collect::<Vec<_>>()
+            };
+            let stats = env.start().unwrap().wait().unwrap();
+            let of = |kind: &str| {
+                let found = stats.operators.iter().find(|op| op.kind == kind);
+                found.and_then(|op| op.records_out)
+            };
+            ([of("filter"), of("filter_map")], out.take().unwrap())
+        };
+        let (counts, sum) = records(true);
+        assert_eq!((counts, sum), records(false));
+        assert_eq!(counts, [Some(5000), Some(1666)]);
     }
 }

@@ -20,6 +20,13 @@ pub trait Absorb<I: Record + ?Sized>: Send + 'static {
     /// Takes a record in.
     fn take(&mut self, item: I::Of<'_>) -> Result<()>;
 
+    /// Takes a run of records in, up to the first that fails. What takes a record in is guarded, and
+    /// what makes the next one is not: if that panics, it is another operator's doing.
+    #[inline(always)]
+    fn take_run<'a>(&mut self, op: &Op, mut items: impl Iterator<Item = I::Of<'a>>) -> Result<()> {
+        items.try_for_each(|item| guard(op, || self.take(item)))
+    }
+
     /// The input has ended.
     fn end(&mut self) -> Result<()> {
         Ok(())
@@ -183,6 +190,13 @@ where
             self.op.fail(error);
         }
     }
+
+    #[inline(always)]
+    fn push_run<'a>(&mut self, items: impl Iterator<Item = I::Of<'a>>, _: T) {
+        if let Err(error) = self.value.take_run(&self.op, items) {
+            self.op.fail(error);
+        }
+    }
 }
 
 /// A value that a closure works each record into.
@@ -212,6 +226,15 @@ where
             Some(value) => (self.f)(value, item),
             None => Ok(()),
         }
+    }
+
+    #[inline(always)]
+    fn take_run<'a>(&mut self, op: &Op, mut items: impl Iterator<Item = I::Of<'a>>) -> Result<()> {
+        // Moved out for the run: what nobody else can see need not be stored for every record.
+        let Some(mut value) = self.value.take() else { return Ok(()) };
+        let taken = items.try_for_each(|item| guard(op, || (self.f)(&mut value, item)));
+        self.value = Some(value);
+        taken
     }
 
     fn give(&mut self) -> Result<Option<S>> {

@@ -101,4 +101,27 @@ where
             self.next.push(item, time);
         }
     }
+
+    #[inline(always)]
+    fn push_run<'a>(&mut self, items: impl Iterator<Item = I::Of<'a>>, time: T) {
+        let Self { op, keep, next, .. } = self;
+        let mut kept = 0;
+        next.push_run(items.filter(counting::<I, F>(op, keep, &mut kept)), time);
+        self.kept += kept;
+    }
+}
+
+/// The closure as an adapter of iterators takes it. Made here, since a closure's type names all types
+/// of the function that it stands in: those of a long chain would grow without bound.
+#[inline(always)]
+fn counting<'a, I, F>(op: &Op, keep: &F, kept: &mut u64) -> impl FnMut(&I::Of<'a>) -> bool
+where
+    I: Record + ?Sized,
+    F: for<'b> Fn(&'b I::Of<'a>) -> bool,
+{
+    move |item| {
+        let keep = guard(op, || keep(item));
+        *kept += u64::from(keep);
+        keep
+    }
 }

@@ -103,4 +103,27 @@ where
             self.next.push(output, time);
         }
     }
+
+    #[inline(always)]
+    fn push_run<'a>(&mut self, items: impl Iterator<Item = I::Of<'a>>, time: T) {
+        let Self { op, f, next, .. } = self;
+        let mut emitted = 0;
+        next.push_run(items.filter_map(counting::<I, F, O>(op, f, &mut emitted)), time);
+        self.emitted += emitted;
+    }
+}
+
+/// The closure as an adapter of iterators takes it. Made here, since a closure's type names all types
+/// of the function that it stands in: those of a long chain would grow without bound.
+#[inline(always)]
+fn counting<'a, I, F, O>(op: &Op, f: &F, emitted: &mut u64) -> impl FnMut(I::Of<'a>) -> Option<O>
+where
+    I: Record + ?Sized,
+    F: Fn(I::Of<'a>) -> Option<O>,
+{
+    move |item| {
+        let output = guard(op, || f(item));
+        *emitted += u64::from(output.is_some());
+        output
+    }
 }

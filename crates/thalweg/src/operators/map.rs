@@ -101,4 +101,21 @@ where
         let output = guard(&self.op, || (self.f)(item));
         self.next.push(output, time);
     }
+
+    #[inline(always)]
+    fn push_run<'a>(&mut self, items: impl Iterator<Item = I::Of<'a>>, time: T) {
+        let Self { op, f, next, .. } = self;
+        next.push_run(items.map(guarded::<I, F, O>(op, f)), time);
+    }
+}
+
+/// The closure as an adapter of iterators takes it. Made here, since a closure's type names all types
+/// of the function that it stands in: those of a long chain would grow without bound.
+#[inline(always)]
+fn guarded<'a, I, F, O>(op: &Op, f: &F) -> impl FnMut(I::Of<'a>) -> O
+where
+    I: Record + ?Sized,
+    F: Fn(I::Of<'a>) -> O,
+{
+    move |item| guard(op, || f(item))
 }

@@ -1,8 +1,9 @@
 //! One record made of all records.
 
 use super::absorb::Absorb;
-use crate::data::Data;
+use crate::data::{Data, Record};
 use crate::error::Result;
+use crate::flow::{Op, guard};
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
 use std::cmp::Ordering;
@@ -166,6 +167,18 @@ where
             Some(value) => (self.f)(value, item),
             None => item,
         });
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn take_run<'a>(
+        &mut self,
+        op: &Op,
+        mut items: impl Iterator<Item = <T as Record>::Of<'a>>,
+    ) -> Result<()> {
+        if let Some(first) = self.value.take().or_else(|| items.next()) {
+            self.value = Some(items.fold(first, |a, b| guard(op, || (self.f)(a, b))));
+        }
         Ok(())
     }
 

@@ -33,6 +33,7 @@ mod key_by;
 mod map;
 mod partition;
 mod repeats;
+mod together;
 mod unique;
 
 pub use aggregate::{Aggregate, Combine};

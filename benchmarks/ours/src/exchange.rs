@@ -1,0 +1,140 @@
+//! Moving records between tasks: numbers, and records with strings.
+//!
+//! A record with strings is one that is borrowed from its batch. [`Rows`] says how such records lie
+//! in a batch: their ids in one column, their strings one after the other in another.
+
+use crate::environment;
+use crate::kept::Kept;
+use bench_protocol::workload::{self, NumberCheck, Record as Row, RecordCheck};
+use bench_protocol::{Answer, Request, Result, serve};
+use thalweg::Visit;
+use thalweg::data::{Batch, Portable, Record, TextBatch};
+
+pub(crate) fn serve_numbers(request: &Request) -> Result<()> {
+    let env = environment(request)?;
+    let records: u64 = request.value("records")?;
+    serve(request, |stopwatch| {
+        let all = stopwatch.time(|| -> thalweg::Result<NumberCheck> {
+            let kept = Kept::<NumberCheck>::new();
+            let mut part = kept.part();
+            let seen = env
+                .range(0..records)
+                .map(workload::number)
+                .partition_by(|number, tasks| share(*number, tasks))
+                .map_volatile(move |number| {
+                    let part = &mut part;
+                    part.own.add(number);
+                })
+                .count();
+            env.run()?;
+            seen.take()?;
+            Ok(kept.take())
+        })?;
+        Ok(Answer { digest: all.digest(), records, bytes: records * 8, extra: Vec::new() })
+    })
+}
+
+pub(crate) fn serve_records(request: &Request) -> Result<()> {
+    let env = environment(request)?;
+    let records: u64 = request.value("records")?;
+    serve(request, |stopwatch| {
+        let all = stopwatch.time(|| -> thalweg::Result<RecordCheck> {
+            let kept = Kept::<RecordCheck>::new();
+            let mut part = kept.part();
+            let seen = env
+                .range(0..records)
+                .flat_each(Make)
+                .partition_by(|row, tasks| share(row.id, tasks))
+                .map_volatile(move |row: Row<'_>| {
+                    let part = &mut part;
+                    part.own.add(row);
+                })
+                .count();
+            env.run()?;
+            seen.take()?;
+            Ok(kept.take())
+        })?;
+        Ok(Answer { digest: all.digest(), records, bytes: all.bytes(), extra: Vec::new() })
+    })
+}
+
+/// A number's share of all 64-bit numbers, when they are dealt out in equal runs.
+fn share(number: u64, tasks: usize) -> usize {
+    ((u128::from(number) * tasks as u128) >> 64) as usize
+}
+
+/// The kind of record that `Row` is.
+struct Rows {
+    _unsized: [()],
+}
+
+impl Record for Rows {
+    type Of<'a> = Row<'a>;
+}
+
+impl Portable for Rows {
+    type Batch = RowBatch;
+    type Owned = (u64, (String, String, String));
+
+    fn to_owned(row: Row<'_>) -> Self::Owned {
+        (row.id, (row.name.to_owned(), row.url.to_owned(), row.body.to_owned()))
+    }
+}
+
+#[derive(Default)]
+struct RowBatch {
+    ids: Vec<u64>,
+    texts: TextBatch,
+}
+
+impl Batch<Rows> for RowBatch {
+    #[inline]
+    fn push(&mut self, row: Row<'_>) {
+        self.ids.push(row.id);
+        [row.name, row.url, row.body].into_iter().for_each(|text| self.texts.push(text));
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(self.ids.as_slice()) + self.texts.bytes()
+    }
+
+    #[inline]
+    fn drain(&mut self, mut each: impl FnMut(Row<'_>)) {
+        {
+            let mut texts = self.texts.iter();
+            for &id in &self.ids {
+                // Three were pushed with every id.
+                let (Some(name), Some(url), Some(body)) =
+                    (texts.next(), texts.next(), texts.next())
+                else {
+                    break;
+                };
+                each(Row { id, name, url, body });
+            }
+        }
+        self.clear();
+    }
+
+    fn clear(&mut self) {
+        self.ids.clear();
+        self.texts.clear();
+    }
+}
+
+/// Makes the record of a number.
+struct Make;
+
+impl Visit<u64> for Make {
+    type Out = Rows;
+    type Scratch = ();
+
+    #[inline(always)]
+    fn visit(&self, number: u64, (): &mut (), emit: &mut impl FnMut(Row<'_>)) {
+        emit(workload::record(number));
+    }
+}
