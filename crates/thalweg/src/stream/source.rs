@@ -100,7 +100,7 @@ impl<F: SourceFactory> Chain for Sourced<F> {
     {
         let op = cx.op(self.op);
         let source = self.factory.open(cx).map_err(|error| error.in_operator(&*op.name()))?;
-        Ok(SourceTask { op, source, next, ended: false, unflushed: false })
+        Ok(SourceTask { op, source, next, exhausted: false, ended: false, unflushed: false })
     }
 }
 
@@ -109,6 +109,9 @@ pub struct SourceTask<S, N> {
     op: Op,
     source: S,
     next: N,
+    /// The source will give nothing more.
+    exhausted: bool,
+    /// The end has been passed on.
     ended: bool,
     unflushed: bool,
 }
@@ -125,6 +128,12 @@ impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
                 return Some(Poll::Wait);
             }
         }
+        // Not with the last batch: an operator may still have output left from that.
+        if self.exhausted {
+            self.ended = true;
+            self.next.event(Event::End);
+            return None;
+        }
         let unwanted = self.next.is_closed() || self.op.signals().draining();
         let produced = if unwanted {
             Ok(Produced::End)
@@ -138,8 +147,7 @@ impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
                 None
             }
             Ok(Produced::End) => {
-                self.ended = true;
-                self.next.event(Event::End);
+                self.exhausted = true;
                 None
             }
             Ok(Produced::Nothing | Produced::NothingUntil(_)) if self.unflushed => {
