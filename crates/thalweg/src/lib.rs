@@ -6,6 +6,7 @@
 // The derive macro names this crate by its path, also inside it.
 extern crate self as thalweg;
 
+pub mod check;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod config;

@@ -12,9 +12,9 @@ use std::collections::HashMap;
 /// want to read a file, but only by that door.
 const LAYERS: &[&[&str]] = &[
     // What speaks for a whole program.
-    &["cli"],
+    &["check", "cli"],
     // What a user writes against.
-    &["check", "dynamic", "io", "operators", "stream"],
+    &["dynamic", "io", "operators", "stream"],
     // The job as data.
     &["plan"],
     // What runs a plan.

@@ -107,13 +107,13 @@ where
 #[cfg(test)]
 mod tests {
     use crate::Environment;
-    use crate::operators::testing::on_every_schedule;
+    use crate::check::every;
     use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
     use std::sync::Arc;
 
     #[test]
     fn one_place_means_one_at_a_time() {
-        on_every_schedule(|env| {
+        every(|env| {
             let (inside, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
             let list = Arc::clone(&seen);
             env.range(0..500).for_each(move |n| {

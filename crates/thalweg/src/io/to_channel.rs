@@ -263,13 +263,13 @@ where
 mod tests {
     use super::*;
     use crate::Environment;
+    use crate::check::every;
     use crate::config::Config;
-    use crate::operators::testing::on_every_schedule;
     use crate::sync::{AtomicU64, Ordering};
 
     #[test]
     fn every_record_arrives_while_the_job_runs() {
-        on_every_schedule(|env| {
+        every(|env| {
             let mut receiver = env.range(0..5000).map(|n| n.to_string()).to_channel();
             let reader = std::thread::spawn(move || {
                 let mut sum = 0;

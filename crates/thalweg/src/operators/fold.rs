@@ -143,11 +143,11 @@ impl<S: Clone> Init<S> {
 
 #[cfg(test)]
 mod tests {
-    use crate::operators::testing::on_every_schedule;
+    use crate::check::every;
 
     #[test]
     fn folds_agree_with_iterators() {
-        on_every_schedule(|env| {
+        every(|env| {
             let whole = env.iter(0..1000_u64).fold(Vec::new(), |all, n| all.push(n));
             let whole = whole.collect::<Vec<_>>();
             let parts = env
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn an_empty_stream_gives_the_first_value() {
-        on_every_schedule(|env| {
+        every(|env| {
             let out = env.iter(0..0_u64).fold(7, |_, _| panic!("nothing to fold"));
             let out = out.collect::<Vec<u8>>();
             env.run()?;
@@ -185,7 +185,7 @@ mod tests {
     /// The end must not overtake what a fold says before it, nor what is made of that.
     #[test]
     fn a_long_list_comes_out_whole() {
-        on_every_schedule(|env| {
+        every(|env| {
             let out = env
                 .iter(0..50_000_u64)
                 .fold(Vec::new(), |all, n| all.push(n))

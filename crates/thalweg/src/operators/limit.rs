@@ -104,16 +104,16 @@ impl<I: Record + ?Sized, T: Time, N: Push<I, T>> Push<I, T> for LimitPush<I, N> 
 
 #[cfg(test)]
 mod tests {
+    use crate::check::every;
     use crate::clock::Nanos;
     use crate::error::Result;
     use crate::flow::Push;
-    use crate::operators::testing::on_every_schedule;
     use crate::plan::{Origin, TaskContext};
     use crate::stream::{Produced, Source, SourceFactory};
 
     #[test]
     fn no_more_than_asked_for_and_no_less() {
-        on_every_schedule(|env| {
+        every(|env| {
             let some = env.range(0..100_000).limit(1234).collect::<Vec<_>>();
             let none = env.iter(0_u64..).shuffle().limit(0).count();
             let all = env.iter(0..10).limit(100).count();
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn endless_sources_end_through_exchanges_and_fan_out() {
-        on_every_schedule(|env| {
+        every(|env| {
             let exchanged = env.iter(0_u64..).shuffle().map(|n| n + 1).shuffle().limit(1000);
             let exchanged = exchanged.count();
             let fanned = env.iter([5_u64]).flat_map(|n| n..).limit(4).collect::<Vec<_>>();
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn sources_that_have_fallen_silent_end_too() {
-        on_every_schedule(|env| {
+        every(|env| {
             let quiet = || {
                 let origin = Origin::here("quiet");
                 env.source(origin, String::new(), 1, false, Quiet::default()).shuffle()

@@ -19,8 +19,6 @@ mod repartition;
 mod scan;
 mod sorted;
 mod sum;
-#[cfg(test)]
-pub(crate) mod testing;
 pub mod text;
 mod top;
 mod try_map;

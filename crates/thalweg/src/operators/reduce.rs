@@ -189,11 +189,11 @@ where
 
 #[cfg(test)]
 mod tests {
-    use crate::operators::testing::on_every_schedule;
+    use crate::check::every;
 
     #[test]
     fn one_record_is_left_of_many_and_none_of_none() {
-        on_every_schedule(|env| {
+        every(|env| {
             let numbers = |n| env.iter((0..n).map(|n| (n * 7919) % 1009)).shuffle();
             let sum = numbers(1009_u64).reduce(|a, b| a + b).collect::<Vec<_>>();
             let max = numbers(1009).max().collect::<Vec<_>>();

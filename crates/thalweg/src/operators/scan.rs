@@ -184,11 +184,11 @@ where
 
 #[cfg(test)]
 mod tests {
-    use crate::operators::testing::on_every_schedule;
+    use crate::check::every;
 
     #[test]
     fn each_task_remembers_its_own() {
-        on_every_schedule(|env| {
+        every(|env| {
             let counted = |count: &mut u64, _: u64| {
                 *count += 1;
                 *count
@@ -203,7 +203,7 @@ mod tests {
                 .count();
             let tasks = env.config().cores.get() as u64;
             env.run()?;
-            assert_eq!((one.take()?, each.take()?), (vec![100], vec![99 / tasks]));
+            assert_eq!((one.take()?, each.take()?), (vec![100], vec![99_u64.div_ceil(tasks)]));
             assert_eq!(first.take()?, 10 * tasks);
             Ok(())
         });

@@ -159,13 +159,13 @@ where
 
 #[cfg(test)]
 mod tests {
+    use crate::check::every;
     use crate::config::Config;
-    use crate::operators::testing::on_every_schedule;
     use crate::{Environment, ErrorKind};
 
     #[test]
     fn every_order_is_kept() {
-        on_every_schedule(|env| {
+        every(|env| {
             let mixed = || env.range(0..20_000).map(|n| n.wrapping_mul(0x9e37_79b9) % 20_011);
             let up = mixed().sorted().collect::<Vec<_>>();
             let down = mixed().sorted_by(|a, b| b.cmp(a)).collect::<Vec<_>>();

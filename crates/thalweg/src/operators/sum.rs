@@ -158,11 +158,11 @@ fn too_large() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operators::testing::on_every_schedule;
+    use crate::check::every;
 
     #[test]
     fn sums_and_means() {
-        on_every_schedule(|env| {
+        every(|env| {
             let sum = env.range(0..1001).sum().collect::<Vec<_>>();
             let mean = env.range(0..1001).average().collect::<Vec<_>>();
             let floats = env.iter([0.5_f32, 0.25]).shuffle().sum().collect::<Vec<_>>();
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_sum_that_does_not_fit_stops_the_job() {
-        on_every_schedule(|env| {
+        every(|env| {
             let out = env.iter([100_u8; 6]).shuffle().sum().collect::<Vec<_>>();
             let error = env.run().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Input);

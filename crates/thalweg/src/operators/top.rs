@@ -188,9 +188,9 @@ where
 mod tests {
     use super::*;
     use crate::Environment;
+    use crate::check::every;
     use crate::config::Config;
     use crate::memory::MemoryPool;
-    use crate::operators::testing::on_every_schedule;
     use proptest::prelude::*;
 
     proptest! {
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn tasks_agree_on_the_greatest() {
-        on_every_schedule(|env| {
+        every(|env| {
             let out = env.range(0..10_000).top(500).collect::<Vec<_>>();
             let none = env.range(0..100).top(0).count();
             let least = env.range(0..100).top_by(3, |a, b| b.cmp(a)).collect::<Vec<_>>();

@@ -41,12 +41,12 @@ impl<C: Chain<Item: Wire>, G: KeyBy<C::Item>, P: Placement<C, G>> KeyedStream<C,
 
 #[cfg(test)]
 mod tests {
-    use crate::operators::testing::on_every_schedule;
+    use crate::check::every;
     use std::collections::BTreeSet;
 
     #[test]
     fn a_key_has_one_task_and_nothing_is_lost() {
-        on_every_schedule(|env| {
+        every(|env| {
             let firsts = env
                 .range(0..5_000)
                 .group_by(|n| n % 97)

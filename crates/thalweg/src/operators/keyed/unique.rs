@@ -205,13 +205,13 @@ where
 
 #[cfg(test)]
 mod tests {
+    use crate::check::every;
     use crate::config::Config;
-    use crate::operators::testing::on_every_schedule;
     use crate::{Environment, ErrorKind};
 
     #[test]
     fn each_record_comes_once() {
-        on_every_schedule(|env| {
+        every(|env| {
             let numbers = env.range(0..20_000).map(|n| n % 777).unique().sorted();
             let numbers = numbers.collect::<Vec<_>>();
             let texts = env

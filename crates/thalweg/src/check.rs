@@ -1,0 +1,395 @@
+//! Tests of jobs: the same job in every way it could be run, with the same result each time.
+//!
+//! A job that computes the right thing once may still depend on what it must not depend on: how many
+//! tasks there are, which of them runs first, where a batch ends, whether a table fits into memory.
+//! [`check`] runs it on one core and on several, under every scheduler, with batches of one record
+//! and of many, with credit for little, and in the orders that several seeds draw:
+//!
+//! ```
+//! use thalweg::check::check;
+//!
+//! check(|env| env.iter(1..=1000u64).shuffle().group_by(|n| n % 3).count())
+//!     .equals([(0, 333), (1, 334), (2, 333)]);
+//! ```
+//!
+//! Results are compared as multisets, since order between tasks means nothing; after
+//! [`ordered`](Check::ordered), as lists. A float must be equal to the last bit: round it in the
+//! job's last `map` where the order of additions may differ.
+//!
+//! When a run differs, the test fails with the difference and the number of the run; with the
+//! variable `THALWEG_CHECK` set to that number, only that run is made.
+//!
+//! For a job with several sinks, or with errors to look at, see [`every`].
+
+use crate::config::{BatchMode, Config, Scheduler};
+use crate::data::{Data, Key, Portable};
+use crate::operators::keyed::FirstOf;
+use crate::stream::{Chain, Environment, Stream};
+use crate::{KeyedStream, Output, Result};
+use std::cell::RefCell;
+use std::fmt::{Debug, Write};
+use std::num::NonZeroUsize;
+
+/// The variable that holds the number of the only run to be made.
+const ONLY: &str = "THALWEG_CHECK";
+/// Records of a difference that are shown.
+const SHOWN: usize = 5;
+
+/// What a job under test ends with: a stream, keyed or not, whose records are collected.
+pub trait Checked {
+    /// What is collected.
+    type Record: Data + Debug;
+
+    /// Collects all records.
+    fn collected(self) -> Output<Vec<Self::Record>>;
+}
+
+impl<C: Chain<Item: Portable<Owned: Debug>>> Checked for Stream<C> {
+    type Record = <C::Item as Portable>::Owned;
+
+    fn collected(self) -> Output<Vec<Self::Record>> {
+        self.collect()
+    }
+}
+
+impl<C, K, V, P> Checked for KeyedStream<C, FirstOf, P>
+where
+    C: Chain<Item = (K, V)>,
+    K: Data + Key,
+    V: Data + Debug,
+{
+    type Record = (K, V);
+
+    fn collected(self) -> Output<Vec<Self::Record>> {
+        self.unkey().collect()
+    }
+}
+
+/// Begins a check of the job that the closure describes. It is called once for each run.
+pub fn check<S, F>(job: F) -> Check<F>
+where
+    S: Checked,
+    F: Fn(&Environment) -> S,
+{
+    Check { job, ordered: false, runs: Runs::default() }
+}
+
+/// Calls `test` with an environment for each way to run a job. See the module.
+///
+/// # Panics
+///
+/// When `test` answers with an error, or panics itself.
+///
+/// ```
+/// use thalweg::check;
+///
+/// check::every(|env| {
+///     let numbers = env.iter(0..100u64).shuffle();
+///     let count = numbers.count();
+///     env.run()?;
+///     assert_eq!(count.take()?, 100);
+///     Ok(())
+/// });
+/// ```
+#[track_caller]
+pub fn every(test: impl Fn(&Environment) -> Result<()>) {
+    Runs::default().each(|env| test(env).map_err(|error| error.to_string()));
+}
+
+/// A check that is still to be made. See [`check`].
+#[must_use = "a check runs nothing until it is told what to expect"]
+pub struct Check<F> {
+    job: F,
+    ordered: bool,
+    runs: Runs,
+}
+
+impl<S, F> Check<F>
+where
+    S: Checked,
+    F: Fn(&Environment) -> S,
+{
+    /// Compares results in their order: for jobs whose last stage has one task.
+    pub fn ordered(mut self) -> Self {
+        self.ordered = true;
+        self
+    }
+
+    /// Runs in the orders of so many seeds, eight by default.
+    pub fn seeds(mut self, seeds: u64) -> Self {
+        self.runs.seeds = seeds;
+        self
+    }
+
+    /// Gives all operators of the job together so many bytes, beyond which they go to disk.
+    pub fn memory(mut self, bytes: usize) -> Self {
+        self.runs.memory = Some(bytes);
+        self
+    }
+
+    /// Every run must give these records.
+    ///
+    /// # Panics
+    ///
+    /// When one does not, or ends with an error.
+    #[track_caller]
+    pub fn equals<O>(self, expected: impl IntoIterator<Item = O>)
+    where
+        O: Into<S::Record>,
+    {
+        let expected: Vec<_> = expected.into_iter().map(Into::into).collect();
+        let Self { job, ordered, runs } = self;
+        runs.each(|env| compare(&collect(&job, env)?, &expected, ordered));
+    }
+
+    /// Every run must give the same records, which are returned.
+    ///
+    /// # Panics
+    ///
+    /// When one gives others than the first, or ends with an error.
+    #[track_caller]
+    pub fn agrees(self) -> Vec<S::Record> {
+        let Self { job, ordered, runs } = self;
+        let first = RefCell::new(None::<Vec<S::Record>>);
+        runs.each(|env| {
+            let records = collect(&job, env)?;
+            let mut first = first.borrow_mut();
+            match &*first {
+                Some(expected) => compare(&records, expected, ordered),
+                None => {
+                    *first = Some(records);
+                    Ok(())
+                }
+            }
+        });
+        first.into_inner().unwrap_or_default()
+    }
+
+    /// Every run's records must satisfy `allowed`, which says what is wrong with them otherwise: for
+    /// operators whose result depends on order, such as `limit`, where more than one is right.
+    ///
+    /// # Panics
+    ///
+    /// When one does not, or ends with an error.
+    #[track_caller]
+    pub fn satisfies(self, allowed: impl Fn(Vec<S::Record>) -> Result<(), String>) {
+        let Self { job, runs, .. } = self;
+        runs.each(|env| allowed(collect(&job, env)?));
+    }
+
+    /// Every run must end with an error whose message contains this.
+    ///
+    /// # Panics
+    ///
+    /// When one ends well, or with another error.
+    #[track_caller]
+    pub fn fails_with(self, message: &str) {
+        let Self { job, runs, .. } = self;
+        runs.each(|env| match run(&job, env) {
+            Ok(records) => Err(format!("ended well, with {} records", records.len())),
+            Err(error) if error.to_string().contains(message) => Ok(()),
+            Err(error) => Err(format!("failed otherwise: {error}")),
+        });
+    }
+}
+
+fn run<S: Checked>(job: &impl Fn(&Environment) -> S, env: &Environment) -> Result<Vec<S::Record>> {
+    let records = job(env).collected();
+    env.run()?;
+    records.take()
+}
+
+fn collect<S: Checked>(
+    job: &impl Fn(&Environment) -> S,
+    env: &Environment,
+) -> Result<Vec<S::Record>, String> {
+    run(job, env).map_err(|error| format!("failed: {error}"))
+}
+
+/// Says how `found` differs from what was expected.
+fn compare<T: Data + Debug>(found: &[T], expected: &[T], ordered: bool) -> Result<(), String> {
+    let (mut found, mut expected) = (encoded(found), encoded(expected));
+    if ordered {
+        let Some(at) = (0..found.len().max(expected.len()))
+            .find(|&at| found.get(at).map(|x| &x.0) != expected.get(at).map(|x| &x.0))
+        else {
+            return Ok(());
+        };
+        let show = |records: &[(Vec<u8>, &T)]| match records.get(at) {
+            Some((_, record)) => format!("{record:?}"),
+            None => "nothing".to_owned(),
+        };
+        return Err(format!("record {at} is {}, not {}", show(&found), show(&expected)));
+    }
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    expected.sort_by(|a, b| a.0.cmp(&b.0));
+    let (missing, unexpected) = (without(&expected, &found), without(&found, &expected));
+    if missing.is_empty() && unexpected.is_empty() {
+        return Ok(());
+    }
+    let mut message = format!("gave {} records, not the {} expected", found.len(), expected.len());
+    for (what, records) in [("missing", missing), ("unexpected", unexpected)] {
+        if !records.is_empty() {
+            let _ = write!(message, "\n  {what} ({} in all):", records.len());
+            for record in records.iter().take(SHOWN) {
+                let _ = write!(message, "\n    {record:?}");
+            }
+        }
+    }
+    Err(message)
+}
+
+/// Equal records have equal encodings, and encodings have an order.
+fn encoded<T: Data>(records: &[T]) -> Vec<(Vec<u8>, &T)> {
+    let encode = |record: &T| {
+        let mut bytes = Vec::new();
+        record.encode(&mut bytes);
+        bytes
+    };
+    records.iter().map(|record| (encode(record), record)).collect()
+}
+
+/// What the first of two sorted lists has more often than the second.
+fn without<'a, T>(these: &[(Vec<u8>, &'a T)], those: &[(Vec<u8>, &T)]) -> Vec<&'a T> {
+    let mut those = those.iter().map(|(bytes, _)| bytes).peekable();
+    let mut left = Vec::new();
+    for (bytes, record) in these {
+        while those.next_if(|other| *other < bytes).is_some() {}
+        if those.next_if(|other| *other == bytes).is_none() {
+            left.push(*record);
+        }
+    }
+    left
+}
+
+/// The ways to run a job.
+#[derive(Clone, Debug)]
+struct Runs {
+    seeds: u64,
+    memory: Option<usize>,
+}
+
+impl Default for Runs {
+    fn default() -> Self {
+        Self { seeds: 8, memory: None }
+    }
+}
+
+/// Bytes that may be under way on a lane: less than a batch, so that senders wait all the time.
+const LITTLE_CREDIT: usize = 500;
+
+impl Runs {
+    /// The settings of each run. The first is what a user gets who sets nothing.
+    fn configs(&self) -> Vec<Config> {
+        let batches = [BatchMode::default(), BatchMode::Fixed { size: 7 }, BatchMode::Single];
+        let mut configs = vec![Config::default()];
+        let mut add = |scheduler, cores, batch| {
+            let mut config =
+                Config { scheduler, batch, credit: LITTLE_CREDIT, ..Config::default() };
+            config.cores = NonZeroUsize::new(cores).unwrap_or(config.cores);
+            configs.push(config);
+        };
+        for scheduler in [Scheduler::WorkStealing, Scheduler::ThreadPerTask] {
+            for cores in [1, 3] {
+                for batch in batches {
+                    add(scheduler, cores, batch);
+                }
+            }
+        }
+        for seed in 0..self.seeds {
+            let batch = batches[(seed % 3) as usize];
+            add(Scheduler::Deterministic { seed }, if seed % 4 == 3 { 1 } else { 3 }, batch);
+        }
+        for config in &mut configs {
+            config.memory = self.memory.unwrap_or(config.memory);
+        }
+        configs
+    }
+
+    #[track_caller]
+    fn each(&self, test: impl Fn(&Environment) -> Result<(), String>) {
+        let only = only();
+        let configs = self.configs();
+        for (number, config) in configs.iter().enumerate() {
+            if only.is_some_and(|only| only != number) {
+                continue;
+            }
+            let tested = test(&Environment::with_config(config.clone()));
+            if let Err(difference) = tested {
+                panic!("{}\n  {difference}\n  {ONLY}={number} makes this run alone", show(config));
+            }
+        }
+    }
+}
+
+fn show(config: &Config) -> String {
+    format!(
+        "the job on {} cores, under {:?}, with {:?}, {} bytes of credit and {} of memory",
+        config.cores, config.scheduler, config.batch, config.credit, config.memory
+    )
+}
+
+/// The number of the only run to be made, if the person who tests says so.
+fn only() -> Option<usize> {
+    let value = std::env::var(ONLY).ok()?;
+    match value.parse() {
+        Ok(number) => Some(number),
+        Err(_) => panic!("{ONLY} is {value:?}, and should be the number of a run"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    fn complaint(check: impl FnOnce()) -> String {
+        let panic = catch_unwind(AssertUnwindSafe(check)).expect_err("the check must fail");
+        *panic.downcast::<String>().expect("a message")
+    }
+
+    #[test]
+    fn equal_results_pass_in_any_order() {
+        check(|env| env.iter(0..50u32).shuffle()).equals((0..50u32).rev());
+        assert_eq!(check(|env| env.iter(["b", "a"]).map(str::len)).agrees(), [1, 1]);
+        check(|env| env.iter(0..9u8)).ordered().equals(0..9u8);
+    }
+
+    #[test]
+    fn a_difference_is_shown_with_the_run_that_has_it() {
+        let said = complaint(|| check(|env| env.iter([1u8, 2, 2])).equals([2u8, 3]));
+        let expected = "gave 3 records, not the 2 expected\n  missing (1 in all):\n    3\n  \
+                        unexpected (2 in all):\n    1\n    2";
+        assert!(said.contains(expected), "{said}");
+        assert!(said.contains("THALWEG_CHECK=0"), "{said}");
+        let said = complaint(|| check(|env| env.iter([1u8, 2])).ordered().equals([2u8, 1]));
+        assert!(said.contains("record 0 is 1, not 2"), "{said}");
+    }
+
+    #[test]
+    fn what_depends_on_the_number_of_tasks_is_found() {
+        let said = complaint(|| {
+            check(|env| env.iter(0..10u8).broadcast()).agrees();
+        });
+        assert!(said.contains("1 cores") || said.contains("3 cores"), "{said}");
+    }
+
+    #[test]
+    fn errors_are_compared_too() {
+        let failing = |env: &Environment| env.iter(0..9i32).map(|n| 10 / (n - 5));
+        check(failing).fails_with("attempt to divide by zero");
+        let said = complaint(|| check(failing).fails_with("something else"));
+        assert!(said.contains("failed otherwise: map ("), "{said}");
+        let said = complaint(|| check(|env| env.iter(0..9u8)).fails_with("anything"));
+        assert!(said.contains("ended well, with 9 records"), "{said}");
+        let said = complaint(|| check(failing).equals([1i32]));
+        assert!(said.contains("failed: map ("), "{said}");
+    }
+
+    #[test]
+    fn several_results_may_be_right() {
+        check(|env| env.iter(0..100u32).shuffle().limit(3)).satisfies(|records| {
+            if records.len() == 3 { Ok(()) } else { Err(format!("{records:?}")) }
+        });
+    }
+}
