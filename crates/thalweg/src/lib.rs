@@ -10,6 +10,7 @@ extern crate self as thalweg;
 pub mod cli;
 pub mod config;
 pub mod data;
+pub mod dynamic;
 pub mod error;
 pub mod memory;
 pub mod metrics;
