@@ -274,7 +274,13 @@ mod tests {
         };
         let typed = [
             (-5_i64, 0.0_f64, "river".to_owned(), true, vec![1_u8, 0]).key_hash(),
-            (7_i64, f64::NAN, "a longer text than fits into a slot".to_owned(), false, vec![])
+            (
+                7_i64,
+                f64::NAN,
+                "a longer text than fits into a slot".to_owned(),
+                false,
+                Vec::<u8>::new(),
+            )
                 .key_hash(),
         ];
         assert_eq!(hashes(&columns), typed);

@@ -123,8 +123,11 @@ fn blocks_of(env: &Environment, blocks: Vec<Block>, step: &Step) -> Stream<Block
 #[track_caller]
 fn follow(stream: Stream<Blocks>, step: &Step, attached: &mut Attached) -> Option<Stream<Blocks>> {
     let (name, detail) = (step.name.as_str(), step.detail.clone());
-    let kernel =
-        |kind, stream, detail, kernel| erased(apply(stream, Origin::here(kind), detail, kernel));
+    // A closure would not see the caller.
+    let origin = Origin::here("graph");
+    let kernel = |kind, stream, detail, kernel| {
+        erased(apply(stream, Origin { kind, ..origin }, detail, kernel))
+    };
     let next = match &step.work {
         Work::Select(columns) => kernel("select", stream, detail, Kernel::Select(columns.clone())),
         Work::Filter(keep) => kernel("filter", stream, detail, Kernel::Filter(keep.clone())),
