@@ -39,6 +39,7 @@ pub(crate) enum Work {
     Sort(Vec<(usize, bool)>),
     Top(usize, Vec<(usize, bool)>),
     Limit(u64),
+    Partition(Vec<usize>),
     Shuffle,
     Forward,
     Broadcast,
@@ -210,6 +211,13 @@ fn step(op: &Operation, from: &[Field]) -> Result<Described, String> {
             (Work::Top(count, order(from, by)?), same(), format!("{rows} by {}", show_order(by)))
         }
         Operation::Limit { rows } => (Work::Limit(*rows), same(), rows.to_string()),
+        Operation::Partition { keys } => {
+            if keys.is_empty() {
+                return Err("no column is given to partition by".to_owned());
+            }
+            let places = keys.iter().map(|key| find(from, key)).collect::<Result<_, _>>()?;
+            (Work::Partition(places), same(), join(keys))
+        }
         Operation::Shuffle => (Work::Shuffle, same(), String::new()),
         Operation::Forward => (Work::Forward, same(), String::new()),
         Operation::Broadcast => (Work::Broadcast, same(), String::new()),

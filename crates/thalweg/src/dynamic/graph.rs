@@ -202,6 +202,12 @@ impl Graph {
         self.then(Operation::Limit { rows })
     }
 
+    /// See [`Operation::Partition`].
+    #[must_use]
+    pub fn partition<N: Into<String>>(self, keys: impl IntoIterator<Item = N>) -> Self {
+        self.then(Operation::Partition { keys: keys.into_iter().map(Into::into).collect() })
+    }
+
     /// See [`Operation::Shuffle`].
     #[must_use]
     pub fn shuffle(self) -> Self {

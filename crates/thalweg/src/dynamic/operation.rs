@@ -80,6 +80,12 @@ pub enum Operation {
         /// How many.
         rows: u64,
     },
+    /// Brings all rows with the same keys into one task, the one that would own them in a
+    /// [`Group`](Self::Group). A group does so by itself, and after aggregating.
+    Partition {
+        /// The columns that are the key.
+        keys: Vec<String>,
+    },
     /// Deals rows out evenly to as many tasks as there are cores, a block at a time.
     Shuffle,
     /// Goes on in other tasks, each of which gets what one task sends.
@@ -114,6 +120,7 @@ impl Operation {
             Self::Sort { .. } => "sort",
             Self::Top { .. } => "top",
             Self::Limit { .. } => "limit",
+            Self::Partition { .. } => "partition",
             Self::Shuffle => "shuffle",
             Self::Forward => "forward",
             Self::Broadcast => "broadcast",

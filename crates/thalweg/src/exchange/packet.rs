@@ -106,7 +106,7 @@ impl<I: Portable + ?Sized> Batch<Hashed<I>> for HashedBatch<I> {
     }
 
     fn len(&self) -> usize {
-        self.hashes.len()
+        self.items.len()
     }
 
     fn bytes(&self) -> usize {

@@ -144,11 +144,8 @@ impl KeyKind for ByRow {
         mut each: impl FnMut(&RowKey, usize),
     ) {
         let columns = &block.columns()[..keys];
-        let mut hashes = vec![0; block.rows()];
-        for column in columns {
-            add_hashes(column, keys == 1, &mut hashes);
-        }
-        for (at, hash) in hashes.into_iter().enumerate() {
+        let places: Vec<usize> = (0..keys).collect();
+        for (at, hash) in hashes(block, &places).into_iter().enumerate() {
             scratch.hash = hash;
             scratch.bytes.clear();
             for column in columns {
@@ -179,6 +176,15 @@ fn write_key(column: &Column, at: usize, out: &mut Vec<u8>) {
         }
         column => ordered::write(column, at, false, out),
     }
+}
+
+/// The hash that each row has by the columns at these places.
+pub(super) fn hashes(block: &Block, keys: &[usize]) -> Vec<u64> {
+    let mut hashes = vec![0; block.rows()];
+    for &key in keys {
+        add_hashes(&block.columns()[key], keys.len() == 1, &mut hashes);
+    }
+    hashes
 }
 
 /// Joins the hashes of a column's values to those of the columns before it.

@@ -13,6 +13,7 @@ mod keys;
 mod limit;
 mod ordered;
 mod pack;
+mod partition;
 mod results;
 mod sort;
 #[cfg(test)]
@@ -140,6 +141,9 @@ fn follow(stream: Stream<Blocks>, step: &Step, attached: &mut Attached) -> Optio
         Work::Sort(by) => sort::sort(stream, &step.schema, by, (name, detail)),
         Work::Top(n, by) => sort::top(stream, &step.schema, (*n, by), (name, detail)),
         Work::Limit(n) => erased(limit::limit(stream, Origin::here("limit"), *n)),
+        Work::Partition(keys) => {
+            partition::partition(stream, Origin::here("partition"), detail, keys)
+        }
         Work::Shuffle => erased(stream.shuffle()),
         Work::Forward => erased(stream.forward()),
         Work::Broadcast => erased(stream.broadcast()),

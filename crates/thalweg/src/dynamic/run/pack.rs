@@ -3,6 +3,7 @@
 use crate::data::Record;
 use crate::dynamic::columns::{Block, Column, Columnar, Text};
 use crate::error::Result;
+use crate::exchange::Hashed;
 use crate::flow::{Event, Flow, Op, Pipe, Push};
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Stream};
@@ -202,6 +203,33 @@ impl Fill<Block> for Packed {
     fn take(&mut self) -> Result<Block> {
         self.0.take().ok_or_else(super::kernels::mismatch)
     }
+}
+
+impl Fill<Hashed<Columnar>> for Packed {
+    fn add(&mut self, (_, block): (u64, Block)) {
+        self.0 = Some(block);
+    }
+
+    fn is_full(&self) -> bool {
+        true
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn take(&mut self) -> Result<Block> {
+        self.0.take().ok_or_else(super::kernels::mismatch)
+    }
+}
+
+/// Blocks without the hashes that they came with.
+pub(super) fn unhashed<C: Chain<Item = Hashed<Columnar>, Time = ()>>(
+    stream: Stream<C>,
+    origin: Origin,
+    detail: String,
+) -> Stream<impl Chain<Item = Columnar, Time = ()> + use<C>> {
+    pack(stream, origin, detail, Packed::default())
 }
 
 /// Blocks that come as values, as records that count by their rows.

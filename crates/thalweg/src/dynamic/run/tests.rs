@@ -186,7 +186,11 @@ proptest! {
 fn exchanges_lose_and_double_nothing() {
     on_every_schedule(|env| {
         let numbers = || Graph::new().range(0, 20_000);
-        let dealt = numbers().shuffle().forward().select([("m", col("n").mul(lit(3_u64)))]);
+        let dealt = numbers()
+            .shuffle()
+            .partition(["n"])
+            .forward()
+            .select([("m", col("n").mul(lit(3_u64)))]);
         let dealt = dealt.group_by([""; 0]).aggregate([Aggregate::sum(col("m"))]).collect();
         let dealt = dealt.attach(env)?;
         let copied = numbers().named("all").filter(col("n").lt(lit(10_u64))).named("few");
