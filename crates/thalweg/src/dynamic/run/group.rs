@@ -15,34 +15,47 @@ use crate::stream::Stream;
 use std::sync::Arc;
 
 /// Groups the rows of a stream whose columns are the group's inputs.
+///
+/// Each case is code of its own, compiled whether a program has it or not. So there are few: keys of one
+/// common column with states of fixed size, and everything for all others.
 #[track_caller]
 pub(super) fn group(stream: Stream<Blocks>, step: &GroupStep, name: &str) -> Stream<Blocks> {
+    let program = Program::new(&step.aggregates);
+    let small = program.texts == 0 && program.words <= WORDS;
     match step.keys.as_slice() {
-        [Field { kind: Type::U64, .. }] => by::<ByU64>(stream, step, name),
-        [Field { kind: Type::I64, .. }] => by::<ByI64>(stream, step, name),
-        [Field { kind: Type::Utf8, .. }] => by::<ByText>(stream, step, name),
-        _ => by::<ByRow>(stream, step, name),
+        [Field { kind: Type::U64, .. }] if small => by::<ByU64>(stream, step, program, name),
+        [Field { kind: Type::I64, .. }] if small => by::<ByI64>(stream, step, program, name),
+        [Field { kind: Type::Utf8, .. }] if small => by::<ByText>(stream, step, program, name),
+        _ if small => {
+            let states = InWords(program.clone());
+            aggregate::<ByRow, _>(stream, step, program, states, name)
+        }
+        _ => {
+            let states = InLarge(program.clone());
+            aggregate::<ByRow, _>(stream, step, program, states, name)
+        }
     }
 }
 
 #[track_caller]
-fn by<X: KeyKind>(stream: Stream<Blocks>, step: &GroupStep, name: &str) -> Stream<Blocks> {
-    let program = Program::new(&step.aggregates);
-    let fields: Arc<[Field]> = step.keys.clone().into();
-    let results = program.clone();
+fn by<X: KeyKind>(
+    stream: Stream<Blocks>,
+    step: &GroupStep,
+    program: Program,
+    name: &str,
+) -> Stream<Blocks> {
     if program.is_count() {
-        aggregate::<X, _>(stream, fields, results, Count, name)
-    } else if program.texts == 0 && program.words <= WORDS {
-        aggregate::<X, _>(stream, fields, results, InWords(program), name)
+        aggregate::<X, _>(stream, step, program, Count, name)
     } else {
-        aggregate::<X, _>(stream, fields, results, InLarge(program), name)
+        let states = InWords(program.clone());
+        aggregate::<X, _>(stream, step, program, states, name)
     }
 }
 
 #[track_caller]
 fn aggregate<X, A>(
     stream: Stream<Blocks>,
-    fields: Arc<[Field]>,
+    step: &GroupStep,
     program: Program,
     aggregate: A,
     name: &str,
@@ -52,13 +65,13 @@ where
     A: Combine<Keyed<X::Key>, Output: State>,
 {
     let rows = Rows::<X, A::Output> {
-        fields: Arc::clone(&fields),
+        fields: step.keys.clone().into(),
         program: Arc::new(program),
         keys: Vec::new(),
         states: Vec::new(),
     };
     let table = stream
-        .flat_each(KeyRows::<X>::new(fields.len()))
+        .flat_each(KeyRows::<X>::new(step.keys.len()))
         .name(format!("{name}/keys"))
         .group_by_ref(key_of::<X::Key>)
         .aggregate(aggregate)
