@@ -52,3 +52,16 @@ pub fn print_table<const N: usize>(
 pub fn output(cause: io::Error) -> thalweg::Error {
     thalweg::Error::new(thalweg::ErrorKind::Io, "cannot write to standard output").caused_by(cause)
 }
+
+/// Prints lines to standard output.
+///
+/// # Errors
+///
+/// When standard output cannot be written to.
+pub fn print_lines(lines: impl IntoIterator<Item = impl Display>) -> io::Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    for line in lines {
+        writeln!(out, "{line}")?;
+    }
+    out.flush()
+}

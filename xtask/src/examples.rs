@@ -61,6 +61,12 @@ const RUNS: &[Run] = &[
         arguments: &["--light", "100", "--heavy", "200000", "--sizes", "16,1024"],
         expects: &[],
     },
+    Run { example: "graph", arguments: &[], expects: &["word\tcount"] },
+    Run {
+        example: "graph",
+        arguments: &["--tsv", "examples/graphs/licence.json"],
+        expects: &["15\t4\tappropriateness\trepresentatives"],
+    },
 ];
 
 /// How long a run may take: far more than any needs, so that a hang ends by name.

@@ -4,6 +4,7 @@ use crate::environment;
 use bench_protocol::digest::Digest;
 use bench_protocol::{Answer, Request, Result, serve, workload};
 use std::sync::Arc;
+use thalweg::dynamic::{Column, Graph};
 use thalweg::text::LowercaseWords;
 
 pub(crate) fn serve_wordcount(request: &Request) -> Result<()> {
@@ -28,6 +29,34 @@ pub(crate) fn serve_wordcount(request: &Request) -> Result<()> {
         for (word, count) in rows {
             digest.add(word.as_bytes(), count);
             records += count;
+        }
+        Ok(Answer { digest, records, bytes, extra: Vec::new() })
+    })
+}
+
+/// The word count that no compiler has seen: from a graph that is built at run time.
+pub(crate) fn serve_graph(request: &Request) -> Result<()> {
+    let env = environment(request)?;
+    let path = request.data()?.to_owned();
+    let bytes = std::fs::metadata(&path)?.len();
+    serve(request, |stopwatch| {
+        let rows = stopwatch.time(|| {
+            let graph = Graph::new().lines(path.clone()).explode_words("line");
+            let graph = graph.group_by(["word"]).count().collect();
+            // By way of its form as data, as one that another program has made.
+            Graph::from_json(&graph.to_json()?)?.run(&env)?.only()
+        })?;
+        let mut digest = Digest::default();
+        let mut records = 0;
+        for block in rows.blocks() {
+            let [words, counts] = block.columns() else { return Err("not two columns".into()) };
+            let (Column::Utf8(words), Column::U64(counts)) = (&**words, &**counts) else {
+                return Err("not words and counts".into());
+            };
+            for (word, &count) in words.iter().zip(counts) {
+                digest.add(word.as_bytes(), count);
+                records += count;
+            }
         }
         Ok(Answer { digest, records, bytes, extra: Vec::new() })
     })

@@ -15,6 +15,7 @@ use thalweg::{Environment, config::Config};
 
 fn main() -> ExitCode {
     bench_protocol::run(|request| match request.case() {
+        "wordcount" if request.get("form") == Some("graph") => counts::serve_graph(request),
         "wordcount" => counts::serve_wordcount(request),
         "keyed-count" => counts::serve_keyed_count(request),
         "exchange-u64" => exchange::serve_numbers(request),

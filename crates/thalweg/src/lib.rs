@@ -11,6 +11,7 @@ pub mod check;
 pub mod cli;
 pub mod config;
 pub mod data;
+pub mod dynamic;
 pub mod error;
 pub mod memory;
 pub mod metrics;

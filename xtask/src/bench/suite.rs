@@ -135,6 +135,11 @@ fn wordcount(size: Size, cores: usize) -> Vec<Case> {
             .against("polars", POLARS, "wordcount")
             .against("duckdb", DUCKDB, "wordcount")
             .against("bound", BOUNDS, "wordcount"),
+        // The same, from a graph known only at run time.
+        Case::new("wordcount", "graph", "wordcount --form graph")
+            .against("thalweg-idiomatic", OURS, "wordcount --form idiomatic")
+            .against("polars", POLARS, "wordcount")
+            .against("bound", BOUNDS, "wordcount"),
     ];
     for few in [1, 2].into_iter().filter(|few| *few <= cores) {
         let case = Case::new("wordcount", format!("{few}-core"), "wordcount --form assoc")

@@ -25,6 +25,6 @@ pub use inlet::Inlet;
 pub(crate) use outlet::{Broadcast, Outlet};
 pub(crate) use packet::Packet;
 pub use packet::{Hashed, Part, Partial, PartialBatch};
-pub(crate) use route::{ByHash, Custom, Random, RoundRobin, Route};
+pub(crate) use route::{ByHash, Custom, Random, RoundRobin, Route, owner};
 
 use crate::config::BatchMode;

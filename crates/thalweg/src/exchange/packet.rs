@@ -26,9 +26,10 @@ impl<I: Portable + ?Sized, T: Time> Packet<I, T> {
         self.times.push(time);
     }
 
+    /// The records, as they count themselves: a block of rows is as many as it has.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
-        self.times.len()
+        self.items.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -105,7 +106,7 @@ impl<I: Portable + ?Sized> Batch<Hashed<I>> for HashedBatch<I> {
     }
 
     fn len(&self) -> usize {
-        self.hashes.len()
+        self.items.len()
     }
 
     fn bytes(&self) -> usize {

@@ -1,0 +1,283 @@
+//! What the nodes of a graph can be, as data.
+
+use super::columns::{Field, Value};
+use super::expressions::Expr;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// What a node of a graph does.
+///
+/// Sources have no input, sinks no output, all others one of each.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum Operation {
+    /// A source: the lines of text files, as [`Environment::lines`](crate::Environment::lines)
+    /// reads them, in a column `line`.
+    Lines {
+        /// Files, directories and globs.
+        paths: Vec<PathBuf>,
+    },
+    /// A source: the numbers from `from` up to and without `to`, in a column `n` of `u64`.
+    Range {
+        /// The first number.
+        from: u64,
+        /// The number after the last one.
+        to: u64,
+    },
+    /// A source: rows that the graph itself holds.
+    Rows {
+        /// Their columns.
+        schema: Vec<Field>,
+        /// The values of each row, in the order of the schema.
+        rows: Vec<Vec<Value>>,
+    },
+    /// Computes the columns of the output.
+    Select {
+        /// All columns of the output, in order.
+        columns: Vec<Named>,
+    },
+    /// Hands on the rows for which an expression is true.
+    Filter {
+        /// The expression, of type `bool`.
+        keep: Expr,
+    },
+    /// Takes a text apart: a row for each part, in which the part stands in place of the text and
+    /// all other columns are as they were.
+    Explode {
+        /// The text's column.
+        column: String,
+        /// The column's name from here on, where it changes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        into: Option<String>,
+        /// What its parts are.
+        parts: Parts,
+    },
+    /// Makes one row of all rows with the same keys: the keys and the aggregates. Without
+    /// aggregates, these are the different keys; without keys, there is one row, or none if there
+    /// was none.
+    Group {
+        /// The columns that are the key. Floats are one key when they are equal, and all NaN are.
+        keys: Vec<String>,
+        /// What is computed of the rows of a key, in the order of the output's columns.
+        aggregates: Vec<Aggregate>,
+    },
+    /// Hands on all rows in order. What does not fit into the memory budget is sorted on disk.
+    Sort {
+        /// What decides the order, the first most. Rows that are equal in these columns are in
+        /// the order of the others.
+        by: Vec<Order>,
+    },
+    /// Hands on the first rows in an order, in that order.
+    Top {
+        /// How many.
+        rows: u64,
+        /// As in [`Sort`](Self::Sort).
+        by: Vec<Order>,
+    },
+    /// Hands on so many rows, any of them, and lets the source end.
+    Limit {
+        /// How many.
+        rows: u64,
+    },
+    /// Brings all rows with the same keys into one task, the one that would own them in a
+    /// [`Group`](Self::Group). A group does so by itself, and after aggregating.
+    Partition {
+        /// The columns that are the key.
+        keys: Vec<String>,
+    },
+    /// Deals rows out evenly to as many tasks as there are cores, a block at a time.
+    Shuffle,
+    /// Goes on in other tasks, each of which gets what one task sends.
+    Forward,
+    /// Sends every row to every task.
+    Broadcast,
+    /// A sink: hands the rows back to the program.
+    Collect,
+    /// A sink: a JSON object a row, a line each, in one file.
+    WriteJsonLines {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A sink: a row of CSV a row, without a header, in one file.
+    WriteCsv {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl Operation {
+    /// The operation's name, as in JSON.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Lines { .. } => "lines",
+            Self::Range { .. } => "range",
+            Self::Rows { .. } => "rows",
+            Self::Select { .. } => "select",
+            Self::Filter { .. } => "filter",
+            Self::Explode { .. } => "explode",
+            Self::Group { .. } => "group",
+            Self::Sort { .. } => "sort",
+            Self::Top { .. } => "top",
+            Self::Limit { .. } => "limit",
+            Self::Partition { .. } => "partition",
+            Self::Shuffle => "shuffle",
+            Self::Forward => "forward",
+            Self::Broadcast => "broadcast",
+            Self::Collect => "collect",
+            Self::WriteJsonLines { .. } => "write_json_lines",
+            Self::WriteCsv { .. } => "write_csv",
+        }
+    }
+
+    /// Whether it has no input.
+    pub fn is_source(&self) -> bool {
+        matches!(self, Self::Lines { .. } | Self::Range { .. } | Self::Rows { .. })
+    }
+
+    /// Whether it has no output.
+    pub fn is_sink(&self) -> bool {
+        matches!(self, Self::Collect | Self::WriteJsonLines { .. } | Self::WriteCsv { .. })
+    }
+}
+
+/// A column that is computed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Named {
+    /// The column's name.
+    pub name: String,
+    /// What it holds.
+    pub expr: Expr,
+}
+
+/// The parts of a text: see [`thalweg::text`](crate::text).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Parts {
+    /// Maximal runs of the letters A to Z.
+    Words,
+    /// The same in lower case.
+    LowercaseWords,
+    /// What lies between white space.
+    Whitespace,
+    /// What lies between two occurrences of a character, empty parts included.
+    Split(char),
+}
+
+/// Something computed of the rows of a key.
+///
+/// ```
+/// use thalweg::dynamic::{Aggregate, col};
+///
+/// let total = Aggregate::sum(col("amount")).named("total");
+/// assert_eq!(total.to_string(), "total = sum(amount)");
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Aggregate {
+    /// The name of the output's column.
+    pub name: String,
+    /// What is computed.
+    pub function: AggregateFunction,
+    /// Of what; nothing for a count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<Expr>,
+}
+
+/// What can be computed of many values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AggregateFunction {
+    /// How many rows there are, as `u64`.
+    Count,
+    /// The sum of numbers, in their own type. Integers are added up in 128 bits; a result that
+    /// does not fit stops the job.
+    Sum,
+    /// The least value; text and bytes byte by byte. Of floats, NaN is the greatest.
+    Min,
+    /// The greatest value.
+    Max,
+    /// The arithmetic mean of numbers, as `f64`.
+    Avg,
+}
+
+impl Aggregate {
+    fn new(function: AggregateFunction, of: Option<Expr>) -> Self {
+        let name = match function {
+            AggregateFunction::Count => "count",
+            AggregateFunction::Sum => "sum",
+            AggregateFunction::Min => "min",
+            AggregateFunction::Max => "max",
+            AggregateFunction::Avg => "avg",
+        };
+        Self { name: name.to_owned(), function, of }
+    }
+
+    /// [`AggregateFunction::Count`], in a column `count`.
+    pub fn count() -> Self {
+        Self::new(AggregateFunction::Count, None)
+    }
+
+    /// [`AggregateFunction::Sum`], in a column `sum`.
+    pub fn sum(of: Expr) -> Self {
+        Self::new(AggregateFunction::Sum, Some(of))
+    }
+
+    /// [`AggregateFunction::Min`], in a column `min`.
+    pub fn min(of: Expr) -> Self {
+        Self::new(AggregateFunction::Min, Some(of))
+    }
+
+    /// [`AggregateFunction::Max`], in a column `max`.
+    pub fn max(of: Expr) -> Self {
+        Self::new(AggregateFunction::Max, Some(of))
+    }
+
+    /// [`AggregateFunction::Avg`], in a column `avg`.
+    pub fn avg(of: Expr) -> Self {
+        Self::new(AggregateFunction::Avg, Some(of))
+    }
+
+    /// The same in a column of this name.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+}
+
+impl std::fmt::Display for Aggregate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let function = Self::new(self.function, None).name;
+        write!(f, "{} = {function}(", self.name)?;
+        if let Some(of) = &self.of {
+            of.fmt(f)?;
+        }
+        f.write_str(")")
+    }
+}
+
+/// One of the columns that decide an order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Order {
+    /// The column. Text and bytes are ordered byte by byte, `false` before `true`, and NaN after
+    /// every other float.
+    pub column: String,
+    /// Whether the greatest comes first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub descending: bool,
+}
+
+/// The least first.
+pub fn asc(column: impl Into<String>) -> Order {
+    Order { column: column.into(), descending: false }
+}
+
+/// The greatest first.
+pub fn desc(column: impl Into<String>) -> Order {
+    Order { column: column.into(), descending: true }
+}

@@ -1,0 +1,353 @@
+//! Aggregates that are known only at run time, as states of the engine's keyed table.
+//!
+//! Each aggregate has some words of a state:
+//!
+//! | aggregate | words |
+//! |---|---|
+//! | count | the number |
+//! | sum of integers | the sum, in two |
+//! | sum of floats | its bits |
+//! | min, max | the value's rank; of text and bytes, the value itself beside the words |
+//! | avg | a count, and a sum as above |
+
+use super::keys::{Keyed, Row};
+use super::ordered::{push_rank, rank};
+use crate::data::{Data, Key};
+use crate::dynamic::check::AggregateStep;
+use crate::dynamic::columns::{Bytes, Column, Text, Type};
+use crate::dynamic::operation::AggregateFunction;
+use crate::error::{Error, ErrorKind, Result};
+use crate::operators::keyed::{Aggregate, Combine};
+
+/// Words of a state that waits and moves without touching memory elsewhere.
+pub(super) const WORDS: usize = 6;
+
+/// A value of text or bytes, where there is one.
+type Held = Option<Vec<u8>>;
+
+/// What is computed, and where in the state it is kept.
+#[derive(Clone, Debug)]
+pub(super) struct Program {
+    parts: Vec<Part>,
+    /// The words of a state.
+    pub(super) words: usize,
+    /// The values of text and bytes beside them.
+    pub(super) texts: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Part {
+    step: AggregateStep,
+    /// Its first word; of the least and greatest text, its place beside the words.
+    at: usize,
+}
+
+impl Part {
+    fn is_text(&self) -> bool {
+        matches!(self.step.of, Type::Utf8 | Type::Bytes)
+    }
+}
+
+fn get_sum(words: &[u64], at: usize) -> i128 {
+    (u128::from(words[at + 1]) << 64 | u128::from(words[at])) as i128
+}
+
+fn put_sum(words: &mut [u64], at: usize, sum: i128) {
+    (words[at], words[at + 1]) = (sum as u64, (sum >> 64) as u64);
+}
+
+fn add_float(words: &mut [u64], at: usize, value: f64) {
+    words[at] = (f64::from_bits(words[at]) + value).to_bits();
+}
+
+fn add(words: &mut [u64], at: usize, column: &Column, row: usize) {
+    match column {
+        // No number of records that there can be overflows 128 bits.
+        Column::I64(values) => put_sum(words, at, get_sum(words, at) + i128::from(values[row])),
+        Column::U64(values) => put_sum(words, at, get_sum(words, at) + i128::from(values[row])),
+        Column::F64(values) => add_float(words, at, values[row]),
+        _ => {}
+    }
+}
+
+fn better(function: AggregateFunction, new: &[u8], old: &Held) -> bool {
+    match old {
+        None => true,
+        Some(old) if function == AggregateFunction::Min => new < old.as_slice(),
+        Some(old) => new > old.as_slice(),
+    }
+}
+
+impl Program {
+    pub(super) fn new(steps: &[AggregateStep]) -> Self {
+        let mut program = Self { parts: Vec::new(), words: 0, texts: 0 };
+        for step in steps {
+            let part = Part { step: step.clone(), at: 0 };
+            let sum = if step.of == Type::F64 { 1 } else { 2 };
+            let (place, size) = match step.function {
+                AggregateFunction::Min | AggregateFunction::Max if part.is_text() => {
+                    (&mut program.texts, 1)
+                }
+                AggregateFunction::Sum => (&mut program.words, sum),
+                AggregateFunction::Avg => (&mut program.words, sum + 1),
+                _ => (&mut program.words, 1),
+            };
+            let at = *place;
+            *place += size;
+            program.parts.push(Part { at, ..part });
+        }
+        program
+    }
+
+    /// Whether it counts rows and nothing else.
+    pub(super) fn is_count(&self) -> bool {
+        matches!(self.parts.as_slice(), [part] if part.step.function == AggregateFunction::Count)
+    }
+
+    fn start(&self, words: &mut [u64]) {
+        for part in &self.parts {
+            if part.step.function == AggregateFunction::Min && !part.is_text() {
+                words[part.at] = u64::MAX;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn update<K: ?Sized>(&self, words: &mut [u64], texts: &mut [Held], row: &Row<'_, K>) {
+        for Part { step, at } in &self.parts {
+            let at = *at;
+            if step.function == AggregateFunction::Count {
+                words[at] += 1;
+                continue;
+            }
+            let column = &*row.block.columns()[step.input];
+            match step.function {
+                AggregateFunction::Count => {}
+                AggregateFunction::Sum => add(words, at, column, row.at),
+                AggregateFunction::Avg => {
+                    words[at] += 1;
+                    add(words, at + 1, column, row.at);
+                }
+                AggregateFunction::Min | AggregateFunction::Max => {
+                    let new = match column {
+                        Column::Utf8(text) => text.get(row.at).as_bytes(),
+                        Column::Bytes(bytes) => bytes.get(row.at),
+                        fixed if step.function == AggregateFunction::Min => {
+                            words[at] = words[at].min(rank(fixed, row.at));
+                            continue;
+                        }
+                        fixed => {
+                            words[at] = words[at].max(rank(fixed, row.at));
+                            continue;
+                        }
+                    };
+                    if better(step.function, new, &texts[at]) {
+                        texts[at] = Some(new.to_vec());
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn combine(
+        &self,
+        words: &mut [u64],
+        texts: &mut [Held],
+        others: &[u64],
+        other_texts: &mut [Held],
+    ) {
+        for part in &self.parts {
+            let (at, step) = (part.at, &part.step);
+            let add = |words: &mut [u64], at: usize| match step.of {
+                Type::F64 => add_float(words, at, f64::from_bits(others[at])),
+                _ => put_sum(words, at, get_sum(words, at) + get_sum(others, at)),
+            };
+            match step.function {
+                AggregateFunction::Count => words[at] += others[at],
+                AggregateFunction::Sum => add(words, at),
+                AggregateFunction::Avg => {
+                    words[at] += others[at];
+                    add(words, at + 1);
+                }
+                AggregateFunction::Min | AggregateFunction::Max if part.is_text() => {
+                    if let Some(new) = other_texts[at].take()
+                        && better(step.function, &new, &texts[at])
+                    {
+                        texts[at] = Some(new);
+                    }
+                }
+                AggregateFunction::Min => words[at] = words[at].min(others[at]),
+                AggregateFunction::Max => words[at] = words[at].max(others[at]),
+            }
+        }
+    }
+
+    /// The results of keys, as columns.
+    pub(super) fn columns<S: State>(&self, states: &[S]) -> Result<Vec<Column>> {
+        self.parts.iter().map(|part| part.column(states)).collect()
+    }
+}
+
+impl Part {
+    fn column<S: State>(&self, states: &[S]) -> Result<Column> {
+        let (at, of) = (self.at, self.step.of);
+        Ok(match self.step.function {
+            AggregateFunction::Count => Column::U64(states.iter().map(|s| s.words()[at]).collect()),
+            AggregateFunction::Avg => {
+                let mean = |state: &S| {
+                    let words = state.words();
+                    let sum = match of {
+                        Type::F64 => f64::from_bits(words[at + 1]),
+                        _ => get_sum(words, at + 1) as f64,
+                    };
+                    sum / words[at] as f64
+                };
+                Column::F64(states.iter().map(mean).collect())
+            }
+            AggregateFunction::Sum => match of {
+                Type::F64 => {
+                    let sum = |state: &S| f64::from_bits(state.words()[at]);
+                    Column::F64(states.iter().map(sum).collect())
+                }
+                Type::I64 => Column::I64(self.sums(states)?),
+                _ => Column::U64(self.sums(states)?),
+            },
+            AggregateFunction::Min | AggregateFunction::Max => match of {
+                Type::Bytes => {
+                    let held = states.iter().map(|s| s.texts()[at].as_deref().unwrap_or_default());
+                    Column::Bytes(held.collect::<Bytes>())
+                }
+                Type::Utf8 => {
+                    let mut texts = Text::default();
+                    for state in states {
+                        let held = state.texts()[at].as_deref().unwrap_or_default();
+                        let text = str::from_utf8(held).map_err(|cause| {
+                            let what = "a text was kept that is none";
+                            Error::new(ErrorKind::Internal, what).caused_by(cause)
+                        })?;
+                        texts.push(text);
+                    }
+                    Column::Utf8(texts)
+                }
+                of => {
+                    let mut column = Column::new(of);
+                    states.iter().for_each(|state| push_rank(&mut column, state.words()[at]));
+                    column
+                }
+            },
+        })
+    }
+
+    fn sums<S: State, T: TryFrom<i128>>(&self, states: &[S]) -> Result<Vec<T>> {
+        let sum = |state: &S| {
+            let sum = get_sum(state.words(), self.at);
+            T::try_from(sum).map_err(|_| {
+                let (name, of) = (&self.step.name, self.step.of);
+                let what = format!("the sum `{name}` of a key is {sum}, which is no {of}");
+                Error::new(ErrorKind::Input, what)
+            })
+        };
+        states.iter().map(sum).collect()
+    }
+}
+
+/// The state of a key, as columns are made of it.
+pub(super) trait State: Data {
+    fn words(&self) -> &[u64];
+
+    fn texts(&self) -> &[Held] {
+        &[]
+    }
+}
+
+impl State for u64 {
+    fn words(&self) -> &[u64] {
+        std::slice::from_ref(self)
+    }
+}
+
+impl State for [u64; WORDS] {
+    fn words(&self) -> &[u64] {
+        self
+    }
+}
+
+/// A state of any number of words, with text.
+#[derive(Data)]
+pub(super) struct Large {
+    words: Vec<u64>,
+    texts: Vec<Option<Vec<u8>>>,
+}
+
+impl State for Large {
+    fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    fn texts(&self) -> &[Held] {
+        &self.texts
+    }
+}
+
+/// A program whose state is [`WORDS`] words.
+pub(super) struct InWords(pub(super) Program);
+
+impl<K: Key + ?Sized> Aggregate<Keyed<K>> for InWords {
+    type State = [u64; WORDS];
+    type Output = [u64; WORDS];
+
+    #[inline(always)]
+    fn start(&self) -> [u64; WORDS] {
+        let mut words = [0; WORDS];
+        self.0.start(&mut words);
+        words
+    }
+
+    #[inline(always)]
+    fn update(&self, state: &mut [u64; WORDS], row: Row<'_, K>) {
+        self.0.update(state, &mut [], &row);
+    }
+
+    fn finish(&self, state: [u64; WORDS]) -> [u64; WORDS] {
+        state
+    }
+}
+
+impl<K: Key + ?Sized> Combine<Keyed<K>> for InWords {
+    #[inline(always)]
+    fn combine(&self, state: &mut [u64; WORDS], other: [u64; WORDS]) {
+        self.0.combine(state, &mut [], &other, &mut []);
+    }
+}
+
+/// A program whose state is [`Large`].
+pub(super) struct InLarge(pub(super) Program);
+
+impl<K: Key + ?Sized> Aggregate<Keyed<K>> for InLarge {
+    type State = Large;
+    type Output = Large;
+
+    fn start(&self) -> Large {
+        let mut state = Large { words: vec![0; self.0.words], texts: vec![None; self.0.texts] };
+        self.0.start(&mut state.words);
+        state
+    }
+
+    #[inline(always)]
+    fn update(&self, state: &mut Large, row: Row<'_, K>) {
+        self.0.update(&mut state.words, &mut state.texts, &row);
+    }
+
+    fn finish(&self, state: Large) -> Large {
+        state
+    }
+}
+
+impl<K: Key + ?Sized> Combine<Keyed<K>> for InLarge {
+    #[inline(always)]
+    fn combine(&self, state: &mut Large, mut other: Large) {
+        let Large { words, texts } = state;
+        self.0.combine(words, texts, &other.words, &mut other.texts);
+    }
+}

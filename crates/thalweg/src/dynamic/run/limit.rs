@@ -1,0 +1,81 @@
+//! The first so many rows.
+
+use crate::dynamic::columns::{Block, Columnar};
+use crate::error::Result;
+use crate::flow::{Op, Pipe, Push};
+use crate::metrics::Report;
+use crate::plan::{Origin, TaskContext};
+use crate::stream::{Chain, Stream};
+
+/// Hands on the first `n` rows of all tasks together, in one task, and lets the sources end.
+pub(super) fn limit<C: Chain<Item = Columnar, Time = ()>>(
+    stream: Stream<C>,
+    origin: Origin,
+    n: u64,
+) -> Stream<impl Chain<Item = Columnar, Time = ()> + use<C>> {
+    stream
+        .then_described(origin, format!("{n} in each task"), |prev, op| Limit { prev, op, n })
+        .gather(origin)
+        .then_described(origin, n.to_string(), |prev, op| Limit { prev, op, n })
+        .with_state(false, "u64")
+}
+
+/// The chain that ends in a limit of rows.
+struct Limit<C> {
+    prev: C,
+    op: usize,
+    n: u64,
+}
+
+impl<C: Chain<Item = Columnar, Time = ()>> Chain for Limit<C> {
+    type Item = Columnar;
+    type Time = ();
+    type Task<N: Push<Columnar, ()> + 'static> = C::Task<LimitPush<N>>;
+
+    fn attach<N: Push<Columnar, ()> + 'static>(
+        &self,
+        cx: &TaskContext<'_>,
+        next: N,
+    ) -> Result<Self::Task<N>> {
+        self.prev.attach(cx, LimitPush { op: cx.op(self.op), n: self.n, left: self.n, next })
+    }
+}
+
+/// A limit of rows in a running task.
+struct LimitPush<N> {
+    op: Op,
+    n: u64,
+    left: u64,
+    next: N,
+}
+
+impl<N: Pipe> Pipe for LimitPush<N> {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.next)
+    }
+
+    // An endless fan-out pauses here too, and then finds that nobody wants more.
+    fn is_full(&mut self) -> bool {
+        self.left == 0 || self.next.is_full()
+    }
+
+    fn is_closed(&mut self) -> bool {
+        self.left == 0 || self.next.is_closed()
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        report.emitted(self.op.id(), self.n - self.left);
+        self.next.report(report);
+    }
+}
+
+impl<N: Push<Columnar, ()>> Push<Columnar, ()> for LimitPush<N> {
+    fn push(&mut self, block: Block, (): ()) {
+        if self.left > 0 {
+            let most = usize::try_from(self.left).unwrap_or(usize::MAX);
+            let block = block.head(most);
+            self.left -= block.rows() as u64;
+            self.next.push(block, ());
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Runs graphs: from checked steps to streams of blocks.
+//!
+//! Every step becomes operators of the same kind as a typed program's, in the same plan: the same
+//! sources, exchanges, keyed tables and sorts, under the same schedulers. What is dynamic is one
+//! call a block between two operators.
+
+mod accumulate;
+mod apply;
+mod chain;
+mod group;
+mod kernels;
+mod keys;
+mod limit;
+mod ordered;
+mod pack;
+mod partition;
+mod results;
+mod sort;
+#[cfg(test)]
+mod tests;
+mod views;
+
+pub use results::{Attached, Results, Rows};
+
+use super::check::{Step, Work};
+use super::columns::Block;
+use super::graph::Graph;
+use crate::error::{Error, ErrorKind, Result};
+use crate::plan::Origin;
+use crate::stream::{Environment, Stream};
+use apply::apply;
+use chain::{Blocks, erased};
+use kernels::Kernel;
+use pack::{Numbers, Texts, pack};
+use views::Views;
+
+impl Graph {
+    /// Runs the graph as a job of its own, and hands back what its `collect`s have gathered.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check), and as [`Environment::run`]: what has no result (an overflow, a
+    /// division by zero, text that is no number) is of kind [`Input`](ErrorKind::Input), under the
+    /// node's name.
+    #[track_caller]
+    pub fn run(&self, env: &Environment) -> Result<Results> {
+        let env = env.sharing();
+        let attached = self.attach(&env)?;
+        env.run()?;
+        attached.results()
+    }
+
+    /// Describes the graph as a part of the environment's job, which runs with it.
+    ///
+    /// To look at the plan, to run several graphs, or a graph beside typed streams, as one job.
+    /// Nodes of graphs in one job must have different names.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    ///
+    /// ```
+    /// use thalweg::{Environment, dynamic::Graph};
+    ///
+    /// let env = Environment::new();
+    /// let attached = Graph::new().range(0, 5).limit(3).collect().named("few").attach(&env)?;
+    /// let all = env.range(0..5).count();
+    /// assert!(env.plan().operators.iter().any(|operator| operator.name == "few"));
+    /// env.run()?;
+    /// assert_eq!(attached.results()?.take("few")?.len(), 3);
+    /// assert_eq!(all.take()?, 5);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn attach(&self, env: &Environment) -> Result<Attached> {
+        let checked = self.check()?;
+        let mut streams: Vec<Option<Stream<Blocks>>> = Vec::new();
+        let mut attached = Attached::default();
+        for step in &checked.steps {
+            let stream = match step.input {
+                None => Some(source(env, step)),
+                Some(input) => {
+                    let stream = streams[input].take().ok_or_else(|| {
+                        let what = "a node's rows were taken twice";
+                        Error::new(ErrorKind::Internal, what).in_operator(step.name.clone())
+                    })?;
+                    follow(stream, step, &mut attached)
+                }
+            };
+            streams.push(stream);
+        }
+        Ok(attached)
+    }
+}
+
+#[track_caller]
+fn source(env: &Environment, step: &Step) -> Stream<Blocks> {
+    let name = step.name.as_str();
+    let origin = Origin::here("pack");
+    match &step.work {
+        Work::Range(from, to) => {
+            let numbers = env.range(*from..*to).name(name);
+            erased(pack(numbers, origin, String::new(), Numbers::default()))
+        }
+        Work::Lines(paths) => {
+            let lines = env.lines(paths).name(name);
+            erased(pack(lines, origin, String::new(), Texts::default()))
+        }
+        Work::Rows(blocks) => blocks_of(env, blocks.clone(), step),
+        // A step without an input is one of these: the check has seen to it.
+        _ => blocks_of(env, Vec::new(), step),
+    }
+}
+
+/// The rows that a graph holds.
+#[track_caller]
+fn blocks_of(env: &Environment, blocks: Vec<Block>, step: &Step) -> Stream<Blocks> {
+    let blocks = env.iter(blocks);
+    let blocks = pack::unpacked(blocks, Origin::here("rows"), step.detail.clone());
+    erased(blocks).name(step.name.as_str())
+}
+
+/// What becomes of a stream in a step; nothing, in a sink.
+#[track_caller]
+fn follow(stream: Stream<Blocks>, step: &Step, attached: &mut Attached) -> Option<Stream<Blocks>> {
+    let (name, detail) = (step.name.as_str(), step.detail.clone());
+    // A closure would not see the caller.
+    let origin = Origin::here("graph");
+    let kernel = |kind, stream, detail, kernel| {
+        erased(apply(stream, Origin { kind, ..origin }, detail, kernel))
+    };
+    let next = match &step.work {
+        Work::Select(columns) => kernel("select", stream, detail, Kernel::Select(columns.clone())),
+        Work::Filter(keep) => kernel("filter", stream, detail, Kernel::Filter(keep.clone())),
+        Work::Explode(at, parts) => kernel("explode", stream, detail, Kernel::Explode(*at, *parts)),
+        Work::Group(group) => {
+            let inputs = Kernel::Select(group.inputs.clone());
+            let stream = kernel("inputs", stream, detail, inputs).name(format!("{name}/inputs"));
+            group::group(stream, group, name)
+        }
+        Work::Sort(by) => sort::sort(stream, &step.schema, by, (name, detail)),
+        Work::Top(n, by) => sort::top(stream, &step.schema, (*n, by), (name, detail)),
+        Work::Limit(n) => erased(limit::limit(stream, Origin::here("limit"), *n)),
+        Work::Partition(keys) => {
+            partition::partition(stream, Origin::here("partition"), detail, keys)
+        }
+        Work::Shuffle => erased(stream.shuffle()),
+        Work::Forward => erased(stream.forward()),
+        Work::Broadcast => erased(stream.broadcast()),
+        Work::Collect => {
+            let (env, stage) = (stream.env.clone(), stream.stage);
+            attached.add(step, stream.collect());
+            env.build(|builder| builder.name(stage, name.to_owned()));
+            return None;
+        }
+        Work::WriteJsonLines(path) => {
+            let views = Views { schema: step.schema.clone().into(), named: true };
+            stream.flat_each(views).name(name).write_json_lines(path);
+            return None;
+        }
+        Work::WriteCsv(path) => {
+            let views = Views { schema: step.schema.clone().into(), named: false };
+            stream.flat_each(views).name(name).write_csv(path);
+            return None;
+        }
+        Work::Lines(_) | Work::Range(..) | Work::Rows(_) => stream,
+    };
+    Some(next.name(name))
+}
