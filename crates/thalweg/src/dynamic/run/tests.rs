@@ -1,8 +1,8 @@
 //! Graphs against typed programs and against loops over rows.
 
+use crate::check::every;
 use crate::dynamic::{Aggregate, Field, Graph, Parts, Rows, Type, Value, asc, col, desc, lit};
 use crate::error::ErrorKind;
-use crate::operators::testing::on_every_schedule;
 use crate::{Environment, Result, text};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ fn words_are_counted_as_by_a_typed_program() {
     let (_dir, path) = poem();
     let graph = Graph::new().lines(&path).explode_words("line").group_by(["word"]).count();
     let graph = Graph::from_json(&graph.collect().to_json().unwrap()).unwrap();
-    on_every_schedule(|env| {
+    every(|env| {
         let words = env.lines(&path).flat_each(text::LowercaseWords).group_by_ref(|word| *word);
         let typed = words.count().collect::<BTreeMap<_, _>>();
         let attached = graph.attach(env)?;
@@ -184,7 +184,7 @@ proptest! {
 
 #[test]
 fn exchanges_lose_and_double_nothing() {
-    on_every_schedule(|env| {
+    every(|env| {
         let numbers = || Graph::new().range(0, 20_000);
         let dealt = numbers()
             .shuffle()
