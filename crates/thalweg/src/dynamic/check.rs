@@ -384,6 +384,15 @@ mod tests {
     }
 
     #[test]
+    fn constants_come_back_from_json_to_the_last_bit() {
+        let bits = (1..5000_u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let floats: Vec<_> = bits.map(f64::from_bits).filter(|f| f.is_finite()).collect();
+        let rows = floats.into_iter().map(|float| vec![Value::F64(float)]);
+        let graph = Graph::new().rows([Field::new("f", Type::F64)], rows).collect();
+        assert_eq!(Graph::from_json(&graph.to_json().unwrap()).unwrap(), graph);
+    }
+
+    #[test]
     fn what_is_no_graph_is_refused_with_its_place() {
         let json = "{\"version\": 1, \"nodes\": [\n{\"op\": {\"rnge\": {}}}]}";
         let error = Graph::from_json(json).unwrap_err().to_string();
