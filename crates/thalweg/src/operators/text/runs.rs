@@ -85,8 +85,10 @@ mod tests {
 
     #[test]
     fn both_ways_to_classify_agree() {
+        // Each byte once where a step costs a thousand.
+        let step = if cfg!(miri) { 16 } else { 1 };
         for byte in 0..=255_u8 {
-            for at in 0..16 {
+            for at in (usize::from(byte) % step..16).step_by(step) {
                 let mut block = [if byte % 2 == 0 { b' ' } else { b'q' }; 16];
                 block[at] = byte;
                 let expected = block
@@ -102,7 +104,7 @@ mod tests {
     #[test]
     fn runs_cross_blocks_and_fill_them() {
         for from in [0, 1, 62, 63, 64, 65, 127, 128] {
-            for to in from + 1..200 {
+            for to in (from + 1..200).step_by(if cfg!(miri) { 33 } else { 1 }) {
                 for len in [to, to + 1, 256] {
                     let mut bytes = vec![b'-'; len.max(to)];
                     bytes[from..to].fill(b'x');

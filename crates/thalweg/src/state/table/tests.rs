@@ -159,6 +159,8 @@ proptest! {
         check::<u64>(&keys, &strangers, |key| key);
     }
 
+    // Also minutes; `one_hash_for_all` and `runs_go_around_the_end` collide too.
+    #[cfg_attr(miri, ignore)]
     #[test]
     fn colliding_keys(
         keys in prop::collection::vec(chosen(), 0..MANY),
@@ -175,6 +177,15 @@ fn one_hash_for_all() {
         let strangers: Vec<_> = (1000..1020).map(|name| Chosen { hash, name }).collect();
         check::<Chosen>(&keys, &strangers, |key| key);
     }
+}
+
+/// Runs that begin at the last slots, whatever their number, and go on at the first.
+#[test]
+fn runs_go_around_the_end() {
+    let at_the_end = |name: u16| Chosen { hash: u64::MAX - u64::from(name % 3), name };
+    let keys: Vec<_> = (0..MANY as u16 / 2).map(at_the_end).collect();
+    let strangers: Vec<_> = (1000..1020).map(at_the_end).collect();
+    check::<Chosen>(&keys, &strangers, |key| key);
 }
 
 #[test]
@@ -240,4 +251,48 @@ fn a_failing_hash_loses_its_key_alone() {
     assert_eq!(Arc::strong_count(&held), 1 + left.len());
     drop(table);
     assert_eq!(Arc::strong_count(&held), 1);
+}
+
+/// Counts keys by look-ups in steps, several keys at a time, while the table grows.
+fn count_in_steps<K: Key + ?Sized>(keys: &[K::Owned], borrow: fn(&K::Owned) -> &K)
+where
+    K::Owned: Clone + Eq + std::hash::Hash,
+{
+    let mut table = GroupTable::<K, u64>::new();
+    let mut expected = HashMap::new();
+    let mut at_once = 0;
+    for keys in keys.chunks(8) {
+        let probes: Vec<_> = keys.iter().map(|key| borrow(key).probe()).collect();
+        probes.iter().for_each(|probe| table.prefetch(K::hash(*probe)));
+        let places: Vec<_> = probes.iter().map(|probe| table.locate(K::hash(*probe))).collect();
+        for ((key, probe), place) in keys.iter().zip(probes).zip(places) {
+            *expected.entry(key.clone()).or_insert(0) += 1;
+            let hash = K::hash(probe);
+            if let Some(count) = table.find_at(place, hash, probe) {
+                *count += 1;
+                at_once += 1;
+            } else if let Some(count) = table.find(hash, probe) {
+                *count += 1;
+            } else {
+                let mut arena = K::Arena::default();
+                let slot = borrow(key).store(probe, &mut arena);
+                table.insert_slot(hash, slot, &arena, 1);
+            }
+        }
+    }
+    assert_eq!(table.len(), expected.len());
+    for (key, count) in &expected {
+        assert_eq!(find(&mut table, borrow(key)), Some(*count));
+    }
+    assert!(at_once > keys.len() / 4, "only {at_once} of {} keys", keys.len());
+}
+
+#[test]
+fn steps_find_what_a_look_up_finds() {
+    let numbers: Vec<u64> = (0..MANY as u64 * 2).map(|n| n * n % 61).collect();
+    count_in_steps::<u64>(&numbers, |key| key);
+    let texts: Vec<String> =
+        numbers.iter().map(|n| "a key of some length "[..*n as usize % 21].to_owned()).collect();
+    count_in_steps::<str>(&texts, String::as_str);
+    check::<str>(&texts[..MANY / 2], &["no such key".to_owned()], String::as_str);
 }
