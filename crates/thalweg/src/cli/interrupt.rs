@@ -1,4 +1,4 @@
-//! Ctrl-C.
+//! Ctrl-C, and what else asks a process to end: SIGTERM and SIGHUP.
 //!
 //! The handler is the process's, and so is the list of jobs that it cancels. It runs on a thread
 //! of its own, not in the signal's context, so it may lock and print.
@@ -13,11 +13,11 @@ use crate::sync::{Mutex, lock};
 use std::io::Write as _;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// The exit status of a process that Ctrl-C ended: 128 and the signal's number.
+/// The exit status of a process that was asked to end: 128 and the number of Ctrl-C's signal.
 pub(super) const STATUS: u8 = 130;
 
-/// What a job says that Ctrl-C ended.
-const WHY: &str = "interrupted by Ctrl-C";
+/// What a job says that was asked to end.
+const WHY: &str = "interrupted by Ctrl-C or a signal to end";
 
 #[derive(Default)]
 struct State {

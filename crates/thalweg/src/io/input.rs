@@ -3,6 +3,7 @@
 use super::files::{InputFile, Split, expand_inputs, largest_first, plan_splits};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Reservation;
+use crate::metrics::Total;
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -126,6 +127,14 @@ impl Inputs {
 }
 
 impl SplitQueue {
+    /// What task number `task` adds to the bytes that there are to read: all of them, as the first,
+    /// since it is not settled beforehand which task reads what. Unknown where no file says its
+    /// size.
+    pub(super) fn total(&self, task: usize) -> Option<Total> {
+        let bytes: u64 = self.files.iter().map(|file| file.bytes).sum();
+        (bytes > 0).then_some(Total::Bytes(if task == 0 { bytes } else { 0 }))
+    }
+
     /// The next piece of work.
     pub(super) fn take(&self) -> Option<(&InputFile, Split)> {
         let at = self.next.fetch_add(1, Ordering::Relaxed);
@@ -143,4 +152,24 @@ pub(super) fn hold(reservation: &mut Reservation, bytes: usize) -> Result<()> {
     let what =
         format!("a read buffer of {bytes} bytes does not fit into the memory budget of {limit}");
     Err(Error::new(ErrorKind::Memory, what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tasks_together_know_how_much_there_is() -> Result<()> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for (name, bytes) in [("a.txt", 10), ("b.txt", 0), ("c.txt", 32)] {
+            std::fs::write(folder.path().join(name), vec![b'x'; bytes]).expect("a file");
+        }
+        let inputs = Inputs::new(folder.path().into_paths(), Division::Files);
+        let queue = inputs.open(3)?;
+        let totals: Vec<_> = (0..3).map(|task| queue.total(task)).collect();
+        assert_eq!(totals, [42, 0, 0].map(|bytes| Some(Total::Bytes(bytes))));
+        let nothing = Inputs::new(folder.path().join("b.txt").into_paths(), Division::Files);
+        assert_eq!(nothing.open(1)?.total(0), None);
+        Ok(())
+    }
 }

@@ -7,6 +7,7 @@ use crate::data::Record;
 use crate::error::Result;
 use crate::flow::Push;
 use crate::memory::Reservation;
+use crate::metrics::Total;
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream};
 use std::marker::PhantomData;
@@ -229,14 +230,17 @@ struct LineSource<B> {
     records: u64,
     /// The bytes of the splits that are done.
     done: u64,
+    total: Option<Total>,
 }
 
 impl<B: Blocks> SourceFactory for TextFiles<B> {
     type Source = LineSource<B>;
 
     fn open(&self, cx: &TaskContext<'_>) -> Result<LineSource<B>> {
+        let queue = self.inputs.open(cx.tasks)?;
         Ok(LineSource {
-            queue: self.inputs.open(cx.tasks)?,
+            total: queue.total(cx.task),
+            queue,
             utf8: self.utf8,
             sizes: self.sizes,
             blocks: None,
@@ -292,6 +296,10 @@ impl<B: Blocks> Source for LineSource<B> {
     fn bytes(&self) -> u64 {
         let current = self.blocks.as_ref().filter(|_| self.reading).map_or(0, Blocks::consumed);
         self.done + current
+    }
+
+    fn total(&self) -> Option<Total> {
+        self.total
     }
 }
 

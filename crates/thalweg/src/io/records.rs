@@ -8,6 +8,7 @@ use crate::clock::Nanos;
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::flow::Push;
 use crate::memory::Reservation;
+use crate::metrics::Total;
 use crate::plan::TaskContext;
 use crate::stream::{Produced, Source, SourceFactory};
 use crate::sync::{Mutex, lock};
@@ -88,13 +89,16 @@ pub struct RecordSource<P, M> {
     memory: Reservation,
     records: u64,
     done: u64,
+    total: Option<Total>,
     mode: PhantomData<fn() -> M>,
 }
 
 impl<F: Format, M: 'static> Records<F, M> {
     fn source(&self, cx: &TaskContext<'_>) -> Result<RecordSource<F::Parser, M>> {
+        let queue = self.inputs.open(cx.tasks)?;
         Ok(RecordSource {
-            queue: self.inputs.open(cx.tasks)?,
+            total: queue.total(cx.task),
+            queue,
             parser: self.format.parser(&self.lines),
             parsing: false,
             memory: cx.memory.reserve(),
@@ -197,6 +201,10 @@ impl<P: Parser> Source for RecordSource<P, Stop> {
     fn bytes(&self) -> u64 {
         self.bytes_read()
     }
+
+    fn total(&self) -> Option<Total> {
+        self.total
+    }
 }
 
 impl<P: Parser> Source for RecordSource<P, Divert> {
@@ -216,6 +224,10 @@ impl<P: Parser> Source for RecordSource<P, Divert> {
 
     fn bytes(&self) -> u64 {
         self.bytes_read()
+    }
+
+    fn total(&self) -> Option<Total> {
+        self.total
     }
 }
 

@@ -11,7 +11,8 @@ pub(super) const ALL: &[Broken] = &[
     Broken::new("panic-in-an-iterator", panic_in_an_iterator),
     Broken::new("panic-in-a-sink", panic_in_a_sink),
     Broken::new("panic-in-a-destructor", panic_in_a_destructor),
-    Broken::new("interrupted", interrupted).interrupted().status(130),
+    Broken::new("interrupted", interrupted).signal("INT").status(130),
+    Broken::new("told-to-end", interrupted).signal("TERM").status(130),
 ];
 
 fn panic_in_map() -> Result<()> {

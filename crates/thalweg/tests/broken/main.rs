@@ -27,8 +27,8 @@ struct Broken {
     variables: &'static [(&'static str, &'static str)],
     /// The status it ends with.
     status: i32,
-    /// Whether it is interrupted once it runs, as by Ctrl-C.
-    interrupted: bool,
+    /// The signal that it gets once it runs, `INT` as from Ctrl-C.
+    signal: Option<&'static str>,
     /// Whether its folder `disk` is a disk of 64 KiB.
     small_disk: bool,
     /// Whether its standard output takes nothing.
@@ -38,18 +38,8 @@ struct Broken {
 impl Broken {
     const fn new(name: &'static str, program: fn() -> thalweg::Result<()>) -> Self {
         let (files, arguments, variables): (&[_], &[_], &[_]) = (&[], &[], &[]);
-        let (interrupted, small_disk, deaf) = (false, false, false);
-        Self {
-            name,
-            program,
-            files,
-            arguments,
-            variables,
-            status: 1,
-            interrupted,
-            small_disk,
-            deaf,
-        }
+        let (signal, small_disk, deaf) = (None, false, false);
+        Self { name, program, files, arguments, variables, status: 1, signal, small_disk, deaf }
     }
 
     const fn files(mut self, files: &'static [(&'static str, &'static [u8])]) -> Self {
@@ -72,8 +62,8 @@ impl Broken {
         self
     }
 
-    const fn interrupted(mut self) -> Self {
-        self.interrupted = true;
+    const fn signal(mut self, signal: &'static str) -> Self {
+        self.signal = Some(signal);
         self
     }
 
@@ -229,12 +219,12 @@ fn run(broken: &Broken, folder: &Path) -> Result<(Option<i32>, String), String> 
         command.stdout(full.map_err(|error| error.to_string())?);
     }
     let mut child = command.spawn().map_err(|error| error.to_string())?;
-    if broken.interrupted {
+    if let Some(signal) = broken.signal {
         std::thread::sleep(Duration::from_millis(500));
         let pid = child.id().to_string();
-        let sent = Command::new("kill").args(["-INT", &pid]).status();
+        let sent = Command::new("kill").args(["-s", signal, &pid]).status();
         if !sent.is_ok_and(|status| status.success()) {
-            return Err("cannot interrupt it".to_owned());
+            return Err("cannot signal it".to_owned());
         }
     }
     let status = wait(&mut child)?;

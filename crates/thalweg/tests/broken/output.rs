@@ -5,7 +5,10 @@ use thalweg::{Environment, Result};
 
 pub(super) const ALL: &[Broken] = &[
     Broken::new("disk-is-full", || write("disk/out.txt")).small_disk(),
-    Broken::new("disk-is-full-for-parts", || write_parts("disk/out")).small_disk(),
+    // One task, so that it is known which part meets the end of the disk.
+    Broken::new("disk-is-full-for-parts", || write_parts("disk/out"))
+        .small_disk()
+        .arguments(&["--cores", "1"]),
     Broken::new("disk-is-full-for-what-outgrows-memory", spill).small_disk().arguments(&[
         "--spill-dir",
         "disk",
