@@ -1,6 +1,7 @@
 //! What needs an end, on a stream that has none; what needs more memory than there is.
 
 use super::Broken;
+use std::num::NonZeroUsize;
 use thalweg::config::Config;
 use thalweg::{Environment, ErrorKind, Result};
 
@@ -46,7 +47,9 @@ fn collect_without_end() -> Result<()> {
 }
 
 fn more_distinct_records_than_memory() -> Result<()> {
+    // One task, so that nobody else takes of the memory.
     let mut config = Config::default();
+    (config.cores, config.keyed_tasks_per_core) = (NonZeroUsize::MIN, NonZeroUsize::MIN);
     config.memory = 1 << 20;
     let env = Environment::with_config(config);
     env.range(0..10_000_000).unique().for_each(|_| ());
