@@ -212,9 +212,11 @@ fn a_signal_cancels_the_job() {
 
 #[test]
 fn a_second_signal_ends_at_once() {
-    for (first, second, status, name) in
-        [("INT", "INT", 130, "Ctrl-C"), ("TERM", "TERM", 143, "SIGTERM"), ("TERM", "INT", 130, "SIGTERM")]
-    {
+    for (first, second, status, name) in [
+        ("INT", "INT", 130, "Ctrl-C"),
+        ("TERM", "TERM", 143, "SIGTERM"),
+        ("TERM", "INT", 130, "SIGTERM"),
+    ] {
         // One batch of these takes more than an hour.
         let slow = ["--records", "100000", "--waste", "1000000"];
         let child = Call::new(&slow).command.spawn().unwrap();

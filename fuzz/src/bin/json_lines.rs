@@ -7,9 +7,9 @@ use libfuzzer_sys::fuzz_target;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
-use thalweg::Environment;
 use thalweg::config::{Config, Scheduler};
 use thalweg::io::JsonLines;
+use thalweg::{Data, Environment};
 
 static CONFIG: LazyLock<Config> = LazyLock::new(|| {
     let mut config = Config::default();
@@ -19,7 +19,7 @@ static CONFIG: LazyLock<Config> = LazyLock::new(|| {
 });
 
 /// A value of every shape.
-#[derive(Debug, Deserialize, PartialEq)]
+#[derive(Data, Debug, Deserialize, PartialEq)]
 #[serde(untagged)]
 enum Value {
     Nothing(()),
@@ -46,8 +46,10 @@ fuzz_target!(|bytes: &[u8]| {
     let mut bad = bad.take().expect("it ran").into_iter();
 
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    for (at, line) in text.split(|&byte| byte == b'\n').enumerate() {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
+    for (at, line) in text.split_inclusive(|&byte| byte == b'\n').enumerate() {
+        // As `str::lines` does: a carriage return belongs to the line feed behind it.
+        let line =
+            line.strip_suffix(b"\n").map_or(line, |line| line.strip_suffix(b"\r").unwrap_or(line));
         if line.trim_ascii().is_empty() {
             continue;
         }

@@ -174,8 +174,11 @@ mod tests {
 
     /// How many records there are when the (virtual) clock has moved on by this much.
     fn until(rate: f64, records: u64) -> Vec<u64> {
-        let config =
-            Config { scheduler: Scheduler::Deterministic { seed: 1 }, credit: 1 << 20, ..Config::default() };
+        let config = Config {
+            scheduler: Scheduler::Deterministic { seed: 1 },
+            credit: 1 << 20,
+            ..Config::default()
+        };
         let env = Environment::with_config(config);
         let incoming = env.generate(rate, move |i| (i < records).then_some(i)).to_channel();
         env.run().unwrap();
@@ -198,8 +201,7 @@ mod tests {
             }
             i
         };
-        let incoming =
-            env.generate(2000.0, |i| (i <= 200).then_some(i)).map(held_up).to_channel();
+        let incoming = env.generate(2000.0, |i| (i <= 200).then_some(i)).map(held_up).to_channel();
         let started = Instant::now();
         let job = env.start().unwrap();
         assert_eq!(incoming.filter(Result::is_ok).count(), 201);

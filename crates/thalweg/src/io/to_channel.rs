@@ -9,6 +9,7 @@
 //! sending side is one value that the tasks and what makes them share: when the last of them drops
 //! it, nothing more can come.
 
+use crate::clock::{Clock, Nanos, nanos};
 use crate::data::{Data, Portable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, Waker};
@@ -17,7 +18,6 @@ use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
 use crate::sync::{Condvar, Mutex, lock};
 use crate::time::Time;
-use crate::clock::{Clock, Nanos, nanos};
 use std::collections::VecDeque;
 use std::fmt;
 use std::marker::PhantomData;
@@ -72,12 +72,8 @@ impl<C: Chain> Stream<C> {
         let credit = self.env.config().credit;
         let shared = Arc::new(Shared { queue: Mutex::new(queue), changed: Condvar::new(), credit });
         let operator = format!("{} ({}:{})", origin.kind, origin.place.file(), origin.place.line());
-        let receiver = Incoming {
-            shared: Arc::clone(&shared),
-            taken: VecDeque::new(),
-            told: false,
-            operator,
-        };
+        let receiver =
+            Incoming { shared: Arc::clone(&shared), taken: VecDeque::new(), told: false, operator };
         let sender = Arc::new(Sender { shared });
         self.close(origin, String::new(), move |cx, op| {
             Ok(ChannelPush {
@@ -374,7 +370,8 @@ mod tests {
     fn the_least_credit_is_enough() -> Result<()> {
         for scheduler in [Scheduler::WorkStealing, Scheduler::ThreadPerTask] {
             for credit in [1, 1000, 1 << 30] {
-                let env = Environment::with_config(Config { scheduler, credit, ..Config::default() });
+                let env =
+                    Environment::with_config(Config { scheduler, credit, ..Config::default() });
                 let incoming = env.range(0..50_000).to_channel();
                 let job = env.start()?;
                 let mut all = incoming.collect::<Result<Vec<_>>>()?;
