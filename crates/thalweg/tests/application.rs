@@ -84,8 +84,8 @@ fn ended(mut child: Child) -> Told {
     Told::from(child.wait_with_output().unwrap())
 }
 
-fn interrupt(child: &Child) {
-    let kill = format!("kill -INT {}", child.id());
+fn send(signal: &str, child: &Child) {
+    let kill = format!("kill -{signal} {}", child.id());
     assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
 }
 
@@ -195,31 +195,37 @@ fn progress_is_shown_in_lines_where_there_is_no_terminal() {
 }
 
 #[test]
-fn ctrl_c_cancels_the_job() {
-    for scheduler in ["work-stealing", "thread-per-task", "deterministic"] {
-        let slow = ["--records", "100000000", "--waste", "20", "--scheduler", scheduler];
-        let child = Call::new(&slow).command.spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(500));
-        interrupt(&child);
-        let told = ended(child);
-        assert_eq!((told.status, &*told.out), (Some(130), ""), "{}", told.err);
-        assert!(
-            told.err.ends_with("error: interrupted by Ctrl-C or a signal to end\n"),
-            "{}",
-            told.err
-        );
+fn a_signal_cancels_the_job() {
+    let signals = [("INT", 130, "interrupted by Ctrl-C"), ("TERM", 143, "ended by SIGTERM")];
+    for (signal, status, why) in signals {
+        for scheduler in ["work-stealing", "thread-per-task", "deterministic"] {
+            let slow = ["--records", "100000000", "--waste", "20", "--scheduler", scheduler];
+            let child = Call::new(&slow).command.spawn().unwrap();
+            std::thread::sleep(Duration::from_millis(500));
+            send(signal, &child);
+            let told = ended(child);
+            assert_eq!((told.status, &*told.out), (Some(status), ""), "{}", told.err);
+            assert!(told.err.ends_with(&format!("error: {why}\n")), "{}", told.err);
+        }
     }
 }
 
 #[test]
-fn a_second_ctrl_c_ends_at_once() {
-    // One batch of these takes more than an hour.
-    let child = Call::new(&["--records", "100000", "--waste", "1000000"]).command.spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(500));
-    interrupt(&child);
-    std::thread::sleep(Duration::from_millis(200));
-    interrupt(&child);
-    let told = ended(child);
-    assert_eq!((told.status, &*told.out), (Some(130), ""), "{}", told.err);
-    assert!(told.err.contains("Ctrl-C again to stop at once"), "{}", told.err);
+fn a_second_signal_ends_at_once() {
+    for (first, second, status, name) in [
+        ("INT", "INT", 130, "Ctrl-C"),
+        ("TERM", "TERM", 143, "SIGTERM"),
+        ("TERM", "INT", 130, "SIGTERM"),
+    ] {
+        // One batch of these takes more than an hour.
+        let slow = ["--records", "100000", "--waste", "1000000"];
+        let child = Call::new(&slow).command.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        send(first, &child);
+        std::thread::sleep(Duration::from_millis(200));
+        send(second, &child);
+        let told = ended(child);
+        assert_eq!((told.status, &*told.out), (Some(status), ""), "{}", told.err);
+        assert!(told.err.contains(&format!("{name} again to stop at once")), "{}", told.err);
+    }
 }

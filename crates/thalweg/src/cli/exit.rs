@@ -1,6 +1,6 @@
 //! What the shell is told when a program is over.
 
-use super::interrupt;
+use super::interrupt::{self, Signal};
 use crate::error::{Error, ErrorKind};
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use std::process::ExitCode;
 /// Runs a program and turns how it ended into an exit status.
 ///
 /// An error is printed to standard error as `error: …`, and the status is 2 when the settings were
-/// wrong, 130 when Ctrl-C ended a job, and 1 for any other; 0 when there is none. A `main` that
+/// wrong, 130 when Ctrl-C ended a job, 143 when SIGTERM did, and 1 for any other; 0 when there is none. A `main` that
 /// returns a `Result` itself works as well, and ends with status 1 for every error.
 ///
 /// ```no_run
@@ -35,7 +35,7 @@ where
     let error = error.into();
     // Where nobody reads what is wrong, the status still says that something is.
     let _ = writeln!(std::io::stderr(), "error: {}", told(&*error));
-    ExitCode::from(status(&*error, interrupt::interrupted()))
+    ExitCode::from(status(&*error, interrupt::signal()))
 }
 
 /// An error with what led to it; this crate's errors tell that themselves.
@@ -56,10 +56,10 @@ fn told(error: &(dyn std::error::Error + 'static)) -> String {
     told
 }
 
-fn status(error: &(dyn std::error::Error + 'static), interrupted: bool) -> u8 {
-    match error.downcast_ref::<Error>().map(Error::kind) {
-        Some(ErrorKind::Cancelled) if interrupted => interrupt::STATUS,
-        Some(ErrorKind::Config) => 2,
+fn status(error: &(dyn std::error::Error + 'static), signal: Option<Signal>) -> u8 {
+    match (error.downcast_ref::<Error>().map(Error::kind), signal) {
+        (Some(ErrorKind::Cancelled), Some(signal)) => signal.status(),
+        (Some(ErrorKind::Config), _) => 2,
         _ => 1,
     }
 }
@@ -70,12 +70,13 @@ mod tests {
 
     #[test]
     fn the_status_tells_what_went_wrong() {
-        let of = |kind, interrupted| status(&Error::new(kind, "no"), interrupted);
-        assert_eq!(of(ErrorKind::Cancelled, true), 130);
-        assert_eq!(of(ErrorKind::Cancelled, false), 1);
-        assert_eq!(of(ErrorKind::Config, false), 2);
-        assert_eq!(of(ErrorKind::Io, true), 1);
-        assert_eq!(status(&std::fmt::Error, false), 1);
+        let of = |kind, signal| status(&Error::new(kind, "no"), signal);
+        assert_eq!(of(ErrorKind::Cancelled, Some(Signal::CtrlC)), 130);
+        assert_eq!(of(ErrorKind::Cancelled, Some(Signal::Term)), 143);
+        assert_eq!(of(ErrorKind::Cancelled, None), 1);
+        assert_eq!(of(ErrorKind::Config, None), 2);
+        assert_eq!(of(ErrorKind::Io, Some(Signal::CtrlC)), 1);
+        assert_eq!(status(&std::fmt::Error, None), 1);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What surrounds a job that a person runs: arguments, Ctrl-C, progress, statistics.
+//! What surrounds a job that a person runs: arguments, signals, progress, statistics.
 //!
 //! Everything here is opt-in. The rest of the crate is a library, which reads no command line,
 //! installs no signal handler and never ends the process. An environment made by
@@ -6,9 +6,10 @@
 //!
 //! - With `--explain`, the first job that is about to run is printed to standard output instead,
 //!   and the process ends with status 0.
-//! - Ctrl-C cancels every job that runs. Each ends with an error of kind
+//! - Ctrl-C cancels every job that runs, and so does SIGTERM. Each ends with an error of kind
 //!   [`Cancelled`](crate::ErrorKind::Cancelled) that says so, and leaves no file under a final
-//!   name. A second Ctrl-C, or one while no job runs, ends the process at once with status 130.
+//!   name. A second signal, or one while no job runs, ends the process at once with status 130, or
+//!   143 for SIGTERM.
 //! - With `--stats`, what a job counted is printed to standard error when it is over.
 //! - While a bounded job runs, a terminal shows how far it is.
 //!

@@ -32,11 +32,11 @@ impl Environment {
     ///
     /// let env = Environment::new();
     /// let (numbers, stream) = env.channel(100);
-    /// let squares = stream.map(|n: u32| n * n).receiver(100);
+    /// let squares = stream.map(|n: u32| n * n).to_channel();
     ///
     /// let job = env.start()?;
     /// std::thread::spawn(move || (1..=3).for_each(|n| numbers.send(n).unwrap()));
-    /// assert_eq!(squares.collect::<Vec<_>>(), [1, 4, 9]);
+    /// assert_eq!(squares.collect::<Result<Vec<_>, _>>()?, [1, 4, 9]);
     /// job.wait()?;
     /// # Ok::<(), thalweg::Error>(())
     /// ```
@@ -336,8 +336,9 @@ mod tests {
             for capacity in [0, 1, 7, 10_000] {
                 let env = environment(scheduler);
                 let (sender, stream) = env.channel(capacity);
-                let receiver = stream.receiver(1);
-                let received = std::thread::spawn(move || receiver.collect::<Vec<(u64, u64)>>());
+                let incoming = stream.to_channel();
+                let received =
+                    std::thread::spawn(move || incoming.collect::<Result<Vec<(u64, u64)>>>());
                 let job = env.start().unwrap();
                 let threads: Vec<_> = (0..3)
                     .map(|thread| {
@@ -350,7 +351,7 @@ mod tests {
                 drop(sender);
                 job.wait().unwrap();
                 threads.into_iter().for_each(|thread| thread.join().unwrap());
-                let received = received.join().unwrap();
+                let received = received.join().unwrap().unwrap();
                 assert_eq!(received.len(), 6000);
                 for thread in 0..3 {
                     let of_one = received.iter().filter(|r| r.0 == thread).map(|r| r.1);
@@ -364,11 +365,11 @@ mod tests {
     fn a_record_is_delivered_while_its_sender_waits_for_the_answer() {
         let env = Environment::new();
         let (sender, stream) = env.channel(10);
-        let mut receiver = stream.shuffle().receiver(10);
+        let mut incoming = stream.shuffle().to_channel();
         let job = env.start().unwrap();
         for n in 0..100 {
             sender.send(n).unwrap();
-            assert_eq!(receiver.recv_timeout(Duration::from_secs(10)), Some(n));
+            assert_eq!(incoming.recv_timeout(Duration::from_secs(10)).unwrap(), Some(n));
         }
         drop(sender);
         job.wait().unwrap();
@@ -385,7 +386,7 @@ mod tests {
             started.send(()).unwrap();
             lock(&hold).recv().unwrap_err();
         };
-        let _receiver = stream.map(hold_up).receiver(1);
+        let _incoming = stream.map(hold_up).to_channel();
         let job = env.start().unwrap();
         sender.send(0).unwrap();
         wait.recv().unwrap();

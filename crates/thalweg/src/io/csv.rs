@@ -462,6 +462,11 @@ impl<T: DeserializeOwned + 'static> Parser for CsvParser<T> {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
                 Err(error) if matches!(error.kind(), csv::ErrorKind::Utf8 { .. }) => {
+                    if self.dialect.one_line_rows {
+                        let cut = current.ends_in_line_feed()
+                            && self.dialect.is_unclosed(current.bytes(from));
+                        current.check_promise(&self.lines, cut, from)?;
+                    }
                     taker.bad(current.bad(
                         &self.lines,
                         from,
@@ -475,7 +480,10 @@ impl<T: DeserializeOwned + 'static> Parser for CsvParser<T> {
                 }
             }
             if self.dialect.one_line_rows {
-                current.check_promise(&self.lines, &self.row, from)?;
+                // At the end of a split the rest of a broken row may be out of sight; its last field
+                // then holds the line break.
+                let cut = self.row.iter().next_back().is_some_and(|last| last.ends_with('\n'));
+                current.check_promise(&self.lines, cut, from)?;
             }
             if current.is_last_so_far() && self.dialect.is_unclosed(current.bytes(from)) {
                 let what = "a quote is never closed".to_owned();
@@ -550,11 +558,16 @@ impl Current {
         Ok(first + window.lines_before(row.start))
     }
 
-    /// A row that was promised to be one line must be one.
-    fn check_promise(&self, lines: &LineNumbers, row: &StringRecord, from: u64) -> Result<()> {
-        // At the end of a split the rest of a broken row may be out of sight; its last field then
-        // holds the line break.
-        let cut = row.iter().next_back().is_some_and(|last| last.ends_with('\n'));
+    /// Whether what was parsed so far ends with a line.
+    fn ends_in_line_feed(&self) -> bool {
+        let window = self.reader.get_ref();
+        let end = (self.reader.position().byte() - window.base) as usize;
+        window.buffer[..end.min(window.buffer.len())].ends_with(b"\n")
+    }
+
+    /// A row that was promised to be one line must be one; `cut` says that its last field holds a
+    /// line break.
+    fn check_promise(&self, lines: &LineNumbers, cut: bool, from: u64) -> Result<()> {
         if cut || memchr(b'\n', self.bytes(from)).is_some() {
             let what = "a quoted field holds a line break, which `one_line_rows` promised \
                         against; without that, the file is read by one task";

@@ -1,14 +1,15 @@
 //! A sink that hands the records to the program while the job runs.
 //!
-//! Its tasks put what each batch made of into one queue, and the program takes from it. The queue
-//! has credit like any exchange: when more bytes are queued than it allows, the tasks stop taking
-//! input, and are woken when the program has taken half of them. So a program that does not read
-//! holds up the job and no thread.
+//! Its tasks put what each batch made into one queue, and the program takes all that is there at
+//! once. The queue has credit like any exchange: when more bytes are queued than it allows, the tasks
+//! stop taking input until the program has taken them. So a program that does not read holds up the
+//! job and no thread, and twice the credit may be under way.
 //!
 //! Two ends must be told apart: every task has ended well, or the tasks are gone without. The
 //! sending side is one value that the tasks and what makes them share: when the last of them drops
 //! it, nothing more can come.
 
+use crate::clock::{Clock, Nanos, nanos};
 use crate::data::{Data, Portable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, Waker};
@@ -18,16 +19,29 @@ use crate::stream::{Chain, Stream};
 use crate::sync::{Condvar, Mutex, lock};
 use crate::time::Time;
 use std::collections::VecDeque;
+use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 impl<C: Chain> Stream<C> {
     /// Hands the records to the program while the job runs: also those of a stream without an end.
     ///
+    /// Where they are wanted at the end, [`collect`](Self::collect) is simpler. Borrowed records are
+    /// handed over as owned ones (`str` as `String`). The records of one task stay in order.
+    ///
     /// The program must read while the job runs, so [start](crate::Environment::start) the job
-    /// rather than [run](crate::Environment::run) it: a job that is well ahead of its reader waits,
-    /// and one whose reader has been dropped ends its sources. The deterministic scheduler runs
-    /// tasks only in [`wait`](crate::JobHandle::wait): read in another thread then.
+    /// rather than [run](crate::Environment::run) it: a job that is ahead of its reader by twice the
+    /// [credit](crate::config::Config::credit) waits, and one whose reader has been dropped ends what
+    /// feeds this sink alone. The deterministic scheduler runs tasks only in
+    /// [`wait`](crate::JobHandle::wait): read in another thread then.
+    ///
+    /// A lock is taken for each batch, on both sides, and none for a record.
+    ///
+    /// # Errors
+    ///
+    /// A job that does not run to its end is an error where the records would go on: see
+    /// [`Incoming`].
     ///
     /// ```
     /// use thalweg::Environment;
@@ -58,13 +72,15 @@ impl<C: Chain> Stream<C> {
         let credit = self.env.config().credit;
         let shared = Arc::new(Shared { queue: Mutex::new(queue), changed: Condvar::new(), credit });
         let operator = format!("{} ({}:{})", origin.kind, origin.place.file(), origin.place.line());
-        let receiver = Incoming { shared: Arc::clone(&shared), operator };
+        let receiver =
+            Incoming { shared: Arc::clone(&shared), taken: VecDeque::new(), told: false, operator };
         let sender = Arc::new(Sender { shared });
         self.close(origin, String::new(), move |cx, op| {
             Ok(ChannelPush {
                 op: cx.op(op),
                 waker: cx.waker.clone(),
                 held: Vec::new(),
+                held_bytes: 0,
                 count: 0,
                 ended: false,
                 sender: Arc::clone(&sender),
@@ -80,6 +96,10 @@ impl<C: Chain> Stream<C> {
 /// Iterates over the records; an error is the last item of a job that has failed.
 pub struct Incoming<T> {
     shared: Arc<Shared<T>>,
+    /// Taken from the queue, not handed out yet.
+    taken: VecDeque<T>,
+    /// The iterator has said that the job failed.
+    told: bool,
     operator: String,
 }
 
@@ -91,8 +111,8 @@ struct Shared<T> {
 }
 
 struct Queue<T> {
-    /// Each with its bytes.
-    records: VecDeque<(T, usize)>,
+    records: VecDeque<T>,
+    /// Their bytes.
     bytes: usize,
     /// Tasks that have not come to their end.
     unended: usize,
@@ -137,17 +157,53 @@ impl<T> Incoming<T> {
     /// [`NotProduced`](ErrorKind::NotProduced) when the job failed, was cancelled or was never
     /// started; [`JobHandle::wait`](crate::JobHandle::wait) says why.
     pub fn recv(&mut self) -> Result<Option<T>> {
+        self.next_until(None)
+    }
+
+    /// The next record, waiting for it no longer than this. `None` when there was none, be it that
+    /// the time was up or that the stream has ended; [`is_over`](Self::is_over) tells which.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Self::recv).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let (sender, stream) = env.channel::<u32>(1);
+    /// let mut numbers = stream.to_channel();
+    /// let job = env.start()?;
+    /// assert_eq!(numbers.recv_timeout(Duration::from_millis(1))?, None);
+    /// assert!(!numbers.is_over());
+    /// drop(sender);
+    /// assert_eq!(numbers.recv()?, None);
+    /// assert!(numbers.is_over());
+    /// job.wait()?;
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Option<T>> {
+        if let Some(record) = self.taken.pop_front() {
+            return Ok(Some(record));
+        }
+        let clock = Clock::system();
+        let until = clock.now().saturating_add(nanos(timeout));
+        self.next_until(Some((clock, until)))
+    }
+
+    /// Whether no record is left and none will come.
+    pub fn is_over(&self) -> bool {
+        let queue = lock(&self.shared.queue);
+        self.taken.is_empty() && queue.records.is_empty() && (queue.unended == 0 || queue.gone)
+    }
+
+    fn next_until(&mut self, limit: Option<(Clock, Nanos)>) -> Result<Option<T>> {
+        if let Some(record) = self.taken.pop_front() {
+            return Ok(Some(record));
+        }
         let mut queue = lock(&self.shared.queue);
-        loop {
-            if let Some((record, bytes)) = queue.records.pop_front() {
-                queue.bytes -= bytes;
-                if !queue.waiting.is_empty() && queue.bytes <= self.shared.credit / 2 {
-                    let waiting = std::mem::take(&mut queue.waiting);
-                    drop(queue);
-                    waiting.iter().for_each(Waker::wake);
-                }
-                return Ok(Some(record));
-            }
+        while queue.records.is_empty() {
             if queue.unended == 0 {
                 return Ok(None);
             }
@@ -156,8 +212,25 @@ impl<T> Incoming<T> {
                 let error = Error::new(ErrorKind::NotProduced, what);
                 return Err(error.in_operator(self.operator.clone()));
             }
-            queue = self.shared.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            let changed = &self.shared.changed;
+            queue = match &limit {
+                None => changed.wait(queue).unwrap_or_else(PoisonError::into_inner),
+                Some((clock, until)) => {
+                    let left = until.saturating_sub(clock.now());
+                    if left == 0 {
+                        return Ok(None);
+                    }
+                    let waited = changed.wait_timeout(queue, Duration::from_nanos(left));
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
         }
+        std::mem::swap(&mut queue.records, &mut self.taken);
+        queue.bytes = 0;
+        let waiting = std::mem::take(&mut queue.waiting);
+        drop(queue);
+        waiting.iter().for_each(Waker::wake);
+        Ok(self.taken.pop_front())
     }
 }
 
@@ -165,20 +238,28 @@ impl<T> Iterator for Incoming<T> {
     type Item = Result<T>;
 
     fn next(&mut self) -> Option<Result<T>> {
-        let next = self.recv();
-        if next.is_err() {
-            // Said once: the iteration ends after it.
-            lock(&self.shared.queue).unended = 0;
+        if self.told {
+            return None;
         }
+        let next = self.recv();
+        self.told = next.is_err();
         next.transpose()
+    }
+}
+
+impl<T> fmt::Debug for Incoming<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let over = self.is_over();
+        f.debug_struct("Incoming").field("operator", &self.operator).field("over", &over).finish()
     }
 }
 
 struct ChannelPush<I: ?Sized, O> {
     op: Op,
     waker: Waker,
-    /// What the current batch has made, with its bytes.
-    held: Vec<(O, usize)>,
+    /// What the current batch has made.
+    held: Vec<O>,
+    held_bytes: usize,
     count: u64,
     ended: bool,
     sender: Arc<Sender<O>>,
@@ -197,9 +278,10 @@ impl<I: ?Sized, O> ChannelPush<I, O> {
         if queue.unwanted {
             drop(queue);
             self.held.clear();
+            self.held_bytes = 0;
             return;
         }
-        queue.bytes += self.held.iter().map(|(_, bytes)| bytes).sum::<usize>();
+        queue.bytes += std::mem::take(&mut self.held_bytes);
         queue.records.extend(self.held.drain(..));
         drop(queue);
         shared.changed.notify_one();
@@ -253,9 +335,9 @@ where
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, _: T) {
         let record = I::to_owned(item);
-        let bytes = size_of::<I::Owned>() + record.heap_size();
         self.count += 1;
-        self.held.push((record, bytes));
+        self.held_bytes += size_of::<I::Owned>() + record.heap_size();
+        self.held.push(record);
     }
 }
 
@@ -264,7 +346,7 @@ mod tests {
     use super::*;
     use crate::Environment;
     use crate::check::every;
-    use crate::config::Config;
+    use crate::config::{Config, Scheduler};
     use crate::sync::{AtomicU64, Ordering};
 
     #[test]
@@ -282,6 +364,41 @@ mod tests {
             assert_eq!(reader.join().unwrap()?, 4999 * 5000 / 2);
             Ok(())
         });
+    }
+
+    #[test]
+    fn the_least_credit_is_enough() -> Result<()> {
+        for scheduler in [Scheduler::WorkStealing, Scheduler::ThreadPerTask] {
+            for credit in [1, 1000, 1 << 30] {
+                let env =
+                    Environment::with_config(Config { scheduler, credit, ..Config::default() });
+                let incoming = env.range(0..50_000).to_channel();
+                let job = env.start()?;
+                let mut all = incoming.collect::<Result<Vec<_>>>()?;
+                job.wait()?;
+                all.sort_unstable();
+                assert!(all.into_iter().eq(0..50_000), "{scheduler:?}, credit {credit}");
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_time_limit_is_not_the_end() -> Result<()> {
+        let env = Environment::new();
+        let (sender, stream) = env.channel(1);
+        let mut incoming = stream.to_channel();
+        let job = env.start()?;
+        assert_eq!(incoming.recv_timeout(Duration::from_millis(1))?, None);
+        assert!(!incoming.is_over());
+        sender.send('x').unwrap();
+        assert_eq!(incoming.recv_timeout(Duration::from_secs(10))?, Some('x'));
+        drop(sender);
+        assert_eq!(incoming.recv()?, None);
+        assert!(incoming.is_over());
+        assert!(incoming.next().is_none());
+        job.wait()?;
+        Ok(())
     }
 
     #[test]
@@ -330,6 +447,7 @@ mod tests {
         let results: Vec<_> = failing.collect();
         let error = results.last().unwrap().as_ref().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotProduced);
+        assert_eq!(results.iter().filter(|result| result.is_err()).count(), 1);
         assert!(error.operator().unwrap_or_default().starts_with("to_channel ("), "{error}");
         assert_eq!(job.wait().unwrap_err().kind(), ErrorKind::Panic);
 

@@ -74,7 +74,7 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
         connector(batch, runtime.config.credit, &wakers[edge.from], &wakers[edge.to]);
     }
 
-    let spill = SpillDir::new(&runtime.config.spill_dir, "job");
+    let spill = SpillDir::new(&runtime.config.spill_dir, job_name(&plan));
     let mut tasks = Vec::new();
     let mut stage_of = Vec::new();
     for (stage, factory) in plan.stages.iter().zip(&factories) {
@@ -111,6 +111,13 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
     Ok(Launched { job, plan, stage_of, started })
 }
 
+/// What a job is called where it leaves traces: the place in the program where it begins, as
+/// `wordcount.rs:31`, since one process may run several.
+fn job_name(plan: &Plan) -> &str {
+    let place = plan.operators.first().map_or("job", |first| &*first.place);
+    place.rsplit(['/', '\\']).next().unwrap_or(place)
+}
+
 /// Refuses a job that cannot run as described.
 pub(crate) fn check(builder: &mut Builder) -> Result<()> {
     if !builder.errors.is_empty() {
@@ -137,5 +144,22 @@ pub(crate) fn linked(
         Strategy::Forward if senders >= receivers => from * receivers / senders == to,
         Strategy::Forward => to * senders / receivers == from,
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Origin;
+
+    #[test]
+    fn a_job_is_called_by_where_it_begins() {
+        let mut builder = Builder::default();
+        assert_eq!(job_name(&builder.plan), "job");
+        let stage = builder.stage(1, true);
+        let line = line!() + 1;
+        builder.operator(stage, Origin::here("range"), String::new());
+        builder.operator(stage, Origin::here("count"), String::new());
+        assert_eq!(job_name(&builder.plan), format!("launch.rs:{line}"));
     }
 }

@@ -12,7 +12,7 @@ pub(super) const ALL: &[Broken] = &[
     Broken::new("panic-in-a-sink", panic_in_a_sink),
     Broken::new("panic-in-a-destructor", panic_in_a_destructor),
     Broken::new("interrupted", interrupted).signal("INT").status(130),
-    Broken::new("told-to-end", interrupted).signal("TERM").status(130),
+    Broken::new("told-to-end", interrupted).signal("TERM").status(143),
 ];
 
 fn panic_in_map() -> Result<()> {

@@ -124,16 +124,19 @@ proptest! {
     #[test]
     fn a_broken_promise_never_passes(
         names in prop::collection::vec("[a-c]{0,4}", 0..12), at in any::<prop::sample::Index>(),
-        split in 1..100u64, tail in "[a-c]{0,3}",
+        split in 1..100u64, tail in "[a-c]{0,3}", text in any::<bool>(),
     ) {
-        let mut rows: Vec<_> = names.iter().map(|name| format!("{name},1")).collect();
+        let mut rows: Vec<_> = names.iter().map(|name| format!("{name},1").into_bytes()).collect();
         let at = at.index(rows.len() + 1);
-        rows.insert(at, format!("\"a\n{tail}\",2"));
-        let (_dir, path) = file(format!("name,amount\n{}\n", rows.join("\n")));
+        // Nor in a row that is bad for another reason.
+        let first = if text { b'a' } else { 0xff };
+        rows.insert(at, [b"\"", &[first], &b"\n"[..], tail.as_bytes(), b"\",2"].concat());
+        let (_dir, path) = file([b"name,amount\n", &rows.join(&b'\n')[..], b"\n"].concat());
         let env = environment(2, Scheduler::Deterministic { seed: split });
-        let _count =
-            env.csv::<Row>(Csv::new(&path).one_line_rows(true).split_bytes(split)).count();
-        prop_assert_eq!(env.run().unwrap_err().kind(), ErrorKind::Input);
+        let csv = Csv::new(&path).one_line_rows(true).split_bytes(split);
+        let error = read(&env, csv).unwrap_err();
+        prop_assert_eq!(error.kind(), ErrorKind::Input);
+        prop_assert!(error.to_string().contains("`one_line_rows` promised"), "{}", error);
     }
 }
 
