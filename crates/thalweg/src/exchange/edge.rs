@@ -3,11 +3,12 @@
 use super::lane::Lane;
 use super::outlet::{Lanes, Outlet};
 use super::packet::Packet;
-use super::{BatchMode, inlet::Inlet, route::Route};
+use super::{BatchMode, inlet::Inlet, merge::MergingInlet, route::Route};
 use crate::clock::Clock;
-use crate::data::Portable;
+use crate::data::{Data, Portable};
 use crate::flow::{Op, Push, Waker};
 use crate::time::Time;
+use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
 
 /// How the lanes of an edge are used.
@@ -88,7 +89,27 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
 
     /// The head of the stage after, for one of its tasks.
     pub(crate) fn inlet<N: Push<I, T>>(&self, task: usize, op: Op, next: N) -> Inlet<I, T, N> {
-        let lanes = self.matrix().lanes.iter().filter_map(|from| from[task].clone());
-        Inlet::new(op, lanes.collect(), next)
+        Inlet::new(op, self.lanes_to(task), next)
+    }
+
+    fn lanes_to(&self, task: usize) -> Vec<SharedLane<I, T>> {
+        self.matrix().lanes.iter().filter_map(|from| from[task].clone()).collect()
+    }
+}
+
+impl<D: Data, T: Time> Edge<D, T> {
+    /// The head of the stage after, for one of its tasks, where each sender sends in order.
+    pub(crate) fn merging_inlet<F, N>(
+        &self,
+        task: usize,
+        op: Op,
+        compare: Arc<F>,
+        next: N,
+    ) -> MergingInlet<D, T, F, N>
+    where
+        F: Fn(&D, &D) -> Ordering + Send + Sync + 'static,
+        N: Push<D, T>,
+    {
+        MergingInlet::new(op, self.lanes_to(task), compare, next)
     }
 }

@@ -1,31 +1,25 @@
 //! The head of a stage that is fed by an exchange: takes batches, merges events.
 
+use super::align::Align;
 use super::lane::{Lane, Parcel};
 use super::packet::Packet;
 use crate::data::Portable;
-use crate::flow::{Epoch, Event, Flow, Op, Poll, Push, Task, Turn};
+use crate::flow::{Event, Flow, Op, Poll, Push, Task, Turn};
 use crate::metrics::{Histogram, Report};
-use crate::time::{Time, Timestamp};
+use crate::time::Time;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A task fed by the lanes of an exchange.
 ///
-/// Events are merged here, so that operators see each once: a watermark is the least of all lanes',
-/// a barrier has come when it came on every lane (a lane where it came early is not read
-/// meanwhile), the end when every lane has ended.
+/// Events are merged here, so that operators see each once; records come in the order in which the
+/// lanes have them.
 pub struct Inlet<I: Portable + ?Sized, T: Time, N> {
     op: Op,
-    lanes: Vec<Receiving<I, T>>,
+    lanes: Vec<Arc<Lane<Packet<I, T>>>>,
     /// The lane to look at first.
     turn: usize,
-    watermark: Option<Timestamp>,
-    /// The barrier that some lanes have reached and others have not.
-    aligning: Option<Epoch>,
-    /// Whether an event has come since the lanes were last compared.
-    undecided: bool,
-    /// Whether the end has been passed on.
-    ended: bool,
+    align: Align,
     /// Whether something was pushed since `idle` was last called.
     unflushed: bool,
     batches: u64,
@@ -38,28 +32,13 @@ pub struct Inlet<I: Portable + ?Sized, T: Time, N> {
 /// The lane that a parcel came on, the parcel, and the bytes to return for it.
 type Taken<I, T> = (usize, Parcel<Packet<I, T>>, usize);
 
-struct Receiving<I: Portable + ?Sized, T: Time> {
-    lane: Arc<Lane<Packet<I, T>>>,
-    watermark: Option<Timestamp>,
-    at_barrier: bool,
-    ended: bool,
-}
-
 impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
     pub(crate) fn new(op: Op, lanes: Vec<Arc<Lane<Packet<I, T>>>>, next: N) -> Self {
-        let lanes = lanes
-            .into_iter()
-            .map(|lane| Receiving { lane, watermark: None, at_barrier: false, ended: false })
-            .collect();
         Self {
             op,
+            align: Align::new(lanes.len()),
             lanes,
             turn: 0,
-            watermark: None,
-            aligning: None,
-            // A task that no lane leads to ends at once.
-            undecided: true,
-            ended: false,
             unflushed: false,
             batches: 0,
             records: 0,
@@ -73,11 +52,11 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
         let lanes = self.lanes.len();
         for step in 0..lanes {
             let at = (self.turn + step) % lanes;
-            let receiving = &self.lanes[at];
-            if receiving.at_barrier || !receiving.lane.has_parcels() {
+            let lane = &self.lanes[at];
+            if self.align.is_held(at) || !lane.has_parcels() {
                 continue;
             }
-            if let Some((parcel, bytes)) = receiving.lane.take() {
+            if let Some((parcel, bytes)) = lane.take() {
                 self.turn = at + 1;
                 return Some((at, parcel, bytes));
             }
@@ -85,48 +64,9 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
         None
     }
 
-    fn note(&mut self, from: usize, event: Event) {
-        match event {
-            Event::Watermark(at) => self.lanes[from].watermark = Some(at),
-            Event::Barrier(epoch) => {
-                self.lanes[from].at_barrier = true;
-                self.aligning = Some(epoch);
-            }
-            Event::End => self.lanes[from].ended = true,
-        }
-        self.undecided = true;
-    }
-
-    /// The next event that every lane still open agrees on.
-    fn agreed(&mut self) -> Option<Event> {
-        let open = || self.lanes.iter().filter(|lane| !lane.ended);
-        // None is below every timestamp: a lane without a watermark holds back the rest.
-        let low = open().map(|lane| lane.watermark).min().flatten();
-        if let Some(at) = low
-            && low > self.watermark
-        {
-            self.watermark = low;
-            return Some(Event::Watermark(at));
-        }
-        if let Some(epoch) = self.aligning
-            && open().all(|lane| lane.at_barrier)
-        {
-            self.aligning = None;
-            for lane in &mut self.lanes {
-                lane.at_barrier = false;
-            }
-            return Some(Event::Barrier(epoch));
-        }
-        if open().next().is_none() && !self.ended {
-            self.ended = true;
-            return Some(Event::End);
-        }
-        None
-    }
-
     fn step(&mut self, turn: &mut Turn<'_>) -> Option<Poll> {
         match self.next.resume() {
-            Flow::Ready if self.ended => return Some(Poll::Done),
+            Flow::Ready if self.align.is_over() => return Some(Poll::Done),
             Flow::Ready => {}
             Flow::Busy => return None,
             Flow::Blocked => {
@@ -136,18 +76,15 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
                 return Some(Poll::Wait);
             }
         }
-        if self.next.is_closed() && !self.ended {
-            for receiving in &self.lanes {
-                receiving.lane.close();
-            }
-            self.ended = true;
+        if self.next.is_closed() && !self.align.is_over() {
+            self.lanes.iter().for_each(|lane| lane.close());
+            self.align.end_early();
             self.next.event(Event::End);
             return None;
         }
-        if self.undecided {
-            match self.agreed() {
-                Some(event) => self.next.event(event),
-                None => self.undecided = false,
+        if self.align.is_undecided() {
+            if let Some(event) = self.align.agreed() {
+                self.next.event(event);
             }
             return None;
         }
@@ -162,11 +99,11 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
                 }
                 let next = &mut self.next;
                 batch.drain(|item, time| next.push(item, time));
-                self.lanes[from].lane.give_back(batch, bytes);
+                self.lanes[from].give_back(batch, bytes);
                 None
             }
             Some((from, Parcel::Event(event), _)) => {
-                self.note(from, event);
+                self.align.note(from, event);
                 None
             }
             None if self.unflushed => {

@@ -4,7 +4,8 @@
 //! under one lock, taken once a batch. An [`outlet`] at the end of a stage fills one batch a lane
 //! and sends it when it is full, when the task runs out of input, or when it has waited too long;
 //! an [`inlet`] at the head of the next stage takes batches from its lanes in turn and pushes them
-//! on. A batch that has been emptied goes back to its sender on the same lane.
+//! on. (Where senders send in order, a [`merge`] takes the least record of all lanes instead.) A
+//! batch that has been emptied goes back to its sender on the same lane.
 //!
 //! A lane gives its sender credit in bytes. A sender that has used it up on any lane stops taking
 //! input, and is woken when the receiver has worked half of it off. So a slow receiver slows those
@@ -13,15 +14,18 @@
 //!
 //! This layer knows nothing of operators, schedulers or plans.
 
+mod align;
 mod edge;
 mod inlet;
 mod lane;
+mod merge;
 mod outlet;
 mod packet;
 mod route;
 
 pub(crate) use edge::{Edge, LaneSettings};
 pub use inlet::Inlet;
+pub use merge::MergingInlet;
 pub(crate) use outlet::{Broadcast, Outlet};
 pub(crate) use packet::Packet;
 pub use packet::{Hashed, Part, Partial, PartialBatch};

@@ -3,9 +3,12 @@
 use super::absorb::Absorb;
 use crate::data::{Data, Portable};
 use crate::error::Result;
-use crate::plan::Origin;
+use crate::exchange::{Edge, MergingInlet};
+use crate::flow::Push;
+use crate::plan::{Origin, TaskContext};
 use crate::state::{Sorted, Sorter};
-use crate::stream::{Chain, Stream};
+use crate::stream::{Chain, Received, Stream};
+use crate::time::Time;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -15,10 +18,13 @@ type Owned<C> = <<C as Chain>::Item as Portable>::Owned;
 impl<C: Chain> Stream<C> {
     /// Hands on all records in ascending order, in one task.
     ///
-    /// Records of one task that are equal keep their order. What does not fit into the memory
-    /// budget is sorted on disk, at the price of writing and reading it. Borrowed records come out
-    /// owned (`str` as `String`). For the first few alone, [`top`](Self::top) holds no more than
-    /// those. Floats have no total order: see [`sorted_by`](Self::sorted_by).
+    /// Each task sorts the records that it has, side by side with the others, and one merges what
+    /// they have sorted, as it comes. Where there is one task before, as after an iterator,
+    /// [`shuffle`](Self::shuffle) first to sort on all cores. Records of one task that are equal
+    /// keep their order. What does not fit into the memory budget is sorted on disk, at the price
+    /// of writing and reading it. Borrowed records come out owned (`str` as `String`). For the first
+    /// few alone, [`top`](Self::top) holds no more than those. Floats have no total order: see
+    /// [`sorted_by`](Self::sorted_by).
     ///
     /// # Errors
     ///
@@ -95,25 +101,50 @@ impl<C: Chain> Stream<C> {
         self.sorted_as(Origin::here("sorted_by_key"), compare)
     }
 
-    fn sorted_as<F>(
-        self,
-        origin: Origin,
-        compare: F,
-    ) -> Stream<impl Chain<Item = Owned<C>, Time = C::Time>>
+    fn sorted_as<F>(self, origin: Origin, compare: F) -> Stream<Merged<Owned<C>, C::Time, F>>
     where
         C::Item: Portable,
         F: Fn(&Owned<C>, &Owned<C>) -> Ordering + Send + Sync + 'static,
     {
         let compare = Arc::new(compare);
+        let local = Arc::clone(&compare);
         let why = "the least record could still come";
-        self.gather(origin)
+        let Stream { env, chain: Received { edge, op }, stage } = self
             .absorb(origin, String::new(), why, move |cx| {
-                let compare = Arc::clone(&compare);
+                let compare = Arc::clone(&local);
                 let compare = move |a: &Owned<C>, b: &Owned<C>| compare(a, b);
                 let sorter = Sorter::new(compare, cx.memory.reserve(), cx.spill.clone());
                 Sorting::Taking(Some(sorter))
             })
             .with_state(false, Vec::<Owned<C>>::schema())
+            .gather(origin);
+        Stream { env, chain: Merged { edge, op, compare }, stage }
+    }
+}
+
+/// The beginning of a stage that senders feed which each send in order.
+pub struct Merged<D: Data, T: Time, F> {
+    edge: Edge<D, T>,
+    op: usize,
+    compare: Arc<F>,
+}
+
+impl<D, T, F> Chain for Merged<D, T, F>
+where
+    D: Data,
+    T: Time,
+    F: Fn(&D, &D) -> Ordering + Send + Sync + 'static,
+{
+    type Item = D;
+    type Time = T;
+    type Task<N: Push<D, T> + 'static> = MergingInlet<D, T, F, N>;
+
+    fn attach<N: Push<D, T> + 'static>(
+        &self,
+        cx: &TaskContext<'_>,
+        next: N,
+    ) -> Result<Self::Task<N>> {
+        Ok(self.edge.merging_inlet(cx.task, cx.op(self.op), Arc::clone(&self.compare), next))
     }
 }
 
@@ -197,6 +228,48 @@ mod tests {
         assert_eq!(out.take()?, expected);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         Ok(())
+    }
+
+    #[test]
+    fn many_senders_are_merged_in_order_and_equals_stay_in_theirs() {
+        every(|env| {
+            let pairs = || env.range(0..3000).shuffle().map(|n| (n % 7, n));
+            let few = pairs().sorted_by_key(|pair| pair.0).collect::<Vec<_>>();
+            // Keyed tasks are many, and most of them have nothing.
+            let keyed = pairs().group_by(|pair| pair.0 % 3).partition();
+            let keyed = keyed
+                .map(|_, pair| pair)
+                .unkey()
+                .map(|(_, pair)| pair)
+                .sorted()
+                .collect::<Vec<_>>();
+            let first = pairs().sorted_by(|a, b| b.cmp(a)).limit(3).collect::<Vec<_>>();
+            let none = env.iter(0..0_u64).shuffle().sorted().count();
+            env.run()?;
+            let few = few.take()?;
+            assert!(few.is_sorted_by_key(|pair| pair.0) && few.len() == 3000);
+            let mut expected: Vec<_> = (0..3000_u64).map(|n| (n % 7, n)).collect();
+            expected.sort_unstable();
+            assert_eq!(keyed.take()?, expected);
+            expected.reverse();
+            assert_eq!((first.take()?, none.take()?), (expected[..3].to_vec(), 0));
+            Ok(())
+        });
+        // Of one task, whatever becomes of it on the way.
+        let env = Environment::new();
+        let out = env.iter((0..5000_u64).map(|n| (n % 3, n))).sorted_by_key(|pair| pair.0);
+        let out = out.collect::<Vec<_>>();
+        env.run().unwrap();
+        assert!(out.take().unwrap().is_sorted());
+    }
+
+    #[test]
+    fn tasks_sort_side_by_side() {
+        let env = Environment::new();
+        let _out = env.range(0..10).sorted().count();
+        let plan = env.plan();
+        let sorted = plan.operators.iter().find(|op| op.kind == "sorted").unwrap();
+        assert_eq!(plan.stages[sorted.stage].tasks, env.config().cores.get());
     }
 
     #[test]

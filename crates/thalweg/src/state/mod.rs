@@ -7,12 +7,14 @@
 //! Nothing here knows of tasks or exchanges; whoever holds it calls it.
 
 mod hints;
+mod losers;
 mod pages;
 mod slots;
 mod sort;
 mod spill;
 mod table;
 
+pub(crate) use losers::{Losers, goes_first};
 pub use sort::{Sorted, Sorter};
 pub use spill::{SpillDir, SpillFile, SpillReader, SpillWriter};
 pub use table::{Drain, GroupTable, Place};

@@ -5,6 +5,7 @@
 //! in the order in which their records came, merged as neighbours, and of equal records the one
 //! from the earlier run goes first.
 
+use super::losers::{Losers, goes_first};
 use super::spill::BLOCK;
 use super::{SpillDir, SpillFile, SpillReader};
 use crate::data::Data;
@@ -319,59 +320,27 @@ impl<T: Data> Source<T> {
     }
 }
 
-/// A tree of losers over sorted sources: one comparison a level for each record.
-///
-/// The sources are the leaves `n..2n` of a binary tree with the inner nodes `1..n`. An inner node
-/// holds the source that lost there, `tree[0]` the one that won everywhere: whose head is next.
+/// Sorted sources as one.
 struct Merge<T: Data> {
     sources: Vec<Source<T>>,
     heads: Vec<Option<T>>,
-    tree: Vec<usize>,
+    losers: Losers,
 }
 
 impl<T: Data> Merge<T> {
     fn new(mut sources: Vec<Source<T>>, compare: &impl Fn(&T, &T) -> Ordering) -> Result<Self> {
         let heads = sources.iter_mut().map(Source::next).collect::<Result<Vec<_>>>()?;
-        let count = sources.len();
-        let mut merge = Self { sources, heads, tree: vec![0; count] };
-        // Who wins at each node, from the leaves up.
-        let mut winners: Vec<usize> = (0..count).chain(0..count).collect();
-        for node in (1..count).rev() {
-            let (a, b) = (winners[2 * node], winners[2 * node + 1]);
-            let (winner, loser) = if merge.before(a, b, compare) { (a, b) } else { (b, a) };
-            (winners[node], merge.tree[node]) = (winner, loser);
-        }
-        if count > 1 {
-            merge.tree[0] = winners[1];
-        }
-        Ok(merge)
-    }
-
-    /// Whether the head of source `a` goes before that of `b`: an exhausted source goes last, and of
-    /// equal heads the earlier source's goes first.
-    #[inline]
-    fn before(&self, a: usize, b: usize, compare: &impl Fn(&T, &T) -> Ordering) -> bool {
-        match (&self.heads[a], &self.heads[b]) {
-            (Some(x), Some(y)) => compare(x, y).then(a.cmp(&b)).is_lt(),
-            (x, y) => x.is_some() || (y.is_none() && a < b),
-        }
+        let losers = Losers::new(sources.len(), |a, b| goes_first(&heads, a, b, compare));
+        Ok(Self { sources, heads, losers })
     }
 
     fn next(&mut self, compare: &impl Fn(&T, &T) -> Ordering) -> Result<Option<T>> {
-        let Some(&(mut winner)) = self.tree.first() else { return Ok(None) };
+        let Some(winner) = self.losers.winner() else { return Ok(None) };
         // The successor first: when it cannot be read, the record must not be lost.
         let successor = self.sources[winner].next()?;
         let record = std::mem::replace(&mut self.heads[winner], successor);
-        let mut node = (winner + self.tree.len()) / 2;
-        while node > 0 {
-            let other = self.tree[node];
-            if self.before(other, winner, compare) {
-                self.tree[node] = winner;
-                winner = other;
-            }
-            node /= 2;
-        }
-        self.tree[0] = winner;
+        let heads = &self.heads;
+        self.losers.replay(|a, b| goes_first(heads, a, b, compare));
         Ok(record)
     }
 }

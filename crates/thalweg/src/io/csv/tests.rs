@@ -298,3 +298,17 @@ fn many_bad_rows_get_past_a_slow_receiver() {
         assert!(bad.iter().map(|bad| bad.0).eq((1..=25_000).map(|n| 2 * n)));
     }
 }
+
+#[test]
+fn a_mark_within_a_file_is_text() {
+    let text = "name,amount\n\u{feff}a,1\n\u{feff},x\n\u{feff}b,2\n";
+    let (_dir, path) = file(text);
+    for split in 1..40 {
+        let env = environment(1, Scheduler::Deterministic { seed: split });
+        let csv = Csv::new(&path).one_line_rows(true).split_bytes(split);
+        let (rows, bad) = read(&env, csv).unwrap();
+        let names: Vec<_> = rows.iter().map(|row| &*row.name).collect();
+        assert_eq!(names, ["\u{feff}a", "\u{feff}b"], "splits of {split}");
+        assert_eq!((bad[0].0, &*bad[0].1), (3, "\u{feff},x"), "splits of {split}");
+    }
+}

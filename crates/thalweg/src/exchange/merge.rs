@@ -1,0 +1,218 @@
+//! The head of a stage that is fed by sorted senders: takes the least record of all lanes, again and
+//! again.
+//!
+//! A lane is read only when all that was taken from it before is handed on, so that a batch a lane is
+//! held here, and the rest waits within the lanes' credit. To wait for one lane cannot stop the others
+//! for ever: each has a credit of its own, and a sender speaks only after its own input has ended, so
+//! that none waits for what another one holds.
+
+use super::align::Align;
+use super::lane::{Lane, Parcel};
+use super::packet::Packet;
+use crate::data::Data;
+use crate::flow::{CHUNK, Event, Flow, Op, Poll, Push, Task, Turn, guard};
+use crate::metrics::{Histogram, Report};
+use crate::state::{Losers, goes_first};
+use crate::time::Time;
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A task fed by lanes that each bring records in order, after all their events but the end.
+pub struct MergingInlet<D: Data, T: Time, F, N> {
+    op: Op,
+    lanes: Vec<Arc<Lane<Packet<D, T>>>>,
+    /// The next record of each lane; `None` where it has to be waited for, or the lane has ended.
+    heads: Vec<Option<(D, T)>>,
+    /// The records behind those.
+    behind: Vec<VecDeque<(D, T)>>,
+    /// Which head is the least. Made when every lane that has not ended has one.
+    losers: Option<Losers>,
+    align: Align,
+    compare: Arc<F>,
+    /// Whether something was pushed since `idle` was last called.
+    unflushed: bool,
+    batches: u64,
+    records: u64,
+    /// How long those batches were under way that their senders stamped.
+    under_way: Histogram,
+    next: N,
+}
+
+impl<D, T, F, N> MergingInlet<D, T, F, N>
+where
+    D: Data,
+    T: Time,
+    F: Fn(&D, &D) -> Ordering + Send + Sync + 'static,
+    N: Push<D, T>,
+{
+    pub(crate) fn new(
+        op: Op,
+        lanes: Vec<Arc<Lane<Packet<D, T>>>>,
+        compare: Arc<F>,
+        next: N,
+    ) -> Self {
+        Self {
+            op,
+            heads: lanes.iter().map(|_| None).collect(),
+            behind: lanes.iter().map(|_| VecDeque::new()).collect(),
+            losers: None,
+            align: Align::new(lanes.len()),
+            lanes,
+            compare,
+            unflushed: false,
+            batches: 0,
+            records: 0,
+            under_way: Histogram::default(),
+            next,
+        }
+    }
+
+    /// Whether the lane's next record is not known.
+    fn is_awaited(&self, lane: usize) -> bool {
+        self.heads[lane].is_none() && !self.align.has_ended(lane)
+    }
+
+    /// Takes a parcel from a lane whose next record is not known; answers whether there was one.
+    fn take(&mut self, from: usize, turn: &Turn<'_>) -> bool {
+        let lane = &self.lanes[from];
+        if self.align.is_held(from) || !lane.has_parcels() {
+            return false;
+        }
+        match lane.take() {
+            None => return false,
+            Some((Parcel::Event(event), _)) => {
+                self.align.note(from, event);
+                if event != Event::End {
+                    return true;
+                }
+            }
+            Some((Parcel::Batch(mut batch), bytes)) => {
+                self.batches += 1;
+                self.records += batch.len() as u64;
+                if let Some(sent_at) = batch.sent_at {
+                    let span = turn.clock.now().saturating_sub(sent_at);
+                    self.under_way.record(Duration::from_nanos(span));
+                }
+                let behind = &mut self.behind[from];
+                batch.drain(|item, time| behind.push_back((item, time)));
+                lane.give_back(batch, bytes);
+                self.align.pass_events(from);
+                self.heads[from] = behind.pop_front();
+                if self.heads[from].is_none() {
+                    return true;
+                }
+            }
+        }
+        // It was the least, and has changed.
+        self.replay();
+        true
+    }
+
+    fn replay(&mut self) {
+        let Self { op, losers, heads, compare, .. } = self;
+        if let Some(losers) = losers {
+            let compare = |a: &(D, T), b: &(D, T)| compare(&a.0, &b.0);
+            guard(op, || losers.replay(|a, b| goes_first(heads, a, b, &compare)));
+        }
+    }
+
+    /// Hands on records until one has to be waited for, or a chunk is through.
+    fn hand_on(&mut self) {
+        let Self { op, losers, heads, compare, .. } = self;
+        if losers.is_none() {
+            let compare = |a: &(D, T), b: &(D, T)| compare(&a.0, &b.0);
+            let count = heads.len();
+            *losers =
+                Some(guard(op, || Losers::new(count, |a, b| goes_first(heads, a, b, &compare))));
+        }
+        for _ in 0..CHUNK {
+            let Some(least) = self.losers.as_ref().and_then(Losers::winner) else { return };
+            let Some((item, time)) = self.heads[least].take() else { return };
+            self.unflushed = true;
+            self.next.push(item, time);
+            self.heads[least] = self.behind[least].pop_front();
+            if self.is_awaited(least) {
+                return;
+            }
+            self.replay();
+            if self.next.is_full() {
+                return;
+            }
+        }
+    }
+
+    fn step(&mut self, turn: &mut Turn<'_>) -> Option<Poll> {
+        match self.next.resume() {
+            Flow::Ready if self.align.is_over() => return Some(Poll::Done),
+            Flow::Ready => {}
+            Flow::Busy => return None,
+            Flow::Blocked => {
+                // What goes elsewhere need not wait for the one receiver that is slow.
+                self.next.idle(turn.clock.now());
+                turn.back_pressured = true;
+                return Some(Poll::Wait);
+            }
+        }
+        if self.next.is_closed() && !self.align.is_over() {
+            self.lanes.iter().for_each(|lane| lane.close());
+            self.align.end_early();
+            self.next.event(Event::End);
+            return None;
+        }
+        if self.align.is_undecided() {
+            if let Some(event) = self.align.agreed() {
+                self.next.event(event);
+            }
+            return None;
+        }
+        // Once the losers are known, no lane but the least can be awaited.
+        let (first, last) = match self.losers.as_ref().and_then(Losers::winner) {
+            Some(least) => (least, least + 1),
+            None => (0, self.lanes.len()),
+        };
+        let (mut awaited, mut taken) = (false, false);
+        for lane in first..last {
+            if self.is_awaited(lane) {
+                taken |= self.take(lane, turn);
+                awaited |= self.is_awaited(lane);
+            }
+        }
+        if taken {
+            return None;
+        }
+        if !awaited {
+            self.hand_on();
+            return None;
+        }
+        if self.unflushed {
+            self.unflushed = false;
+            return Some(Poll::Later);
+        }
+        Some(self.next.idle(turn.clock.now()).map_or(Poll::Wait, Poll::WaitUntil))
+    }
+}
+
+impl<D, T, F, N> Task for MergingInlet<D, T, F, N>
+where
+    D: Data,
+    T: Time,
+    F: Fn(&D, &D) -> Ordering + Send + Sync + 'static,
+    N: Push<D, T>,
+{
+    fn poll(&mut self, turn: &mut Turn<'_>) -> Poll {
+        while turn.spend() {
+            if let Some(poll) = self.step(turn) {
+                return poll;
+            }
+        }
+        self.next.tick(turn.clock.now());
+        Poll::Again
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        report.received(self.op.id(), self.records, self.batches, &self.under_way);
+        self.next.report(report);
+    }
+}

@@ -1,0 +1,67 @@
+//! Which of several sorted sources has the next record, by one comparison a level for each record.
+
+use std::cmp::Ordering;
+
+/// A tree of losers.
+///
+/// The sources are the leaves `n..2n` of a binary tree with the inner nodes `1..n`. An inner node
+/// holds the source that lost there, `tree[0]` the one that won everywhere: whose head is next.
+pub(crate) struct Losers {
+    tree: Vec<usize>,
+}
+
+impl Losers {
+    /// A tree of so many sources. `before` says whether the head of one goes before that of another;
+    /// it must be a total order, and of an exhausted source say that it goes last.
+    pub(crate) fn new(count: usize, before: impl Fn(usize, usize) -> bool) -> Self {
+        let mut tree = vec![0; count];
+        // Who wins at each node, from the leaves up.
+        let mut winners: Vec<usize> = (0..count).chain(0..count).collect();
+        for node in (1..count).rev() {
+            let (a, b) = (winners[2 * node], winners[2 * node + 1]);
+            let (winner, loser) = if before(a, b) { (a, b) } else { (b, a) };
+            (winners[node], tree[node]) = (winner, loser);
+        }
+        if count > 1 {
+            tree[0] = winners[1];
+        }
+        Self { tree }
+    }
+
+    /// The source whose head is next; `None` when there is no source.
+    #[inline(always)]
+    pub(crate) fn winner(&self) -> Option<usize> {
+        self.tree.first().copied()
+    }
+
+    /// The winner has another head now, or none: finds the next winner.
+    #[inline]
+    pub(crate) fn replay(&mut self, before: impl Fn(usize, usize) -> bool) {
+        let Some(mut winner) = self.winner() else { return };
+        let mut node = (winner + self.tree.len()) / 2;
+        while node > 0 {
+            let other = self.tree[node];
+            if before(other, winner) {
+                self.tree[node] = winner;
+                winner = other;
+            }
+            node /= 2;
+        }
+        self.tree[0] = winner;
+    }
+}
+
+/// Whether head `a` goes before head `b`: an exhausted source goes last, and of equal heads the
+/// earlier source's goes first.
+#[inline]
+pub(crate) fn goes_first<T>(
+    heads: &[Option<T>],
+    a: usize,
+    b: usize,
+    compare: &impl Fn(&T, &T) -> Ordering,
+) -> bool {
+    match (&heads[a], &heads[b]) {
+        (Some(x), Some(y)) => compare(x, y).then(a.cmp(&b)).is_lt(),
+        (x, y) => x.is_some() || (y.is_none() && a < b),
+    }
+}
