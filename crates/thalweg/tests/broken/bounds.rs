@@ -52,7 +52,7 @@ fn more_distinct_records_than_memory() -> Result<()> {
     (config.cores, config.keyed_tasks_per_core) = (NonZeroUsize::MIN, NonZeroUsize::MIN);
     config.memory = 1 << 20;
     let env = Environment::with_config(config);
-    env.range(0..10_000_000).unique().for_each(|_| ());
+    env.generate(f64::INFINITY, Some).unique().for_each(|_| ());
     env.run()
 }
 

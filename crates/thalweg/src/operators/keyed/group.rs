@@ -1,22 +1,20 @@
 //! The table of the task that owns the keys: aggregates by key, given out when the input ends.
 //!
 //! When the memory budget does not let the table grow, the keys that are in it stay and go on being
-//! updated; records of other keys are written to disk, apart by a part of their hash. When the
-//! input has ended and the table has been given out, each part is read back and aggregated like the
-//! input itself, and split up further if it does not fit either. So every key is aggregated in one
-//! place, and its records in the order in which they came.
+//! updated; records of other keys go to disk (see [`overflow`](super::overflow)), and when the table
+//! has been given out, are read back and aggregated part by part.
 
 use super::cost::{Cost, Meter};
+use super::overflow::Overflow;
 use super::{Aggregate, Combine, KeyBy};
 use crate::clock::Clock;
 use crate::data::{Batch, Data, Key, Portable, Record, Wire};
 use crate::error::Result;
 use crate::exchange::{Part, Partial};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, guard, pump};
-use crate::memory::Reservation;
 use crate::metrics::Report;
 use crate::plan::TaskContext;
-use crate::state::{Drain, GroupTable, Place, SpillDir, SpillFile, SpillReader, SpillWriter};
+use crate::state::{Drain, GroupTable, Place, SpillReader};
 use crate::stream::Chain;
 use crate::time::Time;
 use std::borrow::Borrow;
@@ -226,18 +224,12 @@ where
             op: cx.op(self.op),
             absorb: self.absorb.clone(),
             table: GroupTable::new(),
-            reservation: cx.memory.reserve(),
-            frozen: false,
-            spill: cx.spill.clone(),
-            parts: Vec::new(),
-            depth: 0,
-            spilled: 0,
+            overflow: Overflow::new(cx),
         };
         let group = GroupPush {
             core,
             waiting: Waiting { hashes: Vec::with_capacity(WAITING), items: Default::default() },
             phase: Phase::Taking,
-            on_disk: Vec::new(),
             received: 0,
             meter: Meter::default(),
             cost: self.cost.clone(),
@@ -260,8 +252,6 @@ where
     /// Records that wait while memory brings the slots they will need.
     waiting: Waiting<I>,
     phase: Phase<I, B>,
-    /// Parts on disk that are still to be aggregated, each with how often it has been split up.
-    on_disk: Vec<(SpillFile<B::Spilled>, u32)>,
     received: u64,
     meter: Meter,
     cost: Cost,
@@ -286,27 +276,15 @@ struct Core<I: Portable + ?Sized, B: Absorb<I>> {
     op: Op,
     absorb: B,
     table: GroupTable<B::Key, B::State>,
-    reservation: Reservation,
-    /// The table must not take new keys.
-    frozen: bool,
-    spill: SpillDir,
-    /// Where records of keys that are not in the table go, by a part of their hash.
-    parts: Vec<SpillWriter<B::Spilled>>,
-    /// How often what is being aggregated has been split up already.
-    depth: u32,
-    spilled: u64,
+    /// Where records of keys go that are not in the table and have no room there.
+    overflow: Overflow<B::Spilled>,
 }
-
-/// Parts that records are split into when the table is full.
-const PARTS_BITS: u32 = 4;
-/// A table may always be this large, so that every part gets smaller each time it is split up.
-const ALWAYS: usize = 64 << 10;
 
 impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
     /// Brings a record into the table, or to disk when it must not grow.
     #[inline(always)]
     fn take(&mut self, item: I::Of<'_>, place: Option<Place>) {
-        if (self.table.is_full() || self.frozen) && !self.has_room_for(&item) {
+        if (self.table.is_full() || self.overflow.is_frozen()) && !self.has_room_for(&item) {
             self.write(item);
             return;
         }
@@ -320,44 +298,22 @@ impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
     /// Whether the record's key is in the table, or the table may grow.
     #[inline(never)]
     fn has_room_for(&mut self, item: &I::Of<'_>) -> bool {
-        let wanted = self.table.bytes_if_grown();
-        if !self.frozen && (wanted <= ALWAYS || self.reservation.try_resize(wanted)) {
-            return true;
-        }
-        self.frozen = true;
-        self.absorb.is_known(&mut self.table, item)
-    }
-
-    /// Accounts for what grows apart from the slots, the bytes of long keys, and gives back what was
-    /// needed while the slots were doubled.
-    fn account(&mut self) {
-        let (used, held) = (self.table.bytes(), self.reservation.bytes());
-        if used > ALWAYS && !self.frozen && (used > held || held - used > used / 4) {
-            self.frozen = !self.reservation.try_resize(used + used / 8);
-        }
+        self.overflow.may_grow(self.table.bytes_if_grown())
+            || self.absorb.is_known(&mut self.table, item)
     }
 
     #[cold]
     #[inline(never)]
     fn write(&mut self, item: I::Of<'_>) {
         let hash = self.absorb.hash(&item);
-        if self.parts.is_empty() {
-            self.parts = (0..1 << PARTS_BITS).map(|_| self.spill.writer()).collect();
-        }
-        // Routing has used the top bits, the table uses the lowest; each depth uses its own.
-        let shift = 44 - PARTS_BITS * (self.depth % 6);
-        let part = (hash >> shift) as usize & ((1 << PARTS_BITS) - 1);
-        let writer = &mut self.parts[part];
-        self.spilled += 1;
-        if let Err(error) = B::spill(item, |spilled| writer.push(spilled)) {
+        let overflow = &mut self.overflow;
+        if let Err(error) = B::spill(item, |spilled| overflow.write(hash, spilled)) {
             self.op.fail(error);
         }
     }
 
-    /// The parts written since the last call, ready to be read.
-    fn written(&mut self) -> Result<Vec<SpillFile<B::Spilled>>> {
-        let parts = self.parts.drain(..).filter(|part| part.records() > 0);
-        parts.map(SpillWriter::finish).collect()
+    fn account(&mut self) {
+        self.overflow.account(self.table.bytes());
     }
 }
 
@@ -423,25 +379,16 @@ where
     /// Begins to give out what is in the table, and sets aside what was written to disk meanwhile.
     fn give(&mut self) {
         self.core.take_all(&mut self.waiting);
-        match self.core.written() {
-            Ok(parts) => {
-                let depth = self.core.depth + 1;
-                self.on_disk.extend(parts.into_iter().map(|part| (part, depth)));
-            }
-            Err(error) => self.core.op.fail(error),
+        if let Err(error) = self.core.overflow.set_aside() {
+            self.core.op.fail(error);
         }
         self.phase = Phase::Giving(std::mem::take(&mut self.core.table).into_drain());
     }
 
     /// The table is given out: goes on with the next part on disk, if there is one.
     fn next_part(&mut self) {
-        self.core.frozen = false;
-        let _ = self.core.reservation.try_resize(0);
-        self.phase = match self.on_disk.pop() {
-            Some((part, depth)) => {
-                self.core.depth = depth;
-                Phase::Reading(part.read())
-            }
+        self.phase = match self.core.overflow.next_part() {
+            Some(reader) => Phase::Reading(reader),
             None => {
                 self.next.event(Event::End);
                 Phase::Over
@@ -541,7 +488,7 @@ where
         let op = self.core.op.id();
         report.emitted(op, self.emitted);
         report.keys(op, self.emitted.max(self.core.table.len() as u64));
-        report.spilled(op, self.core.spilled);
+        report.spilled(op, self.core.overflow.bytes());
         self.next.report(report);
     }
 }

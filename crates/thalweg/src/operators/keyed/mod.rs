@@ -31,8 +31,10 @@ mod group_by;
 mod in_parts;
 mod key_by;
 mod map;
+mod overflow;
 mod partition;
 mod repeats;
+mod sieve;
 mod together;
 mod unique;
 

@@ -72,9 +72,7 @@ where
         origin: Origin,
     ) -> KeyedStream<Self::Chain, Carried<G>, Partitioned> {
         let KeyedStream { stream, keys, .. } = keyed;
-        let adding = keys.clone();
-        let hash = Origin { kind: "hash", ..origin };
-        let hashed = stream.then(hash, |prev, op| AddHash { prev, op, keys: adding });
+        let hashed = add_hash(stream, keys.clone(), origin);
         let exchange = Origin { kind: "partition", ..origin };
         KeyedStream::new(by_hash(hashed, exchange), Carried(keys))
     }
@@ -142,8 +140,17 @@ where
         .bounded_for("its result is known only at the end")
 }
 
+/// Adds the hash of its key to each record.
+pub(super) fn add_hash<C: Chain, G: KeyBy<C::Item>>(
+    stream: Stream<C>,
+    keys: G,
+    origin: Origin,
+) -> Stream<AddHash<C, G>> {
+    stream.then(Origin { kind: "hash", ..origin }, |prev, op| AddHash { prev, op, keys })
+}
+
 /// Sends each record to the task that owns its key group.
-fn by_hash<C: Chain<Item: Portable>>(
+pub(super) fn by_hash<C: Chain<Item: Portable>>(
     stream: Stream<C>,
     origin: Origin,
 ) -> Stream<Received<C::Item, C::Time>>
