@@ -1,9 +1,11 @@
 //! Tests of jobs: the same job in every way it could be run, with the same result each time.
 //!
 //! A job that computes the right thing once may still depend on what it must not depend on: how many
-//! tasks there are, which of them runs first, where a batch ends, whether a table fits into memory.
+//! tasks there are, which of them runs first, where a batch ends, whether a table fits into memory,
+//! whether a record stays what it is when it is encoded and decoded.
 //! [`check`] runs it on one core and on several, under every scheduler, with batches of one record
-//! and of many, with credit for little, and in the orders that several seeds draw:
+//! and of many, with credit for little, in the orders that several seeds draw, and with every batch
+//! encoded on its way from task to task:
 //!
 //! ```
 //! use thalweg::check::check;
@@ -300,6 +302,11 @@ impl Runs {
             let batch = batches[(seed % 3) as usize];
             add(Scheduler::Deterministic { seed }, if seed % 4 == 3 { 1 } else { 3 }, batch);
         }
+        // As if there were hosts between the tasks.
+        for batch in batches {
+            let config = Config { batch, encode_exchanges: true, ..Config::default() };
+            configs.push(Config { cores: NonZeroUsize::MIN.saturating_add(1), ..config });
+        }
         for config in &mut configs {
             config.memory = self.memory.unwrap_or(config.memory);
         }
@@ -323,8 +330,9 @@ impl Runs {
 }
 
 fn show(config: &Config) -> String {
+    let encoded = if config.encode_exchanges { ", with encoded exchanges" } else { "" };
     format!(
-        "the job on {} cores, under {:?}, with {:?}, {} bytes of credit and {} of memory",
+        "the job on {} cores, under {:?}, with {:?}, {} bytes of credit and {} of memory{encoded}",
         config.cores, config.scheduler, config.batch, config.credit, config.memory
     )
 }
@@ -372,6 +380,33 @@ mod tests {
             check(|env| env.iter(0..10u8).broadcast()).agrees();
         });
         assert!(said.contains("1 cores") || said.contains("3 cores"), "{said}");
+    }
+
+    #[test]
+    fn what_does_not_survive_its_encoding_is_found() {
+        #[derive(Clone, Copy, Debug)]
+        struct Forgetful(u8);
+
+        impl Data for Forgetful {
+            fn encode(&self, out: &mut Vec<u8>) {
+                (self.0 % 8).encode(out);
+            }
+            fn decode(input: &mut &[u8]) -> Result<Self, crate::data::DecodeError> {
+                u8::decode(input).map(Self)
+            }
+            fn key_hash(&self) -> u64 {
+                self.0.key_hash()
+            }
+            fn schema() -> crate::data::Schema {
+                crate::data::Schema::U8
+            }
+        }
+
+        let said = complaint(|| {
+            check(|env| env.iter((0..9u8).map(Forgetful)).shuffle().map(|n| n.0)).equals(0..9u8);
+        });
+        assert!(said.contains("missing (1 in all):\n    8"), "{said}");
+        assert!(said.contains("with encoded exchanges"), "{said}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Points in event time, and what a stream without any carries instead.
 
+use crate::data::{Data, DecodeError, Schema};
 use std::fmt;
 use std::time::Duration;
 
@@ -30,6 +31,25 @@ impl Timestamp {
     }
 }
 
+/// Encoded and hashed as its microseconds.
+impl Data for Timestamp {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.encode(out);
+    }
+
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        i64::decode(input).map(Self)
+    }
+
+    fn key_hash(&self) -> u64 {
+        self.0.key_hash()
+    }
+
+    fn schema() -> Schema {
+        Schema::I64
+    }
+}
+
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}us", self.0)
@@ -37,7 +57,7 @@ impl fmt::Display for Timestamp {
 }
 
 /// What each record of a stream carries beside its value: nothing, or a [`Timestamp`].
-pub trait Time: Copy + Send + 'static {
+pub trait Time: Data + Copy {
     /// What a record carries that was made from no single record, a final sum for example.
     const LAST: Self;
 }

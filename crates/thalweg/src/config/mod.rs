@@ -53,6 +53,10 @@ pub struct Config {
     pub keyed_tasks_per_core: NonZeroUsize,
     /// Bytes that a sender may have under way to one receiver.
     pub credit: usize,
+    /// Whether every batch that goes from task to task is encoded and decoded on the way, as it would
+    /// be between hosts. It costs much and gives nothing but the certainty that a job's records
+    /// survive it; [`check`](crate::check) has runs with it. Off by default.
+    pub encode_exchanges: bool,
     /// Bytes that the tables, sorts and combiners of all jobs may hold before they go to disk. By
     /// default half of the machine's memory.
     pub memory: usize,
@@ -132,6 +136,7 @@ impl Default for Config {
             turn: NonZeroUsize::MIN.saturating_add(15),
             keyed_tasks_per_core: NonZeroUsize::MIN.saturating_add(3),
             credit: 256 << 10,
+            encode_exchanges: false,
             memory: default_memory(),
             spill_dir: std::env::temp_dir(),
         }

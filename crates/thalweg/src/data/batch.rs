@@ -1,7 +1,7 @@
 //! How many records are held together: in an exchange, in a buffer, in a spill file.
 
 use super::codec::list_heap;
-use super::{Data, Record};
+use super::{Data, DecodeError, Record};
 
 /// A growable run of records of one kind, taken apart in the order in which it was built.
 ///
@@ -27,6 +27,16 @@ pub trait Batch<I: Record + ?Sized>: Default + Send + 'static {
 
     /// Forgets every record and keeps the capacity.
     fn clear(&mut self);
+
+    /// Appends the encoding of all records to `out`.
+    fn encode_all(&self, out: &mut Vec<u8>);
+
+    /// Takes the records of one encoded batch off the front of `input` and appends them.
+    ///
+    /// # Errors
+    ///
+    /// Where the bytes are not the encoding of a batch; some records may have been appended then.
+    fn decode_all(&mut self, input: &mut &[u8]) -> Result<(), DecodeError>;
 }
 
 impl<T: Data> Batch<T> for Vec<T> {
@@ -57,6 +67,15 @@ impl<T: Data> Batch<T> for Vec<T> {
     fn clear(&mut self) {
         Vec::clear(self);
     }
+
+    fn encode_all(&self, out: &mut Vec<u8>) {
+        Data::encode(self, out);
+    }
+
+    fn decode_all(&mut self, input: &mut &[u8]) -> Result<(), DecodeError> {
+        self.append(&mut <Self as Data>::decode(input)?);
+        Ok(())
+    }
 }
 
 /// Strings in a row: their bytes in one buffer, their lengths in another.
@@ -74,7 +93,7 @@ impl<T: Data> Batch<T> for Vec<T> {
 /// assert_eq!(seen, ["along", "the river"]);
 /// assert!(batch.is_empty());
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextBatch {
     // A `String`, so that a slice of it is a `str` after a look at its ends alone.
     text: String,
@@ -121,10 +140,30 @@ impl Batch<str> for TextBatch {
         self.text.clear();
         self.lengths.clear();
     }
+
+    fn encode_all(&self, out: &mut Vec<u8>) {
+        self.lengths.encode(out);
+        out.extend_from_slice(self.text.as_bytes());
+    }
+
+    fn decode_all(&mut self, input: &mut &[u8]) -> Result<(), DecodeError> {
+        let (lengths, bytes) = Lengths::decode_with_bytes(input)?;
+        let text = std::str::from_utf8(bytes).map_err(|_| DecodeError::invalid("UTF-8"))?;
+        let mut end = 0;
+        for len in lengths.iter() {
+            end += len;
+            if !text.is_char_boundary(end) {
+                return Err(DecodeError::invalid("texts that end with a whole character"));
+            }
+        }
+        self.text.push_str(text);
+        self.lengths.append(lengths);
+        Ok(())
+    }
 }
 
 /// Byte strings in a row: the sibling of [`TextBatch`] for records that need not be UTF-8.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BytesBatch {
     bytes: Vec<u8>,
     lengths: Lengths,
@@ -170,10 +209,22 @@ impl Batch<[u8]> for BytesBatch {
         self.bytes.clear();
         self.lengths.clear();
     }
+
+    fn encode_all(&self, out: &mut Vec<u8>) {
+        self.lengths.encode(out);
+        out.extend_from_slice(&self.bytes);
+    }
+
+    fn decode_all(&mut self, input: &mut &[u8]) -> Result<(), DecodeError> {
+        let (lengths, bytes) = Lengths::decode_with_bytes(input)?;
+        self.bytes.extend_from_slice(bytes);
+        self.lengths.append(lengths);
+        Ok(())
+    }
 }
 
 /// Lengths in four bytes each; those that do not fit are kept aside, in order.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Lengths {
     short: Vec<u32>,
     long: Vec<usize>,
@@ -211,11 +262,33 @@ impl Lengths {
         self.short.clear();
         self.long.clear();
     }
+
+    fn append(&mut self, mut after: Self) {
+        self.short.append(&mut after.short);
+        self.long.append(&mut after.long);
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        Data::encode(&self.short, out);
+        Data::encode(&self.long, out);
+    }
+
+    /// Decodes lengths and takes the bytes behind them that they are the lengths of.
+    fn decode_with_bytes<'a>(input: &mut &'a [u8]) -> Result<(Self, &'a [u8]), DecodeError> {
+        let lengths = Self { short: Data::decode(input)?, long: Data::decode(input)? };
+        let total = lengths.iter().try_fold(0, usize::checked_add);
+        let total = total.ok_or(DecodeError::invalid("lengths that can be added"))?;
+        let split = input.split_at_checked(total);
+        let (bytes, rest) = split.ok_or_else(|| DecodeError::ended(total, input.len()))?;
+        *input = rest;
+        Ok((lengths, bytes))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fmt::Debug;
 
     #[test]
     fn text_comes_out_as_it_went_in() {
@@ -245,6 +318,39 @@ mod tests {
         batch.drain(|bytes| seen.push(bytes.to_vec()));
         assert_eq!(seen, [vec![255, 0], vec![], vec![7]]);
         assert!(batch.is_empty());
+    }
+
+    /// Whatever is cut off or changed is refused or another batch, and never a panic.
+    fn survives<I: Record + ?Sized, B: Batch<I> + Clone + PartialEq + Debug>(batch: &B) {
+        let mut bytes = Vec::new();
+        batch.encode_all(&mut bytes);
+        let mut again = B::default();
+        let mut input = bytes.as_slice();
+        again.decode_all(&mut input).unwrap();
+        assert_eq!((&again, input.len()), (batch, 0));
+        for at in 0..bytes.len() {
+            assert!(B::default().decode_all(&mut &bytes[..at]).is_err(), "cut at {at}");
+            let mut changed = bytes.clone();
+            changed[at] ^= 0x81;
+            let mut other = B::default();
+            if other.decode_all(&mut changed.as_slice()).is_ok() {
+                other.drain(|_| {});
+            }
+        }
+        again.decode_all(&mut bytes.as_slice()).unwrap();
+        assert_eq!(again.len(), 2 * batch.len());
+    }
+
+    #[test]
+    fn batches_survive_their_encoding() {
+        let (mut text, mut bytes) = (TextBatch::default(), BytesBatch::default());
+        for word in ["", "a", "größer", "", "日本", "end"] {
+            text.push(word);
+            bytes.push(word.as_bytes());
+        }
+        survives::<str, _>(&text);
+        survives::<[u8], _>(&bytes);
+        survives::<String, _>(&text.iter().map(str::to_owned).collect::<Vec<_>>());
     }
 
     #[test]

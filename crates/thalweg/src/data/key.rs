@@ -13,7 +13,7 @@
 
 use super::hash::{hash_bytes, hash_words};
 use super::short::short_words;
-use super::{Data, Portable};
+use super::{Data, DecodeError, Portable, Wire};
 use std::fmt::Debug;
 
 /// A kind of key, looked up by reference and copied only when it is new.
@@ -47,6 +47,10 @@ pub trait Key: Portable + Debug {
     fn slot_probe<'a>(slot: &'a Self::Slot, arena: &'a Self::Arena) -> Self::Probe<'a>;
     /// Moves a stored key from one arena to another.
     fn move_slot(slot: Self::Slot, from: &Self::Arena, to: &mut Self::Arena) -> Self::Slot;
+    /// Appends the encoding of a stored key: that of its owned value.
+    fn encode_slot(slot: &Self::Slot, arena: &Self::Arena, out: &mut Vec<u8>);
+    /// Takes an encoded key off the front of `input`, and stores it.
+    fn decode_slot(input: &mut &[u8], arena: &mut Self::Arena) -> Result<Self::Slot, DecodeError>;
     /// The hash of a stored key, for growing a table.
     fn slot_hash(slot: &Self::Slot, arena: &Self::Arena) -> u64;
     /// Shows a stored key to `see`, by reference.
@@ -93,6 +97,14 @@ impl<T: Data + Eq + Clone + Debug> Key for T {
     #[inline(always)]
     fn move_slot(slot: T, _from: &(), _to: &mut ()) -> T {
         slot
+    }
+    #[inline]
+    fn encode_slot(slot: &T, _arena: &(), out: &mut Vec<u8>) {
+        slot.encode(out);
+    }
+    #[inline]
+    fn decode_slot(input: &mut &[u8], _arena: &mut ()) -> Result<T, DecodeError> {
+        T::decode(input)
     }
     #[inline]
     fn slot_hash(slot: &T, _arena: &()) -> u64 {
@@ -263,6 +275,18 @@ macro_rules! packed_key {
             #[inline(always)]
             fn move_slot(slot: PackedKey, from: &KeyArena, to: &mut KeyArena) -> PackedKey {
                 PackedKey::new(slot.probe(from), to)
+            }
+            #[inline]
+            fn encode_slot(slot: &PackedKey, arena: &KeyArena, out: &mut Vec<u8>) {
+                slot.view(arena, |$bytes| <Self as Wire>::encode(&$from_bytes, out));
+            }
+            #[inline]
+            fn decode_slot(
+                input: &mut &[u8],
+                arena: &mut KeyArena,
+            ) -> Result<PackedKey, DecodeError> {
+                let key = <Self as Wire>::decode(input)?;
+                Ok(key.store(key.probe(), arena))
             }
             #[inline]
             fn slot_hash(slot: &PackedKey, _arena: &KeyArena) -> u64 {

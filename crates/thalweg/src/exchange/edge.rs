@@ -17,6 +17,8 @@ pub(crate) struct LaneSettings {
     pub(crate) batch: BatchMode,
     /// The bytes that a sender may have under way on one lane.
     pub(crate) credit: usize,
+    /// Whether batches are encoded and decoded again, as between hosts.
+    pub(crate) encode: bool,
     /// What the time that batches are under way is measured by.
     pub(crate) clock: Clock,
 }
@@ -76,15 +78,14 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
     }
 
     /// The sending end for one task of the stage before.
-    pub(crate) fn lanes_from(&self, task: usize) -> Lanes<I, T> {
+    pub(crate) fn lanes_from(&self, task: usize, op: Op) -> Lanes<I, T> {
         let matrix = self.matrix();
-        let lanes = matrix.lanes[task].iter().flatten().cloned();
-        Lanes::new(matrix.settings.batch, matrix.settings.clock.clone(), lanes)
+        Lanes::new(op, matrix.settings.clone(), matrix.lanes[task].iter().flatten().cloned())
     }
 
     /// The end of the stage before, for one of its tasks.
     pub(crate) fn outlet<R: Route<I>>(&self, task: usize, op: Op, route: R) -> Outlet<I, T, R> {
-        Outlet::new(op, self.lanes_from(task), route)
+        Outlet::new(self.lanes_from(task, op), route)
     }
 
     /// The head of the stage after, for one of its tasks.

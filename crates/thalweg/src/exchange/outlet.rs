@@ -2,9 +2,10 @@
 
 use super::lane::{Credit, Lane};
 use super::packet::Packet;
-use super::{BatchMode, Route};
-use crate::clock::{Clock, Nanos, nanos};
+use super::{BatchMode, LaneSettings, Route};
+use crate::clock::{Nanos, nanos};
 use crate::data::{Portable, Record};
+use crate::error::{Error, ErrorKind};
 use crate::flow::{Event, Flow, Op, Pipe, Push, guard};
 use crate::metrics::{Report, Sent};
 use crate::time::Time;
@@ -19,13 +20,15 @@ const MEASURED: u64 = 16;
 
 /// The sending ends of a task's lanes, with the batches being filled.
 pub(crate) struct Lanes<I: Portable + ?Sized, T: Time> {
+    op: Op,
     lanes: Vec<Sending<I, T>>,
-    batch: BatchMode,
+    settings: LaneSettings,
     size: usize,
+    /// What a batch is encoded into, if it is.
+    bytes: Vec<u8>,
     /// Lanes short of credit when they were last asked.
     short: usize,
     last_flush: Nanos,
-    clock: Clock,
     sent: Sent,
 }
 
@@ -37,20 +40,21 @@ struct Sending<I: Portable + ?Sized, T: Time> {
 
 impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     pub(crate) fn new(
-        batch: BatchMode,
-        clock: Clock,
+        op: Op,
+        settings: LaneSettings,
         lanes: impl Iterator<Item = Arc<Lane<Packet<I, T>>>>,
     ) -> Self {
         let lanes: Vec<_> = lanes
             .map(|lane| Sending { open: Packet::default(), lane, credit: Credit::Left })
             .collect();
         Self {
+            op,
             lanes,
-            batch,
-            size: batch.size(),
+            size: settings.batch.size(),
+            settings,
+            bytes: Vec::new(),
             short: 0,
             last_flush: 0,
-            clock,
             sent: Sent::default(),
         }
     }
@@ -74,7 +78,13 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         let Sending { open, lane, credit } = &mut self.lanes[to];
         let bytes = open.bytes();
         let measured = self.sent.batches.is_multiple_of(MEASURED);
-        open.sent_at = measured.then(|| self.clock.now());
+        open.sent_at = measured.then(|| self.settings.clock.now());
+        if self.settings.encode
+            && let Err(error) = open.recode(&mut self.bytes)
+        {
+            let what = format!("a batch cannot be decoded as it was encoded: {error}");
+            self.op.fail(Error::new(ErrorKind::Internal, what));
+        }
         self.sent.records += open.len() as u64;
         self.sent.batches += 1;
         self.sent.bytes += bytes as u64;
@@ -126,7 +136,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     }
 
     fn idle(&mut self, now: Nanos) -> Option<Nanos> {
-        match self.batch {
+        match self.settings.batch {
             BatchMode::Adaptive { .. } | BatchMode::Single => {
                 self.flush();
                 None
@@ -149,7 +159,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     }
 
     fn tick(&mut self, now: Nanos) {
-        let patience = match self.batch {
+        let patience = match self.settings.batch {
             BatchMode::Adaptive { .. } => PATIENCE,
             BatchMode::Timed { delay, .. } => delay,
             BatchMode::Fixed { .. } | BatchMode::Single => return,
@@ -163,14 +173,13 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
 
 /// Sends each record to the task that its route picks.
 pub(crate) struct Outlet<I: Portable + ?Sized, T: Time, R> {
-    op: Op,
     lanes: Lanes<I, T>,
     route: R,
 }
 
 impl<I: Portable + ?Sized, T: Time, R: Route<I>> Outlet<I, T, R> {
-    pub(crate) fn new(op: Op, lanes: Lanes<I, T>, route: R) -> Self {
-        Self { op, lanes, route }
+    pub(crate) fn new(lanes: Lanes<I, T>, route: R) -> Self {
+        Self { lanes, route }
     }
 }
 
@@ -178,20 +187,19 @@ impl<I: Portable + ?Sized, T: Time, R: Route<I>> Push<I, T> for Outlet<I, T, R> 
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, time: T) {
         let receivers = self.lanes.len();
-        let to = guard(&self.op, || self.route.pick(&item, receivers));
+        let to = guard(&self.lanes.op, || self.route.pick(&item, receivers));
         self.lanes.push(to, item, time);
     }
 }
 
 /// Sends each record to every task of the next stage.
 pub(crate) struct Broadcast<I: Portable + ?Sized, T: Time> {
-    op: Op,
     lanes: Lanes<I, T>,
 }
 
 impl<I: Portable + ?Sized, T: Time> Broadcast<I, T> {
-    pub(crate) fn new(op: Op, lanes: Lanes<I, T>) -> Self {
-        Self { op, lanes }
+    pub(crate) fn new(lanes: Lanes<I, T>) -> Self {
+        Self { lanes }
     }
 }
 
@@ -240,7 +248,7 @@ macro_rules! pipe_through_lanes {
         }
 
         fn report(&mut self, report: &mut Report) {
-            report.sent(self.op.id(), self.lanes.sent);
+            report.sent(self.lanes.op.id(), self.lanes.sent);
         }
     };
 }

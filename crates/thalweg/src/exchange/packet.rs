@@ -40,6 +40,24 @@ impl<I: Portable + ?Sized, T: Time> Packet<I, T> {
         self.items.bytes() + size_of::<T>() * self.times.len()
     }
 
+    /// Encodes the records and makes them anew of what was encoded, as if they came from another host.
+    #[cold]
+    pub(super) fn recode(&mut self, bytes: &mut Vec<u8>) -> Result<(), DecodeError> {
+        bytes.clear();
+        self.items.encode_all(bytes);
+        self.times.iter().for_each(|time| time.encode(bytes));
+        self.items.clear();
+        let mut input = bytes.as_slice();
+        self.items.decode_all(&mut input)?;
+        for time in &mut self.times {
+            *time = T::decode(&mut input)?;
+        }
+        match input {
+            [] => Ok(()),
+            _ => Err(DecodeError::invalid("read to their end")),
+        }
+    }
+
     /// Hands every record to `each`, in order, and keeps the capacity.
     #[inline(always)]
     pub(crate) fn drain(&mut self, mut each: impl FnMut(I::Of<'_>, T)) {
@@ -126,6 +144,16 @@ impl<I: Portable + ?Sized> Batch<Hashed<I>> for HashedBatch<I> {
     fn clear(&mut self) {
         self.hashes.clear();
         self.items.clear();
+    }
+
+    fn encode_all(&self, out: &mut Vec<u8>) {
+        self.hashes.encode_all(out);
+        self.items.encode_all(out);
+    }
+
+    fn decode_all(&mut self, input: &mut &[u8]) -> Result<(), DecodeError> {
+        self.hashes.decode_all(input)?;
+        self.items.decode_all(input)
     }
 }
 
@@ -249,5 +277,23 @@ impl<K: Key + ?Sized, A: Data> Batch<Partial<K, A>> for PartialBatch<K, A> {
     fn clear(&mut self) {
         self.rows.clear();
         K::clear_arena(&mut self.arena);
+    }
+
+    fn encode_all(&self, out: &mut Vec<u8>) {
+        Data::encode(&self.rows.len(), out);
+        for Row { hash, key, state } in &self.rows {
+            Data::encode(hash, out);
+            K::encode_slot(key, &self.arena, out);
+            Data::encode(state, out);
+        }
+    }
+
+    fn decode_all(&mut self, input: &mut &[u8]) -> Result<(), DecodeError> {
+        for _ in 0..<usize as Data>::decode(input)? {
+            let hash = Data::decode(input)?;
+            let key = K::decode_slot(input, &mut self.arena)?;
+            self.rows.push(Row { hash, key, state: Data::decode(input)? });
+        }
+        Ok(())
     }
 }

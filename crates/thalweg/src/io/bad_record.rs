@@ -4,7 +4,7 @@ use super::records::{Divert, Format, Records, Stop};
 use crate::clock::Nanos;
 use crate::data::Data;
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::exchange::{Edge, LaneSettings, Outlet, RoundRobin};
+use crate::exchange::{Edge, Outlet, RoundRobin};
 use crate::flow::{Event, Flow, Pipe, Push};
 use crate::metrics::Report;
 use crate::plan::{Origin, Strategy, TaskContext, linked};
@@ -106,9 +106,8 @@ impl<F: Format> Stream<Sourced<Records<F, Stop>>> {
         let bad = env.build(|builder| {
             let to = builder.stage(1, bounded);
             let batch = builder.batch.unwrap_or(env.runtime().config.batch);
-            let (lanes, clock) = (edge.clone(), env.runtime().clock.clone());
-            let connect = move |batch, credit, from: &[_], to: &[_]| {
-                let settings = LaneSettings { batch, credit, clock };
+            let lanes = edge.clone();
+            let connect = move |settings, from: &[_], to: &[_]| {
                 lanes.connect(settings, from, to, linked(Strategy::Gather, senders, 1));
             };
             builder.edge(from, to, Strategy::Gather, batch, Box::new(connect));

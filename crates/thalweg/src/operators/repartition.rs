@@ -113,7 +113,7 @@ impl<C: Chain> Stream<C> {
     {
         let tasks = self.env.default_tasks();
         self.exchange(Origin::here("broadcast"), Strategy::Broadcast, tasks, |cx, op, edge| {
-            Broadcast::new(cx.op(op), edge.lanes_from(cx.task))
+            Broadcast::new(edge.lanes_from(cx.task, cx.op(op)))
         })
     }
 

@@ -4,13 +4,14 @@ use super::launch::TaskContext;
 use super::{Edge, Operator, Plan, Stage, State, Strategy};
 use crate::config::BatchMode;
 use crate::error::{Error, ErrorKind, Result};
+use crate::exchange::LaneSettings;
 use crate::flow::{Task, Waker};
 use std::panic::Location;
 
 /// Makes one task of a stage.
 pub(crate) type Factory = Box<dyn Fn(&TaskContext<'_>) -> Result<Box<dyn Task>> + Send>;
 /// Makes the lanes of an edge between these senders and receivers.
-pub(crate) type Connector = Box<dyn FnOnce(BatchMode, usize, &[Waker], &[Waker]) + Send>;
+pub(crate) type Connector = Box<dyn FnOnce(LaneSettings, &[Waker], &[Waker]) + Send>;
 
 /// A plan in the making.
 #[derive(Default)]

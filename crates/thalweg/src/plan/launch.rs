@@ -3,6 +3,7 @@
 use super::measure::measure;
 use super::{Builder, Plan, Strategy};
 use crate::error::{Error, ErrorKind, Result};
+use crate::exchange::LaneSettings;
 use crate::flow::{Op, Signals, Waker};
 use crate::memory::MemoryPool;
 use crate::metrics::Stats;
@@ -71,7 +72,13 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
         .map(|stage| (0..stage.tasks).map(|_| Waker::default()).collect())
         .collect();
     for ((edge, connector), batch) in plan.edges.iter().zip(connectors).zip(batches) {
-        connector(batch, runtime.config.credit, &wakers[edge.from], &wakers[edge.to]);
+        let settings = LaneSettings {
+            batch,
+            credit: runtime.config.credit,
+            encode: runtime.config.encode_exchanges,
+            clock: runtime.clock.clone(),
+        };
+        connector(settings, &wakers[edge.from], &wakers[edge.to]);
     }
 
     let spill = SpillDir::new(&runtime.config.spill_dir, job_name(&plan));

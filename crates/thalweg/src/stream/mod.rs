@@ -26,7 +26,7 @@ pub(crate) use {
 
 use crate::config::BatchMode;
 use crate::data::Portable;
-use crate::exchange::{Edge, LaneSettings};
+use crate::exchange::Edge;
 use crate::flow::{Push, Task};
 use crate::plan::{Builder, Origin, Strategy, TaskContext, linked};
 
@@ -166,9 +166,7 @@ impl<C: Chain> Stream<C> {
         let (stage, op) = env.build(|builder| {
             let to = builder.stage(tasks, bounded);
             let batch = builder.batch.unwrap_or(env.runtime().config.batch);
-            let clock = env.runtime().clock.clone();
-            let connect = move |batch, credit, from: &[_], to: &[_]| {
-                let settings = LaneSettings { batch, credit, clock };
+            let connect = move |settings, from: &[_], to: &[_]| {
                 lanes.connect(settings, from, to, linked(strategy, senders, tasks));
             };
             builder.edge(from, to, strategy, batch, Box::new(connect));

@@ -129,6 +129,16 @@ impl Batch<Columnar> for BlockBatch {
     fn clear(&mut self) {
         self.drain(drop);
     }
+
+    fn encode_all(&self, out: &mut Vec<u8>) {
+        Data::encode(&self.blocks, out);
+    }
+
+    fn decode_all(&mut self, input: &mut &[u8]) -> Result<(), DecodeError> {
+        let blocks = <Vec<Block> as Data>::decode(input)?;
+        blocks.into_iter().for_each(|block| self.push(block));
+        Ok(())
+    }
 }
 
 /// Encoded as the number of rows, and for each column its type and its buffers.
