@@ -70,16 +70,6 @@ impl Align {
         self.lanes[lane].ended
     }
 
-    /// Whether the end was passed on.
-    pub(super) fn is_over(&self) -> bool {
-        self.ended
-    }
-
-    /// The end is passed on before the lanes have ended, as nobody wants more.
-    pub(super) fn end_early(&mut self) {
-        self.ended = true;
-    }
-
     /// Whether [`agreed`](Self::agreed) may have something to say.
     pub(super) fn is_undecided(&self) -> bool {
         self.undecided
@@ -135,10 +125,10 @@ mod tests {
         align.note(1, Event::End);
         let rest = [Event::Watermark(late), Event::Barrier(Epoch(1))];
         assert_eq!(all(&mut align), rest);
-        assert!(!align.is_held(0) && !align.is_over());
+        assert!(!align.is_held(0));
         align.note(0, Event::End);
         assert_eq!(all(&mut align), [Event::End]);
-        assert!(align.is_over() && !align.is_undecided());
+        assert!(!align.is_undecided());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::align::Align;
 use super::lane::{Lane, Parcel};
 use super::packet::Packet;
 use crate::data::Portable;
-use crate::flow::{Event, Flow, Op, Poll, Push, Task, Turn};
+use crate::flow::{Event, Head, Op, Poll, Push, Settled, Task, Turn};
 use crate::metrics::{Histogram, Report};
 use crate::time::Time;
 use std::sync::Arc;
@@ -20,8 +20,7 @@ pub struct Inlet<I: Portable + ?Sized, T: Time, N> {
     /// The lane to look at first.
     turn: usize,
     align: Align,
-    /// Whether something was pushed since `idle` was last called.
-    unflushed: bool,
+    head: Head,
     batches: u64,
     records: u64,
     /// How long those batches were under way that their senders stamped.
@@ -39,7 +38,7 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
             align: Align::new(lanes.len()),
             lanes,
             turn: 0,
-            unflushed: false,
+            head: Head::default(),
             batches: 0,
             records: 0,
             under_way: Histogram::default(),
@@ -65,26 +64,19 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
     }
 
     fn step(&mut self, turn: &mut Turn<'_>) -> Option<Poll> {
-        match self.next.resume() {
-            Flow::Ready if self.align.is_over() => return Some(Poll::Done),
-            Flow::Ready => {}
-            Flow::Busy => return None,
-            Flow::Blocked => {
-                // What goes elsewhere need not wait for the one receiver that is slow.
-                self.next.idle(turn.clock.now());
-                turn.back_pressured = true;
-                return Some(Poll::Wait);
-            }
+        match self.head.settle(&mut self.next, turn) {
+            Settled::Ready => {}
+            Settled::Busy => return None,
+            Settled::Stop(poll) => return Some(poll),
         }
-        if self.next.is_closed() && !self.align.is_over() {
+        if self.next.is_closed() {
             self.lanes.iter().for_each(|lane| lane.close());
-            self.align.end_early();
-            self.next.event(Event::End);
+            self.head.send(Event::End, &mut self.next);
             return None;
         }
         if self.align.is_undecided() {
             if let Some(event) = self.align.agreed() {
-                self.next.event(event);
+                self.head.send(event, &mut self.next);
             }
             return None;
         }
@@ -92,7 +84,7 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
             Some((from, Parcel::Batch(mut batch), bytes)) => {
                 self.batches += 1;
                 self.records += batch.len() as u64;
-                self.unflushed = true;
+                self.head.pushed();
                 if let Some(sent_at) = batch.sent_at {
                     let span = turn.clock.now().saturating_sub(sent_at);
                     self.under_way.record(Duration::from_nanos(span));
@@ -106,11 +98,7 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
                 self.align.note(from, event);
                 None
             }
-            None if self.unflushed => {
-                self.unflushed = false;
-                Some(Poll::Later)
-            }
-            None => Some(self.next.idle(turn.clock.now()).map_or(Poll::Wait, Poll::WaitUntil)),
+            None => Some(self.head.rest(&mut self.next, turn)),
         }
     }
 }

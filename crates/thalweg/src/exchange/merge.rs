@@ -10,7 +10,7 @@ use super::align::Align;
 use super::lane::{Lane, Parcel};
 use super::packet::Packet;
 use crate::data::Data;
-use crate::flow::{CHUNK, Event, Flow, Op, Poll, Push, Task, Turn, guard};
+use crate::flow::{CHUNK, Event, Head, Op, Poll, Push, Settled, Task, Turn, guard};
 use crate::metrics::{Histogram, Report};
 use crate::state::{Losers, goes_first};
 use crate::time::Time;
@@ -31,8 +31,7 @@ pub struct MergingInlet<D: Data, T: Time, F, N> {
     losers: Option<Losers>,
     align: Align,
     compare: Arc<F>,
-    /// Whether something was pushed since `idle` was last called.
-    unflushed: bool,
+    head: Head,
     batches: u64,
     records: u64,
     /// How long those batches were under way that their senders stamped.
@@ -61,7 +60,7 @@ where
             align: Align::new(lanes.len()),
             lanes,
             compare,
-            unflushed: false,
+            head: Head::default(),
             batches: 0,
             records: 0,
             under_way: Histogram::default(),
@@ -130,7 +129,7 @@ where
         for _ in 0..CHUNK {
             let Some(least) = self.losers.as_ref().and_then(Losers::winner) else { return };
             let Some((item, time)) = self.heads[least].take() else { return };
-            self.unflushed = true;
+            self.head.pushed();
             self.next.push(item, time);
             self.heads[least] = self.behind[least].pop_front();
             if self.is_awaited(least) {
@@ -144,26 +143,19 @@ where
     }
 
     fn step(&mut self, turn: &mut Turn<'_>) -> Option<Poll> {
-        match self.next.resume() {
-            Flow::Ready if self.align.is_over() => return Some(Poll::Done),
-            Flow::Ready => {}
-            Flow::Busy => return None,
-            Flow::Blocked => {
-                // What goes elsewhere need not wait for the one receiver that is slow.
-                self.next.idle(turn.clock.now());
-                turn.back_pressured = true;
-                return Some(Poll::Wait);
-            }
+        match self.head.settle(&mut self.next, turn) {
+            Settled::Ready => {}
+            Settled::Busy => return None,
+            Settled::Stop(poll) => return Some(poll),
         }
-        if self.next.is_closed() && !self.align.is_over() {
+        if self.next.is_closed() {
             self.lanes.iter().for_each(|lane| lane.close());
-            self.align.end_early();
-            self.next.event(Event::End);
+            self.head.send(Event::End, &mut self.next);
             return None;
         }
         if self.align.is_undecided() {
             if let Some(event) = self.align.agreed() {
-                self.next.event(event);
+                self.head.send(event, &mut self.next);
             }
             return None;
         }
@@ -186,11 +178,7 @@ where
             self.hand_on();
             return None;
         }
-        if self.unflushed {
-            self.unflushed = false;
-            return Some(Poll::Later);
-        }
-        Some(self.next.idle(turn.clock.now()).map_or(Poll::Wait, Poll::WaitUntil))
+        Some(self.head.rest(&mut self.next, turn))
     }
 }
 

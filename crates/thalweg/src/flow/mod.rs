@@ -21,10 +21,12 @@
 //! 5. When `is_closed`, nobody wants what is pushed: the head stops its own input.
 
 mod guard;
+mod head;
 mod op;
 mod task;
 
 pub(crate) use guard::{arm, guard, take_panicked_operator};
+pub(crate) use head::{Head, Settled};
 pub(crate) use op::{Op, Signals};
 pub(crate) use task::{Poll, Task, Turn, Wake, Waker};
 
@@ -33,9 +35,19 @@ use crate::data::Record;
 use crate::metrics::Report;
 use crate::time::{Time, Timestamp};
 
-/// The number of a snapshot, counted from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// The number of a barrier, counted from 1; of none before the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u64);
+
+impl Epoch {
+    /// After all others.
+    pub(crate) const LAST: Self = Self(u64::MAX);
+
+    /// That of the barrier after this one.
+    pub(crate) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
 
 /// What travels between batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +55,8 @@ pub struct Epoch(pub u64);
 pub enum Event {
     /// No later record will carry a timestamp below this one.
     Watermark(Timestamp),
-    /// Everything before belongs to the snapshot of this epoch, everything after does not.
+    /// Everything before belongs to this epoch and those before it, everything after does not: where
+    /// it comes, all that sources had read when it was sent has come too, and nothing else.
     Barrier(Epoch),
     /// Nothing comes after this.
     End,

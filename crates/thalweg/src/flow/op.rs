@@ -1,7 +1,8 @@
 //! What an operator knows of itself and of its job.
 
+use super::Epoch;
 use crate::error::{Error, Result};
-use crate::sync::{AtomicBool, Mutex, Ordering, lock};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use std::sync::Arc;
 
 /// An operator of a running job: its number in the plan, its name for people, and the way to fail.
@@ -46,6 +47,8 @@ impl Op {
 pub(crate) struct Signals {
     stopped: AtomicBool,
     draining: AtomicBool,
+    /// The last barrier that sources are to send.
+    epoch: AtomicU64,
     failure: Mutex<Option<Error>>,
     /// What makes the job's output visible, once every task has ended well.
     commits: Mutex<Vec<Commit>>,
@@ -74,6 +77,16 @@ impl Signals {
     /// Whether sources should end.
     pub(crate) fn draining(&self) -> bool {
         self.draining.load(Ordering::Acquire)
+    }
+
+    /// Asks sources to send one more barrier; answers its number.
+    pub(crate) fn ask_barrier(&self) -> Epoch {
+        Epoch(self.epoch.fetch_add(1, Ordering::AcqRel) + 1)
+    }
+
+    /// The last barrier that sources are to send.
+    pub(crate) fn epoch(&self) -> Epoch {
+        Epoch(self.epoch.load(Ordering::Acquire))
     }
 
     /// Adds what is to be done once every task has ended well, and left undone otherwise.

@@ -1,6 +1,6 @@
 //! A task: one partition of a stage, run a turn at a time.
 
-use super::Signals;
+use super::{Epoch, Signals};
 use crate::clock::{Clock, Nanos};
 use crate::metrics::Report;
 use std::sync::{Arc, OnceLock};
@@ -55,13 +55,15 @@ pub struct Turn<'a> {
     signals: &'a Signals,
     /// Why the turn ended: waiting for a receiver, rather than for input.
     pub(crate) back_pressured: bool,
+    /// A barrier left the task: nothing of what came before it is held there, except as state.
+    pub(crate) passed: Option<Epoch>,
 }
 
 impl<'a> Turn<'a> {
     /// A turn that begins at `now`.
     pub(crate) fn new(clock: &'a Clock, now: Nanos, budget: usize, signals: &'a Signals) -> Self {
         let until = now.saturating_add(LONGEST);
-        Self { clock, budget, until, signals, back_pressured: false }
+        Self { clock, budget, until, signals, back_pressured: false, passed: None }
     }
 
     /// Takes one batch off the budget; answers whether it was there. Nothing is left of it when the

@@ -69,10 +69,34 @@ impl Builder {
 
     /// Declares what an operator remembers.
     pub(crate) fn state(&mut self, operator: usize, keyed: bool, schema: String) {
-        let ordinal = self.plan.operators.iter().filter(|op| op.state.is_some()).count();
         let kind = &self.plan.operators[operator].kind;
-        let id = format!("{kind}-{ordinal}");
+        let id = format!("{kind}-{}", self.stateful_before(self.plan.operators[operator].stage));
+        let is_taken = |id: &str| {
+            self.plan
+                .operators
+                .iter()
+                .any(|op| op.state.as_ref().is_some_and(|state| state.id == id))
+        };
+        // Branches of one shape differ by nothing but the order in which they are described.
+        let mut twins = std::iter::once(id.clone()).chain((2..).map(|nth| format!("{id}-{nth}")));
+        let id = twins.find(|id| !is_taken(id)).unwrap_or(id);
         self.plan.operators[operator].state = Some(State { id, keyed, schema });
+    }
+
+    /// The operators with state that records may have passed before they leave a stage.
+    fn stateful_before(&self, stage: usize) -> usize {
+        let mut stages = vec![stage];
+        let mut at = 0;
+        while let Some(&to) = stages.get(at) {
+            for edge in self.plan.edges.iter().filter(|edge| edge.to == to) {
+                if !stages.contains(&edge.from) {
+                    stages.push(edge.from);
+                }
+            }
+            at += 1;
+        }
+        let operators = stages.iter().flat_map(|&stage| &self.plan.stages[stage].operators);
+        operators.filter(|&&op| self.plan.operators[op].state.is_some()).count()
     }
 
     /// Names the last operator of a stage.
@@ -141,5 +165,46 @@ fn describe(batch: BatchMode) -> String {
         BatchMode::Fixed { size } => format!("fixed, {size}"),
         BatchMode::Timed { size, delay } => format!("up to {size} or {delay:?}"),
         BatchMode::Single => "single".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Environment;
+
+    fn states(env: &Environment) -> Vec<String> {
+        let plan = env.plan();
+        plan.operators.iter().filter_map(|op| op.state.as_ref()).map(|s| s.id.clone()).collect()
+    }
+
+    #[test]
+    fn ids_of_state_depend_on_stateful_ancestors_alone() {
+        let job = |mapped: bool, beside: bool| {
+            let env = Environment::new();
+            if beside {
+                let sums = env.range(0..9).group_by(|n| n % 2).fold(0, |sum, n| *sum += n);
+                sums.unkey().for_each(drop);
+            }
+            let numbers = env.range(0..9);
+            if mapped {
+                numbers.map(|n| n + 1).shuffle().unique().map(|n| n * 2).sorted().for_each(drop);
+            } else {
+                numbers.unique().sorted().for_each(drop);
+            }
+            states(&env)
+        };
+        let plain = job(false, false);
+        assert_eq!(plain, ["unique-0", "sorted-1"]);
+        assert_eq!(job(true, false), plain);
+        assert_eq!(job(true, true)[1..], plain);
+    }
+
+    #[test]
+    fn branches_of_one_shape_have_ids_of_their_own_and_names_come_first() {
+        let env = Environment::new();
+        env.range(0..9).unique().for_each(drop);
+        env.range(0..9).unique().for_each(drop);
+        env.range(0..9).unique().name("seen").for_each(drop);
+        assert_eq!(states(&env), ["unique-0", "unique-0-2", "seen"]);
     }
 }

@@ -138,13 +138,16 @@ impl Cell {
         let Some(task) = &mut body.task else { return Next::Done };
         let mut turn = Turn::new(clock, began, budget, self.job.signals());
         let polled = catch_unwind(AssertUnwindSafe(|| task.poll(&mut turn)));
-        let back_pressured = turn.back_pressured;
+        let (back_pressured, passed) = (turn.back_pressured, turn.passed);
         let ended = clock.now();
         body.turn(ended, ended.saturating_sub(began), back_pressured);
         let poll = polled.unwrap_or_else(|panic| {
             self.job.signals().fail(panic_error(&*panic));
             Poll::Done
         });
+        if let Some(epoch) = passed {
+            self.job.passed(self.index, epoch);
+        }
         if self.looking.asked.load(Ordering::Relaxed) {
             self.tell(&mut body);
         }

@@ -2,10 +2,10 @@
 
 use super::cell::{Cell, TaskTimes};
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::{Signals, Wake};
+use crate::flow::{Epoch, Signals, Wake};
 use crate::metrics::Report;
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, lock};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 /// What a task has counted.
 #[derive(Clone, Default)]
@@ -22,8 +22,11 @@ pub(crate) struct Job {
     /// What each task had counted when it ended.
     counted: Mutex<Vec<Option<Counted>>>,
     running: AtomicUsize,
+    /// The last barrier that each task has passed; none is left to pass for one that has ended.
+    passed: Mutex<Vec<Epoch>>,
     over: Mutex<bool>,
-    ended: Condvar,
+    /// The job is over, or a task has passed a barrier or ended.
+    changed: Condvar,
 }
 
 impl Job {
@@ -34,8 +37,9 @@ impl Job {
             cells: Mutex::new(Vec::new()),
             counted: Mutex::new((0..tasks).map(|_| None).collect()),
             running: AtomicUsize::new(tasks),
+            passed: Mutex::new(vec![Epoch::default(); tasks]),
             over: Mutex::new(tasks == 0),
-            ended: Condvar::new(),
+            changed: Condvar::new(),
         })
     }
 
@@ -88,12 +92,33 @@ impl Job {
     /// A task has ended; the last one publishes the job's output, unless it failed.
     pub(crate) fn one_ended(&self, index: usize, counted: Counted) {
         lock(&self.counted)[index] = Some(counted);
+        self.passed(index, Epoch::LAST);
         if self.running.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.signals.commit();
             lock(&self.cells).clear();
             *lock(&self.over) = true;
-            self.ended.notify_all();
+            self.changed.notify_all();
         }
+    }
+
+    /// Has all sources send a barrier; answers its number.
+    pub(crate) fn ask_barrier(&self) -> Epoch {
+        let epoch = self.signals.ask_barrier();
+        self.wake_all();
+        epoch
+    }
+
+    /// A barrier has left a task.
+    pub(crate) fn passed(&self, index: usize, epoch: Epoch) {
+        lock(&self.passed)[index] = epoch;
+        // Under the lock of those who wait, so that none goes to sleep between its look and this.
+        let _over = lock(&self.over);
+        self.changed.notify_all();
+    }
+
+    /// Whether a barrier has left every task, or the job is over.
+    pub(crate) fn is_past(&self, epoch: Epoch) -> bool {
+        lock(&self.passed).iter().all(|&passed| passed >= epoch)
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -103,7 +128,15 @@ impl Job {
     pub(crate) fn wait(&self) {
         let mut over = lock(&self.over);
         while !*over {
-            over = self.ended.wait(over).unwrap_or_else(std::sync::PoisonError::into_inner);
+            over = self.changed.wait(over).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits until a barrier has left every task, or the job is over.
+    pub(crate) fn wait_past(&self, epoch: Epoch) {
+        let mut over = lock(&self.over);
+        while !*over && !self.is_past(epoch) {
+            over = self.changed.wait(over).unwrap_or_else(PoisonError::into_inner);
         }
     }
 

@@ -57,8 +57,15 @@ impl Runtime {
 
     /// Returns when the job is over.
     pub(crate) fn wait(&self, job: &Arc<Job>) {
-        self.scheduler.drive(job);
+        self.scheduler.drive(&|| job.is_over());
         job.wait();
+    }
+
+    /// Sends a barrier through a job; returns when every task has passed it, or the job is over.
+    pub(crate) fn barrier(&self, job: &Arc<Job>) {
+        let epoch = job.ask_barrier();
+        self.scheduler.drive(&|| job.is_past(epoch) || job.is_over());
+        job.wait_past(epoch);
     }
 
     /// What new cells are scheduled by.

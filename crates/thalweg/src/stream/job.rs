@@ -87,8 +87,158 @@ impl JobHandle {
         self.running.launched.job.drain();
     }
 
+    /// Sends a barrier through the job and waits until every task has passed it: all that the sources
+    /// had read when this was called has then been worked through, up to the sinks and the state of
+    /// operators. Batches that fill are sent half full for it. The job goes on meanwhile, and may read
+    /// more. Returns at once when the job is over, and when it ends, however it ends.
+    ///
+    /// What has been pushed into a channel but not been read is not waited for.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let (sum, seen) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    /// let (to, from) = (Arc::clone(&sum), Arc::clone(&seen));
+    /// let ticks = env.generate(1e6, Some).inspect(move |_| drop(from.fetch_add(1, Ordering::SeqCst)));
+    /// ticks.shuffle().for_each(move |_| drop(to.fetch_add(1, Ordering::SeqCst)));
+    /// let job = env.start()?;
+    /// for _ in 0..5 {
+    ///     let read = seen.load(Ordering::SeqCst);
+    ///     job.barrier();
+    ///     assert!(sum.load(Ordering::SeqCst) >= read);
+    /// }
+    /// job.drain();
+    /// job.wait()?;
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn barrier(&self) {
+        self.running.runtime.barrier(&self.running.launched.job);
+    }
+
     /// The plan that the job runs by.
     pub fn plan(&self) -> &Plan {
         &self.running.launched.plan
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::every;
+    use crate::flow::{Epoch, Event, Pipe, Push};
+    use crate::plan::{Origin, TaskContext};
+    use crate::sync::lock;
+    use crate::time::Time;
+    use crate::{Chain, Environment, Stream};
+    use std::collections::BTreeMap;
+    use std::sync::{Arc, Mutex};
+
+    /// The records that each task of one operator had seen when a barrier came, and at its end.
+    type Cuts = Arc<Mutex<BTreeMap<usize, Vec<(Epoch, u64)>>>>;
+
+    /// Counts records, and notes the count at each barrier.
+    struct Cutting<C> {
+        prev: C,
+        cuts: Cuts,
+    }
+
+    struct CuttingPush<N> {
+        task: usize,
+        seen: u64,
+        cuts: Cuts,
+        next: N,
+    }
+
+    impl<C: Chain> Chain for Cutting<C> {
+        type Item = C::Item;
+        type Time = C::Time;
+        type Task<N: Push<C::Item, C::Time> + 'static> = C::Task<CuttingPush<N>>;
+
+        fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> crate::Result<Self::Task<N>>
+        where
+            N: Push<C::Item, C::Time> + 'static,
+        {
+            let cuts = Arc::clone(&self.cuts);
+            self.prev.attach(cx, CuttingPush { task: cx.task, seen: 0, cuts, next })
+        }
+    }
+
+    impl<N: Pipe> Pipe for CuttingPush<N> {
+        fn next(&mut self) -> Option<&mut dyn Pipe> {
+            Some(&mut self.next)
+        }
+
+        fn event(&mut self, event: Event) {
+            let epoch = match event {
+                Event::Barrier(epoch) => epoch,
+                _ => Epoch::LAST,
+            };
+            lock(&self.cuts).entry(self.task).or_default().push((epoch, self.seen));
+            self.next.event(event);
+        }
+    }
+
+    impl<I: crate::data::Record + ?Sized, T: Time, N: Push<I, T>> Push<I, T> for CuttingPush<N> {
+        fn push(&mut self, item: I::Of<'_>, time: T) {
+            self.seen += 1;
+            self.next.push(item, time);
+        }
+    }
+
+    fn cut<C: Chain>(stream: Stream<C>, all: &mut Vec<Cuts>) -> Stream<impl Chain<Item = C::Item>> {
+        let cuts = Cuts::default();
+        all.push(Arc::clone(&cuts));
+        stream.then(Origin::here("cut"), |prev, _| Cutting { prev, cuts })
+    }
+
+    /// The records that all tasks together had seen at a barrier. One that had ended saw no more.
+    fn seen(cuts: &Cuts, at: Epoch) -> u64 {
+        let cuts = lock(cuts);
+        let of_task = |cuts: &Vec<(Epoch, u64)>| {
+            assert!(cuts.is_sorted(), "{cuts:?}");
+            cuts.iter().find(|(epoch, _)| *epoch >= at).expect("an end at the latest").1
+        };
+        cuts.values().map(of_task).sum()
+    }
+
+    #[test]
+    fn a_barrier_cuts_all_stages_at_one_place() {
+        every(|env: &Environment| {
+            let mut all = Vec::new();
+            let numbers = env.parallel_iter(|task, tasks| (task as u64..).step_by(tasks));
+            let numbers = cut(cut(numbers, &mut all).shuffle(), &mut all);
+            let keyed = numbers.map(|n| (n % 100, n)).group_by(|pair| pair.0).partition();
+            cut(keyed.map(|_, pair| pair).unkey(), &mut all).for_each(drop);
+            let job = env.start()?;
+            for _ in 0..3 {
+                job.barrier();
+            }
+            job.drain();
+            job.wait()?;
+            for epoch in [1, 2, 3, u64::MAX].map(Epoch) {
+                let counts: Vec<u64> = all.iter().map(|cuts| seen(cuts, epoch)).collect();
+                assert!(counts.iter().all(|count| *count == counts[0]), "{epoch:?}: {counts:?}");
+            }
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn a_barrier_of_a_job_that_ends_is_not_waited_for() {
+        every(|env| {
+            let few = env.iter(0..100).shuffle().count();
+            let job = env.start()?;
+            job.barrier();
+            job.barrier();
+            job.wait()?;
+            assert_eq!(few.take()?, 100);
+            env.iter(0..100).map(|n| 10 / (n - 50)).shuffle().for_each(drop);
+            let job = env.start()?;
+            job.barrier();
+            assert!(job.wait().is_err());
+            Ok(())
+        });
     }
 }

@@ -4,7 +4,7 @@ use super::{Chain, Environment, Stream};
 use crate::clock::Nanos;
 use crate::data::Record;
 use crate::error::Result;
-use crate::flow::{Event, Flow, Op, Poll, Push, Task, Turn, guard};
+use crate::flow::{Epoch, Event, Head, Op, Poll, Push, Settled, Task, Turn, guard};
 use crate::metrics::{Report, Total};
 use crate::plan::{Origin, TaskContext};
 use crate::time::Time;
@@ -100,7 +100,8 @@ impl<F: SourceFactory> Chain for Sourced<F> {
     {
         let op = cx.op(self.op);
         let source = self.factory.open(cx).map_err(|error| error.in_operator(&*op.name()))?;
-        Ok(SourceTask { op, source, next, exhausted: false, ended: false, unflushed: false })
+        let (epoch, head) = (Epoch::default(), Head::default());
+        Ok(SourceTask { op, source, next, exhausted: false, epoch, head })
     }
 }
 
@@ -111,27 +112,27 @@ pub struct SourceTask<S, N> {
     next: N,
     /// The source will give nothing more.
     exhausted: bool,
-    /// The end has been passed on.
-    ended: bool,
-    unflushed: bool,
+    /// The last barrier that was sent.
+    epoch: Epoch,
+    head: Head,
 }
 
 impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
     fn step(&mut self, turn: &mut Turn<'_>) -> Option<Poll> {
-        match self.next.resume() {
-            Flow::Ready if self.ended => return Some(Poll::Done),
-            Flow::Ready => {}
-            Flow::Busy => return None,
-            Flow::Blocked => {
-                self.next.idle(turn.clock.now());
-                turn.back_pressured = true;
-                return Some(Poll::Wait);
-            }
+        match self.head.settle(&mut self.next, turn) {
+            Settled::Ready => {}
+            Settled::Busy => return None,
+            Settled::Stop(poll) => return Some(poll),
+        }
+        if self.epoch < self.op.signals().epoch() {
+            // One after the other, as on all other sources, or they would not meet.
+            self.epoch = self.epoch.next();
+            self.head.send(Event::Barrier(self.epoch), &mut self.next);
+            return None;
         }
         // Not with the last batch: an operator may still have output left from that.
         if self.exhausted {
-            self.ended = true;
-            self.next.event(Event::End);
+            self.head.send(Event::End, &mut self.next);
             return None;
         }
         let unwanted = self.next.is_closed() || self.op.signals().draining();
@@ -143,25 +144,19 @@ impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
         };
         match produced {
             Ok(Produced::Some) => {
-                self.unflushed = true;
+                self.head.pushed();
                 None
             }
             Ok(Produced::End) => {
                 self.exhausted = true;
                 None
             }
-            Ok(Produced::Nothing | Produced::NothingUntil(_)) if self.unflushed => {
-                self.unflushed = false;
-                Some(Poll::Later)
-            }
-            Ok(quiet) => {
-                let again = self.next.idle(turn.clock.now());
-                let due = match quiet {
-                    Produced::NothingUntil(at) => Some(again.map_or(at, |again| again.min(at))),
-                    _ => again,
-                };
-                Some(due.map_or(Poll::Wait, Poll::WaitUntil))
-            }
+            Ok(Produced::Nothing) => Some(self.head.rest(&mut self.next, turn)),
+            Ok(Produced::NothingUntil(at)) => Some(match self.head.rest(&mut self.next, turn) {
+                Poll::Wait => Poll::WaitUntil(at),
+                Poll::WaitUntil(again) => Poll::WaitUntil(again.min(at)),
+                other => other,
+            }),
             Err(error) => {
                 self.op.fail(error);
                 Some(Poll::Wait)

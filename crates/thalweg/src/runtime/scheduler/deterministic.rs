@@ -5,7 +5,6 @@ use super::{Cell, Scheduler};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::runtime::cell::Next;
-use crate::runtime::job::Job;
 use crate::sync::{Condvar, Mutex, lock};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -71,8 +70,8 @@ impl Scheduler for Deterministic {
         self.woken.notify_all();
     }
 
-    fn drive(&self, job: &Job) {
-        while !job.is_over() {
+    fn drive(&self, done: &dyn Fn() -> bool) {
+        while !done() {
             let mut order = lock(&self.order);
             if let Some(cell) = self.pick(&mut order) {
                 match cell.run(&self.clock, self.budget(*order)) {
@@ -86,7 +85,7 @@ impl Scheduler for Deterministic {
             } else {
                 drop(order);
                 let ready = lock(&self.ready);
-                if ready.is_empty() && !job.is_over() {
+                if ready.is_empty() && !done() {
                     let waited = self.woken.wait_timeout(ready, LOOK);
                     drop(waited.unwrap_or_else(PoisonError::into_inner));
                 }

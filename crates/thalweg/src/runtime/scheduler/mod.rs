@@ -11,7 +11,6 @@ pub(crate) use stealing::WorkStealing;
 pub(crate) use threads::ThreadPerTask;
 
 use super::cell::Cell;
-use super::job::Job;
 use crate::error::Result;
 use std::sync::Arc;
 
@@ -23,7 +22,7 @@ pub(crate) trait Scheduler: Send + Sync {
     /// Takes a cell that was woken and is in no queue.
     fn schedule(&self, cell: Arc<Cell>);
 
-    /// Lends the calling thread until the job is over; returns at once where there are threads of
+    /// Lends the calling thread until something is done; returns at once where there are threads of
     /// the scheduler's own.
-    fn drive(&self, _job: &Job) {}
+    fn drive(&self, _done: &dyn Fn() -> bool) {}
 }
