@@ -33,8 +33,10 @@ mod key_by;
 mod map;
 mod overflow;
 mod partition;
+mod remember;
 mod repeats;
 mod sieve;
+mod stateful_map;
 mod together;
 mod unique;
 

@@ -1,22 +1,14 @@
-//! Each record once.
-//!
-//! A record that is new is handed on at once. Where the memory budget does not let the table of what
-//! was seen grow, and the input ends, the others go to disk (see [`overflow`](super::overflow)): part by
-//! part, they are told apart and handed on after the end.
+//! Each record once: when it is new, it is handed on.
 
 use super::KeyBy;
-use super::overflow::Overflow;
 use super::partition::{add_hash, by_hash};
+use super::remember::{Remembering, Step};
 use super::sieve::Sieve;
 use crate::data::{Data, Key, Wire};
-use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::Hashed;
-use crate::flow::{Event, Flow, Op, Pipe, Push, guard, pump};
-use crate::metrics::Report;
-use crate::plan::{Origin, TaskContext};
-use crate::state::{GroupTable, SpillReader};
+use crate::plan::Origin;
+use crate::state::GroupTable;
 use crate::stream::{Chain, Stream};
-use crate::time::Time;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
@@ -62,7 +54,7 @@ impl<C: Chain> Stream<C> {
         let sieve = Origin { kind: "sieve", ..origin };
         let sieved = hashed.then(sieve, |prev, op| Sieve { prev, op, item });
         by_hash(sieved, Origin { kind: "partition", ..origin })
-            .then(origin, |prev, op| Unique { prev, op, bounded, item })
+            .then(origin, |prev, op| Remembering { prev, op, bounded, step: First(item) })
             .with_state(true, "()")
     }
 }
@@ -118,201 +110,38 @@ impl<I: Distinct + ?Sized> KeyBy<I> for Whole {
     }
 }
 
-/// The chain that hands on each record once.
-pub struct Unique<C, I: ?Sized> {
-    prev: C,
-    op: usize,
-    bounded: bool,
-    item: PhantomData<fn(&I)>,
-}
+/// Hands on what is new.
+pub struct First<I: ?Sized>(PhantomData<fn(&I)>);
 
-impl<I, C> Chain for Unique<C, I>
-where
-    I: Distinct + ?Sized,
-    C: Chain<Item = Hashed<I>>,
-{
-    type Item = I;
-    type Time = C::Time;
-    type Task<N: Push<I, C::Time> + 'static> = C::Task<UniquePush<I, C::Time, N>>;
-
-    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
-    where
-        N: Push<I, C::Time> + 'static,
-    {
-        let core = Core {
-            op: cx.op(self.op),
-            seen: GroupTable::new(),
-            overflow: Overflow::new(cx),
-            bounded: self.bounded,
-            failed: false,
-            emitted: 0,
-        };
-        self.prev.attach(cx, UniquePush { core, phase: Phase::Taking, next, time: PhantomData })
+impl<I: ?Sized> Clone for First<I> {
+    fn clone(&self) -> Self {
+        Self(PhantomData)
     }
 }
 
-/// Remembers the records of a running task.
-pub struct UniquePush<I: Distinct + ?Sized, T, N> {
-    core: Core<I>,
-    phase: Phase<I>,
-    next: N,
-    time: PhantomData<fn(T)>,
-}
+impl<I: Distinct + ?Sized> Step<Hashed<I>> for First<I> {
+    type Key = I;
+    type State = ();
+    type Out = I;
 
-enum Phase<I: Distinct + ?Sized> {
-    /// Records come in.
-    Taking,
-    /// The input has ended; a part is read back from disk.
-    Reading(SpillReader<Hashed<I>>),
-    /// The end is passed on.
-    Over,
-}
+    fn hash(&self, (hash, _): &(u64, I::Of<'_>)) -> u64 {
+        *hash
+    }
 
-struct Core<I: Distinct + ?Sized> {
-    op: Op,
-    seen: GroupTable<I, ()>,
-    /// Where records go that are not in the table and have no room there.
-    overflow: Overflow<Hashed<I>>,
-    /// Whether the input ends, so that there is a time for those.
-    bounded: bool,
-    failed: bool,
-    emitted: u64,
-}
+    fn is_known(&self, seen: &mut GroupTable<I, ()>, (hash, item): &(u64, I::Of<'_>)) -> bool {
+        seen.find(*hash, I::whole(item).probe()).is_some()
+    }
 
-impl<I: Distinct + ?Sized> Core<I> {
-    /// Hands a record on if it is new, or sets it aside if that cannot be told.
     #[inline(always)]
-    fn take<T: Time, N: Push<I, T>>(&mut self, hash: u64, item: I::Of<'_>, time: T, next: &mut N) {
-        if (self.seen.is_full() || self.overflow.is_frozen()) && !self.has_room_for(hash, &item) {
-            self.set_aside(hash, item);
-            return;
-        }
+    fn take<'a>(
+        &self,
+        seen: &mut GroupTable<I, ()>,
+        (hash, item): (u64, I::Of<'a>),
+    ) -> Option<I::Of<'a>> {
         let mut new = false;
-        guard(&self.op, || {
-            let key = I::whole(&item);
-            self.seen.upsert(hash, key.probe(), key, || new = true);
-        });
-        if new {
-            self.emitted += 1;
-            next.push(item, time);
-        }
-    }
-
-    /// Whether the record is in the table, or the table may grow.
-    #[inline(never)]
-    fn has_room_for(&mut self, hash: u64, item: &I::Of<'_>) -> bool {
-        let Self { op, seen, overflow, .. } = self;
-        overflow.may_grow(seen.bytes_if_grown())
-            || guard(op, || seen.find(hash, I::whole(item).probe()).is_some())
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn set_aside(&mut self, hash: u64, item: I::Of<'_>) {
-        if self.failed {
-            return;
-        }
-        if self.bounded {
-            if let Err(error) = self.overflow.write(hash, &(hash, item)) {
-                self.fail(error);
-            }
-            return;
-        }
-        let what = format!(
-            "{} distinct records in one of its tasks are more than the memory budget of {} bytes lets \
-             it remember, and on a stream without an end none can wait on disk",
-            self.seen.len(),
-            self.overflow.limit(),
-        );
-        self.fail(Error::new(ErrorKind::Memory, what));
-    }
-
-    fn fail(&mut self, error: Error) {
-        self.failed = true;
-        self.op.fail(error);
-    }
-}
-
-impl<I, T, N> UniquePush<I, T, N>
-where
-    I: Distinct + ?Sized,
-    T: Time,
-    N: Push<I, T>,
-{
-    /// All records of the input, or of a part of it, were told apart: goes on with the next part.
-    fn next_part(&mut self) {
-        self.core.seen = GroupTable::new();
-        if let Err(error) = self.core.overflow.set_aside() {
-            self.core.fail(error);
-        }
-        self.phase = match self.core.overflow.next_part() {
-            // A job that has failed is stopped, and its end must not look like one.
-            _ if self.core.failed => Phase::Over,
-            Some(reader) => Phase::Reading(reader),
-            None => {
-                self.next.event(Event::End);
-                Phase::Over
-            }
-        };
-    }
-}
-
-impl<I, T, N> Pipe for UniquePush<I, T, N>
-where
-    I: Distinct + ?Sized,
-    T: Time,
-    N: Push<I, T>,
-{
-    fn next(&mut self) -> Option<&mut dyn Pipe> {
-        Some(&mut self.next)
-    }
-
-    fn event(&mut self, event: Event) {
-        match event {
-            // Held back until what is on disk is handed on.
-            Event::End => self.next_part(),
-            other => self.next.event(other),
-        }
-    }
-
-    fn resume(&mut self) -> Flow {
-        let Self { core, phase, next, .. } = self;
-        core.overflow.account(core.seen.bytes());
-        let Phase::Reading(reader) = phase else { return next.resume() };
-        let flow = pump(next, |next| {
-            match reader.next(|(hash, item)| core.take(hash, item, T::LAST, next)) {
-                Ok(read) => read.is_some(),
-                Err(error) => {
-                    core.fail(error);
-                    false
-                }
-            }
-        });
-        if flow == Flow::Ready {
-            self.next_part();
-            return Flow::Busy;
-        }
-        flow
-    }
-
-    fn report(&mut self, report: &mut Report) {
-        let op = self.core.op.id();
-        report.emitted(op, self.core.emitted);
-        report.keys(op, self.core.emitted);
-        report.spilled(op, self.core.overflow.bytes());
-        self.next.report(report);
-    }
-}
-
-impl<I, T, N> Push<Hashed<I>, T> for UniquePush<I, T, N>
-where
-    I: Distinct + ?Sized,
-    T: Time,
-    N: Push<I, T>,
-{
-    #[inline(always)]
-    fn push(&mut self, (hash, item): (u64, I::Of<'_>), time: T) {
-        self.core.take(hash, item, time, &mut self.next);
+        let key = I::whole(&item);
+        seen.upsert(hash, key.probe(), key, || new = true);
+        new.then_some(item)
     }
 }
 

@@ -1,0 +1,240 @@
+//! Operators that remember something for each key, and have something to say for each record at once.
+//!
+//! Where the memory budget does not let the table of keys grow, and the input ends, records of other
+//! keys go to disk (see [`overflow`](super::overflow)) and are gone through after the end, part by part.
+
+use super::overflow::Overflow;
+use crate::data::{Data, Key, Record, Wire};
+use crate::error::{Error, ErrorKind, Result};
+use crate::flow::{Event, Flow, Op, Pipe, Push, guard, pump};
+use crate::metrics::Report;
+use crate::plan::TaskContext;
+use crate::state::{GroupTable, SpillReader};
+use crate::stream::Chain;
+use crate::time::Time;
+use std::marker::PhantomData;
+
+/// What is done with a record.
+pub trait Step<I: Record + ?Sized>: Clone + Send + 'static {
+    /// What something is remembered for.
+    type Key: Key + ?Sized;
+    /// What is remembered.
+    type State: Data;
+    /// What is handed on.
+    type Out: Record + ?Sized;
+
+    /// The hash of the record's key.
+    fn hash(&self, item: &I::Of<'_>) -> u64;
+
+    /// Whether the record's key is in the table.
+    fn is_known(&self, table: &mut GroupTable<Self::Key, Self::State>, item: &I::Of<'_>) -> bool;
+
+    /// Takes the record into the table; what is handed on for it.
+    fn take<'a>(
+        &self,
+        table: &mut GroupTable<Self::Key, Self::State>,
+        item: I::Of<'a>,
+    ) -> Option<<Self::Out as Record>::Of<'a>>;
+}
+
+/// The chain that ends in an operator that remembers. All records of a key must come to one task.
+pub struct Remembering<C, X> {
+    pub(super) prev: C,
+    pub(super) op: usize,
+    /// Whether the input ends, so that there is a time for what has no room.
+    pub(super) bounded: bool,
+    pub(super) step: X,
+}
+
+impl<C, X> Chain for Remembering<C, X>
+where
+    C: Chain<Item: Wire>,
+    X: Step<C::Item>,
+{
+    type Item = X::Out;
+    type Time = C::Time;
+    type Task<N: Push<X::Out, C::Time> + 'static> =
+        C::Task<RememberingPush<C::Item, X, C::Time, N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<X::Out, C::Time> + 'static,
+    {
+        let core = Core {
+            op: cx.op(self.op),
+            step: self.step.clone(),
+            table: GroupTable::new(),
+            overflow: Overflow::new(cx),
+            bounded: self.bounded,
+            failed: false,
+            emitted: 0,
+            keys: 0,
+        };
+        self.prev
+            .attach(cx, RememberingPush { core, phase: Phase::Taking, next, time: PhantomData })
+    }
+}
+
+/// What a running task remembers.
+pub struct RememberingPush<I: Wire + ?Sized, X: Step<I>, T, N> {
+    core: Core<I, X>,
+    phase: Phase<I>,
+    next: N,
+    time: PhantomData<fn(T)>,
+}
+
+enum Phase<I: Wire + ?Sized> {
+    /// Records come in.
+    Taking,
+    /// The input has ended; a part is read back from disk.
+    Reading(SpillReader<I>),
+    /// The end is passed on.
+    Over,
+}
+
+struct Core<I: Wire + ?Sized, X: Step<I>> {
+    op: Op,
+    step: X,
+    table: GroupTable<X::Key, X::State>,
+    /// Where records of keys go that are not in the table and have no room there.
+    overflow: Overflow<I>,
+    bounded: bool,
+    failed: bool,
+    emitted: u64,
+    /// Keys of the parts that are done.
+    keys: u64,
+}
+
+impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
+    /// Takes a record into the table, or sets it aside when its key has no room there.
+    #[inline(always)]
+    fn take<T: Time, N: Push<X::Out, T>>(&mut self, item: I::Of<'_>, time: T, next: &mut N) {
+        if (self.table.is_full() || self.overflow.is_frozen()) && !self.has_room_for(&item) {
+            self.set_aside(item);
+            return;
+        }
+        if let Some(out) = guard(&self.op, || self.step.take(&mut self.table, item)) {
+            self.emitted += 1;
+            next.push(out, time);
+        }
+    }
+
+    /// Whether the record's key is in the table, or the table may grow.
+    #[inline(never)]
+    fn has_room_for(&mut self, item: &I::Of<'_>) -> bool {
+        let Self { op, step, table, overflow, .. } = self;
+        overflow.may_grow(table.bytes_if_grown()) || guard(op, || step.is_known(table, item))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn set_aside(&mut self, item: I::Of<'_>) {
+        if self.failed {
+            return;
+        }
+        if self.bounded {
+            let hash = guard(&self.op, || self.step.hash(&item));
+            if let Err(error) = self.overflow.write(hash, &item) {
+                self.fail(error);
+            }
+            return;
+        }
+        let what = format!(
+            "the {} keys of one of its tasks are more than the memory budget of {} bytes lets it \
+             remember, and on a stream without an end none can wait on disk",
+            self.table.len(),
+            self.overflow.limit(),
+        );
+        self.fail(Error::new(ErrorKind::Memory, what));
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.failed = true;
+        self.op.fail(error);
+    }
+}
+
+impl<I, X, T, N> RememberingPush<I, X, T, N>
+where
+    I: Wire + ?Sized,
+    X: Step<I>,
+    T: Time,
+    N: Push<X::Out, T>,
+{
+    /// The input, or a part of it, is gone through: goes on with the next part.
+    fn next_part(&mut self) {
+        self.core.keys += self.core.table.len() as u64;
+        self.core.table = GroupTable::new();
+        if let Err(error) = self.core.overflow.set_aside() {
+            self.core.fail(error);
+        }
+        self.phase = match self.core.overflow.next_part() {
+            // A job that has failed is stopped, and its end must not look like one.
+            _ if self.core.failed => Phase::Over,
+            Some(reader) => Phase::Reading(reader),
+            None => {
+                self.next.event(Event::End);
+                Phase::Over
+            }
+        };
+    }
+}
+
+impl<I, X, T, N> Pipe for RememberingPush<I, X, T, N>
+where
+    I: Wire + ?Sized,
+    X: Step<I>,
+    T: Time,
+    N: Push<X::Out, T>,
+{
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.next)
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            // Held back until what is on disk is handed on.
+            Event::End => self.next_part(),
+            other => self.next.event(other),
+        }
+    }
+
+    fn resume(&mut self) -> Flow {
+        let Self { core, phase, next, .. } = self;
+        core.overflow.account(core.table.bytes());
+        let Phase::Reading(reader) = phase else { return next.resume() };
+        let flow = pump(next, |next| match reader.next(|item| core.take(item, T::LAST, next)) {
+            Ok(read) => read.is_some(),
+            Err(error) => {
+                core.fail(error);
+                false
+            }
+        });
+        if flow == Flow::Ready {
+            self.next_part();
+            return Flow::Busy;
+        }
+        flow
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        let op = self.core.op.id();
+        report.emitted(op, self.core.emitted);
+        report.keys(op, self.core.keys + self.core.table.len() as u64);
+        report.spilled(op, self.core.overflow.bytes());
+        self.next.report(report);
+    }
+}
+
+impl<I, X, T, N> Push<I, T> for RememberingPush<I, X, T, N>
+where
+    I: Wire + ?Sized,
+    X: Step<I>,
+    T: Time,
+    N: Push<X::Out, T>,
+{
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, time: T) {
+        self.core.take(item, time, &mut self.next);
+    }
+}

@@ -1,0 +1,192 @@
+//! One record out for each record in, made with what is remembered for its key.
+
+use super::partition::Placement;
+use super::remember::{Remembering, Step};
+use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
+use crate::data::{Data, Key, Portable, Record, Wire};
+use crate::plan::Origin;
+use crate::state::GroupTable;
+use crate::stream::Chain;
+use std::borrow::Borrow;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A keyed stream of what the closure makes.
+type Mapped<C, G, P, S, F, O> = KeyedStream<
+    Remembering<<P as Placement<C, G>>::Chain, ByKey<<P as Placement<C, G>>::Keys, S, F, O>>,
+    FirstOf,
+    Partitioned,
+>;
+
+impl<C, G, P> KeyedStream<C, G, P>
+where
+    C: Chain<Item: Wire>,
+    G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key> + Key>>,
+    P: Placement<C, G>,
+{
+    /// Makes one value of each value and of what is remembered for its key, which is a clone of
+    /// `init` at first. The result is a stream with the same keys.
+    ///
+    /// Every record is sent to the task that owns its key, unless it is there. The values of a key are
+    /// taken in the order in which they arrive, which is that of their stream only where one task
+    /// sends them all. For what is known only at the end see [`fold`](Self::fold); for something to
+    /// remember whatever the key, [`Stream::stateful_map`](crate::Stream::stateful_map).
+    ///
+    /// Memory: a state a key, for as long as the job runs. The state is declared: it belongs to the
+    /// job's snapshots. On a stream that ends, the records of keys for which there is no room are
+    /// written to disk, and gone through after the end.
+    ///
+    /// # Errors
+    ///
+    /// On a stream without an end, more keys than the memory budget holds stop the job.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let visits = env.iter(["ann", "bob", "ann"]).map(str::to_owned);
+    /// let numbered = visits.group_by(|name| name.clone()).stateful_map(0, |_, seen, name| {
+    ///     *seen += 1;
+    ///     format!("{name}, visit {seen}")
+    /// });
+    /// let out = numbered.collect::<std::collections::BTreeSet<_>>();
+    /// env.run()?;
+    /// let out: Vec<String> = out.take()?.into_iter().map(|(_, text)| text).collect();
+    /// assert_eq!(out, ["ann, visit 1", "ann, visit 2", "bob, visit 1"]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn stateful_map<S, O, F>(self, init: S, f: F) -> Mapped<C, G, P, S, F, O>
+    where
+        S: Data + Clone + Sync,
+        O: 'static,
+        F: for<'a, 'k> Fn(&'k G::Key, &mut S, <G::Value as Record>::Of<'a>) -> O
+            + Send
+            + Sync
+            + 'static,
+    {
+        let origin = Origin::here("stateful_map");
+        let KeyedStream { stream, keys, .. } = P::together(self, origin);
+        let bounded = stream.is_bounded();
+        let step = ByKey { keys, init: Arc::new(init), f: Arc::new(f), output: PhantomData };
+        let mapped = stream.then(origin, |prev, op| Remembering { prev, op, bounded, step });
+        KeyedStream::new(mapped.with_state(true, S::schema()), FirstOf)
+    }
+}
+
+/// Remembers something for each key.
+pub struct ByKey<G, S, F, O> {
+    keys: G,
+    init: Arc<S>,
+    f: Arc<F>,
+    output: PhantomData<fn() -> O>,
+}
+
+impl<G: Clone, S, F, O> Clone for ByKey<G, S, F, O> {
+    fn clone(&self) -> Self {
+        let (init, f) = (Arc::clone(&self.init), Arc::clone(&self.f));
+        Self { keys: self.keys.clone(), init, f, output: PhantomData }
+    }
+}
+
+impl<I, G, S, F, O> Step<I> for ByKey<G, S, F, O>
+where
+    I: Record + ?Sized,
+    G: KeyBy<I>,
+    S: Data + Clone + Sync,
+    O: 'static,
+    F: for<'a, 'k> Fn(&'k G::Key, &mut S, <G::Value as Record>::Of<'a>) -> O
+        + Send
+        + Sync
+        + 'static,
+    <G::Key as Portable>::Owned: Borrow<G::Key>,
+{
+    type Key = G::Key;
+    type State = S;
+    type Out = (<G::Key as Portable>::Owned, O);
+
+    fn hash(&self, item: &I::Of<'_>) -> u64 {
+        self.keys.hash(item)
+    }
+
+    fn is_known(&self, table: &mut GroupTable<G::Key, S>, item: &I::Of<'_>) -> bool {
+        table.find(self.keys.hash(item), self.keys.key(item).probe()).is_some()
+    }
+
+    #[inline(always)]
+    fn take<'a>(
+        &self,
+        table: &mut GroupTable<G::Key, S>,
+        item: I::Of<'a>,
+    ) -> Option<<Self::Out as Record>::Of<'a>> {
+        let hash = self.keys.hash(&item);
+        let key = self.keys.key(&item);
+        let state = table.upsert(hash, key.probe(), key, || S::clone(&self.init));
+        let key = key.own();
+        let output = (self.f)(key.borrow(), state, self.keys.value(item));
+        Some((key, output))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::{check, every};
+    use crate::config::Config;
+    use crate::{Environment, ErrorKind};
+
+    /// The number of each record among those of its key.
+    #[test]
+    fn each_key_remembers_its_own_in_order() {
+        let expected = (0..5000u64).map(|n| (n % 7, (n / 7, n)));
+        check(|env| {
+            env.iter(0..5000u64).group_by(|n| n % 7).stateful_map(0, |_, seen: &mut u64, n| {
+                *seen += 1;
+                (*seen - 1, n)
+            })
+        })
+        .equals(expected);
+    }
+
+    #[test]
+    fn keys_stay_where_they_are() {
+        every(|env| {
+            let sums = env
+                .range(0..1000)
+                .group_by(|n| n % 10)
+                .stateful_map(0, |key, sum: &mut u64, n| {
+                    *sum += n * key;
+                    *sum
+                })
+                .max(|sum| sum)
+                .collect::<std::collections::BTreeMap<_, _>>();
+            let exchanges = env.plan().operators.iter().filter(|op| op.kind == "partition").count();
+            env.run()?;
+            assert_eq!(exchanges, 1);
+            assert_eq!(sums.take()?[&3], (0..100).map(|n| (10 * n + 3) * 3).sum::<u64>());
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn keys_beyond_memory_wait_on_disk_or_are_refused_by_name() -> crate::Result<()> {
+        let small = || Environment::with_config(Config { memory: 200_000, ..Config::default() });
+        let last = |_: &u64, last: &mut u64, n: u64| std::mem::replace(last, n);
+        let env = small();
+        let n = 100_000;
+        let out = env.range(0..2 * n).group_by(move |i| i % n).stateful_map(n, last);
+        let out = out.collect::<Vec<_>>();
+        env.run()?;
+        let mut out = out.take()?;
+        out.sort_unstable();
+        let expected = (0..n).flat_map(|key| [(key, key), (key, n)]);
+        assert!(out.into_iter().eq(expected));
+
+        let env = small();
+        let endless = env.generate(f64::INFINITY, Some).group_by(|n| *n).stateful_map(0, last);
+        endless.unkey().for_each(drop);
+        let error = env.run().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Memory);
+        assert!(error.operator().unwrap_or_default().starts_with("stateful_map ("), "{error}");
+        Ok(())
+    }
+}
