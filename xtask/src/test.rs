@@ -97,7 +97,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "integration",
-        about: "tests of the public API pass, broken programs give their message",
+        about: "tests of the public API pass, broken programs and misfits give their message",
         fast: false,
         run: integration,
     },

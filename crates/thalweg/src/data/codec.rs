@@ -43,7 +43,9 @@ use std::time::Duration;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot cross an exchange or be kept as state",
     label = "this type does not implement `Data`",
-    note = "for a type of your own, add `#[derive(thalweg::Data)]`; of borrowed text keep a `String`"
+    note = "for a type of your own, add `#[derive(thalweg::Data)]`",
+    note = "of borrowed text make a `String` with `to_owned`, or hand it on with `flat_map_str` or \
+            `flat_each`, which copy nothing"
 )]
 pub trait Data: Sized + Send + 'static {
     /// Appends the canonical encoding of `self`.

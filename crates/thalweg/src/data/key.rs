@@ -27,6 +27,12 @@ use std::fmt::Debug;
 /// let probe = "thalweg".probe();
 /// assert_eq!(<str as Key>::hash(probe), "thalweg".to_string().key_hash());
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "records cannot be grouped by a key of `{Self}`",
+    label = "a key is compared, copied, shown and sent to other tasks, and this type lacks some of that",
+    note = "for a type of your own, add `#[derive(thalweg::Data, PartialEq, Eq, Clone, Debug)]`",
+    note = "floats are no keys, as NaN is not equal to itself: round them to an integer, or use `to_bits`"
+)]
 pub trait Key: Portable + Debug {
     /// What a look-up compares with: the key in the form that is quickest to hash and compare.
     type Probe<'a>: Copy;
@@ -69,6 +75,7 @@ pub trait Key: Portable + Debug {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Data + Eq + Clone + Debug> Key for T {
     type Probe<'a> = &'a T;
     type Slot = T;
@@ -247,6 +254,8 @@ impl KeyArena {
 /// What the two kinds of packed keys have in common.
 macro_rules! packed_key {
     ($key:ty, $bytes:ident => $from_bytes:expr, $as_bytes:ident) => {
+        // A list of these two in an error would mislead: other keys are many.
+        #[diagnostic::do_not_recommend]
         impl Key for $key {
             type Probe<'a> = PackedProbe<'a>;
             type Slot = PackedKey;

@@ -15,6 +15,7 @@ mod batch;
 mod codec;
 mod hash;
 mod key;
+mod ordered;
 mod record;
 mod short;
 
@@ -24,6 +25,7 @@ pub use codec::derive_support;
 pub use codec::{Data, DecodeError, Field, Portable, Schema, Wire};
 pub use hash::{HASH_VERSION, hash_bytes, hash_u64, mix};
 pub use key::{Key, KeyArena, PackedKey, PackedProbe};
-pub use record::Record;
+pub use ordered::Ordered;
+pub use record::{ByValue, Record};
 // The derive macro, which shares the trait's name.
 pub use thalweg_derive::Data;

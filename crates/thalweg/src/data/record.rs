@@ -33,3 +33,17 @@ impl Record for str {
 impl<T: 'static> Record for [T] {
     type Of<'a> = &'a [T];
 }
+
+/// A record that is handed on by value: every sized `'static` type, and not [`str`] or `[T]`.
+///
+/// It stands in the bounds of operators that keep the record itself, so that the compiler can say
+/// what to do about one that is borrowed.
+#[diagnostic::on_unimplemented(
+    message = "records of `{Self}` are borrowed from their batch, and this operator would keep them",
+    label = "needs records that are handed on by value",
+    note = "for a key that is a part of the record, use `group_by_ref`, which copies nothing",
+    note = "or own the records first: `map(str::to_owned)`"
+)]
+pub trait ByValue: Sized + 'static {}
+
+impl<T: 'static> ByValue for T {}

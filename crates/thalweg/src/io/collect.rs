@@ -12,6 +12,20 @@ use crate::time::Time;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+/// What the records of a stream can be gathered in: every `'static` type that can be built from an
+/// iterator over them and sent to another thread, and no other.
+///
+/// It stands in the bounds of [`collect`](Stream::collect) so that the compiler can say what to do
+/// about a type that is none.
+#[diagnostic::on_unimplemented(
+    message = "records of `{T}` cannot be collected into `{Self}`",
+    label = "not a collection of such records",
+    note = "say what to collect into, as in `collect::<Vec<_>>()`; a map is made of a stream of pairs"
+)]
+pub trait Collection<T>: FromIterator<T> + Send + 'static {}
+
+impl<T, R: FromIterator<T> + Send + 'static> Collection<T> for R {}
+
 impl<C: Chain> Stream<C> {
     /// Gathers all records in a collection: a `Vec`, a `HashMap` of pairs, a `String`, ….
     ///
@@ -37,7 +51,7 @@ impl<C: Chain> Stream<C> {
     pub fn collect<R>(self) -> Output<R>
     where
         C::Item: Portable,
-        R: FromIterator<<C::Item as Portable>::Owned> + Send + 'static,
+        R: Collection<<C::Item as Portable>::Owned>,
     {
         let origin = Origin::here("collect");
         let (output, slot) = Output::new(format!("collect ({})", origin.place));

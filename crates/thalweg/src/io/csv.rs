@@ -9,6 +9,7 @@ use crate::plan::Origin;
 use crate::stream::{Environment, Sourced, Stream};
 use csv::StringRecord;
 use memchr::{memchr, memchr_iter};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::io::{self, Read};
 use std::marker::PhantomData;
@@ -52,7 +53,7 @@ impl Environment {
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn csv<T: DeserializeOwned + 'static>(
+    pub fn csv<T: for<'de> Deserialize<'de> + 'static>(
         &self,
         files: impl Into<Csv>,
     ) -> Stream<Sourced<Records<CsvFormat<T>, Stop>>> {

@@ -7,6 +7,7 @@ use super::records::{Format, LineNumbers, Parser, Records, Stop, Taker};
 use crate::error::Result;
 use crate::plan::Origin;
 use crate::stream::{Environment, Sourced, Stream};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
 use std::path::PathBuf;
@@ -46,7 +47,7 @@ impl Environment {
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn json_lines<T: DeserializeOwned + 'static>(
+    pub fn json_lines<T: for<'de> Deserialize<'de> + 'static>(
         &self,
         files: impl Into<JsonLines>,
     ) -> Stream<Sourced<Records<JsonFormat<T>, Stop>>> {

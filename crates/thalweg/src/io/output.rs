@@ -16,6 +16,45 @@ pub(super) struct Slot<R> {
     value: Mutex<Option<R>>,
 }
 
+/// What no [`Output`] is: it stands behind the methods of streams that a result does not have, so
+/// that the compiler says what to do instead of that the method is not there.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "no operator follows a sink, and the stream ended in one here",
+    label = "this is the result of a sink, and not a stream",
+    note = "to count by key, say what the key is first: `group_by`, `group_by_ref` or `keyed`, then `count`",
+    note = "the result itself is read by `take`, once the environment has run"
+)]
+pub trait GoesOn: Sized {
+    /// Stands for the method's body.
+    fn never(self) -> !;
+}
+
+#[doc(hidden)]
+impl<R> Output<R> {
+    pub fn collect<S>(self) -> Output<S>
+    where
+        Self: GoesOn,
+    {
+        self.never()
+    }
+
+    pub fn map<S, F>(self, _f: F) -> Output<S>
+    where
+        Self: GoesOn,
+        F: FnOnce(R) -> S,
+    {
+        self.never()
+    }
+
+    pub fn unkey(self) -> Self
+    where
+        Self: GoesOn,
+    {
+        self.never()
+    }
+}
+
 impl<R> Output<R> {
     /// An empty output, and where its job puts the value.
     pub(super) fn new(operator: String) -> (Self, Arc<Slot<R>>) {

@@ -43,7 +43,10 @@ use std::sync::Arc;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not take apart records of `{I}`",
-    note = "the visitors in `thalweg::text` take streams of `str`, such as lines read from files"
+    label = "not a visitor of these records",
+    note = "the visitors in `thalweg::text` take streams of `str`, such as lines read from files",
+    note = "for records of another type, or with a closure, use `flat_map` or `flat_map_str`; \
+            or implement `thalweg::Visit` for a type of your own"
 )]
 pub trait Visit<I: Record + ?Sized>: Send + Sync + 'static {
     /// What is handed on: `str` or `[T]` for parts that are borrowed.

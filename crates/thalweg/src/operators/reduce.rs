@@ -1,7 +1,7 @@
 //! One record made of all records.
 
 use super::absorb::Absorb;
-use crate::data::{Data, Record};
+use crate::data::{Data, Ordered, Record};
 use crate::error::Result;
 use crate::flow::{Op, guard};
 use crate::plan::Origin;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 impl<C, T> Stream<C>
 where
     C: Chain<Item = T>,
-    T: 'static,
+    T: ?Sized + 'static,
 {
     /// Makes one record of two, again and again, until one is left: in each task, and then of what
     /// the tasks have left. An empty stream gives an empty stream.
@@ -66,7 +66,7 @@ where
     #[track_caller]
     pub fn max(self) -> Stream<impl Chain<Item = T, Time = C::Time>>
     where
-        T: Data + Ord,
+        T: Data + Ordered,
     {
         self.reduce_as(Origin::here("max"), T::max)
     }
@@ -85,7 +85,7 @@ where
     #[track_caller]
     pub fn min(self) -> Stream<impl Chain<Item = T, Time = C::Time>>
     where
-        T: Data + Ord,
+        T: Data + Ordered,
     {
         self.reduce_as(Origin::here("min"), T::min)
     }

@@ -1,7 +1,7 @@
 //! All records in order.
 
 use super::absorb::Absorb;
-use crate::data::{Data, Portable};
+use crate::data::{Data, Ordered, Portable};
 use crate::error::Result;
 use crate::exchange::{Edge, MergingInlet};
 use crate::flow::Push;
@@ -49,7 +49,7 @@ impl<C: Chain> Stream<C> {
     #[track_caller]
     pub fn sorted(self) -> Stream<impl Chain<Item = Owned<C>, Time = C::Time>>
     where
-        C::Item: Portable<Owned: Ord>,
+        C::Item: Portable<Owned: Ordered>,
     {
         self.sorted_as(Origin::here("sorted"), Owned::<C>::cmp)
     }

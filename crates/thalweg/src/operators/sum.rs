@@ -9,8 +9,8 @@ use crate::stream::{Chain, Stream};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a number that can be summed up",
     label = "this stream's records are not numbers",
-    note = "make numbers of the records first, with `map`; \
-            values of other types are added with `reduce` or `fold_assoc`"
+    note = "make numbers of the records first, with `map`; to sum up by key, call `group_by` first",
+    note = "values of other types are added with `reduce` or `fold_assoc`"
 )]
 pub trait Number: Data + Copy + sealed::Sealed {
     /// Nothing.
@@ -73,7 +73,7 @@ floats!(f32 f64);
 impl<C, T> Stream<C>
 where
     C: Chain<Item = T>,
-    T: 'static,
+    T: ?Sized + 'static,
 {
     /// The sum of all records, as one record; 0 for an empty stream.
     ///

@@ -1,7 +1,7 @@
 //! The greatest few records.
 
 use super::absorb::Absorb;
-use crate::data::{Data, Portable};
+use crate::data::{Data, Ordered, Portable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Reservation;
 use crate::plan::Origin;
@@ -37,7 +37,7 @@ impl<C: Chain> Stream<C> {
     #[track_caller]
     pub fn top(self, n: usize) -> Stream<impl Chain<Item = Owned<C>, Time = C::Time>>
     where
-        C::Item: Portable<Owned: Ord>,
+        C::Item: Portable<Owned: Ordered>,
     {
         self.top_as(Origin::here("top"), n, Owned::<C>::cmp)
     }

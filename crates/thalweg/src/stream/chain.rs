@@ -14,6 +14,7 @@ use crate::time::Time;
 /// operator's own pusher, and then attached to the chain before.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a chain of operators",
+    label = "not what a stream is made of",
     note = "a stream's type is written `Stream<impl Chain<Item = T>>`"
 )]
 pub trait Chain: Send + 'static {

@@ -11,10 +11,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-impl<C: Chain> Stream<C>
-where
-    for<'a> <C::Item as Record>::Of<'a>: Serialize,
-{
+impl<C: Chain> Stream<C> {
     /// Writes each record as a row of one CSV file. What
     /// [`Environment::csv`](crate::Environment::csv) reads.
     ///
@@ -45,7 +42,10 @@ where
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn write_csv(self, path: impl AsRef<Path>) {
+    pub fn write_csv(self, path: impl AsRef<Path>)
+    where
+        for<'a> <C::Item as Record>::Of<'a>: Serialize,
+    {
         self.write_file(Origin::here("write_csv"), path.as_ref(), Rows::default());
     }
 
@@ -53,7 +53,10 @@ where
     /// a header each: `part-00000.csv`, …. See
     /// [`write_lines_parallel`](Self::write_lines_parallel).
     #[track_caller]
-    pub fn write_csv_parallel(self, dir: impl AsRef<Path>) {
+    pub fn write_csv_parallel(self, dir: impl AsRef<Path>)
+    where
+        for<'a> <C::Item as Record>::Of<'a>: Serialize,
+    {
         self.write_dir(Origin::here("write_csv_parallel"), dir.as_ref(), "csv", Rows::default());
     }
 }

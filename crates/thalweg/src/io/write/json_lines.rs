@@ -8,10 +8,7 @@ use crate::stream::{Chain, Stream};
 use serde::Serialize;
 use std::path::Path;
 
-impl<C: Chain> Stream<C>
-where
-    for<'a> <C::Item as Record>::Of<'a>: Serialize,
-{
+impl<C: Chain> Stream<C> {
     /// Writes each record as a JSON value on a line of one file. What
     /// [`Environment::json_lines`](crate::Environment::json_lines) reads.
     ///
@@ -38,14 +35,20 @@ where
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn write_json_lines(self, path: impl AsRef<Path>) {
+    pub fn write_json_lines(self, path: impl AsRef<Path>)
+    where
+        for<'a> <C::Item as Record>::Of<'a>: Serialize,
+    {
         self.write_file(Origin::here("write_json_lines"), path.as_ref(), Json);
     }
 
     /// Writes each record as a JSON value on a line, the records of each task to a file of their
     /// own: `part-00000.jsonl`, …. See [`write_lines_parallel`](Self::write_lines_parallel).
     #[track_caller]
-    pub fn write_json_lines_parallel(self, dir: impl AsRef<Path>) {
+    pub fn write_json_lines_parallel(self, dir: impl AsRef<Path>)
+    where
+        for<'a> <C::Item as Record>::Of<'a>: Serialize,
+    {
         self.write_dir(Origin::here("write_json_lines_parallel"), dir.as_ref(), "jsonl", Json);
     }
 }

@@ -9,10 +9,7 @@ use std::fmt::Display;
 use std::io::Write;
 use std::path::Path;
 
-impl<C: Chain> Stream<C>
-where
-    for<'a> <C::Item as Record>::Of<'a>: Display,
-{
+impl<C: Chain> Stream<C> {
     /// Writes each record as a line of one text file.
     ///
     /// The records of one task stay in order; those of several come as they come. Each task turns
@@ -42,7 +39,10 @@ where
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn write_lines(self, path: impl AsRef<Path>) {
+    pub fn write_lines(self, path: impl AsRef<Path>)
+    where
+        for<'a> <C::Item as Record>::Of<'a>: Display,
+    {
         self.write_file(Origin::here("write_lines"), path.as_ref(), TextLines);
     }
 
@@ -70,7 +70,10 @@ where
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn write_lines_parallel(self, dir: impl AsRef<Path>) {
+    pub fn write_lines_parallel(self, dir: impl AsRef<Path>)
+    where
+        for<'a> <C::Item as Record>::Of<'a>: Display,
+    {
         self.write_dir(Origin::here("write_lines_parallel"), dir.as_ref(), "txt", TextLines);
     }
 }

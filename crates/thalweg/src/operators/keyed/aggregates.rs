@@ -42,6 +42,22 @@ pub struct Sum<F, N> {
     number: PhantomData<fn() -> N>,
 }
 
+/// What a keyed sum is made of: every `Data` type that is `Copy`, starts as its default and can be
+/// added to itself, and no other.
+///
+/// It stands in the bounds of [`KeyedStream::sum`](super::KeyedStream::sum) so that the compiler
+/// can say what to do about a type that is none.
+#[diagnostic::on_unimplemented(
+    message = "values of `{Self}` cannot be summed up",
+    label = "needs a closure that gives numbers",
+    note = "make a number of each value in the closure of `sum`; \
+            values of other types are added with `reduce_assoc` or `fold_assoc`"
+)]
+pub trait Addable: Data + Default + Add<Output = Self> + Copy {}
+
+#[diagnostic::do_not_recommend]
+impl<N: Data + Default + Add<Output = N> + Copy> Addable for N {}
+
 impl<F, N> Sum<F, N> {
     pub(super) fn new(of: F) -> Self {
         Self { of, number: PhantomData }
@@ -52,7 +68,7 @@ impl<V, F, N> Aggregate<V> for Sum<F, N>
 where
     V: Record + ?Sized,
     F: for<'a> Fn(V::Of<'a>) -> N + Send + Sync + 'static,
-    N: Data + Default + Add<Output = N> + Copy,
+    N: Addable,
 {
     type State = N;
     type Output = N;
@@ -77,7 +93,7 @@ impl<V, F, N> Combine<V> for Sum<F, N>
 where
     V: Record + ?Sized,
     F: for<'a> Fn(V::Of<'a>) -> N + Send + Sync + 'static,
-    N: Data + Default + Add<Output = N> + Copy,
+    N: Addable,
 {
     #[inline(always)]
     fn combine(&self, state: &mut N, other: N) {

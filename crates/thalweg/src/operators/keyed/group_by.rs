@@ -1,8 +1,8 @@
 //! From streams to keyed streams and back.
 
 use super::{ByRef, FirstOf, KeyedStream};
-use crate::data::{Data, Key, Record};
-use crate::io::Output;
+use crate::data::{ByValue, Data, Key, Record};
+use crate::io::{Collection, Output};
 use crate::operators::map::Map;
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
@@ -31,10 +31,17 @@ impl<C: Chain> Stream<C> {
     pub fn group_by<V, K, F>(
         self,
         key: F,
-    ) -> KeyedStream<Map<C, impl Fn(V) -> (K, V) + Send + Sync + use<C, V, K, F>, (K, V)>, FirstOf>
+    ) -> KeyedStream<
+        Map<
+            C,
+            impl for<'a> Fn(<C::Item as Record>::Of<'a>) -> (K, V) + Send + Sync + use<C, V, K, F>,
+            (K, V),
+        >,
+        FirstOf,
+    >
     where
         C: Chain<Item = V>,
-        V: 'static,
+        V: ByValue,
         K: Key,
         F: Fn(&V) -> K + Send + Sync + 'static,
     {
@@ -111,7 +118,7 @@ where
     where
         K: Data,
         V: Data,
-        R: FromIterator<(K, V)> + Send + 'static,
+        R: Collection<(K, V)>,
     {
         self.stream.collect()
     }

@@ -1,12 +1,11 @@
 //! Aggregates of which each task computes a part before anything is sent.
 
-use super::aggregates::{Average, Count, FoldAssoc, Max, Min, Reduce, Sum};
+use super::aggregates::{Addable, Average, Count, FoldAssoc, Max, Min, Reduce, Sum};
 use super::partition::Combining;
 use super::{Combine, FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::data::{Data, Record};
 use crate::plan::Origin;
 use crate::stream::Chain;
-use std::ops::Add;
 
 /// A keyed stream of results.
 type Results<C, G, P, A> = KeyedStream<<P as Combining<C, G, A>>::Chain, FirstOf, Partitioned>;
@@ -85,7 +84,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     #[track_caller]
     pub fn sum<N, F>(self, of: F) -> Results<C, G, P, Sum<F, N>>
     where
-        N: Data + Default + Add<Output = N> + Copy,
+        N: Addable,
         F: for<'a> Fn(Value<'a, C, G>) -> N + Send + Sync + 'static,
         P: Combining<C, G, Sum<F, N>>,
     {

@@ -25,6 +25,7 @@ mod aggregate;
 mod aggregates;
 mod combine;
 mod cost;
+mod elsewhere;
 mod fold;
 mod group;
 mod group_by;
@@ -41,7 +42,7 @@ mod together;
 mod unique;
 
 pub use aggregate::{Aggregate, Combine};
-pub use aggregates::{Average, Count, Fold, FoldAssoc, Max, Min, Reduce, Sum};
+pub use aggregates::{Addable, Average, Count, Fold, FoldAssoc, Max, Min, Reduce, Sum};
 pub use key_by::{ByRef, Carried, FirstOf, KeyBy};
 pub use partition::{Partitioned, Scattered};
 pub use unique::Distinct;

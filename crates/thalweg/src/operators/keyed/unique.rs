@@ -63,13 +63,16 @@ impl<C: Chain> Stream<C> {
 /// `Eq + Clone + Debug`, and `str` and `[u8]`.
 #[diagnostic::on_unimplemented(
     message = "records of `{Self}` cannot be told apart as a whole",
-    note = "derive `Data`, `PartialEq`, `Eq`, `Clone` and `Debug` for a type of your own"
+    label = "records are compared, copied and sent to other tasks, and this type lacks some of that",
+    note = "for a type of your own, add `#[derive(thalweg::Data, PartialEq, Eq, Clone, Debug)]`",
+    note = "floats are not compared, as NaN is not equal to itself: `map` them with `to_bits` first"
 )]
 pub trait Distinct: Key + Wire {
     /// The record, by reference.
     fn whole<'k>(item: &'k Self::Of<'_>) -> &'k Self;
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Data + Eq + Clone + Debug> Distinct for T {
     #[inline(always)]
     fn whole(item: &T) -> &T {
@@ -77,6 +80,7 @@ impl<T: Data + Eq + Clone + Debug> Distinct for T {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl Distinct for str {
     #[inline(always)]
     fn whole<'k>(item: &'k &str) -> &'k str {
@@ -84,6 +88,7 @@ impl Distinct for str {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl Distinct for [u8] {
     #[inline(always)]
     fn whole<'k>(item: &'k &[u8]) -> &'k [u8] {

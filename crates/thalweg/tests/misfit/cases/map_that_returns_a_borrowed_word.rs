@@ -1,0 +1,16 @@
+//! A part of a line that is handed on from `map` would outlive the line.
+
+//~ error[E0277]: `&str` cannot cross an exchange or be kept as state
+//~ this type does not implement `Data`
+//~ of borrowed text make a `String` with `to_owned`, or hand it on with `flat_map_str` or `flat_each`
+
+use thalweg::Environment;
+
+fn main() -> thalweg::Result<()> {
+    let env = Environment::new();
+    let first = env.lines("words.txt").map(|line| line.split(' ').next().unwrap_or_default());
+    let out = first.collect::<Vec<_>>();
+    env.run()?;
+    println!("{:?}", out.take()?);
+    Ok(())
+}
