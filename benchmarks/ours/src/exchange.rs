@@ -8,7 +8,7 @@ use crate::kept::Kept;
 use bench_protocol::workload::{self, NumberCheck, Record as Row, RecordCheck};
 use bench_protocol::{Answer, Request, Result, serve};
 use thalweg::Visit;
-use thalweg::data::{Batch, Portable, Record, TextBatch};
+use thalweg::data::{Batch, DecodeError, Portable, Record, TextBatch};
 
 pub(crate) fn serve_numbers(request: &Request) -> Result<()> {
     let env = environment(request)?;
@@ -123,6 +123,16 @@ impl Batch<Rows> for RowBatch {
     fn clear(&mut self) {
         self.ids.clear();
         self.texts.clear();
+    }
+
+    fn encode_all(&self, out: &mut Vec<u8>) {
+        self.ids.encode_all(out);
+        self.texts.encode_all(out);
+    }
+
+    fn decode_all(&mut self, input: &mut &[u8]) -> std::result::Result<(), DecodeError> {
+        self.ids.decode_all(input)?;
+        self.texts.decode_all(input)
     }
 }
 
