@@ -19,6 +19,18 @@ impl Timestamp {
         Self(micros)
     }
 
+    /// The timestamp this many milliseconds after 1970-01-01T00:00:00Z; the earliest or latest one
+    /// where there is none.
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(millis.saturating_mul(1000))
+    }
+
+    /// The timestamp this many seconds after 1970-01-01T00:00:00Z; the earliest or latest one where
+    /// there is none.
+    pub const fn from_secs(secs: i64) -> Self {
+        Self(secs.saturating_mul(1_000_000))
+    }
+
     /// Microseconds since 1970-01-01T00:00:00Z.
     pub const fn as_micros(self) -> i64 {
         self.0
@@ -28,6 +40,23 @@ impl Timestamp {
     pub fn checked_add(self, by: Duration) -> Option<Self> {
         let micros = i64::try_from(by.as_micros()).ok()?;
         self.0.checked_add(micros).map(Self)
+    }
+
+    /// The timestamp `by` later, or the latest one.
+    pub fn saturating_add(self, by: Duration) -> Self {
+        Self(self.0.saturating_add(micros(by)))
+    }
+
+    /// The timestamp `by` earlier, or the earliest one.
+    pub fn saturating_sub(self, by: Duration) -> Self {
+        Self(self.0.saturating_sub(micros(by)))
+    }
+
+    /// How long after `earlier` this is; nothing if it is not after it.
+    pub fn since(self, earlier: Self) -> Duration {
+        let span = i128::from(self.0) - i128::from(earlier.0);
+        // Two timestamps are less than 2^64 microseconds apart.
+        Duration::from_micros(u64::try_from(span).unwrap_or(0))
     }
 }
 
@@ -56,6 +85,11 @@ impl fmt::Display for Timestamp {
     }
 }
 
+/// A span in whole microseconds, or as many as a timestamp can count.
+pub(crate) fn micros(span: Duration) -> i64 {
+    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
+}
+
 /// What each record of a stream carries beside its value: nothing, or a [`Timestamp`].
 pub trait Time: Data + Copy {
     /// What a record carries that was made from no single record, a final sum for example.
@@ -68,4 +102,37 @@ impl Time for () {
 
 impl Time for Timestamp {
     const LAST: Self = Self::MAX;
+}
+
+/// The [`Time`] of streams whose records have timestamps: [`Timestamp`] and no other.
+///
+/// It stands in the bounds of operators that need event time, so that the compiler can say what to do
+/// about a stream that has none.
+#[diagnostic::on_unimplemented(
+    message = "this operator needs event time, and the stream has no timestamps",
+    label = "needs a stream with timestamps",
+    note = "say when each record happened first: \
+            `assign_timestamps(|record| …, Watermarks::bounded_disorder(…))`"
+)]
+pub trait EventTime: Time + Into<Timestamp> + From<Timestamp> {}
+
+impl EventTime for Timestamp {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_ends_at_the_ends_of_time() {
+        let second = Duration::from_secs(1);
+        assert_eq!(Timestamp::MAX.checked_add(second), None);
+        assert_eq!(Timestamp::MAX.saturating_add(second), Timestamp::MAX);
+        assert_eq!(Timestamp::MIN.saturating_sub(Duration::MAX), Timestamp::MIN);
+        assert_eq!(Timestamp::from_secs(-1).saturating_add(second), Timestamp::default());
+        assert_eq!(Timestamp::from_secs(i64::MAX), Timestamp::MAX);
+        assert_eq!(Timestamp::from_millis(i64::MIN), Timestamp::MIN);
+        assert_eq!(Timestamp::from_secs(3).since(Timestamp::from_millis(500)).as_millis(), 2500);
+        assert_eq!(Timestamp::MIN.since(Timestamp::MAX), Duration::ZERO);
+        assert_eq!(Timestamp::MAX.since(Timestamp::MIN).as_micros(), u128::from(u64::MAX));
+    }
 }

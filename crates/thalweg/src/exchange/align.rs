@@ -1,7 +1,8 @@
 //! Brings together the events of several lanes, so that operators see each once.
 //!
 //! A watermark is the least of all lanes', a barrier has come when it came on every lane (a lane where
-//! it came early is held meanwhile), the end when every lane has ended.
+//! it came early is held meanwhile), the end when every lane has ended. A lane that is idle holds back
+//! no watermark.
 
 use crate::flow::{Epoch, Event};
 use crate::time::Timestamp;
@@ -10,6 +11,8 @@ use crate::time::Timestamp;
 pub(super) struct Align {
     lanes: Vec<Progress>,
     watermark: Option<Timestamp>,
+    /// Whether every lane is idle, and that was said.
+    idle: bool,
     /// The barrier that some lanes have reached and others have not.
     aligning: Option<Epoch>,
     /// Whether an event has come since the lanes were last compared.
@@ -20,6 +23,7 @@ pub(super) struct Align {
 #[derive(Clone, Copy, Default)]
 struct Progress {
     watermark: Option<Timestamp>,
+    idle: bool,
     at_barrier: bool,
     /// No event will come but the end.
     past_events: bool,
@@ -31,6 +35,7 @@ impl Align {
         Self {
             lanes: vec![Progress::default(); lanes],
             watermark: None,
+            idle: false,
             aligning: None,
             // A task that no lane leads to ends at once.
             undecided: true,
@@ -42,7 +47,8 @@ impl Align {
     pub(super) fn note(&mut self, from: usize, event: Event) {
         let lane = &mut self.lanes[from];
         match event {
-            Event::Watermark(at) => lane.watermark = Some(at),
+            Event::Watermark(at) => (lane.watermark, lane.idle) = (Some(at), false),
+            Event::Idle => lane.idle = true,
             Event::Barrier(epoch) => {
                 lane.at_barrier = true;
                 self.aligning = Some(epoch);
@@ -79,12 +85,20 @@ impl Align {
     pub(super) fn agreed(&mut self) -> Option<Event> {
         let open = || self.lanes.iter().filter(|lane| !lane.ended && !lane.past_events);
         // None is below every timestamp: a lane without a watermark holds back the rest.
-        let low = open().map(|lane| lane.watermark).min().flatten();
-        if let Some(at) = low
-            && low > self.watermark
-        {
-            self.watermark = low;
-            return Some(Event::Watermark(at));
+        let low = open().filter(|lane| !lane.idle).map(|lane| lane.watermark).min();
+        match low {
+            Some(Some(at)) if self.idle || Some(at) > self.watermark => {
+                self.idle = false;
+                // Those who have been idle may be behind what was said meanwhile.
+                let at = self.watermark.map_or(at, |said| said.max(at));
+                self.watermark = Some(at);
+                return Some(Event::Watermark(at));
+            }
+            None if !self.idle && open().next().is_some() => {
+                self.idle = true;
+                return Some(Event::Idle);
+            }
+            _ => {}
         }
         if let Some(epoch) = self.aligning
             && open().all(|lane| lane.at_barrier)
@@ -142,6 +156,26 @@ mod tests {
         assert_eq!(all(&mut align), []);
         align.note(1, Event::End);
         assert_eq!(all(&mut align), [Event::End]);
+    }
+
+    #[test]
+    fn an_idle_lane_holds_back_no_watermark() {
+        let mut align = Align::new(2);
+        let [early, middle, late] = [1, 2, 3].map(Timestamp::from_micros);
+        align.note(0, Event::Watermark(middle));
+        assert_eq!(all(&mut align), []);
+        align.note(1, Event::Idle);
+        assert_eq!(all(&mut align), [Event::Watermark(middle)]);
+        align.note(0, Event::Idle);
+        assert_eq!(all(&mut align), [Event::Idle]);
+        align.note(1, Event::Watermark(early));
+        assert_eq!(all(&mut align), [Event::Watermark(middle)], "it says that it is there again");
+        align.note(1, Event::Watermark(late));
+        assert_eq!(all(&mut align), [Event::Watermark(late)]);
+        align.note(0, Event::Barrier(Epoch(1)));
+        assert_eq!(all(&mut align), [], "an idle lane holds back barriers");
+        align.note(1, Event::Barrier(Epoch(1)));
+        assert_eq!(all(&mut align), [Event::Barrier(Epoch(1))]);
     }
 
     #[test]

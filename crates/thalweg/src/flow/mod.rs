@@ -55,6 +55,8 @@ impl Epoch {
 pub enum Event {
     /// No later record will carry a timestamp below this one.
     Watermark(Timestamp),
+    /// Until the next watermark, nobody need wait for one from here: there is no input for now.
+    Idle,
     /// Everything before belongs to this epoch and those before it, everything after does not: where
     /// it comes, all that sources had read when it was sent has come too, and nothing else.
     Barrier(Epoch),

@@ -34,6 +34,8 @@ pub(crate) struct OpCount {
     pub(crate) total: Option<Total>,
     /// Bytes written to disk because memory was short.
     pub(crate) spilled_bytes: u64,
+    /// Records that came after all their windows had been given out.
+    pub(crate) late: u64,
     /// Distinct keys held.
     pub(crate) keys: u64,
     /// Sampled keys and how often each was seen in the sample.
@@ -108,6 +110,10 @@ impl Report {
 
     pub(crate) fn spilled(&mut self, op: usize, bytes: u64) {
         self.of(op).spilled_bytes = bytes;
+    }
+
+    pub(crate) fn late(&mut self, op: usize, records: u64) {
+        self.of(op).late = records;
     }
 
     pub(crate) fn keys(&mut self, op: usize, keys: u64) {

@@ -67,6 +67,8 @@ pub struct OperatorStats {
     pub read_bytes: u64,
     /// Bytes written to disk because memory was short.
     pub spilled_bytes: u64,
+    /// Records that came after all windows that they were in had been given out.
+    pub late_records: u64,
     /// Distinct keys seen.
     pub keys: u64,
     /// The most frequent keys, from a sample, most frequent first: at most 64, and none where the
@@ -451,6 +453,9 @@ impl OperatorStats {
         }
         if self.spilled_bytes > 0 {
             notes.push(format!("spilled {}", show::bytes(self.spilled_bytes)));
+        }
+        if self.late_records > 0 {
+            notes.push(format!("{} late", show::count(self.late_records)));
         }
         notes.join(", ")
     }

@@ -20,8 +20,10 @@ mod scan;
 mod sorted;
 mod sum;
 pub mod text;
+pub mod time;
 mod top;
 mod try_map;
+pub mod window;
 
 pub use flat_each::Visit;
 pub use flat_map_str::Texts;

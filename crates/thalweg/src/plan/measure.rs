@@ -133,6 +133,7 @@ fn pass(
         operator.bytes += sent.bytes;
         operator.read_bytes += count.read_bytes;
         operator.spilled_bytes += count.spilled_bytes;
+        operator.late_records += count.late;
         operator.keys += count.keys;
     }
     head

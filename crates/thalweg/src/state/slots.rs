@@ -337,6 +337,24 @@ impl<E> Slots<E> {
         entries.filter(|(tag, _)| **tag != 0).map(|(_, entry)| unsafe { entry.assume_init_mut() })
     }
 
+    /// The first entry at or behind the slot `cursor`, which moves behind it.
+    #[inline]
+    pub(super) fn see_next(&self, cursor: &mut usize) -> Option<&E> {
+        let at = self.occupied(*cursor).next()?;
+        *cursor = at + 1;
+        // SAFETY: the tag says that the entry is initialised.
+        Some(unsafe { self.entries[at].assume_init_ref() })
+    }
+
+    /// The first entry at or behind the slot `cursor`, which moves behind it.
+    #[inline]
+    pub(super) fn see_next_mut(&mut self, cursor: &mut usize) -> Option<&mut E> {
+        let at = self.occupied(*cursor).next()?;
+        *cursor = at + 1;
+        // SAFETY: the tag says that the entry is initialised.
+        Some(unsafe { self.entries[at].assume_init_mut() })
+    }
+
     /// Takes out the first entry at or behind the slot `cursor`, and moves the cursor behind it.
     #[inline]
     pub(super) fn take_next(&mut self, cursor: &mut usize) -> Option<E> {

@@ -192,6 +192,25 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
         }
     }
 
+    /// Shows the first key at or behind `cursor` with its accumulator, and moves the cursor behind it;
+    /// `None` when there is no further key. Begin with 0; whoever changes the keys begins anew.
+    #[inline]
+    pub fn see_next<R>(&self, cursor: &mut usize, see: impl FnOnce(&K, &A) -> R) -> Option<R> {
+        let entry = self.slots.see_next(cursor)?;
+        Some(K::view(&entry.key, &self.keys.arena, |key| see(key, &entry.value)))
+    }
+
+    /// As [`see_next`](Self::see_next), for an accumulator that may be changed.
+    #[inline]
+    pub fn see_next_mut<R>(
+        &mut self,
+        cursor: &mut usize,
+        see: impl FnOnce(&K, &mut A) -> R,
+    ) -> Option<R> {
+        let entry = self.slots.see_next_mut(cursor)?;
+        Some(K::view(&entry.key, &self.keys.arena, |key| see(key, &mut entry.value)))
+    }
+
     /// The accumulators alone, in the order of [`for_each`](Self::for_each).
     pub fn values(&self) -> impl Iterator<Item = &A> {
         self.slots.iter().map(|entry| &entry.value)

@@ -129,11 +129,11 @@ mod tests {
     use crate::check::every;
     use crate::flow::{Epoch, Event, Pipe, Push};
     use crate::plan::{Origin, TaskContext};
-    use crate::sync::lock;
+    use crate::sync::{Mutex, lock};
     use crate::time::Time;
     use crate::{Chain, Environment, Stream};
     use std::collections::BTreeMap;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     /// The records that each task of one operator had seen when a barrier came, and at its end.
     type Cuts = Arc<Mutex<BTreeMap<usize, Vec<(Epoch, u64)>>>>;

@@ -27,4 +27,9 @@ pub trait Aggregate<V: Record + ?Sized>: Send + Sync + 'static {
 pub trait Combine<V: Record + ?Sized>: Aggregate<V> {
     /// Puts another part into this one.
     fn combine(&self, state: &mut Self::State, other: Self::State);
+
+    /// Takes a part out again that was put in, so that what remains is exactly what it would be
+    /// without it, if there is a way. Windows that slide use it; without it, they keep what they need to
+    /// put the rest together again.
+    const INVERSE: Option<fn(&Self, &mut Self::State, &Self::State)> = None;
 }

@@ -34,6 +34,8 @@ impl<V: Record + ?Sized> Combine<V> for Count {
     fn combine(&self, state: &mut u64, other: u64) {
         *state += other;
     }
+
+    const INVERSE: Option<fn(&Self, &mut u64, &u64)> = Some(|_, state, other| *state -= other);
 }
 
 /// The sum of what a closure makes of the values.
@@ -59,7 +61,7 @@ pub trait Addable: Data + Default + Add<Output = Self> + Copy {}
 impl<N: Data + Default + Add<Output = N> + Copy> Addable for N {}
 
 impl<F, N> Sum<F, N> {
-    pub(super) fn new(of: F) -> Self {
+    pub(in crate::operators) fn new(of: F) -> Self {
         Self { of, number: PhantomData }
     }
 }
@@ -111,7 +113,7 @@ macro_rules! extreme {
         }
 
         impl<F, N> $name<F, N> {
-            pub(super) fn new(of: F) -> Self {
+            pub(in crate::operators) fn new(of: F) -> Self {
                 Self { of, number: PhantomData }
             }
         }
@@ -178,7 +180,7 @@ pub struct Average<F> {
 }
 
 impl<F> Average<F> {
-    pub(super) fn new(of: F) -> Self {
+    pub(in crate::operators) fn new(of: F) -> Self {
         Self { of }
     }
 }
@@ -253,9 +255,9 @@ where
 
 /// What a closure makes of the values in parts, and another of the parts.
 pub struct FoldAssoc<A, F, M> {
-    pub(super) init: A,
-    pub(super) local: F,
-    pub(super) global: M,
+    pub(in crate::operators) init: A,
+    pub(in crate::operators) local: F,
+    pub(in crate::operators) global: M,
 }
 
 impl<V, A, F, M> Aggregate<V> for FoldAssoc<A, F, M>
@@ -299,7 +301,7 @@ where
 
 /// Two values made one, until one is left.
 pub struct Reduce<F> {
-    pub(super) reduce: F,
+    pub(in crate::operators) reduce: F,
 }
 
 impl<V, F> Aggregate<V> for Reduce<F>

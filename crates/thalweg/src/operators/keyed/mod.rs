@@ -44,6 +44,7 @@ mod unique;
 pub use aggregate::{Aggregate, Combine};
 pub use aggregates::{Addable, Average, Count, Fold, FoldAssoc, Max, Min, Reduce, Sum};
 pub use key_by::{ByRef, Carried, FirstOf, KeyBy};
+pub(super) use partition::by_hash;
 pub use partition::{Partitioned, Scattered};
 pub use unique::Distinct;
 
@@ -67,6 +68,14 @@ pub struct KeyedStream<C: Chain, G, P = Scattered> {
 impl<C: Chain, G, P> KeyedStream<C, G, P> {
     fn new(stream: Stream<C>, keys: G) -> Self {
         Self { stream, keys, placed: PhantomData }
+    }
+
+    pub(super) fn from_parts(stream: Stream<C>, keys: G) -> Self {
+        Self::new(stream, keys)
+    }
+
+    pub(super) fn into_parts(self) -> (Stream<C>, G) {
+        (self.stream, self.keys)
     }
 
     /// Names the operator before: in plans, statistics and messages, and as the identity of its

@@ -150,7 +150,7 @@ pub(super) fn add_hash<C: Chain, G: KeyBy<C::Item>>(
 }
 
 /// Sends each record to the task that owns its key group.
-pub(super) fn by_hash<C: Chain<Item: Portable>>(
+pub(in crate::operators) fn by_hash<C: Chain<Item: Portable>>(
     stream: Stream<C>,
     origin: Origin,
 ) -> Stream<Received<C::Item, C::Time>>

@@ -1,0 +1,6 @@
+//! When records happened, and how far time has come.
+
+mod assign;
+mod watermarks;
+
+pub use watermarks::{Disorder, WatermarkGenerator, Watermarks};

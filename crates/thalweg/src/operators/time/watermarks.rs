@@ -1,0 +1,75 @@
+//! How far event time has come, judged by the timestamps seen so far.
+
+use crate::time::Timestamp;
+use std::time::Duration;
+
+/// Judges, for one partition of a source, below which timestamp no more records are to be expected.
+///
+/// Two ways to judge are ready: [`Watermarks::monotonous`] and [`Watermarks::bounded_disorder`]. Another
+/// is a value that is cloned for every partition.
+pub trait WatermarkGenerator: Clone + Send + Sync + 'static {
+    /// Sees the timestamp of a record.
+    fn observe(&mut self, at: Timestamp);
+
+    /// No later record is expected to have a timestamp below this one; `None` while nothing can be
+    /// said. Asked between batches. An answer below an earlier one changes nothing: what was promised
+    /// holds.
+    fn watermark(&self) -> Option<Timestamp>;
+}
+
+/// How the watermarks of a stream are made; for
+/// [`Stream::assign_timestamps`](crate::Stream::assign_timestamps).
+#[derive(Clone, Debug)]
+pub struct Watermarks<G> {
+    pub(super) generator: G,
+    pub(super) idle_after: Option<Duration>,
+}
+
+impl Watermarks<Disorder> {
+    /// Timestamps never decrease within a partition. A record that breaks this is late.
+    pub fn monotonous() -> Self {
+        Self::bounded_disorder(Duration::ZERO)
+    }
+
+    /// Within a partition, no record comes after another one whose timestamp is more than `by` above
+    /// its own. A record that breaks this is late. The more disorder is allowed, the longer windows
+    /// wait before they close.
+    pub fn bounded_disorder(by: Duration) -> Self {
+        Self::generated_by(Disorder { by, greatest: None })
+    }
+}
+
+impl<G: WatermarkGenerator> Watermarks<G> {
+    /// As a generator says, of which every partition gets a clone.
+    pub fn generated_by(generator: G) -> Self {
+        Self { generator, idle_after: None }
+    }
+
+    /// A partition that has had no record for so long holds back no watermark until it has one
+    /// again. That record may be late then.
+    ///
+    /// Without this, watermarks wait for partitions without records, however long. A partition whose
+    /// receivers are slow is never idle.
+    pub fn idle_after(mut self, quiet: Duration) -> Self {
+        self.idle_after = Some(quiet);
+        self
+    }
+}
+
+/// The greatest timestamp so far, less a bound.
+#[derive(Clone, Debug)]
+pub struct Disorder {
+    by: Duration,
+    greatest: Option<Timestamp>,
+}
+
+impl WatermarkGenerator for Disorder {
+    #[inline(always)]
+    fn observe(&mut self, at: Timestamp) {
+        self.greatest = self.greatest.max(Some(at));
+    }
+
+    fn watermark(&self) -> Option<Timestamp> {
+        Some(self.greatest?.saturating_sub(self.by))
+    }
+}

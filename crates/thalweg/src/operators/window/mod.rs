@@ -1,0 +1,39 @@
+//! Windows: finite parts of a stream, each with a result of its own.
+//!
+//! ```text
+//!   combines (count, sum, max, …)                   does not (fold, to_vec, …)
+//!
+//!   records                                         records
+//!      │ Slicing: a table a slice, in each task        │ AddHash
+//!      ▼                                               ▼
+//!   Partial(hash, key, (slice, aggregate))           Hashed(hash, record)
+//!      ║ exchange by key group                         ║ exchange by key group
+//!      ▼                                               ▼
+//!   Firing: closed slices become windows
+//! ```
+//!
+//! A slice's table takes its records in whatever order they come, until the watermark has passed its end.
+//! Then it goes into what the windows share, and is dropped when the last of them has had its result. So
+//! a record costs one look-up, however many windows it is in, and memory is that of the slices and keys
+//! that live.
+
+// The types of these methods say which operator a chain ends in; aliases would hide it.
+#![allow(clippy::type_complexity)]
+
+mod event_time;
+mod firing;
+mod frames;
+mod pane;
+mod rolling;
+mod slices;
+mod slicing;
+mod total;
+mod windowed;
+
+pub use event_time::EventTimeWindow;
+pub use pane::Pane;
+pub use total::{Summand, Total};
+pub use windowed::{Window, Windowed, Windowing};
+
+#[cfg(test)]
+mod tests;

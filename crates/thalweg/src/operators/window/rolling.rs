@@ -1,0 +1,192 @@
+//! The aggregate of the last slices of one key, while slices come at one end and go at the other.
+//!
+//! Where the aggregate has an inverse, slices that go are subtracted. Where it has none, two stacks do:
+//! the front one holds, for each of its slices, the aggregate of that slice and all behind it in the
+//! stack; the back one those that came since, and their aggregate. When the front is empty, the back is
+//! turned into it. Either way a slice costs a constant number of combinations, however many there are.
+
+use super::frames::SliceId;
+
+/// What is known of one key in the slices that are in the next window.
+pub(super) enum Rolling<S> {
+    /// The sum, and the slices in it.
+    Sum(Option<S>, u32),
+    Stacks(Stacks<S>),
+}
+
+impl<S: Clone> Rolling<S> {
+    /// Nothing yet.
+    pub(super) fn new(invertible: bool) -> Self {
+        if invertible { Self::Sum(None, 0) } else { Self::Stacks(Stacks::new()) }
+    }
+
+    /// Whether no slice is left.
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Self::Sum(_, slices) => *slices == 0,
+            Self::Stacks(stacks) => stacks.front.is_empty() && stacks.back.is_empty(),
+        }
+    }
+
+    /// Adds what came in a slice.
+    pub(super) fn add(&mut self, slice: SliceId, state: S, combine: &impl Fn(&mut S, S)) {
+        match self {
+            Self::Sum(sum, slices) => {
+                *slices += 1;
+                match sum {
+                    Some(sum) => combine(sum, state),
+                    None => *sum = Some(state),
+                }
+            }
+            Self::Stacks(stacks) => stacks.add(slice, state, combine),
+        }
+    }
+
+    /// Takes away a slice that was added, where there is an inverse.
+    pub(super) fn subtract(&mut self, subtract: impl FnOnce(&mut S)) {
+        let Self::Sum(sum, slices) = self else { return };
+        *slices -= 1;
+        match sum {
+            Some(sum) if *slices > 0 => subtract(sum),
+            // Rather than what remains when all is subtracted, nothing.
+            _ => *sum = None,
+        }
+    }
+
+    /// The aggregate of the slices from `first` on; `None` when there is none.
+    pub(super) fn total(&mut self, first: SliceId, combine: &impl Fn(&mut S, S)) -> Option<S> {
+        match self {
+            Self::Sum(sum, _) => sum.clone(),
+            Self::Stacks(stacks) => {
+                stacks.forget_before(first, combine);
+                stacks.total(combine)
+            }
+        }
+    }
+}
+
+pub(super) struct Stacks<S> {
+    /// Each slice with the aggregate of it and all later ones in the front; the earliest is last.
+    front: Vec<(SliceId, S)>,
+    back: Vec<(SliceId, S)>,
+    /// The aggregate of the back.
+    sum: Option<S>,
+}
+
+impl<S: Clone> Stacks<S> {
+    pub(super) fn new() -> Self {
+        Self { front: Vec::new(), back: Vec::new(), sum: None }
+    }
+
+    /// Adds what came in a slice. It may be a slice that is there already, or one before the last: then
+    /// it costs as much as there are slices.
+    pub(super) fn add(&mut self, slice: SliceId, state: S, combine: &impl Fn(&mut S, S)) {
+        if self.back.last().or(self.front.first()).is_none_or(|(last, _)| *last < slice) {
+            match &mut self.sum {
+                Some(sum) => combine(sum, state.clone()),
+                None => self.sum = Some(state.clone()),
+            }
+            self.back.push((slice, state));
+            return;
+        }
+        self.add_before(slice, state, combine);
+    }
+
+    #[cold]
+    fn add_before(&mut self, slice: SliceId, state: S, combine: &impl Fn(&mut S, S)) {
+        if self.front.first().is_some_and(|(last, _)| slice <= *last) {
+            // The front runs from its latest slice to its earliest.
+            let at = self.front.partition_point(|(other, _)| *other > slice);
+            if self.front.get(at).is_none_or(|(other, _)| *other != slice) {
+                // What the slices behind it come to; its own is added below.
+                let behind = self.front[at - 1].1.clone();
+                let mut with = state.clone();
+                combine(&mut with, behind);
+                self.front.insert(at, (slice, with));
+                self.front[at + 1..].iter_mut().for_each(|(_, sum)| combine(sum, state.clone()));
+            } else {
+                self.front[at..].iter_mut().for_each(|(_, sum)| combine(sum, state.clone()));
+            }
+            return;
+        }
+        if let Some(sum) = &mut self.sum {
+            combine(sum, state.clone());
+        }
+        let at = self.back.partition_point(|(other, _)| *other < slice);
+        match self.back.get_mut(at) {
+            Some((other, there)) if *other == slice => combine(there, state),
+            _ => self.back.insert(at, (slice, state)),
+        }
+    }
+
+    /// Forgets the slices before `first`.
+    pub(super) fn forget_before(&mut self, first: SliceId, combine: &impl Fn(&mut S, S)) {
+        while self.front.last().is_some_and(|(slice, _)| *slice < first) {
+            self.front.pop();
+        }
+        if !self.front.is_empty() || self.back.first().is_none_or(|(slice, _)| *slice >= first) {
+            return;
+        }
+        self.sum = None;
+        while let Some((slice, mut state)) = self.back.pop() {
+            if slice < first {
+                break;
+            }
+            if let Some((_, behind)) = self.front.last() {
+                combine(&mut state, behind.clone());
+            }
+            self.front.push((slice, state));
+        }
+        self.back.clear();
+    }
+
+    /// The aggregate of all slices; `None` when there is none.
+    pub(super) fn total(&self, combine: &impl Fn(&mut S, S)) -> Option<S> {
+        match (self.front.last(), &self.sum) {
+            (Some((_, front)), Some(back)) => {
+                let mut total = front.clone();
+                combine(&mut total, back.clone());
+                Some(total)
+            }
+            (Some((_, front)), None) => Some(front.clone()),
+            (None, sum) => sum.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Against the slices themselves. The aggregate is the set of what was taken in, so that
+        /// nothing missing and nothing taken twice goes unseen.
+        #[test]
+        fn the_stacks_hold_what_the_slices_hold(
+            steps in prop::collection::vec((0..12i64, any::<bool>()), 1..60)
+        ) {
+            let combine = |into: &mut Vec<usize>, from: Vec<usize>| into.extend(from);
+            let mut stacks = Stacks::new();
+            let mut slices: Vec<(i64, usize)> = Vec::new();
+            let mut first = 0;
+            for (number, (by, forget)) in steps.into_iter().enumerate() {
+                if forget {
+                    first += by / 3;
+                    slices.retain(|(slice, _)| *slice >= first);
+                    stacks.forget_before(first, &combine);
+                } else {
+                    let slice = first + by;
+                    slices.push((slice, number));
+                    stacks.add(slice, vec![number], &combine);
+                }
+                let mut found = stacks.total(&combine).unwrap_or_default();
+                found.sort_unstable();
+                let mut expected: Vec<usize> = slices.iter().map(|(_, number)| *number).collect();
+                expected.sort_unstable();
+                prop_assert_eq!(found, expected);
+                prop_assert_eq!(stacks.total(&combine).is_none(), slices.is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Tables of what is known of each slice.
+
+use super::frames::SliceId;
+use crate::data::Key;
+use crate::state::GroupTable;
+use std::collections::VecDeque;
+
+/// A table for every slice that has records, in the order of the slices.
+pub(super) struct Slices<K: Key + ?Sized, S> {
+    tables: VecDeque<(SliceId, GroupTable<K, S>)>,
+}
+
+impl<K: Key + ?Sized, S> Slices<K, S> {
+    pub(super) fn new() -> Self {
+        Self { tables: VecDeque::new() }
+    }
+
+    /// The place of a slice's table, which is made if there is none. Tables before it keep theirs.
+    pub(super) fn place(&mut self, slice: SliceId) -> usize {
+        let at = self.tables.partition_point(|(other, _)| *other < slice);
+        if self.tables.get(at).is_none_or(|(other, _)| *other != slice) {
+            self.tables.insert(at, (slice, GroupTable::new()));
+        }
+        at
+    }
+
+    /// The table of a slice, made if there is none.
+    #[inline]
+    pub(super) fn table(&mut self, slice: SliceId) -> &mut GroupTable<K, S> {
+        let at = self.place(slice);
+        &mut self.tables[at].1
+    }
+
+    /// The table at a place.
+    #[inline(always)]
+    pub(super) fn at(&mut self, place: usize) -> Option<&mut GroupTable<K, S>> {
+        self.tables.get_mut(place).map(|(_, table)| table)
+    }
+
+    /// The first slice.
+    pub(super) fn first(&self) -> Option<SliceId> {
+        self.tables.front().map(|(slice, _)| *slice)
+    }
+
+    /// Takes the first table out, if it is of this slice or one before.
+    pub(super) fn take_until(&mut self, slice: SliceId) -> Option<(SliceId, GroupTable<K, S>)> {
+        if self.first()? > slice {
+            return None;
+        }
+        self.tables.pop_front()
+    }
+
+    /// The bytes of all tables.
+    pub(super) fn bytes(&self) -> usize {
+        self.tables.iter().map(|(_, table)| table.bytes()).sum()
+    }
+
+    /// The keys of all tables; those of several slices count several times.
+    pub(super) fn keys(&self) -> usize {
+        self.tables.iter().map(|(_, table)| table.len()).sum()
+    }
+}

@@ -1,0 +1,354 @@
+//! Aggregates a task's own records slice by slice, before they are sent.
+//!
+//! A slice's aggregates are sent when the task's own watermark has passed its end; before that only where
+//! the tables have outgrown the cache. A record that comes after that is sent by itself, so that the
+//! receiver can count what is late. Where keys hardly ever come again, records are sent one by one for
+//! a while, since a look-up then costs more than it saves.
+
+use super::frames::{Frames, SliceId};
+use super::slices::Slices;
+use crate::data::{Batch, Key, Record};
+use crate::error::Result;
+use crate::exchange::{Part, Partial, PartialBatch};
+use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, arm, guard};
+use crate::memory::Reservation;
+use crate::metrics::Report;
+use crate::operators::keyed::{Combine, KeyBy};
+use crate::plan::TaskContext;
+use crate::state::Drain;
+use crate::stream::Chain;
+use crate::time::{EventTime, Timestamp};
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// What a task knows of a key in a slice, on its way to the task that owns the key.
+pub(super) type SlicePart<K, S> = Partial<K, (SliceId, S)>;
+
+/// The chain that ends in aggregates a slice.
+pub struct Slicing<C, G, A> {
+    pub(super) prev: C,
+    pub(super) op: usize,
+    pub(super) keys: G,
+    pub(super) aggregate: Arc<A>,
+    pub(super) frames: Frames,
+}
+
+impl<C, G, A> Chain for Slicing<C, G, A>
+where
+    C: Chain<Time: EventTime>,
+    G: KeyBy<C::Item>,
+    A: Combine<G::Value>,
+{
+    type Item = SlicePart<G::Key, A::State>;
+    type Time = C::Time;
+    type Task<N: Push<Self::Item, C::Time> + 'static> =
+        C::Task<SlicingPush<C::Item, C::Time, G, A, N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<Self::Item, C::Time> + 'static,
+    {
+        let push = SlicingPush {
+            op: cx.op(self.op),
+            keys: self.keys.clone(),
+            aggregate: Arc::clone(&self.aggregate),
+            frames: self.frames,
+            slices: Slices::new(),
+            current: Current::NOWHERE,
+            closed: None,
+            sending: VecDeque::new(),
+            held: None,
+            waiting: PartialBatch::default(),
+            reservation: cx.memory.reserve(),
+            records: 0,
+            passing: 0,
+            patience: FIRST_PATIENCE,
+            emitted: 0,
+            next,
+            types: PhantomData,
+        };
+        self.prev.attach(cx, push)
+    }
+}
+
+/// Bytes that all tables may always occupy: what stays in a core's second-level cache beside the rest.
+const TABLES: usize = 1 << 20;
+/// Bytes that they may occupy as long as keys come again.
+const LARGEST: usize = 16 << 20;
+/// Records that are sent together when they are sent one by one.
+const WAITING: usize = 64;
+/// Records sent one by one before a table is filled again to see whether the keys have changed;
+/// doubled every time they have not.
+const FIRST_PATIENCE: u64 = 1 << 20;
+const LAST_PATIENCE: u64 = 1 << 26;
+
+/// The slice that the last record lay in.
+#[derive(Clone, Copy)]
+struct Current {
+    from: Timestamp,
+    to: Timestamp,
+    slice: SliceId,
+    place: usize,
+    way: Way,
+}
+
+impl Current {
+    const NOWHERE: Self =
+        Self { from: Timestamp::MAX, to: Timestamp::MIN, slice: 0, place: 0, way: Way::Nowhere };
+}
+
+/// What becomes of a record.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// It goes into the slice's table.
+    Table,
+    /// It is sent by itself.
+    Alone,
+    /// It is in no window: there are gaps between them.
+    Nowhere,
+}
+
+/// Aggregates slices in a running task.
+pub struct SlicingPush<I: Record + ?Sized, T, G: KeyBy<I>, A: Combine<G::Value>, N> {
+    op: Op,
+    keys: G,
+    aggregate: Arc<A>,
+    frames: Frames,
+    slices: Slices<G::Key, A::State>,
+    current: Current,
+    /// The last slice whose end the task's own watermark has passed.
+    closed: Option<SliceId>,
+    /// Tables being sent.
+    sending: VecDeque<(SliceId, Drain<G::Key, A::State>)>,
+    /// An event that waits until all is sent that belongs before it.
+    held: Option<Event>,
+    /// Records that are sent by themselves.
+    waiting: PartialBatch<G::Key, (SliceId, A::State)>,
+    /// What the tables occupy beyond [`TABLES`].
+    reservation: Reservation,
+    /// Records since a table was last begun because another one was full.
+    records: u64,
+    /// Records to come that are sent by themselves.
+    passing: u64,
+    patience: u64,
+    emitted: u64,
+    next: N,
+    types: PhantomData<fn(&I, T)>,
+}
+
+impl<I, T, G, A, N> SlicingPush<I, T, G, A, N>
+where
+    I: Record + ?Sized,
+    T: EventTime,
+    G: KeyBy<I>,
+    A: Combine<G::Value>,
+    N: Push<SlicePart<G::Key, A::State>, T>,
+{
+    /// Goes to the slice of a timestamp.
+    #[cold]
+    #[inline(never)]
+    fn turn_to(&mut self, at: Timestamp) {
+        let slice = self.frames.slice(at);
+        let (from, to) = self.frames.span(slice);
+        let (first, last) = self.frames.windows(slice);
+        let (way, place) = if first > last {
+            (Way::Nowhere, 0)
+        } else if self.passing > 0 || self.closed.is_some_and(|closed| slice <= closed) {
+            (Way::Alone, 0)
+        } else {
+            (Way::Table, self.slices.place(slice))
+        };
+        self.current = Current { from, to, slice, place, way };
+    }
+
+    /// Brings a record with a key that is new in its slice into the table.
+    #[inline(never)]
+    fn take_new(&mut self, hash: u64, item: I::Of<'_>) {
+        let full = self.slices.at(self.current.place).is_some_and(|table| table.is_full());
+        if full && !self.may_grow() {
+            self.set_aside();
+        }
+        let Self { op, keys, aggregate, slices, current, .. } = self;
+        let table = slices.table(current.slice);
+        guard(op, || {
+            let key = keys.key(&item);
+            let state = table.upsert(hash, key.probe(), key, || aggregate.start());
+            aggregate.update(state, keys.value(item));
+        });
+    }
+
+    fn may_grow(&mut self) -> bool {
+        let grown = self.slices.at(self.current.place).map_or(0, |table| table.bytes_if_grown());
+        let after = self.slices.bytes() + grown;
+        let repeats = 2 * self.slices.keys() as u64 <= self.records;
+        after <= TABLES || (after <= LARGEST && repeats && self.reservation.try_resize(after))
+    }
+
+    /// The table is full: sends it, and decides whether to fill another.
+    #[cold]
+    fn set_aside(&mut self) {
+        let keys = self.slices.keys() as u64;
+        while let Some((slice, table)) = self.slices.take_until(SliceId::MAX) {
+            self.sending.push_back((slice, table.into_drain()));
+        }
+        if 2 * keys > self.records {
+            self.passing = self.patience;
+            self.patience = (2 * self.patience).min(LAST_PATIENCE);
+        } else {
+            self.patience = FIRST_PATIENCE;
+        }
+        self.records = 0;
+        // This record still finds a table; the next one looks where to go.
+        self.current = Current { place: self.slices.place(self.current.slice), ..self.current };
+        (self.current.from, self.current.to) = (Timestamp::MAX, Timestamp::MIN);
+    }
+
+    /// Sends a record by itself.
+    #[inline(never)]
+    fn send_alone(&mut self, item: I::Of<'_>) {
+        let Self { op, keys, aggregate, waiting, current, .. } = self;
+        guard(op, || {
+            let key = keys.key(&item);
+            let (probe, hash) = (key.probe(), keys.hash(&item));
+            let slot = waiting.store(key, probe);
+            let mut state = aggregate.start();
+            aggregate.update(&mut state, keys.value(item));
+            waiting.push_slot(hash, slot, (current.slice, state));
+        });
+        if self.waiting.count() >= WAITING {
+            self.send_waiting();
+        }
+    }
+
+    fn send_waiting(&mut self) {
+        let count = self.waiting.count() as u64;
+        self.emitted += count;
+        let next = &mut self.next;
+        self.waiting.drain(|part| next.push(part, T::LAST));
+        if self.passing > 0 {
+            self.passing = self.passing.saturating_sub(count);
+            if self.passing == 0 {
+                self.current = Current::NOWHERE;
+            }
+        }
+    }
+
+    /// Sends some of the tables set aside; answers whether any is left.
+    fn send_on(&mut self) -> bool {
+        for _ in 0..CHUNK {
+            let Some((slice, table)) = self.sending.front_mut() else { return false };
+            let (slice, next) = (*slice, &mut self.next);
+            let sent = table.slot_for_next(|key, arena, state| {
+                let hash = G::Key::slot_hash(&key, arena);
+                next.push(Part { hash, key, arena, state: (slice, state) }, T::LAST);
+            });
+            match sent {
+                Some(()) => self.emitted += 1,
+                None => drop(self.sending.pop_front()),
+            }
+        }
+        true
+    }
+
+    /// Sets aside the tables that belong before the event that waits; answers whether there was one.
+    fn close(&mut self, event: Event) -> bool {
+        let until = match event {
+            Event::Watermark(at) => {
+                let closed = self.frames.last_closed(at);
+                self.closed = self.closed.max(Some(closed));
+                closed
+            }
+            Event::Idle => return false,
+            _ => SliceId::MAX,
+        };
+        let mut any = false;
+        while let Some((slice, table)) = self.slices.take_until(until) {
+            self.sending.push_back((slice, table.into_drain()));
+            any = true;
+        }
+        if any {
+            self.current = Current::NOWHERE;
+        }
+        any
+    }
+}
+
+impl<I, T, G, A, N> Push<I, T> for SlicingPush<I, T, G, A, N>
+where
+    I: Record + ?Sized,
+    T: EventTime,
+    G: KeyBy<I>,
+    A: Combine<G::Value>,
+    N: Push<SlicePart<G::Key, A::State>, T>,
+{
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, time: T) {
+        let at = time.into();
+        if at < self.current.from || at >= self.current.to {
+            self.turn_to(at);
+        }
+        match self.current.way {
+            Way::Table => {}
+            Way::Alone => return self.send_alone(item),
+            Way::Nowhere => return,
+        }
+        self.records += 1;
+        let Self { op, keys, aggregate, slices, current, .. } = self;
+        let armed = arm(op);
+        let (hash, key) = (keys.hash(&item), keys.key(&item));
+        let found = slices.at(current.place).and_then(|table| table.find(hash, key.probe()));
+        if let Some(state) = found {
+            aggregate.update(state, keys.value(item));
+            armed.disarm();
+        } else {
+            armed.disarm();
+            self.take_new(hash, item);
+        }
+    }
+}
+
+impl<I, T, G, A, N> Pipe for SlicingPush<I, T, G, A, N>
+where
+    I: Record + ?Sized,
+    T: EventTime,
+    G: KeyBy<I>,
+    A: Combine<G::Value>,
+    N: Push<SlicePart<G::Key, A::State>, T>,
+{
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.next)
+    }
+
+    fn event(&mut self, event: Event) {
+        self.send_waiting();
+        self.held = Some(event);
+    }
+
+    fn resume(&mut self) -> Flow {
+        loop {
+            match self.next.resume() {
+                Flow::Ready => {}
+                other => return other,
+            }
+            if self.send_on() {
+                return Flow::Busy;
+            }
+            let Some(event) = self.held else { return Flow::Ready };
+            if !self.close(event) {
+                self.held = None;
+                self.next.event(event);
+            }
+        }
+    }
+
+    fn idle(&mut self, now: crate::clock::Nanos) -> Option<crate::clock::Nanos> {
+        self.send_waiting();
+        self.next.idle(now)
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        report.emitted(self.op.id(), self.emitted);
+        self.next.report(report);
+    }
+}

@@ -1,0 +1,242 @@
+//! Windows against their definition: all records are sorted, and each window is looked for in them.
+
+use super::{EventTimeWindow, Pane};
+use crate::check::{check, every};
+use crate::config::Config;
+use crate::operators::time::Watermarks;
+use crate::time::Timestamp;
+use crate::{Environment, ErrorKind, KeyedStream, Stream};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A key, a timestamp in microseconds, a value.
+type Reading = (u8, i64, i32);
+
+/// Windows of these sizes in microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    size: i64,
+    slide: i64,
+    offset: i64,
+}
+
+fn micros(span: i64) -> Duration {
+    Duration::from_micros(span.unsigned_abs())
+}
+
+impl Shape {
+    fn window(self) -> EventTimeWindow {
+        EventTimeWindow::sliding(micros(self.size), micros(self.slide)).offset(micros(self.offset))
+    }
+
+    /// What of the values of each window and key is made, by the definition.
+    fn expected<T>(self, all: &[Reading], of: impl Fn(&[i32]) -> T) -> Vec<(u8, Pane<T>)> {
+        let mut windows: BTreeMap<(u8, i64), Vec<i32>> = BTreeMap::new();
+        for &(key, at, value) in all {
+            let mut start = (at - self.offset).div_euclid(self.slide) * self.slide + self.offset;
+            while start + self.size > at {
+                windows.entry((key, start)).or_default().push(value);
+                start -= self.slide;
+            }
+        }
+        let at = Timestamp::from_micros;
+        let pane = |start, values: &[i32]| Pane {
+            start: at(start),
+            end: at(start + self.size),
+            value: of(values),
+        };
+        windows.iter().map(|(&(key, start), values)| (key, pane(start, values))).collect()
+    }
+}
+
+/// How far a timestamp lies behind the greatest before it in the same task.
+fn disorder(all: &[Reading], tasks: usize) -> Duration {
+    let mut greatest = vec![i64::MIN; tasks];
+    let mut worst = 0;
+    for (number, (_, at, _)) in all.iter().enumerate() {
+        let greatest = &mut greatest[number % tasks];
+        *greatest = (*greatest).max(*at);
+        worst = worst.max(*greatest - at);
+    }
+    micros(worst)
+}
+
+/// The readings dealt out to all tasks, with timestamps.
+fn readings(
+    env: &Environment,
+    all: &[Reading],
+) -> Stream<impl crate::Chain<Item = Reading, Time = Timestamp> + use<>> {
+    let watermarks = Watermarks::bounded_disorder(disorder(all, env.config().cores.get()));
+    let all = all.to_vec();
+    env.parallel_iter(move |task, tasks| {
+        let mine: Vec<Reading> = all.iter().copied().skip(task).step_by(tasks).collect();
+        mine.into_iter()
+    })
+    .assign_timestamps(|(_, at, _)| Timestamp::from_micros(*at), watermarks)
+}
+
+fn shapes() -> impl Strategy<Value = Shape> {
+    (1..60i64, 1..30i64, 0..40i64).prop_map(|(size, slide, offset)| Shape { size, slide, offset })
+}
+
+fn some_readings() -> impl Strategy<Value = Vec<Reading>> {
+    // Runs in which time goes on, with jumps back and far ahead.
+    let step = prop_oneof![8 => 0..4i64, 2 => -20..0i64, 1 => 0..200i64];
+    prop::collection::vec((0..4u8, step, -50..50i32), 0..120).prop_map(|steps| {
+        let mut at = -40;
+        let each = |(key, step, value)| {
+            at += step;
+            (key, at, value)
+        };
+        steps.into_iter().map(each).collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_window_has_its_records(shape in shapes(), all in some_readings()) {
+        let of = |env: &Environment| readings(env, &all).group_by(|reading| reading.0);
+        check(|env| of(env).window(shape.window()).count())
+            .seeds(2)
+            .equals(shape.expected(&all, |values| values.len() as u64));
+        check(|env| of(env).window(shape.window()).sum(|reading| i64::from(reading.2)))
+            .seeds(2)
+            .equals(shape.expected(&all, |values| values.iter().map(|&v| i64::from(v)).sum::<i64>()));
+        check(|env| of(env).window(shape.window()).max(|reading| reading.2))
+            .seeds(2)
+            .equals(shape.expected(&all, |values| *values.iter().max().unwrap()));
+        // Records themselves go to the tasks of their keys.
+        check(|env| of(env).partition().window(shape.window()).min(|reading| reading.2))
+            .seeds(2)
+            .equals(shape.expected(&all, |values| *values.iter().min().unwrap()));
+        check(|env| of(env).partition().window(shape.window()).count())
+            .seeds(2)
+            .equals(shape.expected(&all, |values| values.len() as u64));
+    }
+}
+
+/// One window after the other, on the results of the first.
+#[test]
+fn windows_of_windows() {
+    let all: Vec<Reading> = (0..4000).map(|n| ((n % 5) as u8, i64::from(n), 1)).collect();
+    let tens = Shape { size: 10, slide: 10, offset: 0 };
+    let hundreds = Shape { size: 100, slide: 50, offset: 0 };
+    check(|env| {
+        let tens = readings(env, &all).group_by(|reading| reading.0).window(tens.window()).count();
+        let all = tens.unkey().group_by(|_| 0u8);
+        all.window(hundreds.window()).sum(|(_, pane)| pane.value)
+    })
+    .equals(
+        hundreds
+            .expected(&all, |values| values.len() as u64)
+            .into_iter()
+            .fold(BTreeMap::<Timestamp, (u8, Pane<u64>)>::new(), |mut sums, (_, pane)| {
+                let sum = Pane { value: 0, ..pane.clone() };
+                sums.entry(pane.start).or_insert((0, sum)).1.value += pane.value;
+                sums
+            })
+            .into_values(),
+    );
+}
+
+/// What is not in a window is late, and counted: nothing is lost without a trace.
+#[test]
+fn late_records_are_counted() {
+    every(|env| {
+        let n = 20_000_u64;
+        // Every tenth record comes far too late.
+        let at = |n: &u64| if n % 10 == 9 { *n as i64 - 5_000 } else { *n as i64 };
+        let counts = env
+            .iter(0..n)
+            .assign_timestamps(move |n| Timestamp::from_micros(at(n)), Watermarks::monotonous())
+            .group_by(|n| n % 3)
+            .window(EventTimeWindow::tumbling(micros(100)))
+            .count()
+            .unkey()
+            .map(|(_, pane)| pane.value)
+            .sum()
+            .collect::<Vec<u64>>();
+        let stats = env.start()?.wait()?;
+        let late: u64 = stats.operators.iter().map(|op| op.late_records).sum();
+        assert_eq!(counts.take()?[0] + late, n);
+        Ok(())
+    });
+}
+
+/// A window of 3600 slides, whose keys come and go.
+#[test]
+fn many_slides_to_a_window() {
+    let all: Vec<Reading> =
+        (0..3000).map(|n| ((n / 100 % 7) as u8, 7 * i64::from(n), n % 50)).collect();
+    let shape = Shape { size: 3600, slide: 1, offset: 0 };
+    let expected = shape.expected(&all, |values| *values.iter().max().unwrap());
+    let env = Environment::new();
+    let of = |env: &Environment| readings(env, &all).group_by(|reading| reading.0);
+    let max = of(&env).window(shape.window()).max(|reading| reading.2).collect::<Vec<_>>();
+    let sum = of(&env).window(shape.window()).sum(|reading| reading.2).collect::<Vec<_>>();
+    env.run().unwrap();
+    let (mut max, mut sum) = (max.take().unwrap(), sum.take().unwrap());
+    max.sort();
+    sum.sort();
+    assert_eq!(max, expected);
+    assert_eq!(sum, shape.expected(&all, |values| values.iter().sum::<i32>()));
+}
+
+#[test]
+fn more_keys_than_memory_are_refused_by_name() {
+    let env = Environment::with_config(Config { memory: 200_000, ..Config::default() });
+    let keys = env
+        .range(0..1_000_000)
+        .assign_timestamps(|n| Timestamp::from_micros(*n as i64), Watermarks::monotonous())
+        .group_by(|n| *n)
+        .window(EventTimeWindow::tumbling(Duration::from_secs(10)));
+    keys.count().unkey().for_each(drop);
+    let error = env.run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Memory);
+    assert!(error.operator().unwrap_or_default().starts_with("window ("), "{error}");
+}
+
+#[test]
+fn sizes_of_nothing_are_refused() {
+    for window in [
+        EventTimeWindow::tumbling(Duration::ZERO),
+        EventTimeWindow::sliding(Duration::from_secs(1), Duration::from_nanos(999)),
+    ] {
+        let env = Environment::new();
+        let readings = readings(&env, &[]).group_by(|reading| reading.0);
+        readings.window(window).count().unkey().for_each(drop);
+        let error = env.run().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Plan);
+        assert!(error.to_string().contains("is less than a microsecond"), "{error}");
+    }
+}
+
+#[test]
+fn windows_at_the_ends_of_time() {
+    let ends = [i64::MIN, i64::MIN + 1, -1, 0, i64::MAX - 1, i64::MAX];
+    let all: Vec<Reading> = ends.into_iter().map(|at| (0, at, 1)).collect();
+    let seconds = |env: &Environment| {
+        let all = all.clone();
+        let late = Watermarks::bounded_disorder(Duration::MAX);
+        env.iter(all).assign_timestamps(|(_, at, _)| Timestamp::from_micros(*at), late)
+    };
+    check(|env| {
+        let windows = seconds(env).group_by(|reading| reading.0);
+        windows.window(EventTimeWindow::tumbling(Duration::from_secs(1))).count()
+    })
+    .satisfies(|panes: Vec<(u8, Pane<u64>)>| {
+        let sum: u64 = panes.iter().map(|(_, pane)| pane.value).sum();
+        if sum == 6 && panes.len() == 4 { Ok(()) } else { Err(format!("{panes:?}")) }
+    });
+}
+
+/// A name for the type, so that the compiler sees that windows give keyed streams.
+#[allow(dead_code)]
+fn panes_are_keyed<C: crate::Chain<Item = (u8, Pane<u64>)>, P>(
+    panes: KeyedStream<C, crate::operators::keyed::FirstOf, P>,
+) -> Stream<C> {
+    panes.unkey()
+}
