@@ -1,0 +1,1 @@
+//! Queries against inputs small enough to be worked by hand.
