@@ -8,7 +8,8 @@
 //! - The hash starts as [`RowHash::START`]; an integer `w`, widened to 64 bits with its sign, makes
 //!   it `fold(hash ^ w, A)`.
 //! - Text is its length in bytes as an integer, then 16 bytes at a time, as two words `x` and `y`:
-//!   `fold(hash ^ x, y ^ B)`. A last piece of fewer than 16 bytes is filled up with zeros.
+//!   `fold(hash ^ x, y ^ B)`. Where fewer than 16 are left, it is the last 16 of the text again, or, in a
+//!   text shorter than that, all of it filled up with zeros.
 //! - A row's hash is at last `fold(hash ^ A, B)`.
 //!
 //! The digest is the number of rows and the sum of their hashes modulo 2^64, written `rows:sum` with
@@ -65,18 +66,17 @@ impl RowHash {
         self.word(bytes.len() as u64);
         let (chunks, rest) = bytes.as_chunks::<16>();
         for chunk in chunks {
-            self.pair(chunk);
+            self.pair(u128::from_le_bytes(*chunk));
         }
-        if !rest.is_empty() {
-            let mut last = [0; 16];
-            last[..rest.len()].copy_from_slice(rest);
-            self.pair(&last);
+        match bytes.last_chunk::<16>() {
+            _ if rest.is_empty() => {}
+            Some(last) => self.pair(u128::from_le_bytes(*last)),
+            None => self.pair(filled_up(rest)),
         }
     }
 
     #[inline]
-    fn pair(&mut self, chunk: &[u8; 16]) {
-        let both = u128::from_le_bytes(*chunk);
+    fn pair(&mut self, both: u128) {
         self.0 = fold(self.0 ^ both as u64, (both >> 64) as u64 ^ B);
     }
 
@@ -84,6 +84,22 @@ impl RowHash {
     #[inline]
     pub fn finish(self) -> u64 {
         fold(self.0 ^ A, B)
+    }
+}
+
+/// Fewer than 16 bytes, and zeros after them. Two loads that overlap take a third of the time of a copy
+/// whose length is not known, and short texts are many.
+#[inline]
+fn filled_up(bytes: &[u8]) -> u128 {
+    let length = bytes.len() as u32;
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let last = u128::from(u64::from_le_bytes(*last)) << (8 * (length - 8));
+        last | u128::from(u64::from_le_bytes(*first))
+    } else if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let last = u64::from(u32::from_le_bytes(*last)) << (8 * (length - 4));
+        u128::from(last | u64::from(u32::from_le_bytes(*first)))
+    } else {
+        bytes.iter().rev().fold(0, |all, byte| all << 8 | u128::from(*byte))
     }
 }
 
@@ -266,7 +282,17 @@ mod tests {
     fn the_definition_does_not_drift() {
         let rows =
             [sample(-1, ""), sample(2, "sixteen letters!"), sample(3, "and some more letters")];
-        assert_eq!(digest(&rows).to_string(), "3:DRIFT");
+        assert_eq!(digest(&rows).to_string(), "3:14f04cd843d5cb52");
+    }
+
+    #[test]
+    fn short_bytes_are_filled_up_with_zeros() {
+        let bytes: Vec<u8> = (1..16).collect();
+        for length in 0..16 {
+            let mut copy = [0; 16];
+            copy[..length].copy_from_slice(&bytes[..length]);
+            assert_eq!(filled_up(&bytes[..length]), u128::from_le_bytes(copy), "{length}");
+        }
     }
 
     #[test]
