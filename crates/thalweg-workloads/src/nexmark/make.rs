@@ -263,7 +263,8 @@ impl Generator {
 
 /// The newest person at event `number`, from 0; that event itself if it is one.
 fn last_person(number: u64) -> u64 {
-    number / ROUND * PERSONS + (number % ROUND).min(PERSONS - 1)
+    // One a round, at its start.
+    number / ROUND * PERSONS
 }
 
 /// The newest auction at event `number`, from 0; that event itself if it is one. Not for a person,

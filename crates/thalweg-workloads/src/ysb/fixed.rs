@@ -76,7 +76,7 @@ impl Format for Fixed {
     }
 
     #[inline]
-    fn decode<'a>(input: &mut &'a [u8]) -> Result<Event, DecodeError> {
+    fn decode(input: &mut &[u8]) -> Result<Event, DecodeError> {
         let mut reader = Reader::new(input);
         let event = decode(reader.array()?)?;
         *input = reader.rest();
