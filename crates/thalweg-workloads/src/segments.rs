@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-/// Events in a segment unless told otherwise: some megabytes.
+/// Events in a segment unless told otherwise: of Nexmark 13 MB, of the Yahoo benchmark 4 or 9.
 pub const SEGMENT: NonZeroU32 = NonZeroU32::new(1 << 16).unwrap();
 
 /// How the events of a benchmark are made and encoded.
