@@ -1,5 +1,5 @@
-//! How fast events are made and decoded on one core: `cargo run --release --example rates`. For a
-//! glance, with no claim to be a benchmark.
+//! How fast events are made and decoded on one core: `cargo bench -p thalweg-workloads`. For
+//! a glance: one run, and no other system beside it.
 
 use std::hint::black_box;
 use std::num::NonZeroUsize;
