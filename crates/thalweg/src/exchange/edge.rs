@@ -3,12 +3,11 @@
 use super::lane::Lane;
 use super::outlet::{Lanes, Outlet};
 use super::packet::Packet;
-use super::{BatchMode, inlet::Inlet, merge::MergingInlet, route::Route};
+use super::{BatchMode, route::Route};
 use crate::clock::Clock;
-use crate::data::{Data, Portable};
-use crate::flow::{Op, Push, Waker};
+use crate::data::Portable;
+use crate::flow::{Op, Waker};
 use crate::time::Time;
-use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
 
 /// How the lanes of an edge are used.
@@ -29,7 +28,7 @@ pub(crate) struct Edge<I: Portable + ?Sized, T: Time> {
 }
 
 /// A lane, held by both its ends.
-type SharedLane<I, T> = Arc<Lane<Packet<I, T>>>;
+pub(crate) type SharedLane<I, T> = Arc<Lane<Packet<I, T>>>;
 
 struct Matrix<I: Portable + ?Sized, T: Time> {
     settings: LaneSettings,
@@ -88,29 +87,8 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
         Outlet::new(self.lanes_from(task, op), route)
     }
 
-    /// The head of the stage after, for one of its tasks.
-    pub(crate) fn inlet<N: Push<I, T>>(&self, task: usize, op: Op, next: N) -> Inlet<I, T, N> {
-        Inlet::new(op, self.lanes_to(task), next)
-    }
-
-    fn lanes_to(&self, task: usize) -> Vec<SharedLane<I, T>> {
+    /// The receiving ends for one task of the stage after.
+    pub(crate) fn lanes_to(&self, task: usize) -> Vec<SharedLane<I, T>> {
         self.matrix().lanes.iter().filter_map(|from| from[task].clone()).collect()
-    }
-}
-
-impl<D: Data, T: Time> Edge<D, T> {
-    /// The head of the stage after, for one of its tasks, where each sender sends in order.
-    pub(crate) fn merging_inlet<F, N>(
-        &self,
-        task: usize,
-        op: Op,
-        compare: Arc<F>,
-        next: N,
-    ) -> MergingInlet<D, T, F, N>
-    where
-        F: Fn(&D, &D) -> Ordering + Send + Sync + 'static,
-        N: Push<D, T>,
-    {
-        MergingInlet::new(op, self.lanes_to(task), compare, next)
     }
 }

@@ -112,7 +112,11 @@ impl<F: Format> Stream<Sourced<Records<F, Stop>>> {
             };
             builder.edge(from, to, Strategy::Gather, batch, Box::new(connect));
             let op = builder.operator(to, origin, "the bad records".to_owned());
-            Stream { env: env.clone(), chain: Received { edge: edge.clone(), op }, stage: to }
+            Stream {
+                env: env.clone(),
+                chain: Received { edges: vec![edge.clone()], op },
+                stage: to,
+            }
         });
         let good = Stream {
             chain: self.chain.made_by(Records::diverting),

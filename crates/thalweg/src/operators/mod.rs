@@ -14,6 +14,7 @@ pub mod keyed;
 mod limit;
 mod map;
 mod map_volatile;
+mod merge;
 mod reduce;
 mod repartition;
 mod scan;

@@ -109,7 +109,7 @@ impl<C: Chain> Stream<C> {
         let compare = Arc::new(compare);
         let local = Arc::clone(&compare);
         let why = "the least record could still come";
-        let Stream { env, chain: Received { edge, op }, stage } = self
+        let Stream { env, chain: Received { edges, op }, stage } = self
             .absorb(origin, String::new(), why, move |cx| {
                 let compare = Arc::clone(&local);
                 let compare = move |a: &Owned<C>, b: &Owned<C>| compare(a, b);
@@ -118,13 +118,13 @@ impl<C: Chain> Stream<C> {
             })
             .with_state(false, Vec::<Owned<C>>::schema())
             .gather(origin);
-        Stream { env, chain: Merged { edge, op, compare }, stage }
+        Stream { env, chain: Merged { edges, op, compare }, stage }
     }
 }
 
 /// The beginning of a stage that senders feed which each send in order.
 pub struct Merged<D: Data, T: Time, F> {
-    edge: Edge<D, T>,
+    edges: Vec<Edge<D, T>>,
     op: usize,
     compare: Arc<F>,
 }
@@ -144,7 +144,8 @@ where
         cx: &TaskContext<'_>,
         next: N,
     ) -> Result<Self::Task<N>> {
-        Ok(self.edge.merging_inlet(cx.task, cx.op(self.op), Arc::clone(&self.compare), next))
+        let lanes = self.edges.iter().flat_map(|edge| edge.lanes_to(cx.task));
+        Ok(MergingInlet::new(cx.op(self.op), lanes.collect(), Arc::clone(&self.compare), next))
     }
 }
 

@@ -33,9 +33,10 @@ pub trait Chain: Send + 'static {
         N: Push<Self::Item, Self::Time> + 'static;
 }
 
-/// The beginning of a stage that an exchange feeds.
+/// The beginning of a stage that exchanges feed.
 pub struct Received<I: Portable + ?Sized, T: Time> {
-    pub(crate) edge: Edge<I, T>,
+    /// One from each stage before.
+    pub(crate) edges: Vec<Edge<I, T>>,
     pub(crate) op: usize,
 }
 
@@ -49,6 +50,7 @@ impl<I: Portable + ?Sized, T: Time> Chain for Received<I, T> {
         cx: &TaskContext<'_>,
         next: N,
     ) -> Result<Self::Task<N>> {
-        Ok(self.edge.inlet(cx.task, cx.op(self.op), next))
+        let lanes = self.edges.iter().flat_map(|edge| edge.lanes_to(cx.task));
+        Ok(Inlet::new(cx.op(self.op), lanes.collect(), next))
     }
 }

@@ -1,13 +1,16 @@
 //! Where jobs are described and run.
 
-use super::JobHandle;
 use super::application::Application;
 use super::job::Running;
+use super::{JobHandle, Received, Stream};
 use crate::config::Config;
-use crate::error::Result;
-use crate::plan::{Builder, Plan, check, launch};
+use crate::data::Portable;
+use crate::error::{Error, ErrorKind, Result};
+use crate::exchange::Edge;
+use crate::plan::{Builder, Origin, Plan, check, launch};
 use crate::runtime::Runtime;
 use crate::sync::{Mutex, lock};
+use crate::time::Time;
 use std::sync::Arc;
 
 /// Where streams begin, and what runs them.
@@ -112,6 +115,42 @@ impl Environment {
 
     pub(crate) fn build<R>(&self, edit: impl FnOnce(&mut Builder) -> R) -> R {
         edit(&mut lock(&self.builder))
+    }
+
+    /// Begins the operators of a stage with what these exchanges bring.
+    pub(crate) fn receive<I: Portable + ?Sized, T: Time>(
+        &self,
+        stage: usize,
+        origin: Origin,
+        edges: Vec<Edge<I, T>>,
+    ) -> Stream<Received<I, T>> {
+        let receive = Origin { kind: "receive", ..origin };
+        let op = self.build(|builder| builder.operator(stage, receive, String::new()));
+        Stream { env: self.clone(), chain: Received { edges, op }, stage }
+    }
+
+    /// A stage with tasks for what comes from two streams, which must be of one environment.
+    pub(crate) fn stage_of_both(
+        &self,
+        other: &Self,
+        origin: Origin,
+        tasks: usize,
+        bounded: bool,
+    ) -> usize {
+        self.build(|builder| {
+            if !self.is_same(other) {
+                let what = "the two streams belong to jobs of different environments";
+                let place =
+                    format!("{} ({}:{})", origin.kind, origin.place.file(), origin.place.line());
+                builder.errors.push(Error::new(ErrorKind::Plan, what).in_operator(place));
+            }
+            builder.stage(tasks, bounded)
+        })
+    }
+
+    /// Whether streams of both make up one job.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.builder, &other.builder)
     }
 
     pub(crate) fn runtime(&self) -> &Runtime {

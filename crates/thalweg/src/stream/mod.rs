@@ -156,24 +156,40 @@ impl<C: Chain> Stream<C> {
         C::Item: Portable,
         N: Push<C::Item, C::Time> + 'static,
     {
+        let env = self.env.clone();
+        let bounded = self.is_bounded();
+        let stage = env.build(|builder| builder.stage(tasks, bounded));
+        let edge = self.send_to(stage, origin, strategy, end);
+        env.receive(stage, origin, vec![edge])
+    }
+
+    /// Ends the stage with an exchange that leads to another one.
+    pub(crate) fn send_to<N>(
+        self,
+        to: usize,
+        origin: Origin,
+        strategy: Strategy,
+        end: impl Fn(&TaskContext<'_>, usize, &Edge<C::Item, C::Time>) -> N + Send + 'static,
+    ) -> Edge<C::Item, C::Time>
+    where
+        C::Item: Portable,
+        N: Push<C::Item, C::Time> + 'static,
+    {
         let edge = Edge::new();
         let (env, from) = (self.env.clone(), self.stage);
         let senders = self.tasks();
-        let bounded = self.is_bounded();
         let sending = edge.clone();
         self.close(origin, String::new(), move |cx, op| Ok(end(cx, op, &sending)));
         let lanes = edge.clone();
-        let (stage, op) = env.build(|builder| {
-            let to = builder.stage(tasks, bounded);
+        env.build(|builder| {
+            let receivers = builder.plan.stages[to].tasks;
             let batch = builder.batch.unwrap_or(env.runtime().config.batch);
             let connect = move |settings, from: &[_], to: &[_]| {
-                lanes.connect(settings, from, to, linked(strategy, senders, tasks));
+                lanes.connect(settings, from, to, linked(strategy, senders, receivers));
             };
             builder.edge(from, to, strategy, batch, Box::new(connect));
-            let receive = Origin { kind: "receive", ..origin };
-            (to, builder.operator(to, receive, String::new()))
         });
-        Stream { env, chain: Received { edge, op }, stage }
+        edge
     }
 
     /// Sets when the exchanges that follow send what they collect, up to the end of the job's

@@ -86,7 +86,7 @@ where
 
 /// The record carries the hash of its key, found as `G` finds it.
 #[derive(Clone, Copy, Debug)]
-pub struct Carried<G>(pub(super) G);
+pub struct Carried<G>(pub(in crate::operators) G);
 
 impl<I: Record + ?Sized, G: KeyBy<I>> KeyBy<Hashed<I>> for Carried<G> {
     type Key = G::Key;

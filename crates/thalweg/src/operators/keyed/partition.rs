@@ -141,7 +141,7 @@ where
 }
 
 /// Adds the hash of its key to each record.
-pub(super) fn add_hash<C: Chain, G: KeyBy<C::Item>>(
+pub(in crate::operators) fn add_hash<C: Chain, G: KeyBy<C::Item>>(
     stream: Stream<C>,
     keys: G,
     origin: Origin,

@@ -13,9 +13,9 @@ use super::pane::Pane;
 use super::rolling::Rolling;
 use super::slices::Slices;
 use super::slicing::SlicePart;
-use crate::data::{Key, Portable, Record};
+use crate::data::{Batch, Key, Portable, Record};
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::Part;
+use crate::exchange::{Part, PartialBatch};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, guard};
 use crate::memory::Reservation;
 use crate::metrics::Report;
@@ -196,6 +196,7 @@ where
             coming: Slices::new(),
             current: None,
             entered: VecDeque::new(),
+            entered_bytes: 0,
             rolling: GroupTable::new(),
             live: 0,
             fired: None,
@@ -228,11 +229,21 @@ enum Phase<K: Key + ?Sized, S> {
     /// A window of one slice is given out.
     Whole(WindowId, Drain<K, S>),
     /// A slice enters.
-    Entering(WindowId, SliceId, GroupTable<K, S>, usize),
+    Entering(WindowId, SliceId, Drain<K, S>),
     /// What is rolling is given out.
     Giving(WindowId, usize),
-    /// A slice leaves.
-    Leaving(WindowId, Drain<K, S>),
+    /// What the next window does not have leaves.
+    Leaving(WindowId),
+}
+
+impl<K: Key + ?Sized, S> Phase<K, S> {
+    /// The table that was given out or has entered.
+    fn into_table(self) -> Option<GroupTable<K, S>> {
+        match self {
+            Self::Whole(_, table) | Self::Entering(_, _, table) => Some(table.into_table()),
+            Self::Taking | Self::Giving(..) | Self::Leaving(_) => None,
+        }
+    }
 }
 
 struct Windows<I: Record + ?Sized, F: Feed<I>> {
@@ -243,8 +254,9 @@ struct Windows<I: Record + ?Sized, F: Feed<I>> {
     coming: Slices<F::Key, F::State>,
     /// The slice that the last record lay in.
     current: Option<Current>,
-    /// Slices that have entered and are to be subtracted again.
-    entered: VecDeque<(SliceId, GroupTable<F::Key, F::State>)>,
+    /// What has entered and is to be subtracted again, in the order of the slices, a chunk each.
+    entered: VecDeque<(SliceId, PartialBatch<F::Key, F::State>)>,
+    entered_bytes: usize,
     /// The keys of the last windows, each with what is known of it in the slices that have entered.
     rolling: GroupTable<F::Key, Rolling<F::State>>,
     /// Keys in there that have slices left.
@@ -327,8 +339,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
     #[cold]
     fn may_grow(&mut self, place: usize) -> bool {
         let grown = self.coming.at(place).map_or(0, |table| table.bytes_if_grown());
-        let entered: usize = self.entered.iter().map(|(_, table)| table.bytes()).sum();
-        let bytes = self.coming.bytes() + entered + self.rolling.bytes() + grown;
+        let bytes = self.coming.bytes() + self.entered_bytes + self.rolling.bytes() + grown;
         if !self.failed && !self.reservation.try_resize(bytes) {
             self.failed = true;
             let what = format!(
@@ -367,22 +378,19 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
     fn enter(&mut self, window: WindowId) -> Phase<F::Key, F::State> {
         let (_, last) = self.frames.slices(window);
         match self.coming.take_until(last) {
-            Some((slice, table)) => Phase::Entering(window, slice, table, 0),
+            Some((slice, table)) => Phase::Entering(window, slice, table.into_drain()),
             None => Phase::Giving(window, 0),
         }
     }
 
     /// Some of a slice's keys enter; answers whether there are more.
-    fn enter_some(
-        &mut self,
-        slice: SliceId,
-        table: &GroupTable<F::Key, F::State>,
-        cursor: &mut usize,
-    ) -> bool {
+    fn enter_some(&mut self, slice: SliceId, table: &mut Drain<F::Key, F::State>) -> bool {
         let Self { op, feed, rolling, live, .. } = self;
         let combine = |into: &mut F::State, from: F::State| feed.combine(into, from);
+        let mut left = true;
+        let mut entered = PartialBatch::default();
         for _ in 0..CHUNK {
-            let entered = table.see_next(cursor, |key, state| {
+            let one = table.for_next(|key, state| {
                 let probe = key.probe();
                 let hash = F::Key::hash(probe);
                 let mut fresh = false;
@@ -392,43 +400,41 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
                 });
                 *live += usize::from(fresh || there.is_empty());
                 guard(op, || there.add(slice, state.clone(), &combine));
+                if F::INVERTIBLE {
+                    let key = entered.store(key, probe);
+                    entered.push_slot(hash, key, state);
+                }
             });
-            if entered.is_none() {
-                return false;
+            if one.is_none() {
+                left = false;
+                break;
             }
         }
-        true
+        if !entered.is_empty() {
+            self.entered_bytes += entered.bytes();
+            let at = self.entered.partition_point(|(other, _)| *other <= slice);
+            self.entered.insert(at, (slice, entered));
+        }
+        left
     }
 
-    /// A window was given out: the next slice that the one after it does not have leaves.
-    fn leave(&mut self, window: WindowId) -> Phase<F::Key, F::State> {
+    /// A window was given out: some of the keys leave that the one after it does not have; answers
+    /// whether there are more.
+    fn leave_some(&mut self, window: WindowId) -> bool {
         let (first, _) = self.frames.slices(window.saturating_add(1));
-        match self.entered.front() {
-            Some((slice, _)) if *slice < first => match self.entered.pop_front() {
-                Some((_, table)) => Phase::Leaving(window, table.into_drain()),
-                None => Phase::Taking,
-            },
-            _ => {
-                self.forget_spent();
-                Phase::Taking
-            }
+        if self.entered.front().is_none_or(|(slice, _)| *slice >= first) {
+            self.forget_spent();
+            return false;
         }
-    }
-
-    /// Some of a slice's keys leave; answers whether there are more.
-    fn leave_some(&mut self, table: &mut Drain<F::Key, F::State>) -> bool {
         let Self { op, feed, rolling, live, .. } = self;
-        for _ in 0..CHUNK {
-            let left = table.for_next(|key, state| {
-                let probe = key.probe();
-                if let Some(there) = rolling.find(F::Key::hash(probe), probe) {
-                    guard(op, || there.subtract(|from| feed.subtract(from, &state)));
+        if let Some((_, mut leaving)) = self.entered.pop_front() {
+            self.entered_bytes -= leaving.bytes();
+            leaving.drain(|part| {
+                if let Some(there) = rolling.find(part.hash, part.probe()) {
+                    guard(op, || there.subtract(|from| feed.subtract(from, &part.state)));
                     *live -= usize::from(there.is_empty());
                 }
             });
-            if left.is_none() {
-                return false;
-            }
         }
         true
     }
@@ -479,15 +485,9 @@ where
                 }
                 (!left).then_some(Phase::Taking)
             }
-            Phase::Entering(window, slice, table, cursor) => {
-                let more = windows.enter_some(*slice, table, cursor);
-                (!more).then(|| {
-                    if F::INVERTIBLE {
-                        let at = windows.entered.partition_point(|(other, _)| other <= slice);
-                        windows.entered.insert(at, (*slice, std::mem::take(table)));
-                    }
-                    windows.enter(*window)
-                })
+            Phase::Entering(window, slice, table) => {
+                let more = windows.enter_some(*slice, table);
+                (!more).then(|| windows.enter(*window))
             }
             Phase::Giving(window, cursor) => {
                 let Windows { op, feed, frames, rolling, live, .. } = windows;
@@ -514,15 +514,15 @@ where
                         break;
                     }
                 }
-                (!left).then(|| windows.leave(*window))
+                (!left).then_some(Phase::Leaving(*window))
             }
-            Phase::Leaving(window, table) => {
-                let more = windows.leave_some(table);
-                (!more).then(|| windows.leave(*window))
-            }
+            Phase::Leaving(window) => (!windows.leave_some(*window)).then_some(Phase::Taking),
         };
         if let Some(following) = following {
-            self.phase = following;
+            let done = std::mem::replace(&mut self.phase, following);
+            if let Some(table) = done.into_table() {
+                self.windows.coming.give_back(table);
+            }
         }
     }
 }

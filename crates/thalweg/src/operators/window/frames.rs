@@ -36,7 +36,13 @@ impl Frames {
     pub(super) fn new(size: i64, slide: i64, offset: i64) -> Self {
         debug_assert!(size > 0 && slide > 0);
         // Windows are where they are whichever of them is the first, and so numbers stay small.
-        Self { size, slide, offset: offset.rem_euclid(slide), whole: size / slide, rest: size % slide }
+        Self {
+            size,
+            slide,
+            offset: offset.rem_euclid(slide),
+            whole: size / slide,
+            rest: size % slide,
+        }
     }
 
     /// Whether a window is one slice, so that nothing is to be put together.

@@ -23,6 +23,7 @@
 mod event_time;
 mod firing;
 mod frames;
+mod join;
 mod pane;
 mod rolling;
 mod slices;
@@ -31,6 +32,7 @@ mod total;
 mod windowed;
 
 pub use event_time::EventTimeWindow;
+pub use join::{Side, Sides};
 pub use pane::Pane;
 pub use total::{Summand, Total};
 pub use windowed::{Window, Windowed, Windowing};

@@ -8,18 +8,24 @@ use std::collections::VecDeque;
 /// A table for every slice that has records, in the order of the slices.
 pub(super) struct Slices<K: Key + ?Sized, S> {
     tables: VecDeque<(SliceId, GroupTable<K, S>)>,
+    /// Emptied tables, to be used again: one that has grown need not grow again.
+    spare: Vec<GroupTable<K, S>>,
 }
+
+/// Emptied tables that are kept.
+const SPARES: usize = 4;
 
 impl<K: Key + ?Sized, S> Slices<K, S> {
     pub(super) fn new() -> Self {
-        Self { tables: VecDeque::new() }
+        Self { tables: VecDeque::new(), spare: Vec::new() }
     }
 
     /// The place of a slice's table, which is made if there is none. Tables before it keep theirs.
     pub(super) fn place(&mut self, slice: SliceId) -> usize {
         let at = self.tables.partition_point(|(other, _)| *other < slice);
         if self.tables.get(at).is_none_or(|(other, _)| *other != slice) {
-            self.tables.insert(at, (slice, GroupTable::new()));
+            let table = self.spare.pop().unwrap_or_default();
+            self.tables.insert(at, (slice, table));
         }
         at
     }
@@ -50,9 +56,17 @@ impl<K: Key + ?Sized, S> Slices<K, S> {
         self.tables.pop_front()
     }
 
+    /// Takes back a table without keys.
+    pub(super) fn give_back(&mut self, table: GroupTable<K, S>) {
+        if self.spare.len() < SPARES {
+            self.spare.push(table);
+        }
+    }
+
     /// The bytes of all tables.
     pub(super) fn bytes(&self) -> usize {
-        self.tables.iter().map(|(_, table)| table.bytes()).sum()
+        let tables = self.tables.iter().map(|(_, table)| table);
+        tables.chain(&self.spare).map(GroupTable::bytes).sum()
     }
 
     /// The keys of all tables; those of several slices count several times.

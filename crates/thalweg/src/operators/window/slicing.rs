@@ -245,7 +245,11 @@ where
             });
             match sent {
                 Some(()) => self.emitted += 1,
-                None => drop(self.sending.pop_front()),
+                None => {
+                    if let Some((_, table)) = self.sending.pop_front() {
+                        self.slices.give_back(table.into_table());
+                    }
+                }
             }
         }
         true

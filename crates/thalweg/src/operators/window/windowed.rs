@@ -2,6 +2,7 @@
 
 use super::firing::{Firing, Parts, Values};
 use super::frames::Frames;
+use super::join::{Side, Sides};
 use super::pane::Pane;
 use super::slicing::{SlicePart, Slicing};
 use super::total::{Summand, Total};
@@ -180,6 +181,20 @@ where
             stream.refuse(Error::new(ErrorKind::Plan, wrong));
         }
         KeyedStream::from_parts(stream, FirstOf)
+    }
+
+    /// All values of both sides of two streams.
+    pub(super) fn sides<A, B>(
+        self,
+        origin: Origin,
+    ) -> Stream<<P as Windowing<C, G, Sides<A, B>>>::Chain>
+    where
+        A: Data,
+        B: Data,
+        G: KeyBy<C::Item, Value = Side<A, B>>,
+        P: Windowing<C, G, Sides<A, B>>,
+    {
+        self.aggregate_as("both sides", origin, Sides::new()).into_parts().0
     }
 
     /// Counts the values of each window. See [`aggregate`](Self::aggregate) for how.
