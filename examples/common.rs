@@ -1,4 +1,7 @@
-//! What the examples share: printing result rows and tables.
+//! What the examples share: printing result rows and tables, and the queries of the streaming benchmarks.
+
+#[path = "queries/mod.rs"]
+pub mod queries;
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, Write};

@@ -199,6 +199,7 @@ pub(crate) fn tabbed(f: &mut fmt::Formatter<'_>, fields: &[&dyn fmt::Display]) -
 /// assert_eq!(parts, digest(&rows));
 /// assert_eq!(parts.to_string().parse(), Ok(parts));
 /// ```
+#[cfg_attr(feature = "thalweg", derive(thalweg::Data))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Digest {
     rows: u64,

@@ -93,7 +93,7 @@ where
             said: None,
             said_at: 0,
             batches: 0,
-            fresh: false,
+            fresh: 0,
             quiet_since: None,
             idle: false,
             settled: false,
@@ -108,6 +108,8 @@ where
 const PATIENCE: Nanos = 200_000;
 /// How many batches it may wait, where the clock stands still.
 const BATCHES: u32 = 16;
+/// How many records may pass before what follows is asked whether it has anything left.
+const MOST: usize = 4096;
 
 /// Assigns timestamps in a running task, and says how far they have come.
 pub struct AssignPush<I: ?Sized, F, G, N> {
@@ -121,8 +123,8 @@ pub struct AssignPush<I: ?Sized, F, G, N> {
     said_at: Nanos,
     /// Batches since then.
     batches: u32,
-    /// Records came since the last look.
-    fresh: bool,
+    /// Records since what follows had nothing left.
+    fresh: usize,
     /// When the input ran out.
     quiet_since: Option<Nanos>,
     /// Said to be idle.
@@ -161,7 +163,7 @@ where
     fn resume(&mut self) -> Flow {
         let flow = self.next.resume();
         self.settled = flow == Flow::Ready;
-        if !self.settled || !std::mem::take(&mut self.fresh) {
+        if !self.settled || std::mem::take(&mut self.fresh) == 0 {
             return flow;
         }
         self.quiet_since = None;
@@ -170,6 +172,11 @@ where
         let due =
             self.idle || self.batches >= BATCHES || now.saturating_sub(self.said_at) >= PATIENCE;
         if due && self.say(now) { Flow::Busy } else { Flow::Ready }
+    }
+
+    /// What comes before may make many records of one: they pause for watermarks too.
+    fn is_full(&mut self) -> bool {
+        self.fresh >= MOST || self.next.is_full()
     }
 
     fn idle(&mut self, now: Nanos) -> Option<Nanos> {
@@ -203,7 +210,7 @@ where
     fn push(&mut self, item: I::Of<'_>, (): ()) {
         let at = guard(&self.op, || (self.find)(&item));
         self.generator.observe(at);
-        self.fresh = true;
+        self.fresh += 1;
         self.next.push(item, at);
     }
 }

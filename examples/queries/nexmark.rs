@@ -1,0 +1,204 @@
+//! Nexmark: what each query means is said with its answers, in `thalweg_workloads::nexmark::oracle`.
+
+use super::window;
+use thalweg::data::Record;
+use thalweg::operators::time::Watermarks;
+use thalweg::operators::window::EventTimeWindow;
+use thalweg::time::Timestamp;
+use thalweg::{Chain, Environment, Stream, Visit};
+use thalweg_workloads::nexmark::oracle::{
+    HIGHEST_BID, HOT_ITEMS, NEW_USERS, Row2, Row5, Row7, Row8, SKIP, euros,
+};
+use thalweg_workloads::nexmark::{BidRef, EventRef, Segment, Segments};
+
+/// Events, borrowed from the bytes that they are read from.
+pub struct Events {
+    _unsized: [()],
+}
+
+impl Record for Events {
+    type Of<'a> = EventRef<'a>;
+}
+
+/// Bids, borrowed likewise.
+pub struct Bids {
+    _unsized: [()],
+}
+
+impl Record for Bids {
+    type Of<'a> = BidRef<'a>;
+}
+
+/// Reads the events of a segment.
+struct Decode;
+
+impl Visit<Segment> for Decode {
+    type Out = Events;
+    type Scratch = ();
+
+    #[inline(always)]
+    fn visit(&self, segment: Segment, (): &mut (), emit: &mut impl FnMut(EventRef<'_>)) {
+        segment.events().for_each(emit);
+    }
+}
+
+/// Keeps the bids.
+struct TakeBids;
+
+impl Visit<Events> for TakeBids {
+    type Out = Bids;
+    type Scratch = ();
+
+    #[inline(always)]
+    fn visit(&self, event: EventRef<'_>, (): &mut (), emit: &mut impl FnMut(BidRef<'_>)) {
+        if let EventRef::Bid(bid) = event {
+            emit(bid);
+        }
+    }
+}
+
+/// The events of a segment after the other, dealt out to all tasks.
+pub fn events(
+    env: &Environment,
+    segments: &Segments,
+) -> Stream<impl Chain<Item = Events, Time = Timestamp> + use<>> {
+    let segments = segments.segments().to_vec();
+    env.parallel_iter(move |task, tasks| segments.clone().into_iter().skip(task).step_by(tasks))
+        .flat_each(Decode)
+        .assign_timestamps(|event| Timestamp::from_micros(event.time()), Watermarks::monotonous())
+}
+
+/// All events.
+pub fn q0<C: Chain<Item = Events, Time = Timestamp>>(events: Stream<C>) -> Stream<C> {
+    events
+}
+
+/// Bids in euros.
+pub fn q1<C: Chain<Item = Events, Time = Timestamp>>(
+    events: Stream<C>,
+) -> Stream<impl Chain<Item = Bids, Time = Timestamp>> {
+    events.flat_each(InEuros)
+}
+
+/// Keeps the bids, in another currency.
+struct InEuros;
+
+impl Visit<Events> for InEuros {
+    type Out = Bids;
+    type Scratch = ();
+
+    #[inline(always)]
+    fn visit(&self, event: EventRef<'_>, (): &mut (), emit: &mut impl FnMut(BidRef<'_>)) {
+        if let EventRef::Bid(bid) = event {
+            emit(BidRef { price: euros(bid.price), ..bid });
+        }
+    }
+}
+
+/// Bids for some auctions.
+pub fn q2<C: Chain<Item = Events, Time = Timestamp>>(
+    events: Stream<C>,
+) -> Stream<impl Chain<Item = Row2, Time = Timestamp>> {
+    events
+        .flat_each(TakeBids)
+        .filter(|bid| bid.auction % SKIP == 0)
+        .map(|bid: BidRef<'_>| Row2 { auction: bid.auction, price: bid.price })
+}
+
+/// The auctions with the most bids, window by window.
+pub fn q5<C: Chain<Item = Events, Time = Timestamp>>(
+    events: Stream<C>,
+) -> Stream<impl Chain<Item = Row5, Time = Timestamp>> {
+    let counts = events
+        .flat_each(TakeBids)
+        .map(|bid: BidRef<'_>| bid.auction)
+        .group_by(|auction| *auction)
+        .window(window(HOT_ITEMS))
+        .count()
+        .unkey()
+        .map(|(auction, bids)| Row5 { start: bids.start.as_micros(), auction, bids: bids.value });
+    // A window's counts have its last timestamp, and windows end a slide apart.
+    greatest(counts, HOT_ITEMS.slide(), |row| row.bids)
+}
+
+/// The bids with the highest price, window by window.
+pub fn q7<C: Chain<Item = Events, Time = Timestamp>>(
+    events: Stream<C>,
+) -> Stream<impl Chain<Item = Row7, Time = Timestamp>> {
+    let bids = events.flat_each(TakeBids).map(|bid: BidRef<'_>| Row7 {
+        start: HIGHEST_BID.last_start(bid.date_time),
+        auction: bid.auction,
+        bidder: bid.bidder,
+        price: bid.price,
+        date_time: bid.date_time,
+    });
+    greatest(bids, HIGHEST_BID.size(), |row| row.price)
+}
+
+/// The rows of each tumbling window that are greatest: all of them, where several are as great.
+fn greatest<C, T, F>(
+    rows: Stream<C>,
+    size: i64,
+    by: F,
+) -> Stream<impl Chain<Item = T, Time = Timestamp> + use<C, T, F>>
+where
+    C: Chain<Item = T, Time = Timestamp>,
+    T: thalweg::Data + Clone + Sync,
+    F: Fn(&T) -> u64 + Clone + Send + Sync + 'static,
+{
+    let other = by.clone();
+    let size = std::time::Duration::from_micros(size.unsigned_abs());
+    rows.group_by(|_| ())
+        .window(EventTimeWindow::tumbling(size))
+        .fold_assoc(
+            Vec::new(),
+            move |best: &mut Vec<T>, row: T| {
+                match best.first().map(|first| by(first).cmp(&by(&row))) {
+                    Some(std::cmp::Ordering::Greater) => return,
+                    Some(std::cmp::Ordering::Less) => best.clear(),
+                    _ => {}
+                }
+                best.push(row);
+            },
+            move |best, mut others: Vec<T>| {
+                let (a, b) = (best.first().map(&other), others.first().map(&other));
+                match a.cmp(&b) {
+                    std::cmp::Ordering::Less => *best = others,
+                    std::cmp::Ordering::Equal => best.append(&mut others),
+                    std::cmp::Ordering::Greater => {}
+                }
+            },
+        )
+        .unkey()
+        .flat_map(|((), best)| best.value)
+}
+
+/// Persons that sold in the window in which they registered.
+pub fn q8<C: Chain<Item = Events, Time = Timestamp>>(
+    events: Stream<C>,
+) -> Stream<impl Chain<Item = Row8, Time = Timestamp>> {
+    events
+        .filter_map(|event: EventRef<'_>| match event {
+            EventRef::Person(person) => Some((person.id, Some(person.name.to_owned()))),
+            EventRef::Auction(auction) => Some((auction.seller, None)),
+            EventRef::Bid(_) => None,
+        })
+        .keyed()
+        .window(window(NEW_USERS))
+        .fold_assoc(
+            (None, false),
+            |(name, sold): &mut (Option<String>, bool), event| match event {
+                Some(registered) => *name = Some(registered),
+                None => *sold = true,
+            },
+            |(name, sold), (other, also)| {
+                *name = name.take().or(other);
+                *sold |= also;
+            },
+        )
+        .unkey()
+        .filter_map(|(person, found)| match found.value {
+            (Some(name), true) => Some(Row8 { start: found.start.as_micros(), person, name }),
+            _ => None,
+        })
+}

@@ -1,0 +1,86 @@
+//! Every query against its answer computed one event after the other, in every way that it can be run.
+
+use std::fmt::{Debug, Display};
+use std::num::{NonZeroU32, NonZeroUsize};
+use thalweg::check::check;
+use thalweg::{Chain, Environment, Stream};
+use thalweg_examples::queries::{nexmark, ysb};
+use thalweg_workloads::nexmark::oracle;
+use thalweg_workloads::ysb::{Campaigns, FixedSegments, oracle as yahoo};
+use thalweg_workloads::{nexmark as auctions, ysb as views};
+
+/// So many events, in segments enough for all tasks: ten windows of ten seconds are a million.
+fn bids(events: u64) -> auctions::Segments {
+    auctions::Segments::generate_in(
+        auctions::recipe(42),
+        events,
+        NonZeroU32::new(1000).unwrap(),
+        NonZeroUsize::MIN,
+    )
+}
+
+fn seen() -> FixedSegments {
+    FixedSegments::generate_in(
+        views::recipe(42),
+        200_000,
+        NonZeroU32::new(1000).unwrap(),
+        NonZeroUsize::MIN,
+    )
+}
+
+/// The rows of a query as text, which says all of them.
+fn rows<C, R>(rows: Stream<C>) -> Stream<impl Chain<Item = String, Time = C::Time> + use<C, R>>
+where
+    C: Chain<Item = R>,
+    R: Display + 'static,
+{
+    rows.map(|row: R| row.to_string())
+}
+
+fn texts<R: Display + Debug>(rows: impl IntoIterator<Item = R>) -> Vec<String> {
+    rows.into_iter().map(|row| row.to_string()).collect()
+}
+
+#[test]
+fn queries_that_look_at_one_event() {
+    let segments = bids(10_000);
+    check(|env| {
+        nexmark::q0(nexmark::events(env, &segments)).map(|e: auctions::EventRef<'_>| e.to_string())
+    })
+    .seeds(1)
+    .equals(texts(segments.events()));
+    check(|env| {
+        nexmark::q1(nexmark::events(env, &segments)).map(|b: auctions::BidRef<'_>| b.to_string())
+    })
+    .seeds(1)
+    .equals(texts(oracle::q1(segments.events())));
+    check(|env| rows(nexmark::q2(nexmark::events(env, &segments))))
+        .seeds(2)
+        .equals(texts(oracle::q2(segments.events())));
+}
+
+#[test]
+fn queries_over_windows() {
+    let segments = bids(250_000);
+    let events = |env: &Environment| nexmark::events(env, &segments);
+    check(|env| rows(nexmark::q5(events(env))))
+        .seeds(2)
+        .equals(texts(oracle::q5(segments.events())));
+    check(|env| rows(nexmark::q7(events(env))))
+        .seeds(2)
+        .equals(texts(oracle::q7(segments.events())));
+    check(|env| rows(nexmark::q8(events(env))))
+        .seeds(2)
+        .equals(texts(oracle::q8(segments.events())));
+}
+
+#[test]
+fn the_yahoo_benchmark() {
+    let (segments, campaigns) = (seen(), Campaigns::new(42));
+    check(|env| rows(ysb::ysb(ysb::events(env, &segments), &campaigns)))
+        .seeds(2)
+        .equals(texts(yahoo::ysb(segments.events(), &campaigns)));
+    check(|env| rows(ysb::swa(ysb::events(env, &segments))))
+        .seeds(2)
+        .equals(texts(yahoo::swa(segments.events())));
+}
