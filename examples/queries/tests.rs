@@ -6,6 +6,7 @@ use thalweg::check::check;
 use thalweg::{Chain, Environment, Stream};
 use thalweg_examples::queries::{nexmark, ysb};
 use thalweg_workloads::nexmark::oracle;
+use thalweg_workloads::windows::Windows;
 use thalweg_workloads::ysb::{Campaigns, FixedSegments, oracle as yahoo};
 use thalweg_workloads::{nexmark as auctions, ysb as views};
 
@@ -80,6 +81,11 @@ fn the_yahoo_benchmark() {
     check(|env| rows(ysb::ysb(ysb::events(env, &segments), &campaigns)))
         .seeds(2)
         .equals(texts(yahoo::ysb(segments.events(), &campaigns)));
+    for windows in [yahoo::STAR, Windows::sliding(100_000, 30_000)] {
+        check(|env| rows(ysb::ysb_star(ysb::events(env, &segments), &campaigns, windows)))
+            .seeds(2)
+            .equals(texts(yahoo::ysb_star(segments.events(), &campaigns, windows)));
+    }
     check(|env| rows(ysb::swa(ysb::events(env, &segments))))
         .seeds(2)
         .equals(texts(yahoo::swa(segments.events())));

@@ -4,10 +4,14 @@
 use super::window;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
+use thalweg::operators::keyed::{FirstOf, Partitioned};
 use thalweg::operators::time::Watermarks;
+use thalweg::operators::window::{EventTimeWindow, Pane};
 use thalweg::time::Timestamp;
-use thalweg::{Chain, Environment, Stream};
-use thalweg_workloads::ysb::oracle::{RowSwa, RowYsb, SWA, YSB};
+use thalweg::{Chain, Environment, KeyedStream, Stream};
+use thalweg_workloads::windows::Windows;
+use thalweg_workloads::ysb::oracle::{RowStar, RowSwa, RowYsb, SWA, YSB};
 use thalweg_workloads::ysb::{Campaigns, Event, EventType, FixedSegments, fixed};
 
 /// The events of a segment after the other, dealt out to all tasks.
@@ -51,6 +55,43 @@ pub fn ysb<C: Chain<Item = Event, Time = Timestamp>>(
             campaign,
             views: views.value,
         })
+}
+
+/// Clicks and views by campaign and window, joined: events are split into both, each is joined with the
+/// campaigns and counted, and the two counts are joined.
+pub fn ysb_star<C: Chain<Item = Event, Time = Timestamp>>(
+    events: Stream<C>,
+    campaigns: &Campaigns,
+    windows: Windows,
+) -> Stream<impl Chain<Item = RowStar, Time = Timestamp> + use<C>> {
+    let table: Arc<HashMap<u128, u32>> = Arc::new(campaigns.table().clone());
+    let [clicks, views] = events.split();
+    let clicks = count(clicks, EventType::Click, Arc::clone(&table), windows);
+    let views = count(views, EventType::View, table, windows);
+    // A count has the last timestamp of its window, and windows end a slide apart.
+    let ends = EventTimeWindow::tumbling(Duration::from_micros(windows.slide().unsigned_abs()));
+    clicks
+        .window_join(views, ends, |_, clicks, views| (clicks.start, clicks.value, views.value))
+        .unkey()
+        .map(|(campaign, both)| {
+            let (start, clicks, views) = both.value;
+            RowStar { start: start.as_micros(), campaign, clicks, views }
+        })
+}
+
+/// Events of one type by campaign and window.
+fn count<C: Chain<Item = Event, Time = Timestamp>>(
+    events: Stream<C>,
+    wanted: EventType,
+    table: Arc<HashMap<u128, u32>>,
+    windows: Windows,
+) -> KeyedStream<impl Chain<Item = (u32, Pane<u64>), Time = Timestamp>, FirstOf, Partitioned> {
+    events
+        .filter(move |event| event.event_type == wanted)
+        .filter_map(move |event: Event| table.get(&event.ad).copied())
+        .group_by(|campaign| *campaign)
+        .window(window(windows))
+        .count()
 }
 
 /// Events by window.

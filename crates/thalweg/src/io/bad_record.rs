@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Place, Result};
 use crate::exchange::{Edge, Outlet, RoundRobin};
 use crate::flow::{Event, Flow, Pipe, Push};
 use crate::metrics::Report;
-use crate::plan::{Origin, Strategy, TaskContext, linked};
+use crate::plan::{Origin, Strategy, TaskContext};
 use crate::stream::{Chain, Received, Sourced, Stream};
 use serde::Serialize;
 use std::borrow::Cow;
@@ -100,17 +100,11 @@ impl<F: Format> Stream<Sourced<Records<F, Stop>>> {
         self,
     ) -> (Stream<impl Chain<Item = F::Record, Time = ()> + use<F>>, BadRecords) {
         let origin = Origin::here("dead_letters");
-        let (env, from, senders) = (self.env.clone(), self.stage, self.tasks());
+        let env = self.env.clone();
         let bounded = self.is_bounded();
-        let edge = Edge::new();
+        let to = env.build(|builder| builder.stage(1, bounded));
+        let edge = env.link(self.stage, to, Strategy::Gather);
         let bad = env.build(|builder| {
-            let to = builder.stage(1, bounded);
-            let batch = builder.batch.unwrap_or(env.runtime().config.batch);
-            let lanes = edge.clone();
-            let connect = move |settings, from: &[_], to: &[_]| {
-                lanes.connect(settings, from, to, linked(Strategy::Gather, senders, 1));
-            };
-            builder.edge(from, to, Strategy::Gather, batch, Box::new(connect));
             let op = builder.operator(to, origin, "the bad records".to_owned());
             Stream {
                 env: env.clone(),

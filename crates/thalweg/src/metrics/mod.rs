@@ -105,7 +105,11 @@ impl Report {
     }
 
     pub(crate) fn sent(&mut self, op: usize, sent: Sent) {
-        self.of(op).sent = Some(sent);
+        // An operator may send on several exchanges.
+        let all = self.of(op).sent.get_or_insert_default();
+        all.records += sent.records;
+        all.batches += sent.batches;
+        all.bytes += sent.bytes;
     }
 
     pub(crate) fn spilled(&mut self, op: usize, bytes: u64) {

@@ -19,6 +19,7 @@ mod reduce;
 mod repartition;
 mod scan;
 mod sorted;
+mod split;
 mod sum;
 pub mod text;
 pub mod time;

@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::data::Portable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::Edge;
-use crate::plan::{Builder, Origin, Plan, check, launch};
+use crate::plan::{Builder, Origin, Plan, Strategy, check, launch, linked};
 use crate::runtime::Runtime;
 use crate::sync::{Mutex, lock};
 use crate::time::Time;
@@ -129,6 +129,26 @@ impl Environment {
         Stream { env: self.clone(), chain: Received { edges, op }, stage }
     }
 
+    /// An exchange from one stage to another.
+    pub(crate) fn link<I: Portable + ?Sized, T: Time>(
+        &self,
+        from: usize,
+        to: usize,
+        strategy: Strategy,
+    ) -> Edge<I, T> {
+        let edge = Edge::new();
+        let lanes = edge.clone();
+        self.build(|builder| {
+            let [senders, receivers] = [from, to].map(|stage| builder.plan.stages[stage].tasks);
+            let batch = builder.batch.unwrap_or(self.runtime.config.batch);
+            let connect = move |settings, from: &[_], to: &[_]| {
+                lanes.connect(settings, from, to, linked(strategy, senders, receivers));
+            };
+            builder.edge(from, to, strategy, batch, Box::new(connect));
+        });
+        edge
+    }
+
     /// A stage with tasks for what comes from two streams, which must be of one environment.
     pub(crate) fn stage_of_both(
         &self,
@@ -151,10 +171,6 @@ impl Environment {
     /// Whether streams of both make up one job.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.builder, &other.builder)
-    }
-
-    pub(crate) fn runtime(&self) -> &Runtime {
-        &self.runtime
     }
 
     /// The tasks that a stage gets whose records have no keys.

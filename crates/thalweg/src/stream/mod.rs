@@ -28,7 +28,7 @@ use crate::config::BatchMode;
 use crate::data::Portable;
 use crate::exchange::Edge;
 use crate::flow::{Push, Task};
-use crate::plan::{Builder, Origin, Strategy, TaskContext, linked};
+use crate::plan::{Builder, Origin, Strategy, TaskContext};
 
 /// Records on their way through a job, one after the other, in several tasks at once.
 ///
@@ -175,20 +175,9 @@ impl<C: Chain> Stream<C> {
         C::Item: Portable,
         N: Push<C::Item, C::Time> + 'static,
     {
-        let edge = Edge::new();
-        let (env, from) = (self.env.clone(), self.stage);
-        let senders = self.tasks();
+        let edge = self.env.link(self.stage, to, strategy);
         let sending = edge.clone();
         self.close(origin, String::new(), move |cx, op| Ok(end(cx, op, &sending)));
-        let lanes = edge.clone();
-        env.build(|builder| {
-            let receivers = builder.plan.stages[to].tasks;
-            let batch = builder.batch.unwrap_or(env.runtime().config.batch);
-            let connect = move |settings, from: &[_], to: &[_]| {
-                lanes.connect(settings, from, to, linked(strategy, senders, receivers));
-            };
-            builder.edge(from, to, strategy, batch, Box::new(connect));
-        });
         edge
     }
 

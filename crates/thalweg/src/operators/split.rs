@@ -1,0 +1,154 @@
+//! Several streams of one.
+
+use crate::clock::Nanos;
+use crate::data::{Portable, Record};
+use crate::exchange::{Edge, Outlet, RoundRobin};
+use crate::flow::{Event, Flow, Pipe, Push};
+use crate::metrics::Report;
+use crate::plan::{Origin, Strategy};
+use crate::stream::{Chain, Received, Stream};
+use crate::time::Time;
+
+impl<C: Chain<Item: Portable>> Stream<C> {
+    /// As many streams as are asked for, each with all records.
+    ///
+    /// What is computed so far is computed once. Each task hands a copy of every record to a task of
+    /// each stream. The slowest of the streams slows all; one that wants no more (after a
+    /// [`limit`](Self::limit)) holds up none. Keeps order and the number of tasks.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let [all, some] = env.range(0..100).map(|n| n * n).split();
+    /// let (sum, even) = (all.sum::<u64>().collect::<Vec<_>>(), some.filter(|n| n % 2 == 0).count());
+    /// env.run()?;
+    /// assert_eq!((sum.take()?, even.take()?), (vec![328_350], 50));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn split<const N: usize>(self) -> [Stream<Received<C::Item, C::Time>>; N]
+    where
+        for<'a> <C::Item as Record>::Of<'a>: Clone,
+    {
+        let origin = Origin::here("split");
+        let (env, from) = (self.env.clone(), self.stage);
+        let (tasks, bounded) = (self.tasks(), self.is_bounded());
+        let stages = [(); N].map(|()| env.build(|builder| builder.stage(tasks, bounded)));
+        let edges = stages.map(|to| env.link(from, to, Strategy::Forward));
+        let ends = edges.clone();
+        self.close(origin, String::new(), move |cx, op| {
+            let outlet = |edge: &Edge<_, _>| {
+                edge.outlet(cx.task, cx.op(op), RoundRobin::starting_at(cx.task))
+            };
+            Ok(Copies { outlets: ends.iter().map(outlet).collect() })
+        });
+        let mut branches = stages.into_iter().zip(edges);
+        [(); N].map(|()| {
+            let (stage, edge) = branches.next().expect("there are as many edges as stages");
+            env.receive(stage, origin, vec![edge])
+        })
+    }
+}
+
+/// Sends every record on several exchanges.
+struct Copies<I: Portable + ?Sized, T: Time> {
+    outlets: Vec<Outlet<I, T, RoundRobin>>,
+}
+
+impl<I: Portable + ?Sized, T: Time> Push<I, T> for Copies<I, T>
+where
+    for<'a> <I as Record>::Of<'a>: Clone,
+{
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, time: T) {
+        let Some((last, others)) = self.outlets.split_last_mut() else { return };
+        for outlet in others {
+            outlet.push(item.clone(), time);
+        }
+        last.push(item, time);
+    }
+}
+
+impl<I: Portable + ?Sized, T: Time> Pipe for Copies<I, T> {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        None
+    }
+
+    fn event(&mut self, event: Event) {
+        self.outlets.iter_mut().for_each(|outlet| outlet.event(event));
+    }
+
+    fn resume(&mut self) -> Flow {
+        // Each is asked, since each waits for credit of its own.
+        let mut all = Flow::Ready;
+        for outlet in &mut self.outlets {
+            match outlet.resume() {
+                Flow::Ready => {}
+                Flow::Busy => all = Flow::Busy,
+                Flow::Blocked if all == Flow::Ready => all = Flow::Blocked,
+                Flow::Blocked => {}
+            }
+        }
+        all
+    }
+
+    fn is_full(&mut self) -> bool {
+        self.outlets.iter_mut().any(Pipe::is_full)
+    }
+
+    fn is_closed(&mut self) -> bool {
+        self.outlets.iter_mut().all(Pipe::is_closed)
+    }
+
+    fn idle(&mut self, now: Nanos) -> Option<Nanos> {
+        self.outlets.iter_mut().filter_map(|outlet| outlet.idle(now)).min()
+    }
+
+    fn tick(&mut self, now: Nanos) {
+        self.outlets.iter_mut().for_each(|outlet| outlet.tick(now));
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        self.outlets.iter_mut().for_each(|outlet| outlet.report(report));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::{check, every};
+
+    #[test]
+    fn every_branch_has_every_record() {
+        check(|env| {
+            let [a, b, c] = env.range(0..1000).map(|n| n + 1).split();
+            a.merge(b.shuffle()).merge(c).group_by(|n| *n).count().filter(|_, row| row.1 == 3)
+        })
+        .equals((1..=1000u64).map(|n| (n, 3)));
+    }
+
+    #[test]
+    fn a_branch_that_has_enough_holds_up_no_other() {
+        every(|env| {
+            let [few, all] = env.iter(0..10_000u64).split();
+            let (few, all) = (few.limit(3).count(), all.count());
+            let [a, b] = env.iter(0u64..).split();
+            let (a, b) = (a.limit(5).count(), b.limit(50).count());
+            env.run()?;
+            assert_eq!([few, all, a, b].map(|count| count.take().unwrap()), [3, 10_000, 5, 50]);
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn texts_are_split_too() {
+        check(|env| {
+            let words = env.iter(["a b", "c"]).flat_map_str(|line, out| {
+                line.split(' ').for_each(|word| out.push(word));
+            });
+            let [a, b] = words.split();
+            a.merge(b)
+        })
+        .equals(["a", "a", "b", "b", "c", "c"]);
+    }
+}
