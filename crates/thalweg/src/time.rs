@@ -79,10 +79,36 @@ impl Data for Timestamp {
     }
 }
 
+/// The date and time in UTC, as in `2015-07-15T00:00:02.5Z`, with as many digits of a second as there are.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}us", self.0)
+        let (seconds, micros) = (self.0.div_euclid(1_000_000), self.0.rem_euclid(1_000_000));
+        let (year, month, day) = civil(seconds.div_euclid(86_400));
+        let second = seconds.rem_euclid(86_400);
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        if !(0..=9999).contains(&year) {
+            f.write_str(if year < 0 { "-" } else { "+" })?;
+        }
+        write!(f, "{:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}", year.abs())?;
+        if micros > 0 {
+            write!(f, ".{}", format!("{micros:06}").trim_end_matches('0'))?;
+        }
+        f.write_str("Z")
     }
+}
+
+/// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar. Years are counted from
+/// March, so that the day that some of them have more is the last, in cycles of 400.
+fn civil(days: i64) -> (i64, i64, i64) {
+    const CYCLE: i64 = 146_097;
+    let since = days + 719_468;
+    let (cycle, day) = (since.div_euclid(CYCLE), since.rem_euclid(CYCLE));
+    let year = (day - day / 1460 + day / 36_524 - day / (CYCLE - 1)) / 365;
+    let of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let of_month = of_year - (153 * month + 2) / 5 + 1;
+    let (month, later) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (400 * cycle + year + later, month, of_month)
 }
 
 /// A span in whole microseconds, or as many as a timestamp can count.
@@ -121,6 +147,28 @@ impl EventTime for Timestamp {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dates() {
+        let shown = |micros| Timestamp::from_micros(micros).to_string();
+        assert_eq!(shown(0), "1970-01-01T00:00:00Z");
+        assert_eq!(shown(-1), "1969-12-31T23:59:59.999999Z");
+        assert_eq!(shown(1_709_164_800_500_000), "2024-02-29T00:00:00.5Z");
+        assert_eq!(shown(951_868_800_000_000), "2000-03-01T00:00:00Z");
+        assert_eq!(shown(-62_167_219_200_000_001), "-0001-12-31T23:59:59.999999Z");
+        assert_eq!(shown(i64::MAX), "+294247-01-10T04:00:54.775807Z");
+        assert_eq!(shown(i64::MIN), "-290308-12-21T19:59:05.224192Z");
+        // Every day of 800 years is the one after the day before.
+        let mut last = (1599, 12, 31);
+        for day in -135_140..157_054 {
+            let (year, month, of_month) = civil(day);
+            let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+            let lengths = [31, if leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+            assert!((1..=lengths[month as usize - 1]).contains(&of_month));
+            assert!((year, month, of_month) > last && (of_month == 1 || of_month == last.2 + 1));
+            last = (year, month, of_month);
+        }
+    }
 
     #[test]
     fn arithmetic_ends_at_the_ends_of_time() {

@@ -6,6 +6,7 @@
 
 use super::interrupt;
 use super::progress::Shown;
+use super::watch::Watch;
 use crate::config::{Config, Format, Settings, StatsFormat};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{Stats, show};
@@ -41,7 +42,8 @@ impl Application for Attended {
     fn started(&self, job: &Arc<Running>) -> Result<Box<dyn Attendance>> {
         interrupt::watch(job);
         let shown = Shown::start(job, self.settings.progress)?;
-        Ok(Box::new(Attending { stats: self.settings.stats, shown }))
+        let watch = Watch::start(job)?;
+        Ok(Box::new(Attending { stats: self.settings.stats, shown, watch }))
     }
 }
 
@@ -65,12 +67,13 @@ fn explained(plan: &Plan, config: &Config, format: Format) -> String {
 struct Attending {
     stats: Option<StatsFormat>,
     shown: Option<Shown>,
+    watch: Option<Watch>,
 }
 
 impl Attendance for Attending {
     fn ended(self: Box<Self>, stats: &Stats) {
         // First, so that the two do not write over each other.
-        drop(self.shown);
+        drop((self.shown, self.watch));
         let text = match self.stats {
             None => return,
             Some(StatsFormat::Text) => stats.to_string(),

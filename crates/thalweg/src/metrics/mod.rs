@@ -6,13 +6,21 @@
 mod histogram;
 mod hot;
 pub(crate) mod show;
+mod stalls;
 mod stats;
+mod watermarks;
 
 pub use histogram::Histogram;
 pub(crate) use hot::HotKeys;
+#[cfg(feature = "cli")]
+pub(crate) use stalls::stalls;
 pub use stats::{
     HotKey, Latency, Limit, OperatorStats, Records, Spread, StageStats, Stats, limiting_operator,
 };
+pub(crate) use watermarks::Mark;
+pub use watermarks::WatermarkStats;
+
+use crate::time::Timestamp;
 
 /// What one operator of one task has counted since the job began.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +44,10 @@ pub(crate) struct OpCount {
     pub(crate) spilled_bytes: u64,
     /// Records that came after all their windows had been given out.
     pub(crate) late: u64,
+    /// How far event time has come, said by who makes watermarks.
+    pub(crate) mark: Option<Mark>,
+    /// The earliest end of a window that has records.
+    pub(crate) open_until: Option<Timestamp>,
     /// Distinct keys held.
     pub(crate) keys: u64,
     /// Sampled keys and how often each was seen in the sample.
@@ -118,6 +130,14 @@ impl Report {
 
     pub(crate) fn late(&mut self, op: usize, records: u64) {
         self.of(op).late = records;
+    }
+
+    pub(crate) fn watermark(&mut self, op: usize, mark: Mark) {
+        self.of(op).mark = Some(mark);
+    }
+
+    pub(crate) fn open_until(&mut self, op: usize, end: Option<Timestamp>) {
+        self.of(op).open_until = end;
     }
 
     pub(crate) fn keys(&mut self, op: usize, keys: u64) {

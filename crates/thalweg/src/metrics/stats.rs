@@ -1,6 +1,6 @@
 //! What a job did, as data: how much passed each operator, and where the time went.
 
-use super::show;
+use super::{WatermarkStats, show};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
@@ -69,6 +69,10 @@ pub struct OperatorStats {
     pub spilled_bytes: u64,
     /// Records that came after all windows that they were in had been given out.
     pub late_records: u64,
+    /// How far event time has come, where this operator makes watermarks.
+    pub watermark: Option<WatermarkStats>,
+    /// The earliest end of a window that has records and no result yet, in microseconds since 1970.
+    pub open_until: Option<i64>,
     /// Distinct keys seen.
     pub keys: u64,
     /// The most frequent keys, from a sample, most frequent first: at most 64, and none where the
@@ -180,15 +184,20 @@ pub struct Limit {
     pub why: String,
 }
 
-mod seconds {
+pub(super) mod seconds {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
     use std::time::Duration;
 
-    pub(super) fn serialize<S: Serializer>(span: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::metrics) fn serialize<S: Serializer>(
+        span: &Duration,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         to.serialize_f64(span.as_secs_f64())
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    pub(in crate::metrics) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Duration, D::Error> {
         Duration::try_from_secs_f64(f64::deserialize(from)?).map_err(D::Error::custom)
     }
 }
@@ -262,6 +271,8 @@ fn share(seconds: f64, of: Duration) -> f64 {
 const LEAST_LOAD: f64 = 0.3;
 /// A share of the time from which on waiting is worth a word.
 const TELLING: f64 = 0.2;
+/// A watermark that has not moved for so long is spoken of.
+const STILL: Duration = Duration::from_secs(10);
 /// A key with this share of the records is hot.
 const HOT: f64 = 0.05;
 /// But not where all keys are like that: it must have this many times the mean.
@@ -420,6 +431,11 @@ impl Stats {
                 f,
                 "no operator limited the job: its tasks mostly waited for what they read"
             )?,
+        }
+        for op in &self.operators {
+            if let Some(holding) = op.watermark.as_ref().and_then(|mark| mark.holding(STILL)) {
+                writeln!(f, "{} ({}): {holding}", op.name, op.place)?;
+            }
         }
         let hot =
             self.hot_keys(HOT).filter(|(op, key)| key.share * op.hot_keys.len() as f64 >= UNEVEN);

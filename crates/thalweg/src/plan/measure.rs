@@ -4,8 +4,10 @@ use super::{Plan, Strategy};
 use crate::clock::Nanos;
 use crate::metrics::{
     Histogram, HotKey, Latency, OpCount, OperatorStats, Records, Spread, StageStats, Stats,
+    WatermarkStats,
 };
 use crate::runtime::{Counted, TaskTimes};
+use crate::time::Timestamp;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -36,6 +38,7 @@ pub(super) fn measure(
         })
         .collect();
     let mut hot = vec![Sample::default(); operators.len()];
+    let mut marks = vec![Vec::new(); operators.len()];
     let stages = plan.stages.iter().map(|stage| {
         let of_stage = stage_of.iter().zip(counted).filter(|(at, _)| **at == stage.id);
         let tasks: Vec<&Counted> = of_stage.map(|(_, counted)| counted).collect();
@@ -49,6 +52,9 @@ pub(super) fn measure(
             for (&op, count) in &counts {
                 if let Some(sample) = hot.get_mut(op) {
                     sample.add(count);
+                }
+                if let (Some(mark), Some(marks)) = (count.mark, marks.get_mut(op)) {
+                    marks.push(mark);
                 }
                 if let Some(spans) = &count.under_way {
                     under_way.merge(spans);
@@ -80,6 +86,9 @@ pub(super) fn measure(
     let stages = stages.collect();
     for (operator, sample) in operators.iter_mut().zip(hot) {
         operator.hot_keys = sample.top();
+    }
+    for (operator, marks) in operators.iter_mut().zip(marks) {
+        operator.watermark = (!marks.is_empty()).then(|| WatermarkStats::of(&marks));
     }
     Stats { wall: Duration::from_nanos(wall), cores, memory_peak, operators, stages }
 }
@@ -134,6 +143,8 @@ fn pass(
         operator.read_bytes += count.read_bytes;
         operator.spilled_bytes += count.spilled_bytes;
         operator.late_records += count.late;
+        let open = [operator.open_until, count.open_until.map(Timestamp::as_micros)];
+        operator.open_until = open.into_iter().flatten().min();
         operator.keys += count.keys;
     }
     head

@@ -30,6 +30,11 @@ impl Running {
     pub(crate) fn launched(&self) -> &Launched {
         &self.launched
     }
+
+    /// What the job has counted so far.
+    pub(crate) fn stats(&self) -> Stats {
+        self.launched.stats(&self.runtime)
+    }
 }
 
 impl JobHandle {
@@ -71,7 +76,7 @@ impl JobHandle {
     /// What the job has counted so far. Waits for the tasks that run to end their turns, which
     /// takes milliseconds unless a closure blocks; the job goes on meanwhile.
     pub fn stats(&self) -> Stats {
-        self.running.launched.stats(&self.running.runtime)
+        self.running.stats()
     }
 
     /// Ends the job as soon as its tasks have ended their turns. What it has computed is dropped,

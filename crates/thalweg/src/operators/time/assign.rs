@@ -5,11 +5,13 @@ use crate::clock::{Clock, Nanos, nanos};
 use crate::data::Record;
 use crate::error::Result;
 use crate::flow::{Event, Flow, Op, Pipe, Push, guard};
+use crate::metrics::{Mark, Report};
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Stream};
 use crate::time::Timestamp;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 impl<C: Chain<Time = ()>> Stream<C> {
     /// Says of each record when it happened, so that what follows can work by event time.
@@ -95,7 +97,9 @@ where
             batches: 0,
             fresh: 0,
             quiet_since: None,
+            moved_at: cx.clock.now(),
             idle: false,
+            over: false,
             settled: false,
             next,
             types: PhantomData,
@@ -127,8 +131,12 @@ pub struct AssignPush<I: ?Sized, F, G, N> {
     fresh: usize,
     /// When the input ran out.
     quiet_since: Option<Nanos>,
+    /// When the watermark was last moved, or the job began.
+    moved_at: Nanos,
     /// Said to be idle.
     idle: bool,
+    /// The input has ended.
+    over: bool,
     /// Nothing was pushed since what follows had nothing left, so that an event may be sent.
     settled: bool,
     next: N,
@@ -143,6 +151,9 @@ impl<I: ?Sized, F, G: WatermarkGenerator, N: Pipe> AssignPush<I, F, G, N> {
         let Some(at) = watermark.filter(|_| watermark > self.said || self.idle) else {
             return false;
         };
+        if watermark > self.said {
+            self.moved_at = now;
+        }
         (self.said, self.idle, self.settled) = (watermark, false, false);
         self.next.event(Event::Watermark(at));
         true
@@ -172,6 +183,18 @@ where
         let due =
             self.idle || self.batches >= BATCHES || now.saturating_sub(self.said_at) >= PATIENCE;
         if due && self.say(now) { Flow::Busy } else { Flow::Ready }
+    }
+
+    fn event(&mut self, event: Event) {
+        self.over |= event == Event::End;
+        self.next.event(event);
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        let still = Duration::from_nanos(self.clock.now().saturating_sub(self.moved_at));
+        let excused = self.idle || self.over;
+        report.watermark(self.op.id(), Mark { at: self.said, still, excused });
+        self.next.report(report);
     }
 
     /// What comes before may make many records of one: they pause for watermarks too.

@@ -598,6 +598,12 @@ where
         report.emitted(op, self.emitted);
         report.keys(op, self.windows.live.max(self.windows.coming.keys()) as u64);
         report.late(op, self.windows.late);
+        report.open_until(
+            op,
+            self.windows
+                .next_window(WindowId::MAX)
+                .map(|window| self.windows.frames.window(window).1),
+        );
         self.next.report(report);
     }
 }

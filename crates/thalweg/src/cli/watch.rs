@@ -1,0 +1,62 @@
+//! Looks now and then whether windows wait for a watermark that does not come, and says for whose.
+
+use crate::error::Result;
+use crate::metrics::{Stats, stalls};
+use crate::stream::Running;
+use crate::sync::spawn;
+use std::io::Write as _;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long a window may be without a result while records arrive.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A thread that looks at a job until this is dropped.
+pub(super) struct Watch {
+    /// Dropped to end the thread.
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    /// Watches a job, if it has anything to do with event time.
+    pub(super) fn start(job: &Arc<Running>) -> Result<Option<Self>> {
+        let plan = &job.launched().plan;
+        if !plan.operators.iter().any(|op| op.kind == "assign_timestamps") {
+            return Ok(None);
+        }
+        let (stop, stopped) = channel();
+        let job = Arc::downgrade(job);
+        let thread = spawn("thalweg-watch".to_owned(), move || {
+            let mut before: Option<Stats> = None;
+            while stopped.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                let Some(now) = look(&job) else { break };
+                let found = before.as_ref().map(|before| stalls(before, &now)).unwrap_or_default();
+                for line in found {
+                    // A job goes on where nobody reads what is said of it.
+                    let _ = writeln!(std::io::stderr(), "{line}");
+                }
+                before = Some(now);
+            }
+        })?;
+        Ok(Some(Self { stop: Some(stop), thread: Some(thread) }))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It only looks; a panic there is no reason to fail a job that went well.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What a job has counted, unless it is over.
+fn look(job: &Weak<Running>) -> Option<Stats> {
+    let job = job.upgrade()?;
+    (!job.launched().job.is_over()).then(|| job.stats())
+}
