@@ -1,5 +1,6 @@
 //! Says of each record when it happened.
 
+use super::drift::Drift;
 use super::{WatermarkGenerator, Watermarks};
 use crate::clock::{Clock, Nanos, nanos};
 use crate::data::Record;
@@ -55,11 +56,13 @@ impl<C: Chain<Time = ()>> Stream<C> {
         G: WatermarkGenerator,
     {
         let find = Arc::new(find);
+        let drift = watermarks.drift.map(|most| Arc::new(Drift::new(most, self.tasks())));
         self.then(Origin::here("assign_timestamps"), |prev, op| Assign {
             prev,
             op,
             find,
             watermarks,
+            drift,
         })
     }
 }
@@ -70,6 +73,7 @@ pub struct Assign<C, F, G> {
     op: usize,
     find: Arc<F>,
     watermarks: Watermarks<G>,
+    drift: Option<Arc<Drift>>,
 }
 
 impl<C, F, G> Chain for Assign<C, F, G>
@@ -86,7 +90,12 @@ where
     where
         N: Push<C::Item, Timestamp> + 'static,
     {
+        if let Some(drift) = &self.drift {
+            drift.join(cx.task, cx.waker);
+        }
         let push = AssignPush {
+            task: cx.task,
+            drift: self.drift.clone(),
             op: cx.op(self.op),
             find: Arc::clone(&self.find),
             generator: self.watermarks.generator.clone(),
@@ -117,6 +126,8 @@ const MOST: usize = 4096;
 
 /// Assigns timestamps in a running task, and says how far they have come.
 pub struct AssignPush<I: ?Sized, F, G, N> {
+    task: usize,
+    drift: Option<Arc<Drift>>,
     op: Op,
     find: Arc<F>,
     generator: G,
@@ -144,11 +155,20 @@ pub struct AssignPush<I: ?Sized, F, G, N> {
 }
 
 impl<I: ?Sized, F, G: WatermarkGenerator, N: Pipe> AssignPush<I, F, G, N> {
-    /// Sends the watermark if it has moved; answers whether it has.
-    fn say(&mut self, now: Nanos) -> bool {
+    /// Says to the other tasks how far this one has come.
+    fn tell(&self) {
+        if let Some(drift) = &self.drift {
+            let at = self.generator.watermark().max(self.said).unwrap_or(Timestamp::MIN);
+            drift.move_to(self.task, (!self.idle && !self.over).then_some(at));
+        }
+    }
+
+    /// Sends the watermark if it has moved, or if it is to be said that this task is not idle any more;
+    /// answers whether it was sent.
+    fn say(&mut self, now: Nanos, returned: bool) -> bool {
         (self.said_at, self.batches) = (now, 0);
         let watermark = self.generator.watermark().max(self.said);
-        let Some(at) = watermark.filter(|_| watermark > self.said || self.idle) else {
+        let Some(at) = watermark.filter(|_| watermark > self.said || returned) else {
             return false;
         };
         if watermark > self.said {
@@ -174,19 +194,37 @@ where
     fn resume(&mut self) -> Flow {
         let flow = self.next.resume();
         self.settled = flow == Flow::Ready;
-        if !self.settled || std::mem::take(&mut self.fresh) == 0 {
+        if !self.settled {
             return flow;
         }
-        self.quiet_since = None;
-        self.batches += 1;
-        let now = self.clock.now();
-        let due =
-            self.idle || self.batches >= BATCHES || now.saturating_sub(self.said_at) >= PATIENCE;
-        if due && self.say(now) { Flow::Busy } else { Flow::Ready }
+        if std::mem::take(&mut self.fresh) > 0 {
+            self.quiet_since = None;
+            self.batches += 1;
+            let now = self.clock.now();
+            let waited = now.saturating_sub(self.said_at);
+            let due = self.idle || self.batches >= BATCHES || waited >= PATIENCE;
+            let said = due && self.say(now, self.idle);
+            self.tell();
+            if said {
+                return Flow::Busy;
+            }
+        }
+        if self.drift.as_ref().is_some_and(|drift| drift.must_wait(self.task)) {
+            // The others go by the watermark while this task waits for them.
+            if self.say(self.clock.now(), false) {
+                return Flow::Busy;
+            }
+            self.settled = false;
+            return Flow::Blocked;
+        }
+        Flow::Ready
     }
 
     fn event(&mut self, event: Event) {
-        self.over |= event == Event::End;
+        if event == Event::End {
+            self.over = true;
+            self.tell();
+        }
         self.next.event(event);
     }
 
@@ -208,13 +246,14 @@ where
         if !self.settled {
             return again;
         }
-        if self.say(now) {
+        if self.say(now, false) {
             return Some(now);
         }
         let Some(idle_after) = self.idle_after.filter(|_| !self.idle) else { return again };
         let due = self.quiet_since.get_or_insert(now).saturating_add(idle_after);
         if now >= due {
             (self.idle, self.settled) = (true, false);
+            self.tell();
             self.next.event(Event::Idle);
             return Some(now);
         }
@@ -235,5 +274,80 @@ where
         self.generator.observe(at);
         self.fresh += 1;
         self.next.push(item, at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Environment;
+    use crate::check::every;
+    use crate::config::{Config, Scheduler};
+    use crate::operators::window::EventTimeWindow;
+    use crate::sync::{AtomicI64, Ordering};
+
+    /// The greatest distance between two tasks' records that went through at the same time.
+    #[test]
+    fn partitions_are_kept_together() {
+        every(|env| {
+            let n = 3000;
+            let most = 100_000;
+            let tasks = env.config().cores.get();
+            let at: Arc<Vec<AtomicI64>> = Arc::new((0..tasks).map(|_| AtomicI64::new(0)).collect());
+            let apart = Arc::new(AtomicI64::new(0));
+            let (mine, worst) = (Arc::clone(&at), Arc::clone(&apart));
+            let through = env
+                // The first task is slow: it has a hundred records to go where the others have one.
+                .parallel_iter(move |task, _| {
+                    let step = if task == 0 { 1 } else { 100 };
+                    (0..n * 100).step_by(step).map(move |at| (task, at as i64))
+                })
+                .assign_timestamps(
+                    |(_, at)| Timestamp::from_micros(*at),
+                    Watermarks::monotonous().aligned(Duration::from_micros(most)),
+                )
+                .inspect(move |(task, now)| {
+                    mine[*task].store(*now, Ordering::SeqCst);
+                    let least = mine.iter().map(|at| at.load(Ordering::SeqCst)).min();
+                    worst.fetch_max(now - least.unwrap_or_default(), Ordering::SeqCst);
+                })
+                .count();
+            env.run()?;
+            let (n, tasks) = (n as u64, tasks as u64);
+            assert_eq!(through.take()?, 100 * n + (tasks - 1) * n);
+            // A batch of records may pass before it is seen how far they are.
+            let allowed = most as i64 + 100 * 4 * 1024;
+            assert!(apart.load(Ordering::SeqCst) <= allowed, "{apart:?}");
+            Ok(())
+        });
+    }
+
+    /// Two partitions, the second of which is quiet for a minute after its first record: how many records
+    /// were in windows, and how many came too late for theirs.
+    fn with_a_quiet_partition(idle_after: Option<Duration>) -> (u64, u64) {
+        let mut config =
+            Config { scheduler: Scheduler::Deterministic { seed: 1 }, ..Config::default() };
+        config.cores = 1.try_into().unwrap();
+        let env = Environment::with_config(config);
+        let timed = |rate: f64, last: u64| {
+            let mut watermarks = Watermarks::monotonous();
+            watermarks.idle_after = idle_after;
+            env.generate(rate, move |n| (n <= last).then_some(n))
+                .assign_timestamps(|n| Timestamp::from_millis(10 * *n as i64), watermarks)
+        };
+        let both = timed(100.0, 500).merge(timed(1.0 / 60.0, 1));
+        let windows =
+            both.group_by(|_| ()).window(EventTimeWindow::tumbling(Duration::from_secs(1)));
+        let counts = windows.count().unkey().map(|((), pane)| pane.value).to_channel();
+        let stats = env.start().unwrap().wait().unwrap();
+        let late = stats.operators.iter().map(|op| op.late_records).sum();
+        (counts.map(|count| count.unwrap()).sum(), late)
+    }
+
+    #[test]
+    fn a_quiet_partition_is_waited_for_unless_it_is_idle() {
+        assert_eq!(with_a_quiet_partition(None), (503, 0));
+        assert_eq!(with_a_quiet_partition(Some(Duration::from_secs(90))), (503, 0));
+        assert_eq!(with_a_quiet_partition(Some(Duration::from_millis(500))), (502, 1));
     }
 }

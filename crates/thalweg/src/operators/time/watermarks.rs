@@ -23,6 +23,7 @@ pub trait WatermarkGenerator: Clone + Send + Sync + 'static {
 pub struct Watermarks<G> {
     pub(super) generator: G,
     pub(super) idle_after: Option<Duration>,
+    pub(super) drift: Option<Duration>,
 }
 
 impl Watermarks<Disorder> {
@@ -42,7 +43,7 @@ impl Watermarks<Disorder> {
 impl<G: WatermarkGenerator> Watermarks<G> {
     /// As a generator says, of which every partition gets a clone.
     pub fn generated_by(generator: G) -> Self {
-        Self { generator, idle_after: None }
+        Self { generator, idle_after: None, drift: None }
     }
 
     /// A partition that has had no record for so long holds back no watermark until it has one
@@ -52,6 +53,16 @@ impl<G: WatermarkGenerator> Watermarks<G> {
     /// receivers are slow is never idle.
     pub fn idle_after(mut self, quiet: Duration) -> Self {
         self.idle_after = Some(quiet);
+        self
+    }
+
+    /// No partition goes on while its watermark is more than `most` ahead of that of the last one: what
+    /// windows hold open is bounded, however different the partitions' speeds.
+    ///
+    /// All wait for a partition that has no record yet, unless [`idle_after`](Self::idle_after) says
+    /// how long, or it ends. A partition that waits is not idle.
+    pub fn aligned(mut self, most: Duration) -> Self {
+        self.drift = Some(most);
         self
     }
 }
