@@ -236,9 +236,34 @@ proptest! {
         prop_assert!((estimate as f64 - exact).abs() <= 0.05 * exact + 1.0, "{} of {}", estimate, exact);
     }
 
+    /// Whatever the order of the values, at every size of a sketch and at every precision.
+    #[test]
+    fn an_encoded_sketch_is_the_same_whatever_the_order(
+        count in prop_oneof![0..40u64, 0..900u64, 0..20_000u64],
+        precision in 4..=16u8,
+        by in divisions(),
+    ) {
+        let aggregate = approx_count_distinct(|n: u64| n).precision(precision);
+        let all: Vec<u64> = (0..count).collect();
+        let encoded = |state: &approx_distinct::Sketch| {
+            let mut bytes = Vec::new();
+            state.encode(&mut bytes);
+            bytes
+        };
+        // Not yet encoded; all at once; in parts, each encoded and decoded; and the whole of those.
+        let mut fresh = Aggregate::<u64>::start(&aggregate);
+        all.iter().rev().for_each(|n| Aggregate::<u64>::update(&aggregate, &mut fresh, *n));
+        let in_parts = by.state(&aggregate, &all);
+        prop_assert_eq!(encoded(&fresh), encoded(&part(&aggregate, &all)));
+        prop_assert_eq!(encoded(&fresh), encoded(&in_parts));
+        prop_assert_eq!(fresh.key_hash(), in_parts.key_hash());
+        let estimate = Aggregate::<u64>::finish(&aggregate, fresh);
+        prop_assert_eq!(estimate, Aggregate::<u64>::finish(&aggregate, in_parts));
+    }
+
     /// Bytes that are no sketch are refused, and those that are one cannot ask for much memory.
     #[test]
-    fn a_broken_sketch_is_refused(at in 0..60usize, byte in any::<u8>(), cut in 0..80usize, count in 0..200u64) {
+    fn a_broken_sketch_is_refused(at in 0..60usize, byte in any::<u8>(), cut in 0..80usize, count in 0..700u64) {
         let aggregate = approx_count_distinct(|n: u64| n);
         let mut bytes = Vec::new();
         let all: Vec<u64> = (0..count).collect();
@@ -248,6 +273,10 @@ proptest! {
         bytes.truncate(bytes.len() - cut.min(bytes.len()));
         if let Ok(sketch) = <approx_distinct::Sketch as Data>::decode(&mut bytes.as_slice()) {
             prop_assert!(sketch.heap_size() <= 1 << 17);
+            // Whatever it says, it can be put to others.
+            let mut state = part(&aggregate, &all);
+            Combine::<u64>::combine(&aggregate, &mut state, sketch);
+            Aggregate::<u64>::finish(&aggregate, state);
         }
     }
 }
