@@ -44,6 +44,13 @@ pub trait Aggregate<V: Record + ?Sized>: Send + Sync + 'static {
 
 /// An [`Aggregate`] of which parts can be computed apart and put together in any order: the
 /// operation must be associative and commutative.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no aggregate of values of `{V}` of which parts can be put together",
+    label = "needs an aggregate",
+    note = "those that there are, as `count()` and `max(…)`, are in `thalweg::operators::aggregates`; a \
+            tuple of up to eight is one too",
+    note = "with closures of your own, use `fold_assoc` or `reduce_assoc`"
+)]
 pub trait Combine<V: Record + ?Sized>: Aggregate<V> {
     /// Puts another part into this one.
     fn combine(&self, state: &mut Self::State, other: Self::State);
