@@ -40,7 +40,7 @@ impl<C: Chain<Time: EventTime>, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     /// `.window(…).count()`.
     ///
     /// Every key that has values in a window has a [`Pane`] of it, whose timestamp is the window's
-    /// last. See [`EventTimeWindow`](super::window::EventTimeWindow) for when. Windows over all
+    /// last. See [`EventTimeWindow`](super::EventTimeWindow) for when. Windows over all
     /// values, whatever the key, are those of `group_by(|_| ())`.
     ///
     /// ```
