@@ -261,6 +261,39 @@ proptest! {
         prop_assert_eq!(estimate, Aggregate::<u64>::finish(&aggregate, in_parts));
     }
 
+    /// Hashes and registers that nothing was counted into are put to others all the same, or refused.
+    #[test]
+    fn a_made_up_sketch_does_no_harm(
+        precision in prop_oneof![Just(8), 2..=18u8],
+        hashes in prop::collection::btree_set(any::<u32>(), 0..300),
+        registers in prop::option::of(prop_oneof![
+            prop::collection::vec(0..=63u8, 256),
+            prop::collection::vec(0..=64u8, 256),
+        ]),
+        count in 0..2000u64,
+    ) {
+        let mut bytes = vec![precision];
+        match registers {
+            Some(registers) => {
+                bytes.push(1);
+                registers.encode(&mut bytes);
+            }
+            None => {
+                bytes.push(0);
+                hashes.into_iter().collect::<Vec<u32>>().encode(&mut bytes);
+            }
+        }
+        if let Ok(sketch) = <approx_distinct::Sketch as Data>::decode(&mut bytes.as_slice()) {
+            let aggregate = approx_count_distinct(|n: u64| n).precision(precision);
+            let mut again = Vec::new();
+            sketch.encode(&mut again);
+            prop_assert_eq!(bytes, again);
+            let mut state = part(&aggregate, &(0..count).collect::<Vec<u64>>());
+            Combine::<u64>::combine(&aggregate, &mut state, sketch);
+            Aggregate::<u64>::finish(&aggregate, state);
+        }
+    }
+
     /// Bytes that are no sketch are refused, and those that are one cannot ask for much memory.
     #[test]
     fn a_broken_sketch_is_refused(at in 0..60usize, byte in any::<u8>(), cut in 0..80usize, count in 0..700u64) {
