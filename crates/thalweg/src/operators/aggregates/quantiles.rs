@@ -16,8 +16,8 @@ use crate::operators::keyed::{Aggregate, Combine};
 /// Of `n` numbers in order, share `q` is that at place `q * (n - 1)`, counted from 0 and rounded down. What
 /// is given is off by at most 1 % of it; [`relative_error`](Quantiles::relative_error) changes that. It
 /// does not depend on the order of the values, and windows that slide subtract it. Infinities stand for
-/// themselves. Numbers nearer to zero than the least normal float (2 &middot; 10<sup>-308</sup>) are taken for zero, and what is
-/// no number counts as greater than all numbers.
+/// themselves. Numbers nearer to zero than the least normal float, some 2e-308, are taken for zero, and what
+/// is no number counts as greater than all numbers.
 ///
 /// Memory: 16 bytes for each bin that has numbers in it: some 115 bins where the greatest is ten times the
 /// least, 690 where it is a million times. Time: a logarithm and a search among the bins.
