@@ -6,6 +6,8 @@
 use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeMap;
 use thalweg::data::{Data, Wire};
+use thalweg::operators::aggregates::ApproxCountDistinct;
+use thalweg::operators::keyed::Aggregate;
 
 /// A type with every shape that the derive macro knows.
 #[derive(Data)]
@@ -15,10 +17,13 @@ enum Shape {
     Named { at: i64, inner: Option<Box<Shape>>, rest: Vec<Shape> },
 }
 
+/// A sketch of distinct values, whose bytes are handed to a library.
+type Sketch = <ApproxCountDistinct<fn(u64) -> u64, u64> as Aggregate<u64>>::State;
+
 fuzz_target!(|bytes: &[u8]| {
     // The first byte chooses the type, so that one corpus teaches all of them.
     let Some((kind, bytes)) = bytes.split_first() else { return };
-    match kind % 8 {
+    match kind % 9 {
         0 => survives::<(u64, i32, bool, char)>(bytes),
         1 => survives::<(f32, f64, Option<u8>)>(bytes),
         2 => survives::<Vec<String>>(bytes),
@@ -26,6 +31,7 @@ fuzz_target!(|bytes: &[u8]| {
         4 => survives::<Result<[u16; 3], Box<str>>>(bytes),
         5 => survives::<Vec<Vec<()>>>(bytes),
         6 => survives::<Shape>(bytes),
+        7 => survives::<Sketch>(bytes),
         _ => borrows(bytes),
     }
 });

@@ -2,6 +2,7 @@
 //! documentation, the operator itself, and its tests.
 
 mod absorb;
+pub mod aggregates;
 mod filter;
 mod filter_map;
 mod flat_each;

@@ -2,6 +2,8 @@
 
 use super::{Aggregate, Combine};
 use crate::data::{Data, Record};
+use crate::operators::aggregates::better;
+use std::cmp::Ordering;
 use std::marker::PhantomData;
 use std::ops::Add;
 
@@ -20,6 +22,14 @@ impl<V: Record + ?Sized> Aggregate<V> for Count {
 
     #[inline(always)]
     fn update(&self, state: &mut u64, _: V::Of<'_>) {
+        *state += 1;
+    }
+
+    #[inline(always)]
+    fn update_shared(&self, state: &mut u64, _: &V::Of<'_>)
+    where
+        for<'a> V::Of<'a>: Clone,
+    {
         *state += 1;
     }
 
@@ -105,7 +115,7 @@ where
 
 /// Defines an aggregate that keeps the least or the greatest of what a closure makes of the values.
 macro_rules! extreme {
-    ($(#[$doc:meta])* $name:ident, $better:tt) => {
+    ($(#[$doc:meta])* $name:ident, $wanted:expr) => {
         $(#[$doc])*
         pub struct $name<F, N> {
             of: F,
@@ -135,7 +145,7 @@ macro_rules! extreme {
             #[inline(always)]
             fn update(&self, state: &mut Option<N>, value: V::Of<'_>) {
                 let new = (self.of)(value);
-                if state.as_ref().is_none_or(|old| new $better *old) {
+                if state.as_ref().is_none_or(|old| better(&new, old, $wanted)) {
                     *state = Some(new);
                 }
             }
@@ -154,7 +164,7 @@ macro_rules! extreme {
             #[inline(always)]
             fn combine(&self, state: &mut Option<N>, other: Option<N>) {
                 if let Some(new) = other
-                    && state.as_ref().is_none_or(|old| new $better *old)
+                    && state.as_ref().is_none_or(|old| better(&new, old, $wanted))
                 {
                     *state = Some(new);
                 }
@@ -164,14 +174,14 @@ macro_rules! extreme {
 }
 
 extreme!(
-    /// The least of what a closure makes of the values.
+    /// The least of what a closure makes of the values. A float that is no number is greater than all.
     Min,
-    <
+    Ordering::Less
 );
 extreme!(
-    /// The greatest of what a closure makes of the values.
+    /// The greatest of what a closure makes of the values. A float that is no number is less than all.
     Max,
-    >
+    Ordering::Greater
 );
 
 /// The arithmetic mean of what a closure makes of the values.

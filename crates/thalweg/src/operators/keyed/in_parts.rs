@@ -4,6 +4,7 @@ use super::aggregates::{Addable, Average, Count, FoldAssoc, Max, Min, Reduce, Su
 use super::partition::Combining;
 use super::{Combine, FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::data::{Data, Record};
+use crate::error::{Error, ErrorKind};
 use crate::plan::Origin;
 use crate::stream::Chain;
 
@@ -23,11 +24,13 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     /// budget; beyond it on disk. The order in which values are taken in is not defined, and
     /// neither is the order of the results.
     ///
+    /// Those that there are, and several at once, are in [`aggregates`](crate::operators::aggregates).
     /// For what does not combine see [`fold`](Self::fold).
     ///
     /// # Errors
     ///
-    /// On a stream that does not end, the job is refused at its start.
+    /// On a stream that does not end, the job is refused at its start; so it is with an aggregate that
+    /// its own [check](super::Aggregate::check) refuses.
     #[track_caller]
     pub fn aggregate<A>(self, aggregate: A) -> Results<C, G, P, A>
     where
@@ -42,7 +45,12 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
         A: Combine<G::Value>,
         P: Combining<C, G, A>,
     {
-        KeyedStream::new(P::combine(self, origin, aggregate), FirstOf)
+        let checked = aggregate.check();
+        let stream = P::combine(self, origin, aggregate);
+        if let Err(wrong) = checked {
+            stream.refuse(Error::new(ErrorKind::Plan, wrong));
+        }
+        KeyedStream::new(stream, FirstOf)
     }
 
     /// Counts the values of each key. See [`aggregate`](Self::aggregate) for how.

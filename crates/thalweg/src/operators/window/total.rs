@@ -69,7 +69,7 @@ pub struct Total<F, N> {
 }
 
 impl<F, N> Total<F, N> {
-    pub(super) fn new(of: F) -> Self {
+    pub(in crate::operators) fn new(of: F) -> Self {
         Self { of, number: PhantomData }
     }
 }

@@ -40,7 +40,7 @@ impl<C: Chain<Time: EventTime>, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     /// `.window(…).count()`.
     ///
     /// Every key that has values in a window has a [`Pane`] of it, whose timestamp is the window's
-    /// last. See [`EventTimeWindow`](super::window::EventTimeWindow) for when. Windows over all
+    /// last. See [`EventTimeWindow`](super::EventTimeWindow) for when. Windows over all
     /// values, whatever the key, are those of `group_by(|_| ())`.
     ///
     /// ```
@@ -155,6 +155,9 @@ where
     /// task that owns the key. Where the aggregate has an [inverse](Combine::INVERSE), slices that a
     /// window has no more are subtracted; where it has none, they are kept on two stacks a key, which
     /// costs somewhat more. The order in which values are taken in is not defined.
+    ///
+    /// The aggregates that there are, and several at once, are in
+    /// [`aggregates`](crate::operators::aggregates).
     #[track_caller]
     pub fn aggregate<A>(self, aggregate: A) -> Results<C, G, P, A>
     where
@@ -175,6 +178,7 @@ where
             Ok(frames) => (frames, None),
             Err(wrong) => (Frames::new(1, 1, 0), Some(wrong)),
         };
+        let wrong = wrong.or_else(|| aggregate.check().err());
         let stream = P::windows(keyed, origin, detail, frames, aggregate)
             .with_state(true, <A::State as Data>::schema());
         if let Some(wrong) = wrong {
