@@ -1,6 +1,6 @@
 //! The task that owns the keys: hands each value to its key's course, and gives out what that answers.
 //!
-//! A result that a record completes is given with the record. Those that a timer completes are given before
+//! A result that a record completes is given with the record, of which there are two at most. Those that a timer completes are given before
 //! the next batch, or before the watermark that has brought them, and those that remain before the end, in
 //! steps of a bounded number.
 
@@ -8,7 +8,7 @@ use super::course::{Answer, Course, Cx, Due, nanos_of};
 use crate::clock::Nanos;
 use crate::data::{Data, Key, Portable, Record, Wire};
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, guard};
+use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, arm, guard};
 use crate::memory::Reservation;
 use crate::metrics::Report;
 use crate::operators::keyed::{KeyBy, KeyedStream, Placement};
@@ -275,17 +275,20 @@ where
         if self.failed || (self.table.is_full() && !self.may_grow()) {
             return;
         }
-        let Self { op, keys, course, table, shared, .. } = self;
-        let (answer, key) = guard(op, || {
-            let (hash, key) = (keys.hash(&item), keys.key(&item));
-            let known = table.entry(hash, key.probe(), key, || course.start());
-            let answer = course.take(known.value, keys.value(item), time, shared);
-            let key = match answer {
-                Answer::Nothing => None,
-                Answer::Give(_) | Answer::Wake(_) => Some(known.key()),
-            };
-            (answer, key)
-        });
+        let Self { op, keys, course, table, shared, emitted, next, .. } = self;
+        let armed = arm(op);
+        let (hash, key) = (keys.hash(&item), keys.key(&item));
+        let known = table.entry(hash, key.probe(), key, || course.start());
+        if let Some((pane, time)) = course.before(known.value, time, shared) {
+            *emitted += 1;
+            next.push((known.key(), pane), time);
+        }
+        let answer = course.take(known.value, keys.value(item), time, shared);
+        let key = match answer {
+            Answer::Nothing => None,
+            Answer::Give(_) | Answer::Wake(_) => Some(known.key()),
+        };
+        armed.disarm();
         match (answer, key) {
             (Answer::Give((pane, time)), Some(key)) => {
                 self.emitted += 1;

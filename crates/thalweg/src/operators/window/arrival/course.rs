@@ -16,6 +16,17 @@ pub trait Course<V: Record + ?Sized, T: Time>: Clone + Send + 'static {
     /// Before the first value.
     fn start(&self) -> Self::State;
 
+    /// A value comes that has this time: the window that must be complete before it.
+    #[inline(always)]
+    fn before(
+        &self,
+        _state: &mut Self::State,
+        _time: T,
+        _cx: &mut Cx,
+    ) -> Option<Given<Self::Output, T>> {
+        None
+    }
+
     /// Takes a value in.
     fn take(
         &self,

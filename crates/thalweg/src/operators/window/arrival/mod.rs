@@ -13,7 +13,7 @@
 //! ```
 //!
 //! [`Arriving`] knows of keys, memory, timers and the end, and nothing of windows; a [`Course`] knows what the
-//! windows of one key make of its values, and nothing of keys. A record has at most one result, which is
+//! windows of one key make of its values, and nothing of keys. A record has two results at most, which are
 //! given at once. Results that time brings or the end, which may be many, are given in steps.
 
 mod arriving;

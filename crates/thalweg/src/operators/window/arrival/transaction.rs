@@ -38,10 +38,12 @@ pub enum Transaction {
 /// committed when the input ends has no result; one that waits for its time is committed then.
 ///
 /// The time of [`CommitAfter`](Transaction::CommitAfter) is event time in a stream with timestamps: the
-/// window is complete when the watermark has come so far beyond the value's timestamp. In a stream
-/// without, it is the engine's clock. So results in a stream with timestamps do not depend on how fast it
-/// runs. The result of a window that a value has committed has the greatest timestamp of its values;
-/// of one that time has committed, the last timestamp before that time.
+/// window is complete when the watermark has come so far beyond the value's timestamp, or a value of the key
+/// has. So where timestamps do not decrease, results do not depend on how fast the job runs. In a stream
+/// without timestamps, it is the engine's clock. Either way a value at that time or later opens the next window.
+///
+/// In a stream with timestamps, the result of a window that a value has committed has the greatest timestamp of
+/// its values; of one that time has committed, the last timestamp before that time, if that is greater.
 ///
 /// Records go to the tasks of their keys, and are taken in in the order in which they come: that of their
 /// stream only where one task sends them all. Memory: an aggregate a key, and a timer for each window that waits
@@ -203,6 +205,24 @@ pub struct Open<S, T> {
 }
 
 impl<V: ?Sized, A, F> Transacted<V, A, F> {
+    /// The window that waited for a time is complete, as the time has come.
+    fn commit_at<T>(
+        &self,
+        known: &mut Open<A::State, T>,
+        at: Due,
+        cx: &mut Cx,
+    ) -> Option<Given<A::Output, T>>
+    where
+        V: Record,
+        T: Time,
+        A: Aggregate<V>,
+    {
+        let (pane, time) = self.commit(known, cx)?;
+        // What comes after the watermark must not be older than it.
+        let last = T::happened(Timestamp::from_micros(at.saturating_sub(1)));
+        Some((pane, time.max(last)))
+    }
+
     /// The window that is open is complete.
     fn commit<T>(&self, known: &mut Open<A::State, T>, cx: &mut Cx) -> Option<Given<A::Output, T>>
     where
@@ -238,6 +258,12 @@ where
 
     fn start(&self) -> Self::State {
         Open { arrived: 0, open: None, commit: None, timer: None }
+    }
+
+    fn before(&self, known: &mut Self::State, time: T, cx: &mut Cx) -> Option<Given<A::Output, T>> {
+        let at = known.commit?;
+        let now = time.timestamp().map(Timestamp::as_micros).or_else(|| cx.now::<T>());
+        now.is_some_and(|now| now >= at).then(|| self.commit_at(known, at, cx)).flatten()
     }
 
     fn take(
@@ -281,10 +307,7 @@ where
         }
         match known.commit {
             Some(at) if at <= now => {
-                let given = self.commit(known, cx);
-                // What comes after the watermark must not be older than it.
-                let last = T::happened(Timestamp::from_micros(at.saturating_sub(1)));
-                given.map_or(Answer::Nothing, |(pane, time)| Answer::Give((pane, time.max(last))))
+                self.commit_at(known, at, cx).map_or(Answer::Nothing, Answer::Give)
             }
             Some(at) if known.timer.is_none() => {
                 known.timer = Some(at);
