@@ -29,6 +29,17 @@ const RUNS: &[Run] = &[
         arguments: &["--tsv", "--form", "assoc", "LICENSE-APACHE"],
         expects: &["the\t100", "or\t69", "of\t67"],
     },
+    Run { example: "windowed_wordcount", arguments: &[], expects: &[] },
+    Run {
+        example: "windowed_wordcount",
+        arguments: &["--tsv", "LICENSE-APACHE"],
+        expects: &["the\t19\t190", "or\t12\t120", "of\t12\t120"],
+    },
+    Run {
+        example: "windowed_wordcount",
+        arguments: &["--tsv", "--partial", "LICENSE-APACHE"],
+        expects: &["the\t20\t195", "or\t14\t133"],
+    },
     Run { example: "squares", arguments: &[], expects: &[] },
     Run {
         example: "collatz",

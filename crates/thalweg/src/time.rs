@@ -117,17 +117,41 @@ pub(crate) fn micros(span: Duration) -> i64 {
 }
 
 /// What each record of a stream carries beside its value: nothing, or a [`Timestamp`].
-pub trait Time: Data + Copy {
+pub trait Time: Data + Copy + Ord {
     /// What a record carries that was made from no single record, a final sum for example.
     const LAST: Self;
+
+    /// The timestamp, where there is one.
+    fn timestamp(self) -> Option<Timestamp>;
+
+    /// What a record carries that happened then.
+    fn happened(at: Timestamp) -> Self;
 }
 
 impl Time for () {
     const LAST: Self = ();
+
+    #[inline(always)]
+    fn timestamp(self) -> Option<Timestamp> {
+        None
+    }
+
+    #[inline(always)]
+    fn happened(_: Timestamp) -> Self {}
 }
 
 impl Time for Timestamp {
     const LAST: Self = Self::MAX;
+
+    #[inline(always)]
+    fn timestamp(self) -> Option<Timestamp> {
+        Some(self)
+    }
+
+    #[inline(always)]
+    fn happened(at: Timestamp) -> Self {
+        at
+    }
 }
 
 /// The [`Time`] of streams whose records have timestamps: [`Timestamp`] and no other.

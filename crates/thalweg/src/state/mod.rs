@@ -17,4 +17,4 @@ mod table;
 pub(crate) use losers::{Losers, goes_first};
 pub use sort::{Sorted, Sorter};
 pub use spill::{SpillDir, SpillFile, SpillReader, SpillWriter};
-pub use table::{Drain, GroupTable, Place};
+pub use table::{Drain, GroupTable, Known, Place};

@@ -44,6 +44,22 @@ pub struct GroupTable<K: Key + ?Sized, A> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Place(usize);
 
+/// A key that is in a table, and its accumulator; made by [`GroupTable::entry`].
+pub struct Known<'t, K: Key + ?Sized, A> {
+    key: &'t K::Slot,
+    arena: &'t K::Arena,
+    /// The accumulator.
+    pub value: &'t mut A,
+}
+
+impl<K: Key + ?Sized, A> Known<'_, K, A> {
+    /// A copy of the key.
+    #[inline]
+    pub fn key(&self) -> <K as Portable>::Owned {
+        K::view(self.key, self.arena, K::own)
+    }
+}
+
 struct Entry<K: Key + ?Sized, A> {
     key: K::Slot,
     value: A,
@@ -145,6 +161,19 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
         key: &K,
         init: impl FnOnce() -> A,
     ) -> &mut A {
+        self.entry(hash, probe, key, init).value
+    }
+
+    /// As [`upsert`](Self::upsert), with the key as the table holds it: for who must hand on the key when
+    /// the record that it came with is gone.
+    #[inline(always)]
+    pub fn entry(
+        &mut self,
+        hash: u64,
+        probe: K::Probe<'_>,
+        key: &K,
+        init: impl FnOnce() -> A,
+    ) -> Known<'_, K, A> {
         debug_assert_eq!(hash, K::hash(probe), "the hash must be the key's");
         let entry = self.slots.upsert(
             hash,
@@ -158,7 +187,7 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
             },
             |entry, keys| K::slot_hash(&entry.key, &keys.arena),
         );
-        &mut entry.value
+        Known { key: &entry.key, arena: &self.keys.arena, value: &mut entry.value }
     }
 
     /// Adds a key that is not in the table, given as another arena's slot holds it.

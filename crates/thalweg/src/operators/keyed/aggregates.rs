@@ -234,8 +234,8 @@ where
 
 /// What a closure makes of the values one after the other.
 pub struct Fold<A, F> {
-    pub(super) init: A,
-    pub(super) fold: F,
+    pub(in crate::operators) init: A,
+    pub(in crate::operators) fold: F,
 }
 
 impl<V, A, F> Aggregate<V> for Fold<A, F>

@@ -16,7 +16,8 @@ use std::path::Path;
 #[diagnostic::on_unimplemented(
     message = "this operator works by key, and the stream has no keys",
     label = "needs a keyed stream",
-    note = "say what the key is first: `group_by`, `group_by_ref`, or `keyed` for a stream of pairs"
+    note = "say what the key is first: `group_by`, `group_by_ref`, or `keyed` for a stream of pairs",
+    note = "windows over all records are made by `window_all`"
 )]
 pub trait HasKeys: Sized {
     /// Stands for the method's body.
@@ -66,6 +67,13 @@ impl<C: Chain> Stream<C> {
     }
 
     pub fn unkey(self) -> Self
+    where
+        Self: HasKeys,
+    {
+        self.never()
+    }
+
+    pub fn window<W>(self, _window: W) -> Self
     where
         Self: HasKeys,
     {

@@ -8,7 +8,15 @@ use crate::plan::Origin;
 use crate::stream::Chain;
 use std::borrow::Borrow;
 
-impl<C: Chain, G: KeyBy<C::Item>, P: 'static> KeyedStream<C, G, P> {
+// The record has a name of its own: spelt out as the chain's item, the compiler loses sight of it in
+// the types of closures behind operators that hand records on as they are, such as `assign_timestamps`.
+impl<I, C, G, P> KeyedStream<C, G, P>
+where
+    I: Record + ?Sized,
+    C: Chain<Item = I>,
+    G: KeyBy<I>,
+    P: 'static,
+{
     /// Makes one value of each value, under the same key. Moves no record.
     ///
     /// ```
@@ -27,10 +35,10 @@ impl<C: Chain, G: KeyBy<C::Item>, P: 'static> KeyedStream<C, G, P> {
     ) -> KeyedStream<
         Map<
             C,
-            impl for<'a> Fn(<C::Item as Record>::Of<'a>) -> (<G::Key as Portable>::Owned, O)
+            impl for<'a> Fn(I::Of<'a>) -> (<G::Key as Portable>::Owned, O)
             + Send
             + Sync
-            + use<C, G, P, O, F>,
+            + use<I, C, G, P, O, F>,
             (<G::Key as Portable>::Owned, O),
         >,
         FirstOf,
@@ -42,7 +50,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P: 'static> KeyedStream<C, G, P> {
         F: for<'a, 'k> Fn(&'k G::Key, <G::Value as Record>::Of<'a>) -> O + Send + Sync + 'static,
     {
         let keys = self.keys;
-        let under_key = move |item: <C::Item as Record>::Of<'_>| {
+        let under_key = move |item: I::Of<'_>| {
             let key = keys.key(&item).own();
             let output = f(key.borrow(), keys.value(item));
             (key, output)
@@ -72,21 +80,15 @@ impl<C: Chain, G: KeyBy<C::Item>, P: 'static> KeyedStream<C, G, P> {
         self,
         keep: F,
     ) -> KeyedStream<
-        Filter<
-            C,
-            impl for<'a, 'b> Fn(&'b <C::Item as Record>::Of<'a>) -> bool + Send + Sync + use<C, G, P, F>,
-        >,
+        Filter<C, impl for<'a, 'b> Fn(&'b I::Of<'a>) -> bool + Send + Sync + use<I, C, G, P, F>>,
         G,
         P,
     >
     where
-        F: for<'a, 'k> Fn(&'k G::Key, &'k <C::Item as Record>::Of<'a>) -> bool
-            + Send
-            + Sync
-            + 'static,
+        F: for<'a, 'k> Fn(&'k G::Key, &'k I::Of<'a>) -> bool + Send + Sync + 'static,
     {
         let keys = self.keys.clone();
-        let keep = move |item: &<C::Item as Record>::Of<'_>| keep(keys.key(item), item);
+        let keep = move |item: &I::Of<'_>| keep(keys.key(item), item);
         KeyedStream::new(self.stream.filter_as(Origin::here("filter"), keep), self.keys)
     }
 }

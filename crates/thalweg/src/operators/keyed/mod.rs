@@ -45,7 +45,7 @@ pub use aggregate::{Aggregate, Combine};
 pub use aggregates::{Addable, Average, Count, Fold, FoldAssoc, Max, Min, Reduce, Sum};
 pub use key_by::{ByRef, Carried, FirstOf, KeyBy};
 pub use partition::{Partitioned, Scattered};
-pub(super) use partition::{add_hash, by_hash};
+pub(super) use partition::{Placement, add_hash, by_hash};
 pub use unique::Distinct;
 
 use crate::stream::{Chain, Stream};

@@ -1,8 +1,16 @@
 //! Windows of event time.
 
+use super::firing::{Firing, Parts, Values};
 use super::frames::Frames;
-use super::windowed::Window;
-use crate::time::micros;
+use super::pane::Pane;
+use super::slicing::{SlicePart, Slicing};
+use super::windowed::{Described, Window, Windowing};
+use crate::data::Data;
+use crate::operators::keyed::{Combine, KeyBy, KeyedStream, Partitioned, Scattered, by_hash};
+use crate::plan::Origin;
+use crate::stream::{Chain, Received, Stream};
+use crate::time::{EventTime, micros};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Windows of equal length at equal distances in event time, for
@@ -45,7 +53,8 @@ impl EventTimeWindow {
     }
 }
 
-impl Window for EventTimeWindow {
+impl EventTimeWindow {
+    /// Where they begin and end, or what is wrong with them.
     fn frames(&self) -> Result<Frames, String> {
         let (size, slide) = (micros(self.size), micros(self.slide));
         for (what, length, given) in [("size", size, self.size), ("slide", slide, self.slide)] {
@@ -56,11 +65,81 @@ impl Window for EventTimeWindow {
         Ok(Frames::new(size, slide, micros(self.offset)))
     }
 
+    /// The same; any at all where they are wrong, since the job is refused then.
+    fn any_frames(&self) -> Frames {
+        self.frames().unwrap_or_else(|_| Frames::new(1, 1, 0))
+    }
+}
+
+impl<T: EventTime> Window<T> for EventTimeWindow {
+    type Pane<V: Data> = Pane<V>;
+
     fn describe(&self) -> String {
         if self.size == self.slide {
             format!("tumbling, {:?}", self.size)
         } else {
             format!("sliding, {:?} every {:?}", self.size, self.slide)
         }
+    }
+
+    fn fault(&self) -> Option<String> {
+        self.frames().err()
+    }
+}
+
+impl<C, G, A> Windowing<C, G, Partitioned, A> for EventTimeWindow
+where
+    C: Chain<Time: EventTime>,
+    G: KeyBy<C::Item>,
+    A: Combine<G::Value, State: Clone>,
+{
+    type Chain = Firing<C, Values<A, G>>;
+
+    fn windows(
+        self,
+        keyed: KeyedStream<C, G, Partitioned>,
+        plan: Described,
+        aggregate: A,
+    ) -> Stream<Self::Chain> {
+        let frames = self.any_frames();
+        let (stream, keys) = keyed.into_parts();
+        let feed = Values { aggregate: Arc::new(aggregate), keys };
+        stream.then_described(plan.origin, plan.detail, |prev, op| Firing {
+            prev,
+            op,
+            feed,
+            frames,
+        })
+    }
+}
+
+impl<C, G, A> Windowing<C, G, Scattered, A> for EventTimeWindow
+where
+    C: Chain<Time: EventTime>,
+    G: KeyBy<C::Item>,
+    A: Combine<G::Value, State: Clone>,
+{
+    type Chain = Firing<Received<SlicePart<G::Key, A::State>, C::Time>, Parts<A, G::Key, G::Value>>;
+
+    fn windows(
+        self,
+        keyed: KeyedStream<C, G, Scattered>,
+        plan: Described,
+        aggregate: A,
+    ) -> Stream<Self::Chain> {
+        let frames = self.any_frames();
+        let Described { origin, detail } = plan;
+        let (stream, keys) = keyed.into_parts();
+        let aggregate = Arc::new(aggregate);
+        let local = Arc::clone(&aggregate);
+        let slice = Origin { kind: "slice", ..origin };
+        let sliced =
+            stream.then(slice, |prev, op| Slicing { prev, op, keys, aggregate: local, frames });
+        let feed = Parts::new(aggregate);
+        by_hash(sliced, Origin { kind: "partition", ..origin }).then_described(
+            origin,
+            detail,
+            |prev, op| Firing { prev, op, feed, frames },
+        )
     }
 }

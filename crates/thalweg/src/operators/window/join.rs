@@ -1,7 +1,7 @@
 //! Windows of two streams.
 
 use super::pane::Pane;
-use super::windowed::Window;
+use super::windowed::Windowing;
 use crate::data::{Data, Key, Portable};
 use crate::exchange::{ByHash, Hashed};
 use crate::operators::keyed::{
@@ -25,8 +25,43 @@ pub enum Side<A, B> {
 /// The values of a keyed stream, as they are kept.
 type Kept<G, I> = <<G as KeyBy<I>>::Value as Portable>::Owned;
 /// Both streams as one, in the tasks that own the keys.
-type Both<K, A, B, T> =
-    KeyedStream<Received<Hashed<(K, Side<A, B>)>, T>, Carried<FirstOf>, Partitioned>;
+type Both<K, A, B, T> = KeyedStream<Arrived<K, A, B, T>, Carried<FirstOf>, Partitioned>;
+/// The chain that begins there.
+type Arrived<K, A, B, T> = Received<Hashed<(K, Side<A, B>)>, T>;
+
+/// Windows in which values of two streams meet: all whose results are [`Pane`]s.
+pub trait Joining<K, A, B, T>:
+    Windowing<
+        Arrived<K, A, B, T>,
+        Carried<FirstOf>,
+        Partitioned,
+        Sides<A, B>,
+        Chain: Chain<Item = (K, Pane<(Vec<A>, Vec<B>)>), Time = T>,
+    >
+where
+    K: Data + Key,
+    A: Data,
+    B: Data,
+    T: EventTime,
+{
+}
+
+#[diagnostic::do_not_recommend]
+impl<W, K, A, B, T> Joining<K, A, B, T> for W
+where
+    K: Data + Key,
+    A: Data,
+    B: Data,
+    T: EventTime,
+    W: Windowing<
+            Arrived<K, A, B, T>,
+            Carried<FirstOf>,
+            Partitioned,
+            Sides<A, B>,
+            Chain: Chain<Item = (K, Pane<(Vec<A>, Vec<B>)>), Time = T>,
+        >,
+{
+}
 
 impl<C, G, P, K> KeyedStream<C, G, P>
 where
@@ -83,7 +118,7 @@ where
         D: Chain<Time = C::Time>,
         H: KeyBy<D::Item, Key = G::Key, Value: Portable<Owned: Clone>>,
         Q: 'static,
-        W: Window,
+        W: Joining<K, Kept<G, C::Item>, Kept<H, D::Item>, C::Time>,
         O: 'static,
         F: Fn(&K, Vec<Kept<G, C::Item>>, Vec<Kept<H, D::Item>>) -> O + Send + Sync + 'static,
     {
@@ -137,7 +172,7 @@ where
         D: Chain<Time = C::Time>,
         H: KeyBy<D::Item, Key = G::Key, Value: Portable<Owned: Clone>>,
         Q: 'static,
-        W: Window,
+        W: Joining<K, Kept<G, C::Item>, Kept<H, D::Item>, C::Time>,
         O: 'static,
         F: Fn(&K, &Kept<G, C::Item>, &Kept<H, D::Item>) -> O + Send + Sync + 'static,
     {

@@ -20,9 +20,12 @@
 // The types of these methods say which operator a chain ends in; aliases would hide it.
 #![allow(clippy::type_complexity)]
 
+mod all;
+mod arrival;
 mod event_time;
 mod firing;
 mod frames;
+mod in_order;
 mod join;
 mod pane;
 mod rolling;
@@ -31,11 +34,16 @@ mod slicing;
 mod total;
 mod windowed;
 
+pub use all::{OfAll, Unkeyed};
+pub use arrival::{
+    CountWindow, GlobalWindow, Inspected, Kept, LastWindow, Transaction, TransactionWindow,
+};
 pub use event_time::EventTimeWindow;
-pub use join::{Side, Sides};
-pub use pane::Pane;
+pub use in_order::{ToVec, WindowingInOrder};
+pub use join::{Joining, Side, Sides};
+pub use pane::{CountPane, Pane};
 pub use total::{Summand, Total};
-pub use windowed::{Window, Windowed, Windowing};
+pub use windowed::{ByKey, Ending, Window, Windowed, Windowing};
 
 #[cfg(test)]
 mod tests;

@@ -28,6 +28,24 @@ impl<S: Clone> Rolling<S> {
         }
     }
 
+    /// How many states are held, those that are the aggregate of several included.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Sum(sum, _) => usize::from(sum.is_some()),
+            Self::Stacks(stacks) => stacks.front.len() + stacks.back.len(),
+        }
+    }
+
+    /// The bytes of the stacks, without what states own on the heap.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Sum(..) => 0,
+            Self::Stacks(stacks) => {
+                (stacks.front.capacity() + stacks.back.capacity()) * size_of::<(SliceId, S)>()
+            }
+        }
+    }
+
     /// Adds what came in a slice.
     pub(super) fn add(&mut self, slice: SliceId, state: S, combine: &impl Fn(&mut S, S)) {
         match self {

@@ -1,0 +1,147 @@
+//! Windows of so many arrivals.
+
+use super::arriving::{ByArrival, arriving};
+use super::sliced::Sliced;
+use super::spans::Spans;
+use super::stored::{Kept, Stored};
+use crate::data::{Data, Key, Wire};
+use crate::operators::keyed::{Aggregate, Combine, KeyBy, KeyedStream, Placement};
+use crate::operators::window::windowed::{Described, Window, Windowing};
+use crate::operators::window::{CountPane, WindowingInOrder};
+use crate::stream::{Chain, Stream};
+use crate::time::Time;
+use std::borrow::Borrow;
+use std::sync::Arc;
+
+/// Windows of so many records of a key, for [`KeyedStream::window`](crate::KeyedStream::window) and
+/// [`Stream::window_all`](crate::Stream::window_all).
+///
+/// With the records of a key numbered from 0 as they arrive, window `k` holds those from `k * slide` to
+/// `k * slide + size - 1`. Its result is given with its last record. Windows that are not filled when the input
+/// ends have none, unless [`keep_partial`](Self::keep_partial) says so.
+///
+/// Records go to the tasks of their keys. Their order of arrival there is that of their stream where one
+/// task sends them all; where several do, any that keeps the order of each may come about.
+///
+/// What combines (`count`, `sum`, `max`, …) costs the same a record however much windows overlap; what
+/// does not (`fold`, `reduce`, `to_vec`) takes each value in once for every window that it is in.
+/// Memory: for each key an aggregate, and where windows overlap one for every slice of the longest, which is two a
+/// slide, or all its values for what does not combine. Keys are remembered as long as the job runs; more than
+/// the memory budget holds stop the job.
+///
+/// ```
+/// use thalweg::Environment;
+/// use thalweg::operators::window::CountWindow;
+///
+/// let env = Environment::new();
+/// let prices = env.iter([("a", 3), ("b", 9), ("a", 5), ("a", 4), ("a", 8)]);
+/// let windows = prices.group_by(|price| price.0).window(CountWindow::sliding(3, 1));
+/// let out = windows.max(|price| price.1).collect::<Vec<_>>();
+/// env.run()?;
+/// let found: Vec<_> = out.take()?.into_iter().map(|(key, w)| (key, w.first, w.value)).collect();
+/// assert_eq!(found, [("a", 0, 5), ("a", 1, 8)]);
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct CountWindow {
+    size: u64,
+    slide: u64,
+    partial: bool,
+}
+
+impl CountWindow {
+    /// Windows of `size` records that follow one another without overlap.
+    ///
+    /// A size of zero is refused at the job's start.
+    pub fn tumbling(size: u64) -> Self {
+        Self::sliding(size, size)
+    }
+
+    /// Windows of `size` records, one of which begins every `slide`. With a slide above the size, the
+    /// records between two windows are in none.
+    ///
+    /// A size or a slide of zero is refused at the job's start.
+    pub fn sliding(size: u64, slide: u64) -> Self {
+        Self { size, slide, partial: false }
+    }
+
+    /// Windows that are not filled when the input ends have results too, of the records that they have.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    /// use thalweg::operators::window::{CountPane, CountWindow};
+    ///
+    /// let env = Environment::new();
+    /// let letters = env.iter(["a", "b", "c", "d", "e"]).map(str::to_owned);
+    /// let pairs = letters.window_all(CountWindow::tumbling(2).keep_partial());
+    /// let out = pairs.reduce(|text, more| text + &more).collect::<Vec<_>>();
+    /// env.run()?;
+    /// let pane = |first, count, value: &str| CountPane { first, count, value: value.to_owned() };
+    /// assert_eq!(out.take()?, [pane(0, 2, "ab"), pane(2, 2, "cd"), pane(4, 1, "e")]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn keep_partial(mut self) -> Self {
+        self.partial = true;
+        self
+    }
+
+    fn spans(self) -> Spans {
+        Spans::new(self.size, self.slide).partial(self.partial)
+    }
+}
+
+impl<T: Time> Window<T> for CountWindow {
+    type Pane<V: Data> = CountPane<V>;
+
+    fn describe(&self) -> String {
+        let partial = if self.partial { ", partial ones kept" } else { "" };
+        if self.size == self.slide {
+            format!("tumbling, {} records{partial}", self.size)
+        } else {
+            format!("sliding, {} records every {}{partial}", self.size, self.slide)
+        }
+    }
+
+    fn fault(&self) -> Option<String> {
+        let zero = [("size", self.size), ("slide", self.slide)].into_iter().find(|(_, n)| *n == 0);
+        zero.map(|(what, _)| format!("a {what} of 0 records makes no windows"))
+    }
+}
+
+impl<C, G, P, A> Windowing<C, G, P, A> for CountWindow
+where
+    C: Chain<Item: Wire>,
+    G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
+    P: Placement<C, G>,
+    A: Combine<G::Value, State: Clone>,
+{
+    type Chain = ByArrival<C, G, P, Sliced<A>>;
+
+    fn windows(
+        self,
+        keyed: KeyedStream<C, G, P>,
+        plan: Described,
+        aggregate: A,
+    ) -> Stream<Self::Chain> {
+        arriving(keyed, plan, Sliced { spans: self.spans(), aggregate: Arc::new(aggregate) })
+    }
+}
+
+impl<C, G, P, A> WindowingInOrder<C, G, P, A> for CountWindow
+where
+    C: Chain<Item: Wire>,
+    G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>, Value: Kept>,
+    P: Placement<C, G>,
+    A: Aggregate<G::Value>,
+{
+    type Chain = ByArrival<C, G, P, Stored<A>>;
+
+    fn windows_in_order(
+        self,
+        keyed: KeyedStream<C, G, P>,
+        plan: Described,
+        aggregate: A,
+    ) -> Stream<Self::Chain> {
+        arriving(keyed, plan, Stored { spans: self.spans(), aggregate: Arc::new(aggregate) })
+    }
+}

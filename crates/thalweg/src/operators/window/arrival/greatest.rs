@@ -1,0 +1,64 @@
+//! The greatest of the last times, while times come at one end and go at the other.
+
+use crate::time::Time;
+use std::collections::VecDeque;
+
+/// The times of records or slices with ascending numbers, of which only those are kept that are greater than
+/// all behind them: the first is the greatest.
+pub(super) struct Greatest<T> {
+    times: VecDeque<(i64, T)>,
+}
+
+impl<T: Time> Greatest<T> {
+    pub(super) fn new() -> Self {
+        Self { times: VecDeque::new() }
+    }
+
+    /// Adds the time of what has the highest number.
+    #[inline(always)]
+    pub(super) fn add(&mut self, number: i64, time: T) {
+        // In a stream without time there is nothing to compare.
+        if size_of::<T>() == 0 {
+            return;
+        }
+        while self.times.back().is_some_and(|(_, other)| *other <= time) {
+            self.times.pop_back();
+        }
+        self.times.push_back((number, time));
+    }
+
+    /// The greatest time of what has this number or a higher one; what has a lower one is forgotten.
+    #[inline(always)]
+    pub(super) fn since(&mut self, number: i64) -> T {
+        while self.times.front().is_some_and(|(other, _)| *other < number) {
+            self.times.pop_front();
+        }
+        self.times.front().map_or(T::LAST, |(_, time)| *time)
+    }
+
+    /// The bytes owned on the heap.
+    pub(super) fn bytes(&self) -> usize {
+        if size_of::<T>() == 0 { 0 } else { self.times.capacity() * size_of::<(i64, T)>() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Timestamp;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn it_is_the_greatest(times in prop::collection::vec(-5..5i64, 1..40), length in 1..10usize) {
+            let mut greatest = Greatest::new();
+            for (number, &time) in times.iter().enumerate() {
+                greatest.add(number as i64, Timestamp::from_micros(time));
+                let first = (number + 1).saturating_sub(length);
+                let expected = times[first..=number].iter().max().copied();
+                prop_assert_eq!(Some(greatest.since(first as i64).as_micros()), expected);
+                prop_assert!(greatest.times.len() <= length);
+            }
+        }
+    }
+}

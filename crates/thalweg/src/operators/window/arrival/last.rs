@@ -1,0 +1,103 @@
+//! The last arrivals, after every one.
+
+use super::arriving::{ByArrival, arriving};
+use super::sliced::Sliced;
+use super::spans::Spans;
+use super::stored::{Kept, Stored};
+use crate::data::{Data, Key, Wire};
+use crate::operators::keyed::{Aggregate, Combine, KeyBy, KeyedStream, Placement};
+use crate::operators::window::windowed::{Described, Window, Windowing};
+use crate::operators::window::{CountPane, WindowingInOrder};
+use crate::stream::{Chain, Stream};
+use crate::time::Time;
+use std::borrow::Borrow;
+use std::sync::Arc;
+
+/// The last so many records of a key, after every one, for
+/// [`KeyedStream::window`](crate::KeyedStream::window) and
+/// [`Stream::window_all`](crate::Stream::window_all).
+///
+/// Every record has a result: that of itself and those of its key that came before it, as many as the window
+/// is long, or fewer at the beginning. [`CountWindow::sliding`](super::CountWindow::sliding) with a slide
+/// of 1 waits for the first window to be full, and is the same from there on.
+///
+/// Order, cost and memory are those of [`CountWindow`](super::CountWindow).
+///
+/// ```
+/// use thalweg::Environment;
+/// use thalweg::operators::window::LastWindow;
+///
+/// let env = Environment::new();
+/// let averages = env.iter([1.0, 3.0, 8.0]).window_all(LastWindow::new(2)).avg(|value| value);
+/// let out = averages.map(|window| (window.count, window.value)).collect::<Vec<_>>();
+/// env.run()?;
+/// assert_eq!(out.take()?, [(1, 1.0), (2, 2.0), (2, 5.5)]);
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct LastWindow {
+    size: u64,
+}
+
+impl LastWindow {
+    /// The last `size` records of a key.
+    ///
+    /// A size of zero is refused at the job's start.
+    pub fn new(size: u64) -> Self {
+        Self { size }
+    }
+
+    fn spans(self) -> Spans {
+        Spans::new(self.size, 1).early()
+    }
+}
+
+impl<T: Time> Window<T> for LastWindow {
+    type Pane<V: Data> = CountPane<V>;
+
+    fn describe(&self) -> String {
+        format!("last {} records", self.size)
+    }
+
+    fn fault(&self) -> Option<String> {
+        (self.size == 0).then(|| "a size of 0 records makes no windows".to_owned())
+    }
+}
+
+impl<C, G, P, A> Windowing<C, G, P, A> for LastWindow
+where
+    C: Chain<Item: Wire>,
+    G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
+    P: Placement<C, G>,
+    A: Combine<G::Value, State: Clone>,
+{
+    type Chain = ByArrival<C, G, P, Sliced<A>>;
+
+    fn windows(
+        self,
+        keyed: KeyedStream<C, G, P>,
+        plan: Described,
+        aggregate: A,
+    ) -> Stream<Self::Chain> {
+        arriving(keyed, plan, Sliced { spans: self.spans(), aggregate: Arc::new(aggregate) })
+    }
+}
+
+impl<C, G, P, A> WindowingInOrder<C, G, P, A> for LastWindow
+where
+    C: Chain<Item: Wire>,
+    G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>, Value: Kept>,
+    P: Placement<C, G>,
+    A: Aggregate<G::Value>,
+{
+    type Chain = ByArrival<C, G, P, Stored<A>>;
+
+    fn windows_in_order(
+        self,
+        keyed: KeyedStream<C, G, P>,
+        plan: Described,
+        aggregate: A,
+    ) -> Stream<Self::Chain> {
+        arriving(keyed, plan, Stored { spans: self.spans(), aggregate: Arc::new(aggregate) })
+    }
+}

@@ -1,0 +1,238 @@
+//! What combines, put together of slices that windows share.
+//!
+//! The arrivals of a key are cut where windows begin or end, as time is for windows of event time (see
+//! `frames`). A value goes into the slice that is open; when that is full it goes to what is rolling, and
+//! when a window is complete, what is rolling is the window. So a record costs the same whatever the overlap,
+//! and memory a key is that of two slices a slide at most.
+
+use super::course::{Answer, Course, Cx, Given, Running};
+use super::greatest::Greatest;
+use super::spans::Spans;
+use crate::data::{Data, Record};
+use crate::operators::keyed::Combine;
+use crate::operators::window::CountPane;
+use crate::operators::window::rolling::Rolling;
+use crate::time::Time;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Windows of so many values, of an aggregate that combines.
+pub struct Sliced<A> {
+    pub(super) spans: Spans,
+    pub(super) aggregate: Arc<A>,
+}
+
+impl<A> Clone for Sliced<A> {
+    fn clone(&self) -> Self {
+        Self { spans: self.spans, aggregate: Arc::clone(&self.aggregate) }
+    }
+}
+
+/// What is known of a key.
+pub struct Slices<S, T> {
+    /// How many values have come.
+    arrived: u64,
+    /// The slice that is open, and how many values will have come when it is full.
+    slice: i64,
+    until: u64,
+    open: Option<Running<S, T>>,
+    /// Where windows overlap: the slices that are full.
+    full: Option<Box<Full<S, T>>>,
+}
+
+struct Full<S, T> {
+    rolling: Rolling<(S, T)>,
+    /// What is to be subtracted again.
+    entered: VecDeque<(i64, S)>,
+    /// The times of what entered, which cannot be subtracted.
+    times: Greatest<T>,
+    /// What the last slice owned on the heap, taken to be what each does.
+    each: usize,
+    /// At the end, the window to be given next.
+    ending: Option<i64>,
+}
+
+impl<S: Data + Clone, T: Time> Full<S, T> {
+    fn new(invertible: bool) -> Self {
+        let rolling = Rolling::new(invertible);
+        let (entered, times) = (VecDeque::new(), Greatest::new());
+        Self { rolling, entered, times, each: 0, ending: None }
+    }
+
+    fn bytes(&self) -> usize {
+        let entered = self.entered.capacity() * size_of::<(i64, S)>();
+        let slices = self.entered.len() + self.rolling.len();
+        size_of::<Self>() + entered + self.rolling.bytes() + self.times.bytes() + slices * self.each
+    }
+}
+
+impl<A> Sliced<A> {
+    /// The slice that is open is full: goes on to the next one. The window that is complete, if one is.
+    fn close<V, T>(
+        &self,
+        known: &mut Slices<A::State, T>,
+        cx: &mut Cx,
+    ) -> Option<Given<A::Output, T>>
+    where
+        V: Record + ?Sized,
+        T: Time,
+        A: Combine<V, State: Clone>,
+    {
+        let slice = known.slice;
+        known.slice += 1;
+        known.until = self.spans.end_of(known.slice);
+        let open = known.open.take()?;
+        if self.spans.is_apart() {
+            let first = known.arrived - open.values();
+            return Some(self.pane::<V, T>(first, known.arrived, open.into_parts(cx)));
+        }
+        let mut before = 0;
+        let full = match &mut known.full {
+            Some(full) => {
+                before = full.bytes();
+                full
+            }
+            none => none.insert(Box::new(Full::new(A::INVERSE.is_some()))),
+        };
+        let (state, time) = open.into_parts(cx);
+        self.enter::<V, T>(full, slice, state, time);
+        let window = self.spans.completed_by(slice);
+        let total = window.filter(|window| *window >= 0 || self.spans.early).and_then(|window| {
+            Some((window, self.total::<V, T>(full, self.spans.first_slice(window))?))
+        });
+        cx.resized(before, full.bytes());
+        let (window, total) = total?;
+        Some(self.pane::<V, T>(self.spans.first_record(window), known.arrived, total))
+    }
+
+    /// A slice that is full enters what is rolling.
+    fn enter<V, T>(&self, full: &mut Full<A::State, T>, slice: i64, state: A::State, time: T)
+    where
+        V: Record + ?Sized,
+        T: Time,
+        A: Combine<V, State: Clone>,
+    {
+        full.each = state.heap_size();
+        if A::INVERSE.is_some() {
+            full.times.add(slice, time);
+            full.entered.push_back((slice, state.clone()));
+        }
+        full.rolling.add(slice, (state, time), &|into, from| self.combine::<V, T>(into, from));
+    }
+
+    /// Slices before `first` leave.
+    fn leave<V, T>(&self, full: &mut Full<A::State, T>, first: i64)
+    where
+        V: Record + ?Sized,
+        T: Time,
+        A: Combine<V, State: Clone>,
+    {
+        let Some(inverse) = A::INVERSE else { return };
+        while full.entered.front().is_some_and(|(slice, _)| *slice < first) {
+            if let Some((_, state)) = full.entered.pop_front() {
+                full.rolling.subtract(|(from, _)| inverse(&self.aggregate, from, &state));
+            }
+        }
+    }
+
+    /// What is rolling, from slice `first` on.
+    fn total<V, T>(&self, full: &mut Full<A::State, T>, first: i64) -> Option<(A::State, T)>
+    where
+        V: Record + ?Sized,
+        T: Time,
+        A: Combine<V, State: Clone>,
+    {
+        self.leave::<V, T>(full, first);
+        let combine = |into: &mut _, from| self.combine::<V, T>(into, from);
+        let (state, time) = full.rolling.total(first, &combine)?;
+        Some((state, if A::INVERSE.is_some() { full.times.since(first) } else { time }))
+    }
+
+    fn combine<V, T>(&self, into: &mut (A::State, T), from: (A::State, T))
+    where
+        V: Record + ?Sized,
+        T: Time,
+        A: Combine<V>,
+    {
+        self.aggregate.combine(&mut into.0, from.0);
+        into.1 = into.1.max(from.1);
+    }
+
+    /// A window from its first record to the last that came.
+    fn pane<V, T>(
+        &self,
+        first: u64,
+        arrived: u64,
+        (state, time): (A::State, T),
+    ) -> Given<A::Output, T>
+    where
+        V: Record + ?Sized,
+        A: Combine<V>,
+    {
+        let value = self.aggregate.finish(state);
+        (CountPane { first, count: arrived - first, value }, time)
+    }
+}
+
+impl<V, T, A> Course<V, T> for Sliced<A>
+where
+    V: Record + ?Sized,
+    T: Time,
+    A: Combine<V, State: Clone>,
+{
+    type State = Slices<A::State, T>;
+    type Output = A::Output;
+
+    fn start(&self) -> Self::State {
+        Slices { arrived: 0, slice: 0, until: self.spans.end_of(0), open: None, full: None }
+    }
+
+    #[inline(always)]
+    fn take(
+        &self,
+        state: &mut Self::State,
+        value: V::Of<'_>,
+        time: T,
+        cx: &mut Cx,
+    ) -> Answer<A::Output, T> {
+        // Where windows are apart, what lies between them is a slice of its own.
+        if state.open.is_some() || !self.spans.is_gap(state.slice) {
+            let open = state.open.get_or_insert_with(|| Running::new(self.aggregate.start(), time));
+            self.aggregate.update(&mut open.state, value);
+            open.took(time, cx);
+        }
+        state.arrived += 1;
+        if state.arrived < state.until {
+            return Answer::Nothing;
+        }
+        match self.close::<V, T>(state, cx) {
+            Some(given) => Answer::Give(given),
+            None => Answer::Nothing,
+        }
+    }
+
+    fn at_end(&self, state: &mut Self::State, cx: &mut Cx) -> Option<Given<A::Output, T>> {
+        if !self.spans.partial || state.arrived == 0 {
+            return None;
+        }
+        if self.spans.is_apart() {
+            let open = state.open.take()?;
+            let first = state.arrived - open.values();
+            return Some(self.pane::<V, T>(first, state.arrived, open.into_parts(cx)));
+        }
+        let Slices { arrived, slice, open, full, .. } = state;
+        let full = full.get_or_insert_with(|| Box::new(Full::new(A::INVERSE.is_some())));
+        let before = full.bytes();
+        if let Some((state, time)) = open.take().map(|open| open.into_parts(cx)) {
+            self.enter::<V, T>(full, *slice, state, time);
+        }
+        let window = full.ending.unwrap_or_else(|| self.spans.unfilled(*arrived));
+        full.ending = Some(window + 1);
+        let first = self.spans.first_record(window);
+        let total = (first < *arrived)
+            .then(|| self.total::<V, T>(full, self.spans.first_slice(window)))
+            .flatten();
+        cx.resized(before, full.bytes());
+        Some(self.pane::<V, T>(first, *arrived, total?))
+    }
+}

@@ -1,0 +1,89 @@
+//! Which arrivals of a key each window holds.
+
+use crate::operators::window::frames::Frames;
+use crate::time::Timestamp;
+
+/// Windows of so many arrivals, one every so many, and which of the unfilled ones count.
+#[derive(Clone, Copy, Debug)]
+pub struct Spans {
+    frames: Frames,
+    size: u64,
+    slide: u64,
+    /// Those that begin before the first record are given too, from the first record on.
+    pub(super) early: bool,
+    /// Those that are not filled at the end are given too.
+    pub(super) partial: bool,
+}
+
+impl Spans {
+    /// `size` and `slide` above 0.
+    pub(super) fn new(size: u64, slide: u64) -> Self {
+        // No key ever has as many records as this leaves out.
+        let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX).max(1);
+        let (size, slide) = (count(size), count(slide));
+        let frames = Frames::new(size, slide, 0);
+        let (size, slide) = (size.unsigned_abs(), slide.unsigned_abs());
+        Self { frames, size, slide, early: false, partial: false }
+    }
+
+    /// The same, those that begin before the first record given too.
+    pub(super) fn early(self) -> Self {
+        Self { early: true, ..self }
+    }
+
+    /// The same, those that are not filled at the end given too, if so wanted.
+    pub(super) fn partial(self, wanted: bool) -> Self {
+        Self { partial: wanted, ..self }
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    pub(super) fn slide(&self) -> u64 {
+        self.slide
+    }
+
+    /// Whether no record is in two windows.
+    pub(super) fn is_apart(&self) -> bool {
+        self.size <= self.slide
+    }
+
+    /// The number of the record that follows a slice.
+    pub(super) fn end_of(&self, slice: i64) -> u64 {
+        number(self.frames.span(slice).1)
+    }
+
+    /// Whether a slice is part of no window.
+    pub(super) fn is_gap(&self, slice: i64) -> bool {
+        let (first, last) = self.frames.windows(slice);
+        first > last
+    }
+
+    /// The window that is complete with a slice.
+    pub(super) fn completed_by(&self, slice: i64) -> Option<i64> {
+        let (first, last) = self.frames.windows(slice);
+        (first <= last && self.frames.slices(first).1 == slice).then_some(first)
+    }
+
+    /// The first window that is not filled when so many records have come.
+    pub(super) fn unfilled(&self, arrived: u64) -> i64 {
+        let filled = arrived.checked_sub(self.size).map_or(0, |more| more / self.slide + 1);
+        i64::try_from(filled).unwrap_or(i64::MAX)
+    }
+
+    /// The first slice of a window.
+    pub(super) fn first_slice(&self, window: i64) -> i64 {
+        self.frames.slices(window).0
+    }
+
+    /// The number of the first record of a window.
+    pub(super) fn first_record(&self, window: i64) -> u64 {
+        number(self.frames.window(window).0)
+    }
+}
+
+/// Frames are about timestamps; here the microseconds are numbers of records.
+fn number(at: Timestamp) -> u64 {
+    u64::try_from(at.as_micros()).unwrap_or(0)
+}

@@ -1,0 +1,236 @@
+//! What takes values in one after the other: made of the values again for every window.
+//!
+//! What does not combine cannot be put together of slices. Where windows overlap, the values of the longest
+//! window still open are kept, and each window is made of its own when it is complete, which costs as much as
+//! it has values. Where windows are apart, a value is taken in at once and not kept.
+
+use super::course::{Answer, Course, Cx, Given, Running};
+use super::greatest::Greatest;
+use super::spans::Spans;
+use crate::data::{Data, Portable, Record};
+use crate::operators::keyed::Aggregate;
+use crate::operators::window::CountPane;
+use crate::time::Time;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// A kind of record that can be kept and looked at more than once: every [`Data`] type that is
+/// [`Clone`], and `str` and `[u8]`.
+#[diagnostic::on_unimplemented(
+    message = "values of `{Self}` cannot be in several windows at once",
+    label = "windows that overlap take a value in several times, and this type lacks `Data` or `Clone`",
+    note = "for a type of your own, add `#[derive(thalweg::Data, Clone)]`",
+    note = "or compute what combines, which takes each value in once: `fold_assoc`, `reduce_assoc`"
+)]
+pub trait Kept: Portable {
+    /// The record, as it came.
+    #[doc(hidden)]
+    fn show(kept: &Self::Owned) -> Self::Of<'_>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Data + Clone> Kept for T {
+    #[inline(always)]
+    fn show(kept: &T) -> T {
+        kept.clone()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl Kept for str {
+    #[inline(always)]
+    fn show(kept: &String) -> &str {
+        kept
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl Kept for [u8] {
+    #[inline(always)]
+    fn show(kept: &Vec<u8>) -> &[u8] {
+        kept
+    }
+}
+
+/// Windows of so many values, of an aggregate that takes them in one after the other.
+pub struct Stored<A> {
+    pub(super) spans: Spans,
+    pub(super) aggregate: Arc<A>,
+}
+
+impl<A> Clone for Stored<A> {
+    fn clone(&self) -> Self {
+        Self { spans: self.spans, aggregate: Arc::clone(&self.aggregate) }
+    }
+}
+
+/// What is known of a key.
+pub struct Values<O, S, T> {
+    /// How many values have come.
+    arrived: u64,
+    /// The number of the first value of the window that is complete next.
+    first: u64,
+    /// Where windows are apart, the one that is open.
+    open: Option<Running<S, T>>,
+    /// Where they overlap, the values from `first` on, or fewer, with their times.
+    kept: Option<Box<Queue<O, T>>>,
+}
+
+struct Queue<O, T> {
+    values: VecDeque<O>,
+    times: Greatest<T>,
+    /// What the values own on the heap.
+    heap: usize,
+}
+
+impl<O: Data, T: Time> Queue<O, T> {
+    fn bytes(&self) -> usize {
+        let queue = self.values.capacity() * size_of::<O>() + self.times.bytes();
+        size_of::<Self>() + queue + self.heap
+    }
+
+    fn push(&mut self, number: u64, value: O, time: T) {
+        self.heap += value.heap_size();
+        self.values.push_back(value);
+        self.times.add(signed(number), time);
+    }
+
+    /// Forgets the first values until `left` remain.
+    fn keep(&mut self, left: u64) {
+        while self.values.len() as u64 > left {
+            if let Some(value) = self.values.pop_front() {
+                self.heap = self.heap.saturating_sub(value.heap_size());
+            }
+        }
+    }
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+impl<A> Stored<A> {
+    /// Makes the window that begins with value `first` of those that are kept.
+    fn make<V, T>(
+        &self,
+        queue: &mut Queue<V::Owned, T>,
+        first: u64,
+        arrived: u64,
+    ) -> Given<A::Output, T>
+    where
+        V: Kept + ?Sized,
+        T: Time,
+        A: Aggregate<V>,
+    {
+        queue.keep(arrived - first);
+        let mut state = self.aggregate.start();
+        for value in &queue.values {
+            self.aggregate.update(&mut state, V::show(value));
+        }
+        let value = self.aggregate.finish(state);
+        (CountPane { first, count: arrived - first, value }, queue.times.since(signed(first)))
+    }
+
+    /// The window that is open, where windows are apart.
+    fn finish<V, T>(
+        &self,
+        open: Running<A::State, T>,
+        arrived: u64,
+        cx: &mut Cx,
+    ) -> Given<A::Output, T>
+    where
+        V: Record + ?Sized,
+        T: Time,
+        A: Aggregate<V>,
+    {
+        let count = open.values();
+        let (state, time) = open.into_parts(cx);
+        let value = self.aggregate.finish(state);
+        (CountPane { first: arrived - count, count, value }, time)
+    }
+}
+
+impl<V, T, A> Course<V, T> for Stored<A>
+where
+    V: Kept + ?Sized,
+    T: Time,
+    A: Aggregate<V>,
+{
+    type State = Values<V::Owned, A::State, T>;
+    type Output = A::Output;
+
+    fn start(&self) -> Self::State {
+        Values { arrived: 0, first: 0, open: None, kept: None }
+    }
+
+    #[inline(always)]
+    fn take(
+        &self,
+        known: &mut Self::State,
+        value: V::Of<'_>,
+        time: T,
+        cx: &mut Cx,
+    ) -> Answer<A::Output, T> {
+        let number = known.arrived;
+        known.arrived += 1;
+        let within = known.arrived - known.first.min(known.arrived);
+        if self.spans.is_apart() {
+            if number < known.first {
+                // Between two windows.
+                return Answer::Nothing;
+            }
+            let open = known.open.get_or_insert_with(|| Running::new(self.aggregate.start(), time));
+            self.aggregate.update(&mut open.state, value);
+            open.took(time, cx);
+            if within < self.spans.size() {
+                return Answer::Nothing;
+            }
+            known.first += self.spans.slide();
+            let open = known.open.take();
+            return match open {
+                Some(open) => Answer::Give(self.finish::<V, T>(open, known.arrived, cx)),
+                None => Answer::Nothing,
+            };
+        }
+        let mut before = 0;
+        let queue = match &mut known.kept {
+            Some(queue) => {
+                before = queue.bytes();
+                queue
+            }
+            none => {
+                let (values, times) = (VecDeque::new(), Greatest::new());
+                none.insert(Box::new(Queue { values, times, heap: 0 }))
+            }
+        };
+        queue.push(number, V::to_owned(value), time);
+        let complete = within == self.spans.size();
+        let answer = if complete || self.spans.early {
+            let given = self.make::<V, T>(queue, known.first, known.arrived);
+            if complete {
+                known.first += self.spans.slide();
+                queue.keep(known.arrived.saturating_sub(known.first));
+            }
+            Answer::Give(given)
+        } else {
+            Answer::Nothing
+        };
+        cx.resized(before, queue.bytes());
+        answer
+    }
+
+    fn at_end(&self, known: &mut Self::State, cx: &mut Cx) -> Option<Given<A::Output, T>> {
+        if !self.spans.partial || known.first >= known.arrived {
+            return None;
+        }
+        if self.spans.is_apart() {
+            return Some(self.finish::<V, T>(known.open.take()?, known.arrived, cx));
+        }
+        let queue = known.kept.as_mut()?;
+        let before = queue.bytes();
+        let given = self.make::<V, T>(queue, known.first, known.arrived);
+        known.first += self.spans.slide();
+        cx.resized(before, queue.bytes());
+        Some(given)
+    }
+}

@@ -1,0 +1,323 @@
+//! Windows that are opened and closed by what is in them.
+
+use super::arriving::{ByArrival, arriving};
+use super::course::{Answer, Course, Cx, Due, Given, Running, due};
+use crate::clock::nanos;
+use crate::data::{Data, Key, Record, Wire};
+use crate::operators::keyed::{Aggregate, Combine, KeyBy, KeyedStream, Placement};
+use crate::operators::window::windowed::{Described, Window, Windowing};
+use crate::operators::window::{CountPane, WindowingInOrder};
+use crate::stream::{Chain, Stream};
+use crate::time::{Time, Timestamp};
+use std::borrow::Borrow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a value does to the window that it is in; for [`TransactionWindow`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transaction {
+    /// The window stays as it is: open, or waiting for the time at which it is committed.
+    Continue,
+    /// The window is complete with this value.
+    Commit,
+    /// The window is complete when so much time has passed, counted anew with every such value. Values that
+    /// come meanwhile are in it, and may commit it at once or discard it.
+    CommitAfter(Duration),
+    /// The window is given up, with this value: it has no result.
+    Discard,
+}
+
+/// Windows that are opened and closed by what is in them, for
+/// [`KeyedStream::window`](crate::KeyedStream::window) and
+/// [`Stream::window_all`](crate::Stream::window_all).
+///
+/// The first value of a key opens a window, and so does the first one after a window was closed. Each
+/// value is in the window, and says by a closure what becomes of it: a [`Transaction`]. A window that was not
+/// committed when the input ends has no result; one that waits for its time is committed then.
+///
+/// The time of [`CommitAfter`](Transaction::CommitAfter) is event time in a stream with timestamps: the
+/// window is complete when the watermark has come so far beyond the value's timestamp, or a value of the key
+/// has. So where timestamps do not decrease, results do not depend on how fast the job runs. In a stream
+/// without timestamps, it is the engine's clock. Either way a value at that time or later opens the next window.
+///
+/// In a stream with timestamps, the result of a window that a value has committed has the greatest timestamp of
+/// its values; of one that time has committed, the last timestamp before that time, if that is greater.
+///
+/// Records go to the tasks of their keys, and are taken in in the order in which they come: that of their
+/// stream only where one task sends them all. Memory: an aggregate a key, and a timer for each window that waits
+/// for its time. Keys are remembered as long as the job runs.
+///
+/// The closure's argument needs its type.
+///
+/// ```
+/// use thalweg::Environment;
+/// use thalweg::operators::window::{Transaction, TransactionWindow};
+///
+/// let env = Environment::new();
+/// let log = [("ann", "3"), ("bob", "4"), ("ann", "5"), ("bob", "undo"), ("ann", "buy"), ("bob", "2")];
+/// let carts = TransactionWindow::new(|(_, what): &(&str, &str)| match *what {
+///     "buy" => Transaction::Commit,
+///     "undo" => Transaction::Discard,
+///     _ => Transaction::Continue,
+/// });
+/// let bought = env
+///     .iter(log)
+///     .group_by(|(who, _)| *who)
+///     .window(carts)
+///     .fold(Vec::new(), |cart, (_, what)| cart.extend(what.parse::<u64>()));
+/// let out = bought.collect::<Vec<_>>();
+/// env.run()?;
+/// let (who, window) = &out.take()?[0];
+/// assert_eq!((*who, &window.value[..]), ("ann", &[3, 5][..]));
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+pub struct TransactionWindow<V: ?Sized, F> {
+    says: Arc<F>,
+    value: PhantomData<fn(&V)>,
+}
+
+impl<V: ?Sized, F: Fn(&V) -> Transaction> TransactionWindow<V, F> {
+    /// Windows of which each value says what becomes of them.
+    pub fn new(says: F) -> Self {
+        Self { says: Arc::new(says), value: PhantomData }
+    }
+}
+
+impl<V: ?Sized, F> Clone for TransactionWindow<V, F> {
+    fn clone(&self) -> Self {
+        Self { says: Arc::clone(&self.says), value: PhantomData }
+    }
+}
+
+impl<V: ?Sized, F> fmt::Debug for TransactionWindow<V, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TransactionWindow").finish_non_exhaustive()
+    }
+}
+
+/// A kind of record that a closure can look at: every one that is handed on by value, and `str`
+/// and `[T]`.
+pub trait Inspected: Record {
+    /// The record, by reference.
+    #[doc(hidden)]
+    fn inspect<'k>(item: &'k Self::Of<'_>) -> &'k Self;
+}
+
+impl<T: 'static> Inspected for T {
+    #[inline(always)]
+    fn inspect(item: &T) -> &T {
+        item
+    }
+}
+
+impl Inspected for str {
+    #[inline(always)]
+    fn inspect<'k>(item: &'k &str) -> &'k str {
+        item
+    }
+}
+
+impl<T: 'static> Inspected for [T] {
+    #[inline(always)]
+    fn inspect<'k>(item: &'k &[T]) -> &'k [T] {
+        item
+    }
+}
+
+impl<T, V, F> Window<T> for TransactionWindow<V, F>
+where
+    T: Time,
+    V: ?Sized + 'static,
+    F: Send + Sync + 'static,
+{
+    type Pane<O: Data> = CountPane<O>;
+
+    fn describe(&self) -> String {
+        "transactions".to_owned()
+    }
+}
+
+impl<C, G, P, A, V, F> Windowing<C, G, P, A> for TransactionWindow<V, F>
+where
+    C: Chain<Item: Wire>,
+    G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>, Value = V>,
+    P: Placement<C, G>,
+    A: Combine<V>,
+    V: Inspected + ?Sized,
+    F: Fn(&V) -> Transaction + Send + Sync + 'static,
+{
+    type Chain = ByArrival<C, G, P, Transacted<V, A, F>>;
+
+    fn windows(
+        self,
+        keyed: KeyedStream<C, G, P>,
+        plan: Described,
+        aggregate: A,
+    ) -> Stream<Self::Chain> {
+        arriving(keyed, plan, Transacted { window: self, aggregate: Arc::new(aggregate) })
+    }
+}
+
+impl<C, G, P, A, V, F> WindowingInOrder<C, G, P, A> for TransactionWindow<V, F>
+where
+    C: Chain<Item: Wire>,
+    G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>, Value = V>,
+    P: Placement<C, G>,
+    A: Aggregate<V>,
+    V: Inspected + ?Sized,
+    F: Fn(&V) -> Transaction + Send + Sync + 'static,
+{
+    type Chain = ByArrival<C, G, P, Transacted<V, A, F>>;
+
+    fn windows_in_order(
+        self,
+        keyed: KeyedStream<C, G, P>,
+        plan: Described,
+        aggregate: A,
+    ) -> Stream<Self::Chain> {
+        arriving(keyed, plan, Transacted { window: self, aggregate: Arc::new(aggregate) })
+    }
+}
+
+/// Windows that are closed by content, of any aggregate.
+pub struct Transacted<V: ?Sized, A, F> {
+    window: TransactionWindow<V, F>,
+    aggregate: Arc<A>,
+}
+
+impl<V: ?Sized, A, F> Clone for Transacted<V, A, F> {
+    fn clone(&self) -> Self {
+        Self { window: self.window.clone(), aggregate: Arc::clone(&self.aggregate) }
+    }
+}
+
+/// What is known of a key.
+pub struct Open<S, T> {
+    /// How many values have come.
+    arrived: u64,
+    open: Option<Running<S, T>>,
+    /// When the window that is open is to be committed.
+    commit: Option<Due>,
+    /// The earliest timer that was asked for and has not come.
+    timer: Option<Due>,
+}
+
+impl<V: ?Sized, A, F> Transacted<V, A, F> {
+    /// The window that waited for a time is complete, as the time has come.
+    fn commit_at<T>(
+        &self,
+        known: &mut Open<A::State, T>,
+        at: Due,
+        cx: &mut Cx,
+    ) -> Option<Given<A::Output, T>>
+    where
+        V: Record,
+        T: Time,
+        A: Aggregate<V>,
+    {
+        let (pane, time) = self.commit(known, cx)?;
+        // What comes after the watermark must not be older than it.
+        let last = T::happened(Timestamp::from_micros(at.saturating_sub(1)));
+        Some((pane, time.max(last)))
+    }
+
+    /// The window that is open is complete.
+    fn commit<T>(&self, known: &mut Open<A::State, T>, cx: &mut Cx) -> Option<Given<A::Output, T>>
+    where
+        V: Record,
+        T: Time,
+        A: Aggregate<V>,
+    {
+        known.commit = None;
+        let open = known.open.take()?;
+        let (count, first) = (open.values(), known.arrived - open.values());
+        let (state, time) = open.into_parts(cx);
+        Some((CountPane { first, count, value: self.aggregate.finish(state) }, time))
+    }
+}
+
+/// When a span that begins with a record is over.
+fn after<T: Time>(span: Duration, time: T, cx: &Cx) -> Due {
+    match time.timestamp() {
+        Some(at) => at.saturating_add(span).as_micros(),
+        None => cx.now::<T>().unwrap_or(0).saturating_add(due(nanos(span))),
+    }
+}
+
+impl<V, T, A, F> Course<V, T> for Transacted<V, A, F>
+where
+    V: Inspected + ?Sized,
+    T: Time,
+    A: Aggregate<V>,
+    F: Fn(&V) -> Transaction + Send + Sync + 'static,
+{
+    type State = Open<A::State, T>;
+    type Output = A::Output;
+
+    fn start(&self) -> Self::State {
+        Open { arrived: 0, open: None, commit: None, timer: None }
+    }
+
+    fn before(&self, known: &mut Self::State, time: T, cx: &mut Cx) -> Option<Given<A::Output, T>> {
+        let at = known.commit?;
+        let now = time.timestamp().map(Timestamp::as_micros).or_else(|| cx.now::<T>());
+        now.is_some_and(|now| now >= at).then(|| self.commit_at(known, at, cx)).flatten()
+    }
+
+    fn take(
+        &self,
+        known: &mut Self::State,
+        value: V::Of<'_>,
+        time: T,
+        cx: &mut Cx,
+    ) -> Answer<A::Output, T> {
+        let says = (self.window.says)(V::inspect(&value));
+        known.arrived += 1;
+        let open = known.open.get_or_insert_with(|| Running::new(self.aggregate.start(), time));
+        self.aggregate.update(&mut open.state, value);
+        open.took(time, cx);
+        match says {
+            Transaction::Continue => Answer::Nothing,
+            Transaction::Commit => self.commit(known, cx).map_or(Answer::Nothing, Answer::Give),
+            Transaction::Discard => {
+                known.commit = None;
+                if let Some(open) = known.open.take() {
+                    open.into_parts(cx);
+                }
+                Answer::Nothing
+            }
+            Transaction::CommitAfter(span) => {
+                let at = after(span, time, cx);
+                known.commit = Some(at);
+                // A timer that comes earlier is asked for anew when it comes.
+                if known.timer.is_some_and(|timer| timer <= at) {
+                    return Answer::Nothing;
+                }
+                known.timer = Some(at);
+                Answer::Wake(at)
+            }
+        }
+    }
+
+    fn wake(&self, known: &mut Self::State, now: Due, cx: &mut Cx) -> Answer<A::Output, T> {
+        if known.timer.is_some_and(|timer| timer <= now) {
+            known.timer = None;
+        }
+        match known.commit {
+            Some(at) if at <= now => {
+                self.commit_at(known, at, cx).map_or(Answer::Nothing, Answer::Give)
+            }
+            Some(at) if known.timer.is_none() => {
+                known.timer = Some(at);
+                Answer::Wake(at)
+            }
+            _ => Answer::Nothing,
+        }
+    }
+
+    fn at_end(&self, _: &mut Self::State, _: &mut Cx) -> Option<Given<A::Output, T>> {
+        None
+    }
+}
