@@ -29,6 +29,7 @@ mod in_order;
 mod join;
 mod pane;
 mod rolling;
+mod session;
 mod slices;
 mod slicing;
 mod total;
@@ -42,6 +43,7 @@ pub use event_time::EventTimeWindow;
 pub use in_order::{ToVec, WindowingInOrder};
 pub use join::{Joining, Side, Sides};
 pub use pane::{CountPane, Pane};
+pub use session::SessionWindow;
 pub use total::{Summand, Total};
 pub use windowed::{ByKey, Ending, Window, Windowed, Windowing};
 
