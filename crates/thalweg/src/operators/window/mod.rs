@@ -16,6 +16,8 @@
 //! Then it goes into what the windows share, and is dropped when the last of them has had its result. So
 //! a record costs one look-up, however many windows it is in, and memory is that of the slices and keys
 //! that live.
+//!
+//! Sessions are where their records are, so there is nothing to slice: see [`SessionWindow`].
 
 // The types of these methods say which operator a chain ends in; aliases would hide it.
 #![allow(clippy::type_complexity)]
