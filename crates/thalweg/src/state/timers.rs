@@ -157,6 +157,10 @@ impl<T: Copy + Default> Chunks<T> {
         &mut self.pages[chunk as usize / PAGE][chunk as usize % PAGE]
     }
 
+    fn see(&self, chunk: u32) -> &Chunk<T> {
+        &self.pages[chunk as usize / PAGE][chunk as usize % PAGE]
+    }
+
     /// An empty chunk.
     #[inline]
     fn take(&mut self) -> u32 {
@@ -430,6 +434,28 @@ impl<T: Copy + Default> Timers<T> {
         next.map(to_time)
     }
 
+    /// The time of the next timer. Costs a step for every timer that lies in the same slot, which may be
+    /// most of them: to tell people, now and then.
+    pub fn first(&self) -> Option<i64> {
+        let sorted = self.sorted.get(self.sorted_taken).map(|timer| timer.at);
+        let overdue = self.overdue.peek().map(|Reverse(timer)| timer.at);
+        let reached = sorted.into_iter().chain(overdue).min();
+        let next = reached.or_else(|| {
+            let (level, digit, _) = self.first_slot()?;
+            let mut chunk = self.slots[level * SLOTS + digit].first;
+            // Those taken out of the first chunk of a tick had the same time as those left.
+            let mut first = u64::MAX;
+            while chunk != NONE {
+                let Chunk { timers, len, next } = self.chunks.see(chunk);
+                let times = timers[..*len as usize].iter().map(|timer| timer.at);
+                first = times.fold(first, u64::min);
+                chunk = *next;
+            }
+            Some(first)
+        });
+        next.map(to_time)
+    }
+
     /// Strikes out timers for which the closure says `false`, and gives back the memory that is not
     /// needed any more. Costs a step for every timer; call it when there are many to strike out.
     pub fn retain(&mut self, mut keep: impl FnMut(i64, &T) -> bool) {
@@ -551,6 +577,7 @@ mod tests {
                 prop_assert_eq!(timers.len(), model.timers.len());
                 let next = model.timers.keys().next().map(|(at, _)| *at);
                 prop_assert!(timers.not_before() <= next);
+                prop_assert_eq!(timers.first(), next);
                 prop_assert_eq!(timers.not_before().is_some(), next.is_some());
             }
             while let Some(expected) = model.pop(i64::MAX) {

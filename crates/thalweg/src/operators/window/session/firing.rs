@@ -356,6 +356,9 @@ where
         report.emitted(op, self.emitted);
         report.keys(op, self.live as u64);
         report.late(op, self.late);
+        // Those that were extended end later.
+        let until = self.timers.first();
+        report.open_until(op, until.map(|until| Timestamp::from_micros(until.saturating_add(1))));
         self.next.report(report);
     }
 }
