@@ -82,8 +82,8 @@ where
     /// Calls a handler for every record and for every timer that it has set, with the state of the key:
     /// for what no window and no other operator expresses.
     ///
-    /// See [`Process`](super::keyed::Process) for the handler, and
-    /// [`ProcessContext`](super::keyed::ProcessContext) for what it can do. Prefer
+    /// See [`Process`](crate::operators::keyed::Process) for the handler, and
+    /// [`ProcessContext`](crate::operators::keyed::ProcessContext) for what it can do. Prefer
     /// [`window`](Self::window) where one fits, since it computes before it sends, and
     /// [`stateful_map`](Self::stateful_map) where time does not matter.
     ///
@@ -101,7 +101,7 @@ where
     /// At the end of the input, all timers that are set come at once: those of event time first, also
     /// those that are set meanwhile, then those of processing time, of which no more can be set. A
     /// handler that always sets another timer stops at
-    /// [`is_ended`](super::keyed::ProcessContext::is_ended).
+    /// [`is_ended`](crate::operators::keyed::ProcessContext::is_ended).
     ///
     /// Costs two look-ups a record, and near-constant time a timer. Memory: a state a key until it is
     /// cleared, sixteen bytes a timer beside it, and 24 for when it comes. What is cleared is given
@@ -122,7 +122,8 @@ where
     /// /// Says which orders were not paid within ten seconds.
     /// struct Unpaid;
     ///
-    /// type Order = (i64, u32, &'static str);
+    /// /// The second, the order, and whether it was paid or placed.
+    /// type Order = (i64, u32, bool);
     ///
     /// impl Process<u32, Order> for Unpaid {
     ///     /// When it was paid.
@@ -138,13 +139,14 @@ where
     ///         &self,
     ///         _: &u32,
     ///         paid: &mut Option<Timestamp>,
-    ///         (_, _, what): Order,
+    ///         (_, _, is_paid): Order,
     ///         at: Timestamp,
     ///         cx: &mut ProcessContext<'_, &'static str, Infallible>,
     ///     ) {
-    ///         match what {
-    ///             "paid" => *paid = Some(at),
-    ///             _ => cx.set_timer(Timer::EventTime(at.saturating_add(Duration::from_secs(10)))),
+    ///         if is_paid {
+    ///             *paid = Some(at);
+    ///         } else {
+    ///             cx.set_timer(Timer::EventTime(at.saturating_add(Duration::from_secs(10))));
     ///         }
     ///     }
     ///
@@ -164,7 +166,7 @@ where
     /// }
     ///
     /// let env = Environment::new();
-    /// let orders = env.iter([(0, 1, "placed"), (1, 2, "placed"), (5, 1, "paid"), (20, 2, "paid")]);
+    /// let orders = env.iter([(0, 1, false), (1, 2, false), (5, 1, true), (20, 2, true)]);
     /// let unpaid = orders
     ///     .assign_timestamps(|order| Timestamp::from_secs(order.0), Watermarks::monotonous())
     ///     .group_by(|order| order.1)
@@ -184,7 +186,7 @@ where
     }
 
     /// As [`process`](Self::process), with a second stream of what the handler emits
-    /// [aside](super::keyed::ProcessContext::emit_aside): what is late, or wrong, or of another kind.
+    /// [aside](crate::operators::keyed::ProcessContext::emit_aside): what is late, or wrong, or of another kind.
     ///
     /// The second stream has as many tasks and the same time, and must end in a sink like any other. Its
     /// records have no key.

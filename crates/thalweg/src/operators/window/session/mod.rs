@@ -47,7 +47,8 @@ pub use firing::Sessioning;
 /// use thalweg::time::Timestamp;
 ///
 /// let env = Environment::new();
-/// let clicks = env.iter([(1, "ann"), (2, "bob"), (4, "ann"), (30, "ann"), (33, "ann"), (36, "ann")]);
+/// // The second of a click, and who clicked.
+/// let clicks = env.iter([(1, 'a'), (2, 'b'), (4, 'a'), (30, 'a'), (33, 'a'), (36, 'a')]);
 /// let visits = clicks
 ///     .assign_timestamps(|click| Timestamp::from_secs(click.0), Watermarks::monotonous())
 ///     .group_by(|click| click.1)
@@ -57,7 +58,7 @@ pub use firing::Sessioning;
 /// let out = out.collect::<std::collections::BTreeSet<_>>();
 /// env.run()?;
 /// let at = Timestamp::from_secs;
-/// assert!(out.take()?.into_iter().eq([("ann", at(1), 2), ("ann", at(30), 3), ("bob", at(2), 1)]));
+/// assert!(out.take()?.into_iter().eq([('a', at(1), 2), ('a', at(30), 3), ('b', at(2), 1)]));
 /// # Ok::<(), thalweg::Error>(())
 /// ```
 #[derive(Clone, Debug)]
