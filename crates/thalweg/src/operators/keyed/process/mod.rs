@@ -128,7 +128,7 @@ where
     /// impl Process<u32, Order> for Unpaid {
     ///     /// When it was paid.
     ///     type State = Option<Timestamp>;
-    ///     type Out = &'static str;
+    ///     type Out = String;
     ///     type Aside = Infallible;
     ///
     ///     fn start(&self) -> Option<Timestamp> {
@@ -141,7 +141,7 @@ where
     ///         paid: &mut Option<Timestamp>,
     ///         (_, _, is_paid): Order,
     ///         at: Timestamp,
-    ///         cx: &mut ProcessContext<'_, &'static str, Infallible>,
+    ///         cx: &mut ProcessContext<'_, String, Infallible>,
     ///     ) {
     ///         if is_paid {
     ///             *paid = Some(at);
@@ -155,11 +155,11 @@ where
     ///         _: &u32,
     ///         paid: &mut Option<Timestamp>,
     ///         due: Timer,
-    ///         cx: &mut ProcessContext<'_, &'static str, Infallible>,
+    ///         cx: &mut ProcessContext<'_, String, Infallible>,
     ///     ) {
     ///         // A payment after that may have come before the watermark has.
     ///         if paid.is_none_or(|at| Timer::EventTime(at) > due) {
-    ///             cx.emit("unpaid");
+    ///             cx.emit("unpaid".to_owned());
     ///         }
     ///         cx.clear();
     ///     }
@@ -173,7 +173,7 @@ where
     ///     .process(Unpaid);
     /// let out = unpaid.collect::<Vec<_>>();
     /// env.run()?;
-    /// assert_eq!(out.take()?, [(2, "unpaid")]);
+    /// assert_eq!(out.take()?, [(2, "unpaid".to_owned())]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
