@@ -3,6 +3,7 @@
 //! * [`GroupTable`] finds a key's accumulator.
 //! * [`SpillDir`], [`SpillWriter`] and [`SpillReader`] keep records on disk for a while.
 //! * [`Sorter`] puts any number of records in order within a budget.
+//! * [`Timers`] say what is due when time has come so far.
 //!
 //! Nothing here knows of tasks or exchanges; whoever holds it calls it.
 
@@ -13,8 +14,10 @@ mod slots;
 mod sort;
 mod spill;
 mod table;
+mod timers;
 
 pub(crate) use losers::{Losers, goes_first};
 pub use sort::{Sorted, Sorter};
 pub use spill::{SpillDir, SpillFile, SpillReader, SpillWriter};
 pub use table::{Drain, GroupTable, Known, Place};
+pub use timers::Timers;

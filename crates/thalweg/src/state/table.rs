@@ -240,6 +240,32 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
         Some(K::view(&entry.key, &self.keys.arena, |key| see(key, &mut entry.value)))
     }
 
+    /// Shows the key with this hash whose accumulator satisfies `is_it`, where no copy of the key is at hand
+    /// to look it up; `None` when there is none. Costs what a look-up costs.
+    #[inline]
+    pub fn see_where<R>(
+        &mut self,
+        hash: u64,
+        mut is_it: impl FnMut(&A) -> bool,
+        see: impl FnOnce(&K, &mut A) -> R,
+    ) -> Option<R> {
+        let entry = self.slots.find(hash, |entry| is_it(&entry.value))?;
+        Some(K::view(&entry.key, &self.keys.arena, |key| see(key, &mut entry.value)))
+    }
+
+    /// Makes the table anew with those keys for whose accumulators the closure says `true`: for who
+    /// drops many keys at once, now and then. Costs a step for every key, and for a while the memory of
+    /// both tables.
+    pub fn retain(&mut self, mut keep: impl FnMut(&A) -> bool) {
+        let mut all = std::mem::take(self).into_drain();
+        let mut keep_next = |key, arena: &K::Arena, value| {
+            if keep(&value) {
+                self.insert_slot(K::slot_hash(&key, arena), key, arena, value);
+            }
+        };
+        while all.slot_for_next(&mut keep_next).is_some() {}
+    }
+
     /// The accumulators alone, in the order of [`for_each`](Self::for_each).
     pub fn values(&self) -> impl Iterator<Item = &A> {
         self.slots.iter().map(|entry| &entry.value)

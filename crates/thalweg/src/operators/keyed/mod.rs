@@ -34,6 +34,7 @@ mod key_by;
 mod map;
 mod overflow;
 mod partition;
+mod process;
 mod remember;
 mod repeats;
 mod sieve;
@@ -46,6 +47,7 @@ pub use aggregates::{Addable, Average, Count, Fold, FoldAssoc, Max, Min, Reduce,
 pub use key_by::{ByRef, Carried, FirstOf, KeyBy};
 pub use partition::{Partitioned, Scattered};
 pub(super) use partition::{Placement, add_hash, by_hash};
+pub use process::{Process, ProcessContext, Timer};
 pub use unique::Distinct;
 
 use crate::stream::{Chain, Stream};

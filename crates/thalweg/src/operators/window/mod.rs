@@ -16,6 +16,8 @@
 //! Then it goes into what the windows share, and is dropped when the last of them has had its result. So
 //! a record costs one look-up, however many windows it is in, and memory is that of the slices and keys
 //! that live.
+//!
+//! Sessions are where their records are, so there is nothing to slice: see [`SessionWindow`].
 
 // The types of these methods say which operator a chain ends in; aliases would hide it.
 #![allow(clippy::type_complexity)]
@@ -29,6 +31,7 @@ mod in_order;
 mod join;
 mod pane;
 mod rolling;
+mod session;
 mod slices;
 mod slicing;
 mod total;
@@ -42,6 +45,7 @@ pub use event_time::EventTimeWindow;
 pub use in_order::{ToVec, WindowingInOrder};
 pub use join::{Joining, Side, Sides};
 pub use pane::{CountPane, Pane};
+pub use session::SessionWindow;
 pub use total::{Summand, Total};
 pub use windowed::{ByKey, Ending, Window, Windowed, Windowing};
 

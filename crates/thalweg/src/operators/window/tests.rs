@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A key, a timestamp in microseconds, a value.
-type Reading = (u8, i64, i32);
+pub(super) type Reading = (u8, i64, i32);
 
 /// Windows of these sizes in microseconds.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ struct Shape {
     offset: i64,
 }
 
-fn micros(span: i64) -> Duration {
+pub(super) fn micros(span: i64) -> Duration {
     Duration::from_micros(span.unsigned_abs())
 }
 
@@ -63,7 +63,7 @@ fn disorder(all: &[Reading], tasks: usize) -> Duration {
 }
 
 /// The readings dealt out to all tasks, with timestamps.
-fn readings(
+pub(super) fn readings(
     env: &Environment,
     all: &[Reading],
 ) -> Stream<impl crate::Chain<Item = Reading, Time = Timestamp> + use<>> {
@@ -80,7 +80,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
     (1..60i64, 1..30i64, 0..40i64).prop_map(|(size, slide, offset)| Shape { size, slide, offset })
 }
 
-fn some_readings() -> impl Strategy<Value = Vec<Reading>> {
+pub(super) fn some_readings() -> impl Strategy<Value = Vec<Reading>> {
     // Runs in which time goes on, with jumps back and far ahead.
     let step = prop_oneof![8 => 0..4i64, 2 => -20..0i64, 1 => 0..200i64];
     prop::collection::vec((0..4u8, step, -50..50i32), 0..120).prop_map(|steps| {

@@ -14,7 +14,8 @@ use crate::time::Time;
 use std::marker::PhantomData;
 
 /// A kind of window, for streams whose records carry `T` as their time. Implemented by
-/// [`EventTimeWindow`](super::EventTimeWindow) for timestamps, and for any time by the windows of arrivals:
+/// [`EventTimeWindow`](super::EventTimeWindow) and [`SessionWindow`](super::SessionWindow) for timestamps,
+/// and for any time by the windows of arrivals:
 /// [`CountWindow`](super::CountWindow), [`LastWindow`](super::LastWindow),
 /// [`TransactionWindow`](super::TransactionWindow) and [`GlobalWindow`](super::GlobalWindow).
 pub trait Window<T: Time>: Sized + Send + 'static {
@@ -195,7 +196,7 @@ where
     ///
     /// In windows of event time, each task aggregates its own records first, slice by slice; what is sent
     /// is put together by the task that owns the key, and the order in which values are taken in is not
-    /// defined. In windows of arrivals, records themselves go to that task. Where the aggregate has an
+    /// defined. In sessions and windows of arrivals, records themselves go to that task. Where the aggregate has an
     /// [inverse](Combine::INVERSE), slices that a window has no more are subtracted; where it has none,
     /// they are kept on two stacks a key, which costs somewhat more.
     ///

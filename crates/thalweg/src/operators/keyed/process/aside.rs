@@ -1,0 +1,93 @@
+//! How a second stream leaves a stage, or none does.
+
+use crate::data::Data;
+use crate::exchange::{Edge, Outlet, RoundRobin};
+use crate::flow::{Pipe, Push};
+use crate::plan::{Origin, Strategy, TaskContext};
+use crate::stream::{Chain, Received, Stream};
+use crate::time::{EventTime, Timestamp};
+use std::convert::Infallible;
+
+/// Makes the way out for a task.
+pub trait Leave<S>: Send + 'static {
+    /// The way out.
+    type Exit: Exit<S> + 'static;
+
+    /// Makes it.
+    fn exit(&self, cx: &TaskContext<'_>, op: usize) -> Self::Exit;
+}
+
+/// The way out of a running task.
+pub trait Exit<S>: Pipe {
+    /// Takes a record.
+    fn push_aside(&mut self, record: S, at: Timestamp);
+}
+
+/// There is no second stream.
+#[derive(Clone, Copy)]
+pub struct Nowhere;
+
+impl Leave<Infallible> for Nowhere {
+    type Exit = Self;
+
+    fn exit(&self, _: &TaskContext<'_>, _: usize) -> Self {
+        Self
+    }
+}
+
+impl Exit<Infallible> for Nowhere {
+    fn push_aside(&mut self, record: Infallible, _: Timestamp) {
+        match record {}
+    }
+}
+
+impl Pipe for Nowhere {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        None
+    }
+
+    fn is_closed(&mut self) -> bool {
+        true
+    }
+}
+
+/// To a stage of its own, whose tasks are as many.
+pub struct Outward<S: Data, T: EventTime>(Edge<S, T>);
+
+impl<S: Data, T: EventTime> Outward<S, T> {
+    /// The way out of the stage of a stream, and the stream that begins there.
+    pub(super) fn leaving<C: Chain<Time = T>>(
+        stream: &Stream<C>,
+        origin: Origin,
+    ) -> (Self, Stream<Received<S, T>>) {
+        let env = &stream.env;
+        let (tasks, bounded) = (stream.tasks(), stream.is_bounded());
+        let to = env.build(|builder| builder.stage(tasks, bounded));
+        let edge = env.link(stream.stage, to, Strategy::Forward);
+        let second = env.receive(to, origin, vec![edge.clone()]);
+        (Self(edge), second)
+    }
+}
+
+impl<S: Data, T: EventTime> Leave<S> for Outward<S, T> {
+    type Exit = Leaving<S, T>;
+
+    fn exit(&self, cx: &TaskContext<'_>, op: usize) -> Leaving<S, T> {
+        Leaving(self.0.outlet(cx.task, cx.op(op), RoundRobin::starting_at(0)))
+    }
+}
+
+/// The end of a task from which records leave for the second stream.
+pub struct Leaving<S: Data, T: EventTime>(Outlet<S, T, RoundRobin>);
+
+impl<S: Data, T: EventTime> Pipe for Leaving<S, T> {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.0)
+    }
+}
+
+impl<S: Data, T: EventTime> Exit<S> for Leaving<S, T> {
+    fn push_aside(&mut self, record: S, at: Timestamp) {
+        self.0.push(record, T::from(at));
+    }
+}

@@ -1,0 +1,279 @@
+//! A function for each key, called for records and for timers: for what no other operator expresses.
+
+mod aside;
+mod context;
+mod running;
+
+use super::partition::Placement;
+use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
+use crate::data::{Data, Record, Wire};
+use crate::plan::Origin;
+use crate::stream::{Chain, Received, Stream};
+use crate::time::{EventTime, Timestamp};
+use aside::{Leave, Nowhere, Outward};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+pub use context::{ProcessContext, Timer};
+pub use running::Processing;
+
+/// What is done for each key, with records and when timers come; for
+/// [`KeyedStream::process`](super::KeyedStream::process).
+///
+/// `K` is the kind of key and `V` that of the values: what is between the brackets of `group_by`, and the
+/// stream's records. What must be known at the next call belongs into the state, and nowhere else.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not process values of `{V}` with keys of `{K}`",
+    label = "needs `impl Process<{K}, {V}>`",
+    note = "implement `thalweg::operators::keyed::Process` for a type of your own, for these keys and values"
+)]
+pub trait Process<K: ?Sized, V: Record + ?Sized>: Send + Sync + 'static {
+    /// What is remembered for a key.
+    type State: Data;
+    /// What goes on, with the key.
+    type Out: Send + 'static;
+    /// What goes to the [second stream](super::KeyedStream::process_aside);
+    /// [`Infallible`] where there is none.
+    type Aside: Send + 'static;
+
+    /// The state of a key that is new, or has been cleared.
+    fn start(&self) -> Self::State;
+
+    /// A record has come, which happened at `at`. It may be late: see
+    /// [`ProcessContext::watermark`].
+    fn on_record(
+        &self,
+        key: &K,
+        state: &mut Self::State,
+        value: V::Of<'_>,
+        at: Timestamp,
+        cx: &mut ProcessContext<'_, Self::Out, Self::Aside>,
+    );
+
+    /// A timer of this key has come. It is set no more.
+    fn on_timer(
+        &self,
+        key: &K,
+        state: &mut Self::State,
+        timer: Timer,
+        cx: &mut ProcessContext<'_, Self::Out, Self::Aside>,
+    );
+}
+
+/// A keyed stream of what the handler emits.
+type Processed<C, G, P, H, X> = KeyedStream<
+    Processing<<P as Placement<C, G>>::Chain, <P as Placement<C, G>>::Keys, H, X>,
+    FirstOf,
+    Partitioned,
+>;
+
+/// What goes to the second stream.
+type AsideOf<C, G, H> = <H as Process<
+    <G as KeyBy<<C as Chain>::Item>>::Key,
+    <G as KeyBy<<C as Chain>::Item>>::Value,
+>>::Aside;
+
+impl<C, G, P> KeyedStream<C, G, P>
+where
+    C: Chain<Item: Wire, Time: EventTime>,
+    G: KeyBy<C::Item>,
+    P: Placement<C, G>,
+{
+    /// Calls a handler for every record and for every timer that it has set, with the state of the key:
+    /// for what no window and no other operator expresses.
+    ///
+    /// See [`Process`](crate::operators::keyed::Process) for the handler, and
+    /// [`ProcessContext`](crate::operators::keyed::ProcessContext) for what it can do. Prefer
+    /// [`window`](Self::window) where one fits, since it computes before it sends, and
+    /// [`stateful_map`](Self::stateful_map) where time does not matter.
+    ///
+    /// Every record is sent to the task that owns its key, unless it is there. The calls of one key
+    /// follow one another. The values of a key come in the order in which they arrive, which is that of
+    /// their stream only where one task sends them all, and not that of their timestamps. A timer of
+    /// event time comes when the watermark has reached it: no record before it is to come, and those at
+    /// the same timestamp may. A timer of processing time comes when the engine's clock has. Timers of
+    /// one kind come in the order of their times, those of one time in the order in which they were set.
+    ///
+    /// What a handler emits for a record has the record's timestamp. What it emits for a timer of event
+    /// time has that time, and for one of processing time the watermark; never one before the watermark,
+    /// so that it is not late.
+    ///
+    /// At the end of the input, all timers that are set come at once: those of event time first, also
+    /// those that are set meanwhile, then those of processing time, of which no more can be set. A
+    /// handler that always sets another timer stops at
+    /// [`is_ended`](crate::operators::keyed::ProcessContext::is_ended).
+    ///
+    /// Costs two look-ups a record, and near-constant time a timer. Memory: a state a key until it is
+    /// cleared, sixteen bytes a timer beside it, and 24 for when it comes. What is cleared is given
+    /// back in bulk. The state is declared: it belongs to the job's snapshots.
+    ///
+    /// # Errors
+    ///
+    /// More keys and timers than the memory budget holds stop the job.
+    ///
+    /// ```
+    /// use std::convert::Infallible;
+    /// use std::time::Duration;
+    /// use thalweg::Environment;
+    /// use thalweg::operators::keyed::{Process, ProcessContext, Timer};
+    /// use thalweg::operators::time::Watermarks;
+    /// use thalweg::time::Timestamp;
+    ///
+    /// /// Says which orders were not paid within ten seconds.
+    /// struct Unpaid;
+    ///
+    /// /// The second, the order, and whether it was paid or placed.
+    /// type Order = (i64, u32, bool);
+    ///
+    /// impl Process<u32, Order> for Unpaid {
+    ///     /// When it was paid.
+    ///     type State = Option<Timestamp>;
+    ///     type Out = String;
+    ///     type Aside = Infallible;
+    ///
+    ///     fn start(&self) -> Option<Timestamp> {
+    ///         None
+    ///     }
+    ///
+    ///     fn on_record(
+    ///         &self,
+    ///         _: &u32,
+    ///         paid: &mut Option<Timestamp>,
+    ///         (_, _, is_paid): Order,
+    ///         at: Timestamp,
+    ///         cx: &mut ProcessContext<'_, String, Infallible>,
+    ///     ) {
+    ///         if is_paid {
+    ///             *paid = Some(at);
+    ///         } else {
+    ///             cx.set_timer(Timer::EventTime(at.saturating_add(Duration::from_secs(10))));
+    ///         }
+    ///     }
+    ///
+    ///     fn on_timer(
+    ///         &self,
+    ///         _: &u32,
+    ///         paid: &mut Option<Timestamp>,
+    ///         due: Timer,
+    ///         cx: &mut ProcessContext<'_, String, Infallible>,
+    ///     ) {
+    ///         // A payment after that may have come before the watermark has.
+    ///         if paid.is_none_or(|at| Timer::EventTime(at) > due) {
+    ///             cx.emit("unpaid".to_owned());
+    ///         }
+    ///         cx.clear();
+    ///     }
+    /// }
+    ///
+    /// let env = Environment::new();
+    /// let orders = env.iter([(0, 1, false), (1, 2, false), (5, 1, true), (20, 2, true)]);
+    /// let unpaid = orders
+    ///     .assign_timestamps(|order| Timestamp::from_secs(order.0), Watermarks::monotonous())
+    ///     .group_by(|order| order.1)
+    ///     .process(Unpaid);
+    /// let out = unpaid.collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [(2, "unpaid".to_owned())]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn process<H>(self, handler: H) -> Processed<C, G, P, H, Nowhere>
+    where
+        H: Process<G::Key, G::Value, Aside = Infallible>,
+    {
+        let origin = Origin::here("process");
+        processed(P::together(self, origin), origin, handler, Nowhere)
+    }
+
+    /// As [`process`](Self::process), with a second stream of what the handler emits
+    /// [aside](crate::operators::keyed::ProcessContext::emit_aside): what is late, or wrong, or of another kind.
+    ///
+    /// The second stream has as many tasks and the same time, and must end in a sink like any other. Its
+    /// records have no key.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    /// use thalweg::operators::keyed::{Process, ProcessContext, Timer};
+    /// use thalweg::operators::time::Watermarks;
+    /// use thalweg::time::Timestamp;
+    ///
+    /// /// Lets values through that are above all before them, and others aside.
+    /// struct Rising;
+    ///
+    /// impl Process<(), i64> for Rising {
+    ///     type State = Option<i64>;
+    ///     type Out = i64;
+    ///     type Aside = i64;
+    ///
+    ///     fn start(&self) -> Option<i64> {
+    ///         None
+    ///     }
+    ///
+    ///     fn on_record(
+    ///         &self,
+    ///         _: &(),
+    ///         greatest: &mut Option<i64>,
+    ///         value: i64,
+    ///         _: Timestamp,
+    ///         cx: &mut ProcessContext<'_, i64, i64>,
+    ///     ) {
+    ///         if Some(value) > *greatest {
+    ///             *greatest = Some(value);
+    ///             cx.emit(value);
+    ///         } else {
+    ///             cx.emit_aside(value);
+    ///         }
+    ///     }
+    ///
+    ///     fn on_timer(&self, _: &(), _: &mut Option<i64>, _: Timer, _: &mut ProcessContext<'_, i64, i64>) {}
+    /// }
+    ///
+    /// let env = Environment::new();
+    /// let values = env.iter([3, 1, 4, 1, 5]);
+    /// let timed = values.assign_timestamps(|n| Timestamp::from_secs(*n), Watermarks::monotonous());
+    /// let (rising, others) = timed.group_by(|_| ()).process_aside(Rising);
+    /// let rising = rising.unkey().map(|(_, n)| n).collect::<Vec<_>>();
+    /// let others = others.collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!((rising.take()?, others.take()?), (vec![3, 4, 5], vec![1, 1]));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn process_aside<H>(
+        self,
+        handler: H,
+    ) -> (
+        Processed<C, G, P, H, Outward<AsideOf<C, G, H>, C::Time>>,
+        Stream<Received<AsideOf<C, G, H>, C::Time>>,
+    )
+    where
+        H: Process<G::Key, G::Value, Aside: Data>,
+    {
+        let origin = Origin::here("process");
+        let together = P::together(self, origin);
+        let (aside, second) =
+            Outward::leaving(&together.stream, Origin { kind: "aside", ..origin });
+        (processed(together, origin, handler, aside), second)
+    }
+}
+
+fn processed<C, G, H, X>(
+    keyed: KeyedStream<C, G, Partitioned>,
+    origin: Origin,
+    handler: H,
+    aside: X,
+) -> KeyedStream<Processing<C, G, H, X>, FirstOf, Partitioned>
+where
+    C: Chain<Item: Wire, Time: EventTime>,
+    G: KeyBy<C::Item>,
+    H: Process<G::Key, G::Value>,
+    X: Leave<H::Aside>,
+{
+    let KeyedStream { stream, keys, .. } = keyed;
+    let handler = Arc::new(handler);
+    let stream = stream.then(origin, |prev, op| Processing { prev, op, keys, handler, aside });
+    KeyedStream::new(stream.with_state(true, H::State::schema()), FirstOf)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,479 @@
+//! Handlers whose results can be said by definition.
+
+use super::{Process, ProcessContext, Timer};
+use crate::check::{check, every};
+use crate::config::{Config, Scheduler};
+use crate::operators::time::Watermarks;
+use crate::operators::window::EventTimeWindow;
+use crate::time::Timestamp;
+use crate::{Chain, Environment, ErrorKind, Stream};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A key, a timestamp in microseconds, a value.
+type Reading = (u8, i64, i64);
+type NoAside<'a, O> = ProcessContext<'a, O, Infallible>;
+
+fn at(micros: i64) -> Timer {
+    Timer::EventTime(Timestamp::from_micros(micros))
+}
+
+fn time_of(timer: Timer) -> i64 {
+    match timer {
+        Timer::EventTime(at) => at.as_micros(),
+        Timer::ProcessingTime(_) => panic!("only event time is used here"),
+    }
+}
+
+/// The readings in the order of the list, and no more disorder promised than there is.
+fn timed(
+    env: &Environment,
+    all: &[Reading],
+) -> Stream<impl Chain<Item = Reading, Time = Timestamp> + use<>> {
+    let mut greatest = i64::MIN;
+    let behind = all.iter().map(|reading| {
+        greatest = greatest.max(reading.1);
+        greatest - reading.1
+    });
+    let disorder = Duration::from_micros(behind.max().unwrap_or(0).unsigned_abs());
+    env.iter(all.to_vec()).assign_timestamps(
+        |reading| Timestamp::from_micros(reading.1),
+        Watermarks::bounded_disorder(disorder),
+    )
+}
+
+/// For each record a timer, and for each timer the number of records before it.
+struct Before;
+
+impl Process<u8, Reading> for Before {
+    type State = Vec<i64>;
+    type Out = (i64, usize);
+    type Aside = Infallible;
+
+    fn start(&self) -> Vec<i64> {
+        Vec::new()
+    }
+
+    fn on_record(
+        &self,
+        _: &u8,
+        seen: &mut Vec<i64>,
+        (_, time, delay): Reading,
+        _: Timestamp,
+        cx: &mut NoAside<'_, (i64, usize)>,
+    ) {
+        seen.push(time);
+        cx.set_timer(at(time + delay));
+    }
+
+    fn on_timer(
+        &self,
+        _: &u8,
+        seen: &mut Vec<i64>,
+        timer: Timer,
+        cx: &mut NoAside<'_, (i64, usize)>,
+    ) {
+        let due = time_of(timer);
+        cx.emit((due, seen.iter().filter(|time| **time < due).count()));
+    }
+}
+
+fn some_readings() -> impl Strategy<Value = Vec<Reading>> {
+    let step = prop_oneof![6 => 0..5i64, 2 => -15..0i64, 1 => 0..100i64];
+    prop::collection::vec((0..3u8, step, 1..60i64), 0..80).prop_map(|steps| {
+        let mut time = -60;
+        let each = |(key, step, delay)| {
+            time += step;
+            (key, time, delay)
+        };
+        steps.into_iter().map(each).collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn timers_come_when_all_before_them_has(all in some_readings()) {
+        let due: BTreeSet<(u8, i64)> =
+            all.iter().map(|(key, time, delay)| (*key, time + delay)).collect();
+        let before = |key, due| all.iter().filter(|r| r.0 == key && r.1 < due).count();
+        let expected: Vec<_> =
+            due.iter().map(|&(key, due)| (key, (due, before(key, due)))).collect();
+        check(|env| timed(env, &all).group_by(|reading| reading.0).process(Before))
+            .seeds(3)
+            .equals(expected);
+        // What is emitted has the timer's time, and is not late.
+        let mut tens: BTreeMap<i64, u64> = BTreeMap::new();
+        due.iter().for_each(|(_, due)| *tens.entry(due.div_euclid(10) * 10).or_default() += 1);
+        check(|env| {
+            let out = timed(env, &all).group_by(|reading| reading.0).process(Before).unkey();
+            let tens = out.group_by(|_| ()).window(EventTimeWindow::tumbling(Duration::from_micros(10)));
+            tens.count().unkey().map(|(_, pane)| (pane.start.as_micros(), pane.value))
+        })
+        .seeds(3)
+        .equals(tens);
+    }
+}
+
+/// Sessions in which records are less than ten apart, of records in order: the timer of the session that
+/// goes on is deleted and set again, and a key without sessions is cleared.
+struct Debounced;
+
+impl Process<u8, Reading> for Debounced {
+    /// When a session's timer comes, and its records.
+    type State = Vec<(i64, u64)>;
+    type Out = (i64, u64);
+    type Aside = Infallible;
+
+    fn start(&self) -> Self::State {
+        Vec::new()
+    }
+
+    fn on_record(
+        &self,
+        _: &u8,
+        sessions: &mut Vec<(i64, u64)>,
+        (_, time, _): Reading,
+        _: Timestamp,
+        cx: &mut NoAside<'_, (i64, u64)>,
+    ) {
+        match sessions.last_mut() {
+            Some((due, records)) if time < *due => {
+                cx.delete_timer(at(*due));
+                (*due, *records) = (time + 10, *records + 1);
+            }
+            _ => sessions.push((time + 10, 1)),
+        }
+        cx.set_timer(at(time + 10));
+    }
+
+    fn on_timer(
+        &self,
+        _: &u8,
+        sessions: &mut Vec<(i64, u64)>,
+        timer: Timer,
+        cx: &mut NoAside<'_, (i64, u64)>,
+    ) {
+        let due = time_of(timer);
+        assert_eq!(sessions[0].0, due);
+        cx.emit(sessions.remove(0));
+        if sessions.is_empty() {
+            cx.clear();
+        }
+    }
+}
+
+fn in_order(records: u32) -> Vec<Reading> {
+    let jump = |n: i64| if n % 37 == 0 { 45 } else { 0 };
+    let mut time = -500;
+    (0..i64::from(records))
+        .map(|n| {
+            time += n % 4 + jump(n);
+            ((n * n % 5) as u8, time, 0)
+        })
+        .collect()
+}
+
+#[test]
+fn timers_are_deleted_and_keys_cleared() {
+    let all = in_order(3000);
+    let mut sessions: BTreeMap<u8, Vec<(i64, u64)>> = BTreeMap::new();
+    for (key, time, _) in &all {
+        let sessions = sessions.entry(*key).or_default();
+        match sessions.last_mut() {
+            Some(last) if *time < last.0 => *last = (time + 10, last.1 + 1),
+            _ => sessions.push((time + 10, 1)),
+        }
+    }
+    let expected: Vec<(u8, (i64, u64))> = sessions
+        .into_iter()
+        .flat_map(|(key, sessions)| sessions.into_iter().map(move |session| (key, session)))
+        .collect();
+    assert!(expected.len() > 200);
+    check(|env| timed(env, &all).group_by(|reading| reading.0).process(Debounced)).equals(expected);
+}
+
+/// Counts the records of a key, and gives up on it ten after its last.
+struct Counted {
+    clears: bool,
+}
+
+impl Process<u64, u64> for Counted {
+    type State = u64;
+    type Out = u64;
+    type Aside = Infallible;
+
+    fn start(&self) -> u64 {
+        0
+    }
+
+    fn on_record(
+        &self,
+        _: &u64,
+        count: &mut u64,
+        _: u64,
+        time: Timestamp,
+        cx: &mut NoAside<'_, u64>,
+    ) {
+        *count += 1;
+        cx.set_timer(Timer::EventTime(time.saturating_add(Duration::from_micros(10))));
+    }
+
+    fn on_timer(&self, _: &u64, count: &mut u64, _: Timer, cx: &mut NoAside<'_, u64>) {
+        if self.clears {
+            cx.emit(*count);
+            cx.clear();
+        }
+    }
+}
+
+fn count_of(env: &Environment, records: u64, clears: bool) -> crate::Output<u64> {
+    let numbers = env
+        .range(0..records)
+        .assign_timestamps(|n| Timestamp::from_micros(*n as i64), Watermarks::monotonous());
+    numbers.group_by(|n| *n).process(Counted { clears }).unkey().count()
+}
+
+#[test]
+fn memory_is_that_of_keys_that_are_not_cleared() -> crate::Result<()> {
+    let small = || Environment::with_config(Config { memory: 24 << 20, ..Config::default() });
+    let env = small();
+    let count = count_of(&env, 1_000_000, true);
+    env.run()?;
+    assert_eq!(count.take()?, 1_000_000);
+
+    let env = small();
+    let _count = count_of(&env, 1_000_000, false);
+    let error = env.run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Memory);
+    assert!(error.operator().unwrap_or_default().starts_with("process ("), "{error}");
+    assert!(error.to_string().contains("keys of one of its tasks"), "{error}");
+    Ok(())
+}
+
+/// Puts a timer off with every record, far ahead of when it would come.
+struct PutOff;
+
+impl Process<u64, u64> for PutOff {
+    type State = u64;
+    type Out = Timer;
+    type Aside = Infallible;
+
+    fn start(&self) -> u64 {
+        0
+    }
+
+    fn on_record(
+        &self,
+        _: &u64,
+        last: &mut u64,
+        n: u64,
+        _: Timestamp,
+        cx: &mut NoAside<'_, Timer>,
+    ) {
+        let timer =
+            |n| Timer::ProcessingTime(Duration::from_secs(1_000_000) + Duration::from_micros(n));
+        cx.delete_timer(timer(*last));
+        cx.set_timer(timer(n));
+        *last = n;
+    }
+
+    fn on_timer(&self, _: &u64, _: &mut u64, timer: Timer, cx: &mut NoAside<'_, Timer>) {
+        cx.emit(timer);
+    }
+}
+
+#[test]
+fn deleted_timers_are_not_kept() -> crate::Result<()> {
+    let env = Environment::with_config(Config { memory: 8 << 20, ..Config::default() });
+    let n = 1_000_000;
+    let out = env
+        .iter(0..n)
+        .assign_timestamps(|n| Timestamp::from_micros(*n as i64), Watermarks::monotonous())
+        .group_by(|n| n % 100)
+        .process(PutOff)
+        .count()
+        .collect::<BTreeMap<_, _>>();
+    env.run()?;
+    assert_eq!(out.take()?, (0..100).map(|key| (key, 1)).collect());
+    Ok(())
+}
+
+/// Lets every other record aside.
+struct Parted;
+
+impl Process<u64, u64> for Parted {
+    type State = u64;
+    type Out = u64;
+    type Aside = (u64, u64);
+
+    fn start(&self) -> u64 {
+        0
+    }
+
+    fn on_record(
+        &self,
+        key: &u64,
+        seen: &mut u64,
+        n: u64,
+        _: Timestamp,
+        cx: &mut ProcessContext<'_, u64, (u64, u64)>,
+    ) {
+        *seen += 1;
+        if seen.is_multiple_of(2) {
+            cx.emit_aside((*key, n));
+        } else {
+            cx.emit(n);
+        }
+    }
+
+    fn on_timer(
+        &self,
+        _: &u64,
+        _: &mut u64,
+        _: Timer,
+        _: &mut ProcessContext<'_, u64, (u64, u64)>,
+    ) {
+    }
+}
+
+#[test]
+fn what_is_let_aside_is_a_stream_of_its_own() {
+    every(|env| {
+        let n = 6_000_u64;
+        let numbers = env
+            .iter(0..n)
+            .assign_timestamps(|n| Timestamp::from_micros(*n as i64), Watermarks::monotonous());
+        let (odd, even) = numbers.group_by(|n| n % 10).process_aside(Parted);
+        let odd = odd.collect::<Vec<_>>();
+        // It has timestamps and watermarks, too.
+        let tens = even.keyed().window(EventTimeWindow::tumbling(Duration::from_micros(100)));
+        let even = tens.count().unkey().collect::<Vec<_>>();
+        env.run()?;
+        let mut odd = odd.take()?;
+        odd.sort();
+        let mut expected: Vec<_> =
+            (0..n).filter(|n| n / 10 % 2 == 0).map(|n| (n % 10, n)).collect();
+        expected.sort();
+        assert_eq!(odd, expected);
+        let even = even.take()?;
+        assert_eq!(even.len(), 10 * n as usize / 100);
+        assert!(even.iter().all(|(_, pane)| pane.value == 5));
+        Ok(())
+    });
+}
+
+/// Says when a key has been silent for a quarter of a second.
+struct Silent;
+
+impl Process<(), u64> for Silent {
+    /// The last record, and its timer.
+    type State = (u64, Option<Duration>);
+    type Out = (u64, Duration, bool);
+    type Aside = Infallible;
+
+    fn start(&self) -> Self::State {
+        (0, None)
+    }
+
+    fn on_record(
+        &self,
+        _: &(),
+        (last, timer): &mut Self::State,
+        n: u64,
+        _: Timestamp,
+        cx: &mut NoAside<'_, Self::Out>,
+    ) {
+        if let Some(timer) = timer.take() {
+            cx.delete_timer(Timer::ProcessingTime(timer));
+        }
+        *last = n;
+        let next = cx.after(Duration::from_millis(250));
+        cx.set_timer(next);
+        if let Timer::ProcessingTime(at) = next {
+            *timer = Some(at);
+        }
+    }
+
+    fn on_timer(
+        &self,
+        _: &(),
+        (last, _): &mut Self::State,
+        _: Timer,
+        cx: &mut NoAside<'_, Self::Out>,
+    ) {
+        cx.emit((*last, cx.now(), cx.is_ended()));
+    }
+}
+
+#[test]
+fn timers_of_processing_time_come_by_the_clock_of_the_engine() -> crate::Result<()> {
+    for seed in 0..20 {
+        let scheduler = Scheduler::Deterministic { seed };
+        let env = Environment::with_config(Config { scheduler, ..Config::default() });
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let saying = Arc::clone(&said);
+        env.generate(10.0, |i| (i < 30).then_some(i))
+            // Silent from the fifth tenth of a second to the fifteenth.
+            .filter(|i| !(5..15).contains(i))
+            .assign_timestamps(|i| Timestamp::from_millis(*i as i64), Watermarks::monotonous())
+            .group_by(|_| ())
+            .process(Silent)
+            .unkey()
+            .for_each(move |(_, what)| saying.lock().unwrap().push(what));
+        env.run()?;
+        let said = said.lock().unwrap().clone();
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert_eq!(said[0], (4, Duration::from_millis(650), false));
+        // The end comes before the timer would.
+        assert_eq!((said[1].0, said[1].2), (29, true));
+    }
+    Ok(())
+}
+
+/// Ticks every ten microseconds for ever.
+struct Ticking;
+
+impl Process<u8, Reading> for Ticking {
+    type State = bool;
+    type Out = i64;
+    type Aside = Infallible;
+
+    fn start(&self) -> bool {
+        false
+    }
+
+    fn on_record(
+        &self,
+        _: &u8,
+        _: &mut bool,
+        (_, time, _): Reading,
+        _: Timestamp,
+        cx: &mut NoAside<'_, i64>,
+    ) {
+        cx.set_timer(at((time.div_euclid(10) + 1) * 10));
+    }
+
+    fn on_timer(&self, _: &u8, _: &mut bool, timer: Timer, cx: &mut NoAside<'_, i64>) {
+        let due = time_of(timer);
+        cx.emit(due);
+        if !cx.is_ended() {
+            cx.set_timer(at(due + 10));
+        }
+    }
+}
+
+#[test]
+fn a_handler_that_always_sets_another_timer_can_stop() {
+    let all = in_order(500);
+    check(|env| timed(env, &all).group_by(|_| 0u8).process(Ticking)).satisfies(|mut ticks| {
+        ticks.sort();
+        let far: Vec<_> = ticks.windows(2).filter(|two| two[1].1 - two[0].1 > 60).collect();
+        let twice = ticks.windows(2).any(|two| two[0] == two[1]);
+        if far.is_empty() && !twice { Ok(()) } else { Err(format!("{ticks:?}")) }
+    });
+}

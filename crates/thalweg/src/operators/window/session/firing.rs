@@ -1,0 +1,364 @@
+//! The task that owns the keys: takes records into sessions, and gives out those that end.
+//!
+//! A key with open sessions has a timer for the first of them to end. A session that is extended keeps
+//! its timer: when that comes, the next one is set. A timer knows its key by hash and number, so that
+//! neither is a key copied nor does a table that grows have to tell the timers.
+
+use super::super::pane::Pane;
+use super::Gap;
+use super::open::{Open, Sessions, Taken};
+use crate::data::{Key, Portable, Record};
+use crate::error::{Error, ErrorKind, Result};
+use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, arm, guard};
+use crate::memory::Reservation;
+use crate::metrics::Report;
+use crate::operators::keyed::{Combine, KeyBy};
+use crate::plan::TaskContext;
+use crate::state::{GroupTable, Timers};
+use crate::stream::Chain;
+use crate::time::{EventTime, Timestamp};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// The chain that ends in the results of sessions. All records of a key must come to one task.
+pub struct Sessioning<C, G, F, A> {
+    pub(super) prev: C,
+    pub(super) op: usize,
+    pub(super) keys: G,
+    pub(super) gap: F,
+    pub(super) aggregate: Arc<A>,
+}
+
+impl<C, G, F, A> Chain for Sessioning<C, G, F, A>
+where
+    C: Chain<Time: EventTime>,
+    G: KeyBy<C::Item>,
+    F: Gap<G::Value>,
+    A: Combine<G::Value>,
+{
+    type Item = (<G::Key as Portable>::Owned, Pane<A::Output>);
+    type Time = C::Time;
+    type Task<N: Push<Self::Item, C::Time> + 'static> =
+        C::Task<SessioningPush<C::Item, C::Time, G, F, A, N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<Self::Item, C::Time> + 'static,
+    {
+        let push = SessioningPush {
+            op: cx.op(self.op),
+            keys: self.keys.clone(),
+            gap: self.gap.clone(),
+            aggregate: Arc::clone(&self.aggregate),
+            table: GroupTable::new(),
+            timers: Timers::new(),
+            numbers: 0,
+            heap: 0,
+            live: 0,
+            watermark: Timestamp::MIN,
+            due: None,
+            held: None,
+            reservation: cx.memory.reserve(),
+            failed: false,
+            emitted: 0,
+            late: 0,
+            next,
+            types: PhantomData,
+        };
+        self.prev.attach(cx, push)
+    }
+}
+
+/// A key, as its timer knows it: its hash and its number.
+type Alarm = (u64, u64);
+
+/// Sessions in a running task.
+pub struct SessioningPush<I, T, G, F, A, N>
+where
+    I: Record + ?Sized,
+    G: KeyBy<I>,
+    A: Combine<G::Value>,
+{
+    op: Op,
+    keys: G,
+    gap: F,
+    aggregate: Arc<A>,
+    table: GroupTable<G::Key, Sessions<A::State>>,
+    /// When the first session of a key may end.
+    timers: Timers<Alarm>,
+    /// Keys that were new so far.
+    numbers: u64,
+    /// The bytes of all sessions that do not lie in place.
+    heap: usize,
+    /// Keys that have open sessions.
+    live: usize,
+    /// Sessions that end before it have been given out.
+    watermark: Timestamp,
+    /// Sessions that end by then are to be given out.
+    due: Option<i64>,
+    /// An event that waits until they are.
+    held: Option<Event>,
+    reservation: Reservation,
+    failed: bool,
+    emitted: u64,
+    late: u64,
+    next: N,
+    types: PhantomData<fn(&I, T)>,
+}
+
+/// A key's place in the table, and what is needed to take a record in there.
+struct Entry<'a, S, G, F, A> {
+    sessions: &'a mut Sessions<S>,
+    keys: &'a G,
+    gap: &'a F,
+    aggregate: &'a A,
+}
+
+/// What came of a record that was taken in.
+struct Entered {
+    taken: Taken,
+    number: u64,
+    was_empty: bool,
+    heap_before: usize,
+    heap: usize,
+}
+
+impl<S, G, F, A> Entry<'_, S, G, F, A> {
+    #[inline(always)]
+    fn enter<I>(self, item: I::Of<'_>, at: Timestamp, watermark: Timestamp) -> Entered
+    where
+        I: Record + ?Sized,
+        G: KeyBy<I>,
+        F: Gap<G::Value>,
+        A: Combine<G::Value, State = S>,
+    {
+        let Self { sessions, keys, gap, aggregate } = self;
+        let (heap_before, was_empty) = (sessions.heap(), sessions.is_empty());
+        let value = keys.value(item);
+        let at = at.as_micros();
+        let taken = sessions.take(
+            (at, at.saturating_add(gap.gap(&value))),
+            |until| until < watermark.as_micros(),
+            || aggregate.start(),
+            |state| aggregate.update(state, value),
+            |state, other| aggregate.combine(state, other),
+        );
+        let (number, heap) = (sessions.number, sessions.heap());
+        Entered { taken, number, was_empty, heap_before, heap }
+    }
+}
+
+/// Keys without sessions that may stay among those that have some, beyond as many as those.
+const SPENT: usize = 1024;
+
+impl<I, T, G, F, A, N> SessioningPush<I, T, G, F, A, N>
+where
+    I: Record + ?Sized,
+    T: EventTime,
+    G: KeyBy<I>,
+    F: Gap<G::Value>,
+    A: Combine<G::Value>,
+    N: Push<(<G::Key as Portable>::Owned, Pane<A::Output>), T>,
+{
+    #[inline(always)]
+    fn take(&mut self, item: I::Of<'_>, at: Timestamp) {
+        let Self { op, keys, gap, aggregate, table, watermark, .. } = self;
+        let armed = arm(op);
+        let hash = keys.hash(&item);
+        let found = table.find(hash, keys.key(&item).probe());
+        if let Some(sessions) = found {
+            let entry = Entry { sessions, keys, gap, aggregate: &**aggregate };
+            let entered = entry.enter::<I>(item, at, *watermark);
+            armed.disarm();
+            self.note(hash, entered);
+        } else {
+            armed.disarm();
+            self.take_new(hash, item, at);
+        }
+    }
+
+    /// Takes in a record whose key is not in the table, if there is room.
+    #[inline(never)]
+    fn take_new(&mut self, hash: u64, item: I::Of<'_>, at: Timestamp) {
+        if self.table.is_full() {
+            let grown = self.table.bytes_if_grown() - self.table.bytes();
+            if !self.reserve(self.bytes() + grown) {
+                return;
+            }
+        }
+        let number = self.numbers;
+        self.numbers += 1;
+        let Self { op, keys, gap, aggregate, table, watermark, .. } = self;
+        let entered = guard(op, || {
+            let key = keys.key(&item);
+            let sessions = table.upsert(hash, key.probe(), key, || Sessions::new(number));
+            Entry { sessions, keys, gap, aggregate: &**aggregate }.enter::<I>(item, at, *watermark)
+        });
+        self.note(hash, entered);
+    }
+
+    /// Does what a record asks for that was taken in.
+    #[inline(always)]
+    fn note(&mut self, hash: u64, entered: Entered) {
+        if entered.heap != entered.heap_before {
+            self.heap = self.heap - entered.heap_before + entered.heap;
+            self.reserve(self.bytes());
+        }
+        match entered.taken {
+            Taken::In => {}
+            Taken::Late => self.late += 1,
+            Taken::Arm(until) => {
+                self.live += usize::from(entered.was_empty);
+                self.set_timer(until, (hash, entered.number));
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn set_timer(&mut self, until: i64, alarm: Alarm) {
+        if self.timers.is_full() {
+            let grown = self.timers.bytes_if_grown() - self.timers.bytes();
+            self.reserve(self.bytes() + grown);
+        }
+        self.timers.add(until, alarm);
+    }
+
+    fn bytes(&self) -> usize {
+        self.table.bytes() + self.timers.bytes() + self.heap
+    }
+
+    /// Asks for memory, and fails the job when it is not there.
+    #[cold]
+    fn reserve(&mut self, bytes: usize) -> bool {
+        if !self.failed && bytes > self.reservation.bytes() && !self.reservation.try_resize(bytes) {
+            self.failed = true;
+            let what = format!(
+                "the open sessions of one of its tasks are those of {} keys, for which the memory budget \
+                 of {} bytes has no room",
+                self.live,
+                self.reservation.pool().limit(),
+            );
+            self.op.fail(Error::new(ErrorKind::Memory, what));
+        }
+        !self.failed
+    }
+
+    /// Gives out the sessions of some keys that have ended; answers whether there may be more.
+    fn give_some(&mut self) -> bool {
+        // A job that has failed is stopped, and what it holds must not look like results.
+        let Some(due) = self.due.filter(|_| !self.failed) else { return false };
+        for _ in 0..CHUNK {
+            let Some((at, (hash, number))) = self.timers.pop(due) else { return false };
+            let Self { op, aggregate, table, heap, live, emitted, next, .. } = self;
+            let found = table.see_where(
+                hash,
+                |sessions| sessions.number == number,
+                |key, sessions| {
+                    let (before, was_empty) = (sessions.heap(), sessions.is_empty());
+                    let again = sessions.end(at, |open| {
+                        let Open { first, until, state } = open;
+                        let value = guard(op, || aggregate.finish(state));
+                        let start = Timestamp::from_micros(first);
+                        let end = Timestamp::from_micros(until.saturating_add(1));
+                        *emitted += 1;
+                        let pane = Pane { start, end, value };
+                        next.push((key.own(), pane), T::from(Timestamp::from_micros(until)));
+                    });
+                    *heap = *heap - before + sessions.heap();
+                    *live -= usize::from(!was_empty && sessions.is_empty());
+                    again
+                },
+            );
+            if let Some(Some(again)) = found {
+                self.set_timer(again, (hash, number));
+            }
+        }
+        true
+    }
+
+    /// Drops the keys that have no sessions left, when there are many, and gives back memory.
+    fn forget_spent(&mut self) {
+        if self.table.len() > 2 * self.live + SPENT {
+            self.table.retain(|sessions| !sessions.is_empty());
+        }
+        let bytes = self.bytes();
+        if bytes < self.reservation.bytes() {
+            let _ = self.reservation.try_resize(bytes);
+        } else {
+            self.reserve(bytes);
+        }
+    }
+}
+
+impl<I, T, G, F, A, N> Push<I, T> for SessioningPush<I, T, G, F, A, N>
+where
+    I: Record + ?Sized,
+    T: EventTime,
+    G: KeyBy<I>,
+    F: Gap<G::Value>,
+    A: Combine<G::Value>,
+    N: Push<(<G::Key as Portable>::Owned, Pane<A::Output>), T>,
+{
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, time: T) {
+        self.take(item, time.into());
+    }
+}
+
+impl<I, T, G, F, A, N> Pipe for SessioningPush<I, T, G, F, A, N>
+where
+    I: Record + ?Sized,
+    T: EventTime,
+    G: KeyBy<I>,
+    F: Gap<G::Value>,
+    A: Combine<G::Value>,
+    N: Push<(<G::Key as Portable>::Owned, Pane<A::Output>), T>,
+{
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.next)
+    }
+
+    fn event(&mut self, event: Event) {
+        self.due = match event {
+            // A record at the last moment of a session may still come until the watermark is behind it.
+            Event::Watermark(at) => at.as_micros().checked_sub(1),
+            Event::End => Some(i64::MAX),
+            Event::Idle | Event::Barrier(_) => None,
+        };
+        self.held = Some(event);
+    }
+
+    fn resume(&mut self) -> Flow {
+        loop {
+            match self.next.resume() {
+                Flow::Ready => {}
+                other => return other,
+            }
+            let Some(event) = self.held else { return Flow::Ready };
+            if self.give_some() {
+                return Flow::Busy;
+            }
+            if let Event::Watermark(at) = event {
+                self.watermark = self.watermark.max(at);
+            }
+            self.forget_spent();
+            (self.held, self.due) = (None, None);
+            self.next.event(event);
+        }
+    }
+
+    fn is_full(&mut self) -> bool {
+        false
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        let op = self.op.id();
+        report.emitted(op, self.emitted);
+        report.keys(op, self.live as u64);
+        report.late(op, self.late);
+        // Those that were extended end later.
+        let until = self.timers.first();
+        report.open_until(op, until.map(|until| Timestamp::from_micros(until.saturating_add(1))));
+        self.next.report(report);
+    }
+}

@@ -1,0 +1,203 @@
+//! Sessions: windows that last as long as records follow one another closely.
+//!
+//! Nothing is computed before the exchange: a part of a session that waits in another task could be what
+//! joins two others, so it could wait no longer than until the next watermark, and little would be gained.
+
+mod firing;
+mod open;
+
+use super::pane::Pane;
+use super::windowed::{Described, Window, Windowing};
+use crate::data::{Data, Record, Wire};
+use crate::operators::keyed::{Combine, KeyBy, KeyedStream, Placement};
+use crate::stream::{Chain, Stream};
+use crate::time::{EventTime, micros};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use firing::Sessioning;
+
+/// Sessions of each key in event time, for [`KeyedStream::window`](crate::KeyedStream::window): a record
+/// is in the same session as another one when they are no further apart than a gap.
+///
+/// A record at exactly the gap's distance still belongs. So a session begins with its first record, and
+/// its end, the first moment that does not belong to it, is a microsecond behind its last record and the
+/// gap. With a gap of zero, a session holds records of the same timestamp. The result comes when the
+/// watermark has reached the end, in a [`Pane`](super::Pane) with those bounds; its timestamp is the last
+/// moment of the session.
+///
+/// Records may come out of order, and one may join two sessions into one; that is why the aggregate must
+/// [combine](crate::operators::keyed::Combine). A record is late when it joins no open session, and the
+/// one that it would begin has ended: late records are counted (`--stats`) and not taken in.
+///
+/// Every record is sent to the task that owns its key. It costs a look-up there, however long the
+/// session, and a session costs a timer. Memory: an aggregate for each open session; it is given back
+/// when sessions have ended.
+///
+/// # Errors
+///
+/// More open sessions than the memory budget holds stop the job.
+///
+/// ```
+/// use std::time::Duration;
+/// use thalweg::Environment;
+/// use thalweg::operators::time::Watermarks;
+/// use thalweg::operators::window::SessionWindow;
+/// use thalweg::time::Timestamp;
+///
+/// let env = Environment::new();
+/// // The second of a click, and who clicked.
+/// let clicks = env.iter([(1, 'a'), (2, 'b'), (4, 'a'), (30, 'a'), (33, 'a'), (36, 'a')]);
+/// let visits = clicks
+///     .assign_timestamps(|click| Timestamp::from_secs(click.0), Watermarks::monotonous())
+///     .group_by(|click| click.1)
+///     .window(SessionWindow::new(Duration::from_secs(3)))
+///     .count();
+/// let out = visits.unkey().map(|(who, visit)| (who, visit.start, visit.value));
+/// let out = out.collect::<std::collections::BTreeSet<_>>();
+/// env.run()?;
+/// let at = Timestamp::from_secs;
+/// assert!(out.take()?.into_iter().eq([('a', at(1), 2), ('a', at(30), 3), ('b', at(2), 1)]));
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct SessionWindow<F = FixedGap> {
+    gap: F,
+    /// The gap of all sessions, if there is one.
+    fixed: Option<Duration>,
+}
+
+impl SessionWindow {
+    /// Sessions that end when no record follows within the gap. What of a gap is less than a microsecond
+    /// does not count.
+    pub fn new(gap: Duration) -> Self {
+        Self { gap: FixedGap { micros: micros(gap) }, fixed: Some(gap) }
+    }
+}
+
+impl<F> SessionWindow<GapOf<F>> {
+    /// Sessions of which every record says for itself how long another one may take to come: the session
+    /// lasts as long as any of its records says.
+    ///
+    /// The type of the closure's argument must be given.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg::Environment;
+    /// use thalweg::operators::time::Watermarks;
+    /// use thalweg::operators::window::SessionWindow;
+    /// use thalweg::time::Timestamp;
+    ///
+    /// let env = Environment::new();
+    /// // When a call was made, and how long it may be silent.
+    /// let calls = env.iter([(0, 10), (8, 1), (10, 1), (12, 5)]);
+    /// let sessions = calls
+    ///     .assign_timestamps(|call| Timestamp::from_secs(call.0), Watermarks::monotonous())
+    ///     .group_by(|_| ())
+    ///     .window(SessionWindow::with_gap(|call: &(i64, u64)| Duration::from_secs(call.1)))
+    ///     .count();
+    /// let out = sessions.unkey().map(|(_, session)| (session.start, session.value));
+    /// let out = out.collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [(Timestamp::from_secs(0), 3), (Timestamp::from_secs(12), 1)]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn with_gap(gap: F) -> Self {
+        Self { gap: GapOf(Arc::new(gap)), fixed: None }
+    }
+}
+
+impl<T: EventTime, F: Send + 'static> Window<T> for SessionWindow<F> {
+    type Pane<V: Data> = Pane<V>;
+
+    fn describe(&self) -> String {
+        match self.fixed {
+            Some(gap) => format!("sessions, gap {gap:?}"),
+            None => "sessions, gap from the record".to_owned(),
+        }
+    }
+}
+
+impl<C, G, P, F, A> Windowing<C, G, P, A> for SessionWindow<F>
+where
+    C: Chain<Item: Wire, Time: EventTime>,
+    G: KeyBy<C::Item>,
+    P: Placement<C, G>,
+    F: Gap<G::Value>,
+    A: Combine<G::Value>,
+{
+    type Chain = Sessioning<P::Chain, P::Keys, F, A>;
+
+    fn windows(
+        self,
+        keyed: KeyedStream<C, G, P>,
+        plan: Described,
+        aggregate: A,
+    ) -> Stream<Self::Chain> {
+        let Described { origin, detail } = plan;
+        let (stream, keys) = P::together(keyed, origin).into_parts();
+        let (gap, aggregate) = (self.gap, Arc::new(aggregate));
+        stream.then_described(origin, detail, |prev, op| Sessioning {
+            prev,
+            op,
+            keys,
+            gap,
+            aggregate,
+        })
+    }
+}
+
+/// How long after a record another one may come and still be in its session.
+#[diagnostic::on_unimplemented(
+    message = "the gap of these sessions cannot be found in values of `{V}`",
+    label = "needs a closure from a reference to the value to a `Duration`",
+    note = "give the type of its argument: `SessionWindow::with_gap(|value: &…| …)`"
+)]
+pub trait Gap<V: Record + ?Sized>: Clone + Send + 'static {
+    /// The gap in microseconds.
+    #[doc(hidden)]
+    fn gap(&self, value: &V::Of<'_>) -> i64;
+}
+
+/// The same gap after every record.
+#[derive(Clone, Copy, Debug)]
+pub struct FixedGap {
+    micros: i64,
+}
+
+impl<V: Record + ?Sized> Gap<V> for FixedGap {
+    #[inline(always)]
+    fn gap(&self, _: &V::Of<'_>) -> i64 {
+        self.micros
+    }
+}
+
+/// A gap that a closure finds in the record.
+pub struct GapOf<F>(Arc<F>);
+
+impl<F> Clone for GapOf<F> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<F> fmt::Debug for GapOf<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GapOf(..)")
+    }
+}
+
+impl<V, F> Gap<V> for GapOf<F>
+where
+    V: Record + ?Sized,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> Duration + Send + Sync + 'static,
+{
+    #[inline(always)]
+    fn gap(&self, value: &V::Of<'_>) -> i64 {
+        micros((self.0)(value))
+    }
+}
+
+#[cfg(test)]
+mod tests;

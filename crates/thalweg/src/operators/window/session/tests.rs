@@ -1,0 +1,202 @@
+//! Sessions against their definition: all records are sorted, and merged by the rule.
+
+use super::super::tests::{Reading, micros, readings, some_readings};
+use super::super::{EventTimeWindow, Pane};
+use super::SessionWindow;
+use crate::check::{check, every};
+use crate::config::Config;
+use crate::operators::time::Watermarks;
+use crate::time::Timestamp;
+use crate::{Environment, ErrorKind};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// The sessions of each key by the definition, and what is made of their values.
+fn expected<T>(
+    all: &[Reading],
+    gap: impl Fn(&Reading) -> i64,
+    of: impl Fn(&[i32]) -> T,
+) -> Vec<(u8, Pane<T>)> {
+    let mut sorted = all.to_vec();
+    sorted.sort();
+    // The first timestamp, the last moment that belongs, the values.
+    let mut sessions: BTreeMap<u8, Vec<(i64, i64, Vec<i32>)>> = BTreeMap::new();
+    for reading in &sorted {
+        let (key, at, value) = *reading;
+        let until = at + gap(reading);
+        let sessions = sessions.entry(key).or_default();
+        match sessions.last_mut() {
+            Some(last) if at <= last.1 => {
+                last.1 = last.1.max(until);
+                last.2.push(value);
+            }
+            _ => sessions.push((at, until, vec![value])),
+        }
+    }
+    let pane = |(start, until, values): &(i64, i64, Vec<i32>)| Pane {
+        start: Timestamp::from_micros(*start),
+        end: Timestamp::from_micros(until + 1),
+        value: of(values),
+    };
+    let of_key = |(key, sessions): (&u8, &Vec<_>)| {
+        let key = *key;
+        sessions.iter().map(move |session| (key, pane(session))).collect::<Vec<_>>()
+    };
+    sessions.iter().flat_map(of_key).collect()
+}
+
+fn sum(values: &[i32]) -> i64 {
+    values.iter().map(|&value| i64::from(value)).sum()
+}
+
+/// A gap that depends on the value.
+fn own_gap(value: i32) -> i64 {
+    i64::from(value.rem_euclid(17))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_session_has_its_records(gap in 0..40i64, all in some_readings()) {
+        let of = |env: &Environment| readings(env, &all).group_by(|reading| reading.0);
+        let window = SessionWindow::new(micros(gap));
+        check(|env| of(env).window(window.clone()).count())
+            .seeds(2)
+            .equals(expected(&all, |_| gap, |values| values.len() as u64));
+        check(|env| of(env).window(window.clone()).sum(|reading| i64::from(reading.2)))
+            .seeds(2)
+            .equals(expected(&all, |_| gap, sum));
+        check(|env| of(env).partition().window(window.clone()).max(|reading| reading.2))
+            .seeds(2)
+            .equals(expected(&all, |_| gap, |values| *values.iter().max().unwrap()));
+    }
+
+    #[test]
+    fn records_have_gaps_of_their_own(all in some_readings()) {
+        check(|env| {
+            let of = |reading: &Reading| micros(own_gap(reading.2));
+            let keyed = readings(env, &all).group_by(|reading| reading.0);
+            keyed.window(SessionWindow::with_gap(of)).sum(|reading| i64::from(reading.2))
+        })
+        .seeds(3)
+        .equals(expected(&all, |reading| own_gap(reading.2), sum));
+    }
+}
+
+/// The timestamp of a result is the last moment of its session, and the watermark behind it holds.
+#[test]
+fn results_have_the_timestamp_of_their_end() {
+    let all: Vec<Reading> =
+        (0..3000).map(|n| ((n % 7) as u8, i64::from(n) * 3 + i64::from(n / 50) * 40, n)).collect();
+    let sessions = expected(&all, |_| 25, |values| values.len() as u64);
+    assert!(sessions.len() > 100);
+    let mut hundreds: BTreeMap<i64, u64> = BTreeMap::new();
+    for (_, pane) in sessions {
+        let start = (pane.end.as_micros() - 1).div_euclid(100) * 100;
+        *hundreds.entry(start).or_default() += pane.value;
+    }
+    check(|env| {
+        let keyed = readings(env, &all).group_by(|reading| reading.0);
+        let sessions = keyed.window(SessionWindow::new(micros(25))).count().unkey();
+        let hundreds = sessions.group_by(|_| ()).window(EventTimeWindow::tumbling(micros(100)));
+        let sums = hundreds.sum(|(_, pane)| pane.value).unkey();
+        sums.map(|(_, pane)| (pane.start.as_micros(), pane.value))
+    })
+    .equals(hundreds);
+}
+
+#[test]
+fn the_gap_itself_belongs_to_the_session() {
+    let count = |gap: i64, times: &[i64]| {
+        let all: Vec<Reading> = times.iter().map(|at| (0, *at, 1)).collect();
+        let found = check(|env| {
+            let keyed = readings(env, &all).group_by(|reading| reading.0);
+            keyed.window(SessionWindow::new(micros(gap))).count()
+        })
+        .agrees();
+        let mut found: Vec<_> = found
+            .into_iter()
+            .map(|(_, pane)| (pane.start.as_micros(), pane.end.as_micros(), pane.value))
+            .collect();
+        found.sort();
+        found
+    };
+    assert_eq!(count(10, &[0, 10]), [(0, 21, 2)]);
+    assert_eq!(count(10, &[0, 11]), [(0, 11, 1), (11, 22, 1)]);
+    assert_eq!(count(10, &[-5, 13, 5, 0, 40]), [(-5, 24, 4), (40, 51, 1)]);
+    assert_eq!(count(0, &[3, 4, 3]), [(3, 4, 2), (4, 5, 1)]);
+    // A record that joins what was apart, in front of both and between them.
+    assert_eq!(count(10, &[20, 0, 40, 30, 10]), [(0, 51, 5)]);
+}
+
+#[test]
+fn sessions_at_the_ends_of_time() {
+    let ends = [i64::MAX, i64::MIN, i64::MAX - 5, i64::MIN + 5, 0];
+    check(|env| {
+        let late = Watermarks::bounded_disorder(std::time::Duration::MAX);
+        env.iter(ends)
+            .assign_timestamps(|at| Timestamp::from_micros(*at), late)
+            .group_by(|_| 0u8)
+            .window(SessionWindow::new(micros(10)))
+            .count()
+            .unkey()
+            .map(|(_, pane)| (pane.start.as_micros(), pane.end.as_micros(), pane.value))
+    })
+    .equals([(i64::MIN, i64::MIN + 16, 2), (0, 11, 1), (i64::MAX - 5, i64::MAX, 2)]);
+}
+
+/// What is not in a session is late, and counted: nothing is lost without a trace.
+#[test]
+fn late_records_are_counted() {
+    let some_late = std::cell::Cell::new(false);
+    every(|env| {
+        let n = 20_000_u64;
+        // Every tenth record comes far too late.
+        let at = |n: &u64| if n % 10 == 9 { *n as i64 - 5_000 } else { *n as i64 };
+        let counts = env
+            .iter(0..n)
+            .assign_timestamps(move |n| Timestamp::from_micros(at(n)), Watermarks::monotonous())
+            .group_by(|n| n % 500)
+            .window(SessionWindow::new(micros(20)))
+            .count()
+            .unkey()
+            .map(|(_, pane)| pane.value)
+            .sum()
+            .collect::<Vec<u64>>();
+        let stats = env.start()?.wait()?;
+        let late: u64 = stats.operators.iter().map(|op| op.late_records).sum();
+        assert_eq!(counts.take()?[0] + late, n);
+        some_late.set(some_late.get() || late > 0);
+        Ok(())
+    });
+    assert!(some_late.get());
+}
+
+fn a_key_a_record(env: &Environment, records: u64) -> Watched {
+    let numbers = env
+        .range(0..records)
+        .assign_timestamps(|n| Timestamp::from_micros(*n as i64), Watermarks::monotonous());
+    (numbers.group_by(|n| *n).window(SessionWindow::new(micros(100))).count().unkey()).count()
+}
+
+type Watched = crate::Output<u64>;
+
+#[test]
+fn memory_is_that_of_open_sessions() -> crate::Result<()> {
+    let env = Environment::with_config(Config { memory: 24 << 20, ..Config::default() });
+    let count = a_key_a_record(&env, 1_000_000);
+    env.run()?;
+    assert_eq!(count.take()?, 1_000_000);
+    Ok(())
+}
+
+#[test]
+fn more_sessions_than_memory_holds_are_refused_by_name() {
+    let env = Environment::with_config(Config { memory: 200_000, ..Config::default() });
+    let _count = a_key_a_record(&env, 100_000);
+    let error = env.run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Memory);
+    assert!(error.operator().unwrap_or_default().starts_with("window ("), "{error}");
+    assert!(error.to_string().contains("open sessions"), "{error}");
+}
