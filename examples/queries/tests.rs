@@ -76,6 +76,21 @@ fn queries_over_windows() {
 }
 
 #[test]
+fn queries_that_join() {
+    let segments = bids(120_000);
+    let events = |env: &Environment| nexmark::events(env, &segments);
+    check(|env| rows(nexmark::q3(events(env))))
+        .seeds(2)
+        .equals(texts(oracle::q3(segments.events())));
+    check(|env| rows(nexmark::q4(events(env))))
+        .seeds(2)
+        .equals(texts(oracle::q4(segments.events())));
+    check(|env| rows(nexmark::q6(events(env))))
+        .seeds(2)
+        .equals(texts(oracle::q6(segments.events())));
+}
+
+#[test]
 fn the_yahoo_benchmark() {
     let (segments, campaigns) = (seen(), Campaigns::new(42));
     check(|env| rows(ysb::ysb(ysb::events(env, &segments), &campaigns)))

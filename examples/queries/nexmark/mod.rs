@@ -1,13 +1,22 @@
 //! Nexmark: what each query means is said with its answers, in `thalweg_workloads::nexmark::oracle`.
 
+mod nearby;
+mod sellers;
+mod winners;
+
+pub use winners::{Winner, winners};
+
 use super::window;
+use nearby::{Nearby, Side};
+use sellers::LastPrices;
 use thalweg::data::Record;
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::EventTimeWindow;
 use thalweg::time::Timestamp;
 use thalweg::{Chain, Environment, Stream, Visit};
 use thalweg_workloads::nexmark::oracle::{
-    HIGHEST_BID, HOT_ITEMS, NEW_USERS, Row2, Row5, Row7, Row8, SKIP, euros,
+    CATEGORY, HIGHEST_BID, HOT_ITEMS, NEW_USERS, Row2, Row3, Row4, Row5, Row6, Row7, Row8, SKIP,
+    STATES, euros,
 };
 use thalweg_workloads::nexmark::{BidRef, EventRef, Segment, Segments};
 
@@ -105,6 +114,49 @@ pub fn q2<C: Chain<Item = Events, Time = Timestamp>>(
         .map(|bid: BidRef<'_>| Row2 { auction: bid.auction, price: bid.price })
 }
 
+/// Who sells in a category and lives nearby.
+pub fn q3<C: Chain<Item = Events, Time = Timestamp>>(
+    events: Stream<C>,
+) -> Stream<impl Chain<Item = Row3, Time = Timestamp>> {
+    events
+        .filter_map(|event: EventRef<'_>| match event {
+            EventRef::Person(person) if STATES.contains(&person.state) => {
+                let known = [person.name, person.city, person.state].map(str::to_owned);
+                Some((person.id, Side::Person(known)))
+            }
+            EventRef::Auction(auction) if auction.category == CATEGORY => {
+                Some((auction.seller, Side::Auction(auction.id)))
+            }
+            _ => None,
+        })
+        .keyed()
+        .process(Nearby)
+        .unkey()
+        .map(|(_, row)| row)
+}
+
+/// The average final price of each category.
+pub fn q4<C: Chain<Item = Events, Time = Timestamp>>(
+    events: Stream<C>,
+) -> Stream<impl Chain<Item = Row4, Time = Timestamp>> {
+    winners(events)
+        .map(|winner| (winner.category, winner.price))
+        .keyed()
+        .fold_assoc(
+            (0, 0),
+            |(sum, count): &mut (u128, u64), price| {
+                *sum += u128::from(price);
+                *count += 1;
+            },
+            |all, others| *all = (all.0 + others.0, all.1 + others.1),
+        )
+        .unkey()
+        .map(|(category, (sum, count))| Row4 {
+            category,
+            average: (sum / u128::from(count)) as u64,
+        })
+}
+
 /// The auctions with the most bids, window by window.
 pub fn q5<C: Chain<Item = Events, Time = Timestamp>>(
     events: Stream<C>,
@@ -119,6 +171,13 @@ pub fn q5<C: Chain<Item = Events, Time = Timestamp>>(
         .map(|(auction, bids)| Row5 { start: bids.start.as_micros(), auction, bids: bids.value });
     // A window's counts have its last timestamp, and windows end a slide apart.
     greatest(counts, HOT_ITEMS.slide(), |row| row.bids)
+}
+
+/// The average of each seller's last final prices, as of every auction that closes.
+pub fn q6<C: Chain<Item = Events, Time = Timestamp>>(
+    events: Stream<C>,
+) -> Stream<impl Chain<Item = Row6, Time = Timestamp>> {
+    winners(events).group_by(|winner| winner.seller).process(LastPrices).unkey().map(|(_, row)| row)
 }
 
 /// The bids with the highest price, window by window.
