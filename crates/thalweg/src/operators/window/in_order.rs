@@ -99,8 +99,8 @@ where
     /// use thalweg::operators::window::LastWindow;
     ///
     /// let env = Environment::new();
-    /// let out = env.iter(["a", "b", "c"]).window_all(LastWindow::new(2)).to_vec();
-    /// let out = out.map(|window| window.value.concat()).collect::<Vec<_>>();
+    /// let out = env.iter(['a', 'b', 'c']).window_all(LastWindow::new(2)).to_vec();
+    /// let out = out.map(|window| String::from_iter(window.value)).collect::<Vec<_>>();
     /// env.run()?;
     /// assert_eq!(out.take()?, ["a", "ab", "bc"]);
     /// # Ok::<(), thalweg::Error>(())

@@ -84,12 +84,12 @@ where
     /// use thalweg::time::Timestamp;
     ///
     /// let env = Environment::new();
-    /// let timed = |clicks: Vec<(i64, &'static str)>| {
+    /// let timed = |clicks: Vec<(i64, char)>| {
     ///     env.iter(clicks)
     ///         .assign_timestamps(|click| Timestamp::from_secs(click.0), Watermarks::monotonous())
     ///         .group_by(|click| click.1)
     /// };
-    /// let (views, buys) = (timed(vec![(1, "a"), (2, "b"), (3, "a")]), timed(vec![(2, "a")]));
+    /// let (views, buys) = (timed(vec![(1, 'a'), (2, 'b'), (3, 'a')]), timed(vec![(2, 'a')]));
     /// let rates = views
     ///     .co_group(buys, EventTimeWindow::tumbling(Duration::from_secs(10)), |page, views, buys| {
     ///         (*page, buys.len() as f64 / views.len() as f64)
@@ -100,7 +100,7 @@ where
     /// env.run()?;
     /// let mut rates = rates.take()?;
     /// rates.sort_by_key(|rate| rate.0);
-    /// assert_eq!(rates, [("a", 0.5), ("b", 0.0)]);
+    /// assert_eq!(rates, [('a', 0.5), ('b', 0.0)]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]

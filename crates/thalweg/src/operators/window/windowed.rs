@@ -99,7 +99,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     ///
     /// let env = Environment::new();
     /// let second = Duration::from_secs(1);
-    /// let trades = env.iter([(1, "a", 10), (2, "b", 5), (3, "a", 7), (4, "a", 9)]);
+    /// let trades = env.iter([(1, 'a', 10), (2, 'b', 5), (3, 'a', 7), (4, 'a', 9)]);
     /// let highest = trades
     ///     .assign_timestamps(|trade| Timestamp::from_secs(trade.0), Watermarks::monotonous())
     ///     .group_by(|trade| trade.1)
@@ -108,7 +108,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     /// let out = highest.unkey().map(|(share, pane)| (pane.end.as_micros() / 1_000_000, share, pane.value));
     /// let out = out.collect::<std::collections::BTreeSet<_>>();
     /// env.run()?;
-    /// let expected = [(2, "a", 10), (3, "a", 10), (3, "b", 5), (4, "a", 7), (4, "b", 5), (5, "a", 9), (6, "a", 9)];
+    /// let expected = [(2, 'a', 10), (3, 'a', 10), (3, 'b', 5), (4, 'a', 7), (4, 'b', 5), (5, 'a', 9), (6, 'a', 9)];
     /// assert!(out.take()?.into_iter().eq(expected));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
@@ -196,8 +196,8 @@ where
     ///
     /// In windows of event time, each task aggregates its own records first, slice by slice; what is sent
     /// is put together by the task that owns the key, and the order in which values are taken in is not
-    /// defined. In sessions and windows of arrivals, records themselves go to that task. Where the aggregate has an
-    /// [inverse](Combine::INVERSE), slices that a window has no more are subtracted; where it has none,
+    /// defined. In sessions and windows of arrivals, records themselves go to that task. Where the aggregate
+    /// has an [inverse](Combine::INVERSE), slices that a window has no more are subtracted; where it has none,
     /// they are kept on two stacks a key, which costs somewhat more.
     ///
     /// The aggregates that there are, and several at once, are in

@@ -82,8 +82,8 @@ where
     /// Calls a handler for every record and for every timer that it has set, with the state of the key:
     /// for what no window and no other operator expresses.
     ///
-    /// See [`Process`](crate::operators::keyed::Process) for the handler, and
-    /// [`ProcessContext`](crate::operators::keyed::ProcessContext) for what it can do. Prefer
+    /// See [`Process`] for the handler, and
+    /// [`ProcessContext`] for what it can do. Prefer
     /// [`window`](Self::window) where one fits, since it computes before it sends, and
     /// [`stateful_map`](Self::stateful_map) where time does not matter.
     ///
@@ -101,7 +101,7 @@ where
     /// At the end of the input, all timers that are set come at once: those of event time first, also
     /// those that are set meanwhile, then those of processing time, of which no more can be set. A
     /// handler that always sets another timer stops at
-    /// [`is_ended`](crate::operators::keyed::ProcessContext::is_ended).
+    /// [`is_ended`](ProcessContext::is_ended).
     ///
     /// Costs two look-ups a record, and near-constant time a timer. Memory: a state a key until it is
     /// cleared, sixteen bytes a timer beside it, and 24 for when it comes. What is cleared is given
@@ -186,7 +186,7 @@ where
     }
 
     /// As [`process`](Self::process), with a second stream of what the handler emits
-    /// [aside](crate::operators::keyed::ProcessContext::emit_aside): what is late, or wrong, or of another kind.
+    /// [aside](ProcessContext::emit_aside): what is late, or wrong, or of another kind.
     ///
     /// The second stream has as many tasks and the same time, and must end in a sink like any other. Its
     /// records have no key.

@@ -372,11 +372,11 @@ where
             return false;
         }
         for _ in 0..CHUNK {
-            if self.next.is_full() || self.aside.is_full() {
-                return true;
-            }
             if !self.heed_one() {
                 return false;
+            }
+            if self.next.is_full() || self.aside.is_full() {
+                return true;
             }
         }
         true

@@ -34,12 +34,12 @@ use std::sync::Arc;
 /// use thalweg::operators::window::CountWindow;
 ///
 /// let env = Environment::new();
-/// let prices = env.iter([("a", 3), ("b", 9), ("a", 5), ("a", 4), ("a", 8)]);
+/// let prices = env.iter([('a', 3), ('b', 9), ('a', 5), ('a', 4), ('a', 8)]);
 /// let windows = prices.group_by(|price| price.0).window(CountWindow::sliding(3, 1));
 /// let out = windows.max(|price| price.1).collect::<Vec<_>>();
 /// env.run()?;
 /// let found: Vec<_> = out.take()?.into_iter().map(|(key, w)| (key, w.first, w.value)).collect();
-/// assert_eq!(found, [("a", 0, 5), ("a", 1, 8)]);
+/// assert_eq!(found, [('a', 0, 5), ('a', 1, 8)]);
 /// # Ok::<(), thalweg::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]

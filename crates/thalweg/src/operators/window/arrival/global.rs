@@ -30,12 +30,12 @@ use std::sync::Arc;
 /// use thalweg::operators::window::GlobalWindow;
 ///
 /// let env = Environment::new();
-/// let words = env.iter(["to", "be", "or", "not"]).group_by(|word| word.len());
+/// let words = env.iter(["to", "be", "or", "not"]).map(str::to_owned).group_by(|word| word.len());
 /// let out = words.window(GlobalWindow::new()).to_vec().collect::<Vec<_>>();
 /// env.run()?;
 /// let mut out = out.take()?;
 /// out.sort();
-/// assert_eq!((out[0].0, &out[0].1.value[..]), (2, &["to", "be", "or"][..]));
+/// assert_eq!(out[0].1.value, ["to", "be", "or"]);
 /// assert_eq!((out[1].0, out[1].1.count), (3, 1));
 /// # Ok::<(), thalweg::Error>(())
 /// ```

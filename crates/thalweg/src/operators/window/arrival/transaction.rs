@@ -55,22 +55,21 @@ pub enum Transaction {
 /// use thalweg::Environment;
 /// use thalweg::operators::window::{Transaction, TransactionWindow};
 ///
+/// const BUY: i32 = 0;
+/// const UNDO: i32 = -1;
+///
 /// let env = Environment::new();
-/// let log = [("ann", "3"), ("bob", "4"), ("ann", "5"), ("bob", "undo"), ("ann", "buy"), ("bob", "2")];
-/// let carts = TransactionWindow::new(|(_, what): &(&str, &str)| match *what {
-///     "buy" => Transaction::Commit,
-///     "undo" => Transaction::Discard,
+/// let log = [('a', 3), ('b', 4), ('a', 5), ('b', UNDO), ('a', BUY), ('b', 2)];
+/// let carts = TransactionWindow::new(|(_, what): &(char, i32)| match *what {
+///     BUY => Transaction::Commit,
+///     UNDO => Transaction::Discard,
 ///     _ => Transaction::Continue,
 /// });
-/// let bought = env
-///     .iter(log)
-///     .group_by(|(who, _)| *who)
-///     .window(carts)
-///     .fold(Vec::new(), |cart, (_, what)| cart.extend(what.parse::<u64>()));
+/// let bought = env.iter(log).group_by(|(who, _)| *who).window(carts).sum(|(_, what)| what);
 /// let out = bought.collect::<Vec<_>>();
 /// env.run()?;
 /// let (who, window) = &out.take()?[0];
-/// assert_eq!((*who, &window.value[..]), ("ann", &[3, 5][..]));
+/// assert_eq!((*who, window.first, window.count, window.value), ('a', 0, 3, 8));
 /// # Ok::<(), thalweg::Error>(())
 /// ```
 pub struct TransactionWindow<V: ?Sized, F> {

@@ -200,3 +200,16 @@ fn more_sessions_than_memory_holds_are_refused_by_name() {
     assert!(error.operator().unwrap_or_default().starts_with("window ("), "{error}");
     assert!(error.to_string().contains("open sessions"), "{error}");
 }
+
+/// Sessions of all records, whatever their key.
+#[test]
+fn sessions_without_keys() {
+    let all: Vec<Reading> =
+        (0..2000).map(|n| (0, i64::from(n) * 5 + i64::from(n / 64) * 30, n)).collect();
+    let expected = expected(&all, |_| 9, sum).into_iter().map(|(_, pane)| pane);
+    check(|env| {
+        let sessions = readings(env, &all).window_all(SessionWindow::new(micros(9)));
+        sessions.sum(|reading| i64::from(reading.2))
+    })
+    .equals(expected);
+}
