@@ -168,6 +168,12 @@ impl Environment {
         })
     }
 
+    /// The clock that jobs run by.
+    #[cfg(test)]
+    pub(crate) fn clock(&self) -> crate::clock::Clock {
+        self.runtime.clock.clone()
+    }
+
     /// Whether streams of both make up one job.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.builder, &other.builder)

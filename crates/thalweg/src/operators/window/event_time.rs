@@ -19,7 +19,8 @@ use std::time::Duration;
 /// A window begins every `slide`, at multiples of it counted from 1970-01-01T00:00:00Z, and holds the
 /// records of the `size` that follows. It has its result when the watermark has passed its end. A record
 /// that comes after all its windows have had theirs is late; late records are counted (`--stats`) and
-/// not taken in.
+/// not taken in, or sent to a second stream by
+/// [`late_output`](crate::operators::window::Windowed::late_output).
 ///
 /// A record costs one look-up, however many windows it is in, and every key of a window one addition a
 /// slide. Memory: an aggregate a key in each slice that is in an open window.
@@ -66,7 +67,7 @@ impl EventTimeWindow {
     }
 
     /// The same; any at all where they are wrong, since the job is refused then.
-    fn any_frames(&self) -> Frames {
+    pub(super) fn any_frames(&self) -> Frames {
         self.frames().unwrap_or_else(|_| Frames::new(1, 1, 0))
     }
 }

@@ -1,0 +1,250 @@
+//! A second stream of the records that come too late for their windows.
+
+use super::event_time::EventTimeWindow;
+use super::frames::Frames;
+use super::windowed::Windowed;
+use crate::clock::Nanos;
+use crate::data::Portable;
+use crate::error::Result;
+use crate::exchange::{Edge, Outlet, RoundRobin};
+use crate::flow::{Event, Flow, Op, Pipe, Push};
+use crate::metrics::Report;
+use crate::operators::keyed::{KeyBy, KeyedStream, Scattered};
+use crate::plan::{Origin, Strategy, TaskContext};
+use crate::stream::{Chain, Received, Stream};
+use crate::time::{EventTime, Timestamp};
+
+/// What windows are made of, and what came too late.
+type Divided<C, G, E> = (
+    Windowed<Punctual<C>, G, Scattered, EventTimeWindow, E>,
+    Stream<Received<<C as Chain>::Item, <C as Chain>::Time>>,
+);
+
+impl<C, G, E> Windowed<C, G, Scattered, EventTimeWindow, E>
+where
+    C: Chain<Item: Portable, Time: EventTime>,
+    G: KeyBy<C::Item>,
+{
+    /// Sends the records that come too late for all their windows to a second stream, as they are and with
+    /// their timestamps, instead of counting and dropping them.
+    ///
+    /// A record is late when the watermark of its own partition had passed the end of the last window that
+    /// it is in: a promise was broken where it came from. (Without this call, a record that is late by
+    /// that measure is still taken in if the windows wait for another partition.) So what is late does
+    /// not depend on how fast other partitions are, and every record is in the windows or in the second
+    /// stream, with its key, and in one of them only. Costs a comparison a record.
+    ///
+    /// Call it right after `window`. The second stream must end in a sink, like any other.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg::Environment;
+    /// use thalweg::operators::time::Watermarks;
+    /// use thalweg::operators::window::EventTimeWindow;
+    /// use thalweg::time::Timestamp;
+    ///
+    /// let env = Environment::new();
+    /// // A minute's worth of records, one of them twenty seconds late.
+    /// let seconds = env.generate(f64::INFINITY, |n| (n < 60_000).then_some(n)).map(|n| {
+    ///     let at = n as i64;
+    ///     if at == 50_000 { at - 20_000 } else { at }
+    /// });
+    /// let (windows, late) = seconds
+    ///     .assign_timestamps(|at| Timestamp::from_millis(*at), Watermarks::monotonous())
+    ///     .group_by(|_| ())
+    ///     .window(EventTimeWindow::tumbling(Duration::from_secs(10)))
+    ///     .late_output();
+    /// let counts = windows.count().unkey().map(|(_, window)| window.value).to_channel();
+    /// let late = late.to_channel();
+    /// let job = env.start()?;
+    /// assert_eq!(late.map(|late| late.unwrap()).collect::<Vec<_>>(), [((), 30_000)]);
+    /// assert_eq!(counts.map(|count| count.unwrap()).sum::<u64>(), 59_999);
+    /// job.wait()?;
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn late_output(self) -> Divided<C, G, E> {
+        let origin = Origin::here("late_output");
+        let Self { keyed, window, ending } = self;
+        let frames = window.any_frames();
+        let (stream, keys) = keyed.into_parts();
+        let env = stream.env.clone();
+        let (tasks, bounded) = (stream.tasks(), stream.is_bounded());
+        let to = env.build(|builder| builder.stage(tasks, bounded));
+        let edge = env.link(stream.stage, to, Strategy::Forward);
+        let late = env.receive(to, origin, vec![edge.clone()]);
+        let punctual = stream.then(origin, |prev, op| Punctual { prev, op, frames, edge });
+        let keyed = KeyedStream::from_parts(punctual, keys);
+        (Windowed { keyed, window, ending }, late)
+    }
+}
+
+/// The chain that late records leave.
+pub struct Punctual<C: Chain<Item: Portable>> {
+    prev: C,
+    op: usize,
+    frames: Frames,
+    edge: Edge<C::Item, C::Time>,
+}
+
+impl<C: Chain<Item: Portable, Time: EventTime>> Chain for Punctual<C> {
+    type Item = C::Item;
+    type Time = C::Time;
+    type Task<N: Push<C::Item, C::Time> + 'static> = C::Task<PunctualPush<C::Item, C::Time, N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<C::Item, C::Time> + 'static,
+    {
+        let op = cx.op(self.op);
+        let late = self.edge.outlet(cx.task, op.clone(), RoundRobin::starting_at(cx.task));
+        let frames = self.frames;
+        self.prev.attach(cx, PunctualPush { op, frames, passed: None, late, gone: 0, next })
+    }
+}
+
+/// Tells late records from others in a running task.
+pub struct PunctualPush<I: Portable + ?Sized, T: EventTime, N> {
+    op: Op,
+    frames: Frames,
+    /// The last watermark.
+    passed: Option<Timestamp>,
+    late: Outlet<I, T, RoundRobin>,
+    gone: u64,
+    next: N,
+}
+
+impl<I: Portable + ?Sized, T: EventTime, N> PunctualPush<I, T, N> {
+    /// Whether all windows have ended that a record is in which is behind the watermark.
+    #[cold]
+    fn is_late(&self, at: Timestamp, passed: Timestamp) -> bool {
+        let (first, last) = self.frames.windows(self.frames.slice(at));
+        first <= last && last <= self.frames.last_ended(passed)
+    }
+}
+
+impl<I: Portable + ?Sized, T: EventTime, N: Push<I, T>> Push<I, T> for PunctualPush<I, T, N> {
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, time: T) {
+        let at = time.into();
+        match self.passed {
+            Some(passed) if at < passed && self.is_late(at, passed) => {
+                self.gone += 1;
+                self.late.push(item, time);
+            }
+            _ => self.next.push(item, time),
+        }
+    }
+}
+
+impl<I: Portable + ?Sized, T: EventTime, N: Push<I, T>> Pipe for PunctualPush<I, T, N> {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.next)
+    }
+
+    fn event(&mut self, event: Event) {
+        if let Event::Watermark(at) = event {
+            self.passed = self.passed.max(Some(at));
+        }
+        self.late.event(event);
+        self.next.event(event);
+    }
+
+    fn resume(&mut self) -> Flow {
+        match (self.next.resume(), self.late.resume()) {
+            (Flow::Ready, Flow::Ready) => Flow::Ready,
+            (Flow::Busy, _) | (_, Flow::Busy) => Flow::Busy,
+            _ => Flow::Blocked,
+        }
+    }
+
+    fn is_full(&mut self) -> bool {
+        self.next.is_full() || self.late.is_full()
+    }
+
+    fn is_closed(&mut self) -> bool {
+        self.next.is_closed() && self.late.is_closed()
+    }
+
+    fn idle(&mut self, now: Nanos) -> Option<Nanos> {
+        match (self.next.idle(now), self.late.idle(now)) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn tick(&mut self, now: Nanos) {
+        self.next.tick(now);
+        self.late.tick(now);
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        self.late.report(report);
+        report.late(self.op.id(), self.gone);
+        self.next.report(report);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::every;
+    use crate::operators::time::Watermarks;
+    use std::time::Duration;
+
+    /// Every tenth record comes far too late: it is in a window or in the second stream.
+    #[test]
+    fn every_record_is_in_one_place() {
+        every(|env| {
+            let n = 20_000_i64;
+            let at = |n: i64| if n % 10 == 9 { n - 5_000 } else { n };
+            let (windows, late) = env
+                .parallel_iter(move |task, tasks| (task as i64..n).step_by(tasks))
+                .assign_timestamps(
+                    move |n| Timestamp::from_micros(at(*n)),
+                    Watermarks::monotonous(),
+                )
+                .group_by(|n| n % 3)
+                .window(EventTimeWindow::sliding(
+                    Duration::from_micros(100),
+                    Duration::from_micros(100),
+                ))
+                .late_output();
+            let all = windows.aggregate(crate::operators::aggregates::to_vec());
+            let all = all.unkey().flat_map(|(_, pane)| pane.value).collect::<Vec<_>>();
+            let late = late.collect::<Vec<_>>();
+            let stats = env.start()?.wait()?;
+            let (mut all, late) = (all.take()?, late.take()?);
+            assert!(late.iter().all(|(key, n)| n % 10 == 9 && n % 3 == *key));
+            let counted: u64 = stats.operators.iter().map(|op| op.late_records).sum();
+            assert_eq!(counted, late.len() as u64, "the windows themselves drop none");
+            all.extend(late.into_iter().map(|(_, n)| n));
+            all.sort_unstable();
+            assert!(all.into_iter().eq(0..n));
+            Ok(())
+        });
+    }
+
+    /// With one partition and a watermark after every batch, what is late is known exactly.
+    #[test]
+    fn what_is_late_is_told_by_the_partition_alone() {
+        every(|env| {
+            let (windows, late) = env
+                .iter([(0, 1), (1, 250), (0, 2), (1, 251), (0, 199), (0, 200)])
+                .batch_mode(crate::config::BatchMode::Single)
+                .forward()
+                .assign_timestamps(|n| Timestamp::from_micros(n.1), Watermarks::monotonous())
+                .group_by(|n| n.0)
+                .window(EventTimeWindow::tumbling(Duration::from_micros(100)))
+                .late_output();
+            let count = windows.count().unkey().map(|(_, pane)| pane.value).sum();
+            let (count, late): (crate::Output<Vec<u64>>, _) =
+                (count.collect::<Vec<_>>(), late.collect::<Vec<_>>());
+            env.run()?;
+            let (count, late) = (count.take()?, late.take()?);
+            assert_eq!(count.first().copied().unwrap_or(0) + late.len() as u64, 6);
+            assert!(late.iter().all(|n| [2, 199].contains(&n.1.1)), "{late:?}");
+            Ok(())
+        });
+    }
+}

@@ -1,0 +1,298 @@
+//! Windows of processing time: of when records come, by the engine's clock.
+//!
+//! Records are stamped where they leave their task, and windows of event time do the rest: the clock
+//! itself is the watermark. It is looked at when a batch has gone through, and a task without input is
+//! woken when a window ends.
+
+use super::event_time::EventTimeWindow;
+use super::frames::Frames;
+use super::pane::Pane;
+use super::windowed::{Described, Window, Windowing};
+use crate::clock::{Clock, Nanos};
+use crate::data::{Data, Record};
+use crate::error::Result;
+use crate::flow::{Event, Flow, Pipe, Push};
+use crate::operators::keyed::{Combine, KeyBy, KeyedStream};
+use crate::plan::TaskContext;
+use crate::stream::{Chain, Stream};
+use crate::time::Timestamp;
+use std::time::Duration;
+
+/// Windows of equal length at equal distances in processing time, for streams without timestamps.
+///
+/// As [`EventTimeWindow`], by when records come: each is in the windows that hold the time at which it was
+/// handed to this operator, by the engine's clock. No record is late, and a window has its result as soon
+/// as it has ended, whether or not records come. Bounds are those of the calendar, counted from
+/// 1970-01-01T00:00:00Z; the clock of the deterministic scheduler begins there.
+///
+/// A result depends on when the job ran, and on how fast. Where records say when they happened, windows
+/// of event time give the same results each time.
+///
+/// ```
+/// use std::time::Duration;
+/// use thalweg::config::{Config, Scheduler};
+/// use thalweg::Environment;
+/// use thalweg::operators::window::ProcessingTimeWindow;
+///
+/// // Time that goes on by itself, as fast as it can.
+/// let mut config = Config::default();
+/// config.scheduler = Scheduler::Deterministic { seed: 1 };
+/// let env = Environment::with_config(config);
+/// let ticks = env.generate(10.0, |n| (n < 25).then_some(n));
+/// let counts = ticks.window_all(ProcessingTimeWindow::tumbling(Duration::from_secs(1))).count();
+/// let counts = counts.map(|window| window.value).to_channel();
+/// env.run()?;
+/// assert_eq!(counts.map(|count| count.unwrap()).collect::<Vec<_>>(), [10, 10, 5]);
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct ProcessingTimeWindow(EventTimeWindow);
+
+impl ProcessingTimeWindow {
+    /// Windows that follow one another without overlap.
+    ///
+    /// A size of less than a microsecond is refused at the job's start.
+    pub fn tumbling(size: Duration) -> Self {
+        Self(EventTimeWindow::tumbling(size))
+    }
+
+    /// Windows of `size`, one of which begins every `slide`. With a slide above the size, the records
+    /// between two windows are in none.
+    ///
+    /// A size or slide of less than a microsecond is refused at the job's start.
+    pub fn sliding(size: Duration, slide: Duration) -> Self {
+        Self(EventTimeWindow::sliding(size, slide))
+    }
+
+    /// Windows begin so much later.
+    pub fn offset(self, by: Duration) -> Self {
+        Self(self.0.offset(by))
+    }
+}
+
+impl Window<()> for ProcessingTimeWindow {
+    type Pane<V: Data> = Pane<V>;
+
+    fn describe(&self) -> String {
+        format!("{}, of processing time", Window::<Timestamp>::describe(&self.0))
+    }
+
+    fn fault(&self) -> Option<String> {
+        Window::<Timestamp>::fault(&self.0)
+    }
+}
+
+impl<C, G, P, A> Windowing<C, G, P, A> for ProcessingTimeWindow
+where
+    C: Chain<Time = ()>,
+    G: KeyBy<C::Item>,
+    A: Combine<G::Value>,
+    EventTimeWindow:
+        Windowing<Clocked<C>, G, P, A> + Window<Timestamp, Pane<A::Output> = Pane<A::Output>>,
+{
+    type Chain = Unclocked<<EventTimeWindow as Windowing<Clocked<C>, G, P, A>>::Chain>;
+
+    fn windows(
+        self,
+        keyed: KeyedStream<C, G, P>,
+        plan: Described,
+        aggregate: A,
+    ) -> Stream<Self::Chain> {
+        let frames = self.0.any_frames();
+        let (stream, keys) = keyed.into_parts();
+        let Stream { env, chain, stage } = stream;
+        let clocked = Stream { env, chain: Clocked { prev: chain, frames }, stage };
+        let Stream { env, chain, stage } =
+            self.0.windows(KeyedStream::from_parts(clocked, keys), plan, aggregate);
+        Stream { env, chain: Unclocked(chain), stage }
+    }
+}
+
+/// The chain whose records have the time at which they come.
+pub struct Clocked<C> {
+    prev: C,
+    frames: Frames,
+}
+
+impl<C: Chain<Time = ()>> Chain for Clocked<C> {
+    type Item = C::Item;
+    type Time = Timestamp;
+    type Task<N: Push<C::Item, Timestamp> + 'static> = C::Task<ClockedPush<N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<C::Item, Timestamp> + 'static,
+    {
+        let (clock, frames) = (cx.clock.clone(), self.frames);
+        let now = clock.wall();
+        let edge = frames.span(frames.slice(now)).1;
+        self.prev.attach(cx, ClockedPush { clock, frames, now, edge, settled: false, next })
+    }
+}
+
+/// Stamps records in a running task.
+pub struct ClockedPush<N> {
+    clock: Clock,
+    frames: Frames,
+    /// What the clock showed before this batch: its records came no later.
+    now: Timestamp,
+    /// When the next slice ends.
+    edge: Timestamp,
+    /// Nothing was pushed since what follows had nothing left, so that an event may be sent.
+    settled: bool,
+    next: N,
+}
+
+impl<N: Pipe> ClockedPush<N> {
+    /// Looks at the clock; answers whether a slice has ended, and says so.
+    fn look(&mut self) -> bool {
+        self.now = self.now.max(self.clock.wall());
+        if self.now < self.edge {
+            return false;
+        }
+        self.edge = self.frames.span(self.frames.slice(self.now)).1;
+        self.settled = false;
+        self.next.event(Event::Watermark(self.now));
+        true
+    }
+}
+
+impl<N: Pipe> Pipe for ClockedPush<N> {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.next)
+    }
+
+    fn resume(&mut self) -> Flow {
+        let flow = self.next.resume();
+        self.settled = flow == Flow::Ready;
+        if self.settled && self.look() { Flow::Busy } else { flow }
+    }
+
+    fn idle(&mut self, now: Nanos) -> Option<Nanos> {
+        let again = self.next.idle(now);
+        if !self.settled {
+            return again;
+        }
+        if self.look() {
+            return Some(now);
+        }
+        let left = self.edge.since(self.now);
+        let due = now.saturating_add(crate::clock::nanos(left));
+        Some(again.map_or(due, |again| again.min(due)))
+    }
+}
+
+impl<I: Record + ?Sized, N: Push<I, Timestamp>> Push<I, ()> for ClockedPush<N> {
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, (): ()) {
+        self.next.push(item, self.now);
+    }
+}
+
+/// The chain whose records have no time any more.
+pub struct Unclocked<C>(C);
+
+impl<C: Chain<Time = Timestamp>> Chain for Unclocked<C> {
+    type Item = C::Item;
+    type Time = ();
+    type Task<N: Push<C::Item, ()> + 'static> = C::Task<UnclockedPush<N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<C::Item, ()> + 'static,
+    {
+        self.0.attach(cx, UnclockedPush(next))
+    }
+}
+
+/// Takes the time off in a running task.
+pub struct UnclockedPush<N>(N);
+
+impl<N: Pipe> Pipe for UnclockedPush<N> {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.0)
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            // They are of a time that nobody behind this knows of.
+            Event::Watermark(_) | Event::Idle => {}
+            other => self.0.event(other),
+        }
+    }
+}
+
+impl<I: Record + ?Sized, N: Push<I, ()>> Push<I, Timestamp> for UnclockedPush<N> {
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, _: Timestamp) {
+        self.0.push(item, ());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Environment;
+    use crate::check::every;
+    use crate::config::{Config, Scheduler};
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_secs(seconds)
+    }
+
+    /// On one core whose clock stands still between records.
+    fn simulated() -> Environment {
+        let mut config =
+            Config { scheduler: Scheduler::Deterministic { seed: 3 }, ..Config::default() };
+        config.cores = 1.try_into().unwrap();
+        Environment::with_config(config)
+    }
+
+    #[test]
+    fn windows_end_by_the_clock_without_a_record() {
+        let env = simulated();
+        // A record at 0 s and one at 25 s; the result of the first must not wait for the second.
+        let seen = env.generate(1.0 / 25.0, |n| (n < 2).then_some(n));
+        let windows = seen
+            .group_by(|_| 'k')
+            .window(ProcessingTimeWindow::sliding(Duration::from_secs(10), Duration::from_secs(5)));
+        let clock = env.clock();
+        let results = windows
+            .count()
+            .unkey()
+            .map(move |(_, pane)| (pane.start, pane.value, clock.wall()))
+            .to_channel();
+        env.run().unwrap();
+        let results: Vec<_> = results.map(|result| result.unwrap()).collect();
+        let expected =
+            [(at(-5), 1, at(5)), (at(0), 1, at(10)), (at(20), 1, at(30)), (at(25), 1, at(30))];
+        assert_eq!(results[..2], expected[..2]);
+        // The input has ended before the last two have.
+        assert_eq!(
+            results[2..].iter().map(|r| (r.0, r.1)).collect::<Vec<_>>(),
+            [(at(20), 1), (at(25), 1)]
+        );
+    }
+
+    #[test]
+    fn every_record_is_in_a_window() {
+        every(|env| {
+            let n = 30_000;
+            let window = ProcessingTimeWindow::tumbling(Duration::from_micros(500));
+            let counts = env.range(0..n).shuffle().group_by(|n| n % 5).window(window).count();
+            let sums = counts.unkey().map(|(key, pane)| (key, pane.value)).keyed().sum(|n| n);
+            let sums = sums.collect::<std::collections::BTreeMap<_, _>>();
+            env.run()?;
+            assert_eq!(sums.take()?, (0..5).map(|key| (key, n / 5)).collect());
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn sizes_of_nothing_are_refused() {
+        let env = Environment::new();
+        let window = ProcessingTimeWindow::tumbling(Duration::ZERO);
+        env.iter(0..9).window_all(window).count().for_each(drop);
+        assert_eq!(env.run().unwrap_err().kind(), crate::ErrorKind::Plan);
+    }
+}
