@@ -72,6 +72,21 @@ const RUNS: &[Run] = &[
         arguments: &["--light", "100", "--heavy", "200000", "--sizes", "16,1024"],
         expects: &[],
     },
+    Run { example: "nexmark", arguments: &["--query", "0", "--events", "50000"], expects: &[] },
+    Run { example: "nexmark", arguments: &["--query", "6", "--events", "50000"], expects: &[] },
+    Run {
+        example: "nexmark",
+        arguments: &["--tsv", "--query", "4", "--events", "400000"],
+        expects: &["Q4"],
+    },
+    Run {
+        example: "nexmark",
+        arguments: &["--tsv", "--query", "5", "--events", "400000"],
+        expects: &["Q5"],
+    },
+    Run { example: "ysb", arguments: &["--tsv", "--events", "200000"], expects: &["YSB"] },
+    Run { example: "ysb-star", arguments: &["--tsv", "--events", "200000"], expects: &["STAR"] },
+    Run { example: "swa", arguments: &["--tsv", "--events", "200000"], expects: &["SWA"] },
     Run { example: "graph", arguments: &[], expects: &["word\tcount"] },
     Run {
         example: "graph",
