@@ -29,6 +29,7 @@ pub struct EventTimeWindow {
     size: Duration,
     slide: Duration,
     offset: Duration,
+    lateness: Duration,
 }
 
 impl EventTimeWindow {
@@ -44,12 +45,25 @@ impl EventTimeWindow {
     ///
     /// A size or slide of less than a microsecond is refused at the job's start.
     pub fn sliding(size: Duration, slide: Duration) -> Self {
-        Self { size, slide, offset: Duration::ZERO }
+        Self { size, slide, offset: Duration::ZERO, lateness: Duration::ZERO }
     }
 
     /// Windows begin so much later, for days that begin at another hour than that of UTC.
     pub fn offset(mut self, by: Duration) -> Self {
         self.offset = by;
+        self
+    }
+
+    /// Windows take records in for so long after their ends. One that comes then gives its key another
+    /// result of each of its windows that have had theirs, which replaces the one before: its
+    /// [`timing`](super::Pane::timing) is [`Late`](super::Timing::Late). Several that come in one batch
+    /// give one result.
+    ///
+    /// Costs memory: slices are kept for so much longer. A late record costs as many look-ups as its
+    /// windows have slices. As a result's timestamp is the last of its window, windows of such results
+    /// take them in only if they allow for as much lateness themselves.
+    pub fn allowed_lateness(mut self, lateness: Duration) -> Self {
+        self.lateness = lateness;
         self
     }
 }
@@ -63,7 +77,8 @@ impl EventTimeWindow {
                 return Err(format!("a {what} of {given:?} is less than a microsecond"));
             }
         }
-        Ok(Frames::new(size, slide, micros(self.offset)))
+        let frames = Frames::new(size, slide, micros(self.offset));
+        Ok(frames.with_lateness(micros(self.lateness)))
     }
 
     /// The same; any at all where they are wrong, since the job is refused then.

@@ -7,9 +7,13 @@
 //!
 //! A record is late when all windows that it is in have been given out. It may come for a slice that has
 //! entered, when a later window has it too: then it enters with the next window, as a slice of its own.
+//!
+//! Where lateness is allowed, slices are kept when they have been given out. What comes for a window that
+//! has had its result waits until the batch is through; then it is put to the slice that was kept, and
+//! the windows that have changed are given out again, for the keys that have.
 
 use super::frames::{Frames, SliceId, WindowId};
-use super::pane::Pane;
+use super::pane::{Pane, Timing};
 use super::rolling::Rolling;
 use super::slices::Slices;
 use super::slicing::SlicePart;
@@ -200,6 +204,12 @@ where
             rolling: GroupTable::new(),
             live: 0,
             fired: None,
+            entered_until: None,
+            over: None,
+            kept: Slices::new(),
+            behind: Slices::new(),
+            changed: Slices::new(),
+            updates: Slices::new(),
             reservation: cx.memory.reserve(),
             failed: false,
             late: 0,
@@ -234,14 +244,20 @@ enum Phase<K: Key + ?Sized, S> {
     Giving(WindowId, usize),
     /// What the next window does not have leaves.
     Leaving(WindowId),
+    /// What came for a slice that was given out goes where it belongs.
+    Joining(SliceId, Drain<K, S>),
+    /// A window is given out again, for some keys.
+    Again(WindowId, Drain<K, ()>),
 }
 
 impl<K: Key + ?Sized, S> Phase<K, S> {
     /// The table that was given out or has entered.
     fn into_table(self) -> Option<GroupTable<K, S>> {
         match self {
-            Self::Whole(_, table) | Self::Entering(_, _, table) => Some(table.into_table()),
-            Self::Taking | Self::Giving(..) | Self::Leaving(_) => None,
+            Self::Whole(_, table) | Self::Entering(_, _, table) | Self::Joining(_, table) => {
+                Some(table.into_table())
+            }
+            Self::Taking | Self::Giving(..) | Self::Leaving(_) | Self::Again(..) => None,
         }
     }
 }
@@ -263,6 +279,18 @@ struct Windows<I: Record + ?Sized, F: Feed<I>> {
     live: usize,
     /// The last window that was given out, or passed by as it had no record.
     fired: Option<WindowId>,
+    /// The last slice of the last window that was given out.
+    entered_until: Option<SliceId>,
+    /// The last window that takes no more records in.
+    over: Option<WindowId>,
+    /// Slices that windows were given out of which still take records in.
+    kept: Slices<F::Key, F::State>,
+    /// What has come for those since the last batch.
+    behind: Slices<F::Key, F::State>,
+    /// The keys of each window that have to be given out again.
+    changed: Slices<F::Key, ()>,
+    /// How often each key of a window was.
+    updates: Slices<F::Key, u32>,
     reservation: Reservation,
     failed: bool,
     late: u64,
@@ -281,6 +309,8 @@ struct Current {
 enum Way {
     /// Into the table at this place.
     Table(usize),
+    /// Into the table at this place of those for windows that have had their results.
+    Behind(usize),
     /// All its windows have been given out.
     Late,
     /// It is in no window.
@@ -301,19 +331,22 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
             Some(current) => current.way,
             None => self.turn_to(self.feed.slice(&item), at),
         };
-        let place = match way {
-            Way::Table(place) => place,
+        let (tables, place) = match way {
+            Way::Table(place) => (&mut self.coming, place),
+            Way::Behind(place) => (&mut self.behind, place),
             Way::Late => {
                 self.late += 1;
                 return;
             }
             Way::Nowhere => return,
         };
-        if self.coming.at(place).is_some_and(|table| table.is_full()) && !self.may_grow(place) {
+        let full = tables.at(place).is_some_and(|table| table.is_full());
+        if full && !self.may_grow(way) {
             return;
         }
-        let Self { op, feed, coming, .. } = self;
-        if let Some(table) = coming.at(place) {
+        let Self { op, feed, coming, behind, .. } = self;
+        let tables = if matches!(way, Way::Behind(_)) { behind } else { coming };
+        if let Some(table) = tables.at(place) {
             guard(op, || feed.take(table, item));
         }
     }
@@ -325,8 +358,10 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         let (first, last) = self.frames.windows(slice);
         let way = if first > last {
             Way::Nowhere
-        } else if self.fired.is_some_and(|fired| last <= fired) {
+        } else if self.over.is_some_and(|over| last <= over) {
             Way::Late
+        } else if self.frames.allows_lateness() && self.fired.is_some_and(|fired| first <= fired) {
+            Way::Behind(self.behind.place(slice))
         } else {
             Way::Table(self.coming.place(slice))
         };
@@ -337,9 +372,15 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
 
     /// Asks for the memory of a table that is to be doubled, and fails the job when it is not there.
     #[cold]
-    fn may_grow(&mut self, place: usize) -> bool {
-        let grown = self.coming.at(place).map_or(0, |table| table.bytes_if_grown());
-        let bytes = self.coming.bytes() + self.entered_bytes + self.rolling.bytes() + grown;
+    fn may_grow(&mut self, way: Way) -> bool {
+        let table = match way {
+            Way::Table(place) => self.coming.at(place),
+            Way::Behind(place) => self.behind.at(place),
+            Way::Late | Way::Nowhere => None,
+        };
+        let grown = table.map_or(0, |table| table.bytes_if_grown());
+        let given = self.kept.bytes() + self.behind.bytes() + self.updates.bytes();
+        let bytes = self.coming.bytes() + self.entered_bytes + self.rolling.bytes() + given + grown;
         if !self.failed && !self.reservation.try_resize(bytes) {
             self.failed = true;
             let what = format!(
@@ -379,13 +420,89 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         let (_, last) = self.frames.slices(window);
         match self.coming.take_until(last) {
             Some((slice, table)) => Phase::Entering(window, slice, table.into_drain()),
-            None => Phase::Giving(window, 0),
+            None => {
+                self.entered_until = Some(last);
+                Phase::Giving(window, 0)
+            }
         }
+    }
+
+    /// The next piece of work for windows that have had results and have changed, if there is any.
+    fn update(&mut self) -> Option<Phase<F::Key, F::State>> {
+        if let Some((slice, table)) = self.behind.take_until(SliceId::MAX) {
+            self.current = None;
+            return Some(Phase::Joining(slice, table.into_drain()));
+        }
+        let (window, keys) = self.changed.take_until(WindowId::MAX)?;
+        Some(Phase::Again(window, keys.into_drain()))
+    }
+
+    /// Some of what has come for a slice that was given out goes where it belongs; answers whether there
+    /// is more.
+    fn join_some(&mut self, slice: SliceId, table: &mut Drain<F::Key, F::State>) -> bool {
+        let (first, last) = self.frames.windows(slice);
+        let first = self.over.map_or(first, |over| first.max(over.saturating_add(1)));
+        let Self { op, feed, coming, kept, changed, fired, .. } = self;
+        let fired = fired.unwrap_or(WindowId::MIN);
+        let put = |tables: &mut Slices<F::Key, F::State>, key: &F::Key, state: F::State| {
+            let probe = key.probe();
+            let table = tables.table(slice);
+            match table.find(F::Key::hash(probe), probe) {
+                Some(there) => guard(op, || feed.combine(there, state)),
+                None => drop(table.upsert(F::Key::hash(probe), probe, key, || state)),
+            }
+        };
+        for _ in 0..CHUNK {
+            let joined = table.for_next(|key, state| {
+                if last > fired {
+                    put(coming, key, state.clone());
+                }
+                put(kept, key, state);
+                for window in first..=last.min(fired) {
+                    let probe = key.probe();
+                    changed.table(window).upsert(F::Key::hash(probe), probe, key, || ());
+                }
+            });
+            if joined.is_none() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// What a key has in the slices of a window that are kept.
+    fn again(&mut self, window: WindowId, key: &F::Key) -> Option<(F::State, u32)> {
+        let (from, to) = self.frames.slices(window);
+        let (probe, mut total) = (key.probe(), None);
+        let hash = F::Key::hash(probe);
+        let Self { op, feed, kept, updates, .. } = self;
+        kept.each_in(from, to, |table| {
+            let Some(state) = table.find(hash, probe) else { return };
+            match &mut total {
+                None => total = Some(state.clone()),
+                Some(total) => guard(op, || feed.combine(total, state.clone())),
+            }
+        });
+        let count = updates.table(window).upsert(hash, probe, key, || 0);
+        *count += 1;
+        Some((total?, *count))
+    }
+
+    /// Forgets what was kept for windows that take no more records in.
+    fn forget_over(&mut self, at: Timestamp) {
+        self.over = self.over.max(Some(self.frames.last_over(at)));
+        let Some(over) = self.over else { return };
+        while self.kept.first().is_some_and(|slice| self.frames.windows(slice).1 <= over) {
+            self.kept.take_until(SliceId::MAX);
+        }
+        while self.updates.take_until(over).is_some() {}
     }
 
     /// Some of a slice's keys enter; answers whether there are more.
     fn enter_some(&mut self, slice: SliceId, table: &mut Drain<F::Key, F::State>) -> bool {
-        let Self { op, feed, rolling, live, .. } = self;
+        let Self { op, feed, rolling, live, kept, frames, .. } = self;
+        // What came for a slice after it had entered was put to what is kept when it came.
+        let keeps = frames.allows_lateness() && Some(slice) > self.entered_until;
         let combine = |into: &mut F::State, from: F::State| feed.combine(into, from);
         let mut left = true;
         let mut entered = PartialBatch::default();
@@ -400,6 +517,9 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
                 });
                 *live += usize::from(fresh || there.is_empty());
                 guard(op, || there.add(slice, state.clone(), &combine));
+                if keeps {
+                    kept.table(slice).upsert(hash, probe, key, || state.clone());
+                }
                 if F::INVERTIBLE {
                     let key = entered.store(key, probe);
                     entered.push_slot(hash, key, state);
@@ -471,17 +591,28 @@ where
         let following = match phase {
             Phase::Taking => None,
             Phase::Whole(window, table) => {
-                let Windows { op, feed, frames, .. } = windows;
+                let Windows { op, feed, frames, kept, .. } = windows;
+                let (start, end) = frames.window(*window);
+                let (slice, _) = frames.slices(*window);
                 let mut left = true;
                 for _ in 0..CHUNK {
-                    let Some((key, state)) = table.next() else {
+                    let one = if frames.allows_lateness() {
+                        table.for_next(|key, state| {
+                            let probe = key.probe();
+                            let hash = F::Key::hash(probe);
+                            kept.table(slice).upsert(hash, probe, key, || state.clone());
+                            (key.own(), state)
+                        })
+                    } else {
+                        table.next()
+                    };
+                    let Some((key, state)) = one else {
                         left = false;
                         break;
                     };
-                    let (start, end) = frames.window(*window);
                     let value = guard(op, || feed.finish(state));
                     *emitted += 1;
-                    next.push((key, Pane { start, end, value }), T::from(last_of(end)));
+                    next.push((key, Pane::on_time(start, end, value)), T::from(last_of(end)));
                 }
                 (!left).then_some(Phase::Taking)
             }
@@ -507,7 +638,8 @@ where
                         };
                         let value = guard(op, || feed.finish(total));
                         *emitted += 1;
-                        next.push((key.own(), Pane { start, end, value }), T::from(last_of(end)));
+                        let pane = Pane::on_time(start, end, value);
+                        next.push((key.own(), pane), T::from(last_of(end)));
                     });
                     if given.is_none() {
                         left = false;
@@ -515,6 +647,27 @@ where
                     }
                 }
                 (!left).then_some(Phase::Leaving(*window))
+            }
+            Phase::Joining(slice, table) => {
+                (!windows.join_some(*slice, table)).then_some(Phase::Taking)
+            }
+            Phase::Again(window, keys) => {
+                let (start, end) = windows.frames.window(*window);
+                let mut left = true;
+                for _ in 0..CHUNK {
+                    let given = keys.for_next(|key, ()| {
+                        let Some((total, count)) = windows.again(*window, key) else { return };
+                        let value = guard(&windows.op, || windows.feed.finish(total));
+                        *emitted += 1;
+                        let pane = Pane { start, end, timing: Timing::Late(count), value };
+                        next.push((key.own(), pane), T::from(last_of(end)));
+                    });
+                    if given.is_none() {
+                        left = false;
+                        break;
+                    }
+                }
+                (!left).then_some(Phase::Taking)
             }
             Phase::Leaving(window) => (!windows.leave_some(*window)).then_some(Phase::Taking),
         };
@@ -575,6 +728,11 @@ where
                 self.go_on();
                 return Flow::Busy;
             }
+            // What came before an event goes before it.
+            if let Some(phase) = self.windows.update() {
+                self.phase = phase;
+                continue;
+            }
             let Some(event) = self.held else { return Flow::Ready };
             // A job that has failed is stopped, and what it holds must not look like results.
             let next = self.until.filter(|_| !self.windows.failed);
@@ -583,6 +741,9 @@ where
                 continue;
             }
             self.windows.fired = self.windows.fired.max(self.until);
+            if let Event::Watermark(at) = event {
+                self.windows.forget_over(at);
+            }
             self.windows.current = None;
             self.held = None;
             self.next.event(event);

@@ -24,6 +24,8 @@ pub struct Frames {
     whole: i64,
     /// What of a size remains.
     rest: i64,
+    /// How long after its end a window still takes records in.
+    lateness: i64,
 }
 
 /// The number of a slice. Slices without a window have numbers too.
@@ -42,7 +44,23 @@ impl Frames {
             offset: offset.rem_euclid(slide),
             whole: size / slide,
             rest: size % slide,
+            lateness: 0,
         }
+    }
+
+    /// The same windows, which take records in for so long after their ends.
+    pub(super) fn with_lateness(self, lateness: i64) -> Self {
+        Self { lateness, ..self }
+    }
+
+    /// Whether windows take records in after their ends.
+    pub(super) fn allows_lateness(&self) -> bool {
+        self.lateness > 0
+    }
+
+    /// The last window that takes no more records in when the watermark is `at`.
+    pub(super) fn last_over(&self, at: Timestamp) -> WindowId {
+        self.last_ended(Timestamp::from_micros(at.as_micros().saturating_sub(self.lateness)))
     }
 
     /// Whether a window is one slice, so that nothing is to be put together.

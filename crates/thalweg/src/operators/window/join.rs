@@ -125,9 +125,10 @@ where
         let origin = Origin::here("co_group");
         let panes = both(self, other, origin).window(window).sides(origin);
         let each = move |(key, pane): (K, Pane<(Vec<_>, Vec<_>)>)| {
-            let Pane { start, end, value: (left, right) } = pane;
+            let pane_of = pane.with(());
+            let (left, right) = pane.value;
             let value = f(&key, left, right);
-            (key, Pane { start, end, value })
+            (key, pane_of.with(value))
         };
         KeyedStream::from_parts(panes.map_as(origin, each), FirstOf)
     }
@@ -180,13 +181,14 @@ where
         let f = std::sync::Arc::new(f);
         let panes = both(self, other, origin).window(window).sides(origin);
         let pairs = panes.flat_map(move |(key, pane): (K, Pane<(Vec<_>, Vec<_>)>)| {
-            let Pane { start, end, value: (left, right) } = pane;
+            let pane_of = pane.with(());
+            let (left, right) = pane.value;
             let f = std::sync::Arc::clone(&f);
             // By number, so that no more than the two lists is held however many pairs there are.
             (0..left.len() * right.len()).map(move |number| {
                 let (a, b) = (number / right.len(), number % right.len());
                 let value = f(&key, &left[a], &right[b]);
-                (key.clone(), Pane { start, end, value })
+                (key.clone(), pane_of.with(value))
             })
         });
         KeyedStream::from_parts(pairs, FirstOf)
@@ -325,11 +327,11 @@ mod tests {
                         here.map(|(_, _, value)| *value).collect()
                     };
                     let (a, b) = (of(&left), of(&right));
-                    let pane = |value| Pane { start: from, end: to, value };
+                    let pane = |value| Pane::on_time(from, to, value);
                     pairs.extend(a.iter().flat_map(|a| b.iter().map(|b| (key, pane((*a, *b))))));
                     let all: BTreeSet<_> = a.iter().map(|a| (0u8, *a)).chain(b.iter().map(|b| (1, *b))).collect();
                     if !all.is_empty() {
-                        groups.push((key, Pane { start: from, end: to, value: all }));
+                        groups.push((key, Pane::on_time(from, to, all)));
                     }
                 }
             }

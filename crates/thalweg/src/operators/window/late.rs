@@ -119,7 +119,7 @@ impl<I: Portable + ?Sized, T: EventTime, N> PunctualPush<I, T, N> {
     #[cold]
     fn is_late(&self, at: Timestamp, passed: Timestamp) -> bool {
         let (first, last) = self.frames.windows(self.frames.slice(at));
-        first <= last && last <= self.frames.last_ended(passed)
+        first <= last && last <= self.frames.last_over(passed)
     }
 }
 

@@ -46,7 +46,7 @@ pub use arrival::{
 pub use event_time::EventTimeWindow;
 pub use in_order::{ToVec, WindowingInOrder};
 pub use join::{Joining, Side, Sides};
-pub use pane::{CountPane, Pane};
+pub use pane::{CountPane, Pane, Timing};
 pub use processing_time::ProcessingTimeWindow;
 pub use session::SessionWindow;
 pub use total::{Summand, Total};

@@ -12,8 +12,34 @@ pub struct Pane<T> {
     pub start: Timestamp,
     /// The first timestamp behind the window.
     pub end: Timestamp,
+    /// Whether it is the window's result, or one that late records have changed.
+    pub timing: Timing,
     /// The result.
     pub value: T,
+}
+
+impl<T> Pane<T> {
+    /// The result that a window has when it ends.
+    pub fn on_time(start: Timestamp, end: Timestamp, value: T) -> Self {
+        Self { start, end, timing: Timing::OnTime, value }
+    }
+
+    /// The same window, with another value.
+    pub(super) fn with<U>(&self, value: U) -> Pane<U> {
+        Pane { start: self.start, end: self.end, timing: self.timing, value }
+    }
+}
+
+/// Why a window has a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Data)]
+#[non_exhaustive]
+pub enum Timing {
+    /// It has ended.
+    OnTime,
+    /// Records have come after that, within the
+    /// [lateness](super::EventTimeWindow::allowed_lateness) that is allowed: the result with all of
+    /// them. The first such result of a key in a window is number 1. It replaces those before.
+    Late(u32),
 }
 
 /// The result of one window of arrivals, with its bounds: which records of the key it holds.

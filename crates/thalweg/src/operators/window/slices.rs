@@ -48,6 +48,18 @@ impl<K: Key + ?Sized, S> Slices<K, S> {
         self.tables.front().map(|(slice, _)| *slice)
     }
 
+    /// Shows the tables of the slices from one to another.
+    pub(super) fn each_in(
+        &mut self,
+        from: SliceId,
+        to: SliceId,
+        mut each: impl FnMut(&mut GroupTable<K, S>),
+    ) {
+        let first = self.tables.partition_point(|(slice, _)| *slice < from);
+        let tables = self.tables.range_mut(first..);
+        tables.take_while(|(slice, _)| *slice <= to).for_each(|(_, table)| each(table));
+    }
+
     /// Takes the first table out, if it is of this slice or one before.
     pub(super) fn take_until(&mut self, slice: SliceId) -> Option<(SliceId, GroupTable<K, S>)> {
         if self.first()? > slice {

@@ -1,8 +1,9 @@
 //! Windows against their definition: all records are sorted, and each window is looked for in them.
 
-use super::{EventTimeWindow, Pane};
+use super::{EventTimeWindow, Pane, Timing};
 use crate::check::{check, every};
-use crate::config::Config;
+use crate::config::{BatchMode, Config, Scheduler};
+use crate::operators::aggregates::to_vec;
 use crate::operators::time::Watermarks;
 use crate::time::Timestamp;
 use crate::{Environment, ErrorKind, KeyedStream, Stream};
@@ -41,11 +42,8 @@ impl Shape {
             }
         }
         let at = Timestamp::from_micros;
-        let pane = |start, values: &[i32]| Pane {
-            start: at(start),
-            end: at(start + self.size),
-            value: of(values),
-        };
+        let pane =
+            |start, values: &[i32]| Pane::on_time(at(start), at(start + self.size), of(values));
         windows.iter().map(|(&(key, start), values)| (key, pane(start, values))).collect()
     }
 }
@@ -162,6 +160,110 @@ fn late_records_are_counted() {
         let stats = env.start()?.wait()?;
         let late: u64 = stats.operators.iter().map(|op| op.late_records).sum();
         assert_eq!(counts.take()?[0] + late, n);
+        Ok(())
+    });
+}
+
+/// A stream whose watermark follows every record, and the last result of each window and key, in the
+/// order in which results came.
+fn results_with_lateness(
+    env: &Environment,
+    all: &[Reading],
+    shape: Shape,
+) -> crate::Output<Vec<(u8, Pane<Vec<i32>>)>> {
+    let window = shape.window().allowed_lateness(Duration::from_secs(1));
+    env.iter(all.to_vec())
+        .batch_mode(BatchMode::Single)
+        .forward()
+        .assign_timestamps(|(_, at, _)| Timestamp::from_micros(*at), Watermarks::monotonous())
+        .group_by(|reading| reading.0)
+        .window(window)
+        .fold_assoc(
+            Vec::new(),
+            |all: &mut Vec<i32>, reading: Reading| all.push(reading.2),
+            |all, mut others| all.append(&mut others),
+        )
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Whatever comes late, the last result of a window has all of its records, and the results before
+    /// it had some of them.
+    #[test]
+    fn late_records_change_results(shape in shapes(), all in some_readings()) {
+        let sorted = |values: &[i32]| {
+            let mut values = values.to_vec();
+            values.sort_unstable();
+            values
+        };
+        let expected: BTreeMap<(u8, Timestamp), Vec<i32>> = shape
+            .expected(&all, sorted)
+            .into_iter()
+            .map(|(key, pane)| ((key, pane.start), pane.value))
+            .collect();
+        check_each(|env| {
+            let results = results_with_lateness(env, &all, shape);
+            let stats = env.start()?.wait()?;
+            let mut last: BTreeMap<(u8, Timestamp), (u32, Vec<i32>)> = BTreeMap::new();
+            for (key, pane) in results.take()? {
+                let number = match pane.timing {
+                    Timing::OnTime => 0,
+                    Timing::Late(number) => number,
+                };
+                let values = sorted(&pane.value);
+                if let Some((before, held)) = last.get(&(key, pane.start)) {
+                    assert_eq!(number, before + 1, "results are numbered");
+                    assert!(held.len() < values.len(), "a late result has more records");
+                }
+                last.insert((key, pane.start), (number, values));
+            }
+            let last: BTreeMap<_, _> =
+                last.into_iter().map(|(at, (_, values))| (at, values)).collect();
+            assert_eq!(last, expected);
+            assert!(stats.operators.iter().all(|op| op.late_records == 0));
+            Ok(())
+        });
+    }
+}
+
+/// One task of each kind, so that results of a key come in their order; in several orders of tasks.
+fn check_each(test: impl Fn(&Environment) -> crate::Result<()>) {
+    for scheduler in [Scheduler::WorkStealing, Scheduler::Deterministic { seed: 5 }] {
+        for cores in [1, 2] {
+            let config =
+                Config { scheduler, cores: cores.try_into().unwrap(), ..Config::default() };
+            test(&Environment::with_config(config)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn lateness_has_an_end() {
+    every(|env| {
+        let n = 20_000_u64;
+        // Every tenth record comes five hundred late, every hundredth five thousand.
+        let at = |n: &u64| match n % 100 {
+            99 => *n as i64 - 5_000,
+            m if m % 10 == 9 => *n as i64 - 500,
+            _ => *n as i64,
+        };
+        let window = EventTimeWindow::sliding(micros(100), micros(50));
+        let kept = env
+            .iter(0..n)
+            .assign_timestamps(move |n| Timestamp::from_micros(at(n)), Watermarks::monotonous())
+            .group_by(|n| n % 3)
+            .window(window.allowed_lateness(micros(600)))
+            .aggregate(to_vec())
+            .unkey()
+            .flat_map(|(_, pane)| pane.value)
+            .unique()
+            .count();
+        let stats = env.start()?.wait()?;
+        let late: u64 = stats.operators.iter().map(|op| op.late_records).sum();
+        assert_eq!(kept.take()? + late, n);
+        assert!(late <= n / 100, "{late} late");
         Ok(())
     });
 }

@@ -170,7 +170,7 @@ proptest! {
         }
         let panes = expected.into_iter().map(|(at, value)| {
             let (start, end) = (Timestamp::from_micros(at), Timestamp::from_micros(at + 1));
-            Pane { start, end, value }
+            Pane::on_time(start, end, value)
         });
         let panes: Vec<_> = panes.collect();
         let timed = |env: &Environment| {
@@ -302,7 +302,7 @@ fn event_time_windows_of_all_records() {
     let second = Duration::from_secs(1);
     let pane = |at: i64, value: u64| {
         let (start, end) = (Timestamp::from_secs(at), Timestamp::from_secs(at + 2));
-        Pane { start, end, value }
+        Pane::on_time(start, end, value)
     };
     check(|env| {
         let readings = env.iter([0, 1, 1, 4]);
@@ -386,7 +386,7 @@ fn time_commits_by_timestamps_where_there_are_any() {
     .equals((0..4).map(|n| {
         let end = Timestamp::from_secs(10 * n + 3);
         let start = end.saturating_sub(Duration::from_micros(1));
-        Pane { start, end, value: 3u64 }
+        Pane::on_time(start, end, 3u64)
     }));
 }
 

@@ -261,7 +261,7 @@ where
                         let start = Timestamp::from_micros(first);
                         let end = Timestamp::from_micros(until.saturating_add(1));
                         *emitted += 1;
-                        let pane = Pane { start, end, value };
+                        let pane = Pane::on_time(start, end, value);
                         next.push((key.own(), pane), T::from(Timestamp::from_micros(until)));
                     });
                     *heap = *heap - before + sessions.heap();

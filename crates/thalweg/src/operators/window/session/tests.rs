@@ -33,10 +33,9 @@ fn expected<T>(
             _ => sessions.push((at, until, vec![value])),
         }
     }
-    let pane = |(start, until, values): &(i64, i64, Vec<i32>)| Pane {
-        start: Timestamp::from_micros(*start),
-        end: Timestamp::from_micros(until + 1),
-        value: of(values),
+    let pane = |(start, until, values): &(i64, i64, Vec<i32>)| {
+        let (start, end) = (Timestamp::from_micros(*start), Timestamp::from_micros(until + 1));
+        Pane::on_time(start, end, of(values))
     };
     let of_key = |(key, sessions): (&u8, &Vec<_>)| {
         let key = *key;
