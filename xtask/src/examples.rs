@@ -77,16 +77,28 @@ const RUNS: &[Run] = &[
     Run {
         example: "nexmark",
         arguments: &["--tsv", "--query", "4", "--events", "400000"],
-        expects: &["Q4"],
+        expects: &["10\t38519961", "12\t38077634"],
     },
     Run {
         example: "nexmark",
         arguments: &["--tsv", "--query", "5", "--events", "400000"],
-        expects: &["Q5"],
+        expects: &["1436918392000000\t1200\t821"],
     },
-    Run { example: "ysb", arguments: &["--tsv", "--events", "200000"], expects: &["YSB"] },
-    Run { example: "ysb-star", arguments: &["--tsv", "--events", "200000"], expects: &["STAR"] },
-    Run { example: "swa", arguments: &["--tsv", "--events", "200000"], expects: &["SWA"] },
+    Run {
+        example: "ysb",
+        arguments: &["--tsv", "--events", "200000"],
+        expects: &["1436918400000000\t1\t700"],
+    },
+    Run {
+        example: "ysb-star",
+        arguments: &["--tsv", "--events", "200000"],
+        expects: &["1436918400000000\t0\t646\t673\t0.959881"],
+    },
+    Run {
+        example: "swa",
+        arguments: &["--tsv", "--events", "200000"],
+        expects: &["1436918400000000\t200000"],
+    },
     Run { example: "graph", arguments: &[], expects: &["word\tcount"] },
     Run {
         example: "graph",
