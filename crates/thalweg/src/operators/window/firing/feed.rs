@@ -1,0 +1,146 @@
+//! How what comes in is taken into the table of its slice.
+
+use crate::data::{Key, Record};
+use crate::exchange::Part;
+use crate::operators::keyed::{Combine, KeyBy};
+use crate::operators::window::slicing::SlicePart;
+use crate::state::GroupTable;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// How what comes in is taken into the table of its slice.
+pub trait Feed<I: Record + ?Sized>: Clone + Send + 'static {
+    /// The kind of key.
+    type Key: Key + ?Sized;
+    /// What is remembered for a key in a slice.
+    type State: crate::Data + Clone;
+    /// What comes out.
+    type Output: crate::Data;
+
+    /// The slice, if it is not that of the timestamp.
+    fn slice(&self, item: &I::Of<'_>) -> Option<i64>;
+
+    /// Takes it into the table.
+    fn take(&self, table: &mut GroupTable<Self::Key, Self::State>, item: I::Of<'_>);
+
+    /// Puts what is known of a slice to what is known of another.
+    fn combine(&self, into: &mut Self::State, from: Self::State);
+
+    /// Whether what was known of a slice can be taken away again.
+    const INVERTIBLE: bool;
+
+    /// Takes away what was known of a slice, where that can be done.
+    fn subtract(&self, from: &mut Self::State, what: &Self::State);
+
+    /// The result.
+    fn finish(&self, state: Self::State) -> Self::Output;
+}
+
+/// Records themselves come in.
+pub struct Values<A, G> {
+    pub(in crate::operators::window) aggregate: Arc<A>,
+    pub(in crate::operators::window) keys: G,
+}
+
+impl<A, G: Clone> Clone for Values<A, G> {
+    fn clone(&self) -> Self {
+        Self { aggregate: Arc::clone(&self.aggregate), keys: self.keys.clone() }
+    }
+}
+
+impl<I, A, G> Feed<I> for Values<A, G>
+where
+    I: Record + ?Sized,
+    G: KeyBy<I>,
+    A: Combine<G::Value, State: Clone>,
+{
+    type Key = G::Key;
+    type State = A::State;
+    type Output = A::Output;
+
+    #[inline(always)]
+    fn slice(&self, _: &I::Of<'_>) -> Option<i64> {
+        None
+    }
+
+    #[inline(always)]
+    fn take(&self, table: &mut GroupTable<G::Key, A::State>, item: I::Of<'_>) {
+        let (hash, key) = (self.keys.hash(&item), self.keys.key(&item));
+        let state = table.upsert(hash, key.probe(), key, || self.aggregate.start());
+        self.aggregate.update(state, self.keys.value(item));
+    }
+
+    fn combine(&self, into: &mut A::State, from: A::State) {
+        self.aggregate.combine(into, from);
+    }
+
+    const INVERTIBLE: bool = A::INVERSE.is_some();
+
+    fn subtract(&self, from: &mut A::State, what: &A::State) {
+        if let Some(inverse) = A::INVERSE {
+            inverse(&self.aggregate, from, what);
+        }
+    }
+
+    fn finish(&self, state: A::State) -> A::Output {
+        self.aggregate.finish(state)
+    }
+}
+
+/// What other tasks know of slices comes in.
+pub struct Parts<A, K: ?Sized, V: ?Sized> {
+    aggregate: Arc<A>,
+    types: PhantomData<fn(&K, &V)>,
+}
+
+impl<A, K: ?Sized, V: ?Sized> Parts<A, K, V> {
+    pub(in crate::operators::window) fn new(aggregate: Arc<A>) -> Self {
+        Self { aggregate, types: PhantomData }
+    }
+}
+
+impl<A, K: ?Sized, V: ?Sized> Clone for Parts<A, K, V> {
+    fn clone(&self) -> Self {
+        Self::new(Arc::clone(&self.aggregate))
+    }
+}
+
+impl<K, V, A> Feed<SlicePart<K, A::State>> for Parts<A, K, V>
+where
+    K: Key + ?Sized,
+    V: Record + ?Sized,
+    A: Combine<V, State: Clone>,
+{
+    type Key = K;
+    type State = A::State;
+    type Output = A::Output;
+
+    #[inline(always)]
+    fn slice(&self, part: &Part<'_, K, (i64, A::State)>) -> Option<i64> {
+        Some(part.state.0)
+    }
+
+    #[inline(always)]
+    fn take(&self, table: &mut GroupTable<K, A::State>, part: Part<'_, K, (i64, A::State)>) {
+        match table.find(part.hash, part.probe()) {
+            Some(state) => self.aggregate.combine(state, part.state.1),
+            None => table.insert_slot(part.hash, part.key, part.arena, part.state.1),
+        }
+    }
+
+    fn combine(&self, into: &mut A::State, from: A::State) {
+        self.aggregate.combine(into, from);
+    }
+
+    const INVERTIBLE: bool = A::INVERSE.is_some();
+
+    fn subtract(&self, from: &mut A::State, what: &A::State) {
+        if let Some(inverse) = A::INVERSE {
+            inverse(&self.aggregate, from, what);
+        }
+    }
+
+    fn finish(&self, state: A::State) -> A::Output {
+        self.aggregate.finish(state)
+    }
+}

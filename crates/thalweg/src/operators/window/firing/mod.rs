@@ -1,0 +1,261 @@
+//! The task that owns the keys: takes slices in, and gives out the windows that end.
+//!
+//! A window is given out when the watermark has passed its end, all keys of it in a row, in three steps:
+//! slices that it has more than the window before it *enter* what is rolling, every key's result is
+//! *given*, and slices that the next window has no more *leave*. Where a window is one slice, its table is
+//! given out as it is.
+//!
+//! A record is late when all windows that it is in have been given out. It may come for a slice that has
+//! entered, when a later window has it too: then it enters with the next window, as a slice of its own.
+//!
+//! Where lateness is allowed, slices are kept when they have been given out. What comes for a window that
+//! has had its result waits until the batch is through; then it is put to the slice that was kept, and
+//! the windows that have changed are given out again, for the keys that have.
+
+mod feed;
+mod open;
+
+use super::frames::{Frames, WindowId};
+use super::pane::{Pane, Timing};
+use crate::data::{Key, Portable, Record};
+use crate::error::Result;
+use crate::flow::{CHUNK, Event, Flow, Pipe, Push, guard};
+use crate::metrics::Report;
+use crate::plan::TaskContext;
+use crate::stream::Chain;
+use crate::time::{EventTime, Timestamp};
+use open::{Phase, Windows};
+use std::marker::PhantomData;
+
+pub use feed::{Feed, Parts, Values};
+
+/// The chain that ends in the results of windows.
+pub struct Firing<C, F> {
+    pub(super) prev: C,
+    pub(super) op: usize,
+    pub(in crate::operators::window) feed: F,
+    pub(super) frames: Frames,
+}
+
+/// A result with its key.
+type Row<I, F> = (<<F as Feed<I>>::Key as Portable>::Owned, Pane<<F as Feed<I>>::Output>);
+
+impl<C, F> Chain for Firing<C, F>
+where
+    C: Chain<Time: EventTime>,
+    F: Feed<C::Item>,
+{
+    type Item = Row<C::Item, F>;
+    type Time = C::Time;
+    type Task<N: Push<Self::Item, C::Time> + 'static> = C::Task<FiringPush<C::Item, C::Time, F, N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<Self::Item, C::Time> + 'static,
+    {
+        let windows = Windows::new(cx, cx.op(self.op), self.feed.clone(), self.frames);
+        let (phase, types) = (Phase::Taking, PhantomData);
+        let push = FiringPush { windows, phase, held: None, until: None, emitted: 0, next, types };
+        self.prev.attach(cx, push)
+    }
+}
+
+/// Windows in a running task.
+pub struct FiringPush<I: Record + ?Sized, T, F: Feed<I>, N> {
+    windows: Windows<I, F>,
+    phase: Phase<F::Key, F::State>,
+    /// An event that waits until the windows before it are given out.
+    held: Option<Event>,
+    /// The last window that has ended.
+    until: Option<WindowId>,
+    emitted: u64,
+    next: N,
+    types: PhantomData<fn(&I, T)>,
+}
+
+impl<I, T, F, N> FiringPush<I, T, F, N>
+where
+    I: Record + ?Sized,
+    T: EventTime,
+    F: Feed<I>,
+    N: Push<Row<I, F>, T>,
+{
+    /// Goes on with the window that is being given out, up to a chunk.
+    fn go_on(&mut self) {
+        let Self { windows, phase, emitted, next, .. } = self;
+        let following = match phase {
+            Phase::Taking => None,
+            Phase::Whole(window, table) => {
+                let Windows { op, feed, frames, kept, .. } = windows;
+                let (start, end) = frames.window(*window);
+                let (slice, _) = frames.slices(*window);
+                let mut left = true;
+                for _ in 0..CHUNK {
+                    let one = if frames.allows_lateness() {
+                        table.for_next(|key, state| {
+                            let probe = key.probe();
+                            let hash = F::Key::hash(probe);
+                            kept.table(slice).upsert(hash, probe, key, || state.clone());
+                            (key.own(), state)
+                        })
+                    } else {
+                        table.next()
+                    };
+                    let Some((key, state)) = one else {
+                        left = false;
+                        break;
+                    };
+                    let value = guard(op, || feed.finish(state));
+                    *emitted += 1;
+                    next.push((key, Pane::on_time(start, end, value)), T::from(last_of(end)));
+                }
+                (!left).then_some(Phase::Taking)
+            }
+            Phase::Entering(window, slice, table) => {
+                let more = windows.enter_some(*slice, table);
+                (!more).then(|| windows.enter(*window))
+            }
+            Phase::Giving(window, cursor) => {
+                let Windows { op, feed, frames, rolling, live, .. } = windows;
+                let (start, end) = frames.window(*window);
+                let (first, _) = frames.slices(*window);
+                let combine = |into: &mut F::State, from: F::State| feed.combine(into, from);
+                let mut left = true;
+                for _ in 0..CHUNK {
+                    let given = rolling.see_next_mut(cursor, |key, there| {
+                        if there.is_empty() {
+                            return;
+                        }
+                        let total = guard(op, || there.total(first, &combine));
+                        let Some(total) = total else {
+                            *live -= 1;
+                            return;
+                        };
+                        let value = guard(op, || feed.finish(total));
+                        *emitted += 1;
+                        let pane = Pane::on_time(start, end, value);
+                        next.push((key.own(), pane), T::from(last_of(end)));
+                    });
+                    if given.is_none() {
+                        left = false;
+                        break;
+                    }
+                }
+                (!left).then_some(Phase::Leaving(*window))
+            }
+            Phase::Joining(slice, table) => {
+                (!windows.join_some(*slice, table)).then_some(Phase::Taking)
+            }
+            Phase::Again(window, keys) => {
+                let (start, end) = windows.frames.window(*window);
+                let mut left = true;
+                for _ in 0..CHUNK {
+                    let given = keys.for_next(|key, ()| {
+                        let Some((total, count)) = windows.again(*window, key) else { return };
+                        let value = guard(&windows.op, || windows.feed.finish(total));
+                        *emitted += 1;
+                        let pane = Pane { start, end, timing: Timing::Late(count), value };
+                        next.push((key.own(), pane), T::from(last_of(end)));
+                    });
+                    if given.is_none() {
+                        left = false;
+                        break;
+                    }
+                }
+                (!left).then_some(Phase::Taking)
+            }
+            Phase::Leaving(window) => (!windows.leave_some(*window)).then_some(Phase::Taking),
+        };
+        if let Some(following) = following {
+            let done = std::mem::replace(&mut self.phase, following);
+            if let Some(table) = done.into_table() {
+                self.windows.coming.give_back(table);
+            }
+        }
+    }
+}
+
+/// The last timestamp before another one.
+fn last_of(end: Timestamp) -> Timestamp {
+    Timestamp::from_micros(end.as_micros().saturating_sub(1))
+}
+
+impl<I, T, F, N> Push<I, T> for FiringPush<I, T, F, N>
+where
+    I: Record + ?Sized,
+    T: EventTime,
+    F: Feed<I>,
+    N: Push<Row<I, F>, T>,
+{
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, time: T) {
+        self.windows.take(item, time.into());
+    }
+}
+
+impl<I, T, F, N> Pipe for FiringPush<I, T, F, N>
+where
+    I: Record + ?Sized,
+    T: EventTime,
+    F: Feed<I>,
+    N: Push<Row<I, F>, T>,
+{
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.next)
+    }
+
+    fn event(&mut self, event: Event) {
+        self.until = match event {
+            Event::Watermark(at) => Some(self.windows.frames.last_ended(at)),
+            Event::End => Some(WindowId::MAX),
+            Event::Idle | Event::Barrier(_) => self.until,
+        };
+        self.held = Some(event);
+    }
+
+    fn resume(&mut self) -> Flow {
+        loop {
+            match self.next.resume() {
+                Flow::Ready => {}
+                other => return other,
+            }
+            if !matches!(self.phase, Phase::Taking) {
+                self.go_on();
+                return Flow::Busy;
+            }
+            // What came before an event goes before it.
+            if let Some(phase) = self.windows.update() {
+                self.phase = phase;
+                continue;
+            }
+            let Some(event) = self.held else { return Flow::Ready };
+            // A job that has failed is stopped, and what it holds must not look like results.
+            let next = self.until.filter(|_| !self.windows.failed);
+            if let Some(window) = next.and_then(|until| self.windows.next_window(until)) {
+                self.phase = self.windows.begin(window);
+                continue;
+            }
+            self.windows.pass(self.until, event);
+            self.held = None;
+            self.next.event(event);
+        }
+    }
+
+    fn is_full(&mut self) -> bool {
+        false
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        let op = self.windows.op.id();
+        report.emitted(op, self.emitted);
+        report.keys(op, self.windows.live.max(self.windows.coming.keys()) as u64);
+        report.late(op, self.windows.late);
+        report.open_until(
+            op,
+            self.windows
+                .next_window(WindowId::MAX)
+                .map(|window| self.windows.frames.window(window).1),
+        );
+        self.next.report(report);
+    }
+}
