@@ -13,7 +13,7 @@ use thalweg_workloads::nexmark::oracle::{
 };
 use thalweg_workloads::nexmark::{BidRef, EventRef, Segment, Segments, recipe};
 
-use crate::streams::{SEED, Sink, answer, digest_of, slide_by_slide, with_start};
+use crate::streams::{SEED, Sink, answer, digest_of, slide_by_slide};
 use crate::{batches, cores};
 
 type Source = &'static [Segment];
@@ -87,15 +87,16 @@ fn q5(context: &StreamContext, source: Source, mut sink: Sink) {
         .filter_map(bid)
         .flat_map(|bid| HOT_ITEMS.starts(bid.date_time).map(move |start| (start, bid.auction)))
         .add_timestamps(|&(start, _)| start, slide_by_slide(size - slide))
-        .group_by(|&(_, auction)| auction)
+        .group_by(|&record| record)
         .window(EventTimeWindow::tumbling(slide))
         .fold(0u64, |bids, _| *bids += 1);
-    with_start(counts, slide)
-        .group_by(|&(start, ..)| start)
+    counts
+        .unkey()
+        .group_by(|&((start, _), _)| start)
         .window(EventTimeWindow::tumbling(slide))
-        .fold(Vec::new(), |best, row| keep_best(best, *row, |row| row.2))
+        .fold(Vec::new(), |best, row| keep_best(best, *row, |row| row.1))
         .for_each(move |(_, best)| {
-            for (start, auction, bids) in best {
+            for ((start, auction), bids) in best {
                 sink.add(&Row5 { start, auction, bids });
             }
         });
@@ -134,8 +135,8 @@ fn q7(context: &StreamContext, source: Source, mut sink: Sink) {
         });
 }
 
-/// What a window knows of a person: the window's start, the name, whether they sold.
-type Found = (i64, Option<String>, bool);
+/// What a window knows of a person: the name, whether they sold.
+type Found = (Option<String>, bool);
 
 fn q8(context: &StreamContext, source: Source, mut sink: Sink) {
     events(context, source)
@@ -147,17 +148,14 @@ fn q8(context: &StreamContext, source: Source, mut sink: Sink) {
             EventRef::Bid(_) => None,
         })
         .add_timestamps(|event| NEW_USERS.last_start(event.1), slide_by_slide(0))
-        .group_by(|event| event.0)
+        .group_by(|event| (NEW_USERS.last_start(event.1), event.0))
         .window(EventTimeWindow::tumbling(NEW_USERS.size()))
-        .fold((0, None, false), |(start, name, sold): &mut Found, (_, time, registered)| {
-            *start = NEW_USERS.last_start(*time);
-            match registered {
-                Some(registered) => *name = Some(registered.clone()),
-                None => *sold = true,
-            }
+        .fold((None, false), |(name, sold): &mut Found, (_, _, registered)| match registered {
+            Some(registered) => *name = Some(registered.clone()),
+            None => *sold = true,
         })
-        .for_each(move |(person, found)| {
-            if let (start, Some(name), true) = found {
+        .for_each(move |((start, person), found)| {
+            if let (Some(name), true) = found {
                 sink.add(&Row8 { start, person, name });
             }
         });
