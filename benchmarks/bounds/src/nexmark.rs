@@ -256,13 +256,12 @@ fn q7(segments: &[Segment], cores: usize) -> Digest {
 fn q8(segments: &[Segment], cores: usize) -> Digest {
     let size = NEW_USERS.size();
     type Kept<'a> = (Vec<(u64, &'a str)>, Counts);
-    let kept = slides(segments, cores, size, |(persons, sellers): &mut Kept<'_>, event| {
-        match event {
+    let kept =
+        slides(segments, cores, size, |(persons, sellers): &mut Kept<'_>, event| match event {
             EventRef::Person(person) => persons.push((person.id, person.name)),
             EventRef::Auction(auction) => sellers.add(auction.seller),
             EventRef::Bid(_) => {}
-        }
-    });
+        });
     windows(&kept, cores, size, 1, |digest, start, slides| {
         for &(person, name) in slides.iter().flat_map(|(persons, _)| persons) {
             if slides.iter().any(|(_, sellers)| sellers.has(person)) {

@@ -153,7 +153,8 @@ fn maxima(slices: &Slices, cores: usize) -> Digest {
             }
             begun.fill(0);
             for at in 0..within.min(slices.windows() - stretch) {
-                let window = ends[at * width..].iter().zip(&begun).map(|(end, begun)| *end.max(begun));
+                let window =
+                    ends[at * width..].iter().zip(&begun).map(|(end, begun)| *end.max(begun));
                 add_rows(&mut digest, slices.start(stretch + at), from, window);
                 if let Some(slice) = slices.slice(stretch + within + at, from, to) {
                     raise(&mut begun, slice);
@@ -179,10 +180,13 @@ mod tests {
                 let expected = |of: fn(u64, u64) -> u64| {
                     digest(aggregates(readings.range(0..125_000), windows, of))
                 };
-                let slices = Slices::of(&readings, keys, windows, 2, |sum: &mut u64, value| *sum += value);
+                let slices =
+                    Slices::of(&readings, keys, windows, 2, |sum: &mut u64, value| *sum += value);
                 assert_eq!(sums(&slices, 2), expected(|a, b| a + b), "{keys} {size} {slide}");
                 let slices =
-                    Slices::of(&readings, keys, windows, 2, |max: &mut u64, value: u64| *max = value.max(*max));
+                    Slices::of(&readings, keys, windows, 2, |max: &mut u64, value: u64| {
+                        *max = value.max(*max)
+                    });
                 assert_eq!(maxima(&slices, 2), expected(u64::max), "{keys} {size} {slide}");
             }
         }

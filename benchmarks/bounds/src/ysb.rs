@@ -7,7 +7,9 @@ use thalweg_workloads::digest::{Digest, digest};
 use thalweg_workloads::segments::Segment;
 use thalweg_workloads::ysb::fixed::{Fixed, SIZE};
 use thalweg_workloads::ysb::oracle::{RowSwa, RowYsb, SWA, YSB};
-use thalweg_workloads::ysb::{ADS_PER_CAMPAIGN, CAMPAIGNS, Campaigns, EventType, FixedSegments, recipe};
+use thalweg_workloads::ysb::{
+    ADS_PER_CAMPAIGN, CAMPAIGNS, Campaigns, EventType, FixedSegments, recipe,
+};
 
 use crate::streams::{SEED, answer};
 use crate::threads::on_each;
@@ -117,8 +119,9 @@ fn swa(segments: &[Segment<Fixed>], cores: usize) -> Digest {
             let (mut rest, _) = segment.bytes().as_chunks::<SIZE>();
             while let Some(first) = rest.first() {
                 let start = SWA.last_start(time(first));
-                let within =
-                    |event: &[u8; SIZE]| (time(event).wrapping_sub(start) as u64) < SWA.size() as u64;
+                let within = |event: &[u8; SIZE]| {
+                    (time(event).wrapping_sub(start) as u64) < SWA.size() as u64
+                };
                 let taken = rest.iter().position(|event| !within(event)).unwrap_or(rest.len());
                 *windows.entry(start).or_default() += taken as u64;
                 rest = &rest[taken..];

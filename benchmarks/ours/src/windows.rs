@@ -15,8 +15,7 @@ const CHUNK: u64 = 1 << 16;
 
 pub(crate) fn serve_windows(request: &Request) -> Result<()> {
     let env = environment(request)?;
-    let readings =
-        Readings::generate(SEED, request.value("keys")?, request.value("events")?);
+    let readings = Readings::generate(SEED, request.value("keys")?, request.value("events")?);
     let seconds = |name| request.value(name).map(Duration::from_secs);
     let window = EventTimeWindow::sliding(seconds("size")?, seconds("slide")?);
     let sum = match request.get("form").unwrap_or("sum") {

@@ -4,9 +4,9 @@
 //! to another core is what the query needs of an event.
 
 use bench_protocol::{Request, Result};
+use renoir::Stream;
 use renoir::operator::Operator;
 use renoir::operator::window::EventTimeWindow;
-use renoir::Stream;
 use renoir::prelude::*;
 use thalweg_workloads::nexmark::oracle::{
     HIGHEST_BID, HOT_ITEMS, NEW_USERS, Row2, Row5, Row7, Row8, SKIP, euros,
@@ -36,7 +36,8 @@ pub(crate) fn serve(request: &Request) -> Result<()> {
     let (records, bytes) = (segments.count(), segments.size());
     let source: Source = segments.segments().to_vec().leak();
     bench_protocol::serve(request, |stopwatch| {
-        let digest = stopwatch.time(|| digest_of(cores, |context, sink| job(context, source, sink)))?;
+        let digest =
+            stopwatch.time(|| digest_of(cores, |context, sink| job(context, source, sink)))?;
         Ok(answer(digest, records, bytes))
     })
 }

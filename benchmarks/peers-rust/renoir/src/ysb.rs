@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bench_protocol::{Request, Result};
+use renoir::Stream;
 use renoir::operator::Operator;
 use renoir::operator::window::EventTimeWindow;
-use renoir::Stream;
 use renoir::prelude::*;
 use thalweg_workloads::segments::Segment;
 use thalweg_workloads::ysb::fixed::Fixed;
@@ -27,7 +27,8 @@ fn serve(request: &Request, job: impl Fn(&StreamContext, Source, Sink)) -> Resul
     let (records, bytes) = (segments.count(), segments.size());
     let source: Source = segments.segments().to_vec().leak();
     bench_protocol::serve(request, |stopwatch| {
-        let digest = stopwatch.time(|| digest_of(cores, |context, sink| job(context, source, sink)))?;
+        let digest =
+            stopwatch.time(|| digest_of(cores, |context, sink| job(context, source, sink)))?;
         Ok(answer(digest, records, bytes))
     })
 }

@@ -4,11 +4,11 @@
 //! on from the source is what the query needs of an event, at the start of its slide.
 
 use bench_protocol::{Request, Result};
+use thalweg_workloads::digest::Row;
 use thalweg_workloads::nexmark::oracle::{
     HIGHEST_BID, HOT_ITEMS, NEW_USERS, Row2, Row5, Row7, Row8, SKIP, euros,
 };
 use thalweg_workloads::nexmark::{BidRef, EventRef, Segment, Segments, recipe};
-use thalweg_workloads::digest::Row;
 use timely::ExchangeData;
 use timely::dataflow::channels::pact::{Exchange, Pipeline};
 use timely::dataflow::operators::vec::Map;
@@ -91,15 +91,15 @@ fn q5(
 ) {
     let (size, slide) = (HOT_ITEMS.size(), HOT_ITEMS.slide());
     let bids = events.filter_map(bid);
-    let bids =
-        bids.map(|bid| (timestamp(HOT_ITEMS.last_start(bid.date_time)), (bid.auction, ())));
+    let bids = bids.map(|bid| (timestamp(HOT_ITEMS.last_start(bid.date_time)), (bid.auction, ())));
     let counts = aggregated(records(scope, bids), Pipeline, |count: &mut u64, ()| *count += 1);
     let hot = hottest(counts, slide.unsigned_abs(), (size / slide).unsigned_abs());
-    best_of_all(hot, rows, |row| row.1, move |time, (auction, bids)| Row5 {
-        start: time as i64 - (size - slide),
-        auction,
-        bids,
-    });
+    best_of_all(
+        hot,
+        rows,
+        |row| row.1,
+        move |time, (auction, bids)| Row5 { start: time as i64 - (size - slide), auction, bids },
+    );
 }
 
 /// Each worker's own best bids of each window, then the best of those.
@@ -118,13 +118,18 @@ fn q7(
         keep_best(best, bid, |bid: &(u64, u64, u64, i64)| bid.2);
     });
     let own = own.flat_map(|((), best)| best);
-    best_of_all(own, rows, |bid| bid.2, |time, (auction, bidder, price, date_time)| Row7 {
-        start: time as i64,
-        auction,
-        bidder,
-        price,
-        date_time,
-    });
+    best_of_all(
+        own,
+        rows,
+        |bid| bid.2,
+        |time, (auction, bidder, price, date_time)| Row7 {
+            start: time as i64,
+            auction,
+            bidder,
+            price,
+            date_time,
+        },
+    );
 }
 
 /// The best of all workers' rows at each timestamp.
@@ -151,20 +156,17 @@ fn q8(
 ) {
     let events = events.filter_map(|event| {
         let (key, time, name) = match event {
-            EventRef::Person(person) => {
-                (person.id, person.date_time, Some(person.name.to_owned()))
-            }
+            EventRef::Person(person) => (person.id, person.date_time, Some(person.name.to_owned())),
             EventRef::Auction(auction) => (auction.seller, auction.date_time, None),
             EventRef::Bid(_) => return None,
         };
         Some((timestamp(NEW_USERS.last_start(time)), (key, name)))
     });
-    let found = aggregated(records(scope, events), by_key(), |found: &mut Found, name| {
-        match name {
+    let found =
+        aggregated(records(scope, events), by_key(), |found: &mut Found, name| match name {
             Some(registered) => found.0 = Some(registered),
             None => found.1 = true,
-        }
-    });
+        });
     let both = found.flat_map(|(person, (name, sold))| name.filter(|_| sold).map(|n| (person, n)));
     digested(both, rows, |time, (person, name)| Row8 { start: time as i64, person, name });
 }

@@ -9,10 +9,10 @@ use std::rc::Rc;
 use bench_protocol::{Answer, Result, digest};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use thalweg_workloads::digest::{Digest, Row};
+use timely::ExchangeData;
 use timely::dataflow::channels::pact::{Exchange, ParallelizationContract, Pipeline};
 use timely::dataflow::operators::generic::operator::{Operator, source};
 use timely::dataflow::{Scope, Stream};
-use timely::ExchangeData;
 
 /// The seed of all events.
 pub(crate) const SEED: u64 = 42;

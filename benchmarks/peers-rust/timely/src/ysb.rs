@@ -64,8 +64,8 @@ pub(crate) fn serve_ysb(request: &Request) -> Result<()> {
 
 pub(crate) fn serve_swa(request: &Request) -> Result<()> {
     serve(request, |scope, source, at, of, rows| {
-        let events = part(source, at, of)
-            .map(|event| (timestamp(SWA.last_start(event.time)), ((), ())));
+        let events =
+            part(source, at, of).map(|event| (timestamp(SWA.last_start(event.time)), ((), ())));
         let own = aggregated(records(scope, events), Pipeline, |count: &mut u64, ()| *count += 1);
         let all = aggregated(own, by_key(), |all: &mut u64, count| *all += count);
         digested(all, rows, |time, ((), events)| RowSwa { start: time as i64, events });
