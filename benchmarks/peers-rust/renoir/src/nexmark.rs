@@ -13,7 +13,7 @@ use thalweg_workloads::nexmark::oracle::{
 };
 use thalweg_workloads::nexmark::{BidRef, EventRef, Segment, Segments, recipe};
 
-use crate::streams::{SEED, Sink, answer, digest_of, slide_by_slide};
+use crate::streams::{SEED, Sink, answer, digest_of, slide_by_slide, with_start};
 use crate::{batches, cores};
 
 type Source = &'static [Segment];
@@ -88,16 +88,16 @@ fn q5(context: &StreamContext, source: Source, mut sink: Sink) {
         .filter_map(bid)
         .flat_map(|bid| HOT_ITEMS.starts(bid.date_time).map(move |start| (start, bid.auction)))
         .add_timestamps(|&(start, _)| start, slide_by_slide(size - slide))
-        .group_by(|&record| record)
+        .group_by(|&(_, auction)| auction)
+        .reorder()
         .window(EventTimeWindow::tumbling(slide))
         .fold(0u64, |bids, _| *bids += 1);
-    counts
-        .unkey()
-        .group_by(|&((start, _), _)| start)
+    with_start(counts, slide)
+        .group_by(|&(start, ..)| start)
         .window(EventTimeWindow::tumbling(slide))
-        .fold(Vec::new(), |best, row| keep_best(best, *row, |row| row.1))
+        .fold(Vec::new(), |best, row| keep_best(best, *row, |row| row.2))
         .for_each(move |(_, best)| {
-            for ((start, auction), bids) in best {
+            for (start, auction, bids) in best {
                 sink.add(&Row5 { start, auction, bids });
             }
         });
@@ -140,7 +140,7 @@ fn q7(context: &StreamContext, source: Source, mut sink: Sink) {
 type Found = (Option<String>, bool);
 
 fn q8(context: &StreamContext, source: Source, mut sink: Sink) {
-    events(context, source)
+    let found = events(context, source)
         .filter_map(|event| match event {
             EventRef::Person(person) => {
                 Some((person.id, person.date_time, Some(person.name.to_owned())))
@@ -149,15 +149,16 @@ fn q8(context: &StreamContext, source: Source, mut sink: Sink) {
             EventRef::Bid(_) => None,
         })
         .add_timestamps(|event| NEW_USERS.last_start(event.1), slide_by_slide(0))
-        .group_by(|event| (NEW_USERS.last_start(event.1), event.0))
+        .group_by(|event| event.0)
+        .reorder()
         .window(EventTimeWindow::tumbling(NEW_USERS.size()))
         .fold((None, false), |(name, sold): &mut Found, (_, _, registered)| match registered {
             Some(registered) => *name = Some(registered.clone()),
             None => *sold = true,
-        })
-        .for_each(move |((start, person), found)| {
-            if let (Some(name), true) = found {
-                sink.add(&Row8 { start, person, name });
-            }
         });
+    with_start(found, NEW_USERS.size()).for_each(move |(start, person, found)| {
+        if let (Some(name), true) = found {
+            sink.add(&Row8 { start, person, name });
+        }
+    });
 }

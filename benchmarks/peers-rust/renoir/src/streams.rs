@@ -3,6 +3,9 @@
 //! Renoir's windows of event time begin at the first record of a key, wherever that is, and not at
 //! multiples of the slide. So that answers can be compared, a record gets as its timestamp the start of
 //! the slide it is in: then every window begins at a multiple. Results come with their window's end.
+//!
+//! With several sources, a key's first record to arrive need not be its earliest, and earlier ones would
+//! be lost: where keys have slides without records, each key's are put in order first.
 
 use std::sync::{Arc, Mutex};
 

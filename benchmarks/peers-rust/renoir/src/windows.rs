@@ -103,8 +103,10 @@ fn many_keys(
             starts.map(move |start| (reading.key, start, reading.value))
         })
         .add_timestamps(|reading| reading.1, slide_by_slide(windows.size() - windows.slide()))
-        .group_by(|reading| (reading.1, reading.0))
+        .group_by(|reading| reading.0)
+        .reorder()
         .window(EventTimeWindow::tumbling(windows.slide()))
         .fold(0u64, move |so_far, reading| aggregate(so_far, reading.2));
-    results.for_each(move |((start, key), value)| sink.add(&RowReadings { start, key, value }));
+    with_start(results, windows.slide())
+        .for_each(move |(start, key, value)| sink.add(&RowReadings { start, key, value }));
 }
