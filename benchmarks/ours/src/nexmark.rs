@@ -3,7 +3,7 @@
 use crate::environment;
 use crate::streams::{SEED, answer, digest_of};
 use bench_protocol::{Request, Result, serve};
-use thalweg_queries::nexmark::{events, q0, q1, q2, q5, q7, q8};
+use thalweg_queries::nexmark::{events, q0, q1, q2, q3, q4, q5, q6, q7, q8};
 use thalweg_workloads::nexmark::{Segments, recipe};
 
 pub(crate) fn serve_nexmark(request: &Request) -> Result<()> {
@@ -18,7 +18,10 @@ pub(crate) fn serve_nexmark(request: &Request) -> Result<()> {
                 0 => Ok(digest_of(&env, q0(events))?),
                 1 => Ok(digest_of(&env, q1(events))?),
                 2 => Ok(digest_of(&env, q2(events))?),
+                3 => Ok(digest_of(&env, q3(events))?),
+                4 => Ok(digest_of(&env, q4(events))?),
                 5 => Ok(digest_of(&env, q5(events))?),
+                6 => Ok(digest_of(&env, q6(events))?),
                 7 => Ok(digest_of(&env, q7(events))?),
                 8 => Ok(digest_of(&env, q8(events))?),
                 _ => Err(format!("there is no query {query} here").into()),
