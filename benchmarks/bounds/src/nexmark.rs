@@ -5,7 +5,7 @@ use bench_protocol::{Request, Result};
 use rustc_hash::FxHashMap;
 use thalweg_workloads::digest::Digest;
 use thalweg_workloads::nexmark::oracle::{
-    HIGHEST_BID, HOT_ITEMS, NEW_USERS, Row2, Row5, Row7, Row8, SKIP, euros,
+    CATEGORY, HIGHEST_BID, HOT_ITEMS, NEW_USERS, Row2, Row3, Row5, Row7, Row8, SKIP, STATES, euros,
 };
 use thalweg_workloads::nexmark::{BidRef, EventRef, Segment, Segments, recipe};
 
@@ -18,6 +18,7 @@ pub(crate) fn serve(request: &Request) -> Result<()> {
         0 => q0,
         1 => q1,
         2 => q2,
+        3 => q3,
         5 => q5,
         7 => q7,
         8 => q8,
@@ -70,6 +71,36 @@ fn q2(segments: &[Segment], cores: usize) -> Digest {
             digest.add(&Row2 { auction: bid.auction, price: bid.price });
         }
     })
+}
+
+/// Persons and auctions that are asked for, each thread's own, then every auction looked up.
+fn q3(segments: &[Segment], cores: usize) -> Digest {
+    let found = on_each(cores, |index| {
+        let (mut near, mut auctions) = (FxHashMap::default(), Vec::new());
+        for event in share(segments, index, cores).flat_map(Segment::events) {
+            match event {
+                EventRef::Person(person) if STATES.contains(&person.state) => {
+                    near.insert(person.id, person);
+                }
+                EventRef::Auction(auction) if auction.category == CATEGORY => {
+                    auctions.push((auction.seller, auction.id));
+                }
+                _ => {}
+            }
+        }
+        (near, auctions)
+    });
+    merged(on_each(cores, |index| {
+        let mut digest = Digest::default();
+        for &(seller, auction) in &found[index].1 {
+            let Some(person) = found.iter().find_map(|(near, _)| near.get(&seller)) else {
+                continue;
+            };
+            let [name, city, state] = [person.name, person.city, person.state].map(str::to_owned);
+            digest.add(&Row3 { name, city, state, auction });
+        }
+        digest
+    }))
 }
 
 /// Counts of identifiers that are close together.
@@ -285,6 +316,7 @@ mod tests {
         assert_eq!(q0(all, 3), digest(oracle::q0(events())));
         assert_eq!(q1(all, 3), digest(oracle::q1(events())));
         assert_eq!(q2(all, 3), digest(oracle::q2(events())));
+        assert_eq!(q3(all, 3), digest(oracle::q3(events())));
         assert_eq!(q5(all, 3), digest(oracle::q5(events())));
         assert_eq!(q7(all, 3), digest(oracle::q7(events())));
         assert_eq!(q8(all, 3), digest(oracle::q8(events())));

@@ -301,8 +301,8 @@ fn latency(size: Size) -> Vec<Case> {
     vec![calm, busy]
 }
 
-/// The queries of Nexmark that there are so far.
-const QUERIES: [u8; 6] = [0, 1, 2, 5, 7, 8];
+/// The queries of Nexmark that peers have so far.
+const QUERIES: [u8; 7] = [0, 1, 2, 3, 5, 7, 8];
 
 fn nexmark(size: Size) -> Vec<Case> {
     let case = |query: u8| {

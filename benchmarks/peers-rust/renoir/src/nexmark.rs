@@ -8,8 +8,9 @@ use renoir::Stream;
 use renoir::operator::Operator;
 use renoir::operator::window::EventTimeWindow;
 use renoir::prelude::*;
+use serde::{Deserialize, Serialize};
 use thalweg_workloads::nexmark::oracle::{
-    HIGHEST_BID, HOT_ITEMS, NEW_USERS, Row2, Row5, Row7, Row8, SKIP, euros,
+    CATEGORY, HIGHEST_BID, HOT_ITEMS, NEW_USERS, Row2, Row3, Row5, Row7, Row8, SKIP, STATES, euros,
 };
 use thalweg_workloads::nexmark::{BidRef, EventRef, Segment, Segments, recipe};
 
@@ -27,6 +28,7 @@ pub(crate) fn serve(request: &Request) -> Result<()> {
         0 => q0,
         1 => q1,
         2 => q2,
+        3 => q3,
         5 => q5,
         7 => q7,
         8 => q8,
@@ -78,6 +80,43 @@ fn q2(context: &StreamContext, source: Source, mut sink: Sink) {
         .filter(|bid| bid.auction % SKIP == 0)
         .map(|bid| Row2 { auction: bid.auction, price: bid.price })
         .for_each(move |row| sink.add(&row));
+}
+
+/// A seller's name, city and state, or an auction.
+#[derive(Clone, Serialize, Deserialize)]
+enum Side {
+    Person([String; 3]),
+    Auction(u64),
+}
+
+/// A map with state for each seller, which keeps both sides for good: what a join of the two streams does,
+/// of which the events would have to be read twice.
+fn q3(context: &StreamContext, source: Source, mut sink: Sink) {
+    let (mut person, mut waiting) = (None, Vec::new());
+    events(context, source)
+        .filter_map(|event| match event {
+            EventRef::Person(person) if STATES.contains(&person.state) => {
+                let known = [person.name, person.city, person.state].map(str::to_owned);
+                Some((person.id, Side::Person(known)))
+            }
+            EventRef::Auction(auction) if auction.category == CATEGORY => {
+                Some((auction.seller, Side::Auction(auction.id)))
+            }
+            _ => None,
+        })
+        .group_by(|event| event.0)
+        .rich_flat_map(move |(_, (_, side))| {
+            match side {
+                Side::Person(known) => person = Some(known),
+                Side::Auction(auction) => waiting.push(auction),
+            }
+            let auctions = if person.is_some() { std::mem::take(&mut waiting) } else { Vec::new() };
+            let known: [String; 3] = person.clone().unwrap_or_default();
+            auctions.into_iter().map(move |auction| (known.clone(), auction))
+        })
+        .for_each(move |(_, ([name, city, state], auction))| {
+            sink.add(&Row3 { name, city, state, auction });
+        });
 }
 
 /// A bid in each window that it is in. Renoir's sliding windows do the same to every record, but

@@ -4,13 +4,16 @@
 //! on from the source is what the query needs of an event, at the start of its slide.
 
 use bench_protocol::{Request, Result};
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use thalweg_workloads::digest::Row;
 use thalweg_workloads::nexmark::oracle::{
-    HIGHEST_BID, HOT_ITEMS, NEW_USERS, Row2, Row5, Row7, Row8, SKIP, euros,
+    CATEGORY, HIGHEST_BID, HOT_ITEMS, NEW_USERS, Row2, Row3, Row5, Row7, Row8, SKIP, STATES, euros,
 };
 use thalweg_workloads::nexmark::{BidRef, EventRef, Segment, Segments, recipe};
 use timely::ExchangeData;
 use timely::dataflow::channels::pact::{Exchange, Pipeline};
+use timely::dataflow::operators::generic::operator::Operator;
 use timely::dataflow::operators::vec::Map;
 use timely::dataflow::{Scope, Stream};
 
@@ -30,6 +33,7 @@ pub(crate) fn serve(request: &Request) -> Result<()> {
             0 => digest_of(cores, move |scope, at, of, rows| q0(scope, part(source, at, of), rows)),
             1 => digest_of(cores, move |scope, at, of, rows| q1(scope, part(source, at, of), rows)),
             2 => digest_of(cores, move |scope, at, of, rows| q2(scope, part(source, at, of), rows)),
+            3 => digest_of(cores, move |scope, at, of, rows| q3(scope, part(source, at, of), rows)),
             5 => digest_of(cores, move |scope, at, of, rows| q5(scope, part(source, at, of), rows)),
             7 => digest_of(cores, move |scope, at, of, rows| q7(scope, part(source, at, of), rows)),
             8 => digest_of(cores, move |scope, at, of, rows| q8(scope, part(source, at, of), rows)),
@@ -81,6 +85,53 @@ fn q2(
     let bids = events.filter_map(bid).filter(|bid| bid.auction % SKIP == 0);
     let bids = bids.map(|bid| (0, Row2 { auction: bid.auction, price: bid.price }));
     digested(records(scope, bids), rows, |_, row| row);
+}
+
+/// A seller's name, city and state, or an auction.
+#[derive(Clone, Serialize, Deserialize)]
+enum Side {
+    Person([String; 3]),
+    Auction(u64),
+}
+
+/// A join by hand, since timely has none: whoever owns a seller keeps both sides for good.
+fn q3(
+    scope: Scope<'_, u64>,
+    events: impl Iterator<Item = EventRef<'static>> + 'static,
+    rows: Rows,
+) {
+    let sides = events.filter_map(|event| match event {
+        EventRef::Person(person) if STATES.contains(&person.state) => {
+            let known = [person.name, person.city, person.state].map(str::to_owned);
+            Some((0, (person.id, Side::Person(known))))
+        }
+        EventRef::Auction(auction) if auction.category == CATEGORY => {
+            Some((0, (auction.seller, Side::Auction(auction.id))))
+        }
+        _ => None,
+    });
+    let mut sellers = FxHashMap::<u64, (Option<[String; 3]>, Vec<u64>)>::default();
+    let joined = records(scope, sides)
+        .unary(by_key(), "Join", |_, _| {
+            move |input, output| {
+                input.for_each(|time, batch| {
+                    let mut session = output.session(&time);
+                    for (seller, side) in batch.drain(..) {
+                        let (person, waiting) = sellers.entry(seller).or_default();
+                        match side {
+                            Side::Person(known) => *person = Some(known),
+                            Side::Auction(auction) => waiting.push(auction),
+                        }
+                        if let Some(known) = person {
+                            let rows = waiting.drain(..).map(|auction| (known.clone(), auction));
+                            session.give_iterator(rows);
+                        }
+                    }
+                });
+            }
+        })
+        .container::<Vec<([String; 3], u64)>>();
+    digested(joined, rows, |_, ([name, city, state], auction)| Row3 { name, city, state, auction });
 }
 
 /// Counts of slides, first each worker's own; windows of them; the best of all workers.
