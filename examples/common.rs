@@ -1,7 +1,6 @@
 //! What the examples share: printing result rows and tables, and the queries of the streaming benchmarks.
 
-#[path = "queries/mod.rs"]
-pub mod queries;
+pub use thalweg_queries as queries;
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, Write};

@@ -9,10 +9,12 @@ use thalweg::operators::keyed::{FirstOf, Partitioned};
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::{EventTimeWindow, Pane};
 use thalweg::time::Timestamp;
-use thalweg::{Chain, Environment, KeyedStream, Stream};
+use thalweg::{Chain, Environment, KeyedStream, Stream, Visit};
+use thalweg_workloads::segments::Segment;
 use thalweg_workloads::windows::Windows;
+use thalweg_workloads::ysb::fixed::{self, Fixed};
 use thalweg_workloads::ysb::oracle::{RowStar, RowSwa, RowYsb, SWA, YSB};
-use thalweg_workloads::ysb::{Campaigns, Event, EventType, FixedSegments, fixed};
+use thalweg_workloads::ysb::{Campaigns, Event, EventType, FixedSegments};
 
 /// The events of a segment after the other, dealt out to all tasks.
 pub fn events(
@@ -20,21 +22,25 @@ pub fn events(
     segments: &FixedSegments,
 ) -> Stream<impl Chain<Item = Event, Time = Timestamp> + use<>> {
     let segments = segments.segments().to_vec();
-    env.parallel_iter(move |task, tasks| {
-        let mine = segments.clone().into_iter().skip(task).step_by(tasks);
-        mine.flat_map(|segment| {
-            let count = segment.bytes().len() / fixed::SIZE;
-            (0..count).map(move |at| event(segment.bytes(), at))
-        })
-    })
-    .assign_timestamps(|event| Timestamp::from_micros(event.time), Watermarks::monotonous())
+    env.parallel_iter(move |task, tasks| segments.clone().into_iter().skip(task).step_by(tasks))
+        .flat_each(Decode)
+        .assign_timestamps(|event| Timestamp::from_micros(event.time), Watermarks::monotonous())
 }
 
-/// An event of a segment, whose bytes were checked when it was made.
-#[inline(always)]
-fn event(bytes: &[u8], at: usize) -> Event {
-    let (events, _) = bytes.as_chunks::<{ fixed::SIZE }>();
-    fixed::decode(&events[at]).expect("a segment holds only what was made or checked")
+/// Reads the events of a segment.
+struct Decode;
+
+impl Visit<Segment<Fixed>> for Decode {
+    type Out = Event;
+    type Scratch = ();
+
+    #[inline(always)]
+    fn visit(&self, segment: Segment<Fixed>, (): &mut (), emit: &mut impl FnMut(Event)) {
+        let (events, _) = segment.bytes().as_chunks::<{ fixed::SIZE }>();
+        for event in events {
+            emit(fixed::decode(event).expect("a segment holds only what was made or checked"));
+        }
+    }
 }
 
 /// Views by campaign and window.

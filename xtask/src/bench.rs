@@ -15,7 +15,7 @@ use crate::process::{cargo, program, root, run as run_program};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use process::{Round, Running};
-use report::{Outcome, Rounds};
+use report::{Average, Outcome, Rounds};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
@@ -35,7 +35,8 @@ Examples:
   cargo xtask bench all --json report.json
   cargo xtask bench exchange --subject bound      how far the peers are from the bound")]
 pub(crate) struct Arguments {
-    /// wordcount, keyed-count, exchange, fused, fusion, skew, collatz, latency, or all
+    /// wordcount, keyed-count, exchange, fused, fusion, skew, collatz, latency, nexmark, ysb, windows,
+    /// or all
     name: String,
 
     /// Only these peers; all of the bench's when not given. A name stands for its variants too:
@@ -105,9 +106,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         print!("{}", outcome.table());
         outcomes.push(outcome);
         // Written after each case, so that what was measured outlives an interruption.
-        write(arguments.json.as_deref(), outcomes.iter().flat_map(Outcome::json))?;
+        let means = averages(&outcomes);
+        let means = means.iter().flat_map(Average::json);
+        write(arguments.json.as_deref(), outcomes.iter().flat_map(Outcome::json).chain(means))?;
         write(arguments.raw.as_deref(), outcomes.iter().flat_map(Outcome::raw))?;
     }
+    averages(&outcomes).iter().for_each(|average| print!("{}", average.table()));
     let void: Vec<String> = outcomes
         .iter()
         .flat_map(|outcome| {
@@ -120,6 +124,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         bail!("void, for another answer or none: {}", void.join(", "));
     }
     Ok(())
+}
+
+/// The averages of the benches that have them, over the cases measured so far.
+fn averages(outcomes: &[Outcome]) -> Vec<Average> {
+    let of = |bench: &&str| {
+        let all = outcomes.iter().filter(|outcome| outcome.case.bench == *bench);
+        Average::of(&all.collect::<Vec<_>>())
+    };
+    suite::AVERAGED.iter().filter_map(of).collect()
 }
 
 /// The cases and contestants that the command line asks for.

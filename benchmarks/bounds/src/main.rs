@@ -1,14 +1,18 @@
 //! The benchmarks' work written by hand for the one task, without an engine: what the machine
 //! allows. Cases: `wordcount`, `keyed-count`, `exchange-u64`, `exchange-strings`, `fused`,
-//! `fusion`, `collatz`, `skew`.
+//! `fusion`, `collatz`, `skew`, `nexmark`, `ysb`, `swa`, `windows`.
 
 mod collatz;
 mod exchange;
 mod keyed_count;
 mod loops;
+mod nexmark;
 mod skew;
+mod streams;
 mod threads;
+mod windows;
 mod wordcount;
+mod ysb;
 
 use std::process::ExitCode;
 
@@ -22,6 +26,10 @@ fn main() -> ExitCode {
         "fusion" => loops::serve_fusion(request),
         "collatz" => collatz::serve(request),
         "skew" => skew::serve(request),
+        "nexmark" => nexmark::serve(request),
+        "ysb" => ysb::serve_ysb(request),
+        "swa" => ysb::serve_swa(request),
+        "windows" => windows::serve(request),
         _ => request.unknown(),
     })
 }

@@ -1,5 +1,5 @@
 //! The benchmarks on Thalweg. Cases: `wordcount`, `keyed-count`, `exchange-u64`, `exchange-strings`,
-//! `fused`, `fusion`, `skew`, `collatz`, `latency`.
+//! `fused`, `fusion`, `skew`, `collatz`, `latency`, `nexmark`, `ysb`, `swa`, `windows`.
 
 mod counts;
 mod exchange;
@@ -7,7 +7,11 @@ mod fusion;
 mod kept;
 mod latency;
 mod loops;
+mod nexmark;
 mod skew;
+mod streams;
+mod windows;
+mod ysb;
 
 use bench_protocol::{Request, Result};
 use std::process::ExitCode;
@@ -25,6 +29,10 @@ fn main() -> ExitCode {
         "skew" => skew::serve_skew(request),
         "latency" => latency::serve_latency(request),
         "collatz" => loops::serve_collatz(request),
+        "nexmark" => nexmark::serve_nexmark(request),
+        "ysb" => ysb::serve_ysb(request),
+        "swa" => ysb::serve_swa(request),
+        "windows" => windows::serve_windows(request),
         _ => request.unknown(),
     })
 }

@@ -29,6 +29,11 @@ pub struct Digest {
 }
 
 impl Digest {
+    /// So many rows whose hashes have this sum, for rows that are hashed in another way.
+    pub fn of_hashes(rows: u64, sum: u64) -> Self {
+        Self { rows, sum }
+    }
+
     /// Adds a row with a key of bytes.
     #[inline]
     pub fn add(&mut self, key: &[u8], value: u64) {

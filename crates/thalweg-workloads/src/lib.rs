@@ -6,6 +6,7 @@
 //!
 //! - [`nexmark`]: persons, auctions and bids; queries 0 to 8.
 //! - [`ysb`]: views of and clicks on advertisements; `ysb`, `ysb_star` and `swa`.
+//! - [`readings`]: keys, times and numbers, for windows alone.
 //! - [`segments`]: encoded events in memory and in a file, so that every system reads the same bytes.
 //! - [`digest`]: one number for an answer, whatever the order of its rows.
 //!
@@ -29,6 +30,7 @@ pub mod digest;
 pub mod error;
 pub mod nexmark;
 mod random;
+pub mod readings;
 mod recipe;
 pub mod segments;
 pub mod windows;

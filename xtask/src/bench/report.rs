@@ -47,6 +47,90 @@ pub(super) struct Outcome {
     pub(super) rivals: Vec<(Contestant, Rounds)>,
 }
 
+/// The geometric means of a bench's cases.
+pub(super) struct Average {
+    bench: &'static str,
+    subject: &'static str,
+    verdicts: Vec<Verdict>,
+    fraction_of_bound: Option<f64>,
+}
+
+impl Average {
+    /// Over the cases of one bench, for each rival that takes part in all of them: round by round, the
+    /// geometric mean of its ratios. A rival with a void case is void. `None` of no case.
+    pub(super) fn of(outcomes: &[&Outcome]) -> Option<Self> {
+        let first = outcomes.first()?;
+        let judge = |(rival, _): &(Contestant, Rounds)| {
+            let verdicts: Option<Vec<(Vec<f64>, Verdict)>> = outcomes
+                .iter()
+                .map(|outcome| {
+                    let at =
+                        outcome.rivals.iter().position(|(other, _)| other.peer == rival.peer)?;
+                    let verdict = outcome.verdicts().into_iter().nth(at)?;
+                    Some((
+                        outcome.ratios(outcome.rivals[at].1.as_deref().unwrap_or_default()),
+                        verdict,
+                    ))
+                })
+                .collect();
+            let verdicts = verdicts?;
+            let valid = verdicts.iter().all(|(_, verdict)| verdict.ratio.is_some());
+            let rounds = verdicts.iter().map(|(ratios, _)| ratios.len()).min().unwrap_or(0);
+            let mean = |round: usize| {
+                let logarithms = verdicts.iter().map(|(ratios, _)| ratios[round].ln());
+                (logarithms.sum::<f64>() / verdicts.len() as f64).exp()
+            };
+            Some(Verdict {
+                peer: rival.peer,
+                ratio: Spread::of((0..rounds).map(mean)).filter(|_| valid),
+                rounds,
+                digest_match: verdicts.iter().all(|(_, verdict)| verdict.digest_match),
+            })
+        };
+        let verdicts: Vec<Verdict> = first.rivals.iter().filter_map(judge).collect();
+        let bound = verdicts.iter().find(|verdict| verdict.peer == "bound");
+        let fraction_of_bound = bound.and_then(|bound| bound.ratio).map(|ratio| ratio.median);
+        let (bench, subject) = (first.case.bench, first.case.ours.peer);
+        Some(Self { bench, subject, verdicts, fraction_of_bound })
+    }
+
+    /// Entries of the report's list, as of a case with the name `geomean`.
+    pub(super) fn json(&self) -> Vec<Value> {
+        let entry = |verdict| entry(self.bench, "geomean", verdict, self.fraction_of_bound);
+        self.verdicts.iter().map(entry).collect()
+    }
+
+    /// The table that people read.
+    pub(super) fn table(&self) -> String {
+        let mut table =
+            format!("\n{} / geomean: {} over theirs (min .. max)\n", self.bench, self.subject);
+        for Verdict { peer, ratio, .. } in &self.verdicts {
+            let said = match ratio {
+                Some(Spread { median, min, max }) => format!("{median:.2} ({min:.2} .. {max:.2})"),
+                None => "VOID: not all cases are valid".to_owned(),
+            };
+            table += &format!("  {peer:<20} {said}\n");
+        }
+        table
+    }
+}
+
+/// An entry of the report's list, in the agreed form.
+fn entry(bench: &str, case: &str, verdict: &Verdict, fraction_of_bound: Option<f64>) -> Value {
+    let ratio = verdict
+        .ratio
+        .map(|ratio| json!({"median": ratio.median, "min": ratio.min, "max": ratio.max}));
+    json!({
+        "bench": bench,
+        "case": case,
+        "peer": verdict.peer,
+        "ratio": ratio,
+        "rounds": verdict.rounds,
+        "fraction_of_bound": fraction_of_bound,
+        "digest_match": verdict.digest_match,
+    })
+}
+
 /// How good a round was; greater is better.
 fn score(round: &Round, metric: Metric) -> f64 {
     match metric {
@@ -62,13 +146,18 @@ impl Outcome {
         let judge = |(rival, rounds): &(Contestant, Rounds)| {
             let theirs = rounds.as_deref().unwrap_or_default();
             let digest_match = rounds.is_ok() && self.same_answers(rival, theirs);
-            let ratios = self.ours.iter().zip(theirs).map(|(ours, theirs)| {
-                score(ours, self.case.metric) / score(theirs, self.case.metric)
-            });
-            let ratio = Spread::of(ratios).filter(|ratio| digest_match && ratio.median.is_finite());
+            let ratio = Spread::of(self.ratios(theirs))
+                .filter(|ratio| digest_match && ratio.median.is_finite());
             Verdict { peer: rival.peer, ratio, rounds: theirs.len(), digest_match }
         };
         self.rivals.iter().map(judge).collect()
+    }
+
+    /// Our score divided by theirs, round by round.
+    fn ratios(&self, theirs: &[Round]) -> Vec<f64> {
+        let metric = self.case.metric;
+        let pairs = self.ours.iter().zip(theirs);
+        pairs.map(|(ours, theirs)| score(ours, metric) / score(theirs, metric)).collect()
     }
 
     fn same_answers(&self, rival: &Contestant, theirs: &[Round]) -> bool {
@@ -84,23 +173,8 @@ impl Outcome {
         let verdicts = self.verdicts();
         let bound = verdicts.iter().find(|verdict| verdict.peer == "bound");
         let fraction = bound.and_then(|bound| bound.ratio).map(|ratio| ratio.median);
-        verdicts
-            .iter()
-            .map(|verdict| {
-                let ratio = verdict.ratio.map(
-                    |ratio| json!({"median": ratio.median, "min": ratio.min, "max": ratio.max}),
-                );
-                json!({
-                    "bench": self.case.bench,
-                    "case": self.case.name,
-                    "peer": verdict.peer,
-                    "ratio": ratio,
-                    "rounds": verdict.rounds,
-                    "fraction_of_bound": fraction,
-                    "digest_match": verdict.digest_match,
-                })
-            })
-            .collect()
+        let (bench, case) = (self.case.bench, &self.case.name);
+        verdicts.iter().map(|verdict| entry(bench, case, verdict, fraction)).collect()
     }
 
     /// Every round as it was reported, for a closer look.
@@ -211,6 +285,25 @@ mod tests {
         assert_eq!(json[2]["digest_match"], true);
         let table = outcome.table();
         assert!(table.contains("VOID: another answer") && table.contains("FAILED: ended"));
+    }
+
+    #[test]
+    fn cases_are_averaged_round_by_round() {
+        let rounds = |seconds: [f64; 3]| Ok(seconds.map(|seconds| round(seconds, "a")).to_vec());
+        let one =
+            outcome([rounds([4.0, 8.0, 16.0]), rounds([1.0, 2.0, 4.0]), rounds([1.0, 2.0, 4.0])]);
+        let bad = Ok(vec![round(1.0, "b"), round(2.0, "b"), round(4.0, "b")]);
+        let other = outcome([rounds([1.0, 4.0, 4.0]), bad, rounds([0.25, 0.5, 1.0])]);
+        let json = Average::of(&[&one, &other]).unwrap().json();
+        let spread = json!({"median": 2.0, "min": 2.0, "max": 8f64.sqrt()});
+        assert_eq!((&json[0]["case"], &json[0]["rounds"]), (&json!("geomean"), &json!(3)));
+        for at in ["median", "min", "max"] {
+            let (found, expected) = (json[0]["ratio"][at].as_f64(), spread[at].as_f64());
+            assert!((found.unwrap() - expected.unwrap()).abs() < 1e-9, "{at}: {found:?}");
+        }
+        assert_eq!((&json[1]["ratio"], &json[1]["digest_match"]), (&Value::Null, &json!(false)));
+        assert!((json[2]["fraction_of_bound"].as_f64().unwrap() - 0.5).abs() < 1e-9);
+        assert!(Average::of(&[]).is_none());
     }
 
     #[test]

@@ -55,8 +55,22 @@ const POLARS: Program = Program::Script("polars_peer.py");
 const DUCKDB: Program = Program::Script("duckdb_peer.py");
 
 /// The names of all benches, in the order in which `all` runs them.
-pub(super) const BENCHES: [&str; 8] =
-    ["wordcount", "keyed-count", "exchange", "fused", "fusion", "skew", "collatz", "latency"];
+pub(super) const BENCHES: [&str; 11] = [
+    "wordcount",
+    "keyed-count",
+    "exchange",
+    "fused",
+    "fusion",
+    "skew",
+    "collatz",
+    "latency",
+    "nexmark",
+    "ysb",
+    "windows",
+];
+
+/// The benches whose cases are summed up by the geometric mean of their ratios.
+pub(super) const AVERAGED: [&str; 1] = ["nexmark"];
 
 /// The cases of a bench for a machine with `cores` cores; `None` when there is no such bench.
 pub(super) fn cases(bench: &str, size: Size, cores: usize) -> Option<Vec<Case>> {
@@ -69,6 +83,9 @@ pub(super) fn cases(bench: &str, size: Size, cores: usize) -> Option<Vec<Case>> 
         "skew" => skew(size, cores),
         "collatz" => collatz(size),
         "latency" => latency(size),
+        "nexmark" => nexmark(size),
+        "ysb" => ysb(size),
+        "windows" => windows(size),
         _ => return None,
     })
 }
@@ -282,6 +299,79 @@ fn latency(size: Size) -> Vec<Case> {
         .against("renoir", RENOIR, &with(&heavy, "default"))
         .against("renoir-fixed", RENOIR, &with(&heavy, "fixed"));
     vec![calm, busy]
+}
+
+/// The queries of Nexmark that peers have so far.
+const QUERIES: [u8; 7] = [0, 1, 2, 3, 5, 7, 8];
+
+fn nexmark(size: Size) -> Vec<Case> {
+    let case = |query: u8| {
+        let work = format!("nexmark --query {query} --events {}", size.pick(2_000_000, 20_000_000));
+        Case::new("nexmark", format!("q{query}"), &work)
+            .against("renoir", RENOIR, &work)
+            .against("timely", TIMELY, &work)
+            .against("bound", BOUNDS, &work)
+    };
+    QUERIES.into_iter().map(case).collect()
+}
+
+fn ysb(size: Size) -> Vec<Case> {
+    let case = |name: &str| {
+        let work = format!("{name} --events {}", size.pick(20_000_000, 60_000_000));
+        Case::new("ysb", name, &work)
+            .against("renoir", RENOIR, &work)
+            .against("timely", TIMELY, &work)
+            .against("bound", BOUNDS, &work)
+    };
+    vec![case("ysb"), case("swa")]
+}
+
+/// Cases of windows: name, aggregate, keys, size in seconds, events. The slide is a second.
+const WINDOWS: [(&str, &str, u32, u32, u64); 10] = [
+    ("tumbling-sum", "sum", 100, 1, 10_000_000),
+    ("tumbling-max", "max", 100, 1, 10_000_000),
+    ("tumbling-sum-10K", "sum", 10_000, 1, 2_000_000),
+    ("tumbling-max-10K", "max", 10_000, 1, 2_000_000),
+    ("sliding-sum", "sum", 100, 10, 10_000_000),
+    ("sliding-max", "max", 100, 10, 10_000_000),
+    ("sliding-sum-10K", "sum", 10_000, 10, 2_000_000),
+    ("sliding-max-10K", "max", 10_000, 10, 2_000_000),
+    ("sliding-3600-sum", "sum", 100, 3600, MANY),
+    ("sliding-3600-max", "max", 100, 3600, MANY),
+];
+
+/// Events enough that the windows which the end of the data cuts short are a minor part.
+const MANY: u64 = 60_000_000;
+
+fn windows(size: Size) -> Vec<Case> {
+    let work = |form: &str, keys: u32, seconds: u32, events: u64| {
+        format!("windows --form {form} --keys {keys} --size {seconds} --slide 1 --events {events}")
+    };
+    let mut cases = Vec::new();
+    for (name, form, keys, seconds, events) in WINDOWS {
+        let work = |events| work(form, keys, seconds, events);
+        let all = work(size.pick(events, 4 * events));
+        let case = Case::new("windows", name, &all);
+        let mut case = if seconds == 3600 {
+            // It does each event's work once for each of its windows: with more events, it would take
+            // minutes for a round.
+            case.against("renoir", RENOIR, &work(size.pick(100_000, 1_000_000)))
+        } else {
+            case.against("renoir", RENOIR, &all)
+        };
+        case.everyone().skip(1).for_each(|renoir| renoir.own_answer = seconds == 3600);
+        cases.push(case.against("bound", BOUNDS, &all));
+    }
+    // What the overlap costs: ours against ours, on the same events.
+    for form in ["sum", "max"] {
+        let events = size.pick(MANY, 4 * MANY);
+        let mut case =
+            Case::new("windows", format!("overlap-{form}"), &work(form, 100, 3600, events))
+                .against("thalweg-tumbling", OURS, &work(form, 100, 1, events));
+        case.rivals[0].own_answer = true;
+        cases.push(case);
+    }
+    cases
 }
 
 #[cfg(test)]

@@ -1,13 +1,18 @@
 //! The benchmarks on Renoir, written against its published documentation and using what that
 //! recommends for jobs whose data is at hand: fixed batches, associative operators, closures that
 //! the compiler can see. Cases: `wordcount` (`--form idiomatic|assoc|folded`), `keyed-count`,
-//! `exchange-u64`, `exchange-strings`, `fused`, `fusion`, `collatz`, `latency`.
+//! `exchange-u64`, `exchange-strings`, `fused`, `fusion`, `collatz`, `latency`, `nexmark`, `ysb`, `swa`,
+//! `windows`.
 
 mod exchange;
 mod keyed_count;
 mod latency;
 mod loops;
+mod nexmark;
+mod streams;
+mod windows;
 mod wordcount;
+mod ysb;
 
 use std::process::ExitCode;
 
@@ -24,6 +29,10 @@ fn main() -> ExitCode {
         "fusion" => loops::serve_fusion(request),
         "collatz" => loops::serve_collatz(request),
         "latency" => latency::serve(request),
+        "nexmark" => nexmark::serve(request),
+        "ysb" => ysb::serve_ysb(request),
+        "swa" => ysb::serve_swa(request),
+        "windows" => windows::serve(request),
         _ => request.unknown(),
     })
 }

@@ -45,19 +45,21 @@ pub fn decode(bytes: &[u8; SIZE]) -> Result<Event, DecodeError> {
         return Err(DecodeError { problem: Problem::Form, offset: 62 });
     }
     Ok(Event {
-        user: uuid(bytes, 0),
-        page: uuid(bytes, 16),
-        ad: uuid(bytes, 32),
+        user: u128::from_be_bytes(chunk(bytes, 0)),
+        page: u128::from_be_bytes(chunk(bytes, 1)),
+        ad: u128::from_be_bytes(chunk(bytes, 2)),
         ad_type: AdType::from_byte(bytes[60]).ok_or_else(|| wrong(60))?,
         event_type: EventType::from_byte(bytes[61]).ok_or_else(|| wrong(61))?,
-        time: i64::from_le_bytes(std::array::from_fn(|place| bytes[48 + place])),
-        ip: std::array::from_fn(|place| bytes[56 + place]),
+        time: i64::from_le_bytes(chunk(bytes, 6)),
+        ip: chunk(bytes, 14),
     })
 }
 
-#[inline]
-fn uuid(bytes: &[u8; SIZE], start: usize) -> u128 {
-    u128::from_be_bytes(std::array::from_fn(|place| bytes[start + place]))
+/// The bytes' chunk of this number, of chunks of `N`: one load, where an array made byte by byte is many.
+#[inline(always)]
+fn chunk<const N: usize>(bytes: &[u8; SIZE], number: usize) -> [u8; N] {
+    let (chunks, _) = bytes.as_chunks();
+    chunks[number]
 }
 
 /// The fixed form for [`FixedSegments`](super::FixedSegments).

@@ -1,0 +1,223 @@
+//! The queries of Nexmark.
+//!
+//! Events are borrowed from bytes that stay for good, so that none needs text of its own; what goes
+//! on from the source is what the query needs of an event, at the start of its slide.
+
+use bench_protocol::{Request, Result};
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+use thalweg_workloads::digest::Row;
+use thalweg_workloads::nexmark::oracle::{
+    CATEGORY, HIGHEST_BID, HOT_ITEMS, NEW_USERS, Row2, Row3, Row5, Row7, Row8, SKIP, STATES, euros,
+};
+use thalweg_workloads::nexmark::{BidRef, EventRef, Segment, Segments, recipe};
+use timely::ExchangeData;
+use timely::dataflow::channels::pact::{Exchange, Pipeline};
+use timely::dataflow::operators::generic::operator::Operator;
+use timely::dataflow::operators::vec::Map;
+use timely::dataflow::{Scope, Stream};
+
+use crate::streams::{
+    Rows, SEED, aggregated, answer, by_key, digest_of, digested, hottest, keep_best, records,
+    timestamp,
+};
+
+pub(crate) fn serve(request: &Request) -> Result<()> {
+    let cores = request.cores()?;
+    let query: u8 = request.value("query")?;
+    let segments = Segments::generate(recipe(SEED), request.value("events")?);
+    let (count, bytes) = (segments.count(), segments.size());
+    let source: &'static [Segment] = segments.segments().to_vec().leak();
+    bench_protocol::serve(request, |stopwatch| {
+        let digest = stopwatch.time(|| match query {
+            0 => digest_of(cores, move |scope, at, of, rows| q0(scope, part(source, at, of), rows)),
+            1 => digest_of(cores, move |scope, at, of, rows| q1(scope, part(source, at, of), rows)),
+            2 => digest_of(cores, move |scope, at, of, rows| q2(scope, part(source, at, of), rows)),
+            3 => digest_of(cores, move |scope, at, of, rows| q3(scope, part(source, at, of), rows)),
+            5 => digest_of(cores, move |scope, at, of, rows| q5(scope, part(source, at, of), rows)),
+            7 => digest_of(cores, move |scope, at, of, rows| q7(scope, part(source, at, of), rows)),
+            8 => digest_of(cores, move |scope, at, of, rows| q8(scope, part(source, at, of), rows)),
+            other => Err(format!("there is no query {other} here").into()),
+        })?;
+        Ok(answer(digest, count, bytes))
+    })
+}
+
+/// A worker's share of the events.
+fn part(
+    source: &'static [Segment],
+    at: usize,
+    of: usize,
+) -> impl Iterator<Item = EventRef<'static>> + 'static {
+    source.iter().skip(at).step_by(of).flat_map(Segment::events)
+}
+
+fn bid(event: EventRef<'static>) -> Option<BidRef<'static>> {
+    match event {
+        EventRef::Bid(bid) => Some(bid),
+        _ => None,
+    }
+}
+
+fn q0(
+    scope: Scope<'_, u64>,
+    events: impl Iterator<Item = EventRef<'static>> + 'static,
+    rows: Rows,
+) {
+    digested(records(scope, events.map(|event| (0, event))), rows, |_, event| event);
+}
+
+fn q1(
+    scope: Scope<'_, u64>,
+    events: impl Iterator<Item = EventRef<'static>> + 'static,
+    rows: Rows,
+) {
+    let in_euros = |bid: BidRef<'static>| BidRef { price: euros(bid.price), ..bid };
+    let bids = events.filter_map(bid).map(move |bid| (0, in_euros(bid)));
+    digested(records(scope, bids), rows, |_, bid| bid);
+}
+
+fn q2(
+    scope: Scope<'_, u64>,
+    events: impl Iterator<Item = EventRef<'static>> + 'static,
+    rows: Rows,
+) {
+    let bids = events.filter_map(bid).filter(|bid| bid.auction % SKIP == 0);
+    let bids = bids.map(|bid| (0, Row2 { auction: bid.auction, price: bid.price }));
+    digested(records(scope, bids), rows, |_, row| row);
+}
+
+/// A seller's name, city and state, or an auction.
+#[derive(Clone, Serialize, Deserialize)]
+enum Side {
+    Person([String; 3]),
+    Auction(u64),
+}
+
+/// A join by hand, since timely has none: whoever owns a seller keeps both sides for good.
+fn q3(
+    scope: Scope<'_, u64>,
+    events: impl Iterator<Item = EventRef<'static>> + 'static,
+    rows: Rows,
+) {
+    let sides = events.filter_map(|event| match event {
+        EventRef::Person(person) if STATES.contains(&person.state) => {
+            let known = [person.name, person.city, person.state].map(str::to_owned);
+            Some((0, (person.id, Side::Person(known))))
+        }
+        EventRef::Auction(auction) if auction.category == CATEGORY => {
+            Some((0, (auction.seller, Side::Auction(auction.id))))
+        }
+        _ => None,
+    });
+    let mut sellers = FxHashMap::<u64, (Option<[String; 3]>, Vec<u64>)>::default();
+    let joined = records(scope, sides)
+        .unary(by_key(), "Join", |_, _| {
+            move |input, output| {
+                input.for_each(|time, batch| {
+                    let mut session = output.session(&time);
+                    for (seller, side) in batch.drain(..) {
+                        let (person, waiting) = sellers.entry(seller).or_default();
+                        match side {
+                            Side::Person(known) => *person = Some(known),
+                            Side::Auction(auction) => waiting.push(auction),
+                        }
+                        if let Some(known) = person {
+                            let rows = waiting.drain(..).map(|auction| (known.clone(), auction));
+                            session.give_iterator(rows);
+                        }
+                    }
+                });
+            }
+        })
+        .container::<Vec<([String; 3], u64)>>();
+    digested(joined, rows, |_, ([name, city, state], auction)| Row3 { name, city, state, auction });
+}
+
+/// Counts of slides, first each worker's own; windows of them; the best of all workers.
+fn q5(
+    scope: Scope<'_, u64>,
+    events: impl Iterator<Item = EventRef<'static>> + 'static,
+    rows: Rows,
+) {
+    let (size, slide) = (HOT_ITEMS.size(), HOT_ITEMS.slide());
+    let bids = events.filter_map(bid);
+    let bids = bids.map(|bid| (timestamp(HOT_ITEMS.last_start(bid.date_time)), (bid.auction, ())));
+    let counts = aggregated(records(scope, bids), Pipeline, |count: &mut u64, ()| *count += 1);
+    let hot = hottest(counts, slide.unsigned_abs(), (size / slide).unsigned_abs());
+    best_of_all(
+        hot,
+        rows,
+        |row| row.1,
+        move |time, (auction, bids)| Row5 { start: time as i64 - (size - slide), auction, bids },
+    );
+}
+
+/// Each worker's own best bids of each window, then the best of those.
+fn q7(
+    scope: Scope<'_, u64>,
+    events: impl Iterator<Item = EventRef<'static>> + 'static,
+    rows: Rows,
+) {
+    let bids = events.filter_map(bid).map(|bid| {
+        let start = HIGHEST_BID.last_start(bid.date_time);
+        let (auction, bidder) = (bid.auction, bid.bidder);
+        let row = (auction, bidder, bid.price, bid.date_time);
+        (timestamp(start), ((), row))
+    });
+    let own = aggregated(records(scope, bids), Pipeline, |best: &mut Vec<_>, bid| {
+        keep_best(best, bid, |bid: &(u64, u64, u64, i64)| bid.2);
+    });
+    let own = own.flat_map(|((), best)| best);
+    best_of_all(
+        own,
+        rows,
+        |bid| bid.2,
+        |time, (auction, bidder, price, date_time)| Row7 {
+            start: time as i64,
+            auction,
+            bidder,
+            price,
+            date_time,
+        },
+    );
+}
+
+/// The best of all workers' rows at each timestamp.
+fn best_of_all<D: ExchangeData + Clone, R: Row>(
+    stream: Stream<'_, u64, Vec<D>>,
+    rows: Rows,
+    by: impl Fn(&D) -> u64 + 'static,
+    row: impl Fn(u64, D) -> R + 'static,
+) {
+    let at_one = Exchange::new(|_: &((), D)| 0);
+    let best = aggregated(stream.map(|row| ((), row)), at_one, move |best: &mut Vec<D>, row| {
+        keep_best(best, row, &by);
+    });
+    digested(best.flat_map(|((), best)| best), rows, row);
+}
+
+/// The name of whoever registered, and whether they sold.
+type Found = (Option<String>, bool);
+
+fn q8(
+    scope: Scope<'_, u64>,
+    events: impl Iterator<Item = EventRef<'static>> + 'static,
+    rows: Rows,
+) {
+    let events = events.filter_map(|event| {
+        let (key, time, name) = match event {
+            EventRef::Person(person) => (person.id, person.date_time, Some(person.name.to_owned())),
+            EventRef::Auction(auction) => (auction.seller, auction.date_time, None),
+            EventRef::Bid(_) => return None,
+        };
+        Some((timestamp(NEW_USERS.last_start(time)), (key, name)))
+    });
+    let found =
+        aggregated(records(scope, events), by_key(), |found: &mut Found, name| match name {
+            Some(registered) => found.0 = Some(registered),
+            None => found.1 = true,
+        });
+    let both = found.flat_map(|(person, (name, sold))| name.filter(|_| sold).map(|n| (person, n)));
+    digested(both, rows, |time, (person, name)| Row8 { start: time as i64, person, name });
+}
