@@ -21,7 +21,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     ///
     /// let env = Environment::new();
     /// let [all, some] = env.range(0..100).map(|n| n * n).split();
-    /// let (sum, even) = (all.sum::<u64>().collect::<Vec<_>>(), some.filter(|n| n % 2 == 0).count());
+    /// let (sum, even) = (all.sum().collect::<Vec<_>>(), some.filter(|n| n % 2 == 0).count());
     /// env.run()?;
     /// assert_eq!((sum.take()?, even.take()?), (vec![328_350], 50));
     /// # Ok::<(), thalweg::Error>(())

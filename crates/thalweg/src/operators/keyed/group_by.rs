@@ -27,6 +27,7 @@ impl<C: Chain> Stream<C> {
     /// assert_eq!(counts[4..6], [(4, 10), (5, 9)]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias = "key_by")]
     #[track_caller]
     pub fn group_by<V, K, F>(
         self,

@@ -37,7 +37,7 @@ impl<C: Chain<Time = ()>> Stream<C> {
     /// let readings = env.iter([(0, 20), (4, 22), (11, 19)]);
     /// let counts = readings
     ///     .assign_timestamps(|(second, _)| Timestamp::from_secs(*second), Watermarks::monotonous())
-    ///     .group_by(|_| "all")
+    ///     .group_by(|_| ())
     ///     .window(EventTimeWindow::tumbling(Duration::from_secs(10)))
     ///     .count();
     /// let out = counts.unkey().map(|(_, window)| (window.start, window.value)).collect::<Vec<_>>();
