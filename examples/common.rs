@@ -2,8 +2,26 @@
 
 pub use thalweg_queries as queries;
 
+use clap::Args;
 use std::fmt::Display;
 use std::io::{self, BufWriter, Write};
+
+/// What the programs of the streaming benchmarks are told.
+#[derive(Args)]
+pub struct Generated {
+    /// How many events, made from the seed before the job begins.
+    #[arg(long, default_value_t = 1_000_000)]
+    pub events: u64,
+    /// What the events are drawn from.
+    #[arg(long, default_value_t = 42)]
+    pub seed: u64,
+    /// Print every row, and nothing else; otherwise how many there are, and their digest.
+    #[arg(long)]
+    pub tsv: bool,
+    /// How the engine runs.
+    #[command(flatten)]
+    pub engine: thalweg::cli::EngineArgs,
+}
 
 /// Prints rows of a left and a right column to standard output, separated by a tab.
 ///

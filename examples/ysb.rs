@@ -3,23 +3,15 @@
 use clap::Parser;
 use std::process::ExitCode;
 use thalweg::{Result, cli};
+use thalweg_examples::Generated;
 use thalweg_examples::queries::{self, ysb};
 use thalweg_workloads::ysb::{Campaigns, FixedSegments, recipe};
 
 /// Count the views of every campaign in windows of ten seconds.
 #[derive(Parser)]
 struct Args {
-    /// How many events, made from the seed before the job begins.
-    #[arg(long, default_value_t = 1_000_000)]
-    events: u64,
-    /// What the events are drawn from.
-    #[arg(long, default_value_t = 42)]
-    seed: u64,
-    /// Print every row, and nothing else; otherwise how many there are, and their digest.
-    #[arg(long)]
-    tsv: bool,
     #[command(flatten)]
-    engine: cli::EngineArgs,
+    given: Generated,
 }
 
 fn main() -> ExitCode {
@@ -27,7 +19,7 @@ fn main() -> ExitCode {
 }
 
 fn query() -> Result<()> {
-    let args = Args::parse();
+    let args = Args::parse().given;
     let env = args.engine.environment()?;
     let segments = FixedSegments::generate(recipe(args.seed), args.events);
     let views = ysb::ysb(ysb::events(&env, &segments), &Campaigns::new(args.seed));
