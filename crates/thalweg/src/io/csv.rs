@@ -443,11 +443,10 @@ impl<T: DeserializeOwned + 'static> Parser for CsvParser<T> {
                 BlockSizes { block_bytes: CHUNK, max_line_bytes: self.dialect.max_row_bytes };
             let blocks = Box::new(ByteBlocks::open(file, split, sizes)?);
             let mut reader = self.dialect.reader(Input::Lines(blocks, None));
-            if split.start > 0 {
-                // The parser drops a byte order mark in front of all else, and here it is a row's.
-                // An empty row is dropped too, and a carriage return is no line that is counted.
-                reader.get_mut().buffer.push(b'\r');
-            }
+            // The parser drops a byte order mark in front of all else. The file's is not in its blocks, so
+            // any here is a row's. An empty row is dropped too, and a carriage return is no line that is
+            // counted.
+            reader.get_mut().buffer.push(b'\r');
             reader
         } else {
             self.dialect.whole(file)?

@@ -16,7 +16,7 @@ mod pack;
 mod partition;
 mod results;
 mod sort;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 mod views;
 

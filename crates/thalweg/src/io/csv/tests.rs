@@ -312,3 +312,15 @@ fn a_mark_within_a_file_is_text() {
         assert_eq!((bad[0].0, &*bad[0].1), (3, "\u{feff},x"), "splits of {split}");
     }
 }
+
+#[test]
+fn a_file_has_one_mark_and_what_follows_is_text() {
+    let (_dir, path) = file("\u{feff}\u{feff}a,1\n\u{feff}b,2\n");
+    for one_line_rows in [false, true] {
+        let env = environment(1, Scheduler::Deterministic { seed: 0 });
+        let csv = Csv::new(&path).has_header(false).one_line_rows(one_line_rows);
+        let (rows, bad) = read(&env, csv).unwrap();
+        let names: Vec<_> = rows.iter().map(|row| &*row.name).collect();
+        assert_eq!((names, bad.len()), (vec!["\u{feff}a", "\u{feff}b"], 0), "{one_line_rows}");
+    }
+}

@@ -75,7 +75,7 @@ pub use top::{Nth, Top, TopBy, bottom, bottom_by, nth_by, top, top_by};
 use super::keyed::{Average, Count, FoldAssoc, Max, Min, Reduce};
 use super::window::Total;
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 /// How many values there are.

@@ -52,5 +52,5 @@ pub use session::SessionWindow;
 pub use total::{Summand, Total};
 pub use windowed::{ByKey, Ending, Window, Windowed, Windowing};
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;

@@ -275,5 +275,5 @@ where
     KeyedStream::new(stream.with_state(true, H::State::schema()), FirstOf)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;

@@ -33,5 +33,5 @@ pub use last::LastWindow;
 pub use stored::Kept;
 pub use transaction::{Inspected, Transaction, TransactionWindow};
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
