@@ -1,30 +1,23 @@
 //! The head of a stage that is fed by an exchange: takes batches, merges events.
 
-use super::align::Align;
-use super::lane::{Lane, Parcel};
+use super::edge::SharedLane;
+use super::intake::Intake;
+use super::lane::Parcel;
 use super::packet::Packet;
 use crate::data::Portable;
-use crate::flow::{Event, Head, Op, Poll, Push, Settled, Task, Turn};
-use crate::metrics::{Histogram, Report};
+use crate::flow::{Op, Poll, Push, Task, Turn};
+use crate::metrics::Report;
 use crate::time::Time;
-use std::sync::Arc;
-use std::time::Duration;
+use std::ops::ControlFlow;
 
 /// A task fed by the lanes of an exchange.
 ///
 /// Events are merged here, so that operators see each once; records come in the order in which the
 /// lanes have them.
 pub struct Inlet<I: Portable + ?Sized, T: Time, N> {
-    op: Op,
-    lanes: Vec<Arc<Lane<Packet<I, T>>>>,
+    intake: Intake<I, T>,
     /// The lane to look at first.
     turn: usize,
-    align: Align,
-    head: Head,
-    batches: u64,
-    records: u64,
-    /// How long those batches were under way that their senders stamped.
-    under_way: Histogram,
     next: N,
 }
 
@@ -32,30 +25,16 @@ pub struct Inlet<I: Portable + ?Sized, T: Time, N> {
 type Taken<I, T> = (usize, Parcel<Packet<I, T>>, usize);
 
 impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
-    pub(crate) fn new(op: Op, lanes: Vec<Arc<Lane<Packet<I, T>>>>, next: N) -> Self {
-        Self {
-            op,
-            align: Align::new(lanes.len()),
-            lanes,
-            turn: 0,
-            head: Head::default(),
-            batches: 0,
-            records: 0,
-            under_way: Histogram::default(),
-            next,
-        }
+    pub(crate) fn new(op: Op, lanes: Vec<SharedLane<I, T>>, next: N) -> Self {
+        Self { intake: Intake::new(op, lanes), turn: 0, next }
     }
 
     /// Takes a parcel from the next lane that has one.
-    fn take(&mut self) -> Option<Taken<I, T>> {
-        let lanes = self.lanes.len();
+    fn take(&mut self, turn: &Turn<'_>) -> Option<Taken<I, T>> {
+        let lanes = self.intake.lanes.len();
         for step in 0..lanes {
             let at = (self.turn + step) % lanes;
-            let lane = &self.lanes[at];
-            if self.align.is_held(at) || !lane.has_parcels() {
-                continue;
-            }
-            if let Some((parcel, bytes)) = lane.take() {
+            if let Some((parcel, bytes)) = self.intake.take(at, turn) {
                 self.turn = at + 1;
                 return Some((at, parcel, bytes));
             }
@@ -64,41 +43,22 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
     }
 
     fn step(&mut self, turn: &mut Turn<'_>) -> Option<Poll> {
-        match self.head.settle(&mut self.next, turn) {
-            Settled::Ready => {}
-            Settled::Busy => return None,
-            Settled::Stop(poll) => return Some(poll),
+        if let ControlFlow::Break(poll) = self.intake.attend(&mut self.next, turn) {
+            return poll;
         }
-        if self.next.is_closed() {
-            self.lanes.iter().for_each(|lane| lane.close());
-            self.head.send(Event::End, &mut self.next);
-            return None;
-        }
-        if self.align.is_undecided() {
-            if let Some(event) = self.align.agreed() {
-                self.head.send(event, &mut self.next);
-            }
-            return None;
-        }
-        match self.take() {
+        match self.take(turn) {
             Some((from, Parcel::Batch(mut batch), bytes)) => {
-                self.batches += 1;
-                self.records += batch.len() as u64;
-                self.head.pushed();
-                if let Some(sent_at) = batch.sent_at {
-                    let span = turn.clock.now().saturating_sub(sent_at);
-                    self.under_way.record(Duration::from_nanos(span));
-                }
+                self.intake.head.pushed();
                 let next = &mut self.next;
                 batch.drain(|item, time| next.push(item, time));
-                self.lanes[from].give_back(batch, bytes);
+                self.intake.lanes[from].give_back(batch, bytes);
                 None
             }
             Some((from, Parcel::Event(event), _)) => {
-                self.align.note(from, event);
+                self.intake.align.note(from, event);
                 None
             }
-            None => Some(self.head.rest(&mut self.next, turn)),
+            None => Some(self.intake.head.rest(&mut self.next, turn)),
         }
     }
 }
@@ -115,7 +75,7 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Task for Inlet<I, T, N> {
     }
 
     fn report(&mut self, report: &mut Report) {
-        report.received(self.op.id(), self.records, self.batches, &self.under_way);
+        self.intake.report(report);
         self.next.report(report);
     }
 }

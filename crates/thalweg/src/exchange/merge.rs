@@ -6,36 +6,29 @@
 //! for ever: each has a credit of its own, and a sender speaks only after its own input has ended, so
 //! that none waits for what another one holds.
 
-use super::align::Align;
-use super::lane::{Lane, Parcel};
-use super::packet::Packet;
+use super::edge::SharedLane;
+use super::intake::Intake;
+use super::lane::Parcel;
 use crate::data::Data;
-use crate::flow::{CHUNK, Event, Head, Op, Poll, Push, Settled, Task, Turn, guard};
-use crate::metrics::{Histogram, Report};
+use crate::flow::{CHUNK, Event, Op, Poll, Push, Task, Turn, guard};
+use crate::metrics::Report;
 use crate::state::{Losers, goes_first};
 use crate::time::Time;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A task fed by lanes that each bring records in order, after all their events but the end.
 pub struct MergingInlet<D: Data, T: Time, F, N> {
-    op: Op,
-    lanes: Vec<Arc<Lane<Packet<D, T>>>>,
+    intake: Intake<D, T>,
     /// The next record of each lane; `None` where it has to be waited for, or the lane has ended.
     heads: Vec<Option<(D, T)>>,
     /// The records behind those.
     behind: Vec<VecDeque<(D, T)>>,
     /// Which head is the least. Made when every lane that has not ended has one.
     losers: Option<Losers>,
-    align: Align,
     compare: Arc<F>,
-    head: Head,
-    batches: u64,
-    records: u64,
-    /// How long those batches were under way that their senders stamped.
-    under_way: Histogram,
     next: N,
 }
 
@@ -46,58 +39,37 @@ where
     F: Fn(&D, &D) -> Ordering + Send + Sync + 'static,
     N: Push<D, T>,
 {
-    pub(crate) fn new(
-        op: Op,
-        lanes: Vec<Arc<Lane<Packet<D, T>>>>,
-        compare: Arc<F>,
-        next: N,
-    ) -> Self {
+    pub(crate) fn new(op: Op, lanes: Vec<SharedLane<D, T>>, compare: Arc<F>, next: N) -> Self {
         Self {
-            op,
             heads: lanes.iter().map(|_| None).collect(),
             behind: lanes.iter().map(|_| VecDeque::new()).collect(),
             losers: None,
-            align: Align::new(lanes.len()),
-            lanes,
+            intake: Intake::new(op, lanes),
             compare,
-            head: Head::default(),
-            batches: 0,
-            records: 0,
-            under_way: Histogram::default(),
             next,
         }
     }
 
     /// Whether the lane's next record is not known.
     fn is_awaited(&self, lane: usize) -> bool {
-        self.heads[lane].is_none() && !self.align.has_ended(lane)
+        self.heads[lane].is_none() && !self.intake.align.has_ended(lane)
     }
 
     /// Takes a parcel from a lane whose next record is not known; answers whether there was one.
     fn take(&mut self, from: usize, turn: &Turn<'_>) -> bool {
-        let lane = &self.lanes[from];
-        if self.align.is_held(from) || !lane.has_parcels() {
-            return false;
-        }
-        match lane.take() {
+        match self.intake.take(from, turn) {
             None => return false,
             Some((Parcel::Event(event), _)) => {
-                self.align.note(from, event);
+                self.intake.align.note(from, event);
                 if event != Event::End {
                     return true;
                 }
             }
             Some((Parcel::Batch(mut batch), bytes)) => {
-                self.batches += 1;
-                self.records += batch.len() as u64;
-                if let Some(sent_at) = batch.sent_at {
-                    let span = turn.clock.now().saturating_sub(sent_at);
-                    self.under_way.record(Duration::from_nanos(span));
-                }
                 let behind = &mut self.behind[from];
                 batch.drain(|item, time| behind.push_back((item, time)));
-                lane.give_back(batch, bytes);
-                self.align.pass_events(from);
+                self.intake.lanes[from].give_back(batch, bytes);
+                self.intake.align.pass_events(from);
                 self.heads[from] = behind.pop_front();
                 if self.heads[from].is_none() {
                     return true;
@@ -110,26 +82,27 @@ where
     }
 
     fn replay(&mut self) {
-        let Self { op, losers, heads, compare, .. } = self;
+        let Self { intake, losers, heads, compare, .. } = self;
         if let Some(losers) = losers {
             let compare = |a: &(D, T), b: &(D, T)| compare(&a.0, &b.0);
-            guard(op, || losers.replay(|a, b| goes_first(heads, a, b, &compare)));
+            guard(intake.op(), || losers.replay(|a, b| goes_first(heads, a, b, &compare)));
         }
     }
 
     /// Hands on records until one has to be waited for, or a chunk is through.
     fn hand_on(&mut self) {
-        let Self { op, losers, heads, compare, .. } = self;
+        let Self { intake, losers, heads, compare, .. } = self;
         if losers.is_none() {
             let compare = |a: &(D, T), b: &(D, T)| compare(&a.0, &b.0);
             let count = heads.len();
-            *losers =
-                Some(guard(op, || Losers::new(count, |a, b| goes_first(heads, a, b, &compare))));
+            *losers = Some(guard(intake.op(), || {
+                Losers::new(count, |a, b| goes_first(heads, a, b, &compare))
+            }));
         }
         for _ in 0..CHUNK {
             let Some(least) = self.losers.as_ref().and_then(Losers::winner) else { return };
             let Some((item, time)) = self.heads[least].take() else { return };
-            self.head.pushed();
+            self.intake.head.pushed();
             self.next.push(item, time);
             self.heads[least] = self.behind[least].pop_front();
             if self.is_awaited(least) {
@@ -143,26 +116,13 @@ where
     }
 
     fn step(&mut self, turn: &mut Turn<'_>) -> Option<Poll> {
-        match self.head.settle(&mut self.next, turn) {
-            Settled::Ready => {}
-            Settled::Busy => return None,
-            Settled::Stop(poll) => return Some(poll),
-        }
-        if self.next.is_closed() {
-            self.lanes.iter().for_each(|lane| lane.close());
-            self.head.send(Event::End, &mut self.next);
-            return None;
-        }
-        if self.align.is_undecided() {
-            if let Some(event) = self.align.agreed() {
-                self.head.send(event, &mut self.next);
-            }
-            return None;
+        if let ControlFlow::Break(poll) = self.intake.attend(&mut self.next, turn) {
+            return poll;
         }
         // Once the losers are known, no lane but the least can be awaited.
         let (first, last) = match self.losers.as_ref().and_then(Losers::winner) {
             Some(least) => (least, least + 1),
-            None => (0, self.lanes.len()),
+            None => (0, self.intake.lanes.len()),
         };
         let (mut awaited, mut taken) = (false, false);
         for lane in first..last {
@@ -178,7 +138,7 @@ where
             self.hand_on();
             return None;
         }
-        Some(self.head.rest(&mut self.next, turn))
+        Some(self.intake.head.rest(&mut self.next, turn))
     }
 }
 
@@ -200,7 +160,7 @@ where
     }
 
     fn report(&mut self, report: &mut Report) {
-        report.received(self.op.id(), self.records, self.batches, &self.under_way);
+        self.intake.report(report);
         self.next.report(report);
     }
 }

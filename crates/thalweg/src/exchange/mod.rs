@@ -17,6 +17,7 @@
 mod align;
 mod edge;
 mod inlet;
+mod intake;
 mod lane;
 mod merge;
 mod outlet;

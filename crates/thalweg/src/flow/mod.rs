@@ -20,11 +20,13 @@
 //! 4. After [`Event::End`] and a last `Ready`, the task is done.
 //! 5. When `is_closed`, nobody wants what is pushed: the head stops its own input.
 
+mod forked;
 mod guard;
 mod head;
 mod op;
 mod task;
 
+pub(crate) use forked::Forked;
 pub(crate) use guard::{arm, guard, take_panicked_operator};
 pub(crate) use head::{Head, Settled};
 pub(crate) use op::{Op, Signals};

@@ -1,12 +1,10 @@
 //! Records that do not parse, and the way out for them.
 
 use super::records::{Divert, Format, Records, Stop};
-use crate::clock::Nanos;
 use crate::data::Data;
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::exchange::{Edge, Outlet, RoundRobin};
-use crate::flow::{Event, Flow, Pipe, Push};
-use crate::metrics::Report;
+use crate::flow::{Forked, Pipe, Push};
 use crate::plan::{Origin, Strategy, TaskContext};
 use crate::stream::{Chain, Received, Sourced, Stream};
 use serde::Serialize;
@@ -141,57 +139,23 @@ impl<F: Format> Chain for Diverted<F> {
         next: N,
     ) -> Result<Self::Task<N>> {
         let bad = self.edge.outlet(cx.task, cx.op(self.op), RoundRobin::starting_at(0));
-        self.prev.attach(cx, DivertedPush { next, bad })
+        self.prev.attach(cx, DivertedPush { ends: Forked((next, bad)) })
     }
 }
 
 struct DivertedPush<N> {
-    next: N,
-    bad: Outlet<BadRecord, (), RoundRobin>,
+    /// Where good records go, and where bad ones.
+    ends: Forked<(N, Outlet<BadRecord, (), RoundRobin>)>,
 }
 
 impl<N: Pipe> Pipe for DivertedPush<N> {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
-        Some(&mut self.next)
-    }
-
-    fn event(&mut self, event: Event) {
-        self.bad.event(event);
-        self.next.event(event);
-    }
-
-    fn resume(&mut self) -> Flow {
-        match (self.next.resume(), self.bad.resume()) {
-            (Flow::Ready, Flow::Ready) => Flow::Ready,
-            (Flow::Busy, _) | (_, Flow::Busy) => Flow::Busy,
-            _ => Flow::Blocked,
-        }
-    }
-
-    fn is_full(&mut self) -> bool {
-        self.next.is_full() || self.bad.is_full()
+        Some(&mut self.ends)
     }
 
     fn is_closed(&mut self) -> bool {
         // Bad records are wanted only of what is read for the good ones.
-        self.next.is_closed()
-    }
-
-    fn idle(&mut self, now: Nanos) -> Option<Nanos> {
-        match (self.next.idle(now), self.bad.idle(now)) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
-    }
-
-    fn tick(&mut self, now: Nanos) {
-        self.next.tick(now);
-        self.bad.tick(now);
-    }
-
-    fn report(&mut self, report: &mut Report) {
-        self.bad.report(report);
-        self.next.report(report);
+        self.ends.0.0.is_closed()
     }
 }
 
@@ -199,8 +163,8 @@ impl<T: 'static, N: Push<T, ()>> Push<Result<T, BadRecord>, ()> for DivertedPush
     #[inline(always)]
     fn push(&mut self, item: Result<T, BadRecord>, time: ()) {
         match item {
-            Ok(record) => self.next.push(record, time),
-            Err(bad) => self.bad.push(bad, time),
+            Ok(record) => self.ends.0.0.push(record, time),
+            Err(bad) => self.ends.0.1.push(bad, time),
         }
     }
 }

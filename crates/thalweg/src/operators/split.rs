@@ -1,10 +1,8 @@
 //! Several streams of one.
 
-use crate::clock::Nanos;
 use crate::data::{Portable, Record};
 use crate::exchange::{Edge, Outlet, RoundRobin};
-use crate::flow::{Event, Flow, Pipe, Push};
-use crate::metrics::Report;
+use crate::flow::{Forked, Pipe, Push};
 use crate::plan::{Origin, Strategy};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::Time;
@@ -41,7 +39,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
             let outlet = |edge: &Edge<_, _>| {
                 edge.outlet(cx.task, cx.op(op), RoundRobin::starting_at(cx.task))
             };
-            Ok(Copies { outlets: ends.iter().map(outlet).collect() })
+            Ok(Copies { outlets: Forked(ends.iter().map(outlet).collect()) })
         });
         let mut branches = stages.into_iter().zip(edges);
         [(); N].map(|()| {
@@ -53,7 +51,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
 
 /// Sends every record on several exchanges.
 struct Copies<I: Portable + ?Sized, T: Time> {
-    outlets: Vec<Outlet<I, T, RoundRobin>>,
+    outlets: Forked<Vec<Outlet<I, T, RoundRobin>>>,
 }
 
 impl<I: Portable + ?Sized, T: Time> Push<I, T> for Copies<I, T>
@@ -62,7 +60,7 @@ where
 {
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, time: T) {
-        let Some((last, others)) = self.outlets.split_last_mut() else { return };
+        let Some((last, others)) = self.outlets.0.split_last_mut() else { return };
         for outlet in others {
             outlet.push(item.clone(), time);
         }
@@ -72,45 +70,7 @@ where
 
 impl<I: Portable + ?Sized, T: Time> Pipe for Copies<I, T> {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
-        None
-    }
-
-    fn event(&mut self, event: Event) {
-        self.outlets.iter_mut().for_each(|outlet| outlet.event(event));
-    }
-
-    fn resume(&mut self) -> Flow {
-        // Each is asked, since each waits for credit of its own.
-        let mut all = Flow::Ready;
-        for outlet in &mut self.outlets {
-            match outlet.resume() {
-                Flow::Ready => {}
-                Flow::Busy => all = Flow::Busy,
-                Flow::Blocked if all == Flow::Ready => all = Flow::Blocked,
-                Flow::Blocked => {}
-            }
-        }
-        all
-    }
-
-    fn is_full(&mut self) -> bool {
-        self.outlets.iter_mut().any(Pipe::is_full)
-    }
-
-    fn is_closed(&mut self) -> bool {
-        self.outlets.iter_mut().all(Pipe::is_closed)
-    }
-
-    fn idle(&mut self, now: Nanos) -> Option<Nanos> {
-        self.outlets.iter_mut().filter_map(|outlet| outlet.idle(now)).min()
-    }
-
-    fn tick(&mut self, now: Nanos) {
-        self.outlets.iter_mut().for_each(|outlet| outlet.tick(now));
-    }
-
-    fn report(&mut self, report: &mut Report) {
-        self.outlets.iter_mut().for_each(|outlet| outlet.report(report));
+        Some(&mut self.outlets)
     }
 }
 

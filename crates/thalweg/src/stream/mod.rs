@@ -58,6 +58,9 @@ pub struct Stream<C: Chain> {
     pub(crate) stage: usize,
 }
 
+/// The exchange that a second stream begins with, and that stream.
+type Aside<I, T> = (Edge<I, T>, Stream<Received<I, T>>);
+
 impl<C: Chain> Stream<C> {
     /// The number of tasks that the current stage has.
     pub(crate) fn tasks(&self) -> usize {
@@ -161,6 +164,16 @@ impl<C: Chain> Stream<C> {
         let stage = env.build(|builder| builder.stage(tasks, bounded));
         let edge = self.send_to(stage, origin, strategy, end);
         env.receive(stage, origin, vec![edge])
+    }
+
+    /// A second stream that begins where an operator of this one, still to come, sends some records aside:
+    /// the exchange for it to send on, and the stream, of as many tasks.
+    pub(crate) fn aside<I: Portable + ?Sized>(&self, origin: Origin) -> Aside<I, C::Time> {
+        let (tasks, bounded) = (self.tasks(), self.is_bounded());
+        let to = self.build(|builder| builder.stage(tasks, bounded));
+        let edge = self.env.link(self.stage, to, Strategy::Forward);
+        let second = self.env.receive(to, origin, vec![edge.clone()]);
+        (edge, second)
     }
 
     /// Ends the stage with an exchange that leads to another one.

@@ -466,10 +466,16 @@ where
         Some(&mut self.next)
     }
 
-    /// What is combined belongs before every event.
     fn event(&mut self, event: Event) {
-        self.take_waiting();
-        self.held = Some(event);
+        match event {
+            // Results are known at the end alone, and carry no time of their records.
+            Event::Watermark(_) | Event::Idle => self.next.event(event),
+            // What is combined belongs before these.
+            Event::Barrier(_) | Event::End => {
+                self.take_waiting();
+                self.held = Some(event);
+            }
+        }
     }
 
     fn resume(&mut self) -> Flow {

@@ -214,3 +214,28 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
         self.combine_as(Origin::here("reduce_assoc"), Reduce { reduce })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Environment;
+    use crate::config::{Config, Scheduler};
+    use crate::operators::time::Watermarks;
+    use crate::time::Timestamp;
+
+    /// Watermarks come all the time, and results are known only at the end.
+    #[test]
+    fn no_watermark_makes_a_task_send_what_it_combines() {
+        let scheduler = Scheduler::Deterministic { seed: 1 };
+        let env = Environment::with_config(Config { scheduler, ..Config::default() });
+        let counts = env
+            .iter(0..100_000_i64)
+            .assign_timestamps(|n| Timestamp::from_micros(*n), Watermarks::monotonous())
+            .group_by(|n| n % 7)
+            .count()
+            .collect::<Vec<_>>();
+        let stats = env.start().unwrap().wait().unwrap();
+        let combine = stats.operators.iter().find(|op| op.kind == "combine").unwrap();
+        assert_eq!(combine.records_out, Some(7));
+        assert_eq!(counts.take().unwrap().iter().map(|(_, count)| count).sum::<u64>(), 100_000);
+    }
+}

@@ -3,14 +3,13 @@
 use super::event_time::EventTimeWindow;
 use super::frames::Frames;
 use super::windowed::Windowed;
-use crate::clock::Nanos;
 use crate::data::Portable;
 use crate::error::Result;
 use crate::exchange::{Edge, Outlet, RoundRobin};
-use crate::flow::{Event, Flow, Op, Pipe, Push};
+use crate::flow::{Event, Forked, Op, Pipe, Push};
 use crate::metrics::Report;
 use crate::operators::keyed::{KeyBy, KeyedStream, Scattered};
-use crate::plan::{Origin, Strategy, TaskContext};
+use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::{EventTime, Timestamp};
 
@@ -68,11 +67,7 @@ where
         let Self { keyed, window, ending } = self;
         let frames = window.any_frames();
         let (stream, keys) = keyed.into_parts();
-        let env = stream.env.clone();
-        let (tasks, bounded) = (stream.tasks(), stream.is_bounded());
-        let to = env.build(|builder| builder.stage(tasks, bounded));
-        let edge = env.link(stream.stage, to, Strategy::Forward);
-        let late = env.receive(to, origin, vec![edge.clone()]);
+        let (edge, late) = stream.aside(origin);
         let punctual = stream.then(origin, |prev, op| Punctual { prev, op, frames, edge });
         let keyed = KeyedStream::from_parts(punctual, keys);
         (Windowed { keyed, window, ending }, late)
@@ -99,7 +94,8 @@ impl<C: Chain<Item: Portable, Time: EventTime>> Chain for Punctual<C> {
         let op = cx.op(self.op);
         let late = self.edge.outlet(cx.task, op.clone(), RoundRobin::starting_at(cx.task));
         let frames = self.frames;
-        self.prev.attach(cx, PunctualPush { op, frames, passed: None, late, gone: 0, next })
+        let ends = Forked((next, late));
+        self.prev.attach(cx, PunctualPush { op, frames, passed: None, gone: 0, ends })
     }
 }
 
@@ -109,9 +105,9 @@ pub struct PunctualPush<I: Portable + ?Sized, T: EventTime, N> {
     frames: Frames,
     /// The last watermark.
     passed: Option<Timestamp>,
-    late: Outlet<I, T, RoundRobin>,
     gone: u64,
-    next: N,
+    /// Where punctual records go, and where late ones.
+    ends: Forked<(N, Outlet<I, T, RoundRobin>)>,
 }
 
 impl<I: Portable + ?Sized, T: EventTime, N> PunctualPush<I, T, N> {
@@ -130,58 +126,28 @@ impl<I: Portable + ?Sized, T: EventTime, N: Push<I, T>> Push<I, T> for PunctualP
         match self.passed {
             Some(passed) if at < passed && self.is_late(at, passed) => {
                 self.gone += 1;
-                self.late.push(item, time);
+                self.ends.0.1.push(item, time);
             }
-            _ => self.next.push(item, time),
+            _ => self.ends.0.0.push(item, time),
         }
     }
 }
 
 impl<I: Portable + ?Sized, T: EventTime, N: Push<I, T>> Pipe for PunctualPush<I, T, N> {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
-        Some(&mut self.next)
+        Some(&mut self.ends)
     }
 
     fn event(&mut self, event: Event) {
         if let Event::Watermark(at) = event {
             self.passed = self.passed.max(Some(at));
         }
-        self.late.event(event);
-        self.next.event(event);
-    }
-
-    fn resume(&mut self) -> Flow {
-        match (self.next.resume(), self.late.resume()) {
-            (Flow::Ready, Flow::Ready) => Flow::Ready,
-            (Flow::Busy, _) | (_, Flow::Busy) => Flow::Busy,
-            _ => Flow::Blocked,
-        }
-    }
-
-    fn is_full(&mut self) -> bool {
-        self.next.is_full() || self.late.is_full()
-    }
-
-    fn is_closed(&mut self) -> bool {
-        self.next.is_closed() && self.late.is_closed()
-    }
-
-    fn idle(&mut self, now: Nanos) -> Option<Nanos> {
-        match (self.next.idle(now), self.late.idle(now)) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
-    }
-
-    fn tick(&mut self, now: Nanos) {
-        self.next.tick(now);
-        self.late.tick(now);
+        self.ends.event(event);
     }
 
     fn report(&mut self, report: &mut Report) {
-        self.late.report(report);
         report.late(self.op.id(), self.gone);
-        self.next.report(report);
+        self.ends.report(report);
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::data::Data;
 use crate::exchange::{Edge, Outlet, RoundRobin};
 use crate::flow::{Pipe, Push};
-use crate::plan::{Origin, Strategy, TaskContext};
+use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::{EventTime, Timestamp};
 use std::convert::Infallible;
@@ -60,11 +60,7 @@ impl<S: Data, T: EventTime> Outward<S, T> {
         stream: &Stream<C>,
         origin: Origin,
     ) -> (Self, Stream<Received<S, T>>) {
-        let env = &stream.env;
-        let (tasks, bounded) = (stream.tasks(), stream.is_bounded());
-        let to = env.build(|builder| builder.stage(tasks, bounded));
-        let edge = env.link(stream.stage, to, Strategy::Forward);
-        let second = env.receive(to, origin, vec![edge.clone()]);
+        let (edge, second) = stream.aside(origin);
         (Self(edge), second)
     }
 }

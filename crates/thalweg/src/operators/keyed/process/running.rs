@@ -11,7 +11,7 @@ use super::{Process, Timer};
 use crate::clock::{Clock, Nanos};
 use crate::data::{Key, Portable, Record};
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, guard};
+use crate::flow::{CHUNK, Event, Flow, Forked, Op, Pipe, Push, guard};
 use crate::memory::Reservation;
 use crate::metrics::Report;
 use crate::operators::keyed::KeyBy;
@@ -71,8 +71,7 @@ where
             by: self.keys.clone(),
             held: None,
             due: None,
-            next,
-            aside: self.aside.exit(cx, self.op),
+            ends: Forked((next, self.aside.exit(cx, self.op))),
             types: PhantomData,
         };
         self.prev.attach(cx, push)
@@ -350,8 +349,8 @@ where
     held: Option<Event>,
     /// Timers of event time up to this are to come.
     due: Option<i64>,
-    next: N,
-    aside: X,
+    /// Where records go, and where those that are emitted aside.
+    ends: Forked<(N, X)>,
     types: PhantomData<fn(&I, T)>,
 }
 
@@ -375,7 +374,7 @@ where
             if !self.heed_one() {
                 return false;
             }
-            if self.next.is_full() || self.aside.is_full() {
+            if self.ends.is_full() {
                 return true;
             }
         }
@@ -384,7 +383,8 @@ where
 
     /// Lets the next timer come, if there is one.
     fn heed_one(&mut self) -> bool {
-        let Self { keys, due, next, aside, .. } = self;
+        let Self { keys, due, ends, .. } = self;
+        let (next, aside) = &mut ends.0;
         let popped = due.and_then(|due| keys.event.timers.pop(due));
         let (alarm, timer) = match popped {
             Some((at, alarm)) => (alarm, Due { clock: Clocked::Event, at }),
@@ -429,7 +429,8 @@ where
 {
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, time: T) {
-        let Self { keys, by, next, aside, .. } = self;
+        let Self { keys, by, ends, .. } = self;
+        let (next, aside) = &mut ends.0;
         let (hash, key) = guard(&keys.op, || (by.hash(&item), by.key(&item)));
         let Some(number) = keys.number(hash, key) else { return };
         let at = time.into();
@@ -449,7 +450,7 @@ where
     N: Push<(<G::Key as Portable>::Owned, H::Out), T>,
 {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
-        Some(&mut self.next)
+        Some(&mut self.ends)
     }
 
     fn event(&mut self, event: Event) {
@@ -464,10 +465,9 @@ where
 
     fn resume(&mut self) -> Flow {
         loop {
-            match (self.next.resume(), self.aside.resume()) {
-                (Flow::Ready, Flow::Ready) => {}
-                (Flow::Busy, _) | (_, Flow::Busy) => return Flow::Busy,
-                _ => return Flow::Blocked,
+            match self.ends.resume() {
+                Flow::Ready => {}
+                other => return other,
             }
             if self.heed_some() {
                 return Flow::Busy;
@@ -478,34 +478,19 @@ where
                 self.keys.watermark = self.keys.watermark.max(Some(at));
             }
             self.due = None;
-            self.aside.event(event);
-            self.next.event(event);
+            self.ends.event(event);
         }
     }
 
-    fn is_full(&mut self) -> bool {
-        self.next.is_full() || self.aside.is_full()
-    }
-
-    fn is_closed(&mut self) -> bool {
-        self.next.is_closed() && self.aside.is_closed()
-    }
-
     fn idle(&mut self, now: Nanos) -> Option<Nanos> {
-        let next = [self.next.idle(now), self.aside.idle(now), self.wakes_at()];
+        let next = [self.ends.idle(now), self.wakes_at()];
         next.into_iter().flatten().min()
-    }
-
-    fn tick(&mut self, now: Nanos) {
-        self.next.tick(now);
-        self.aside.tick(now);
     }
 
     fn report(&mut self, report: &mut Report) {
         let op = self.keys.op.id();
         report.emitted(op, self.keys.emitted);
         report.keys(op, self.keys.live as u64);
-        self.aside.report(report);
-        self.next.report(report);
+        self.ends.report(report);
     }
 }

@@ -1,17 +1,11 @@
 //! Windows of so many arrivals.
 
-use super::arriving::{ByArrival, arriving};
-use super::sliced::Sliced;
+use super::spanned::by_spans;
 use super::spans::Spans;
-use super::stored::{Kept, Stored};
-use crate::data::{Data, Key, Wire};
-use crate::operators::keyed::{Aggregate, Combine, KeyBy, KeyedStream, Placement};
-use crate::operators::window::windowed::{Described, Window, Windowing};
-use crate::operators::window::{CountPane, WindowingInOrder};
-use crate::stream::{Chain, Stream};
+use crate::data::Data;
+use crate::operators::window::CountPane;
+use crate::operators::window::windowed::Window;
 use crate::time::Time;
-use std::borrow::Borrow;
-use std::sync::Arc;
 
 /// Windows of so many records of a key, for [`KeyedStream::window`](crate::KeyedStream::window) and
 /// [`Stream::window_all`](crate::Stream::window_all).
@@ -84,10 +78,6 @@ impl CountWindow {
         self.partial = true;
         self
     }
-
-    fn spans(self) -> Spans {
-        Spans::new(self.size, self.slide).partial(self.partial)
-    }
 }
 
 impl<T: Time> Window<T> for CountWindow {
@@ -108,40 +98,10 @@ impl<T: Time> Window<T> for CountWindow {
     }
 }
 
-impl<C, G, P, A> Windowing<C, G, P, A> for CountWindow
-where
-    C: Chain<Item: Wire>,
-    G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
-    P: Placement<C, G>,
-    A: Combine<G::Value, State: Clone>,
-{
-    type Chain = ByArrival<C, G, P, Sliced<A>>;
+by_spans!(CountWindow);
 
-    fn windows(
-        self,
-        keyed: KeyedStream<C, G, P>,
-        plan: Described,
-        aggregate: A,
-    ) -> Stream<Self::Chain> {
-        arriving(keyed, plan, Sliced { spans: self.spans(), aggregate: Arc::new(aggregate) })
-    }
-}
-
-impl<C, G, P, A> WindowingInOrder<C, G, P, A> for CountWindow
-where
-    C: Chain<Item: Wire>,
-    G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>, Value: Kept>,
-    P: Placement<C, G>,
-    A: Aggregate<G::Value>,
-{
-    type Chain = ByArrival<C, G, P, Stored<A>>;
-
-    fn windows_in_order(
-        self,
-        keyed: KeyedStream<C, G, P>,
-        plan: Described,
-        aggregate: A,
-    ) -> Stream<Self::Chain> {
-        arriving(keyed, plan, Stored { spans: self.spans(), aggregate: Arc::new(aggregate) })
+impl CountWindow {
+    fn spans(self) -> Spans {
+        Spans::new(self.size, self.slide).partial(self.partial)
     }
 }

@@ -1,17 +1,11 @@
 //! All arrivals, at the end.
 
-use super::arriving::{ByArrival, arriving};
-use super::sliced::Sliced;
+use super::spanned::by_spans;
 use super::spans::Spans;
-use super::stored::{Kept, Stored};
-use crate::data::{Data, Key, Wire};
-use crate::operators::keyed::{Aggregate, Combine, KeyBy, KeyedStream, Placement};
-use crate::operators::window::windowed::{Described, Window, Windowing};
-use crate::operators::window::{CountPane, WindowingInOrder};
-use crate::stream::{Chain, Stream};
+use crate::data::Data;
+use crate::operators::window::CountPane;
+use crate::operators::window::windowed::Window;
 use crate::time::Time;
-use std::borrow::Borrow;
-use std::sync::Arc;
 
 /// All records of a key, for [`KeyedStream::window`](crate::KeyedStream::window) and
 /// [`Stream::window_all`](crate::Stream::window_all).
@@ -47,10 +41,6 @@ impl GlobalWindow {
     pub fn new() -> Self {
         Self(())
     }
-
-    fn spans(self) -> Spans {
-        Spans::new(u64::MAX, u64::MAX).partial(true)
-    }
 }
 
 impl<T: Time> Window<T> for GlobalWindow {
@@ -65,40 +55,10 @@ impl<T: Time> Window<T> for GlobalWindow {
     }
 }
 
-impl<C, G, P, A> Windowing<C, G, P, A> for GlobalWindow
-where
-    C: Chain<Item: Wire>,
-    G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
-    P: Placement<C, G>,
-    A: Combine<G::Value, State: Clone>,
-{
-    type Chain = ByArrival<C, G, P, Sliced<A>>;
+by_spans!(GlobalWindow);
 
-    fn windows(
-        self,
-        keyed: KeyedStream<C, G, P>,
-        plan: Described,
-        aggregate: A,
-    ) -> Stream<Self::Chain> {
-        arriving(keyed, plan, Sliced { spans: self.spans(), aggregate: Arc::new(aggregate) })
-    }
-}
-
-impl<C, G, P, A> WindowingInOrder<C, G, P, A> for GlobalWindow
-where
-    C: Chain<Item: Wire>,
-    G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>, Value: Kept>,
-    P: Placement<C, G>,
-    A: Aggregate<G::Value>,
-{
-    type Chain = ByArrival<C, G, P, Stored<A>>;
-
-    fn windows_in_order(
-        self,
-        keyed: KeyedStream<C, G, P>,
-        plan: Described,
-        aggregate: A,
-    ) -> Stream<Self::Chain> {
-        arriving(keyed, plan, Stored { spans: self.spans(), aggregate: Arc::new(aggregate) })
+impl GlobalWindow {
+    fn spans(self) -> Spans {
+        Spans::new(u64::MAX, u64::MAX).partial(true)
     }
 }

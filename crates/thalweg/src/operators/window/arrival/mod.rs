@@ -23,6 +23,7 @@ mod global;
 mod greatest;
 mod last;
 mod sliced;
+mod spanned;
 mod spans;
 mod stored;
 mod transaction;

@@ -53,7 +53,7 @@ pub(super) struct Windows<I: Record + ?Sized, F: Feed<I>> {
     current: Option<Current>,
     /// What has entered and is to be subtracted again, in the order of the slices, a chunk each.
     pub(super) entered: VecDeque<(SliceId, PartialBatch<F::Key, F::State>)>,
-    pub(super) entered_bytes: usize,
+    entered_bytes: usize,
     /// The keys of the last windows, each with what is known of it in the slices that have entered.
     pub(super) rolling: GroupTable<F::Key, Rolling<F::State>>,
     /// Keys in there that have slices left.
@@ -61,18 +61,18 @@ pub(super) struct Windows<I: Record + ?Sized, F: Feed<I>> {
     /// The last window that was given out, or passed by as it had no record.
     pub(super) fired: Option<WindowId>,
     /// The last slice of the last window that was given out.
-    pub(super) entered_until: Option<SliceId>,
+    entered_until: Option<SliceId>,
     /// The last window that takes no more records in.
-    pub(super) over: Option<WindowId>,
+    over: Option<WindowId>,
     /// Slices that windows were given out of which still take records in.
     pub(super) kept: Slices<F::Key, F::State>,
     /// What has come for those since the last batch.
-    pub(super) behind: Slices<F::Key, F::State>,
+    behind: Slices<F::Key, F::State>,
     /// The keys of each window that have to be given out again.
-    pub(super) changed: Slices<F::Key, ()>,
+    changed: Slices<F::Key, ()>,
     /// How often each key of a window was.
-    pub(super) updates: Slices<F::Key, u32>,
-    pub(super) reservation: Reservation,
+    updates: Slices<F::Key, u32>,
+    reservation: Reservation,
     pub(super) failed: bool,
     pub(super) late: u64,
 }

@@ -1,0 +1,94 @@
+//! What the heads that are fed by lanes do alike.
+
+use super::align::Align;
+use super::lane::{Lane, Parcel};
+use super::packet::Packet;
+use crate::data::Portable;
+use crate::flow::{Event, Head, Op, Pipe, Poll, Settled, Turn};
+use crate::metrics::{Histogram, Report};
+use crate::time::Time;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The lanes of a task, how far they are, and what came on them.
+pub(super) struct Intake<I: Portable + ?Sized, T: Time> {
+    op: Op,
+    pub(super) lanes: Vec<Arc<Lane<Packet<I, T>>>>,
+    pub(super) align: Align,
+    pub(super) head: Head,
+    batches: u64,
+    records: u64,
+    /// How long those batches were under way that their senders stamped.
+    under_way: Histogram,
+}
+
+/// A parcel, and the bytes to return for it.
+type Taken<I, T> = (Parcel<Packet<I, T>>, usize);
+
+impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
+    pub(super) fn new(op: Op, lanes: Vec<Arc<Lane<Packet<I, T>>>>) -> Self {
+        Self {
+            op,
+            align: Align::new(lanes.len()),
+            lanes,
+            head: Head::default(),
+            batches: 0,
+            records: 0,
+            under_way: Histogram::default(),
+        }
+    }
+
+    pub(super) fn op(&self) -> &Op {
+        &self.op
+    }
+
+    /// Does what comes before a batch: lets the stage finish, and sends it the event that all lanes agree
+    /// on. Goes on when a batch may be taken.
+    pub(super) fn attend<N: Pipe>(
+        &mut self,
+        next: &mut N,
+        turn: &mut Turn<'_>,
+    ) -> ControlFlow<Option<Poll>> {
+        match self.head.settle(next, turn) {
+            Settled::Ready => {}
+            Settled::Busy => return ControlFlow::Break(None),
+            Settled::Stop(poll) => return ControlFlow::Break(Some(poll)),
+        }
+        if next.is_closed() {
+            self.lanes.iter().for_each(|lane| lane.close());
+            self.head.send(Event::End, next);
+            return ControlFlow::Break(None);
+        }
+        if self.align.is_undecided() {
+            if let Some(event) = self.align.agreed() {
+                self.head.send(event, next);
+            }
+            return ControlFlow::Break(None);
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Takes the next parcel of a lane, if it may be read and has one.
+    #[inline]
+    pub(super) fn take(&mut self, from: usize, turn: &Turn<'_>) -> Option<Taken<I, T>> {
+        let lane = &self.lanes[from];
+        if self.align.is_held(from) || !lane.has_parcels() {
+            return None;
+        }
+        let taken = lane.take()?;
+        if let (Parcel::Batch(batch), _) = &taken {
+            self.batches += 1;
+            self.records += batch.len() as u64;
+            if let Some(sent_at) = batch.sent_at {
+                let span = turn.clock.now().saturating_sub(sent_at);
+                self.under_way.record(Duration::from_nanos(span));
+            }
+        }
+        Some(taken)
+    }
+
+    pub(super) fn report(&self, report: &mut Report) {
+        report.received(self.op.id(), self.records, self.batches, &self.under_way);
+    }
+}
