@@ -80,12 +80,28 @@ impl<F: Format> Segment<F> {
     /// The events, in order. All of them can be decoded: the bytes are made here, or were checked
     /// when they were read.
     #[inline]
-    pub fn events(&self) -> impl Iterator<Item = F::Event<'_>> {
-        let mut rest = &self.bytes[..];
-        std::iter::from_fn(move || {
-            let next = (!rest.is_empty()).then(|| F::decode(&mut rest));
-            next.map(|event| event.expect("a segment holds only what was made or checked"))
-        })
+    pub fn events(&self) -> Events<'_, F> {
+        Events { rest: &self.bytes, format: PhantomData }
+    }
+}
+
+/// The events of a segment, made by [`Segment::events`].
+#[derive(Debug)]
+pub struct Events<'a, F> {
+    rest: &'a [u8],
+    format: PhantomData<F>,
+}
+
+impl<'a, F: Format> Iterator for Events<'a, F> {
+    type Item = F::Event<'a>;
+
+    // An event that is put down in memory and taken up again in larger pieces waits for the stores.
+    #[inline(always)]
+    fn next(&mut self) -> Option<F::Event<'a>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        Some(F::decode(&mut self.rest).expect("a segment holds only what was made or checked"))
     }
 }
 

@@ -62,7 +62,7 @@ pub fn encode(event: &EventRef<'_>, out: &mut Vec<u8>) {
 ///
 /// # Errors
 /// If no event is encoded so; `input` is then as it was. Never panics, whatever the bytes are.
-#[inline]
+#[inline(always)]
 pub fn decode<'a>(input: &mut &'a [u8]) -> Result<EventRef<'a>, DecodeError> {
     let mut reader = Reader::new(input);
     let event = match reader.byte()? {
@@ -128,7 +128,7 @@ impl Format for Encoded {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn decode<'a>(input: &mut &'a [u8]) -> Result<EventRef<'a>, DecodeError> {
         decode(input)
     }

@@ -88,6 +88,12 @@ impl<E> Slots<E> {
         Self::with_capacity(FIRST_CAPACITY)
     }
 
+    /// Slots that so many entries fit into without doubling them.
+    pub(super) fn with_room(entries: usize) -> Self {
+        let capacity = (entries / 3 * 4 + 4).next_power_of_two();
+        Self::with_capacity(capacity.max(FIRST_CAPACITY))
+    }
+
     fn with_capacity(capacity: usize) -> Self {
         debug_assert!(capacity.is_power_of_two() && capacity >= WINDOW);
         Self {
@@ -318,16 +324,37 @@ impl<E> Slots<E> {
         self.room -= 1;
     }
 
-    /// The occupied slots from `start` on.
+    /// The first occupied slot from `start` on. It looks at a window of tags at once: whether the next slot
+    /// is in use is what a processor cannot guess.
+    #[inline(always)]
+    fn next_occupied(&self, mut start: usize) -> Option<usize> {
+        while start <= self.mask {
+            let (_, used) = self.window(start, 0);
+            if used != 0 {
+                let at = start + used.trailing_zeros() as usize;
+                // Behind the last slot, the tags repeat the first ones.
+                return (at <= self.mask).then_some(at);
+            }
+            start += WINDOW;
+        }
+        None
+    }
+
+    /// The occupied slots, in their order.
     #[inline]
-    fn occupied(&self, start: usize) -> impl Iterator<Item = usize> {
-        (start..self.capacity()).filter(|&at| self.tags[at] != 0)
+    fn occupied(&self) -> impl Iterator<Item = usize> {
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let at = self.next_occupied(from)?;
+            from = at + 1;
+            Some(at)
+        })
     }
 
     /// The entries, in the order of their slots.
     pub(super) fn iter(&self) -> impl Iterator<Item = &E> {
         // SAFETY: the tag says that the entry is initialised.
-        self.occupied(0).map(|at| unsafe { self.entries[at].assume_init_ref() })
+        self.occupied().map(|at| unsafe { self.entries[at].assume_init_ref() })
     }
 
     /// The entries, in the order of their slots.
@@ -340,7 +367,7 @@ impl<E> Slots<E> {
     /// The first entry at or behind the slot `cursor`, which moves behind it.
     #[inline]
     pub(super) fn see_next(&self, cursor: &mut usize) -> Option<&E> {
-        let at = self.occupied(*cursor).next()?;
+        let at = self.next_occupied(*cursor)?;
         *cursor = at + 1;
         // SAFETY: the tag says that the entry is initialised.
         Some(unsafe { self.entries[at].assume_init_ref() })
@@ -349,7 +376,7 @@ impl<E> Slots<E> {
     /// The first entry at or behind the slot `cursor`, which moves behind it.
     #[inline]
     pub(super) fn see_next_mut(&mut self, cursor: &mut usize) -> Option<&mut E> {
-        let at = self.occupied(*cursor).next()?;
+        let at = self.next_occupied(*cursor)?;
         *cursor = at + 1;
         // SAFETY: the tag says that the entry is initialised.
         Some(unsafe { self.entries[at].assume_init_mut() })
@@ -358,7 +385,7 @@ impl<E> Slots<E> {
     /// Takes out the first entry at or behind the slot `cursor`, and moves the cursor behind it.
     #[inline]
     pub(super) fn take_next(&mut self, cursor: &mut usize) -> Option<E> {
-        let Some(at) = self.occupied(*cursor).next() else {
+        let Some(at) = self.next_occupied(*cursor) else {
             *cursor = self.capacity();
             return None;
         };
@@ -390,6 +417,14 @@ impl<E> Drop for Slots<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slots_with_room_need_not_grow() {
+        for entries in (0..200).chain([1 << 20, 3 << 20]) {
+            let slots = Slots::<()>::with_room(entries);
+            assert!(slots.room >= entries && slots.capacity() <= 16.max(3 * entries));
+        }
+    }
 
     #[test]
     fn comparing_together_is_comparing_each() {

@@ -10,6 +10,9 @@ use std::fmt;
 /// costs. Measured: counts by uniform `u64`s break even between 0.6 and 2 MB.
 const CACHE_RESIDENT: usize = 1 << 20;
 
+/// Spent keys that may stay in a table, beyond as many as there are others.
+const SPENT: usize = 1024;
+
 /// Accumulators by key.
 ///
 /// The hash is given by the caller, who has computed it for routing already; it must be
@@ -253,11 +256,17 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
         Some(K::view(&entry.key, &self.keys.arena, |key| see(key, &mut entry.value)))
     }
 
-    /// Makes the table anew with those keys for whose accumulators the closure says `true`: for who
-    /// drops many keys at once, now and then. Costs a step for every key, and for a while the memory of
-    /// both tables.
-    pub fn retain(&mut self, mut keep: impl FnMut(&A) -> bool) {
-        let mut all = std::mem::take(self).into_drain();
+    /// Makes the table anew with the keys for whose accumulators the closure says `true`, of which there are
+    /// `live`, where others are many: for who drops keys at the end of each batch. Costs a step for every
+    /// key, now and then, and then for a while the memory of both tables.
+    pub fn forget_spent(&mut self, live: usize, mut keep: impl FnMut(&A) -> bool) {
+        if self.len() <= 2 * live + SPENT {
+            return;
+        }
+        // Room for as many as there may be before the next time.
+        let keys = Keys { arena: K::Arena::default(), heap: 0 };
+        let room = Self { slots: Slots::with_room(2 * live), keys };
+        let mut all = std::mem::replace(self, room).into_drain();
         let mut keep_next = |key, arena: &K::Arena, value| {
             if keep(&value) {
                 self.insert_slot(K::slot_hash(&key, arena), key, arena, value);

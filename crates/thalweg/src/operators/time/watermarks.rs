@@ -77,7 +77,10 @@ pub struct Disorder {
 impl WatermarkGenerator for Disorder {
     #[inline(always)]
     fn observe(&mut self, at: Timestamp) {
-        self.greatest = self.greatest.max(Some(at));
+        // Written only when it changes, so that it can stay in a register.
+        if self.greatest.is_none_or(|greatest| at > greatest) {
+            self.greatest = Some(at);
+        }
     }
 
     fn watermark(&self) -> Option<Timestamp> {

@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 
 /// A table for every slice that has records, in the order of the slices.
 pub(super) struct Slices<K: Key + ?Sized, S> {
-    tables: VecDeque<(SliceId, GroupTable<K, S>)>,
+    /// One that is [taken in hand](Self::take) leaves a gap, so that the others keep their places.
+    tables: VecDeque<(SliceId, Option<GroupTable<K, S>>)>,
     /// Emptied tables, to be used again: one that has grown need not grow again.
     spare: Vec<GroupTable<K, S>>,
 }
@@ -25,7 +26,7 @@ impl<K: Key + ?Sized, S> Slices<K, S> {
         let at = self.tables.partition_point(|(other, _)| *other < slice);
         if self.tables.get(at).is_none_or(|(other, _)| *other != slice) {
             let table = self.spare.pop().unwrap_or_default();
-            self.tables.insert(at, (slice, table));
+            self.tables.insert(at, (slice, Some(table)));
         }
         at
     }
@@ -34,13 +35,28 @@ impl<K: Key + ?Sized, S> Slices<K, S> {
     #[inline]
     pub(super) fn table(&mut self, slice: SliceId) -> &mut GroupTable<K, S> {
         let at = self.place(slice);
-        &mut self.tables[at].1
+        self.tables[at].1.get_or_insert_default()
     }
 
     /// The table at a place.
     #[inline(always)]
     pub(super) fn at(&mut self, place: usize) -> Option<&mut GroupTable<K, S>> {
-        self.tables.get_mut(place).map(|(_, table)| table)
+        self.tables.get_mut(place)?.1.as_mut()
+    }
+
+    /// Takes a slice's table in hand, made if there is none; its place is kept.
+    pub(super) fn take(&mut self, slice: SliceId) -> GroupTable<K, S> {
+        let at = self.place(slice);
+        self.tables[at].1.take().unwrap_or_default()
+    }
+
+    /// Puts it back.
+    pub(super) fn put_back(&mut self, slice: SliceId, table: GroupTable<K, S>) {
+        let at = self.tables.partition_point(|(other, _)| *other < slice);
+        match self.tables.get_mut(at) {
+            Some((other, place)) if *other == slice => *place = Some(table),
+            _ => self.tables.insert(at, (slice, Some(table))),
+        }
     }
 
     /// The first slice.
@@ -53,11 +69,14 @@ impl<K: Key + ?Sized, S> Slices<K, S> {
         &mut self,
         from: SliceId,
         to: SliceId,
-        mut each: impl FnMut(&mut GroupTable<K, S>),
+        each: impl FnMut(&mut GroupTable<K, S>),
     ) {
         let first = self.tables.partition_point(|(slice, _)| *slice < from);
         let tables = self.tables.range_mut(first..);
-        tables.take_while(|(slice, _)| *slice <= to).for_each(|(_, table)| each(table));
+        tables
+            .take_while(|(slice, _)| *slice <= to)
+            .filter_map(|(_, table)| table.as_mut())
+            .for_each(each);
     }
 
     /// Takes the first table out, if it is of this slice or one before.
@@ -65,7 +84,8 @@ impl<K: Key + ?Sized, S> Slices<K, S> {
         if self.first()? > slice {
             return None;
         }
-        self.tables.pop_front()
+        let (slice, table) = self.tables.pop_front()?;
+        Some((slice, table?))
     }
 
     /// Takes back a table without keys.
@@ -77,12 +97,12 @@ impl<K: Key + ?Sized, S> Slices<K, S> {
 
     /// The bytes of all tables.
     pub(super) fn bytes(&self) -> usize {
-        let tables = self.tables.iter().map(|(_, table)| table);
+        let tables = self.tables.iter().filter_map(|(_, table)| table.as_ref());
         tables.chain(&self.spare).map(GroupTable::bytes).sum()
     }
 
     /// The keys of all tables; those of several slices count several times.
     pub(super) fn keys(&self) -> usize {
-        self.tables.iter().map(|(_, table)| table.len()).sum()
+        self.tables.iter().filter_map(|(_, table)| table.as_ref()).map(|table| table.len()).sum()
     }
 }

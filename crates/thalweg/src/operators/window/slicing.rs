@@ -15,7 +15,7 @@ use crate::memory::Reservation;
 use crate::metrics::Report;
 use crate::operators::keyed::{Combine, KeyBy};
 use crate::plan::TaskContext;
-use crate::state::Drain;
+use crate::state::{Drain, GroupTable};
 use crate::stream::Chain;
 use crate::time::{EventTime, Timestamp};
 use std::collections::VecDeque;
@@ -56,6 +56,7 @@ where
             frames: self.frames,
             slices: Slices::new(),
             current: Current::NOWHERE,
+            open: None,
             closed: None,
             sending: VecDeque::new(),
             held: None,
@@ -89,13 +90,12 @@ struct Current {
     from: Timestamp,
     to: Timestamp,
     slice: SliceId,
-    place: usize,
     way: Way,
 }
 
 impl Current {
     const NOWHERE: Self =
-        Self { from: Timestamp::MAX, to: Timestamp::MIN, slice: 0, place: 0, way: Way::Nowhere };
+        Self { from: Timestamp::MAX, to: Timestamp::MIN, slice: 0, way: Way::Nowhere };
 }
 
 /// What becomes of a record.
@@ -117,6 +117,8 @@ pub struct SlicingPush<I: Record + ?Sized, T, G: KeyBy<I>, A: Combine<G::Value>,
     frames: Frames,
     slices: Slices<G::Key, A::State>,
     current: Current,
+    /// Its table, if it has one: at hand, so that a record is not looked up in two steps.
+    open: Option<GroupTable<G::Key, A::State>>,
     /// The last slice whose end the task's own watermark has passed.
     closed: Option<SliceId>,
     /// Tables being sent.
@@ -149,28 +151,38 @@ where
     #[cold]
     #[inline(never)]
     fn turn_to(&mut self, at: Timestamp) {
+        self.leave();
         let slice = self.frames.slice(at);
         let (from, to) = self.frames.span(slice);
         let (first, last) = self.frames.windows(slice);
-        let (way, place) = if first > last {
-            (Way::Nowhere, 0)
+        let way = if first > last {
+            Way::Nowhere
         } else if self.passing > 0 || self.closed.is_some_and(|closed| slice <= closed) {
-            (Way::Alone, 0)
+            Way::Alone
         } else {
-            (Way::Table, self.slices.place(slice))
+            self.open = Some(self.slices.take(slice));
+            Way::Table
         };
-        self.current = Current { from, to, slice, place, way };
+        self.current = Current { from, to, slice, way };
+    }
+
+    /// Lays the table at hand back to the others.
+    fn leave(&mut self) {
+        if let Some(table) = self.open.take() {
+            self.slices.put_back(self.current.slice, table);
+        }
+        self.current = Current::NOWHERE;
     }
 
     /// Brings a record with a key that is new in its slice into the table.
     #[inline(never)]
     fn take_new(&mut self, hash: u64, item: I::Of<'_>) {
-        let full = self.slices.at(self.current.place).is_some_and(|table| table.is_full());
+        let full = self.open.as_ref().is_some_and(GroupTable::is_full);
         if full && !self.may_grow() {
             self.set_aside();
         }
-        let Self { op, keys, aggregate, slices, current, .. } = self;
-        let table = slices.table(current.slice);
+        let Self { op, keys, aggregate, open, .. } = self;
+        let Some(table) = open else { return };
         guard(op, || {
             let key = keys.key(&item);
             let state = table.upsert(hash, key.probe(), key, || aggregate.start());
@@ -179,15 +191,20 @@ where
     }
 
     fn may_grow(&mut self) -> bool {
-        let grown = self.slices.at(self.current.place).map_or(0, |table| table.bytes_if_grown());
-        let after = self.slices.bytes() + grown;
-        let repeats = 2 * self.slices.keys() as u64 <= self.records;
+        let (bytes, grown, keys) = self
+            .open
+            .as_ref()
+            .map_or((0, 0, 0), |table| (table.bytes(), table.bytes_if_grown(), table.len()));
+        let after = self.slices.bytes() + bytes + grown;
+        let repeats = 2 * (self.slices.keys() + keys) as u64 <= self.records;
         after <= TABLES || (after <= LARGEST && repeats && self.reservation.try_resize(after))
     }
 
     /// The table is full: sends it, and decides whether to fill another.
     #[cold]
     fn set_aside(&mut self) {
+        let current = self.current;
+        self.leave();
         let keys = self.slices.keys() as u64;
         while let Some((slice, table)) = self.slices.take_until(SliceId::MAX) {
             self.sending.push_back((slice, table.into_drain()));
@@ -200,8 +217,8 @@ where
         }
         self.records = 0;
         // This record still finds a table; the next one looks where to go.
-        self.current = Current { place: self.slices.place(self.current.slice), ..self.current };
-        (self.current.from, self.current.to) = (Timestamp::MAX, Timestamp::MIN);
+        self.open = Some(self.slices.take(current.slice));
+        self.current = Current { slice: current.slice, way: Way::Table, ..Current::NOWHERE };
     }
 
     /// Sends a record by itself.
@@ -229,7 +246,7 @@ where
         if self.passing > 0 {
             self.passing = self.passing.saturating_sub(count);
             if self.passing == 0 {
-                self.current = Current::NOWHERE;
+                self.leave();
             }
         }
     }
@@ -266,13 +283,11 @@ where
             Event::Idle => return false,
             _ => SliceId::MAX,
         };
+        self.leave();
         let mut any = false;
         while let Some((slice, table)) = self.slices.take_until(until) {
             self.sending.push_back((slice, table.into_drain()));
             any = true;
-        }
-        if any {
-            self.current = Current::NOWHERE;
         }
         any
     }
@@ -298,10 +313,10 @@ where
             Way::Nowhere => return,
         }
         self.records += 1;
-        let Self { op, keys, aggregate, slices, current, .. } = self;
+        let Self { op, keys, aggregate, open, .. } = self;
         let armed = arm(op);
         let (hash, key) = (keys.hash(&item), keys.key(&item));
-        let found = slices.at(current.place).and_then(|table| table.find(hash, key.probe()));
+        let found = open.as_mut().and_then(|table| table.find(hash, key.probe()));
         if let Some(state) = found {
             aggregate.update(state, keys.value(item));
             armed.disarm();

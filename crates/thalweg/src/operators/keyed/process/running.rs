@@ -320,13 +320,11 @@ where
                 });
             }
         }
-        if table.len() > 2 * *live + SPENT {
-            table.retain(|kept| {
-                let spent = kept.is_spent();
-                *heap -= if spent { kept.heap() } else { 0 };
-                !spent
-            });
-        }
+        table.forget_spent(*live, |kept| {
+            let spent = kept.is_spent();
+            *heap -= if spent { kept.heap() } else { 0 };
+            !spent
+        });
         let (bytes, held) = (self.bytes(), self.reservation.bytes());
         if bytes > held {
             self.reserve(bytes);

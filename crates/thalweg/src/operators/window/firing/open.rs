@@ -98,9 +98,6 @@ enum Way {
     Nowhere,
 }
 
-/// Keys without slices that may stay among those that have some, beyond as many as those.
-const SPENT: usize = 1024;
-
 impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
     pub(super) fn new(cx: &TaskContext<'_>, op: Op, feed: F, frames: Frames) -> Self {
         Self {
@@ -383,19 +380,6 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
 
     /// Makes the table anew without the keys that have no slices left, when there are many.
     pub(super) fn forget_spent(&mut self) {
-        if self.rolling.len() <= 2 * self.live + SPENT {
-            return;
-        }
-        let mut all = std::mem::take(&mut self.rolling).into_drain();
-        let rolling = &mut self.rolling;
-        while all
-            .slot_for_next(|key, arena, there| {
-                if !there.is_empty() {
-                    let hash = F::Key::slot_hash(&key, arena);
-                    rolling.insert_slot(hash, key, arena, there);
-                }
-            })
-            .is_some()
-        {}
+        self.rolling.forget_spent(self.live, |there| !there.is_empty());
     }
 }

@@ -148,9 +148,6 @@ impl<S, G, F, A> Entry<'_, S, G, F, A> {
     }
 }
 
-/// Keys without sessions that may stay among those that have some, beyond as many as those.
-const SPENT: usize = 1024;
-
 impl<I, T, G, F, A, N> SessioningPush<I, T, G, F, A, N>
 where
     I: Record + ?Sized,
@@ -278,9 +275,7 @@ where
 
     /// Drops the keys that have no sessions left, when there are many, and gives back memory.
     fn forget_spent(&mut self) {
-        if self.table.len() > 2 * self.live + SPENT {
-            self.table.retain(|sessions| !sessions.is_empty());
-        }
+        self.table.forget_spent(self.live, |sessions| !sessions.is_empty());
         let bytes = self.bytes();
         if bytes < self.reservation.bytes() {
             let _ = self.reservation.try_resize(bytes);
