@@ -123,12 +123,15 @@ impl<I: Iterator<Item: 'static> + Send + 'static> Source for Items<I> {
 
     fn produce<N: Push<I::Item, ()>>(&mut self, _: Nanos, next: &mut N) -> Result<Produced> {
         let Some(iter) = &mut self.iter else { return Ok(Produced::End) };
-        // One by one, and not as a run: where the iterator is has to be stored for every record
-        // then, since the rest of it is dropped if something panics, and that can cost more.
-        let count = iter.by_ref().take(RUN).fold(0, |count, item| {
+        // A loop with one place from which records are pushed. An iterator that folds itself, such as a chain of
+        // two, has several, and all that follows is then called and not compiled into them.
+        let mut count = 0;
+        while count < RUN
+            && let Some(item) = iter.next()
+        {
             next.push(item, ());
-            count + 1
-        });
+            count += 1;
+        }
         self.count += count as u64;
         Ok(if count == RUN { Produced::Some } else { Produced::End })
     }
