@@ -1,12 +1,15 @@
 //! Windows of event time.
 
+use super::early::Early;
 use super::firing::{Firing, Parts, Values};
 use super::frames::Frames;
 use super::pane::Pane;
 use super::slicing::{SlicePart, Slicing};
 use super::windowed::{Described, Window, Windowing};
 use crate::data::Data;
-use crate::operators::keyed::{Combine, KeyBy, KeyedStream, Partitioned, Scattered, by_hash};
+use crate::operators::keyed::{
+    Aggregate, Combine, KeyBy, KeyedStream, Partitioned, Scattered, by_hash,
+};
 use crate::plan::Origin;
 use crate::stream::{Chain, Received, Stream};
 use crate::time::{EventTime, micros};
@@ -25,12 +28,17 @@ use std::time::Duration;
 /// A record costs one look-up, however many windows it is in, and every key of a window one addition a
 /// slide. Memory: an aggregate a key in each slice that is in an open window.
 #[derive(Clone, Copy, Debug)]
-pub struct EventTimeWindow {
+pub struct EventTimeWindow<E = AtEnd> {
     size: Duration,
     slide: Duration,
     offset: Duration,
     lateness: Duration,
+    early: E,
 }
+
+/// Windows have no result before they end; see [`EventTimeWindow::early`].
+#[derive(Clone, Copy, Debug)]
+pub struct AtEnd;
 
 impl EventTimeWindow {
     /// Windows that follow one another without overlap.
@@ -45,9 +53,50 @@ impl EventTimeWindow {
     ///
     /// A size or slide of less than a microsecond is refused at the job's start.
     pub fn sliding(size: Duration, slide: Duration) -> Self {
-        Self { size, slide, offset: Duration::ZERO, lateness: Duration::ZERO }
+        let (offset, lateness) = (Duration::ZERO, Duration::ZERO);
+        Self { size, slide, offset, lateness, early: AtEnd }
     }
 
+    /// Windows have results before they end, too: every so many records, or every so often. Their
+    /// [`timing`](super::Pane::timing) is [`Early`](super::Timing::Early), numbered for each key and window. The
+    /// results at the end, and those after it, are what they are without this.
+    ///
+    /// An early result carries the timestamp that the result at the end will carry, the last of its window. So no
+    /// watermark has passed it, it may be far ahead of the watermark, and windows of results hold all results of
+    /// a window together, of which the last counts.
+    ///
+    /// In a [`window_join`](crate::KeyedStream::window_join), an early result is the pairs of all that has come: a
+    /// pair comes again with each.
+    ///
+    /// Memory: what each key of an open window has had, and slices of windows that overlap, for as long as they
+    /// are in an open window. See [`Early`] for the rest.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg::Environment;
+    /// use thalweg::operators::time::Watermarks;
+    /// use thalweg::operators::window::{Early, EventTimeWindow, Timing};
+    /// use thalweg::time::Timestamp;
+    ///
+    /// let env = Environment::new();
+    /// let hour = EventTimeWindow::tumbling(Duration::from_secs(3600)).early(Early::every(2));
+    /// let sales = env.iter([(60, 5), (120, 1), (300, 2), (2000, 2), (3000, 7)]);
+    /// let sums = sales
+    ///     .assign_timestamps(|sale| Timestamp::from_secs(sale.0), Watermarks::monotonous())
+    ///     .window_all(hour)
+    ///     .sum(|sale| sale.1);
+    /// let out = sums.map(|hour| (hour.timing, hour.value)).collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [(Timing::Early(1), 6), (Timing::Early(2), 10), (Timing::OnTime, 17)]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn early(self, early: Early) -> EventTimeWindow<Early> {
+        let Self { size, slide, offset, lateness, early: AtEnd } = self;
+        EventTimeWindow { size, slide, offset, lateness, early }
+    }
+}
+
+impl<E> EventTimeWindow<E> {
     /// Windows begin so much later, for days that begin at another hour than that of UTC.
     pub fn offset(mut self, by: Duration) -> Self {
         self.offset = by;
@@ -68,7 +117,7 @@ impl EventTimeWindow {
     }
 }
 
-impl EventTimeWindow {
+impl<E: Earliness> EventTimeWindow<E> {
     /// Where they begin and end, or what is wrong with them.
     fn frames(&self) -> Result<Frames, String> {
         let (size, slide) = (micros(self.size), micros(self.slide));
@@ -76,6 +125,9 @@ impl EventTimeWindow {
             if length == 0 {
                 return Err(format!("a {what} of {given:?} is less than a microsecond"));
             }
+        }
+        if let Some(fault) = self.early.early().and_then(Early::fault) {
+            return Err(fault);
         }
         let frames = Frames::new(size, slide, micros(self.offset));
         Ok(frames.with_lateness(micros(self.lateness)))
@@ -87,15 +139,38 @@ impl EventTimeWindow {
     }
 }
 
-impl<T: EventTime> Window<T> for EventTimeWindow {
+/// Whether windows of event time have results before they end.
+pub trait Earliness: Copy + Send + 'static {
+    /// When.
+    #[doc(hidden)]
+    fn early(self) -> Option<Early>;
+}
+
+impl Earliness for AtEnd {
+    fn early(self) -> Option<Early> {
+        None
+    }
+}
+
+impl Earliness for Early {
+    fn early(self) -> Option<Early> {
+        Some(self)
+    }
+}
+
+impl<T: EventTime, E: Earliness> Window<T> for EventTimeWindow<E> {
     type Pane<V: Data> = Pane<V>;
 
     fn describe(&self) -> String {
-        if self.size == self.slide {
+        let mut what = if self.size == self.slide {
             format!("tumbling, {:?}", self.size)
         } else {
             format!("sliding, {:?} every {:?}", self.size, self.slide)
+        };
+        if let Some(early) = self.early.early() {
+            what = format!("{what}, {}", early.describe());
         }
+        what
     }
 
     fn fault(&self) -> Option<String> {
@@ -103,59 +178,111 @@ impl<T: EventTime> Window<T> for EventTimeWindow {
     }
 }
 
-impl<C, G, A> Windowing<C, G, Partitioned, A> for EventTimeWindow
+/// Windows of records that are in the tasks that own their keys.
+fn of_values<C, G, A, E, const EARLY: bool>(
+    window: EventTimeWindow<E>,
+    keyed: KeyedStream<C, G, Partitioned>,
+    plan: Described,
+    aggregate: A,
+) -> Stream<Firing<C, Values<A, G>, EARLY>>
 where
     C: Chain<Time: EventTime>,
     G: KeyBy<C::Item>,
     A: Combine<G::Value, State: Clone>,
+    E: Earliness,
 {
-    type Chain = Firing<C, Values<A, G>>;
-
-    fn windows(
-        self,
-        keyed: KeyedStream<C, G, Partitioned>,
-        plan: Described,
-        aggregate: A,
-    ) -> Stream<Self::Chain> {
-        let frames = self.any_frames();
-        let (stream, keys) = keyed.into_parts();
-        let feed = Values { aggregate: Arc::new(aggregate), keys };
-        stream.then_described(plan.origin, plan.detail, |prev, op| Firing {
-            prev,
-            op,
-            feed,
-            frames,
-        })
-    }
+    let (frames, early) = (window.any_frames(), window.early.early());
+    let (stream, keys) = keyed.into_parts();
+    let feed = Values { aggregate: Arc::new(aggregate), keys };
+    stream.then_described(plan.origin, plan.detail, |prev, op| Firing {
+        prev,
+        op,
+        feed,
+        frames,
+        early,
+    })
 }
 
-impl<C, G, A> Windowing<C, G, Scattered, A> for EventTimeWindow
+/// The chain of windows that are put together of what several tasks have aggregated.
+type OfParts<C, G, A, const EARLY: bool> = Firing<
+    Received<SlicePart<<G as KeyBy<<C as Chain>::Item>>::Key, State<C, G, A>>, <C as Chain>::Time>,
+    Parts<A, <G as KeyBy<<C as Chain>::Item>>::Key, <G as KeyBy<<C as Chain>::Item>>::Value>,
+    EARLY,
+>;
+
+/// What is known of a key.
+type State<C, G, A> = <A as Aggregate<<G as KeyBy<<C as Chain>::Item>>::Value>>::State;
+
+/// Windows of records that are wherever they came from.
+fn of_parts<C, G, A, E, const EARLY: bool>(
+    window: EventTimeWindow<E>,
+    keyed: KeyedStream<C, G, Scattered>,
+    plan: Described,
+    aggregate: A,
+) -> Stream<OfParts<C, G, A, EARLY>>
 where
     C: Chain<Time: EventTime>,
     G: KeyBy<C::Item>,
     A: Combine<G::Value, State: Clone>,
+    E: Earliness,
 {
-    type Chain = Firing<Received<SlicePart<G::Key, A::State>, C::Time>, Parts<A, G::Key, G::Value>>;
-
-    fn windows(
-        self,
-        keyed: KeyedStream<C, G, Scattered>,
-        plan: Described,
-        aggregate: A,
-    ) -> Stream<Self::Chain> {
-        let frames = self.any_frames();
-        let Described { origin, detail } = plan;
-        let (stream, keys) = keyed.into_parts();
-        let aggregate = Arc::new(aggregate);
-        let local = Arc::clone(&aggregate);
-        let slice = Origin { kind: "slice", ..origin };
-        let sliced =
-            stream.then(slice, |prev, op| Slicing { prev, op, keys, aggregate: local, frames });
-        let feed = Parts::new(aggregate);
-        by_hash(sliced, Origin { kind: "partition", ..origin }).then_described(
-            origin,
-            detail,
-            |prev, op| Firing { prev, op, feed, frames },
-        )
-    }
+    let (frames, early) = (window.any_frames(), window.early.early());
+    let Described { origin, detail } = plan;
+    let (stream, keys) = keyed.into_parts();
+    let aggregate = Arc::new(aggregate);
+    let local = Arc::clone(&aggregate);
+    let slice = Origin { kind: "slice", ..origin };
+    let sliced =
+        stream.then(slice, |prev, op| Slicing { prev, op, keys, aggregate: local, frames, early });
+    let feed = Parts::new(aggregate);
+    by_hash(sliced, Origin { kind: "partition", ..origin }).then_described(
+        origin,
+        detail,
+        |prev, op| Firing { prev, op, feed, frames, early },
+    )
 }
+
+// Whether there are early results is known when the job is compiled, so that windows without them do nothing for
+// it a record.
+macro_rules! windowing {
+    ($early:ty, $is_early:literal) => {
+        impl<C, G, A> Windowing<C, G, Partitioned, A> for EventTimeWindow<$early>
+        where
+            C: Chain<Time: EventTime>,
+            G: KeyBy<C::Item>,
+            A: Combine<G::Value, State: Clone>,
+        {
+            type Chain = Firing<C, Values<A, G>, $is_early>;
+
+            fn windows(
+                self,
+                keyed: KeyedStream<C, G, Partitioned>,
+                plan: Described,
+                aggregate: A,
+            ) -> Stream<Self::Chain> {
+                of_values(self, keyed, plan, aggregate)
+            }
+        }
+
+        impl<C, G, A> Windowing<C, G, Scattered, A> for EventTimeWindow<$early>
+        where
+            C: Chain<Time: EventTime>,
+            G: KeyBy<C::Item>,
+            A: Combine<G::Value, State: Clone>,
+        {
+            type Chain = OfParts<C, G, A, $is_early>;
+
+            fn windows(
+                self,
+                keyed: KeyedStream<C, G, Scattered>,
+                plan: Described,
+                aggregate: A,
+            ) -> Stream<Self::Chain> {
+                of_parts(self, keyed, plan, aggregate)
+            }
+        }
+    };
+}
+
+windowing!(AtEnd, false);
+windowing!(Early, true);

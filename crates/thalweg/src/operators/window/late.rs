@@ -1,6 +1,6 @@
 //! A second stream of the records that come too late for their windows.
 
-use super::event_time::EventTimeWindow;
+use super::event_time::{Earliness, EventTimeWindow};
 use super::frames::Frames;
 use super::windowed::Windowed;
 use crate::data::Portable;
@@ -14,15 +14,16 @@ use crate::stream::{Chain, Received, Stream};
 use crate::time::{EventTime, Timestamp};
 
 /// What windows are made of, and what came too late.
-type Divided<C, G, E> = (
-    Windowed<Punctual<C>, G, Scattered, EventTimeWindow, E>,
+type Divided<C, G, W, E> = (
+    Windowed<Punctual<C>, G, Scattered, EventTimeWindow<W>, E>,
     Stream<Received<<C as Chain>::Item, <C as Chain>::Time>>,
 );
 
-impl<C, G, E> Windowed<C, G, Scattered, EventTimeWindow, E>
+impl<C, G, W, E> Windowed<C, G, Scattered, EventTimeWindow<W>, E>
 where
     C: Chain<Item: Portable, Time: EventTime>,
     G: KeyBy<C::Item>,
+    W: Earliness,
 {
     /// Sends the records that come too late for all their windows to a second stream, as they are and with
     /// their timestamps, instead of counting and dropping them.
@@ -62,7 +63,7 @@ where
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn late_output(self) -> Divided<C, G, E> {
+    pub fn late_output(self) -> Divided<C, G, W, E> {
         let origin = Origin::here("late_output");
         let Self { keyed, window, ending } = self;
         let frames = window.any_frames();

@@ -24,6 +24,7 @@
 
 mod all;
 mod arrival;
+mod early;
 mod event_time;
 mod firing;
 mod frames;
@@ -43,7 +44,8 @@ pub use all::{OfAll, Unkeyed};
 pub use arrival::{
     CountWindow, GlobalWindow, Inspected, Kept, LastWindow, Transaction, TransactionWindow,
 };
-pub use event_time::EventTimeWindow;
+pub use early::Early;
+pub use event_time::{AtEnd, Earliness, EventTimeWindow};
 pub use in_order::{ToVec, WindowingInOrder};
 pub use join::{Joining, Side, Sides};
 pub use pane::{CountPane, Pane, Timing};

@@ -12,7 +12,7 @@ pub struct Pane<T> {
     pub start: Timestamp,
     /// The first timestamp behind the window.
     pub end: Timestamp,
-    /// Whether it is the window's result, or one that late records have changed.
+    /// Whether it is the window's result, one before that, or one that late records have changed.
     pub timing: Timing,
     /// The result.
     pub value: T,
@@ -34,6 +34,9 @@ impl<T> Pane<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Data)]
 #[non_exhaustive]
 pub enum Timing {
+    /// It has not ended, and this is what has come [so far](super::Early). The first such result of a key in a
+    /// window is number 1. It replaces those before.
+    Early(u32),
     /// It has ended.
     OnTime,
     /// Records have come after that, within the

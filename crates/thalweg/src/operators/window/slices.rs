@@ -79,6 +79,18 @@ impl<K: Key + ?Sized, S> Slices<K, S> {
             .for_each(each);
     }
 
+    /// The same, with the slices.
+    pub(super) fn each_numbered(
+        &mut self,
+        from: SliceId,
+        to: SliceId,
+        mut each: impl FnMut(SliceId, &mut GroupTable<K, S>),
+    ) {
+        let first = self.tables.partition_point(|(slice, _)| *slice < from);
+        let tables = self.tables.range_mut(first..);
+        tables.take_while(|(slice, _)| *slice <= to).for_each(|(slice, table)| each(*slice, table));
+    }
+
     /// Takes the first table out, if it is of this slice or one before.
     pub(super) fn take_until(&mut self, slice: SliceId) -> Option<(SliceId, GroupTable<K, S>)> {
         if self.first()? > slice {

@@ -2,11 +2,14 @@
 //!
 //! A slice's aggregates are sent when the task's own watermark has passed its end; before that only where
 //! the tables have outgrown the cache. A record that comes after that is sent by itself, so that the
-//! receiver can count what is late. Where keys hardly ever come again, records are sent one by one for
+//! receiver can count what is late. Windows that have results early need what they are made of early too: each record
+//! by itself, or all that there is at certain times. Where keys hardly ever come again, records are sent one by one for
 //! a while, since a look-up then costs more than it saves.
 
+use super::early::{Early, Ticks};
 use super::frames::{Frames, SliceId};
 use super::slices::Slices;
+use crate::clock::{Clock, Nanos};
 use crate::data::{Batch, Key, Record};
 use crate::error::Result;
 use crate::exchange::{Part, Partial, PartialBatch};
@@ -32,6 +35,7 @@ pub struct Slicing<C, G, A> {
     pub(super) keys: G,
     pub(super) aggregate: Arc<A>,
     pub(super) frames: Frames,
+    pub(super) early: Option<Early>,
 }
 
 impl<C, G, A> Chain for Slicing<C, G, A>
@@ -54,6 +58,8 @@ where
             keys: self.keys.clone(),
             aggregate: Arc::clone(&self.aggregate),
             frames: self.frames,
+            alone: self.early.is_some_and(|early| early.records().is_some()),
+            ticks: self.early.and_then(Early::ticks_before).map(|ticks| (ticks, cx.clock.clone())),
             slices: Slices::new(),
             current: Current::NOWHERE,
             open: None,
@@ -115,6 +121,10 @@ pub struct SlicingPush<I: Record + ?Sized, T, G: KeyBy<I>, A: Combine<G::Value>,
     keys: G,
     aggregate: Arc<A>,
     frames: Frames,
+    /// Every record is sent by itself.
+    alone: bool,
+    /// When all tables are sent, and the clock that says so.
+    ticks: Option<(Ticks, Clock)>,
     slices: Slices<G::Key, A::State>,
     current: Current,
     /// Its table, if it has one: at hand, so that a record is not looked up in two steps.
@@ -157,7 +167,10 @@ where
         let (first, last) = self.frames.windows(slice);
         let way = if first > last {
             Way::Nowhere
-        } else if self.passing > 0 || self.closed.is_some_and(|closed| slice <= closed) {
+        } else if self.alone
+            || self.passing > 0
+            || self.closed.is_some_and(|closed| slice <= closed)
+        {
             Way::Alone
         } else {
             self.open = Some(self.slices.take(slice));
@@ -206,9 +219,7 @@ where
         let current = self.current;
         self.leave();
         let keys = self.slices.keys() as u64;
-        while let Some((slice, table)) = self.slices.take_until(SliceId::MAX) {
-            self.sending.push_back((slice, table.into_drain()));
-        }
+        self.set_all_aside();
         if 2 * keys > self.records {
             self.passing = self.patience;
             self.patience = (2 * self.patience).min(LAST_PATIENCE);
@@ -219,6 +230,27 @@ where
         // This record still finds a table; the next one looks where to go.
         self.open = Some(self.slices.take(current.slice));
         self.current = Current { slice: current.slice, way: Way::Table, ..Current::NOWHERE };
+    }
+
+    fn set_all_aside(&mut self) {
+        while let Some((slice, table)) = self.slices.take_until(SliceId::MAX) {
+            self.sending.push_back((slice, table.into_drain()));
+        }
+    }
+
+    /// Sets all tables aside when it is time; when to look again.
+    fn look(&mut self, now: Nanos) -> Option<Nanos> {
+        let (ticks, _) = self.ticks.as_mut()?;
+        if self.open.is_none() && self.slices.first().is_none() {
+            return None;
+        }
+        if !ticks.has_come(now) {
+            return Some(ticks.next());
+        }
+        self.leave();
+        self.set_all_aside();
+        self.records = 0;
+        Some(now)
     }
 
     /// Sends a record by itself.
@@ -353,7 +385,15 @@ where
             if self.send_on() {
                 return Flow::Busy;
             }
-            let Some(event) = self.held else { return Flow::Ready };
+            let Some(event) = self.held else {
+                if let Some((ticks, clock)) = &mut self.ticks
+                    && self.open.is_none()
+                    && self.slices.first().is_none()
+                {
+                    ticks.restart(clock.now());
+                }
+                return Flow::Ready;
+            };
             if !self.close(event) {
                 self.held = None;
                 self.next.event(event);
@@ -361,9 +401,15 @@ where
         }
     }
 
-    fn idle(&mut self, now: crate::clock::Nanos) -> Option<crate::clock::Nanos> {
+    fn idle(&mut self, now: Nanos) -> Option<Nanos> {
         self.send_waiting();
-        self.next.idle(now)
+        let again = self.next.idle(now);
+        again.into_iter().chain(self.look(now)).min()
+    }
+
+    fn tick(&mut self, now: Nanos) {
+        self.look(now);
+        self.next.tick(now);
     }
 
     fn report(&mut self, report: &mut Report) {

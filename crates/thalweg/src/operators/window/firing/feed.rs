@@ -20,6 +20,9 @@ pub trait Feed<I: Record + ?Sized>: Clone + Send + 'static {
     /// The slice, if it is not that of the timestamp.
     fn slice(&self, item: &I::Of<'_>) -> Option<i64>;
 
+    /// Shows the key, with its hash.
+    fn see_key<R>(&self, item: &I::Of<'_>, see: impl FnOnce(u64, &Self::Key) -> R) -> R;
+
     /// Takes it into the table.
     fn take(&self, table: &mut GroupTable<Self::Key, Self::State>, item: I::Of<'_>);
 
@@ -61,6 +64,11 @@ where
     #[inline(always)]
     fn slice(&self, _: &I::Of<'_>) -> Option<i64> {
         None
+    }
+
+    #[inline(always)]
+    fn see_key<R>(&self, item: &I::Of<'_>, see: impl FnOnce(u64, &G::Key) -> R) -> R {
+        see(self.keys.hash(item), self.keys.key(item))
     }
 
     #[inline(always)]
@@ -118,6 +126,11 @@ where
     #[inline(always)]
     fn slice(&self, part: &Part<'_, K, (i64, A::State)>) -> Option<i64> {
         Some(part.state.0)
+    }
+
+    #[inline(always)]
+    fn see_key<R>(&self, part: &Part<'_, K, (i64, A::State)>, see: impl FnOnce(u64, &K) -> R) -> R {
+        K::view(&part.key, part.arena, |key| see(part.hash, key))
     }
 
     #[inline(always)]

@@ -11,12 +11,18 @@
 //! Where lateness is allowed, slices are kept when they have been given out. What comes for a window that
 //! has had its result waits until the batch is through; then it is put to the slice that was kept, and
 //! the windows that have changed are given out again, for the keys that have.
+//!
+//! Where windows have results early (see `early`), so are those that have not ended: with the record that makes them
+//! due, or between batches when their time has come. A stage of windows without such results does nothing for it.
 
+mod early;
 mod feed;
 mod open;
 
+use super::early::Early;
 use super::frames::{Frames, WindowId};
 use super::pane::{Pane, Timing};
+use crate::clock::Nanos;
 use crate::data::{Key, Portable, Record};
 use crate::error::Result;
 use crate::flow::{CHUNK, Event, Flow, Pipe, Push, guard};
@@ -24,45 +30,51 @@ use crate::metrics::Report;
 use crate::plan::TaskContext;
 use crate::stream::Chain;
 use crate::time::{EventTime, Timestamp};
+use early::Earlies;
 use open::{Phase, Windows};
 use std::marker::PhantomData;
 
 pub use feed::{Feed, Parts, Values};
 
-/// The chain that ends in the results of windows.
-pub struct Firing<C, F> {
+/// The chain that ends in the results of windows: some of them `EARLY`, or none.
+pub struct Firing<C, F, const EARLY: bool = false> {
     pub(super) prev: C,
     pub(super) op: usize,
     pub(in crate::operators::window) feed: F,
     pub(super) frames: Frames,
+    pub(super) early: Option<Early>,
 }
 
 /// A result with its key.
 type Row<I, F> = (<<F as Feed<I>>::Key as Portable>::Owned, Pane<<F as Feed<I>>::Output>);
 
-impl<C, F> Chain for Firing<C, F>
+impl<C, F, const EARLY: bool> Chain for Firing<C, F, EARLY>
 where
     C: Chain<Time: EventTime>,
     F: Feed<C::Item>,
 {
     type Item = Row<C::Item, F>;
     type Time = C::Time;
-    type Task<N: Push<Self::Item, C::Time> + 'static> = C::Task<FiringPush<C::Item, C::Time, F, N>>;
+    type Task<N: Push<Self::Item, C::Time> + 'static> =
+        C::Task<FiringPush<C::Item, C::Time, F, N, EARLY>>;
 
     fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
     where
         N: Push<Self::Item, C::Time> + 'static,
     {
-        let windows = Windows::new(cx, cx.op(self.op), self.feed.clone(), self.frames);
+        let windows = Windows::new(cx, cx.op(self.op), self.feed.clone(), self.frames, EARLY);
+        let early = Earlies::new(cx, self.early);
         let (phase, types) = (Phase::Taking, PhantomData);
-        let push = FiringPush { windows, phase, held: None, until: None, emitted: 0, next, types };
+        let (held, until) = (None, None);
+        let push = FiringPush { windows, early, phase, held, until, emitted: 0, next, types };
         self.prev.attach(cx, push)
     }
 }
 
 /// Windows in a running task.
-pub struct FiringPush<I: Record + ?Sized, T, F: Feed<I>, N> {
+pub struct FiringPush<I: Record + ?Sized, T, F: Feed<I>, N, const EARLY: bool> {
     windows: Windows<I, F>,
+    early: Earlies<F::Key, F::State>,
     phase: Phase<F::Key, F::State>,
     /// An event that waits until the windows before it are given out.
     held: Option<Event>,
@@ -73,16 +85,38 @@ pub struct FiringPush<I: Record + ?Sized, T, F: Feed<I>, N> {
     types: PhantomData<fn(&I, T)>,
 }
 
-impl<I, T, F, N> FiringPush<I, T, F, N>
+impl<I, T, F, N, const EARLY: bool> FiringPush<I, T, F, N, EARLY>
 where
     I: Record + ?Sized,
     T: EventTime,
     F: Feed<I>,
     N: Push<Row<I, F>, T>,
 {
+    /// Takes a record in, and gives the results that are due with it.
+    fn take_early(&mut self, item: I::Of<'_>, at: Timestamp) {
+        let Self { windows, early, emitted, next, .. } = self;
+        let Windows { op, feed, frames, .. } = &*windows;
+        let frames = *frames;
+        let slice = feed.slice(&item).unwrap_or_else(|| frames.slice(at));
+        let open = windows.open(slice);
+        let (hash, grown) = guard(op, || {
+            feed.see_key(&item, |hash, key| (hash, early.note((hash, key), slice, open)))
+        });
+        if grown && !windows.use_beside(early.bytes()) {
+            early.due.clear();
+            return;
+        }
+        windows.take(item, at);
+        early.give_counted(windows, hash, |key, at, value| {
+            *emitted += 1;
+            let (pane, time) = early_pane::<_, T>(frames, at, value);
+            next.push((key.own(), pane), time);
+        });
+    }
+
     /// Goes on with the window that is being given out, up to a chunk.
     fn go_on(&mut self) {
-        let Self { windows, phase, emitted, next, .. } = self;
+        let Self { windows, early, phase, emitted, next, .. } = self;
         let following = match phase {
             Phase::Taking => None,
             Phase::Whole(window, table) => {
@@ -164,10 +198,31 @@ where
                 }
                 (!left).then_some(Phase::Taking)
             }
+            Phase::Early(keys) => {
+                let frames = windows.frames;
+                let until = *emitted + CHUNK as u64;
+                let mut left = true;
+                while left && *emitted < until {
+                    left = keys
+                        .for_next(|key, slices| {
+                            early.give_changed(windows, key, &slices, |at, value| {
+                                *emitted += 1;
+                                let (pane, time) = early_pane::<_, T>(frames, at, value);
+                                next.push((key.own(), pane), time);
+                            });
+                        })
+                        .is_some();
+                }
+                (!left).then_some(Phase::Taking)
+            }
             Phase::Leaving(window) => (!windows.leave_some(*window)).then_some(Phase::Taking),
         };
         if let Some(following) = following {
             let done = std::mem::replace(&mut self.phase, following);
+            let done = match done {
+                Phase::Early(keys) => return self.early.end(keys),
+                done => done,
+            };
             if let Some(table) = done.into_table() {
                 self.windows.coming.give_back(table);
             }
@@ -175,12 +230,23 @@ where
     }
 }
 
+/// A result of a window that has not ended. Its timestamp is that of the result at the end: no watermark has passed
+/// that, and windows of results have both in one.
+fn early_pane<V, T: EventTime>(
+    frames: Frames,
+    (window, number): (WindowId, u32),
+    value: V,
+) -> (Pane<V>, T) {
+    let (start, end) = frames.window(window);
+    (Pane { start, end, timing: Timing::Early(number), value }, T::from(last_of(end)))
+}
+
 /// The last timestamp before another one.
 fn last_of(end: Timestamp) -> Timestamp {
     Timestamp::from_micros(end.as_micros().saturating_sub(1))
 }
 
-impl<I, T, F, N> Push<I, T> for FiringPush<I, T, F, N>
+impl<I, T, F, N, const EARLY: bool> Push<I, T> for FiringPush<I, T, F, N, EARLY>
 where
     I: Record + ?Sized,
     T: EventTime,
@@ -189,11 +255,15 @@ where
 {
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, time: T) {
-        self.windows.take(item, time.into());
+        if EARLY {
+            self.take_early(item, time.into());
+        } else {
+            self.windows.take(item, time.into());
+        }
     }
 }
 
-impl<I, T, F, N> Pipe for FiringPush<I, T, F, N>
+impl<I, T, F, N, const EARLY: bool> Pipe for FiringPush<I, T, F, N, EARLY>
 where
     I: Record + ?Sized,
     T: EventTime,
@@ -228,7 +298,13 @@ where
                 self.phase = phase;
                 continue;
             }
-            let Some(event) = self.held else { return Flow::Ready };
+            let Some(event) = self.held else {
+                if EARLY && let Some(keys) = self.early.begin() {
+                    self.phase = Phase::Early(keys);
+                    continue;
+                }
+                return Flow::Ready;
+            };
             // A job that has failed is stopped, and what it holds must not look like results.
             let next = self.until.filter(|_| !self.windows.failed);
             if let Some(window) = next.and_then(|until| self.windows.next_window(until)) {
@@ -236,6 +312,9 @@ where
                 continue;
             }
             self.windows.pass(self.until, event);
+            if EARLY {
+                self.early.forget_until(self.windows.fired.unwrap_or(WindowId::MIN));
+            }
             self.held = None;
             self.next.event(event);
         }
@@ -243,6 +322,21 @@ where
 
     fn is_full(&mut self) -> bool {
         false
+    }
+
+    fn idle(&mut self, now: Nanos) -> Option<Nanos> {
+        let again = self.next.idle(now);
+        if !EARLY {
+            return again;
+        }
+        again.into_iter().chain(self.early.look(now)).min()
+    }
+
+    fn tick(&mut self, now: Nanos) {
+        if EARLY {
+            self.early.look(now);
+        }
+        self.next.tick(now);
     }
 
     fn report(&mut self, report: &mut Report) {

@@ -29,6 +29,8 @@ pub(super) enum Phase<K: Key + ?Sized, S> {
     Joining(SliceId, Drain<K, S>),
     /// A window is given out again, for some keys.
     Again(WindowId, Drain<K, ()>),
+    /// Windows that have not ended are given out for keys of which some slices have changed.
+    Early(Drain<K, Vec<SliceId>>),
 }
 
 impl<K: Key + ?Sized, S> Phase<K, S> {
@@ -38,7 +40,8 @@ impl<K: Key + ?Sized, S> Phase<K, S> {
             Self::Whole(_, table) | Self::Entering(_, _, table) | Self::Joining(_, table) => {
                 Some(table.into_table())
             }
-            Self::Taking | Self::Giving(..) | Self::Leaving(_) | Self::Again(..) => None,
+            Self::Taking | Self::Giving(..) | Self::Leaving(_) => None,
+            Self::Again(..) | Self::Early(_) => None,
         }
     }
 }
@@ -61,17 +64,21 @@ pub(super) struct Windows<I: Record + ?Sized, F: Feed<I>> {
     /// The last window that was given out, or passed by as it had no record.
     pub(super) fired: Option<WindowId>,
     /// The last slice of the last window that was given out.
-    entered_until: Option<SliceId>,
+    pub(super) entered_until: Option<SliceId>,
     /// The last window that takes no more records in.
     over: Option<WindowId>,
     /// Slices that windows were given out of which still take records in.
     pub(super) kept: Slices<F::Key, F::State>,
     /// What has come for those since the last batch.
-    behind: Slices<F::Key, F::State>,
+    pub(super) behind: Slices<F::Key, F::State>,
     /// The keys of each window that have to be given out again.
     changed: Slices<F::Key, ()>,
     /// How often each key of a window was.
     updates: Slices<F::Key, u32>,
+    /// Slices are kept that windows were given out of.
+    keeps: bool,
+    /// Bytes that are used elsewhere for these windows.
+    beside: usize,
     reservation: Reservation,
     pub(super) failed: bool,
     pub(super) late: u64,
@@ -99,8 +106,12 @@ enum Way {
 }
 
 impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
-    pub(super) fn new(cx: &TaskContext<'_>, op: Op, feed: F, frames: Frames) -> Self {
+    /// `early` says whether windows have results before they end, which slices must be kept for that several
+    /// windows share.
+    pub(super) fn new(cx: &TaskContext<'_>, op: Op, feed: F, frames: Frames, early: bool) -> Self {
         Self {
+            keeps: frames.allows_lateness() || (early && !frames.is_one_slice()),
+            beside: 0,
             op,
             feed,
             frames,
@@ -162,7 +173,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
             Way::Nowhere
         } else if self.over.is_some_and(|over| last <= over) {
             Way::Late
-        } else if self.frames.allows_lateness() && self.fired.is_some_and(|fired| first <= fired) {
+        } else if self.keeps && self.fired.is_some_and(|fired| first <= fired) {
             Way::Behind(self.behind.place(slice))
         } else {
             Way::Table(self.coming.place(slice))
@@ -181,7 +192,18 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
             Way::Late | Way::Nowhere => None,
         };
         let grown = table.map_or(0, |table| table.bytes_if_grown());
-        let given = self.kept.bytes() + self.behind.bytes() + self.updates.bytes();
+        self.reserve(grown)
+    }
+
+    /// What is used elsewhere has become so much: asks for the memory, and fails the job when it is not there.
+    pub(super) fn use_beside(&mut self, bytes: usize) -> bool {
+        self.beside = bytes;
+        self.reserve(0)
+    }
+
+    /// Asks for memory for all that there is and for what it grows by.
+    fn reserve(&mut self, grown: usize) -> bool {
+        let given = self.kept.bytes() + self.behind.bytes() + self.updates.bytes() + self.beside;
         let bytes = self.coming.bytes() + self.entered_bytes + self.rolling.bytes() + given + grown;
         if !self.failed && !self.reservation.try_resize(bytes) {
             self.failed = true;
@@ -319,9 +341,9 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         slice: SliceId,
         table: &mut Drain<F::Key, F::State>,
     ) -> bool {
-        let Self { op, feed, rolling, live, kept, frames, .. } = self;
+        let Self { op, feed, rolling, live, kept, .. } = self;
         // What came for a slice after it had entered was put to what is kept when it came.
-        let keeps = frames.allows_lateness() && Some(slice) > self.entered_until;
+        let keeps = self.keeps && Some(slice) > self.entered_until;
         let combine = |into: &mut F::State, from: F::State| feed.combine(into, from);
         let mut left = true;
         let mut entered = PartialBatch::default();

@@ -1,0 +1,292 @@
+//! Results of windows that have not ended: which of them are due, and what they are put together of.
+//!
+//! What is known of a key in an open window lies in three places: in slices that are kept since they entered what
+//! is rolling, in those that have come behind them since the last batch, and in those that have not entered. All of
+//! them are looked up slice by slice, and windows that overlap are put together by two stacks, so that a
+//! result costs a constant number of combinations.
+
+use super::feed::Feed;
+use super::open::Windows;
+use crate::clock::{Clock, Nanos};
+use crate::data::{Key, Record};
+use crate::flow::guard;
+use crate::operators::window::early::{Early, Ticks};
+use crate::operators::window::frames::{SliceId, WindowId};
+use crate::operators::window::rolling::Stacks;
+use crate::operators::window::slices::Slices;
+use crate::plan::TaskContext;
+use crate::state::{Drain, GroupTable};
+
+/// The slices of each key that have changed.
+pub(super) type Changed<K> = GroupTable<K, Vec<SliceId>>;
+
+/// What is remembered so that windows have results early.
+pub(super) struct Earlies<K: Key + ?Sized, S> {
+    /// After how many records there is a result.
+    records: Option<u64>,
+    /// Or when.
+    ticks: Option<Ticks>,
+    clock: Clock,
+    /// That time has come.
+    come: bool,
+    /// What each key of an open window has had.
+    had: Slices<K, Had>,
+    /// What has changed since the last results.
+    changed: Changed<K>,
+    /// The bytes of the lists in there.
+    heap: usize,
+    /// Windows that are to have results, with the number of it.
+    pub(super) due: Vec<(WindowId, u32)>,
+    /// What a key has in the slices of those.
+    parts: Vec<(SliceId, S)>,
+}
+
+/// What a key has had in a window.
+#[derive(Clone, Copy, Default)]
+struct Had {
+    /// Where that counts.
+    records: u64,
+    results: u32,
+    /// It is to have another result now.
+    is_due: bool,
+}
+
+impl Had {
+    /// The number of its next result.
+    fn another(&mut self) -> u32 {
+        self.results = self.results.saturating_add(1);
+        self.results
+    }
+}
+
+impl<K: Key + ?Sized, S: Clone> Earlies<K, S> {
+    pub(super) fn new(cx: &TaskContext<'_>, early: Option<Early>) -> Self {
+        Self {
+            records: early.and_then(Early::records),
+            ticks: early.and_then(Early::ticks),
+            clock: cx.clock.clone(),
+            come: false,
+            had: Slices::new(),
+            changed: Changed::new(),
+            heap: 0,
+            due: Vec::new(),
+            parts: Vec::new(),
+        }
+    }
+
+    /// Notes that a record comes for a slice; finds out which of its open windows, from the first to the last,
+    /// are due. Answers whether memory was used that is not accounted for.
+    pub(super) fn note(
+        &mut self,
+        (hash, key): (u64, &K),
+        slice: SliceId,
+        (first, last): (WindowId, WindowId),
+    ) -> bool {
+        let probe = key.probe();
+        let Self { records, had, changed, heap, due, .. } = self;
+        let mut grown = false;
+        let Some(records) = *records else {
+            if first > last {
+                return false;
+            }
+            grown |= changed.is_full();
+            let slices = changed.upsert(hash, probe, key, Vec::new);
+            // Nearly always it is the one that came last.
+            if slices.last().is_none_or(|last| *last < slice) {
+                let before = slices.capacity();
+                slices.push(slice);
+                *heap += (slices.capacity() - before) * size_of::<SliceId>();
+            } else if let Err(place) = slices.binary_search(&slice) {
+                let before = slices.capacity();
+                slices.insert(place, slice);
+                *heap += (slices.capacity() - before) * size_of::<SliceId>();
+            }
+            return grown;
+        };
+        for window in first..=last {
+            let table = had.table(window);
+            grown |= table.is_full();
+            let had = table.upsert(hash, probe, key, Had::default);
+            had.records += 1;
+            if had.records.is_multiple_of(records) {
+                due.push((window, had.another()));
+                had.is_due = true;
+            }
+        }
+        grown
+    }
+
+    /// Gives the results of windows that are due by the number of records, of the key with this hash for which a
+    /// record has just been taken in.
+    pub(super) fn give_counted<I, F>(
+        &mut self,
+        windows: &mut Windows<I, F>,
+        hash: u64,
+        mut give: impl FnMut(&K, (WindowId, u32), F::Output),
+    ) where
+        I: Record + ?Sized,
+        F: Feed<I, Key = K, State = S>,
+    {
+        let Self { had, due, parts, .. } = self;
+        let Some((first, _)) = due.first() else { return };
+        had.table(*first).see_where(
+            hash,
+            |had| had.is_due,
+            |key, _| windows.totals((hash, key), due, parts, |at, value| give(key, at, value)),
+        );
+        for (window, _) in due.drain(..) {
+            had.table(window).see_where(hash, |had| had.is_due, |_, had| had.is_due = false);
+        }
+    }
+
+    /// Between batches: what has changed, if the time of its results has come.
+    pub(super) fn begin(&mut self) -> Option<Drain<K, Vec<SliceId>>> {
+        let ticks = self.ticks.as_mut()?;
+        if self.changed.is_empty() {
+            // What comes from now on waits for the tick after this.
+            ticks.restart(self.clock.now());
+            self.come = false;
+            return None;
+        }
+        let come = std::mem::take(&mut self.come);
+        come.then(|| std::mem::take(&mut self.changed).into_drain())
+    }
+
+    /// Gives the results of a key whose slices have changed.
+    pub(super) fn give_changed<I, F>(
+        &mut self,
+        windows: &mut Windows<I, F>,
+        key: &K,
+        slices: &[SliceId],
+        mut give: impl FnMut((WindowId, u32), F::Output),
+    ) where
+        I: Record + ?Sized,
+        F: Feed<I, Key = K, State = S>,
+    {
+        let Self { had, due, parts, .. } = self;
+        let probe = key.probe();
+        let hash = K::hash(probe);
+        due.clear();
+        for slice in slices {
+            let (first, last) = windows.open(*slice);
+            let behind = due.last().map_or(WindowId::MIN, |(window, _)| window.saturating_add(1));
+            for window in first.max(behind)..=last {
+                let had = had.table(window).upsert(hash, probe, key, Had::default);
+                due.push((window, had.another()));
+            }
+        }
+        windows.totals((hash, key), due, parts, &mut give);
+        due.clear();
+    }
+
+    /// All results have been given that were due.
+    pub(super) fn end(&mut self, changed: Drain<K, Vec<SliceId>>) {
+        self.changed = changed.into_table();
+        self.heap = 0;
+    }
+
+    /// Windows up to one have ended, and have no early results any more.
+    pub(super) fn forget_until(&mut self, window: WindowId) {
+        while let Some((_, mut table)) = self.had.take_until(window) {
+            table.clear();
+            self.had.give_back(table);
+        }
+    }
+
+    /// Looks whether the time of results has come; when to look again, if something has changed.
+    pub(super) fn look(&mut self, now: Nanos) -> Option<Nanos> {
+        let ticks = self.ticks.as_mut()?;
+        if self.changed.is_empty() {
+            return None;
+        }
+        self.come |= ticks.has_come(now);
+        Some(if self.come { now } else { ticks.next() })
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.had.bytes() + self.changed.bytes() + self.heap
+    }
+}
+
+impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
+    /// The first and the last window of a slice that have not been given out; when there are none, the first
+    /// lies behind the last.
+    pub(super) fn open(&self, slice: SliceId) -> (WindowId, WindowId) {
+        let (first, last) = self.frames.windows(slice);
+        match self.fired {
+            Some(fired) if fired >= last => (WindowId::MAX, WindowId::MIN),
+            Some(fired) => (first.max(fired + 1), last),
+            None => (first, last),
+        }
+    }
+
+    /// The results of a key in windows that have not been given out, which are in order.
+    fn totals(
+        &mut self,
+        (hash, key): (u64, &F::Key),
+        of: &[(WindowId, u32)],
+        parts: &mut Vec<(SliceId, F::State)>,
+        mut give: impl FnMut((WindowId, u32), F::Output),
+    ) {
+        let (Some((first, _)), Some((last, _))) = (of.first(), of.last()) else { return };
+        let (from, to) = (self.frames.slices(*first).0, self.frames.slices(*last).1);
+        self.parts_of((hash, key), from, to, parts);
+        let Self { op, feed, frames, .. } = self;
+        let combine = |into: &mut F::State, from: F::State| feed.combine(into, from);
+        let mut parts = parts.drain(..).peekable();
+        if of.len() == 1 {
+            let value = guard(op, || {
+                let total = parts.map(|(_, state)| state).reduce(|mut total, state| {
+                    feed.combine(&mut total, state);
+                    total
+                });
+                total.map(|total| feed.finish(total))
+            });
+            if let Some(value) = value {
+                give(of[0], value);
+            }
+            return;
+        }
+        let mut stacks = Stacks::new();
+        for at in of {
+            let (from, to) = frames.slices(at.0);
+            let value = guard(op, || {
+                while let Some((slice, state)) = parts.next_if(|(slice, _)| *slice <= to) {
+                    stacks.add(slice, state, &combine);
+                }
+                stacks.forget_before(from, &combine);
+                stacks.total(&combine).map(|total| feed.finish(total))
+            });
+            if let Some(value) = value {
+                give(*at, value);
+            }
+        }
+    }
+
+    /// What a key has in each of the slices from one to another.
+    fn parts_of(
+        &mut self,
+        (hash, key): (u64, &F::Key),
+        from: SliceId,
+        to: SliceId,
+        parts: &mut Vec<(SliceId, F::State)>,
+    ) {
+        let probe = key.probe();
+        let Self { kept, behind, coming, entered_until, .. } = self;
+        parts.clear();
+        let mut see = |slice, table: &mut GroupTable<F::Key, F::State>| {
+            if let Some(state) = table.find(hash, probe) {
+                parts.push((slice, state.clone()));
+            }
+        };
+        let mut coming_from = from;
+        if let Some(entered) = *entered_until {
+            kept.each_numbered(from, to.min(entered), &mut see);
+            // What comes for a slice that has entered is in the one that is kept too.
+            coming_from = from.max(entered.saturating_add(1));
+        }
+        coming.each_numbered(coming_from, to, &mut see);
+        behind.each_numbered(from, to, &mut see);
+        parts.sort_by_key(|(slice, _)| *slice);
+    }
+}
