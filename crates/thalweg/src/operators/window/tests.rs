@@ -16,10 +16,10 @@ pub(super) type Reading = (u8, i64, i32);
 
 /// Windows of these sizes in microseconds.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
-    size: i64,
-    slide: i64,
-    offset: i64,
+pub(super) struct Shape {
+    pub(super) size: i64,
+    pub(super) slide: i64,
+    pub(super) offset: i64,
 }
 
 pub(super) fn micros(span: i64) -> Duration {
@@ -27,12 +27,16 @@ pub(super) fn micros(span: i64) -> Duration {
 }
 
 impl Shape {
-    fn window(self) -> EventTimeWindow {
+    pub(super) fn window(self) -> EventTimeWindow {
         EventTimeWindow::sliding(micros(self.size), micros(self.slide)).offset(micros(self.offset))
     }
 
     /// What of the values of each window and key is made, by the definition.
-    fn expected<T>(self, all: &[Reading], of: impl Fn(&[i32]) -> T) -> Vec<(u8, Pane<T>)> {
+    pub(super) fn expected<T>(
+        self,
+        all: &[Reading],
+        of: impl Fn(&[i32]) -> T,
+    ) -> Vec<(u8, Pane<T>)> {
         let mut windows: BTreeMap<(u8, i64), Vec<i32>> = BTreeMap::new();
         for &(key, at, value) in all {
             let mut start = (at - self.offset).div_euclid(self.slide) * self.slide + self.offset;
@@ -49,7 +53,7 @@ impl Shape {
 }
 
 /// How far a timestamp lies behind the greatest before it in the same task.
-fn disorder(all: &[Reading], tasks: usize) -> Duration {
+pub(super) fn disorder(all: &[Reading], tasks: usize) -> Duration {
     let mut greatest = vec![i64::MIN; tasks];
     let mut worst = 0;
     for (number, (_, at, _)) in all.iter().enumerate() {
@@ -74,7 +78,7 @@ pub(super) fn readings(
     .assign_timestamps(|(_, at, _)| Timestamp::from_micros(*at), watermarks)
 }
 
-fn shapes() -> impl Strategy<Value = Shape> {
+pub(super) fn shapes() -> impl Strategy<Value = Shape> {
     (1..60i64, 1..30i64, 0..40i64).prop_map(|(size, slide, offset)| Shape { size, slide, offset })
 }
 
@@ -230,7 +234,7 @@ proptest! {
 }
 
 /// One task of each kind, so that results of a key come in their order; in several orders of tasks.
-fn check_each(test: impl Fn(&Environment) -> crate::Result<()>) {
+pub(super) fn check_each(test: impl Fn(&Environment) -> crate::Result<()>) {
     for scheduler in [Scheduler::WorkStealing, Scheduler::Deterministic { seed: 5 }] {
         for cores in [1, 2] {
             let config =
