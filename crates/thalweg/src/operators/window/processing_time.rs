@@ -2,23 +2,25 @@
 //!
 //! Records are stamped where they leave their task, and windows of event time do the rest: the clock
 //! itself is the watermark. It is looked at when a batch has gone through, and a task without input is
-//! woken when a window ends.
+//! woken when a window ends. `timed` is for streams that have timestamps of another time.
+
+mod timed;
 
 use super::event_time::EventTimeWindow;
 use super::frames::Frames;
 use super::pane::Pane;
 use super::windowed::{Described, Window, Windowing};
 use crate::clock::{Clock, Nanos};
-use crate::data::{Data, Record};
+use crate::data::{Data, Portable, Record};
 use crate::error::Result;
 use crate::flow::{Event, Flow, Pipe, Push};
 use crate::operators::keyed::{Combine, KeyBy, KeyedStream};
 use crate::plan::TaskContext;
 use crate::stream::{Chain, Stream};
-use crate::time::Timestamp;
+use crate::time::{Time, Timestamp};
 use std::time::Duration;
 
-/// Windows of equal length at equal distances in processing time, for streams without timestamps.
+/// Windows of equal length at equal distances in processing time, for streams with timestamps and without.
 ///
 /// As [`EventTimeWindow`], by when records come: each is in the windows that hold the time at which it was
 /// handed to this operator, by the engine's clock. No record is late, and a window has its result as soon
@@ -27,6 +29,11 @@ use std::time::Duration;
 ///
 /// A result depends on when the job ran, and on how fast. Where records say when they happened, windows
 /// of event time give the same results each time.
+///
+/// In a stream with timestamps, a result's own is the greatest of its records, and its [`Pane`] has the bounds
+/// by the clock. Watermarks wait until the windows have ended in which they came, a window's size at most, so that
+/// no result is late that has a punctual record. There every record goes to the task that owns its key, and by when
+/// it comes there it is sorted; without timestamps, each task aggregates its own records first.
 ///
 /// ```
 /// use std::time::Duration;
@@ -70,7 +77,7 @@ impl ProcessingTimeWindow {
     }
 }
 
-impl Window<()> for ProcessingTimeWindow {
+impl<T: Time> Window<T> for ProcessingTimeWindow {
     type Pane<V: Data> = Pane<V>;
 
     fn describe(&self) -> String {
@@ -84,6 +91,44 @@ impl Window<()> for ProcessingTimeWindow {
 
 impl<C, G, P, A> Windowing<C, G, P, A> for ProcessingTimeWindow
 where
+    C: Chain<Time: ByClock<C, G, P, A>>,
+    G: KeyBy<C::Item>,
+    A: Combine<G::Value>,
+{
+    type Chain = <C::Time as ByClock<C, G, P, A>>::Chain;
+
+    fn windows(
+        self,
+        keyed: KeyedStream<C, G, P>,
+        plan: Described,
+        aggregate: A,
+    ) -> Stream<Self::Chain> {
+        C::Time::windows(self.0, keyed, plan, aggregate)
+    }
+}
+
+/// The time of streams that are cut into windows by the clock: each knows what becomes of it.
+pub trait ByClock<C, G, P, A>: Time
+where
+    C: Chain,
+    G: KeyBy<C::Item>,
+    A: Combine<G::Value>,
+{
+    /// The chain after that.
+    type Chain: Chain<Item = (<G::Key as Portable>::Owned, Pane<A::Output>), Time = C::Time>;
+
+    /// Makes it.
+    #[doc(hidden)]
+    fn windows(
+        window: EventTimeWindow,
+        keyed: KeyedStream<C, G, P>,
+        plan: Described,
+        aggregate: A,
+    ) -> Stream<Self::Chain>;
+}
+
+impl<C, G, P, A> ByClock<C, G, P, A> for ()
+where
     C: Chain<Time = ()>,
     G: KeyBy<C::Item>,
     A: Combine<G::Value>,
@@ -93,17 +138,17 @@ where
     type Chain = Unclocked<<EventTimeWindow as Windowing<Clocked<C>, G, P, A>>::Chain>;
 
     fn windows(
-        self,
+        window: EventTimeWindow,
         keyed: KeyedStream<C, G, P>,
         plan: Described,
         aggregate: A,
     ) -> Stream<Self::Chain> {
-        let frames = self.0.any_frames();
+        let frames = window.any_frames();
         let (stream, keys) = keyed.into_parts();
         let Stream { env, chain, stage } = stream;
         let clocked = Stream { env, chain: Clocked { prev: chain, frames }, stage };
         let Stream { env, chain, stage } =
-            self.0.windows(KeyedStream::from_parts(clocked, keys), plan, aggregate);
+            window.windows(KeyedStream::from_parts(clocked, keys), plan, aggregate);
         Stream { env, chain: Unclocked(chain), stage }
     }
 }
@@ -123,10 +168,7 @@ impl<C: Chain<Time = ()>> Chain for Clocked<C> {
     where
         N: Push<C::Item, Timestamp> + 'static,
     {
-        let (clock, frames) = (cx.clock.clone(), self.frames);
-        let now = clock.wall();
-        let edge = frames.span(frames.slice(now)).1;
-        self.prev.attach(cx, ClockedPush { clock, frames, now, edge, settled: false, next })
+        self.prev.attach(cx, ClockedPush::new(cx, self.frames, next))
     }
 }
 
@@ -144,6 +186,13 @@ pub struct ClockedPush<N> {
 }
 
 impl<N: Pipe> ClockedPush<N> {
+    fn new(cx: &TaskContext<'_>, frames: Frames, next: N) -> Self {
+        let clock = cx.clock.clone();
+        let now = clock.wall();
+        let edge = frames.span(frames.slice(now)).1;
+        Self { clock, frames, now, edge, settled: false, next }
+    }
+
     /// Looks at the clock; answers whether a slice has ended, and says so.
     fn look(&mut self) -> bool {
         self.now = self.now.max(self.clock.wall());

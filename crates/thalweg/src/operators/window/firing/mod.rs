@@ -62,12 +62,8 @@ where
     where
         N: Push<Self::Item, C::Time> + 'static,
     {
-        let windows = Windows::new(cx, cx.op(self.op), self.feed.clone(), self.frames, EARLY);
-        let early = Earlies::new(cx, self.early);
-        let (phase, types) = (Phase::Taking, PhantomData);
-        let (held, until) = (None, None);
-        let push = FiringPush { windows, early, phase, held, until, emitted: 0, next, types };
-        self.prev.attach(cx, push)
+        let feed = self.feed.clone();
+        self.prev.attach(cx, FiringPush::new(cx, self.op, feed, self.frames, self.early, next))
     }
 }
 
@@ -92,6 +88,26 @@ where
     F: Feed<I>,
     N: Push<Row<I, F>, T>,
 {
+    /// Those that begin in a task.
+    pub(super) fn new(
+        cx: &TaskContext<'_>,
+        op: usize,
+        feed: F,
+        frames: Frames,
+        early: Option<Early>,
+        next: N,
+    ) -> Self {
+        let windows = Windows::new(cx, cx.op(op), feed, frames, EARLY);
+        let (early, phase) = (Earlies::new(cx, early), Phase::Taking);
+        let (held, until, emitted) = (None, None, 0);
+        Self { windows, early, phase, held, until, emitted, next, types: PhantomData }
+    }
+
+    /// The operator that results are pushed to.
+    pub(super) fn following(&mut self) -> &mut N {
+        &mut self.next
+    }
+
     /// Takes a record in, and gives the results that are due with it.
     fn take_early(&mut self, item: I::Of<'_>, at: Timestamp) {
         let Self { windows, early, emitted, next, .. } = self;

@@ -1,0 +1,276 @@
+//! Windows of processing time over streams with timestamps of event time.
+//!
+//! Both times in one task: what windows are made by is the clock, and the timestamps of the records are
+//! aggregated with them, since a result carries the greatest. Watermarks of event time wait beside the windows:
+//!
+//! ```text
+//!   records ──> Timed: by the clock ──> windows ──> Redated ──> results
+//!   watermarks ───────────────────────────────────> until the windows have ended that they came in
+//! ```
+//!
+//! A watermark says that no later record is older, and so holds for all results of windows that begin after it.
+//! Those that were open then may have older records alone; when they have been given out, it goes on.
+
+use super::{ByClock, ClockedPush};
+use crate::data::{Portable, Record, Wire};
+use crate::error::Result;
+use crate::flow::{Event, Flow, Pipe, Push};
+use crate::operators::keyed::{Aggregate, Combine, KeyBy, KeyedStream, Placement};
+use crate::operators::window::event_time::EventTimeWindow;
+use crate::operators::window::firing::{FiringPush, Values};
+use crate::operators::window::frames::Frames;
+use crate::operators::window::pane::Pane;
+use crate::operators::window::windowed::Described;
+use crate::plan::TaskContext;
+use crate::stream::{Chain, Stream};
+use crate::time::Timestamp;
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+impl<C, G, P, A> ByClock<C, G, P, A> for Timestamp
+where
+    C: Chain<Item: Wire, Time = Timestamp>,
+    G: KeyBy<C::Item>,
+    P: Placement<C, G>,
+    A: Combine<G::Value, State: Clone>,
+{
+    type Chain = Timed<P::Chain, P::Keys, A>;
+
+    fn windows(
+        window: EventTimeWindow,
+        keyed: KeyedStream<C, G, P>,
+        plan: Described,
+        aggregate: A,
+    ) -> Stream<Self::Chain> {
+        let frames = window.any_frames();
+        let (stream, keys) = P::together(keyed, plan.origin).into_parts();
+        let feed = Values { aggregate: Arc::new(Greatest(aggregate)), keys: DatedKeys(keys) };
+        stream.then_described(plan.origin, plan.detail, |prev, op| Timed { prev, op, feed, frames })
+    }
+}
+
+/// A record with its timestamp, where it is sorted by another time.
+pub struct Dated<I: ?Sized> {
+    kind: PhantomData<fn(&I)>,
+    // Makes the type unsized, and so a kind of record of its own.
+    _unsized: [()],
+}
+
+impl<I: Record + ?Sized> Record for Dated<I> {
+    type Of<'a> = (Timestamp, I::Of<'a>);
+}
+
+/// The key is that of the record.
+#[derive(Clone)]
+pub struct DatedKeys<G>(G);
+
+impl<I: Record + ?Sized, G: KeyBy<I>> KeyBy<Dated<I>> for DatedKeys<G> {
+    type Key = G::Key;
+    type Value = Dated<G::Value>;
+
+    #[inline(always)]
+    fn key<'k>(&self, item: &'k (Timestamp, I::Of<'_>)) -> &'k G::Key {
+        self.0.key(&item.1)
+    }
+
+    #[inline(always)]
+    fn hash(&self, item: &(Timestamp, I::Of<'_>)) -> u64 {
+        self.0.hash(&item.1)
+    }
+
+    #[inline(always)]
+    fn value<'a>(&self, item: (Timestamp, I::Of<'a>)) -> (Timestamp, <G::Value as Record>::Of<'a>) {
+        (item.0, self.0.value(item.1))
+    }
+}
+
+/// An aggregate, and the greatest timestamp of its values. There is no inverse: what was the greatest before cannot
+/// be known.
+pub struct Greatest<A>(A);
+
+impl<V: Record + ?Sized, A: Aggregate<V>> Aggregate<Dated<V>> for Greatest<A> {
+    type State = (A::State, Timestamp);
+    type Output = (A::Output, Timestamp);
+
+    #[inline(always)]
+    fn start(&self) -> Self::State {
+        (self.0.start(), Timestamp::MIN)
+    }
+
+    #[inline(always)]
+    fn update(&self, state: &mut Self::State, (at, value): (Timestamp, V::Of<'_>)) {
+        self.0.update(&mut state.0, value);
+        state.1 = state.1.max(at);
+    }
+
+    fn finish(&self, (state, at): Self::State) -> Self::Output {
+        (self.0.finish(state), at)
+    }
+}
+
+impl<V: Record + ?Sized, A: Combine<V>> Combine<Dated<V>> for Greatest<A> {
+    #[inline(always)]
+    fn combine(&self, state: &mut Self::State, other: Self::State) {
+        self.0.combine(&mut state.0, other.0);
+        state.1 = state.1.max(other.1);
+    }
+}
+
+/// The chain that ends in windows of processing time of records that have timestamps. All records of a key must
+/// come to one task.
+pub struct Timed<C, G, A> {
+    prev: C,
+    op: usize,
+    feed: Values<Greatest<A>, DatedKeys<G>>,
+    frames: Frames,
+}
+
+/// The windows in a task.
+type Windows<I, G, A, N> =
+    FiringPush<Dated<I>, Timestamp, Values<Greatest<A>, DatedKeys<G>>, Redated<N>, false>;
+
+impl<C, G, A> Chain for Timed<C, G, A>
+where
+    C: Chain<Time = Timestamp>,
+    G: KeyBy<C::Item>,
+    A: Combine<G::Value, State: Clone>,
+{
+    type Item = (<G::Key as Portable>::Owned, Pane<A::Output>);
+    type Time = Timestamp;
+    type Task<N: Push<Self::Item, Timestamp> + 'static> = C::Task<TimedPush<C::Item, G, A, N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<Self::Item, Timestamp> + 'static,
+    {
+        let redated = Redated { held: VecDeque::new(), watermark: None, idle: false, next };
+        let windows = FiringPush::new(cx, self.op, self.feed.clone(), self.frames, None, redated);
+        let clocked = ClockedPush::new(cx, self.frames, windows);
+        self.prev.attach(cx, TimedPush { frames: self.frames, clocked })
+    }
+}
+
+/// Windows of processing time in a running task.
+pub struct TimedPush<I, G, A, N>
+where
+    I: Record + ?Sized,
+    G: KeyBy<I>,
+    A: Combine<G::Value, State: Clone>,
+{
+    frames: Frames,
+    clocked: ClockedPush<Windows<I, G, A, N>>,
+}
+
+impl<I, G, A, N> Push<I, Timestamp> for TimedPush<I, G, A, N>
+where
+    I: Record + ?Sized,
+    G: KeyBy<I>,
+    A: Combine<G::Value, State: Clone>,
+    N: Push<(<G::Key as Portable>::Owned, Pane<A::Output>), Timestamp>,
+{
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, time: Timestamp) {
+        self.clocked.next.push((time, item), self.clocked.now);
+    }
+}
+
+impl<I, G, A, N> Pipe for TimedPush<I, G, A, N>
+where
+    I: Record + ?Sized,
+    G: KeyBy<I>,
+    A: Combine<G::Value, State: Clone>,
+    N: Push<(<G::Key as Portable>::Owned, Pane<A::Output>), Timestamp>,
+{
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.clocked)
+    }
+
+    fn event(&mut self, event: Event) {
+        let (watermark, idle) = match event {
+            Event::Watermark(at) => (Some(at), false),
+            Event::Idle => (None, true),
+            Event::Barrier(_) | Event::End => return self.clocked.event(event),
+        };
+        // What came before lies in windows that end by then.
+        let (_, last) = self.frames.windows(self.frames.slice(self.clocked.now));
+        let until = self.frames.window(last).1;
+        self.clocked.next.following().hold(Held { until, watermark, idle });
+    }
+}
+
+/// What was said of event time, until the windows have ended that were open then.
+struct Held {
+    until: Timestamp,
+    watermark: Option<Timestamp>,
+    idle: bool,
+}
+
+/// Gives results the timestamps of their records, and says again what was said of event time.
+pub struct Redated<N> {
+    held: VecDeque<Held>,
+    /// What is to be said now.
+    watermark: Option<Timestamp>,
+    idle: bool,
+    next: N,
+}
+
+impl<N> Redated<N> {
+    /// Of what waits for the same windows, what was said last counts.
+    fn hold(&mut self, held: Held) {
+        match self.held.back_mut() {
+            Some(last) if last.until == held.until => {
+                last.watermark = held.watermark.or(last.watermark);
+                last.idle = held.idle;
+            }
+            _ => self.held.push_back(held),
+        }
+    }
+}
+
+impl<N: Pipe> Pipe for Redated<N> {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.next)
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            // Of the clock: the windows that end by then have been given out.
+            Event::Watermark(now) => {
+                while let Some(held) = self.held.pop_front_if(|held| held.until <= now) {
+                    self.watermark = held.watermark.or(self.watermark);
+                    self.idle = held.idle;
+                }
+            }
+            other => self.next.event(other),
+        }
+    }
+
+    fn resume(&mut self) -> Flow {
+        loop {
+            match self.next.resume() {
+                Flow::Ready => {}
+                other => return other,
+            }
+            let event = match self.watermark.take() {
+                Some(at) => Event::Watermark(at),
+                None if std::mem::take(&mut self.idle) => Event::Idle,
+                None => return Flow::Ready,
+            };
+            self.next.event(event);
+        }
+    }
+}
+
+impl<K, V, N> Push<(K, Pane<(V, Timestamp)>), Timestamp> for Redated<N>
+where
+    K: 'static,
+    V: 'static,
+    N: Push<(K, Pane<V>), Timestamp>,
+{
+    #[inline(always)]
+    fn push(&mut self, (key, pane): (K, Pane<(V, Timestamp)>), _: Timestamp) {
+        let Pane { start, end, timing, value: (value, at) } = pane;
+        self.next.push((key, Pane { start, end, timing, value }), at);
+    }
+}
