@@ -284,6 +284,7 @@ mod tests {
     use crate::Environment;
     use crate::check::every;
     use crate::config::{Config, Scheduler};
+    use crate::operators::time::Watermarks;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_secs(seconds)
@@ -333,6 +334,72 @@ mod tests {
             let sums = sums.collect::<std::collections::BTreeMap<_, _>>();
             env.run()?;
             assert_eq!(sums.take()?, (0..5).map(|key| (key, n / 5)).collect());
+            Ok(())
+        });
+    }
+
+    /// Records that happened the longer ago the later they come, on a clock that stands still in between.
+    #[test]
+    fn results_carry_the_greatest_timestamp_and_none_is_late() {
+        let env = simulated();
+        let seen = env.generate(1.0, |n| (n < 25).then_some(n as i64));
+        // Those of ten seconds of the clock happened in one second, from 90 s back to 70 s.
+        let happened = |n: &i64| Timestamp::from_millis(90_000 - n / 10 * 10_000 - n % 10);
+        let (windows, late) = seen
+            .assign_timestamps(happened, Watermarks::bounded_disorder(Duration::from_secs(30)))
+            .group_by(|_| 'k')
+            .window(ProcessingTimeWindow::tumbling(Duration::from_secs(10)))
+            .count()
+            .unkey()
+            .map(|(_, pane)| (pane.start, pane.end, pane.value))
+            .group_by(|_| ())
+            .window(EventTimeWindow::tumbling(Duration::from_micros(1)))
+            .late_output();
+        let results = windows.aggregate(crate::operators::aggregates::to_vec()).unkey();
+        let (results, late) = (results.to_channel(), late.to_channel());
+        env.run().unwrap();
+        assert_eq!(late.count(), 0);
+        let results: Vec<_> =
+            results.map(|result| result.unwrap().1).map(|pane| (pane.start, pane.value)).collect();
+        let result = |time, start, count| (at(time), vec![(at(start), at(start + 10), count)]);
+        assert_eq!(results, [result(70, 20, 5), result(80, 10, 10), result(90, 0, 10)]);
+    }
+
+    /// What is punctual when it comes makes no result that is late, whatever the clock does.
+    #[test]
+    fn watermarks_wait_for_the_windows_they_came_in() {
+        every(|env| {
+            let n = 20_000_i64;
+            let window = ProcessingTimeWindow::sliding(
+                Duration::from_micros(300),
+                Duration::from_micros(200),
+            );
+            let (windows, late) = env
+                .parallel_iter(move |task, tasks| (task as i64..n).step_by(tasks))
+                .assign_timestamps(|n| Timestamp::from_micros(*n), Watermarks::monotonous())
+                .group_by(|n| n % 5)
+                .window(window)
+                .max(|n| n)
+                .unkey()
+                .map(|(key, pane)| (key, pane.value))
+                .group_by(|_| ())
+                .window(EventTimeWindow::tumbling(Duration::from_micros(1)))
+                .late_output();
+            let results = windows.aggregate(crate::operators::aggregates::to_vec()).unkey();
+            let results = results.collect::<Vec<_>>();
+            let late = late.collect::<Vec<_>>();
+            env.run()?;
+            assert_eq!(late.take()?, []);
+            let results = results.take()?;
+            // Each carries the timestamp of its greatest record, which is that record itself.
+            for (_, pane) in &results {
+                let greatest = pane.start.as_micros();
+                assert!(pane.value.iter().all(|(_, n)| *n == greatest), "{pane:?}");
+            }
+            // Each record is in a window at least, the last of a key too.
+            let given: Vec<i64> =
+                results.iter().flat_map(|(_, pane)| &pane.value).map(|(_, n)| *n).collect();
+            assert!((n - 5..n).all(|last| given.contains(&last)), "{given:?}");
             Ok(())
         });
     }
