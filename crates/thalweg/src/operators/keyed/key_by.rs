@@ -27,6 +27,15 @@ pub trait KeyBy<I: Record + ?Sized>: Clone + Send + Sync + 'static {
     fn value<'a>(&self, item: I::Of<'a>) -> <Self::Value as Record>::Of<'a>;
 }
 
+/// Finds in the records of a keyed stream what was there before they were sent to the tasks of their keys.
+pub trait Plain<I: Record + ?Sized>: KeyBy<I> {
+    /// The record without what was added on the way.
+    type Record: Record + ?Sized;
+
+    /// Takes that off.
+    fn plain<'a>(item: I::Of<'a>) -> <Self::Record as Record>::Of<'a>;
+}
+
 /// The key is the first of a pair, the value the second.
 #[derive(Clone, Copy, Debug)]
 pub struct FirstOf;
@@ -43,6 +52,15 @@ impl<K: Key, V: 'static> KeyBy<(K, V)> for FirstOf {
     #[inline(always)]
     fn value<'a>(&self, item: <(K, V) as Record>::Of<'a>) -> <V as Record>::Of<'a> {
         item.1
+    }
+}
+
+impl<K: Key, V: 'static> Plain<(K, V)> for FirstOf {
+    type Record = (K, V);
+
+    #[inline(always)]
+    fn plain<'a>(item: <(K, V) as Record>::Of<'a>) -> <(K, V) as Record>::Of<'a> {
+        item
     }
 }
 
@@ -84,6 +102,20 @@ where
     }
 }
 
+impl<I, F, K> Plain<I> for ByRef<F, K>
+where
+    I: Record + ?Sized,
+    F: for<'a, 'k> Fn(&'k I::Of<'a>) -> &'k K + Send + Sync + 'static,
+    K: Key + ?Sized,
+{
+    type Record = I;
+
+    #[inline(always)]
+    fn plain<'a>(item: I::Of<'a>) -> I::Of<'a> {
+        item
+    }
+}
+
 /// The record carries the hash of its key, found as `G` finds it.
 #[derive(Clone, Copy, Debug)]
 pub struct Carried<G>(pub(in crate::operators) G);
@@ -105,5 +137,14 @@ impl<I: Record + ?Sized, G: KeyBy<I>> KeyBy<Hashed<I>> for Carried<G> {
     #[inline(always)]
     fn value<'a>(&self, item: (u64, I::Of<'a>)) -> <G::Value as Record>::Of<'a> {
         self.0.value(item.1)
+    }
+}
+
+impl<I: Record + ?Sized, G: Plain<I>> Plain<Hashed<I>> for Carried<G> {
+    type Record = G::Record;
+
+    #[inline(always)]
+    fn plain<'a>(item: (u64, I::Of<'a>)) -> <G::Record as Record>::Of<'a> {
+        G::plain(item.1)
     }
 }

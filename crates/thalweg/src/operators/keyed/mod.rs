@@ -44,7 +44,7 @@ mod unique;
 
 pub use aggregate::{Aggregate, Combine};
 pub use aggregates::{Addable, Average, Count, Fold, FoldAssoc, Max, Min, Reduce, Sum};
-pub use key_by::{ByRef, Carried, FirstOf, KeyBy};
+pub use key_by::{ByRef, Carried, FirstOf, KeyBy, Plain};
 pub use partition::{Partitioned, Scattered};
 pub(super) use partition::{Placement, add_hash, by_hash};
 pub use process::{Process, ProcessContext, Timer};

@@ -4,7 +4,7 @@ use super::windowed::{Ending, Window, Windowed};
 use crate::data::Record;
 use crate::error::Result;
 use crate::flow::{Pipe, Push};
-use crate::operators::keyed::{KeyBy, KeyedStream, Scattered};
+use crate::operators::keyed::{KeyBy, KeyedStream, Plain, Scattered};
 use crate::plan::TaskContext;
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
@@ -53,6 +53,15 @@ impl<I: Record + ?Sized> KeyBy<I> for Unkeyed {
 
     #[inline(always)]
     fn value<'a>(&self, item: I::Of<'a>) -> I::Of<'a> {
+        item
+    }
+}
+
+impl<I: Record + ?Sized> Plain<I> for Unkeyed {
+    type Record = I;
+
+    #[inline(always)]
+    fn plain<'a>(item: I::Of<'a>) -> I::Of<'a> {
         item
     }
 }

@@ -3,26 +3,29 @@
 use super::event_time::{Earliness, EventTimeWindow};
 use super::frames::Frames;
 use super::windowed::Windowed;
-use crate::data::Portable;
+use crate::data::{Portable, Record};
 use crate::error::Result;
 use crate::exchange::{Edge, Outlet, RoundRobin};
 use crate::flow::{Event, Forked, Op, Pipe, Push};
 use crate::metrics::Report;
-use crate::operators::keyed::{KeyBy, KeyedStream, Scattered};
+use crate::operators::keyed::{KeyedStream, Plain};
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::{EventTime, Timestamp};
 
 /// What windows are made of, and what came too late.
-type Divided<C, G, W, E> = (
-    Windowed<Punctual<C>, G, Scattered, EventTimeWindow<W>, E>,
-    Stream<Received<<C as Chain>::Item, <C as Chain>::Time>>,
+type Divided<C, G, P, W, E> = (
+    Windowed<Punctual<C, G>, G, P, EventTimeWindow<W>, E>,
+    Stream<Received<Late<C, G>, <C as Chain>::Time>>,
 );
 
-impl<C, G, W, E> Windowed<C, G, Scattered, EventTimeWindow<W>, E>
+/// The records of the second stream.
+type Late<C, G> = <G as Plain<<C as Chain>::Item>>::Record;
+
+impl<C, G, P, W, E> Windowed<C, G, P, EventTimeWindow<W>, E>
 where
-    C: Chain<Item: Portable, Time: EventTime>,
-    G: KeyBy<C::Item>,
+    C: Chain<Time: EventTime>,
+    G: Plain<C::Item, Record: Portable>,
     W: Earliness,
 {
     /// Sends the records that come too late for all their windows to a second stream, as they are and with
@@ -33,6 +36,10 @@ where
     /// that measure is still taken in if the windows wait for another partition.) So what is late does
     /// not depend on how fast other partitions are, and every record is in the windows or in the second
     /// stream, with its key, and in one of them only. Costs a comparison a record.
+    ///
+    /// Where records are in the tasks of their keys already, after
+    /// [`partition`](KeyedStream::partition) for example, the watermark is that of the task, which has waited for
+    /// all partitions: what is late there is what the windows would count and drop.
     ///
     /// Call it right after `window`. The second stream must end in a sink, like any other.
     ///
@@ -63,12 +70,12 @@ where
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn late_output(self) -> Divided<C, G, W, E> {
+    pub fn late_output(self) -> Divided<C, G, P, W, E> {
         let origin = Origin::here("late_output");
         let Self { keyed, window, ending } = self;
         let frames = window.any_frames();
         let (stream, keys) = keyed.into_parts();
-        let (edge, late) = stream.aside(origin);
+        let (edge, late) = stream.aside::<Late<C, G>>(origin);
         let punctual = stream.then(origin, |prev, op| Punctual { prev, op, frames, edge });
         let keyed = KeyedStream::from_parts(punctual, keys);
         (Windowed { keyed, window, ending }, late)
@@ -76,17 +83,21 @@ where
 }
 
 /// The chain that late records leave.
-pub struct Punctual<C: Chain<Item: Portable>> {
+pub struct Punctual<C: Chain, G: Plain<C::Item, Record: Portable>> {
     prev: C,
     op: usize,
     frames: Frames,
-    edge: Edge<C::Item, C::Time>,
+    edge: Edge<G::Record, C::Time>,
 }
 
-impl<C: Chain<Item: Portable, Time: EventTime>> Chain for Punctual<C> {
+impl<C, G> Chain for Punctual<C, G>
+where
+    C: Chain<Time: EventTime>,
+    G: Plain<C::Item, Record: Portable>,
+{
     type Item = C::Item;
     type Time = C::Time;
-    type Task<N: Push<C::Item, C::Time> + 'static> = C::Task<PunctualPush<C::Item, C::Time, N>>;
+    type Task<N: Push<C::Item, C::Time> + 'static> = C::Task<PunctualPush<C::Item, C::Time, G, N>>;
 
     fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
     where
@@ -101,17 +112,27 @@ impl<C: Chain<Item: Portable, Time: EventTime>> Chain for Punctual<C> {
 }
 
 /// Tells late records from others in a running task.
-pub struct PunctualPush<I: Portable + ?Sized, T: EventTime, N> {
+pub struct PunctualPush<I, T, G, N>
+where
+    I: Record + ?Sized,
+    T: EventTime,
+    G: Plain<I, Record: Portable>,
+{
     op: Op,
     frames: Frames,
     /// The last watermark.
     passed: Option<Timestamp>,
     gone: u64,
     /// Where punctual records go, and where late ones.
-    ends: Forked<(N, Outlet<I, T, RoundRobin>)>,
+    ends: Forked<(N, Outlet<G::Record, T, RoundRobin>)>,
 }
 
-impl<I: Portable + ?Sized, T: EventTime, N> PunctualPush<I, T, N> {
+impl<I, T, G, N> PunctualPush<I, T, G, N>
+where
+    I: Record + ?Sized,
+    T: EventTime,
+    G: Plain<I, Record: Portable>,
+{
     /// Whether all windows have ended that a record is in which is behind the watermark.
     #[cold]
     fn is_late(&self, at: Timestamp, passed: Timestamp) -> bool {
@@ -120,21 +141,33 @@ impl<I: Portable + ?Sized, T: EventTime, N> PunctualPush<I, T, N> {
     }
 }
 
-impl<I: Portable + ?Sized, T: EventTime, N: Push<I, T>> Push<I, T> for PunctualPush<I, T, N> {
+impl<I, T, G, N> Push<I, T> for PunctualPush<I, T, G, N>
+where
+    I: Record + ?Sized,
+    T: EventTime,
+    G: Plain<I, Record: Portable>,
+    N: Push<I, T>,
+{
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, time: T) {
         let at = time.into();
         match self.passed {
             Some(passed) if at < passed && self.is_late(at, passed) => {
                 self.gone += 1;
-                self.ends.0.1.push(item, time);
+                self.ends.0.1.push(G::plain(item), time);
             }
             _ => self.ends.0.0.push(item, time),
         }
     }
 }
 
-impl<I: Portable + ?Sized, T: EventTime, N: Push<I, T>> Pipe for PunctualPush<I, T, N> {
+impl<I, T, G, N> Pipe for PunctualPush<I, T, G, N>
+where
+    I: Record + ?Sized,
+    T: EventTime,
+    G: Plain<I, Record: Portable>,
+    N: Push<I, T>,
+{
     fn next(&mut self) -> Option<&mut dyn Pipe> {
         Some(&mut self.ends)
     }
@@ -181,6 +214,36 @@ mod tests {
             let all = windows.aggregate(crate::operators::aggregates::to_vec());
             let all = all.unkey().flat_map(|(_, pane)| pane.value).collect::<Vec<_>>();
             let late = late.collect::<Vec<_>>();
+            let stats = env.start()?.wait()?;
+            let (mut all, late) = (all.take()?, late.take()?);
+            assert!(late.iter().all(|(key, n)| n % 10 == 9 && n % 3 == *key));
+            let counted: u64 = stats.operators.iter().map(|op| op.late_records).sum();
+            assert_eq!(counted, late.len() as u64, "the windows themselves drop none");
+            all.extend(late.into_iter().map(|(_, n)| n));
+            all.sort_unstable();
+            assert!(all.into_iter().eq(0..n));
+            Ok(())
+        });
+    }
+
+    /// Where all partitions meet, what the windows would drop goes to the second stream, as it was.
+    #[test]
+    fn what_is_late_in_the_tasks_of_the_keys() {
+        every(|env| {
+            let n = 20_000_i64;
+            let at = |n: i64| if n % 10 == 9 { n - 5_000 } else { n };
+            let readings = env
+                .parallel_iter(move |task, tasks| (task as i64..n).step_by(tasks))
+                .assign_timestamps(
+                    move |n| Timestamp::from_micros(at(*n)),
+                    Watermarks::monotonous(),
+                );
+            let window = EventTimeWindow::tumbling(Duration::from_micros(100));
+            let (windows, late) =
+                readings.group_by(|n| n % 3).partition().window(window).late_output();
+            let all = windows.aggregate(crate::operators::aggregates::to_vec());
+            let all = all.unkey().flat_map(|(_, pane)| pane.value).collect::<Vec<_>>();
+            let late = late.collect::<Vec<(i64, i64)>>();
             let stats = env.start()?.wait()?;
             let (mut all, late) = (all.take()?, late.take()?);
             assert!(late.iter().all(|(key, n)| n % 10 == 9 && n % 3 == *key));

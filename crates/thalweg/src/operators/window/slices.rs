@@ -88,7 +88,10 @@ impl<K: Key + ?Sized, S> Slices<K, S> {
     ) {
         let first = self.tables.partition_point(|(slice, _)| *slice < from);
         let tables = self.tables.range_mut(first..);
-        tables.take_while(|(slice, _)| *slice <= to).for_each(|(slice, table)| each(*slice, table));
+        tables
+            .take_while(|(slice, _)| *slice <= to)
+            .filter_map(|(slice, table)| Some((*slice, table.as_mut()?)))
+            .for_each(|(slice, table)| each(slice, table));
     }
 
     /// Takes the first table out, if it is of this slice or one before.

@@ -6,10 +6,11 @@
 
 use super::super::pane::Pane;
 use super::Gap;
+use super::late::{Exit, Latecomers};
 use super::open::{Open, Sessions, Taken};
 use crate::data::{Key, Portable, Record};
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, arm, guard};
+use crate::flow::{CHUNK, Event, Flow, Forked, Op, Pipe, Push, arm, guard};
 use crate::memory::Reservation;
 use crate::metrics::Report;
 use crate::operators::keyed::{Combine, KeyBy};
@@ -21,25 +22,27 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// The chain that ends in the results of sessions. All records of a key must come to one task.
-pub struct Sessioning<C, G, F, A> {
+pub struct Sessioning<C, G, F, L, A> {
     pub(super) prev: C,
     pub(super) op: usize,
     pub(super) keys: G,
     pub(super) gap: F,
+    pub(super) late: L,
     pub(super) aggregate: Arc<A>,
 }
 
-impl<C, G, F, A> Chain for Sessioning<C, G, F, A>
+impl<C, G, F, L, A> Chain for Sessioning<C, G, F, L, A>
 where
     C: Chain<Time: EventTime>,
     G: KeyBy<C::Item>,
     F: Gap<G::Value>,
+    L: Latecomers<C::Item, G, C::Time>,
     A: Combine<G::Value>,
 {
     type Item = (<G::Key as Portable>::Owned, Pane<A::Output>);
     type Time = C::Time;
     type Task<N: Push<Self::Item, C::Time> + 'static> =
-        C::Task<SessioningPush<C::Item, C::Time, G, F, A, N>>;
+        C::Task<SessioningPush<C::Item, C::Time, G, F, L::Exit, A, N>>;
 
     fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
     where
@@ -62,7 +65,7 @@ where
             failed: false,
             emitted: 0,
             late: 0,
-            next,
+            ends: Forked((next, self.late.exit(cx, self.op))),
             types: PhantomData,
         };
         self.prev.attach(cx, push)
@@ -73,7 +76,7 @@ where
 type Alarm = (u64, u64);
 
 /// Sessions in a running task.
-pub struct SessioningPush<I, T, G, F, A, N>
+pub struct SessioningPush<I, T, G, F, X, A, N>
 where
     I: Record + ?Sized,
     G: KeyBy<I>,
@@ -102,7 +105,8 @@ where
     failed: bool,
     emitted: u64,
     late: u64,
-    next: N,
+    /// Where results go, and where late records.
+    ends: Forked<(N, X)>,
     types: PhantomData<fn(&I, T)>,
 }
 
@@ -132,15 +136,33 @@ impl<S, G, F, A> Entry<'_, S, G, F, A> {
         F: Gap<G::Value>,
         A: Combine<G::Value, State = S>,
     {
-        let Self { sessions, keys, gap, aggregate } = self;
+        let (value, aggregate) = (self.keys.value(item), self.aggregate);
+        let gap = self.gap.gap(&value);
+        self.enter_with::<I>(gap, at, watermark, |state| aggregate.update(state, value))
+    }
+
+    /// The same, of a record that lets others come after such a gap.
+    #[inline(always)]
+    fn enter_with<I>(
+        self,
+        gap: i64,
+        at: Timestamp,
+        watermark: Timestamp,
+        update: impl FnOnce(&mut S),
+    ) -> Entered
+    where
+        I: Record + ?Sized,
+        G: KeyBy<I>,
+        A: Combine<G::Value, State = S>,
+    {
+        let Self { sessions, aggregate, .. } = self;
         let (heap_before, was_empty) = (sessions.heap(), sessions.is_empty());
-        let value = keys.value(item);
         let at = at.as_micros();
         let taken = sessions.take(
-            (at, at.saturating_add(gap.gap(&value))),
+            (at, at.saturating_add(gap)),
             |until| until < watermark.as_micros(),
             || aggregate.start(),
-            |state| aggregate.update(state, value),
+            update,
             |state, other| aggregate.combine(state, other),
         );
         let (number, heap) = (sessions.number, sessions.heap());
@@ -148,17 +170,21 @@ impl<S, G, F, A> Entry<'_, S, G, F, A> {
     }
 }
 
-impl<I, T, G, F, A, N> SessioningPush<I, T, G, F, A, N>
+impl<I, T, G, F, X, A, N> SessioningPush<I, T, G, F, X, A, N>
 where
     I: Record + ?Sized,
     T: EventTime,
     G: KeyBy<I>,
     F: Gap<G::Value>,
+    X: Exit<I, G, T>,
     A: Combine<G::Value>,
     N: Push<(<G::Key as Portable>::Owned, Pane<A::Output>), T>,
 {
     #[inline(always)]
     fn take(&mut self, item: I::Of<'_>, at: Timestamp) {
+        if X::OPEN && at < self.watermark {
+            return self.take_behind(item, at);
+        }
         let Self { op, keys, gap, aggregate, table, watermark, .. } = self;
         let armed = arm(op);
         let hash = keys.hash(&item);
@@ -192,6 +218,39 @@ where
             Entry { sessions, keys, gap, aggregate: &**aggregate }.enter::<I>(item, at, *watermark)
         });
         self.note(hash, entered);
+    }
+
+    /// Takes a record in that may be late, or sends it away.
+    #[cold]
+    #[inline(never)]
+    fn take_behind(&mut self, item: I::Of<'_>, at: Timestamp) {
+        if self.table.is_full() {
+            let grown = self.table.bytes_if_grown() - self.table.bytes();
+            if !self.reserve(self.bytes() + grown) {
+                return;
+            }
+        }
+        let number = self.numbers;
+        self.numbers += 1;
+        let Self { op, keys, gap, aggregate, table, watermark, .. } = self;
+        let (hash, entered, late) = guard(op, || {
+            let key = keys.key(&item);
+            let (hash, own) = (keys.hash(&item), key.own());
+            let sessions = table.upsert(hash, key.probe(), key, || Sessions::new(number));
+            let entry = Entry { sessions, keys, gap, aggregate: &**aggregate };
+            let mut value = Some(keys.value(item));
+            let gap = value.as_ref().map_or(0, |value| gap.gap(value));
+            let entered = entry.enter_with::<I>(gap, at, *watermark, |state| {
+                if let Some(value) = value.take() {
+                    aggregate.update(state, value);
+                }
+            });
+            (hash, entered, value.map(|value| (own, value)))
+        });
+        self.note(hash, entered);
+        if let Some((key, value)) = late {
+            self.ends.0.1.push_late(key, value, T::from(at));
+        }
     }
 
     /// Does what a record asks for that was taken in.
@@ -246,7 +305,7 @@ where
         let Some(due) = self.due.filter(|_| !self.failed) else { return false };
         for _ in 0..CHUNK {
             let Some((at, (hash, number))) = self.timers.pop(due) else { return false };
-            let Self { op, aggregate, table, heap, live, emitted, next, .. } = self;
+            let Self { op, aggregate, table, heap, live, emitted, ends, .. } = self;
             let found = table.see_where(
                 hash,
                 |sessions| sessions.number == number,
@@ -259,7 +318,7 @@ where
                         let end = Timestamp::from_micros(until.saturating_add(1));
                         *emitted += 1;
                         let pane = Pane::on_time(start, end, value);
-                        next.push((key.own(), pane), T::from(Timestamp::from_micros(until)));
+                        ends.0.0.push((key.own(), pane), T::from(Timestamp::from_micros(until)));
                     });
                     *heap = *heap - before + sessions.heap();
                     *live -= usize::from(!was_empty && sessions.is_empty());
@@ -285,12 +344,13 @@ where
     }
 }
 
-impl<I, T, G, F, A, N> Push<I, T> for SessioningPush<I, T, G, F, A, N>
+impl<I, T, G, F, X, A, N> Push<I, T> for SessioningPush<I, T, G, F, X, A, N>
 where
     I: Record + ?Sized,
     T: EventTime,
     G: KeyBy<I>,
     F: Gap<G::Value>,
+    X: Exit<I, G, T>,
     A: Combine<G::Value>,
     N: Push<(<G::Key as Portable>::Owned, Pane<A::Output>), T>,
 {
@@ -300,17 +360,18 @@ where
     }
 }
 
-impl<I, T, G, F, A, N> Pipe for SessioningPush<I, T, G, F, A, N>
+impl<I, T, G, F, X, A, N> Pipe for SessioningPush<I, T, G, F, X, A, N>
 where
     I: Record + ?Sized,
     T: EventTime,
     G: KeyBy<I>,
     F: Gap<G::Value>,
+    X: Exit<I, G, T>,
     A: Combine<G::Value>,
     N: Push<(<G::Key as Portable>::Owned, Pane<A::Output>), T>,
 {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
-        Some(&mut self.next)
+        Some(&mut self.ends)
     }
 
     fn event(&mut self, event: Event) {
@@ -325,7 +386,7 @@ where
 
     fn resume(&mut self) -> Flow {
         loop {
-            match self.next.resume() {
+            match self.ends.resume() {
                 Flow::Ready => {}
                 other => return other,
             }
@@ -338,7 +399,7 @@ where
             }
             self.forget_spent();
             (self.held, self.due) = (None, None);
-            self.next.event(event);
+            self.ends.event(event);
         }
     }
 
@@ -354,6 +415,6 @@ where
         // Those that were extended end later.
         let until = self.timers.first();
         report.open_until(op, until.map(|until| Timestamp::from_micros(until.saturating_add(1))));
-        self.next.report(report);
+        self.ends.report(report);
     }
 }

@@ -4,6 +4,7 @@
 //! joins two others, so it could wait no longer than until the next watermark, and little would be gained.
 
 mod firing;
+mod late;
 mod open;
 
 use super::pane::Pane;
@@ -17,6 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use firing::Sessioning;
+pub use late::Counted;
+use late::Latecomers;
 
 /// Sessions of each key in event time, for [`KeyedStream::window`](crate::KeyedStream::window): a record
 /// is in the same session as another one when they are no further apart than a gap.
@@ -29,7 +32,8 @@ pub use firing::Sessioning;
 ///
 /// Records may come out of order, and one may join two sessions into one; that is why the aggregate must
 /// [combine](crate::operators::keyed::Combine). A record is late when it joins no open session, and the
-/// one that it would begin has ended: late records are counted (`--stats`) and not taken in.
+/// one that it would begin has ended: late records are counted (`--stats`) and not taken in, or sent to a second
+/// stream by [`late_output`](crate::operators::window::Windowed::late_output).
 ///
 /// Every record is sent to the task that owns its key. It costs a look-up there, however long the
 /// session, and a session costs a timer. Memory: an aggregate for each open session; it is given back
@@ -62,17 +66,18 @@ pub use firing::Sessioning;
 /// # Ok::<(), thalweg::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct SessionWindow<F = FixedGap> {
+pub struct SessionWindow<F = FixedGap, L = Counted> {
     gap: F,
     /// The gap of all sessions, if there is one.
     fixed: Option<Duration>,
+    late: L,
 }
 
 impl SessionWindow {
     /// Sessions that end when no record follows within the gap. What of a gap is less than a microsecond
     /// does not count.
     pub fn new(gap: Duration) -> Self {
-        Self { gap: FixedGap { micros: micros(gap) }, fixed: Some(gap) }
+        Self { gap: FixedGap { micros: micros(gap) }, fixed: Some(gap), late: Counted }
     }
 }
 
@@ -104,11 +109,11 @@ impl<F> SessionWindow<GapOf<F>> {
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     pub fn with_gap(gap: F) -> Self {
-        Self { gap: GapOf(Arc::new(gap)), fixed: None }
+        Self { gap: GapOf(Arc::new(gap)), fixed: None, late: Counted }
     }
 }
 
-impl<T: EventTime, F: Send + 'static> Window<T> for SessionWindow<F> {
+impl<T: EventTime, F: Send + 'static, L: Send + 'static> Window<T> for SessionWindow<F, L> {
     type Pane<V: Data> = Pane<V>;
 
     fn describe(&self) -> String {
@@ -119,15 +124,16 @@ impl<T: EventTime, F: Send + 'static> Window<T> for SessionWindow<F> {
     }
 }
 
-impl<C, G, P, F, A> Windowing<C, G, P, A> for SessionWindow<F>
+impl<C, G, P, F, L, A> Windowing<C, G, P, A> for SessionWindow<F, L>
 where
     C: Chain<Item: Wire, Time: EventTime>,
     G: KeyBy<C::Item>,
     P: Placement<C, G>,
     F: Gap<G::Value>,
+    L: Latecomers<<P::Chain as Chain>::Item, P::Keys, C::Time>,
     A: Combine<G::Value>,
 {
-    type Chain = Sessioning<P::Chain, P::Keys, F, A>;
+    type Chain = Sessioning<P::Chain, P::Keys, F, L, A>;
 
     fn windows(
         self,
@@ -137,12 +143,13 @@ where
     ) -> Stream<Self::Chain> {
         let Described { origin, detail } = plan;
         let (stream, keys) = P::together(keyed, origin).into_parts();
-        let (gap, aggregate) = (self.gap, Arc::new(aggregate));
+        let (gap, late, aggregate) = (self.gap, self.late, Arc::new(aggregate));
         stream.then_described(origin, detail, |prev, op| Sessioning {
             prev,
             op,
             keys,
             gap,
+            late,
             aggregate,
         })
     }
