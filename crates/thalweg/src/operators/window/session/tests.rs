@@ -212,3 +212,58 @@ fn sessions_without_keys() {
     })
     .equals(expected);
 }
+
+/// With one partition, and a watermark every few records, what is late is known exactly.
+#[test]
+fn late_records_go_to_a_second_stream() {
+    every(|env| {
+        // Long enough for a watermark to have come in between.
+        let long = |at: i64| std::iter::repeat_n(at, 40);
+        // 245 is behind the watermark and joins what is open; 239 would begin a session that has ended.
+        let all = long(250).chain([2]).chain(long(251)).chain([245, 239, 238]).chain(long(300));
+        let (sessions, late) = env
+            .iter(all)
+            .batch_mode(crate::config::BatchMode::Single)
+            .forward()
+            .assign_timestamps(|at| Timestamp::from_micros(*at), Watermarks::monotonous())
+            .group_by(|at| at % 2 == 7)
+            .window(SessionWindow::new(micros(5)))
+            .late_output();
+        let counts = sessions.count().unkey();
+        let counts = counts.map(|(_, pane)| (pane.start.as_micros(), pane.value));
+        let (counts, late) = (counts.collect::<BTreeMap<_, _>>(), late.collect::<Vec<_>>());
+        let stats = env.start()?.wait()?;
+        assert_eq!(late.take()?, [(false, 2), (false, 239), (false, 238)]);
+        assert_eq!(counts.take()?, [(245, 81), (300, 40)].into());
+        let counted: u64 = stats.operators.iter().map(|op| op.late_records).sum();
+        assert_eq!(counted, 3);
+        Ok(())
+    });
+}
+
+#[test]
+fn every_record_is_in_a_session_or_late() {
+    every(|env| {
+        let n = 20_000_i64;
+        let at = |n: i64| if n % 10 == 9 { n - 5_000 } else { n };
+        let keyed = env
+            .parallel_iter(move |task, tasks| (task as i64..n).step_by(tasks))
+            .assign_timestamps(move |n| Timestamp::from_micros(at(*n)), Watermarks::monotonous())
+            .group_by(|n| n % 3)
+            .partition();
+        let own = SessionWindow::with_gap(|n: &i64| micros(n % 4));
+        let (sessions, late) = keyed.window(own).late_output();
+        let all = sessions.aggregate(crate::operators::aggregates::to_vec());
+        let all = all.unkey().flat_map(|(_, pane)| pane.value).collect::<Vec<_>>();
+        let late = late.collect::<Vec<(i64, i64)>>();
+        let stats = env.start()?.wait()?;
+        let (mut all, late) = (all.take()?, late.take()?);
+        assert!(late.iter().all(|(key, n)| n % 10 == 9 && n % 3 == *key));
+        let counted: u64 = stats.operators.iter().map(|op| op.late_records).sum();
+        assert_eq!(counted, late.len() as u64);
+        all.extend(late.into_iter().map(|(_, n)| n));
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..n));
+        Ok(())
+    });
+}
