@@ -4,10 +4,12 @@
 //! its timer: when that comes, the next one is set. A timer knows its key by hash and number, so that
 //! neither is a key copied nor does a table that grows have to tell the timers.
 
-use super::super::pane::Pane;
+use super::super::pane::{Pane, Timing};
 use super::Gap;
+use super::early::{Earlies, EarlySessions, Had, KeyNumber};
 use super::late::{Exit, Latecomers};
 use super::open::{Open, Sessions, Taken};
+use crate::clock::Nanos;
 use crate::data::{Key, Portable, Record};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{CHUNK, Event, Flow, Forked, Op, Pipe, Push, arm, guard};
@@ -22,27 +24,29 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// The chain that ends in the results of sessions. All records of a key must come to one task.
-pub struct Sessioning<C, G, F, L, A> {
+pub struct Sessioning<C, G, F, L, E, A> {
     pub(super) prev: C,
     pub(super) op: usize,
     pub(super) keys: G,
     pub(super) gap: F,
     pub(super) late: L,
+    pub(super) early: E,
     pub(super) aggregate: Arc<A>,
 }
 
-impl<C, G, F, L, A> Chain for Sessioning<C, G, F, L, A>
+impl<C, G, F, L, E, A> Chain for Sessioning<C, G, F, L, E, A>
 where
     C: Chain<Time: EventTime>,
     G: KeyBy<C::Item>,
     F: Gap<G::Value>,
     L: Latecomers<C::Item, G, C::Time>,
+    E: EarlySessions<A::State>,
     A: Combine<G::Value>,
 {
     type Item = (<G::Key as Portable>::Owned, Pane<A::Output>);
     type Time = C::Time;
     type Task<N: Push<Self::Item, C::Time> + 'static> =
-        C::Task<SessioningPush<C::Item, C::Time, G, F, L::Exit, A, N>>;
+        C::Task<SessioningPush<C::Item, C::Time, G, F, L::Exit, E, A, N>>;
 
     fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
     where
@@ -65,6 +69,7 @@ where
             failed: false,
             emitted: 0,
             late: 0,
+            early: Earlies::new(cx, self.early.early()),
             ends: Forked((next, self.late.exit(cx, self.op))),
             types: PhantomData,
         };
@@ -72,23 +77,21 @@ where
     }
 }
 
-/// A key, as its timer knows it: its hash and its number.
-type Alarm = (u64, u64);
-
 /// Sessions in a running task.
-pub struct SessioningPush<I, T, G, F, X, A, N>
+pub struct SessioningPush<I, T, G, F, X, E, A, N>
 where
     I: Record + ?Sized,
     G: KeyBy<I>,
+    E: EarlySessions<A::State>,
     A: Combine<G::Value>,
 {
     op: Op,
     keys: G,
     gap: F,
     aggregate: Arc<A>,
-    table: GroupTable<G::Key, Sessions<A::State>>,
+    table: GroupTable<G::Key, Sessions<(A::State, E::Had)>>,
     /// When the first session of a key may end.
-    timers: Timers<Alarm>,
+    timers: Timers<KeyNumber>,
     /// Keys that were new so far.
     numbers: u64,
     /// The bytes of all sessions that do not lie in place.
@@ -105,14 +108,15 @@ where
     failed: bool,
     emitted: u64,
     late: u64,
+    early: Earlies,
     /// Where results go, and where late records.
     ends: Forked<(N, X)>,
     types: PhantomData<fn(&I, T)>,
 }
 
 /// A key's place in the table, and what is needed to take a record in there.
-struct Entry<'a, S, G, F, A> {
-    sessions: &'a mut Sessions<S>,
+struct Entry<'a, S, H, G, F, A> {
+    sessions: &'a mut Sessions<(S, H)>,
     keys: &'a G,
     gap: &'a F,
     aggregate: &'a A,
@@ -122,12 +126,14 @@ struct Entry<'a, S, G, F, A> {
 struct Entered {
     taken: Taken,
     number: u64,
+    /// How many records its session holds that were in no result, where that counts.
+    fresh: u64,
     was_empty: bool,
     heap_before: usize,
     heap: usize,
 }
 
-impl<S, G, F, A> Entry<'_, S, G, F, A> {
+impl<S, H: Had, G, F, A> Entry<'_, S, H, G, F, A> {
     #[inline(always)]
     fn enter<I>(self, item: I::Of<'_>, at: Timestamp, watermark: Timestamp) -> Entered
     where
@@ -157,26 +163,34 @@ impl<S, G, F, A> Entry<'_, S, G, F, A> {
     {
         let Self { sessions, aggregate, .. } = self;
         let (heap_before, was_empty) = (sessions.heap(), sessions.is_empty());
-        let at = at.as_micros();
+        let (at, mut fresh) = (at.as_micros(), 0);
         let taken = sessions.take(
             (at, at.saturating_add(gap)),
             |until| until < watermark.as_micros(),
-            || aggregate.start(),
-            update,
-            |state, other| aggregate.combine(state, other),
+            || (aggregate.start(), H::default()),
+            |(state, had)| {
+                update(state);
+                had.took();
+                fresh = had.fresh();
+            },
+            |(state, had), (other, other_had)| {
+                aggregate.combine(state, other);
+                had.merge(other_had);
+            },
         );
         let (number, heap) = (sessions.number, sessions.heap());
-        Entered { taken, number, was_empty, heap_before, heap }
+        Entered { taken, number, fresh, was_empty, heap_before, heap }
     }
 }
 
-impl<I, T, G, F, X, A, N> SessioningPush<I, T, G, F, X, A, N>
+impl<I, T, G, F, X, E, A, N> SessioningPush<I, T, G, F, X, E, A, N>
 where
     I: Record + ?Sized,
     T: EventTime,
     G: KeyBy<I>,
     F: Gap<G::Value>,
     X: Exit<I, G, T>,
+    E: EarlySessions<A::State>,
     A: Combine<G::Value>,
     N: Push<(<G::Key as Portable>::Owned, Pane<A::Output>), T>,
 {
@@ -268,10 +282,48 @@ where
                 self.set_timer(until, (hash, entered.number));
             }
         }
+        if E::ANY && entered.fresh > 0 && self.early.note((hash, entered.number), entered.fresh) {
+            self.give_early((hash, entered.number));
+        }
+    }
+
+    /// Gives the results that are due of the open sessions of a key.
+    fn give_early(&mut self, (hash, number): KeyNumber) {
+        if self.failed {
+            return;
+        }
+        let Self { op, aggregate, table, early, emitted, ends, .. } = self;
+        table.see_where(
+            hash,
+            |sessions| sessions.number == number,
+            |key, sessions| {
+                early.each_due(sessions, |open, number| {
+                    let value =
+                        guard(op, || E::copy(&open.state.0).map(|state| aggregate.finish(state)));
+                    let Some(value) = value else { return };
+                    let start = Timestamp::from_micros(open.first);
+                    let end = Timestamp::from_micros(open.until.saturating_add(1));
+                    *emitted += 1;
+                    let pane = Pane { start, end, timing: Timing::Early(number), value };
+                    ends.0.0.push((key.own(), pane), T::from(Timestamp::from_micros(open.until)));
+                });
+            },
+        );
+    }
+
+    /// Gives the results of some keys whose time has come; answers whether there may be more.
+    fn give_some_early(&mut self) -> bool {
+        for _ in 0..CHUNK {
+            match self.early.next() {
+                Some(key) => self.give_early(key),
+                None => return false,
+            }
+        }
+        true
     }
 
     #[inline(never)]
-    fn set_timer(&mut self, until: i64, alarm: Alarm) {
+    fn set_timer(&mut self, until: i64, alarm: KeyNumber) {
         if self.timers.is_full() {
             let grown = self.timers.bytes_if_grown() - self.timers.bytes();
             self.reserve(self.bytes() + grown);
@@ -280,7 +332,7 @@ where
     }
 
     fn bytes(&self) -> usize {
-        self.table.bytes() + self.timers.bytes() + self.heap
+        self.table.bytes() + self.timers.bytes() + self.heap + self.early.bytes()
     }
 
     /// Asks for memory, and fails the job when it is not there.
@@ -313,7 +365,7 @@ where
                     let (before, was_empty) = (sessions.heap(), sessions.is_empty());
                     let again = sessions.end(at, |open| {
                         let Open { first, until, state } = open;
-                        let value = guard(op, || aggregate.finish(state));
+                        let value = guard(op, || aggregate.finish(state.0));
                         let start = Timestamp::from_micros(first);
                         let end = Timestamp::from_micros(until.saturating_add(1));
                         *emitted += 1;
@@ -344,13 +396,14 @@ where
     }
 }
 
-impl<I, T, G, F, X, A, N> Push<I, T> for SessioningPush<I, T, G, F, X, A, N>
+impl<I, T, G, F, X, E, A, N> Push<I, T> for SessioningPush<I, T, G, F, X, E, A, N>
 where
     I: Record + ?Sized,
     T: EventTime,
     G: KeyBy<I>,
     F: Gap<G::Value>,
     X: Exit<I, G, T>,
+    E: EarlySessions<A::State>,
     A: Combine<G::Value>,
     N: Push<(<G::Key as Portable>::Owned, Pane<A::Output>), T>,
 {
@@ -360,13 +413,14 @@ where
     }
 }
 
-impl<I, T, G, F, X, A, N> Pipe for SessioningPush<I, T, G, F, X, A, N>
+impl<I, T, G, F, X, E, A, N> Pipe for SessioningPush<I, T, G, F, X, E, A, N>
 where
     I: Record + ?Sized,
     T: EventTime,
     G: KeyBy<I>,
     F: Gap<G::Value>,
     X: Exit<I, G, T>,
+    E: EarlySessions<A::State>,
     A: Combine<G::Value>,
     N: Push<(<G::Key as Portable>::Owned, Pane<A::Output>), T>,
 {
@@ -390,7 +444,11 @@ where
                 Flow::Ready => {}
                 other => return other,
             }
-            let Some(event) = self.held else { return Flow::Ready };
+            let Some(event) = self.held else {
+                let before = self.emitted;
+                let more = E::ANY && self.give_some_early();
+                return if more || self.emitted > before { Flow::Busy } else { Flow::Ready };
+            };
             if self.give_some() {
                 return Flow::Busy;
             }
@@ -405,6 +463,21 @@ where
 
     fn is_full(&mut self) -> bool {
         false
+    }
+
+    fn idle(&mut self, now: Nanos) -> Option<Nanos> {
+        let again = self.ends.idle(now);
+        if !E::ANY {
+            return again;
+        }
+        again.into_iter().chain(self.early.look(now)).min()
+    }
+
+    fn tick(&mut self, now: Nanos) {
+        if E::ANY {
+            self.early.look(now);
+        }
+        self.ends.tick(now);
     }
 
     fn report(&mut self, report: &mut Report) {

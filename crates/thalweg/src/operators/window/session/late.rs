@@ -122,9 +122,10 @@ where
 type KeyOf<C, G> = <<G as KeyBy<<C as Chain>::Item>>::Key as Portable>::Owned;
 type ValueOf<C, G> = <<G as KeyBy<<C as Chain>::Item>>::Value as Portable>::Owned;
 /// Sessions whose late records are sent to a second stream.
-type Divided<C, G, F> = SessionWindow<F, Sent<KeyOf<C, G>, ValueOf<C, G>, <C as Chain>::Time>>;
+type Divided<C, G, F, W> =
+    SessionWindow<F, Sent<KeyOf<C, G>, ValueOf<C, G>, <C as Chain>::Time>, W>;
 
-impl<C, G, P, F, E> Windowed<C, G, P, SessionWindow<F>, E>
+impl<C, G, P, F, W, E> Windowed<C, G, P, SessionWindow<F, Counted, W>, E>
 where
     C: Chain<Item: Wire, Time: EventTime>,
     G: KeyBy<C::Item, Value: Portable>,
@@ -170,14 +171,15 @@ where
     pub fn late_output(
         self,
     ) -> (
-        Windowed<P::Chain, P::Keys, Partitioned, Divided<C, G, F>, E>,
+        Windowed<P::Chain, P::Keys, Partitioned, Divided<C, G, F, W>, E>,
         Stream<Received<(KeyOf<C, G>, ValueOf<C, G>), C::Time>>,
     ) {
         let origin = Origin::here("late_output");
         let Self { keyed, window, ending } = self;
         let (stream, keys) = P::together(keyed, origin).into_parts();
         let (edge, late) = stream.aside(origin);
-        let window = SessionWindow { gap: window.gap, fixed: window.fixed, late: Sent(edge) };
+        let SessionWindow { gap, fixed, early, .. } = window;
+        let window = SessionWindow { gap, fixed, late: Sent(edge), early };
         (Windowed { keyed: KeyedStream::from_parts(stream, keys), window, ending }, late)
     }
 }

@@ -3,10 +3,13 @@
 //! Nothing is computed before the exchange: a part of a session that waits in another task could be what
 //! joins two others, so it could wait no longer than until the next watermark, and little would be gained.
 
+mod early;
 mod firing;
 mod late;
 mod open;
 
+use super::early::Early;
+use super::event_time::{AtEnd, Earliness};
 use super::pane::Pane;
 use super::windowed::{Described, Window, Windowing};
 use crate::data::{Data, Record, Wire};
@@ -17,6 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use early::EarlySessions;
 pub use firing::Sessioning;
 pub use late::Counted;
 use late::Latecomers;
@@ -66,18 +70,21 @@ use late::Latecomers;
 /// # Ok::<(), thalweg::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct SessionWindow<F = FixedGap, L = Counted> {
+pub struct SessionWindow<F = FixedGap, L = Counted, E = AtEnd> {
     gap: F,
     /// The gap of all sessions, if there is one.
     fixed: Option<Duration>,
     late: L,
+    early: E,
 }
 
 impl SessionWindow {
     /// Sessions that end when no record follows within the gap. What of a gap is less than a microsecond
     /// does not count.
     pub fn new(gap: Duration) -> Self {
-        Self { gap: FixedGap { micros: micros(gap) }, fixed: Some(gap), late: Counted }
+        let fixed = Some(gap);
+        let gap = FixedGap { micros: micros(gap) };
+        Self { gap, fixed, late: Counted, early: AtEnd }
     }
 }
 
@@ -109,31 +116,82 @@ impl<F> SessionWindow<GapOf<F>> {
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     pub fn with_gap(gap: F) -> Self {
-        Self { gap: GapOf(Arc::new(gap)), fixed: None, late: Counted }
+        Self { gap: GapOf(Arc::new(gap)), fixed: None, late: Counted, early: AtEnd }
     }
 }
 
-impl<T: EventTime, F: Send + 'static, L: Send + 'static> Window<T> for SessionWindow<F, L> {
+impl<F, L> SessionWindow<F, L> {
+    /// Sessions have results before they end, too: every so many records, or every so often. Their
+    /// [`timing`](super::Pane::timing) is [`Early`](super::Timing::Early), numbered for each session; their bounds
+    /// are those that the session has so far. The results at the end are what they are without this.
+    ///
+    /// A session that joins two of them replaces the results of both, and its results are numbered on from the higher
+    /// number. [`Early::every`] gives one when so many records are in a session that were in no result of it,
+    /// or of those that it was made of.
+    ///
+    /// An early result carries the last moment of the session so far as its timestamp, which no watermark has
+    /// passed. The state of the aggregate is cloned for each.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg::Environment;
+    /// use thalweg::operators::time::Watermarks;
+    /// use thalweg::operators::window::{Early, SessionWindow, Timing};
+    /// use thalweg::time::Timestamp;
+    ///
+    /// let env = Environment::new();
+    /// let visits = env
+    ///     .iter([1, 2, 4, 5, 6])
+    ///     .assign_timestamps(|at| Timestamp::from_secs(*at), Watermarks::monotonous())
+    ///     .window_all(SessionWindow::new(Duration::from_secs(3)).early(Early::every(2)))
+    ///     .count();
+    /// let out = visits.map(|visit| (visit.timing, visit.value)).collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [(Timing::Early(1), 2), (Timing::Early(2), 4), (Timing::OnTime, 5)]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn early(self, early: Early) -> SessionWindow<F, L, Early> {
+        let Self { gap, fixed, late, early: AtEnd } = self;
+        SessionWindow { gap, fixed, late, early }
+    }
+}
+
+impl<T, F, L, E> Window<T> for SessionWindow<F, L, E>
+where
+    T: EventTime,
+    F: Send + 'static,
+    L: Send + 'static,
+    E: Earliness,
+{
     type Pane<V: Data> = Pane<V>;
 
     fn describe(&self) -> String {
-        match self.fixed {
+        let mut what = match self.fixed {
             Some(gap) => format!("sessions, gap {gap:?}"),
             None => "sessions, gap from the record".to_owned(),
+        };
+        if let Some(early) = self.early.early() {
+            what = format!("{what}, {}", early.describe());
         }
+        what
+    }
+
+    fn fault(&self) -> Option<String> {
+        self.early.early().and_then(Early::fault)
     }
 }
 
-impl<C, G, P, F, L, A> Windowing<C, G, P, A> for SessionWindow<F, L>
+impl<C, G, P, F, L, E, A> Windowing<C, G, P, A> for SessionWindow<F, L, E>
 where
     C: Chain<Item: Wire, Time: EventTime>,
     G: KeyBy<C::Item>,
     P: Placement<C, G>,
     F: Gap<G::Value>,
     L: Latecomers<<P::Chain as Chain>::Item, P::Keys, C::Time>,
+    E: EarlySessions<A::State>,
     A: Combine<G::Value>,
 {
-    type Chain = Sessioning<P::Chain, P::Keys, F, L, A>;
+    type Chain = Sessioning<P::Chain, P::Keys, F, L, E, A>;
 
     fn windows(
         self,
@@ -143,13 +201,15 @@ where
     ) -> Stream<Self::Chain> {
         let Described { origin, detail } = plan;
         let (stream, keys) = P::together(keyed, origin).into_parts();
-        let (gap, late, aggregate) = (self.gap, self.late, Arc::new(aggregate));
+        let Self { gap, late, early, .. } = self;
+        let aggregate = Arc::new(aggregate);
         stream.then_described(origin, detail, |prev, op| Sessioning {
             prev,
             op,
             keys,
             gap,
             late,
+            early,
             aggregate,
         })
     }

@@ -116,6 +116,11 @@ impl<S> Sessions<S> {
         Some(&mut self.earlier[place])
     }
 
+    /// Shows all of them, in order.
+    pub(super) fn each_open(&mut self, each: impl FnMut(&mut Open<S>)) {
+        self.earlier.iter_mut().chain(&mut self.latest).for_each(each);
+    }
+
     /// Adds a session that has no moment in common with another.
     fn add(&mut self, open: Open<S>) {
         match &mut self.latest {
