@@ -187,3 +187,6 @@ impl Earlies {
         (self.changed.capacity() + self.giving.capacity()) * size_of::<KeyNumber>()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;
