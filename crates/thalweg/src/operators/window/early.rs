@@ -4,7 +4,8 @@ use crate::clock::{Nanos, nanos};
 use std::time::Duration;
 
 /// When windows have results before they end, for
-/// [`EventTimeWindow::early`](super::EventTimeWindow::early).
+/// [`EventTimeWindow::early`](super::EventTimeWindow::early) and
+/// [`SessionWindow::early`](super::SessionWindow::early).
 ///
 /// Such a result is of one key in one window, and holds all that has come so far to the task that owns the key:
 /// it replaces the results before it, and the one that the window has when it ends replaces it. Windows
@@ -25,7 +26,8 @@ impl Early {
     /// many.
     ///
     /// To be exact, records go one by one to the tasks that own their keys, and are not aggregated before;
-    /// a record costs a look-up for each window that it is in. 0 is refused at the job's start.
+    /// a record costs a look-up for each window that it is in. (Records of sessions go there in any case, and cost
+    /// nothing more.) 0 is refused at the job's start.
     pub fn every(records: u64) -> Self {
         Self { when: When::Every(records) }
     }
@@ -37,8 +39,9 @@ impl Early {
     /// stands still, they have to come all the same. A task that is busy is late by a turn, and passes a time
     /// by that it has missed.
     ///
-    /// Where tasks aggregate their own records first, they send on what they have half an interval before.
-    /// So a result holds what had come one and a half intervals ago at the latest. Costs, each
+    /// Where tasks aggregate their own records first, as for windows of event time over a stream that is not
+    /// partitioned, they send on what they have half an interval before. So a result holds what had come one and
+    /// a half intervals ago at the latest. Costs, each
     /// interval, a row a changed key and slice between tasks, and a look-up for each slice of a window
     /// that has changed. An interval of zero is refused at the job's start.
     pub fn interval(interval: Duration) -> Self {

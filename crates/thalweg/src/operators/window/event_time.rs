@@ -23,7 +23,8 @@ use std::time::Duration;
 /// records of the `size` that follows. It has its result when the watermark has passed its end. A record
 /// that comes after all its windows have had theirs is late; late records are counted (`--stats`) and
 /// not taken in, or sent to a second stream by
-/// [`late_output`](crate::operators::window::Windowed::late_output).
+/// [`late_output`](crate::operators::window::Windowed::late_output). Results of windows that have not ended are given
+/// [if asked for](Self::early).
 ///
 /// A record costs one look-up, however many windows it is in, and every key of a window one addition a
 /// slide. Memory: an aggregate a key in each slice that is in an open window.

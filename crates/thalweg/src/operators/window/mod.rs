@@ -17,6 +17,8 @@
 //! a record costs one look-up, however many windows it is in, and memory is that of the slices and keys
 //! that live.
 //!
+//! Windows with results before they end need the same tables: see `firing/early.rs` and [`Early`].
+//!
 //! Sessions are where their records are, so there is nothing to slice: see [`SessionWindow`].
 
 // The types of these methods say which operator a chain ends in; aliases would hide it.

@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 
 /// A kind of window, for streams whose records carry `T` as their time. Implemented by
 /// [`EventTimeWindow`](super::EventTimeWindow) and [`SessionWindow`](super::SessionWindow) for timestamps,
-/// and for any time by the windows of arrivals:
+/// and for any time by [`ProcessingTimeWindow`](super::ProcessingTimeWindow) and the windows of arrivals:
 /// [`CountWindow`](super::CountWindow), [`LastWindow`](super::LastWindow),
 /// [`TransactionWindow`](super::TransactionWindow) and [`GlobalWindow`](super::GlobalWindow).
 pub trait Window<T: Time>: Sized + Send + 'static {

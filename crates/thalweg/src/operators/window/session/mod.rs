@@ -32,7 +32,7 @@ use late::Latecomers;
 /// its end, the first moment that does not belong to it, is a microsecond behind its last record and the
 /// gap. With a gap of zero, a session holds records of the same timestamp. The result comes when the
 /// watermark has reached the end, in a [`Pane`](super::Pane) with those bounds; its timestamp is the last
-/// moment of the session.
+/// moment of the session. Results of sessions that have not ended are given [if asked for](Self::early).
 ///
 /// Records may come out of order, and one may join two sessions into one; that is why the aggregate must
 /// [combine](crate::operators::keyed::Combine). A record is late when it joins no open session, and the
