@@ -119,6 +119,11 @@ impl<E> EventTimeWindow<E> {
 }
 
 impl<E: Earliness> EventTimeWindow<E> {
+    /// When they have results before they end.
+    pub(super) fn earliness(&self) -> Option<Early> {
+        self.early.early()
+    }
+
     /// Where they begin and end, or what is wrong with them.
     fn frames(&self) -> Result<Frames, String> {
         let (size, slide) = (micros(self.size), micros(self.slide));
@@ -192,7 +197,7 @@ where
     A: Combine<G::Value, State: Clone>,
     E: Earliness,
 {
-    let (frames, early) = (window.any_frames(), window.early.early());
+    let (frames, early) = (window.any_frames(), window.earliness());
     let (stream, keys) = keyed.into_parts();
     let feed = Values { aggregate: Arc::new(aggregate), keys };
     stream.then_described(plan.origin, plan.detail, |prev, op| Firing {
@@ -227,7 +232,7 @@ where
     A: Combine<G::Value, State: Clone>,
     E: Earliness,
 {
-    let (frames, early) = (window.any_frames(), window.early.early());
+    let (frames, early) = (window.any_frames(), window.earliness());
     let Described { origin, detail } = plan;
     let (stream, keys) = keyed.into_parts();
     let aggregate = Arc::new(aggregate);

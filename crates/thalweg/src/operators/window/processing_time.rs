@@ -6,7 +6,8 @@
 
 mod timed;
 
-use super::event_time::EventTimeWindow;
+use super::early::Early;
+use super::event_time::{AtEnd, Earliness, EventTimeWindow};
 use super::frames::Frames;
 use super::pane::Pane;
 use super::windowed::{Described, Window, Windowing};
@@ -53,7 +54,7 @@ use std::time::Duration;
 /// # Ok::<(), thalweg::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct ProcessingTimeWindow(EventTimeWindow);
+pub struct ProcessingTimeWindow<E = AtEnd>(EventTimeWindow<E>);
 
 impl ProcessingTimeWindow {
     /// Windows that follow one another without overlap.
@@ -71,13 +72,21 @@ impl ProcessingTimeWindow {
         Self(EventTimeWindow::sliding(size, slide))
     }
 
+    /// Windows have results before they end, too, as those of event time do: see
+    /// [`EventTimeWindow::early`](super::EventTimeWindow::early).
+    pub fn early(self, early: Early) -> ProcessingTimeWindow<Early> {
+        ProcessingTimeWindow(self.0.early(early))
+    }
+}
+
+impl<E> ProcessingTimeWindow<E> {
     /// Windows begin so much later.
     pub fn offset(self, by: Duration) -> Self {
         Self(self.0.offset(by))
     }
 }
 
-impl<T: Time> Window<T> for ProcessingTimeWindow {
+impl<T: Time, E: Earliness> Window<T> for ProcessingTimeWindow<E> {
     type Pane<V: Data> = Pane<V>;
 
     fn describe(&self) -> String {
@@ -89,13 +98,14 @@ impl<T: Time> Window<T> for ProcessingTimeWindow {
     }
 }
 
-impl<C, G, P, A> Windowing<C, G, P, A> for ProcessingTimeWindow
+impl<C, G, P, A, E> Windowing<C, G, P, A> for ProcessingTimeWindow<E>
 where
-    C: Chain<Time: ByClock<C, G, P, A>>,
+    C: Chain<Time: ByClock<C, G, P, A, E>>,
     G: KeyBy<C::Item>,
     A: Combine<G::Value>,
+    E: Earliness,
 {
-    type Chain = <C::Time as ByClock<C, G, P, A>>::Chain;
+    type Chain = <C::Time as ByClock<C, G, P, A, E>>::Chain;
 
     fn windows(
         self,
@@ -108,7 +118,7 @@ where
 }
 
 /// The time of streams that are cut into windows by the clock: each knows what becomes of it.
-pub trait ByClock<C, G, P, A>: Time
+pub trait ByClock<C, G, P, A, E>: Time
 where
     C: Chain,
     G: KeyBy<C::Item>,
@@ -120,25 +130,26 @@ where
     /// Makes it.
     #[doc(hidden)]
     fn windows(
-        window: EventTimeWindow,
+        window: EventTimeWindow<E>,
         keyed: KeyedStream<C, G, P>,
         plan: Described,
         aggregate: A,
     ) -> Stream<Self::Chain>;
 }
 
-impl<C, G, P, A> ByClock<C, G, P, A> for ()
+impl<C, G, P, A, E> ByClock<C, G, P, A, E> for ()
 where
     C: Chain<Time = ()>,
     G: KeyBy<C::Item>,
     A: Combine<G::Value>,
-    EventTimeWindow:
+    E: Earliness,
+    EventTimeWindow<E>:
         Windowing<Clocked<C>, G, P, A> + Window<Timestamp, Pane<A::Output> = Pane<A::Output>>,
 {
-    type Chain = Unclocked<<EventTimeWindow as Windowing<Clocked<C>, G, P, A>>::Chain>;
+    type Chain = Unclocked<<EventTimeWindow<E> as Windowing<Clocked<C>, G, P, A>>::Chain>;
 
     fn windows(
-        window: EventTimeWindow,
+        window: EventTimeWindow<E>,
         keyed: KeyedStream<C, G, P>,
         plan: Described,
         aggregate: A,
@@ -285,6 +296,7 @@ mod tests {
     use crate::check::every;
     use crate::config::{Config, Scheduler};
     use crate::operators::time::Watermarks;
+    use crate::operators::window::Timing;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_secs(seconds)
@@ -402,6 +414,42 @@ mod tests {
             assert!((n - 5..n).all(|last| given.contains(&last)), "{given:?}");
             Ok(())
         });
+    }
+
+    /// Early by the number of records, with timestamps and without; and the greatest timestamp so far.
+    #[test]
+    fn windows_have_early_results() {
+        let expected: Vec<(Timing, u64)> = vec![
+            (Timing::Early(1), 4),
+            (Timing::Early(2), 8),
+            (Timing::OnTime, 10),
+            (Timing::Early(1), 4),
+            (Timing::OnTime, 5),
+        ];
+        let window = ProcessingTimeWindow::tumbling(Duration::from_secs(10)).early(Early::every(4));
+        let env = simulated();
+        let untimed = env.generate(1.0, |n| (n < 15).then_some(n as i64));
+        let results = untimed.window_all(window).count().map(|pane| (pane.timing, pane.value));
+        let results = results.to_channel();
+        env.run().unwrap();
+        assert_eq!(results.map(|result| result.unwrap()).collect::<Vec<_>>(), expected);
+
+        let env = simulated();
+        let timed = env
+            .generate(1.0, |n| (n < 15).then_some(n as i64))
+            .assign_timestamps(|n| Timestamp::from_secs(100 + n), Watermarks::monotonous());
+        let windows = timed.window_all(window).count();
+        let seconds = EventTimeWindow::tumbling(Duration::from_secs(1));
+        let (seconds, late) =
+            windows.group_by(|pane| (pane.timing, pane.value)).window(seconds).late_output();
+        let results = seconds.count().unkey().map(|(result, pane)| (pane.start, result));
+        let (results, late) = (results.to_channel(), late.to_channel());
+        env.run().unwrap();
+        assert_eq!(late.count(), 0);
+        let mut results: Vec<_> = results.map(|result| result.unwrap()).collect();
+        results.sort();
+        let times = [103, 107, 109, 113, 114].map(at);
+        assert_eq!(results, times.into_iter().zip(expected).collect::<Vec<_>>());
     }
 
     #[test]

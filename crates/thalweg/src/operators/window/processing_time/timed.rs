@@ -16,7 +16,8 @@ use crate::data::{Portable, Record, Wire};
 use crate::error::Result;
 use crate::flow::{Event, Flow, Pipe, Push};
 use crate::operators::keyed::{Aggregate, Combine, KeyBy, KeyedStream, Placement};
-use crate::operators::window::event_time::EventTimeWindow;
+use crate::operators::window::early::Early;
+use crate::operators::window::event_time::{AtEnd, Earliness, EventTimeWindow};
 use crate::operators::window::firing::{FiringPush, Values};
 use crate::operators::window::frames::Frames;
 use crate::operators::window::pane::Pane;
@@ -28,26 +29,55 @@ use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-impl<C, G, P, A> ByClock<C, G, P, A> for Timestamp
+macro_rules! by_clock {
+    ($early:ty, $is_early:literal) => {
+        impl<C, G, P, A> ByClock<C, G, P, A, $early> for Timestamp
+        where
+            C: Chain<Item: Wire, Time = Timestamp>,
+            G: KeyBy<C::Item>,
+            P: Placement<C, G>,
+            A: Combine<G::Value, State: Clone>,
+        {
+            type Chain = Timed<P::Chain, P::Keys, A, $is_early>;
+
+            fn windows(
+                window: EventTimeWindow<$early>,
+                keyed: KeyedStream<C, G, P>,
+                plan: Described,
+                aggregate: A,
+            ) -> Stream<Self::Chain> {
+                timed(window, keyed, plan, aggregate)
+            }
+        }
+    };
+}
+
+by_clock!(AtEnd, false);
+by_clock!(Early, true);
+
+fn timed<C, G, P, A, E, const EARLY: bool>(
+    window: EventTimeWindow<E>,
+    keyed: KeyedStream<C, G, P>,
+    plan: Described,
+    aggregate: A,
+) -> Stream<Timed<P::Chain, P::Keys, A, EARLY>>
 where
     C: Chain<Item: Wire, Time = Timestamp>,
     G: KeyBy<C::Item>,
     P: Placement<C, G>,
     A: Combine<G::Value, State: Clone>,
+    E: Earliness,
 {
-    type Chain = Timed<P::Chain, P::Keys, A>;
-
-    fn windows(
-        window: EventTimeWindow,
-        keyed: KeyedStream<C, G, P>,
-        plan: Described,
-        aggregate: A,
-    ) -> Stream<Self::Chain> {
-        let frames = window.any_frames();
-        let (stream, keys) = P::together(keyed, plan.origin).into_parts();
-        let feed = Values { aggregate: Arc::new(Greatest(aggregate)), keys: DatedKeys(keys) };
-        stream.then_described(plan.origin, plan.detail, |prev, op| Timed { prev, op, feed, frames })
-    }
+    let (frames, early) = (window.any_frames(), window.earliness());
+    let (stream, keys) = P::together(keyed, plan.origin).into_parts();
+    let feed = Values { aggregate: Arc::new(Greatest(aggregate)), keys: DatedKeys(keys) };
+    stream.then_described(plan.origin, plan.detail, |prev, op| Timed {
+        prev,
+        op,
+        feed,
+        frames,
+        early,
+    })
 }
 
 /// A record with its timestamp, where it is sorted by another time.
@@ -119,18 +149,19 @@ impl<V: Record + ?Sized, A: Combine<V>> Combine<Dated<V>> for Greatest<A> {
 
 /// The chain that ends in windows of processing time of records that have timestamps. All records of a key must
 /// come to one task.
-pub struct Timed<C, G, A> {
+pub struct Timed<C, G, A, const EARLY: bool> {
     prev: C,
     op: usize,
     feed: Values<Greatest<A>, DatedKeys<G>>,
     frames: Frames,
+    early: Option<Early>,
 }
 
 /// The windows in a task.
-type Windows<I, G, A, N> =
-    FiringPush<Dated<I>, Timestamp, Values<Greatest<A>, DatedKeys<G>>, Redated<N>, false>;
+type Windows<I, G, A, N, const EARLY: bool> =
+    FiringPush<Dated<I>, Timestamp, Values<Greatest<A>, DatedKeys<G>>, Redated<N>, EARLY>;
 
-impl<C, G, A> Chain for Timed<C, G, A>
+impl<C, G, A, const EARLY: bool> Chain for Timed<C, G, A, EARLY>
 where
     C: Chain<Time = Timestamp>,
     G: KeyBy<C::Item>,
@@ -138,31 +169,33 @@ where
 {
     type Item = (<G::Key as Portable>::Owned, Pane<A::Output>);
     type Time = Timestamp;
-    type Task<N: Push<Self::Item, Timestamp> + 'static> = C::Task<TimedPush<C::Item, G, A, N>>;
+    type Task<N: Push<Self::Item, Timestamp> + 'static> =
+        C::Task<TimedPush<C::Item, G, A, N, EARLY>>;
 
     fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
     where
         N: Push<Self::Item, Timestamp> + 'static,
     {
         let redated = Redated { held: VecDeque::new(), watermark: None, idle: false, next };
-        let windows = FiringPush::new(cx, self.op, self.feed.clone(), self.frames, None, redated);
+        let windows =
+            FiringPush::new(cx, self.op, self.feed.clone(), self.frames, self.early, redated);
         let clocked = ClockedPush::new(cx, self.frames, windows);
         self.prev.attach(cx, TimedPush { frames: self.frames, clocked })
     }
 }
 
 /// Windows of processing time in a running task.
-pub struct TimedPush<I, G, A, N>
+pub struct TimedPush<I, G, A, N, const EARLY: bool>
 where
     I: Record + ?Sized,
     G: KeyBy<I>,
     A: Combine<G::Value, State: Clone>,
 {
     frames: Frames,
-    clocked: ClockedPush<Windows<I, G, A, N>>,
+    clocked: ClockedPush<Windows<I, G, A, N, EARLY>>,
 }
 
-impl<I, G, A, N> Push<I, Timestamp> for TimedPush<I, G, A, N>
+impl<I, G, A, N, const EARLY: bool> Push<I, Timestamp> for TimedPush<I, G, A, N, EARLY>
 where
     I: Record + ?Sized,
     G: KeyBy<I>,
@@ -175,7 +208,7 @@ where
     }
 }
 
-impl<I, G, A, N> Pipe for TimedPush<I, G, A, N>
+impl<I, G, A, N, const EARLY: bool> Pipe for TimedPush<I, G, A, N, EARLY>
 where
     I: Record + ?Sized,
     G: KeyBy<I>,
