@@ -17,13 +17,15 @@
 //! a record costs one look-up, however many windows it is in, and memory is that of the slices and keys
 //! that live.
 //!
-//! Sessions are where their records are, so there is nothing to slice: see [`SessionWindow`].
+//! Sessions are where their records are, so there is nothing to slice: see [`SessionWindow`]. Nor is anything
+//! known of windows that a program makes itself: see [`CustomWindow`].
 
 // The types of these methods say which operator a chain ends in; aliases would hide it.
 #![allow(clippy::type_complexity)]
 
 mod all;
 mod arrival;
+mod custom;
 mod event_time;
 mod firing;
 mod frames;
@@ -43,9 +45,11 @@ pub use all::{OfAll, Unkeyed};
 pub use arrival::{
     CountWindow, GlobalWindow, Inspected, Kept, LastWindow, Transaction, TransactionWindow,
 };
+pub use custom::{CustomPane, CustomWindow, MakeWindows, WindowContext};
 pub use event_time::EventTimeWindow;
 pub use in_order::{ToVec, WindowingInOrder};
 pub use join::{Joining, Side, Sides};
+pub(super) use join::{Kept as KeptOf, both};
 pub use pane::{CountPane, Pane, Timing};
 pub use processing_time::ProcessingTimeWindow;
 pub use session::SessionWindow;
