@@ -67,7 +67,8 @@ pub struct OperatorStats {
     pub read_bytes: u64,
     /// Bytes written to disk because memory was short.
     pub spilled_bytes: u64,
-    /// Records that came after all windows that they were in had been given out.
+    /// Records that came after all windows that they were in had been given out, or behind the watermark of a
+    /// join.
     pub late_records: u64,
     /// How far event time has come, where this operator makes watermarks.
     pub watermark: Option<WatermarkStats>,

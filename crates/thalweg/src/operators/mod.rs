@@ -11,6 +11,7 @@ mod flat_map_str;
 mod flatten;
 mod fold;
 mod inspect;
+pub mod join;
 pub mod keyed;
 mod limit;
 mod map;

@@ -41,6 +41,7 @@ mod sieve;
 mod stateful_map;
 mod together;
 mod unique;
+mod watched;
 
 pub use aggregate::{Aggregate, Combine};
 pub use aggregates::{Addable, Average, Count, Fold, FoldAssoc, Max, Min, Reduce, Sum};
@@ -49,6 +50,7 @@ pub use partition::{Partitioned, Scattered};
 pub(super) use partition::{Placement, add_hash, by_hash};
 pub use process::{Process, ProcessContext, Timer};
 pub use unique::Distinct;
+pub(super) use watched::{Lasting, Watched};
 
 use crate::stream::{Chain, Stream};
 use std::marker::PhantomData;

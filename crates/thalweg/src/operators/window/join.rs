@@ -23,11 +23,12 @@ pub enum Side<A, B> {
 }
 
 /// The values of a keyed stream, as they are kept.
-type Kept<G, I> = <<G as KeyBy<I>>::Value as Portable>::Owned;
+pub(in crate::operators) type Kept<G, I> = <<G as KeyBy<I>>::Value as Portable>::Owned;
 /// Both streams as one, in the tasks that own the keys.
-type Both<K, A, B, T> = KeyedStream<Arrived<K, A, B, T>, Carried<FirstOf>, Partitioned>;
+pub(in crate::operators) type Both<K, A, B, T> =
+    KeyedStream<Arrived<K, A, B, T>, Carried<FirstOf>, Partitioned>;
 /// The chain that begins there.
-type Arrived<K, A, B, T> = Received<Hashed<(K, Side<A, B>)>, T>;
+pub(in crate::operators) type Arrived<K, A, B, T> = Received<Hashed<(K, Side<A, B>)>, T>;
 
 /// Windows in which values of two streams meet: all whose results are [`Pane`]s.
 pub trait Joining<K, A, B, T>:
@@ -196,7 +197,7 @@ where
 }
 
 /// Brings both streams to the tasks that own the keys.
-fn both<C, G, P, D, H, Q, K>(
+pub(in crate::operators) fn both<C, G, P, D, H, Q, K>(
     left: KeyedStream<C, G, P>,
     right: KeyedStream<D, H, Q>,
     origin: Origin,

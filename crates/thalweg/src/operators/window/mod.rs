@@ -19,13 +19,15 @@
 //!
 //! Windows with results before they end need the same tables: see `firing/early.rs` and [`Early`].
 //!
-//! Sessions are where their records are, so there is nothing to slice: see [`SessionWindow`].
+//! Sessions are where their records are, so there is nothing to slice: see [`SessionWindow`]. Nor is anything
+//! known of windows that a program makes itself: see [`CustomWindow`].
 
 // The types of these methods say which operator a chain ends in; aliases would hide it.
 #![allow(clippy::type_complexity)]
 
 mod all;
 mod arrival;
+mod custom;
 mod early;
 mod event_time;
 mod firing;
@@ -46,10 +48,12 @@ pub use all::{OfAll, Unkeyed};
 pub use arrival::{
     CountWindow, GlobalWindow, Inspected, Kept, LastWindow, Transaction, TransactionWindow,
 };
+pub use custom::{CustomPane, CustomWindow, MakeWindows, WindowContext};
 pub use early::Early;
 pub use event_time::{AtEnd, Earliness, EventTimeWindow};
 pub use in_order::{ToVec, WindowingInOrder};
 pub use join::{Joining, Side, Sides};
+pub(super) use join::{Kept as KeptOf, both};
 pub use pane::{CountPane, Pane, Timing};
 pub use processing_time::ProcessingTimeWindow;
 pub use session::SessionWindow;

@@ -17,7 +17,8 @@ use std::marker::PhantomData;
 /// [`EventTimeWindow`](super::EventTimeWindow) and [`SessionWindow`](super::SessionWindow) for timestamps,
 /// and for any time by [`ProcessingTimeWindow`](super::ProcessingTimeWindow) and the windows of arrivals:
 /// [`CountWindow`](super::CountWindow), [`LastWindow`](super::LastWindow),
-/// [`TransactionWindow`](super::TransactionWindow) and [`GlobalWindow`](super::GlobalWindow).
+/// [`TransactionWindow`](super::TransactionWindow) and [`GlobalWindow`](super::GlobalWindow). A program's own
+/// kinds are [`CustomWindow`](super::CustomWindow)s.
 pub trait Window<T: Time>: Sized + Send + 'static {
     /// A result, with the bounds of its window.
     type Pane<V: Data>: Data;

@@ -1,0 +1,422 @@
+//! Joins of each record with the one that was in force at its time.
+
+use super::meeting::{Joined, Meet, Meeting};
+use super::timeline::{Cursor, Timeline};
+use crate::data::{Data, Key, Portable};
+use crate::flow::guard;
+use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Lasting, Partitioned};
+use crate::operators::window::{KeptOf as Kept, Side, both};
+use crate::plan::Origin;
+use crate::stream::Chain;
+use crate::time::{EventTime, micros};
+use std::borrow::Borrow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Which record of a second stream belongs to one of the first, in event time; for
+/// [`KeyedStream::as_of_join`].
+///
+/// ```
+/// use std::time::Duration;
+/// use thalweg::operators::join::AsOf;
+///
+/// assert_eq!(AsOf::latest().to_string(), "the latest");
+/// let tolerance = Duration::from_millis(5);
+/// assert_eq!(AsOf::next().within(tolerance).to_string(), "the next within 5ms");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AsOf {
+    direction: Direction,
+    tolerance: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Direction {
+    Latest,
+    Next,
+}
+
+impl AsOf {
+    /// The latest record at the same time or before it. Of several at one time, the one that has arrived last.
+    ///
+    /// The answer comes when the watermark has passed the time of the first stream's record, so that it is
+    /// exact. For each key, the latest record of the second stream is kept as long as the job runs, unless it
+    /// is [too old](Self::within) for any record that is to come.
+    pub fn latest() -> Self {
+        Self { direction: Direction::Latest, tolerance: None }
+    }
+
+    /// The first record at the same time or after it. Of several at one time, the one that has arrived first.
+    ///
+    /// The answer comes when the watermark has passed the time of the second stream's record. A record of
+    /// the first stream waits for one as long as the job runs, or as long as is [allowed](Self::within).
+    pub fn next() -> Self {
+        Self { direction: Direction::Next, tolerance: None }
+    }
+
+    /// Only if it is no further away than this, which still belongs. What of it is less than a microsecond
+    /// does not count.
+    pub fn within(mut self, tolerance: Duration) -> Self {
+        self.tolerance = Some(micros(tolerance));
+        self
+    }
+
+    /// The last moment at which a record is near enough that follows one of this time; `None` where there is
+    /// none.
+    fn reach(self, at: i64) -> Option<i64> {
+        self.tolerance.map(|most| at.saturating_add(most))
+    }
+
+    /// Whether two times, the second not before the first, are near enough.
+    fn is_near(self, early: i64, late: i64) -> bool {
+        // Beyond the end of time, all that there is is near enough.
+        self.reach(early).is_none_or(|reach| late <= reach)
+    }
+}
+
+impl fmt::Display for AsOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.direction {
+            Direction::Latest => "the latest",
+            Direction::Next => "the next",
+        })?;
+        match self.tolerance {
+            Some(most) => write!(f, " within {:?}", Duration::from_micros(most.unsigned_abs())),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<C, G, P, K> KeyedStream<C, G, P>
+where
+    K: Data + Key + Portable<Owned = K> + Borrow<G::Key> + Clone,
+    C: Chain,
+    G: KeyBy<C::Item, Value: Portable, Key: Key<Owned = K>>,
+    P: 'static,
+{
+    /// Joins each record with the one of the other stream that was in force at its time: of the same key, the
+    /// [latest](AsOf::latest) at that time or before it, or the [next](AsOf::next). Records for which there
+    /// is none have no result; see [`as_of_left_join`](Self::as_of_left_join).
+    ///
+    /// A trade with the quote of its time, an order with the price that was valid. For all records that lie
+    /// near, see [`interval_join`](Self::interval_join). The result has the greater timestamp of both
+    /// records, and comes when the watermark says that no other record can be the answer: it is the same
+    /// however the streams come along beside each other. Both may be without an end.
+    ///
+    /// Every record goes to the task that owns its key. It costs a step of near-constant cost, and a few more
+    /// when it is answered. Kept are the records of this stream that wait for the watermark, and of the other
+    /// one those that may still be an answer.
+    ///
+    /// A record of this stream that comes behind the watermark is late, since its answer may be gone: it is
+    /// counted (`--stats`) and has no result. One of the other stream is counted too, as others may have
+    /// been answered without it; it is not lost, where it is the latest for those that are to come.
+    ///
+    /// # Errors
+    ///
+    /// More records and keys than the memory budget holds stop the job. Streams of two environments are
+    /// refused at the job's start.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    /// use thalweg::operators::join::AsOf;
+    /// use thalweg::operators::time::Watermarks;
+    /// use thalweg::time::Timestamp;
+    ///
+    /// let env = Environment::new();
+    /// let timed = |records: Vec<(i64, char, u32)>| {
+    ///     env.iter(records)
+    ///         .assign_timestamps(|record| Timestamp::from_secs(record.0), Watermarks::monotonous())
+    ///         .group_by(|record| record.1)
+    /// };
+    /// let trades = timed(vec![(3, 'a', 10), (5, 'b', 1), (9, 'a', 20)]);
+    /// let prices = timed(vec![(1, 'a', 7), (3, 'a', 8), (6, 'b', 2), (8, 'a', 9), (10, 'a', 5)]);
+    /// let worth = trades.as_of_join(prices, AsOf::latest(), |_, trade, price| trade.2 * price.2);
+    /// let out = worth.collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [('a', 80), ('a', 180)]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[doc(alias = "merge_asof")]
+    #[doc(alias = "join_asof")]
+    #[track_caller]
+    pub fn as_of_join<D, H, Q, O, F>(
+        self,
+        other: KeyedStream<D, H, Q>,
+        which: AsOf,
+        f: F,
+    ) -> KeyedStream<
+        impl Chain<Item = (K, O), Time = C::Time> + use<C, G, P, K, D, H, Q, O, F>,
+        FirstOf,
+        Partitioned,
+    >
+    where
+        C: Chain<Time: EventTime>,
+        D: Chain<Time = C::Time>,
+        H: KeyBy<D::Item, Key = G::Key, Value: Portable>,
+        Q: 'static,
+        O: 'static,
+        F: Fn(&K, &Kept<G, C::Item>, &Kept<H, D::Item>) -> O + Send + Sync + 'static,
+    {
+        let origin = Origin::here("as_of_join");
+        by_moment(self, other, origin, which, move |key, left, right| {
+            right.map(|right| f(key, left, right))
+        })
+    }
+
+    /// As [`as_of_join`](Self::as_of_join), with a result for each record of this stream that is not late:
+    /// where there is no record for it, the closure gets `None`.
+    ///
+    /// The timestamp of such a result is the record's own; with [`AsOf::next`] it is the last moment at which
+    /// one might have come, or at the end of the input the last of all.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg::Environment;
+    /// use thalweg::operators::join::AsOf;
+    /// use thalweg::operators::time::Watermarks;
+    /// use thalweg::time::Timestamp;
+    ///
+    /// let env = Environment::new();
+    /// let timed = |seconds: Vec<i64>| {
+    ///     env.iter(seconds)
+    ///         .assign_timestamps(|second| Timestamp::from_secs(*second), Watermarks::monotonous())
+    ///         .group_by(|_| ())
+    /// };
+    /// let (alarms, answers) = (timed(vec![1, 10, 20]), timed(vec![3, 17, 21]));
+    /// let soon = AsOf::next().within(Duration::from_secs(5));
+    /// let waited = alarms.as_of_left_join(answers, soon, |_, alarm, answer| answer.map(|a| a - alarm));
+    /// let out = waited.unkey().map(|(_, seconds)| seconds).collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [Some(2), None, Some(1)]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn as_of_left_join<D, H, Q, O, F>(
+        self,
+        other: KeyedStream<D, H, Q>,
+        which: AsOf,
+        f: F,
+    ) -> KeyedStream<
+        impl Chain<Item = (K, O), Time = C::Time> + use<C, G, P, K, D, H, Q, O, F>,
+        FirstOf,
+        Partitioned,
+    >
+    where
+        C: Chain<Time: EventTime>,
+        D: Chain<Time = C::Time>,
+        H: KeyBy<D::Item, Key = G::Key, Value: Portable>,
+        Q: 'static,
+        O: 'static,
+        F: Fn(&K, &Kept<G, C::Item>, Option<&Kept<H, D::Item>>) -> O + Send + Sync + 'static,
+    {
+        let origin = Origin::here("as_of_left_join");
+        by_moment(self, other, origin, which, move |key, left, right| Some(f(key, left, right)))
+    }
+}
+
+/// Brings both streams together, and joins them there.
+fn by_moment<C, G, P, K, D, H, Q, O, F>(
+    left: KeyedStream<C, G, P>,
+    right: KeyedStream<D, H, Q>,
+    origin: Origin,
+    which: AsOf,
+    f: F,
+) -> KeyedStream<
+    impl Chain<Item = (K, O), Time = C::Time> + use<C, G, P, K, D, H, Q, O, F>,
+    FirstOf,
+    Partitioned,
+>
+where
+    K: Data + Key + Portable<Owned = K> + Borrow<G::Key> + Clone,
+    C: Chain<Time: EventTime>,
+    G: KeyBy<C::Item, Value: Portable, Key: Key<Owned = K>>,
+    P: 'static,
+    D: Chain<Time = C::Time>,
+    H: KeyBy<D::Item, Key = G::Key, Value: Portable>,
+    Q: 'static,
+    O: 'static,
+    F: Fn(&K, &Kept<G, C::Item>, Option<&Kept<H, D::Item>>) -> Option<O> + Send + Sync + 'static,
+{
+    let (stream, _) = both(left, right, origin).into_parts();
+    let meet = InForce { which, f: Arc::new(f), out: PhantomData };
+    let stream = stream.then_described(origin, which.to_string(), |prev, op| Joined {
+        prev,
+        op,
+        meet,
+        sides: PhantomData,
+    });
+    let kept = <(Vec<Kept<G, C::Item>>, Vec<Kept<H, D::Item>>)>::schema();
+    KeyedStream::from_parts(stream.with_state(true, kept), FirstOf)
+}
+
+/// Joins a record with the one in force.
+pub struct InForce<F, O> {
+    which: AsOf,
+    f: Arc<F>,
+    out: PhantomData<fn() -> O>,
+}
+
+impl<F, O> Clone for InForce<F, O> {
+    fn clone(&self) -> Self {
+        Self { f: Arc::clone(&self.f), ..*self }
+    }
+}
+
+/// What is kept of a key.
+pub struct Known<A, B> {
+    /// Those that wait for an answer.
+    lefts: Timeline<A>,
+    /// Those that may be one, at most one of a time.
+    rights: Timeline<B>,
+    which: AsOf,
+}
+
+impl<A: Data, B: Data> Lasting for Known<A, B> {
+    fn due(&self) -> Option<i64> {
+        let Self { lefts, rights, which } = self;
+        let first = lefts.first();
+        let dues = match which.direction {
+            // A left record is answered when its time has passed, and a right one goes when the next one is in
+            // force or when it is too old.
+            Direction::Latest => {
+                let too_old = rights.first().and_then(|at| which.reach(at));
+                [first, rights.second(), too_old]
+            }
+            // A right record is an answer when its time has passed. Without one, left ones wait.
+            Direction::Next => {
+                [rights.first(), first.map(|at| which.reach(at).unwrap_or(i64::MAX)), None]
+            }
+        };
+        dues.into_iter().flatten().min()
+    }
+
+    fn is_spent(&self) -> bool {
+        self.lefts.is_empty() && self.rights.is_empty()
+    }
+
+    fn heap(&self) -> usize {
+        self.lefts.heap() + self.rights.heap()
+    }
+}
+
+impl<A: Data, B: Data> Known<A, B> {
+    /// Drops the right records that no left record can need that waits or is to come, where none of those to
+    /// come is before `from`.
+    fn prune(&mut self, from: i64) {
+        let Self { lefts, rights, which } = self;
+        let first = lefts.first().map_or(from, |first| first.min(from));
+        match which.direction {
+            Direction::Latest => {
+                while let Some(at) = rights.first()
+                    && (rights.second().is_some_and(|next| next <= first)
+                        || !which.is_near(at, first))
+                {
+                    rights.pop(at);
+                }
+            }
+            Direction::Next => {
+                while let Some(at) = rights.first()
+                    && at < first
+                {
+                    rights.pop(at);
+                }
+            }
+        }
+    }
+}
+
+/// A result has the greater timestamp of its two records, and is given at the first watermark that has passed
+/// it; so it is not behind the watermark before. That holds for records without an answer too, with the moment
+/// in place of the other record at which it is known that there is none.
+impl<K, A, B, O, F> Meet<K, A, B> for InForce<F, O>
+where
+    A: Data,
+    B: Data,
+    O: 'static,
+    F: Fn(&K, &A, Option<&B>) -> Option<O> + Send + Sync + 'static,
+{
+    type State = Known<A, B>;
+    type Out = O;
+
+    const KEEPS: &'static str = "records that wait for others or may be in force";
+
+    fn start(&self) -> Known<A, B> {
+        Known { lefts: Timeline::new(), rights: Timeline::new(), which: self.which }
+    }
+
+    fn drops_late(&self, value: &Side<A, B>) -> bool {
+        matches!(value, Side::Left(_)) || self.which.direction == Direction::Next
+    }
+
+    #[inline]
+    fn take(
+        &self,
+        cx: &Meeting<'_, K>,
+        state: &mut Known<A, B>,
+        (value, at): (Side<A, B>, i64),
+        _: &mut Cursor,
+        _: impl FnMut(O, i64) -> ControlFlow<()>,
+    ) -> Option<Side<A, B>> {
+        match (value, self.which.direction) {
+            (Side::Left(left), _) => state.lefts.add(at, left),
+            (Side::Right(right), Direction::Latest) => {
+                state.rights.put(at, right);
+                state.prune(cx.watermark);
+            }
+            (Side::Right(right), Direction::Next) => {
+                if state.rights.latest(at).is_none_or(|(other, _)| other < at) {
+                    state.rights.add(at, right);
+                }
+            }
+        }
+        None
+    }
+
+    fn wake(
+        &self,
+        cx: &Meeting<'_, K>,
+        state: &mut Known<A, B>,
+        until: i64,
+        mut give: impl FnMut(O, i64) -> ControlFlow<()>,
+    ) {
+        let Self { which, f, .. } = self;
+        while let Some(at) = state.lefts.first() {
+            let (right, known_at) = match which.direction {
+                Direction::Latest if at > until => break,
+                Direction::Latest => {
+                    let right = state.rights.latest(at);
+                    (right.filter(|(other, _)| which.is_near(*other, at)), at)
+                }
+                Direction::Next => {
+                    let right = state.rights.earliest(at);
+                    let right = right.filter(|(other, _)| which.is_near(at, *other));
+                    let known_at = match right {
+                        Some((other, _)) => other,
+                        None => which.reach(at).unwrap_or(i64::MAX),
+                    };
+                    if known_at > until {
+                        break;
+                    }
+                    (right, known_at)
+                }
+            };
+            let right = right.map(|(_, right)| right);
+            let lefts = &mut state.lefts;
+            let Some((_, left)) = lefts.pop(at) else { break };
+            let out = guard(cx.op, || f(cx.key, &left, right));
+            if let Some(out) = out
+                && give(out, known_at).is_break()
+            {
+                return;
+            }
+        }
+        state.prune(until.saturating_add(1));
+        if until == i64::MAX {
+            // The input has ended: nothing is needed any more.
+            while state.rights.pop(until).is_some() {}
+        }
+    }
+}

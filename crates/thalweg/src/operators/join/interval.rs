@@ -1,0 +1,432 @@
+//! Joins of records whose times are no further apart than an interval.
+
+use super::meeting::{Joined, Meet, Meeting};
+use super::timeline::{Cursor, Timeline};
+use crate::data::{Data, Key, Portable};
+use crate::error::{Error, ErrorKind};
+use crate::flow::guard;
+use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Lasting, Partitioned};
+use crate::operators::window::{KeptOf as Kept, Side, both};
+use crate::plan::Origin;
+use crate::stream::Chain;
+use crate::time::{EventTime, micros};
+use std::borrow::Borrow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How far the records of a second stream may lie from one of the first, in event time; for
+/// [`KeyedStream::interval_join`]. Both ends belong to it. What of them is less than a microsecond does not
+/// count.
+///
+/// ```
+/// use std::time::Duration;
+/// use thalweg::operators::join::Interval;
+///
+/// let second = Duration::from_secs(1);
+/// // From three seconds before the first record to one after it.
+/// assert_eq!(Interval::new(3 * second, second).to_string(), "-3s to +1s");
+/// // One to three seconds after it.
+/// assert_eq!(Interval::following(second, 3 * second).to_string(), "+1s to +3s");
+/// // Three seconds to one before it.
+/// assert_eq!(Interval::preceding(3 * second, second).to_string(), "-3s to -1s");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Interval {
+    lower: i64,
+    upper: i64,
+}
+
+impl Interval {
+    /// From so much before to so much after.
+    pub fn new(before: Duration, after: Duration) -> Self {
+        Self { lower: -micros(before), upper: micros(after) }
+    }
+
+    /// No further than this, before or after.
+    pub fn within(distance: Duration) -> Self {
+        Self::new(distance, distance)
+    }
+
+    /// After the first record, and no less than `least` and no more than `most`.
+    ///
+    /// An interval whose `most` is less is refused at the job's start.
+    pub fn following(least: Duration, most: Duration) -> Self {
+        Self { lower: micros(least), upper: micros(most) }
+    }
+
+    /// Before the first record, and no more than `most` and no less than `least`.
+    ///
+    /// An interval whose `most` is less is refused at the job's start.
+    pub fn preceding(most: Duration, least: Duration) -> Self {
+        Self { lower: -micros(most), upper: -micros(least) }
+    }
+
+    fn fault(self) -> Option<String> {
+        (self.lower > self.upper).then(|| format!("an interval from {self} holds nothing"))
+    }
+
+    /// The times of the second stream that lie so from a time of the first; `None` if those are beyond the
+    /// ends of time.
+    fn rights_near(self, at: i64) -> Option<(i64, i64)> {
+        span(at, self.lower, self.upper)
+    }
+
+    /// And the other way round.
+    fn lefts_near(self, at: i64) -> Option<(i64, i64)> {
+        span(at, -self.upper, -self.lower)
+    }
+
+    /// The last moment at which a record of the second stream may come that lies so from a time of the first.
+    fn left_until(self, at: i64) -> i64 {
+        at.saturating_add(self.upper)
+    }
+
+    /// And the other way round.
+    fn right_until(self, at: i64) -> i64 {
+        at.saturating_sub(self.lower)
+    }
+}
+
+impl fmt::Display for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let offset = |micros: i64| {
+            let sign = if micros < 0 { '-' } else { '+' };
+            format!("{sign}{:?}", Duration::from_micros(micros.unsigned_abs()))
+        };
+        write!(f, "{} to {}", offset(self.lower), offset(self.upper))
+    }
+}
+
+/// What of a span lies within time.
+fn span(at: i64, lower: i64, upper: i64) -> Option<(i64, i64)> {
+    let clamp = |offset: i64| at.saturating_add(offset);
+    let is_before = lower < 0 && upper < 0 && at.checked_add(upper).is_none();
+    let is_after = lower > 0 && upper > 0 && at.checked_add(lower).is_none();
+    (!is_before && !is_after).then(|| (clamp(lower), clamp(upper)))
+}
+
+impl<C, G, P, K> KeyedStream<C, G, P>
+where
+    K: Data + Key + Portable<Owned = K> + Borrow<G::Key> + Clone,
+    C: Chain,
+    G: KeyBy<C::Item, Value: Portable, Key: Key<Owned = K>>,
+    P: 'static,
+{
+    /// Makes a record of every two records of a key whose times are no further apart than the interval says:
+    /// one of this stream at `t`, and one of the other from `t` plus the interval's lower end to `t` plus its
+    /// upper end.
+    ///
+    /// Unlike in windows, no border lies between two records that are close. The result has the greater
+    /// timestamp of both and comes with the record that arrives second; so it is neither late nor early. Both
+    /// streams may be without an end. For the last record before another one, whenever that was, see
+    /// [`as_of_join`](Self::as_of_join); for records without a partner, see
+    /// [`interval_left_join`](Self::interval_left_join).
+    ///
+    /// Every record goes to the task that owns its key, and is kept until the watermark says that no partner
+    /// is to come; a key without such records leaves nothing behind. A record costs two steps of near-constant
+    /// cost, and one for each of its results. Where one stream is far ahead of the other, its records are kept
+    /// until the other has come so far.
+    ///
+    /// A record that comes behind the watermark is late, since its partners may be gone: it is counted
+    /// (`--stats`) and not joined.
+    ///
+    /// # Errors
+    ///
+    /// More records that may still be joined than the memory budget holds stop the job. Streams of two
+    /// environments, and an interval that holds nothing, are refused at the job's start.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg::Environment;
+    /// use thalweg::operators::join::Interval;
+    /// use thalweg::operators::time::Watermarks;
+    /// use thalweg::time::Timestamp;
+    ///
+    /// let env = Environment::new();
+    /// let timed = |records: Vec<(i64, char)>| {
+    ///     env.iter(records)
+    ///         .assign_timestamps(|record| Timestamp::from_secs(record.0), Watermarks::monotonous())
+    ///         .group_by(|record| record.1)
+    /// };
+    /// let shown = timed(vec![(10, 'a'), (12, 'b'), (30, 'a')]);
+    /// let clicks = timed(vec![(11, 'a'), (15, 'a'), (16, 'a'), (40, 'b')]);
+    /// // A click within five seconds.
+    /// let soon = Interval::following(Duration::ZERO, Duration::from_secs(5));
+    /// let reactions = shown.interval_join(clicks, soon, |_, shown, click| click.0 - shown.0);
+    /// let out = reactions.collect::<Vec<_>>();
+    /// env.run()?;
+    /// let mut reactions = out.take()?;
+    /// reactions.sort();
+    /// assert_eq!(reactions, [('a', 1), ('a', 5)]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn interval_join<D, H, Q, O, F>(
+        self,
+        other: KeyedStream<D, H, Q>,
+        interval: Interval,
+        f: F,
+    ) -> KeyedStream<
+        impl Chain<Item = (K, O), Time = C::Time> + use<C, G, P, K, D, H, Q, O, F>,
+        FirstOf,
+        Partitioned,
+    >
+    where
+        C: Chain<Time: EventTime>,
+        D: Chain<Time = C::Time>,
+        H: KeyBy<D::Item, Key = G::Key, Value: Portable>,
+        Q: 'static,
+        O: 'static,
+        F: Fn(&K, &Kept<G, C::Item>, &Kept<H, D::Item>) -> O + Send + Sync + 'static,
+    {
+        let origin = Origin::here("interval_join");
+        by_interval(self, other, origin, (interval, false), move |key, left, right| {
+            right.map(|right| f(key, left, right))
+        })
+    }
+
+    /// As [`interval_join`](Self::interval_join), with a record for each of this stream's that has no partner
+    /// too, for which the closure gets `None`.
+    ///
+    /// That record comes when the watermark says that no partner is to come. Its timestamp is the last moment
+    /// at which one might have happened, or its own if that is later. Late records have no results.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg::Environment;
+    /// use thalweg::operators::join::Interval;
+    /// use thalweg::operators::time::Watermarks;
+    /// use thalweg::time::Timestamp;
+    ///
+    /// let env = Environment::new();
+    /// let timed = |records: Vec<(i64, u32)>| {
+    ///     env.iter(records)
+    ///         .assign_timestamps(|record| Timestamp::from_secs(record.0), Watermarks::monotonous())
+    ///         .group_by(|record| record.1)
+    /// };
+    /// let (orders, payments) = (timed(vec![(1, 100), (2, 101)]), timed(vec![(9, 100), (90, 101)]));
+    /// let minute = Interval::following(Duration::ZERO, Duration::from_secs(60));
+    /// let paid = orders.interval_left_join(payments, minute, |_, _, payment| payment.is_some());
+    /// let out = paid.collect::<std::collections::BTreeMap<_, _>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [(100, true), (101, false)].into());
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn interval_left_join<D, H, Q, O, F>(
+        self,
+        other: KeyedStream<D, H, Q>,
+        interval: Interval,
+        f: F,
+    ) -> KeyedStream<
+        impl Chain<Item = (K, O), Time = C::Time> + use<C, G, P, K, D, H, Q, O, F>,
+        FirstOf,
+        Partitioned,
+    >
+    where
+        C: Chain<Time: EventTime>,
+        D: Chain<Time = C::Time>,
+        H: KeyBy<D::Item, Key = G::Key, Value: Portable>,
+        Q: 'static,
+        O: 'static,
+        F: Fn(&K, &Kept<G, C::Item>, Option<&Kept<H, D::Item>>) -> O + Send + Sync + 'static,
+    {
+        let origin = Origin::here("interval_left_join");
+        by_interval(self, other, origin, (interval, true), move |key, left, right| {
+            Some(f(key, left, right))
+        })
+    }
+}
+
+/// Brings both streams together, and joins them there.
+fn by_interval<C, G, P, K, D, H, Q, O, F>(
+    left: KeyedStream<C, G, P>,
+    right: KeyedStream<D, H, Q>,
+    origin: Origin,
+    (interval, outer): (Interval, bool),
+    f: F,
+) -> KeyedStream<
+    impl Chain<Item = (K, O), Time = C::Time> + use<C, G, P, K, D, H, Q, O, F>,
+    FirstOf,
+    Partitioned,
+>
+where
+    K: Data + Key + Portable<Owned = K> + Borrow<G::Key> + Clone,
+    C: Chain<Time: EventTime>,
+    G: KeyBy<C::Item, Value: Portable, Key: Key<Owned = K>>,
+    P: 'static,
+    D: Chain<Time = C::Time>,
+    H: KeyBy<D::Item, Key = G::Key, Value: Portable>,
+    Q: 'static,
+    O: 'static,
+    F: Fn(&K, &Kept<G, C::Item>, Option<&Kept<H, D::Item>>) -> Option<O> + Send + Sync + 'static,
+{
+    let (stream, _) = both(left, right, origin).into_parts();
+    let meet = Near { interval, outer, f: Arc::new(f), out: PhantomData };
+    let stream = stream.then_described(origin, interval.to_string(), |prev, op| Joined {
+        prev,
+        op,
+        meet,
+        sides: PhantomData,
+    });
+    let kept = <(Vec<Kept<G, C::Item>>, Vec<Kept<H, D::Item>>)>::schema();
+    let stream = stream.with_state(true, kept);
+    if let Some(fault) = interval.fault() {
+        stream.refuse(Error::new(ErrorKind::Plan, fault));
+    }
+    KeyedStream::from_parts(stream, FirstOf)
+}
+
+/// Joins what lies near by.
+pub struct Near<F, O> {
+    interval: Interval,
+    /// Whether records of the first stream without a partner have results.
+    outer: bool,
+    f: Arc<F>,
+    out: PhantomData<fn() -> O>,
+}
+
+impl<F, O> Clone for Near<F, O> {
+    fn clone(&self) -> Self {
+        Self { f: Arc::clone(&self.f), ..*self }
+    }
+}
+
+/// A record of the first stream that may have partners still.
+#[derive(Data)]
+struct Waiting<A> {
+    value: A,
+    matched: bool,
+}
+
+/// The records of a key that may have partners still.
+pub struct Partners<A, B> {
+    lefts: Timeline<Waiting<A>>,
+    rights: Timeline<B>,
+    interval: Interval,
+}
+
+impl<A: Data, B: Data> Lasting for Partners<A, B> {
+    fn due(&self) -> Option<i64> {
+        let left = self.lefts.first().map(|at| self.interval.left_until(at));
+        let right = self.rights.first().map(|at| self.interval.right_until(at));
+        left.into_iter().chain(right).min()
+    }
+
+    fn is_spent(&self) -> bool {
+        self.lefts.is_empty() && self.rights.is_empty()
+    }
+
+    fn heap(&self) -> usize {
+        self.lefts.heap() + self.rights.heap()
+    }
+}
+
+/// A result has the greater timestamp of its two records. It is made when the second of them arrives, and
+/// that one is not behind the watermark, or it would be late; so the result is not either. A record of the
+/// first stream is given up without a partner at the first watermark behind the last moment at which one
+/// might have come; so that moment is not behind the watermark before.
+impl<K, A, B, O, F> Meet<K, A, B> for Near<F, O>
+where
+    A: Data,
+    B: Data,
+    O: 'static,
+    F: Fn(&K, &A, Option<&B>) -> Option<O> + Send + Sync + 'static,
+{
+    type State = Partners<A, B>;
+    type Out = O;
+
+    const KEEPS: &'static str = "records that may still be joined";
+
+    fn start(&self) -> Partners<A, B> {
+        Partners { lefts: Timeline::new(), rights: Timeline::new(), interval: self.interval }
+    }
+
+    fn drops_late(&self, _: &Side<A, B>) -> bool {
+        true
+    }
+
+    #[inline]
+    fn take(
+        &self,
+        cx: &Meeting<'_, K>,
+        state: &mut Partners<A, B>,
+        (value, at): (Side<A, B>, i64),
+        cursor: &mut Cursor,
+        mut give: impl FnMut(O, i64) -> ControlFlow<()>,
+    ) -> Option<Side<A, B>> {
+        let Self { interval, outer, f, .. } = self;
+        let Partners { lefts, rights, .. } = state;
+        let mut pair = |left: &A, right: &B, later: i64| {
+            let out = guard(cx.op, || f(cx.key, left, Some(right)));
+            out.map_or(ControlFlow::Continue(()), |out| give(out, later))
+        };
+        match value {
+            Side::Left(left) => {
+                // One that was stopped had partners.
+                let mut matched = cursor.has_moved();
+                if let Some(span) = interval.rights_near(at)
+                    && !rights.visit(span, cursor, |other, right| {
+                        matched = true;
+                        pair(&left, right, at.max(other))
+                    })
+                {
+                    return Some(Side::Left(left));
+                }
+                if interval.left_until(at) >= cx.watermark {
+                    lefts.add(at, Waiting { value: left, matched });
+                } else if *outer && !matched {
+                    let alone = guard(cx.op, || f(cx.key, &left, None));
+                    alone.map(|out| give(out, at));
+                }
+            }
+            Side::Right(right) => {
+                if let Some(span) = interval.lefts_near(at)
+                    && !lefts.visit(span, cursor, |other, left| {
+                        left.matched = true;
+                        pair(&left.value, &right, at.max(other))
+                    })
+                {
+                    return Some(Side::Right(right));
+                }
+                if interval.right_until(at) >= cx.watermark {
+                    rights.add(at, right);
+                }
+            }
+        }
+        None
+    }
+
+    fn wake(
+        &self,
+        cx: &Meeting<'_, K>,
+        state: &mut Partners<A, B>,
+        until: i64,
+        mut give: impl FnMut(O, i64) -> ControlFlow<()>,
+    ) {
+        let Self { interval, outer, f, .. } = self;
+        let Partners { lefts, rights, .. } = state;
+        while let Some(at) = lefts.first()
+            && interval.left_until(at) <= until
+        {
+            let Some((_, left)) = lefts.pop(at) else { break };
+            if !*outer || left.matched {
+                continue;
+            }
+            let alone = guard(cx.op, || f(cx.key, &left.value, None));
+            if let Some(out) = alone
+                && give(out, at.max(interval.left_until(at))).is_break()
+            {
+                return;
+            }
+        }
+        while let Some(at) = rights.first()
+            && interval.right_until(at) <= until
+        {
+            rights.pop(at);
+        }
+    }
+}

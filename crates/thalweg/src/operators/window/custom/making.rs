@@ -1,0 +1,608 @@
+//! The task that owns the keys: calls the handler, and does what it says.
+
+use super::context::{Order, WindowContext};
+use super::shelf::Shelf;
+use super::{CustomPane, MakeWindows};
+use crate::data::{Data, Key, Portable, Record, Wire};
+use crate::error::{Error, ErrorKind, Result};
+use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, guard};
+use crate::metrics::Report;
+use crate::operators::keyed::{Aggregate, KeyBy, KeyedStream, Lasting, Placement, Watched};
+use crate::operators::window::Inspected;
+use crate::operators::window::windowed::Described;
+use crate::plan::TaskContext;
+use crate::stream::{Chain, Stream};
+use crate::time::{Time, Timestamp};
+use std::marker::PhantomData;
+use std::mem::needs_drop;
+use std::sync::Arc;
+
+/// Puts a state into another one, where the aggregate can.
+pub(super) type Merge<A, S> = Option<fn(&A, &mut S, S)>;
+
+/// Brings records to the tasks of their keys, and makes windows of them there.
+pub(super) fn making<C, G, P, H, A>(
+    keyed: KeyedStream<C, G, P>,
+    plan: Described,
+    handler: Arc<H>,
+    aggregate: A,
+    merge: Merge<A, A::State>,
+) -> Stream<Making<P::Chain, P::Keys, H, A, A::State>>
+where
+    C: Chain<Item: Wire>,
+    G: KeyBy<C::Item, Value: Inspected>,
+    P: Placement<C, G>,
+    H: MakeWindows<G::Value, C::Time>,
+    A: Aggregate<G::Value>,
+    for<'a> <G::Value as Record>::Of<'a>: Clone,
+{
+    let (stream, keys) = P::together(keyed, plan.origin).into_parts();
+    let maker = Maker { handler, aggregate: Arc::new(aggregate), merge };
+    stream.then_described(plan.origin, plan.detail, |prev, op| Making { prev, op, keys, maker })
+}
+
+/// The chain that ends in the results of windows that a handler makes. All records of a key must come to one
+/// task.
+pub struct Making<C, G, H, A, S> {
+    prev: C,
+    op: usize,
+    keys: G,
+    maker: Maker<H, A, S>,
+}
+
+/// What makes windows, and what is computed of them.
+struct Maker<H, A, S> {
+    handler: Arc<H>,
+    aggregate: Arc<A>,
+    merge: Merge<A, S>,
+}
+
+impl<H, A, S> Clone for Maker<H, A, S> {
+    fn clone(&self) -> Self {
+        let (handler, aggregate) = (Arc::clone(&self.handler), Arc::clone(&self.aggregate));
+        Self { handler, aggregate, merge: self.merge }
+    }
+}
+
+impl<C, G, H, A> Chain for Making<C, G, H, A, A::State>
+where
+    C: Chain,
+    G: KeyBy<C::Item, Value: Inspected>,
+    H: MakeWindows<G::Value, C::Time>,
+    A: Aggregate<G::Value>,
+    for<'a> <G::Value as Record>::Of<'a>: Clone,
+{
+    type Item = (<G::Key as Portable>::Owned, CustomPane<H::Bounds, A::Output>);
+    type Time = C::Time;
+    type Task<N: Push<Self::Item, C::Time> + 'static> =
+        C::Task<MakingPush<C::Item, C::Time, G, H, A, N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<Self::Item, C::Time> + 'static,
+    {
+        let op = cx.op(self.op);
+        let push = MakingPush {
+            keys: Watched::new(op.clone(), cx.memory.reserve(), "the windows and timers"),
+            by: self.keys.clone(),
+            shop: Shop {
+                op,
+                maker: self.maker.clone(),
+                orders: Vec::new(),
+                watermark: None,
+                ended: false,
+                late: 0,
+            },
+            out: Vec::new(),
+            held: None,
+            ending: 0,
+            emitted: 0,
+            next,
+            types: PhantomData,
+        };
+        self.prev.attach(cx, push)
+    }
+}
+
+/// What is kept of a key.
+pub struct Course<S, B, A, T> {
+    own: S,
+    windows: Shelf<B, Open<A, T>>,
+    /// Timers that the handler has set.
+    timers: Shelf<i64, ()>,
+    /// The windows that fire by themselves.
+    ends: Shelf<(i64, B), ()>,
+    /// The handler wants no more of the key than there is of windows and timers.
+    forget: bool,
+    weight: Weight,
+    /// The bytes that the aggregates of all windows own on the heap.
+    heap: usize,
+}
+
+/// A window that is open.
+struct Open<A, T> {
+    state: A,
+    /// The greatest time of its values.
+    time: T,
+    end: Option<i64>,
+    weight: Weight,
+}
+
+/// What something owns on the heap. It is weighed when the changes to it have become a quarter more or so: a
+/// list is walked through for that, and with every change would be too often.
+#[derive(Clone, Copy, Default)]
+struct Weight {
+    changes: u64,
+    bytes: usize,
+}
+
+impl Weight {
+    #[inline(always)]
+    fn changed<D: Data>(&mut self, what: &D) {
+        self.changes += 1;
+        let bits = u64::BITS - self.changes.leading_zeros();
+        if needs_drop::<D>() && self.changes.trailing_zeros() + 3 >= bits {
+            self.bytes = what.heap_size();
+        }
+    }
+}
+
+impl<S, B: Ord, A, T> Lasting for Course<S, B, A, T> {
+    fn due(&self) -> Option<i64> {
+        let end = self.ends.first().map(|(end, _)| *end);
+        self.timers.first().copied().into_iter().chain(end).min()
+    }
+
+    fn is_spent(&self) -> bool {
+        (size_of::<S>() == 0 || self.forget)
+            && self.windows.is_empty()
+            && self.timers.is_empty()
+            && self.ends.is_empty()
+    }
+
+    fn heap(&self) -> usize {
+        self.weight.bytes + self.heap + self.windows.heap() + self.timers.heap() + self.ends.heap()
+    }
+}
+
+impl<S, B: Ord, A, T> Course<S, B, A, T> {
+    fn new(own: S) -> Self {
+        Self {
+            own,
+            windows: Shelf::new(),
+            timers: Shelf::new(),
+            ends: Shelf::new(),
+            forget: false,
+            weight: Weight::default(),
+            heap: 0,
+        }
+    }
+
+    /// Takes a window out.
+    fn close(&mut self, bounds: &B) -> Option<(B, Open<A, T>)> {
+        let (bounds, open) = self.windows.remove(bounds)?;
+        Some(self.closed(bounds, open))
+    }
+
+    /// Takes the first window out.
+    fn close_first(&mut self) -> Option<(B, Open<A, T>)> {
+        let (bounds, open) = self.windows.pop_first()?;
+        Some(self.closed(bounds, open))
+    }
+
+    fn closed(&mut self, bounds: B, open: Open<A, T>) -> (B, Open<A, T>) {
+        self.heap -= open.weight.bytes;
+        let Some(end) = open.end else { return (bounds, open) };
+        let entry = (end, bounds);
+        self.ends.remove(&entry);
+        (entry.1, open)
+    }
+}
+
+/// What of a running task the keys do not have.
+struct Shop<H, A, S, B> {
+    op: Op,
+    maker: Maker<H, A, S>,
+    /// What the handler says during a call.
+    orders: Vec<Order<B>>,
+    watermark: Option<Timestamp>,
+    ended: bool,
+    late: u64,
+}
+
+/// The result of a window, with its time.
+type Given<B, O, T> = (CustomPane<B, O>, T);
+/// The course of a key.
+type CourseOf<H, A, V, T> = Course<
+    <H as MakeWindows<V, T>>::State,
+    <H as MakeWindows<V, T>>::Bounds,
+    <A as Aggregate<V>>::State,
+    T,
+>;
+
+impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
+    /// Calls the handler, and does what it says; with a value, if there is one. Results are not before
+    /// `floor`, or before the watermark.
+    #[inline(always)]
+    fn call<V, T>(
+        &mut self,
+        course: &mut CourseOf<H, A, V, T>,
+        value: Option<(&V::Of<'_>, T)>,
+        floor: Timestamp,
+        call: impl FnOnce(&H, &mut H::State, &mut WindowContext<'_, B>),
+        give: impl FnMut(Given<B, A::Output, T>),
+    ) where
+        V: Inspected + ?Sized,
+        T: Time,
+        H: MakeWindows<V, T, Bounds = B>,
+        A: Aggregate<V, State = S>,
+        for<'a> V::Of<'a>: Clone,
+    {
+        let Self { op, maker, orders, watermark, ended, .. } = self;
+        let (watermark, ended) = (*watermark, *ended);
+        let mut cx = WindowContext { orders, late: false, watermark, ended };
+        guard(op, || call(&maker.handler, &mut course.own, &mut cx));
+        course.weight.changed(&course.own);
+        // A value that is in a window is not late, if it is for another one.
+        let adds = |order: &Order<B>| matches!(order, Order::Add(_) | Order::AddUntil(..));
+        self.late += u64::from(cx.late && value.is_some() && !self.orders.iter().any(adds));
+        if !self.orders.is_empty() {
+            let floor = T::happened(watermark.map_or(floor, |watermark| watermark.max(floor)));
+            self.carry_out(course, value, floor, give);
+        }
+    }
+
+    /// Does what the handler has said.
+    #[inline]
+    fn carry_out<V, T>(
+        &mut self,
+        course: &mut CourseOf<H, A, V, T>,
+        value: Option<(&V::Of<'_>, T)>,
+        floor: T,
+        mut give: impl FnMut(Given<B, A::Output, T>),
+    ) where
+        V: Inspected + ?Sized,
+        T: Time,
+        H: MakeWindows<V, T, Bounds = B>,
+        A: Aggregate<V, State = S>,
+        for<'a> V::Of<'a>: Clone,
+    {
+        let Self { op, maker: Maker { aggregate, merge, .. }, orders, .. } = self;
+        let finish = |(bounds, open): (B, Open<S, T>)| {
+            let value = guard(op, || aggregate.finish(open.state));
+            (CustomPane { bounds, value }, open.time.max(floor))
+        };
+        for order in orders.drain(..) {
+            match order {
+                Order::Add(bounds) => add(course, op, &**aggregate, bounds, None, value),
+                Order::AddUntil(bounds, end) => {
+                    add(course, op, &**aggregate, bounds, Some(end.as_micros()), value);
+                }
+                Order::Fire(bounds) => _ = course.close(&bounds).map(|open| give(finish(open))),
+                Order::FireAll => {
+                    while let Some(open) = course.close_first() {
+                        give(finish(open));
+                    }
+                }
+                Order::Discard(bounds) => drop(course.close(&bounds)),
+                Order::DiscardAll => while course.close_first().is_some() {},
+                Order::Merge(from, into) => {
+                    if from == into {
+                        continue;
+                    }
+                    let Some((_, from)) = course.close(&from) else { continue };
+                    let merged = merge_into(course, op, &**aggregate, *merge, from, into);
+                    if !merged {
+                        let what = "two windows with values were to become one, and what is computed of \
+                                    them cannot be put together: compute what combines, as \
+                                    `fold_assoc` and `reduce_assoc` do";
+                        op.fail(Error::new(ErrorKind::Plan, what));
+                    }
+                }
+                Order::SetTimer(at) => course.timers.insert(at.as_micros(), ()),
+                Order::Forget => course.forget = true,
+            }
+        }
+    }
+
+    /// What is due by a time is done, a bounded number of things.
+    fn time_has_come<V, T>(
+        &mut self,
+        course: &mut CourseOf<H, A, V, T>,
+        until: i64,
+        mut give: impl FnMut(Given<B, A::Output, T>),
+    ) where
+        V: Inspected + ?Sized,
+        T: Time,
+        H: MakeWindows<V, T, Bounds = B>,
+        A: Aggregate<V, State = S>,
+        for<'a> V::Of<'a>: Clone,
+    {
+        for _ in 0..CHUNK {
+            let Some(at) = course.due().filter(|at| *at <= until) else { return };
+            // The last moment before it; the watermark that has reached it has not been passed on.
+            let floor = Timestamp::from_micros(at.saturating_sub(1));
+            if course.ends.first().is_some_and(|(end, _)| *end == at) {
+                if let Some(((_, bounds), ())) = course.ends.pop_first() {
+                    self.orders.push(Order::Fire(bounds));
+                    let floor = T::happened(self.watermark.map_or(floor, |past| past.max(floor)));
+                    self.carry_out(course, None, floor, &mut give);
+                }
+                continue;
+            }
+            course.timers.remove(&at);
+            let at = Timestamp::from_micros(at);
+            let call = |handler: &H, own: &mut _, cx: &mut WindowContext<'_, B>| {
+                handler.on_timer(own, at, cx)
+            };
+            self.call(course, None, floor, call, &mut give);
+        }
+    }
+}
+
+/// Adds a value to a window.
+#[inline(always)]
+fn add<V, T, A, B, O>(
+    course: &mut Course<O, B, A::State, T>,
+    op: &Op,
+    aggregate: &A,
+    bounds: B,
+    end: Option<i64>,
+    value: Option<(&V::Of<'_>, T)>,
+) where
+    V: Record + ?Sized,
+    T: Time,
+    A: Aggregate<V>,
+    B: Ord + Clone,
+    for<'a> V::Of<'a>: Clone,
+{
+    let Some((value, time)) = value else { return };
+    let Course { windows, ends, heap, .. } = course;
+    let mut take = |bounds: &B, open: &mut Open<A::State, T>| {
+        if end.is_some() && open.end != end {
+            if let Some(before) = open.end {
+                ends.remove(&(before, bounds.clone()));
+            }
+            open.end = end;
+            if let Some(end) = end {
+                ends.insert((end, bounds.clone()), ());
+            }
+        }
+        open.time = open.time.max(time);
+        guard(op, || aggregate.update_shared(&mut open.state, value));
+        let before = open.weight.bytes;
+        open.weight.changed(&open.state);
+        *heap = *heap + open.weight.bytes - before;
+    };
+    if let Some(open) = windows.get_mut(&bounds) {
+        take(&bounds, open);
+        return;
+    }
+    let state = guard(op, || aggregate.start());
+    let mut open = Open { state, time, end: None, weight: Weight::default() };
+    take(&bounds, &mut open);
+    windows.insert(bounds, open);
+}
+
+/// Puts what a window held into another one; answers whether that could be done.
+fn merge_into<T, A, B, S, O>(
+    course: &mut Course<O, B, S, T>,
+    op: &Op,
+    aggregate: &A,
+    merge: Merge<A, S>,
+    from: Open<S, T>,
+    into: B,
+) -> bool
+where
+    T: Time,
+    B: Ord + Clone,
+    S: Data,
+{
+    let Course { windows, ends, heap, .. } = course;
+    if let Some(open) = windows.get_mut(&into) {
+        let Some(merge) = merge else { return false };
+        guard(op, || merge(aggregate, &mut open.state, from.state));
+        open.time = open.time.max(from.time);
+        let before = open.weight.bytes;
+        if needs_drop::<S>() {
+            open.weight.bytes = open.state.heap_size();
+        }
+        open.weight.changes += from.weight.changes;
+        *heap = *heap + open.weight.bytes - before;
+    } else {
+        if let Some(end) = from.end {
+            ends.insert((end, into.clone()), ());
+        }
+        *heap += from.weight.bytes;
+        windows.insert(into, from);
+    }
+    true
+}
+
+/// Windows of a handler in a running task.
+pub struct MakingPush<I, T, G, H, A, N>
+where
+    I: Record + ?Sized,
+    T: Time,
+    G: KeyBy<I>,
+    H: MakeWindows<G::Value, T>,
+    A: Aggregate<G::Value>,
+{
+    by: G,
+    keys: Watched<G::Key, CourseOf<H, A, G::Value, T>>,
+    shop: Shop<H, A, A::State, H::Bounds>,
+    /// The results of a record.
+    out: Vec<Given<H::Bounds, A::Output, T>>,
+    /// An event that waits until the results before it are given out.
+    held: Option<Event>,
+    /// At the end, the place in the table that is looked at.
+    ending: usize,
+    emitted: u64,
+    next: N,
+    types: PhantomData<fn(&I)>,
+}
+
+/// What leaves the task.
+type Out<I, T, G, H, A> = (
+    <<G as KeyBy<I>>::Key as Portable>::Owned,
+    CustomPane<
+        <H as MakeWindows<<G as KeyBy<I>>::Value, T>>::Bounds,
+        <A as Aggregate<<G as KeyBy<I>>::Value>>::Output,
+    >,
+);
+
+impl<I, T, G, H, A, N> MakingPush<I, T, G, H, A, N>
+where
+    I: Record + ?Sized,
+    T: Time,
+    G: KeyBy<I, Value: Inspected>,
+    H: MakeWindows<G::Value, T>,
+    A: Aggregate<G::Value>,
+    for<'a> <G::Value as Record>::Of<'a>: Clone,
+    N: Push<Out<I, T, G, H, A>, T>,
+{
+    /// Wakes some of the keys that are due; answers whether there may be more.
+    fn wake_some(&mut self, until: i64) -> bool {
+        let Self { keys, shop, emitted, next, .. } = self;
+        for _ in 0..CHUNK {
+            if next.is_full() {
+                return true;
+            }
+            let woken = keys.wake(until, |key, course| {
+                shop.time_has_come::<G::Value, T>(course, until, |(pane, time)| {
+                    *emitted += 1;
+                    next.push((key.own(), pane), time);
+                });
+            });
+            if woken.is_none() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Tells some of the keys that the input has ended; answers whether there may be more.
+    fn end_some(&mut self) -> bool {
+        let Self { keys, shop, ending, emitted, next, .. } = self;
+        for _ in 0..CHUNK {
+            if next.is_full() {
+                return true;
+            }
+            let seen = keys.see_next(ending, |key, course| {
+                let end = |handler: &H, own: &mut _, cx: &mut WindowContext<'_, _>| {
+                    handler.on_end(own, cx)
+                };
+                shop.call::<G::Value, T>(course, None, Timestamp::MIN, end, |(pane, time)| {
+                    *emitted += 1;
+                    next.push((key.own(), pane), time);
+                });
+            });
+            if seen.is_none() {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+impl<I, T, G, H, A, N> Push<I, T> for MakingPush<I, T, G, H, A, N>
+where
+    I: Record + ?Sized,
+    T: Time,
+    G: KeyBy<I, Value: Inspected>,
+    H: MakeWindows<G::Value, T>,
+    A: Aggregate<G::Value>,
+    for<'a> <G::Value as Record>::Of<'a>: Clone,
+    N: Push<Out<I, T, G, H, A>, T>,
+{
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, time: T) {
+        let Self { by, keys, shop, out, emitted, next, .. } = self;
+        let (hash, key) = guard(&shop.op, || (by.hash(&item), by.key(&item)));
+        let start = || {
+            let own = guard(&shop.op, || shop.maker.handler.start());
+            Course::new(own)
+        };
+        let Some(mut visit) = keys.visit(hash, key, start) else { return };
+        let value = guard(&shop.op, || by.value(item));
+        let course = visit.state();
+        if course.forget {
+            if course.is_spent() {
+                course.own = guard(&shop.op, || shop.maker.handler.start());
+            }
+            course.forget = false;
+        }
+        let call = |handler: &H, own: &mut _, cx: &mut WindowContext<'_, _>| {
+            handler.on_value(own, G::Value::inspect(&value), time, cx);
+        };
+        let give = |given| out.push(given);
+        shop.call::<G::Value, T>(course, Some((&value, time)), Timestamp::MIN, call, give);
+        for (pane, time) in out.drain(..) {
+            *emitted += 1;
+            next.push((visit.key(), pane), time);
+        }
+        visit.leave(hash);
+    }
+}
+
+impl<I, T, G, H, A, N> Pipe for MakingPush<I, T, G, H, A, N>
+where
+    I: Record + ?Sized,
+    T: Time,
+    G: KeyBy<I, Value: Inspected>,
+    H: MakeWindows<G::Value, T>,
+    A: Aggregate<G::Value>,
+    for<'a> <G::Value as Record>::Of<'a>: Clone,
+    N: Push<Out<I, T, G, H, A>, T>,
+{
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.next)
+    }
+
+    fn event(&mut self, event: Event) {
+        self.shop.ended |= event == Event::End;
+        self.held = Some(event);
+    }
+
+    fn resume(&mut self) -> Flow {
+        self.keys.account();
+        loop {
+            match self.next.resume() {
+                Flow::Ready => {}
+                other => return other,
+            }
+            let Some(event) = self.held else { return Flow::Ready };
+            // A job that has failed is stopped, and what it holds must not look like results. What nobody
+            // wants may be endless.
+            let goes_on = !self.keys.has_failed() && !self.next.is_closed();
+            let until = match event {
+                Event::Watermark(at) => Some(at.as_micros()),
+                Event::End => Some(i64::MAX),
+                Event::Idle | Event::Barrier(_) => None,
+            };
+            if goes_on && until.is_some_and(|until| self.wake_some(until)) {
+                return Flow::Busy;
+            }
+            if goes_on && event == Event::End && self.end_some() {
+                return Flow::Busy;
+            }
+            self.keys.forget_spent();
+            if let Event::Watermark(at) = event {
+                self.shop.watermark = self.shop.watermark.max(Some(at));
+            }
+            self.held = None;
+            self.next.event(event);
+        }
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        let op = self.shop.op.id();
+        report.emitted(op, self.emitted);
+        report.keys(op, self.keys.live() as u64);
+        report.late(op, self.shop.late);
+        if T::LAST.timestamp().is_some() {
+            report.open_until(op, self.keys.first_due().map(Timestamp::from_micros));
+        }
+        self.next.report(report);
+    }
+}

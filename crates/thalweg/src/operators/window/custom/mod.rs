@@ -1,0 +1,282 @@
+//! Windows of a kind that a program makes itself.
+//!
+//! A handler says of each value which windows it goes into, and of each window when it is complete. It knows
+//! windows by their bounds alone, a type of its own: what is computed of them is said afterwards, as for
+//! every other kind, and is none of its business. What it says is written down (`context`) and done when it
+//! has returned (`making`).
+
+mod context;
+mod making;
+mod shelf;
+
+use super::Inspected;
+use super::in_order::WindowingInOrder;
+use super::windowed::{Described, Window, Windowing};
+use crate::data::{Data, Record, Wire};
+use crate::operators::keyed::{Aggregate, Combine, KeyBy, KeyedStream, Placement};
+use crate::stream::{Chain, Stream};
+use crate::time::{Time, Timestamp};
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+pub use context::WindowContext;
+use making::Making;
+
+/// A kind of window that a program makes itself; for [`CustomWindow`].
+///
+/// `V` is the type of the values, and `T` what they carry as their time: [`Timestamp`], if nothing is said. One
+/// that does not look at values is written for every `V`, and one that does not look at time for every
+/// `T: Time`, and then also serves streams without timestamps.
+///
+/// What must be known at the next call belongs into the state, and nowhere else: there is one for each key.
+///
+/// # Examples
+///
+/// Windows that open when a reading exceeds a limit, and close when one no longer does:
+///
+/// ```
+/// use thalweg::Environment;
+/// use thalweg::operators::window::{CustomWindow, MakeWindows, WindowContext};
+/// use thalweg::time::Time;
+///
+/// struct Above(f64);
+///
+/// impl<T: Time> MakeWindows<f64, T> for Above {
+///     /// How many there were before it.
+///     type Bounds = u32;
+///     type State = u32;
+///
+///     fn start(&self) -> u32 {
+///         0
+///     }
+///
+///     fn on_value(&self, number: &mut u32, reading: &f64, _: T, cx: &mut WindowContext<'_, u32>) {
+///         if *reading > self.0 {
+///             cx.add(*number);
+///         } else {
+///             // Nothing happens where none is open.
+///             cx.fire(*number);
+///             *number += 1;
+///         }
+///     }
+/// }
+///
+/// let env = Environment::new();
+/// let readings = env.iter([1.0, 9.0, 8.0, 2.0, 1.0, 7.0]);
+/// let peaks = readings.window_all(CustomWindow::new(Above(5.0))).max(|reading| reading);
+/// let out = peaks.map(|peak| peak.value).collect::<Vec<_>>();
+/// env.run()?;
+/// assert_eq!(out.take()?, [9.0, 7.0]);
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not make windows of values of `{V}` that carry `{T}` as their time",
+    label = "needs `impl MakeWindows<{V}, {T}>`",
+    note = "implement `thalweg::operators::window::MakeWindows` for these values",
+    note = "where the time is `()`, the stream has no timestamps: `assign_timestamps` gives it some, and an \
+            `impl<T: Time> MakeWindows<…, T>` needs none"
+)]
+pub trait MakeWindows<V: ?Sized, T: Time = Timestamp>: Send + Sync + 'static {
+    /// What tells the windows of a key from one another, and comes with the results: a beginning and an end,
+    /// a number, a name. Windows of one key are kept in its order.
+    type Bounds: Data + Ord + Clone;
+    /// What is remembered for a key, beside its windows: `()` for windows that follow from a value's time.
+    type State: Data;
+
+    /// The state of a key that is new.
+    fn start(&self) -> Self::State;
+
+    /// A value has come that has this time. It is in no window unless said here.
+    fn on_value(
+        &self,
+        state: &mut Self::State,
+        value: &V,
+        at: T,
+        cx: &mut WindowContext<'_, Self::Bounds>,
+    );
+
+    /// A timer that was [set](WindowContext::set_timer) for this key has come. It is set no more.
+    fn on_timer(
+        &self,
+        state: &mut Self::State,
+        at: Timestamp,
+        cx: &mut WindowContext<'_, Self::Bounds>,
+    ) {
+        let _ = (state, at, cx);
+    }
+
+    /// The input has ended, and all timers have come. Windows that are still open are given out unless this is
+    /// implemented otherwise.
+    fn on_end(&self, state: &mut Self::State, cx: &mut WindowContext<'_, Self::Bounds>) {
+        let _ = state;
+        cx.fire_all();
+    }
+}
+
+/// Windows that a handler of the program's makes, for
+/// [`KeyedStream::window`](crate::KeyedStream::window) and
+/// [`Stream::window_all`](crate::Stream::window_all): see [`MakeWindows`].
+///
+/// Before writing one, look whether one fits that is there:
+/// [`EventTimeWindow`](super::EventTimeWindow) shares slices between windows that overlap, and computes before
+/// it sends, and [`TransactionWindow`](super::TransactionWindow) needs a closure only.
+///
+/// Records go to the tasks of their keys, and are taken in in the order in which they come: that of their
+/// stream only where one task sends them all. So everything that other windows of arrivals can compute can be
+/// computed of these: what combines, and what takes values in one after the other. A record costs a look-up of
+/// its key, and one for each window that it goes into; a clone for each, too, which costs nothing for values
+/// that are `Copy` or borrowed. Memory: for each key, its state, timers, and open windows with an aggregate
+/// each. A key without windows and timers is forgotten if its state takes no bytes, as `()`, or when the
+/// handler [says so](WindowContext::forget); else it is remembered as long as the job runs.
+///
+/// The results are [`CustomPane`]s. In a stream with timestamps, one has the greatest timestamp of the window's
+/// values; if time has completed the window, the last moment before that time, if that is greater; and it is
+/// never behind the watermark.
+///
+/// # Errors
+///
+/// More keys and windows than the memory budget holds stop the job.
+///
+/// # Examples
+///
+/// Accounting periods, which are of uneven lengths:
+///
+/// ```
+/// use thalweg::Environment;
+/// use thalweg::operators::time::Watermarks;
+/// use thalweg::operators::window::{CustomWindow, MakeWindows, WindowContext};
+/// use thalweg::time::Timestamp;
+///
+/// /// The days on which periods begin, in order.
+/// struct Periods(Vec<i64>);
+///
+/// fn day(number: i64) -> Timestamp {
+///     Timestamp::from_secs(number * 86_400)
+/// }
+///
+/// impl<V: ?Sized> MakeWindows<V> for Periods {
+///     /// The number of the period.
+///     type Bounds = usize;
+///     type State = ();
+///
+///     fn start(&self) {}
+///
+///     fn on_value(&self, _: &mut (), _: &V, at: Timestamp, cx: &mut WindowContext<'_, usize>) {
+///         // The first period that begins later is the one after.
+///         let next = self.0.partition_point(|begins| day(*begins) <= at);
+///         match (next.checked_sub(1), self.0.get(next)) {
+///             (Some(period), Some(end)) => cx.add_until(period, day(*end)),
+///             // Before the calendar begins, or behind it: in no window.
+///             _ => {}
+///         }
+///     }
+/// }
+///
+/// let env = Environment::new();
+/// let sales = env.iter([(1, 10), (29, 5), (33, 7), (34, 1), (65, 2)]);
+/// let periods = CustomWindow::new(Periods(vec![0, 28, 35, 63, 91]));
+/// let totals = sales
+///     .assign_timestamps(|sale| day(sale.0), Watermarks::monotonous())
+///     .window_all(periods)
+///     .sum(|sale| sale.1);
+/// let out = totals.map(|total| (total.bounds, total.value)).collect::<Vec<_>>();
+/// env.run()?;
+/// assert_eq!(out.take()?, [(0, 10), (1, 13), (3, 2)]);
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+pub struct CustomWindow<V: ?Sized, H> {
+    handler: Arc<H>,
+    value: PhantomData<fn(&V)>,
+}
+
+impl<V: ?Sized, H> CustomWindow<V, H> {
+    /// Windows as the handler makes them. It is shared by all keys and tasks.
+    pub fn new(handler: H) -> Self {
+        Self { handler: Arc::new(handler), value: PhantomData }
+    }
+}
+
+impl<V: ?Sized, H> Clone for CustomWindow<V, H> {
+    fn clone(&self) -> Self {
+        Self { handler: Arc::clone(&self.handler), value: PhantomData }
+    }
+}
+
+impl<V: ?Sized, H> fmt::Debug for CustomWindow<V, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CustomWindow").finish_non_exhaustive()
+    }
+}
+
+/// The result of a window that a program made itself.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Data)]
+pub struct CustomPane<B, T> {
+    /// Which window it is.
+    pub bounds: B,
+    /// The result.
+    pub value: T,
+}
+
+impl<T, V, H> Window<T> for CustomWindow<V, H>
+where
+    T: Time,
+    V: ?Sized + 'static,
+    H: MakeWindows<V, T>,
+{
+    type Pane<O: Data> = CustomPane<H::Bounds, O>;
+
+    fn describe(&self) -> String {
+        let name = std::any::type_name::<H>();
+        // Without its path and what it is generic over.
+        let name = name.split('<').next().unwrap_or(name);
+        name.rsplit("::").next().unwrap_or(name).to_owned()
+    }
+}
+
+impl<C, G, P, A, V, H> Windowing<C, G, P, A> for CustomWindow<V, H>
+where
+    C: Chain<Item: Wire>,
+    G: KeyBy<C::Item, Value = V>,
+    P: Placement<C, G>,
+    A: Combine<V>,
+    V: Inspected + ?Sized,
+    for<'a> <V as Record>::Of<'a>: Clone,
+    H: MakeWindows<V, C::Time>,
+{
+    type Chain = Making<P::Chain, P::Keys, H, A, A::State>;
+
+    fn windows(
+        self,
+        keyed: KeyedStream<C, G, P>,
+        plan: Described,
+        aggregate: A,
+    ) -> Stream<Self::Chain> {
+        making::making(keyed, plan, self.handler, aggregate, Some(A::combine))
+    }
+}
+
+impl<C, G, P, A, V, H> WindowingInOrder<C, G, P, A> for CustomWindow<V, H>
+where
+    C: Chain<Item: Wire>,
+    G: KeyBy<C::Item, Value = V>,
+    P: Placement<C, G>,
+    A: Aggregate<V>,
+    V: Inspected + ?Sized,
+    for<'a> <V as Record>::Of<'a>: Clone,
+    H: MakeWindows<V, C::Time>,
+{
+    type Chain = Making<P::Chain, P::Keys, H, A, A::State>;
+
+    fn windows_in_order(
+        self,
+        keyed: KeyedStream<C, G, P>,
+        plan: Described,
+        aggregate: A,
+    ) -> Stream<Self::Chain> {
+        making::making(keyed, plan, self.handler, aggregate, None)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

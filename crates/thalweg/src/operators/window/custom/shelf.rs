@@ -1,0 +1,137 @@
+//! A map in order for each key, which nearly always holds a thing or two.
+
+use std::collections::BTreeMap;
+
+/// More things than that do not lie in a row.
+const ROW: usize = 16;
+
+/// Things by name, in the order of their names. A few lie in a row without a place to spare; many in a tree,
+/// until it is empty again.
+pub(super) enum Shelf<B, V> {
+    Row(Vec<(B, V)>),
+    Tree(BTreeMap<B, V>),
+}
+
+impl<B: Ord, V> Shelf<B, V> {
+    pub(super) fn new() -> Self {
+        Self::Row(Vec::new())
+    }
+
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Self::Row(row) => row.is_empty(),
+            Self::Tree(tree) => tree.is_empty(),
+        }
+    }
+
+    /// The bytes beside itself.
+    pub(super) fn heap(&self) -> usize {
+        match self {
+            Self::Row(row) => row.capacity() * size_of::<(B, V)>(),
+            // Nodes of eleven places, which are half full at least.
+            Self::Tree(tree) => tree.len() * 2 * size_of::<(B, V)>(),
+        }
+    }
+
+    /// The first name.
+    #[inline(always)]
+    pub(super) fn first(&self) -> Option<&B> {
+        match self {
+            Self::Row(row) => row.first().map(|(name, _)| name),
+            Self::Tree(tree) => tree.keys().next(),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn get_mut(&mut self, name: &B) -> Option<&mut V> {
+        match self {
+            Self::Row(row) => {
+                let place = row.binary_search_by(|(other, _)| other.cmp(name)).ok()?;
+                Some(&mut row[place].1)
+            }
+            Self::Tree(tree) => tree.get_mut(name),
+        }
+    }
+
+    /// Puts a thing where none of this name is, or in its place.
+    pub(super) fn insert(&mut self, name: B, thing: V) {
+        match self {
+            Self::Row(row) => match row.binary_search_by(|(other, _)| other.cmp(&name)) {
+                Ok(place) => row[place].1 = thing,
+                Err(place) if row.len() < ROW => {
+                    if row.is_empty() {
+                        row.reserve_exact(1);
+                    }
+                    row.insert(place, (name, thing));
+                }
+                Err(_) => {
+                    let mut tree: BTreeMap<B, V> = std::mem::take(row).into_iter().collect();
+                    tree.insert(name, thing);
+                    *self = Self::Tree(tree);
+                }
+            },
+            Self::Tree(tree) => _ = tree.insert(name, thing),
+        }
+    }
+
+    pub(super) fn remove(&mut self, name: &B) -> Option<(B, V)> {
+        let removed = match self {
+            Self::Row(row) => {
+                let place = row.binary_search_by(|(other, _)| other.cmp(name)).ok()?;
+                Some(row.remove(place))
+            }
+            Self::Tree(tree) => tree.remove_entry(name),
+        };
+        self.clear_up();
+        removed
+    }
+
+    pub(super) fn pop_first(&mut self) -> Option<(B, V)> {
+        let popped = match self {
+            Self::Row(row) if row.is_empty() => None,
+            Self::Row(row) => Some(row.remove(0)),
+            Self::Tree(tree) => tree.pop_first(),
+        };
+        self.clear_up();
+        popped
+    }
+
+    /// Gives back the memory of what is empty.
+    fn clear_up(&mut self) {
+        if self.is_empty() {
+            *self = Self::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Against a tree.
+        #[test]
+        fn things_lie_in_the_order_of_their_names(steps in prop::collection::vec((0..5u8, 0..60u8), 0..300)) {
+            let (mut shelf, mut tree) = (Shelf::new(), BTreeMap::new());
+            for (number, (what, name)) in steps.into_iter().enumerate() {
+                match what {
+                    0 => prop_assert_eq!(shelf.remove(&name), tree.remove_entry(&name)),
+                    1 => prop_assert_eq!(shelf.pop_first(), tree.pop_first()),
+                    _ => {
+                        shelf.insert(name, number);
+                        tree.insert(name, number);
+                    }
+                }
+                prop_assert_eq!(shelf.get_mut(&name), tree.get_mut(&name));
+                prop_assert_eq!(shelf.first(), tree.keys().next());
+                prop_assert_eq!(shelf.is_empty(), tree.is_empty());
+            }
+            while let Some(popped) = shelf.pop_first() {
+                prop_assert_eq!(Some(popped), tree.pop_first());
+            }
+            prop_assert_eq!((shelf.heap(), tree.len()), (0, 0));
+        }
+    }
+}
