@@ -2,7 +2,7 @@
 
 pub use thalweg_queries as queries;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::fmt::Display;
 use std::io::{self, BufWriter, Write};
 
@@ -21,6 +21,26 @@ pub struct Generated {
     /// How the engine runs.
     #[command(flatten)]
     pub engine: thalweg::cli::EngineArgs,
+}
+
+/// The two forms of the Yahoo benchmark's events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// 64 bytes each, where every field has its place
+    Fixed,
+    /// Text of 136 bytes on average, as in the AIR paper, which has to be parsed
+    Variable,
+}
+
+/// What the programs of the Yahoo benchmark are told.
+#[derive(Args)]
+pub struct Seen {
+    /// What the events are before they are read: the answers are the same.
+    #[arg(long, value_enum, default_value_t = Form::Fixed)]
+    pub form: Form,
+    /// The rest.
+    #[command(flatten)]
+    pub given: Generated,
 }
 
 /// Prints rows of a left and a right column to standard output, separated by a tab.
