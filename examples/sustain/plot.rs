@@ -71,7 +71,7 @@ fn on(
         .label_style(("sans-serif", 13))
         .max_light_lines(0)
         .bold_line_style(RGBColor(228, 228, 228))
-        .x_labels(8)
+        .x_labels(14)
         .y_labels(10)
         .x_label_formatter(&|rate| short(*rate))
         .y_label_formatter(&|micros| span(*micros))
@@ -131,6 +131,10 @@ fn around(numbers: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
 
 /// A rate as short as an axis wants it.
 fn short(rate: f64) -> String {
+    // On an axis by logarithm these would run into their neighbours.
+    if let 7 | 9 = (rate / 10f64.powf(rate.log10().floor())).round() as u8 {
+        return String::new();
+    }
     shorter(rate, [(1e9, "G"), (1e6, "M"), (1e3, "k")], "")
 }
 
@@ -200,8 +204,8 @@ mod tests {
 
     #[test]
     fn axes_have_short_numbers() {
-        let short = [0.25, 3.0, 1500.0, 2e6, 1e9].map(short);
-        assert_eq!(short, ["0.25", "3", "1.5k", "2M", "1G"]);
+        let short = [3.0, 1500.0, 2e6, 9e6, 7e7, 1e9].map(short);
+        assert_eq!(short, ["3", "1.5k", "2M", "", "", "1G"]);
         let spans = [3.0, 1500.0, 2e6, 1e9].map(span);
         assert_eq!(spans, ["3 us", "1.5 ms", "2 s", "1000 s"]);
     }

@@ -42,6 +42,11 @@ const RUNS: &[Run] = &[
     },
     Run { example: "squares", arguments: &[], expects: &[] },
     Run {
+        example: "quiet_source",
+        arguments: &["--readings", "1500", "--idle-after", "100"],
+        expects: &["1970-01-01T00:00:01Z\t500"],
+    },
+    Run {
         example: "collatz",
         arguments: &["--tsv", "--limit", "1000000"],
         expects: &["837799\t524"],
