@@ -17,7 +17,7 @@ fn text() -> Vec<Line> {
     let words = ["the", "a", "Stream", "of", "words", "THE", "river"];
     let line = |n: usize| {
         let picked = (0..n % 5).map(|place| words[(n * n + 3 * place) % words.len()]);
-        let line = picked.collect::<Vec<_>>().join(if n % 2 == 0 { " " } else { "--" });
+        let line = picked.collect::<Vec<_>>().join(if n.is_multiple_of(2) { " " } else { "--" });
         (Timestamp::from_millis(333 * n as i64 - 2000), line)
     };
     (0..90).map(line).collect()

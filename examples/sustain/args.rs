@@ -2,7 +2,7 @@
 
 use crate::judge::LEAST_WINDOWS;
 use crate::programs::Program;
-use clap::Parser;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 use std::path::PathBuf;
 use std::time::Duration;
 use thalweg::cli::EngineArgs;
@@ -82,6 +82,18 @@ pub struct Args {
     pub engine: EngineArgs,
 }
 
+impl Args {
+    /// Takes them from the command line; the process ends where they are wrong, and after `--help`.
+    ///
+    /// Windows may be longer than the engine's patience with them, and what is said of that is not wanted
+    /// between the rows: unless it is asked for, nothing is.
+    pub fn read() -> Self {
+        let quiet = |arg: clap::Arg| arg.default_value("never").hide_default_value(true);
+        let matches = Self::command().mut_arg("stall_after", quiet).get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+}
+
 const HELP: &str = "\
 How long a search takes: a rate takes the time of 31 windows, so 5 min 10 s with windows of 10 s as in the \
 AIR paper (q5: 72 s), and a search tries about ten rates. One that fell five windows behind is given up at \
@@ -137,7 +149,6 @@ fn windows(text: &str) -> Result<usize, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn numbers() {

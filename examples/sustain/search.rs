@@ -48,7 +48,6 @@ impl Search {
     }
 
     /// The rate to be tried next, in events a second; `None` when the search is over.
-    #[expect(clippy::should_implement_trait, reason = "what comes next depends on what is told")]
     pub fn next(&self) -> Option<f64> {
         self.rate
     }

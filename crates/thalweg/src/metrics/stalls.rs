@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn a_window_that_waits_says_for_whom() {
         let open = Some(10_000_000);
-        let stalls = |before, after| -> Vec<String> {
+        let stalls = |before: &Stats, after: &Stats| -> Vec<String> {
             let found = stalls(before, after, Duration::from_secs(10));
             found.into_iter().map(|stall| stall.said).collect()
         };
