@@ -1,10 +1,13 @@
-//! What the examples share: printing result rows and tables, and the queries of the streaming benchmarks.
+//! What the examples share: arguments, printing result rows and tables, and the queries of the streaming
+//! benchmarks.
 
 pub use thalweg_queries as queries;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::fmt::Display;
 use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// What the programs of the streaming benchmarks are told.
 #[derive(Args)]
@@ -21,6 +24,26 @@ pub struct Generated {
     /// How the engine runs.
     #[command(flatten)]
     pub engine: thalweg::cli::EngineArgs,
+}
+
+/// The two forms of the Yahoo benchmark's events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// 64 bytes each, where every field has its place
+    Fixed,
+    /// Text of 136 bytes on average, as in the AIR paper, which has to be parsed
+    Variable,
+}
+
+/// What the programs of the Yahoo benchmark are told.
+#[derive(Args)]
+pub struct Seen {
+    /// What the events are before they are read: the answers are the same.
+    #[arg(long, value_enum, default_value_t = Form::Fixed)]
+    pub form: Form,
+    /// The rest.
+    #[command(flatten)]
+    pub given: Generated,
 }
 
 /// Prints rows of a left and a right column to standard output, separated by a tab.
@@ -84,4 +107,54 @@ pub fn print_lines(lines: impl IntoIterator<Item = impl Display>) -> io::Result<
         writeln!(out, "{line}")?;
     }
     out.flush()
+}
+
+/// This project's own documents: what there always is to count words of.
+pub fn documents() -> Vec<PathBuf> {
+    let project = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/decisions"]
+        .map(|path| project.join(path))
+        .to_vec()
+}
+
+/// Reads a span of time: a number and a unit, `us`, `ms`, `s`, `min` or `h`.
+///
+/// # Errors
+///
+/// When it is none, or not above nothing.
+///
+/// ```
+/// use std::time::Duration;
+/// use thalweg_examples::span;
+///
+/// assert_eq!(span("1.5s"), Ok(Duration::from_millis(1500)));
+/// assert_eq!(span("5 min"), Ok(Duration::from_secs(300)));
+/// assert!(span("10").is_err() && span("0s").is_err() && span("-1s").is_err());
+/// ```
+pub fn span(text: &str) -> Result<Duration, String> {
+    let wrong =
+        || "allowed is a number above 0 and a unit: us, ms, s, min or h, as in 250ms".into();
+    let unit = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
+    let (number, unit) = text.split_at(unit);
+    let seconds = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(wrong()),
+    };
+    let number: f64 = number.trim_end().parse().map_err(|_| wrong())?;
+    let span = Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())?;
+    if span < Duration::from_micros(1) { Err(wrong()) } else { Ok(span) }
+}
+
+/// Reads a number above 0.
+///
+/// # Errors
+///
+/// When it is none.
+pub fn positive(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| "allowed is a number above 0".to_owned())
 }

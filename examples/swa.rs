@@ -3,15 +3,15 @@
 use clap::Parser;
 use std::process::ExitCode;
 use thalweg::{Result, cli};
-use thalweg_examples::Generated;
 use thalweg_examples::queries::{self, ysb};
-use thalweg_workloads::ysb::{FixedSegments, recipe};
+use thalweg_examples::{Form, Seen};
+use thalweg_workloads::ysb::{FixedSegments, VariableSegments, recipe};
 
 /// Count all events in windows of ten seconds.
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]
-    given: Generated,
+    seen: Seen,
 }
 
 fn main() -> ExitCode {
@@ -19,9 +19,18 @@ fn main() -> ExitCode {
 }
 
 fn query() -> Result<()> {
-    let args = Args::parse().given;
-    let env = args.engine.environment()?;
-    let segments = FixedSegments::generate(recipe(args.seed), args.events);
-    let events = ysb::swa(ysb::events(&env, &segments));
-    queries::run(&env, events, args.tsv)
+    let Seen { form, given } = Args::parse().seen;
+    let (env, recipe) = (given.engine.environment()?, recipe(given.seed));
+    match form {
+        Form::Fixed => {
+            let segments = FixedSegments::generate(recipe, given.events);
+            let events = ysb::events(&env, &segments);
+            queries::run(&env, ysb::swa(events), given.tsv)
+        }
+        Form::Variable => {
+            let segments = VariableSegments::generate(recipe, given.events);
+            let events = ysb::text_events(&env, &segments);
+            queries::run(&env, ysb::swa(events), given.tsv)
+        }
+    }
 }

@@ -1,28 +1,41 @@
-//! Counts the words of text files over windows of each word's occurrences, as RStream does: the result of a
-//! window is given when it is full, while the text is still being read.
+//! Counts the words of text files over sliding windows, as RStream does: windows of each word's
+//! occurrences, whose result is given when they are full, while the text is still being read; or windows
+//! of time.
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use thalweg::operators::window::CountWindow;
-use thalweg::{Result, cli, text};
-use thalweg_examples::{output, print_rows};
+use std::time::Duration;
+use thalweg::operators::window::{CountWindow, EventTimeWindow};
+use thalweg::{Chain, Environment, Result, Stream, cli, text};
+use thalweg_examples::queries::words::{by_count, by_time, paced, words};
+use thalweg_examples::{documents, output, positive, print_rows};
 
-/// Count the words of files, directories and globs over windows of each word's occurrences; by default of
-/// this project's own documents.
+/// Count the words of files, directories and globs over sliding windows; by default of this project's own
+/// documents.
+///
+/// By count, a window holds SIZE occurrences of a word. By time, it lasts SIZE seconds; since text says
+/// nothing of time, it is read aloud, files and folders but no globs: line n is said n / PACE seconds
+/// after the first.
 #[derive(Parser)]
 struct Args {
     /// What to read.
     files: Vec<PathBuf>,
-    /// How many occurrences a window holds.
+    /// What a window is measured in.
+    #[arg(long, value_enum, default_value_t = By::Count)]
+    by: By,
+    /// How many occurrences, or seconds, a window holds.
     #[arg(long, default_value_t = 10)]
     size: u64,
-    /// How many occurrences there are from the beginning of a window to that of the next.
+    /// How many there are from the beginning of a window to that of the next.
     #[arg(long, default_value_t = 5)]
     slide: u64,
-    /// Count the windows too that are not full at the end.
+    /// Count the windows too that are not full at the end; windows of time always count.
     #[arg(long)]
     partial: bool,
+    /// Lines in a second, for windows of time.
+    #[arg(long, default_value = "1", value_parser = positive)]
+    pace: f64,
     /// Print the words of all windows, and nothing else; otherwise the twenty that fill most.
     #[arg(long)]
     tsv: bool,
@@ -30,38 +43,56 @@ struct Args {
     engine: cli::EngineArgs,
 }
 
+#[derive(Clone, Copy, ValueEnum)]
+enum By {
+    Count,
+    Time,
+}
+
 fn main() -> ExitCode {
     cli::run(count)
 }
 
 fn count() -> Result<()> {
-    let args = Args::parse();
-    let env = args.engine.environment()?;
-    let mut files = args.files;
-    if files.is_empty() {
-        files = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/decisions"]
-            .map(project)
-            .to_vec();
-    }
-    let mut windows = CountWindow::sliding(args.size, args.slide);
-    if args.partial {
-        windows = windows.keep_partial();
-    }
+    let Args { files, by, size, slide, partial, pace, tsv, engine } = Args::parse();
+    let env = engine.environment()?;
+    let files = if files.is_empty() { documents() } else { files };
 
-    let counts = env
-        .lines(files)
-        .flat_each(text::LowercaseWords)
-        .group_by_ref(|word| *word)
-        .window(windows)
-        .count();
-    // How many windows each word has filled, and the occurrences that all of them hold.
-    let by_word = counts.fold_assoc(
+    match by {
+        By::Count => {
+            let mut windows = CountWindow::sliding(size, slide);
+            if partial {
+                windows = windows.keep_partial();
+            }
+            let words = env.lines(files).flat_each(text::LowercaseWords);
+            summarise(
+                &env,
+                by_count(words, windows).map(|(word, window)| (word, window.value)),
+                tsv,
+            )
+        }
+        By::Time => {
+            let seconds = Duration::from_secs;
+            let windows = EventTimeWindow::sliding(seconds(size), seconds(slide));
+            let words = words(env.iter(paced(files, pace)).try_map(|line| line));
+            summarise(&env, by_time(words, windows).map(|(word, window)| (word, window.value)), tsv)
+        }
+    }
+}
+
+/// Prints how many windows each word is in, and the occurrences that all of them hold.
+fn summarise<C: Chain<Item = (String, u64)>>(
+    env: &Environment,
+    windows: Stream<C>,
+    tsv: bool,
+) -> Result<()> {
+    let by_word = windows.keyed().fold_assoc(
         (0, 0),
-        |(windows, words), window| {
+        |(windows, words), occurrences: u64| {
             *windows += 1;
-            *words += window.value;
+            *words += occurrences;
         },
-        |(windows, words), more| {
+        |(windows, words), more: (u64, u64)| {
             *windows += more.0;
             *words += more.1;
         },
@@ -73,12 +104,8 @@ fn count() -> Result<()> {
     env.run()?;
 
     let by_word = by_word.take()?;
-    let shown = if args.tsv { by_word.len() } else { 20 };
+    let shown = if tsv { by_word.len() } else { 20 };
     let rows = by_word.into_iter().take(shown);
     print_rows(rows.map(|(word, (windows, words))| (word, format!("{windows}\t{words}"))))
         .map_err(output)
-}
-
-fn project(path: &str) -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(path)
 }

@@ -4,7 +4,7 @@ use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use thalweg::{Result, cli, text};
-use thalweg_examples::{output, print_rows};
+use thalweg_examples::{documents, output, print_rows};
 
 /// Count the words of files, directories and globs; by default of this project's own documents.
 #[derive(Parser)]
@@ -34,12 +34,7 @@ fn main() -> ExitCode {
 fn count() -> Result<()> {
     let args = Args::parse();
     let env = args.engine.environment()?;
-    let mut files = args.files;
-    if files.is_empty() {
-        files = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/decisions"]
-            .map(project)
-            .to_vec();
-    }
+    let files = if args.files.is_empty() { documents() } else { args.files };
 
     let words = env.lines(files).flat_each(text::LowercaseWords).group_by_ref(|word| *word);
     let by_count = |a: &(String, u64), b: &(String, u64)| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0));
@@ -56,8 +51,4 @@ fn count() -> Result<()> {
     let counts = counts.take()?;
     let shown = if args.tsv { counts.len() } else { 20 };
     print_rows(counts.into_iter().take(shown)).map_err(output)
-}
-
-fn project(path: &str) -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(path)
 }

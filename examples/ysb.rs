@@ -3,15 +3,15 @@
 use clap::Parser;
 use std::process::ExitCode;
 use thalweg::{Result, cli};
-use thalweg_examples::Generated;
 use thalweg_examples::queries::{self, ysb};
-use thalweg_workloads::ysb::{Campaigns, FixedSegments, recipe};
+use thalweg_examples::{Form, Seen};
+use thalweg_workloads::ysb::{Campaigns, FixedSegments, VariableSegments, recipe};
 
 /// Count the views of every campaign in windows of ten seconds.
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]
-    given: Generated,
+    seen: Seen,
 }
 
 fn main() -> ExitCode {
@@ -19,9 +19,19 @@ fn main() -> ExitCode {
 }
 
 fn query() -> Result<()> {
-    let args = Args::parse().given;
-    let env = args.engine.environment()?;
-    let segments = FixedSegments::generate(recipe(args.seed), args.events);
-    let views = ysb::ysb(ysb::events(&env, &segments), &Campaigns::new(args.seed));
-    queries::run(&env, views, args.tsv)
+    let Seen { form, given } = Args::parse().seen;
+    let (env, recipe) = (given.engine.environment()?, recipe(given.seed));
+    let campaigns = Campaigns::new(given.seed);
+    match form {
+        Form::Fixed => {
+            let segments = FixedSegments::generate(recipe, given.events);
+            let events = ysb::events(&env, &segments);
+            queries::run(&env, ysb::ysb(events, &campaigns), given.tsv)
+        }
+        Form::Variable => {
+            let segments = VariableSegments::generate(recipe, given.events);
+            let events = ysb::text_events(&env, &segments);
+            queries::run(&env, ysb::ysb(events, &campaigns), given.tsv)
+        }
+    }
 }

@@ -3,16 +3,16 @@
 use clap::Parser;
 use std::process::ExitCode;
 use thalweg::{Result, cli};
-use thalweg_examples::Generated;
 use thalweg_examples::queries::{self, ysb};
+use thalweg_examples::{Form, Seen};
 use thalweg_workloads::ysb::oracle::STAR;
-use thalweg_workloads::ysb::{Campaigns, FixedSegments, recipe};
+use thalweg_workloads::ysb::{Campaigns, FixedSegments, VariableSegments, recipe};
 
 /// Join the clicks on every campaign's advertisements with their views, in windows of ten seconds.
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]
-    given: Generated,
+    seen: Seen,
 }
 
 fn main() -> ExitCode {
@@ -20,9 +20,19 @@ fn main() -> ExitCode {
 }
 
 fn query() -> Result<()> {
-    let args = Args::parse().given;
-    let env = args.engine.environment()?;
-    let segments = FixedSegments::generate(recipe(args.seed), args.events);
-    let rows = ysb::ysb_star(ysb::events(&env, &segments), &Campaigns::new(args.seed), STAR);
-    queries::run(&env, rows, args.tsv)
+    let Seen { form, given } = Args::parse().seen;
+    let (env, recipe) = (given.engine.environment()?, recipe(given.seed));
+    let campaigns = Campaigns::new(given.seed);
+    match form {
+        Form::Fixed => {
+            let segments = FixedSegments::generate(recipe, given.events);
+            let events = ysb::events(&env, &segments);
+            queries::run(&env, ysb::ysb_star(events, &campaigns, STAR), given.tsv)
+        }
+        Form::Variable => {
+            let segments = VariableSegments::generate(recipe, given.events);
+            let events = ysb::parsed(ysb::text_events(&env, &segments));
+            queries::run(&env, ysb::ysb_star(events, &campaigns, STAR), given.tsv)
+        }
+    }
 }

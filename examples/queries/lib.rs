@@ -2,6 +2,7 @@
 //! and what tests hold against answers computed one event after the other.
 
 pub mod nexmark;
+pub mod words;
 pub mod ysb;
 
 use std::fmt::Display;

@@ -7,7 +7,7 @@ use thalweg::{Chain, Environment, Stream};
 use thalweg_examples::queries::{nexmark, ysb};
 use thalweg_workloads::nexmark::oracle;
 use thalweg_workloads::windows::Windows;
-use thalweg_workloads::ysb::{Campaigns, FixedSegments, oracle as yahoo};
+use thalweg_workloads::ysb::{Campaigns, FixedSegments, VariableSegments, oracle as yahoo};
 use thalweg_workloads::{nexmark as auctions, ysb as views};
 
 /// So many events, in segments enough for all tasks: ten windows of ten seconds are a million.
@@ -104,4 +104,23 @@ fn the_yahoo_benchmark() {
     check(|env| rows(ysb::swa(ysb::events(env, &segments))))
         .seeds(2)
         .equals(texts(yahoo::swa(segments.events())));
+}
+
+/// The oracle reads the events as they are made: what is parsed differently would show.
+#[test]
+fn the_yahoo_benchmark_of_variable_length() {
+    let (events, campaigns) = (50_000, Campaigns::new(42));
+    let (size, threads) = (NonZeroU32::new(1000).unwrap(), NonZeroUsize::MIN);
+    let segments = VariableSegments::generate_in(views::recipe(42), events, size, threads);
+    let generator = views::Generator::new(views::recipe(42));
+    let made = || generator.events(0..events);
+    let seen = |env: &Environment| ysb::text_events(env, &segments);
+    check(|env| rows(ysb::ysb(seen(env), &campaigns)))
+        .seeds(2)
+        .equals(texts(yahoo::ysb(made(), &campaigns)));
+    let windows = Windows::sliding(20_000, 8_000);
+    check(|env| rows(ysb::ysb_star(ysb::parsed(seen(env)), &campaigns, windows)))
+        .seeds(2)
+        .equals(texts(yahoo::ysb_star(made(), &campaigns, windows)));
+    check(|env| rows(ysb::swa(seen(env)))).seeds(2).equals(texts(yahoo::swa(made())));
 }

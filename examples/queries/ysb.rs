@@ -5,6 +5,7 @@ use super::window;
 use hashbrown::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
+use thalweg::data::Record;
 use thalweg::operators::keyed::{FirstOf, Partitioned};
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::{EventTimeWindow, Pane};
@@ -14,7 +15,68 @@ use thalweg_workloads::segments::Segment;
 use thalweg_workloads::windows::Windows;
 use thalweg_workloads::ysb::fixed::{self, Fixed};
 use thalweg_workloads::ysb::oracle::{RowStar, RowSwa, RowYsb, SWA, YSB};
-use thalweg_workloads::ysb::{Campaigns, Event, EventType, FixedSegments};
+use thalweg_workloads::ysb::variable::Variable;
+use thalweg_workloads::ysb::{
+    Campaigns, Event, EventType, FixedSegments, TextEvent, VariableSegments,
+};
+
+/// Events as text, borrowed from the bytes that they are read from.
+pub struct TextEvents {
+    _unsized: [()],
+}
+
+impl Record for TextEvents {
+    type Of<'a> = TextEvent<'a>;
+}
+
+/// What the queries ask of an event, in whichever form it is.
+pub trait Shown {
+    /// What the user does; `None` where the text is no such thing.
+    fn event_type(&self) -> Option<EventType>;
+
+    /// The campaign of its advertisement, if it has one.
+    fn campaign(&self, ads: &Ads) -> Option<u32>;
+}
+
+/// From advertisement to campaign, for events in either form. The standard library's hash is made to withstand
+/// keys that somebody chose to collide, at twice the cost.
+pub struct Ads {
+    ids: HashMap<u128, u32>,
+    texts: HashMap<String, u32>,
+}
+
+impl Ads {
+    fn new(campaigns: &Campaigns) -> Arc<Self> {
+        let ids = campaigns.table().iter().map(|(ad, campaign)| (*ad, *campaign)).collect();
+        let texts = campaigns.text_table().into_iter().collect();
+        Arc::new(Self { ids, texts })
+    }
+}
+
+impl Shown for Event {
+    #[inline]
+    fn event_type(&self) -> Option<EventType> {
+        Some(self.event_type)
+    }
+
+    #[inline]
+    fn campaign(&self, ads: &Ads) -> Option<u32> {
+        ads.ids.get(&self.ad).copied()
+    }
+}
+
+/// Only the fields that a query asks for are read; the identifiers stay text.
+impl Shown for TextEvent<'_> {
+    #[inline]
+    fn event_type(&self) -> Option<EventType> {
+        EventType::from_name(self.event_type)
+    }
+
+    #[inline]
+    fn campaign(&self, ads: &Ads) -> Option<u32> {
+        ads.texts.get(self.ad).copied()
+    }
+}
 
 /// The events of a segment after the other, dealt out to all tasks.
 pub fn events(
@@ -43,30 +105,68 @@ impl Visit<Segment<Fixed>> for Decode {
     }
 }
 
-/// The campaign of each advertisement. The standard library's hash is made to withstand keys that somebody
-/// chose to collide, at twice the cost.
-fn table(campaigns: &Campaigns) -> Arc<HashMap<u128, u32>> {
-    Arc::new(campaigns.table().iter().map(|(ad, campaign)| (*ad, *campaign)).collect())
+/// The events of variable length, likewise. What a query does not ask for is not parsed.
+pub fn text_events(
+    env: &Environment,
+    segments: &VariableSegments,
+) -> Stream<impl Chain<Item = TextEvents, Time = Timestamp> + use<>> {
+    let segments = segments.segments().to_vec();
+    env.parallel_iter(move |task, tasks| segments.clone().into_iter().skip(task).step_by(tasks))
+        .flat_each(Borrow)
+        .assign_timestamps(|event| Timestamp::from_micros(event.time), Watermarks::monotonous())
 }
 
-/// Views by campaign and window.
-pub fn ysb<C: Chain<Item = Event, Time = Timestamp>>(
+/// Reads the events of a segment of text.
+struct Borrow;
+
+impl Visit<Segment<Variable>> for Borrow {
+    type Out = TextEvents;
+    type Scratch = ();
+
+    #[inline(always)]
+    fn visit(&self, segment: Segment<Variable>, (): &mut (), emit: &mut impl FnMut(TextEvent<'_>)) {
+        for event in segment.events() {
+            emit(event);
+        }
+    }
+}
+
+/// Events of variable length, parsed: what is sent to other tasks is no text.
+///
+/// An event that is none stops the job.
+pub fn parsed<C: Chain<Item = TextEvents, Time = Timestamp>>(
+    events: Stream<C>,
+) -> Stream<impl Chain<Item = Event, Time = Timestamp> + use<C>> {
+    events.try_map(|event: TextEvent<'_>| event.parse())
+}
+
+/// Views by campaign and window of ten seconds.
+pub fn ysb<C, E>(
     events: Stream<C>,
     campaigns: &Campaigns,
-) -> Stream<impl Chain<Item = RowYsb, Time = Timestamp> + use<C>> {
-    let table = table(campaigns);
-    events
-        .filter(|event| event.event_type == EventType::View)
-        .filter_map(move |event: Event| table.get(&event.ad).copied())
-        .group_by(|campaign| *campaign)
-        .window(window(YSB))
-        .count()
-        .unkey()
-        .map(|(campaign, views)| RowYsb {
-            start: views.start.as_micros(),
-            campaign,
-            views: views.value,
-        })
+) -> Stream<impl Chain<Item = RowYsb, Time = Timestamp> + use<C, E>>
+where
+    C: Chain<Item = E, Time = Timestamp>,
+    E: Record + ?Sized,
+    for<'a> E::Of<'a>: Shown,
+{
+    ysb_in(events, campaigns, YSB)
+}
+
+/// Views by campaign, in other windows.
+pub fn ysb_in<C, E>(
+    events: Stream<C>,
+    campaigns: &Campaigns,
+    windows: Windows,
+) -> Stream<impl Chain<Item = RowYsb, Time = Timestamp> + use<C, E>>
+where
+    C: Chain<Item = E, Time = Timestamp>,
+    E: Record + ?Sized,
+    for<'a> E::Of<'a>: Shown,
+{
+    count(events, EventType::View, Ads::new(campaigns), windows).unkey().map(|(campaign, views)| {
+        RowYsb { start: views.start.as_micros(), campaign, views: views.value }
+    })
 }
 
 /// Clicks and views by campaign and window, joined: events are split into both, each is joined with the
@@ -76,10 +176,10 @@ pub fn ysb_star<C: Chain<Item = Event, Time = Timestamp>>(
     campaigns: &Campaigns,
     windows: Windows,
 ) -> Stream<impl Chain<Item = RowStar, Time = Timestamp> + use<C>> {
-    let table = table(campaigns);
+    let ads = Ads::new(campaigns);
     let [clicks, views] = events.split();
-    let clicks = count(clicks, EventType::Click, Arc::clone(&table), windows);
-    let views = count(views, EventType::View, table, windows);
+    let clicks = count(clicks, EventType::Click, Arc::clone(&ads), windows);
+    let views = count(views, EventType::View, ads, windows);
     // A count has the last timestamp of its window, and windows end a slide apart.
     let ends = EventTimeWindow::tumbling(Duration::from_micros(windows.slide().unsigned_abs()));
     clicks
@@ -92,28 +192,51 @@ pub fn ysb_star<C: Chain<Item = Event, Time = Timestamp>>(
 }
 
 /// Events of one type by campaign and window.
-fn count<C: Chain<Item = Event, Time = Timestamp>>(
+fn count<C, E>(
     events: Stream<C>,
     wanted: EventType,
-    table: Arc<HashMap<u128, u32>>,
+    ads: Arc<Ads>,
     windows: Windows,
-) -> KeyedStream<impl Chain<Item = (u32, Pane<u64>), Time = Timestamp>, FirstOf, Partitioned> {
+) -> KeyedStream<
+    impl Chain<Item = (u32, Pane<u64>), Time = Timestamp> + use<C, E>,
+    FirstOf,
+    Partitioned,
+>
+where
+    C: Chain<Item = E, Time = Timestamp>,
+    E: Record + ?Sized,
+    for<'a> E::Of<'a>: Shown,
+{
     events
-        .filter(move |event| event.event_type == wanted)
-        .filter_map(move |event: Event| table.get(&event.ad).copied())
+        .filter(move |event| event.event_type() == Some(wanted))
+        .filter_map(move |event| event.campaign(&ads))
         .group_by(|campaign| *campaign)
         .window(window(windows))
         .count()
 }
 
-/// Events by window.
-pub fn swa<C: Chain<Item = Event, Time = Timestamp>>(
+/// Events by window of ten seconds.
+pub fn swa<C, E>(
     events: Stream<C>,
-) -> Stream<impl Chain<Item = RowSwa, Time = Timestamp> + use<C>> {
+) -> Stream<impl Chain<Item = RowSwa, Time = Timestamp> + use<C, E>>
+where
+    C: Chain<Item = E, Time = Timestamp>,
+    E: Record + ?Sized,
+{
+    swa_in(events, SWA)
+}
+
+/// Events, in other windows.
+pub fn swa_in<C, E>(
+    events: Stream<C>,
+    windows: Windows,
+) -> Stream<impl Chain<Item = RowSwa, Time = Timestamp> + use<C, E>>
+where
+    C: Chain<Item = E, Time = Timestamp>,
+    E: Record + ?Sized,
+{
     events
-        .group_by(|_| ())
-        .window(window(SWA))
+        .window_all(window(windows))
         .count()
-        .unkey()
-        .map(|((), all)| RowSwa { start: all.start.as_micros(), events: all.value })
+        .map(|all| RowSwa { start: all.start.as_micros(), events: all.value })
 }

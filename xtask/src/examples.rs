@@ -40,7 +40,23 @@ const RUNS: &[Run] = &[
         arguments: &["--tsv", "--partial", "LICENSE-APACHE"],
         expects: &["the\t20\t195", "or\t14\t133"],
     },
+    Run {
+        example: "windowed_wordcount",
+        arguments: &["--tsv", "--by", "time", "LICENSE-APACHE"],
+        expects: &["the\t41\t200", "or\t36\t138", "of\t39\t134"],
+    },
+    Run { example: "rolling_top_words", arguments: &[], expects: &[] },
+    Run {
+        example: "rolling_top_words",
+        arguments: &["--tsv", "LICENSE-APACHE"],
+        expects: &["-40\t1\tthe\t9", "-20\t2\tor\t13", "0\t1\tthe\t30"],
+    },
     Run { example: "squares", arguments: &[], expects: &[] },
+    Run {
+        example: "quiet_source",
+        arguments: &["--readings", "1500", "--idle-after", "100"],
+        expects: &["1970-01-01T00:00:01Z\t500"],
+    },
     Run {
         example: "collatz",
         arguments: &["--tsv", "--limit", "1000000"],
@@ -90,14 +106,46 @@ const RUNS: &[Run] = &[
         expects: &["1436918400000000\t1\t700"],
     },
     Run {
+        example: "ysb",
+        arguments: &["--tsv", "--events", "200000", "--form", "variable"],
+        expects: &["1436918400000000\t1\t700"],
+    },
+    Run {
         example: "ysb-star",
         arguments: &["--tsv", "--events", "200000"],
+        expects: &["1436918400000000\t0\t646\t673\t0.959881"],
+    },
+    Run {
+        example: "ysb-star",
+        arguments: &["--tsv", "--events", "200000", "--form", "variable"],
         expects: &["1436918400000000\t0\t646\t673\t0.959881"],
     },
     Run {
         example: "swa",
         arguments: &["--tsv", "--events", "200000"],
         expects: &["1436918400000000\t200000"],
+    },
+    Run {
+        example: "swa",
+        arguments: &["--tsv", "--events", "200000", "--form", "variable"],
+        expects: &["1436918400000000\t200000"],
+    },
+    Run {
+        example: "sustain",
+        arguments: &[
+            "q5",
+            "--window",
+            "100ms",
+            "--windows",
+            "10",
+            "--from",
+            "50k",
+            "--most",
+            "100k",
+            "--recorded",
+            "50000",
+        ],
+        expects: &["      events/s         p50         p99         slope  sustainable"],
     },
     Run { example: "graph", arguments: &[], expects: &["word\tcount"] },
     Run {

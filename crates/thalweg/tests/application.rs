@@ -1,24 +1,28 @@
-//! A program as a person runs it: `examples/squares.rs`, as a child process.
+//! Programs as a person runs them: `examples/squares.rs` and `examples/quiet_source.rs`, as child
+//! processes.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// The program, built in the profile of this test: an example is not built for a test by itself.
-fn program() -> &'static Path {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
+/// The folder of the programs, built in the profile of this test: an example is not built for a test by
+/// itself.
+fn programs() -> &'static Path {
+    static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAMS.get_or_init(|| {
         let test = std::env::current_exe().unwrap();
         let profile = test.parent().and_then(Path::parent).unwrap();
         let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--package", "thalweg", "--example", "squares"]);
+        build.args(["build", "--quiet", "--package", "thalweg"]);
+        build.args(["--example", "squares", "--example", "quiet_source"]);
         build.arg("--target-dir").arg(profile.parent().unwrap());
         if profile.ends_with("release") {
             build.arg("--release");
         }
         assert!(build.status().unwrap().success());
-        profile.join("examples/squares")
+        profile.join("examples")
     })
 }
 
@@ -30,8 +34,12 @@ struct Call {
 
 impl Call {
     fn new(arguments: &[&str]) -> Self {
+        Self::of("squares", arguments)
+    }
+
+    fn of(program: &str, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut command = Command::new(program());
+        let mut command = Command::new(programs().join(program));
         command.args(arguments).current_dir(folder.path());
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("THALWEG_") {
@@ -192,6 +200,62 @@ fn progress_is_shown_in_lines_where_there_is_no_terminal() {
     let first = told.err.lines().next().unwrap_or_default();
     assert!(first.contains(" records read, ") && first.contains("%"), "{}", told.err);
     assert!(first.ends_with(" s left") || first.ends_with("100%"), "{}", told.err);
+}
+
+#[test]
+fn windows_that_wait_for_a_quiet_source_say_so() {
+    // It runs until the line is there, however long that takes.
+    let mut child = Call::of("quiet_source", &["--stall-after", "200ms"]).command.spawn().unwrap();
+    let stderr = child.stderr.take().unwrap();
+    let (sent, told) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        for line in BufReader::new(stderr).lines().map_while(std::result::Result::ok) {
+            // The test may have failed.
+            let _ = sent.send(line);
+        }
+    });
+    let Ok(line) = told.recv_timeout(Duration::from_secs(120)) else {
+        child.kill().unwrap();
+        panic!("nothing was said in two minutes");
+    };
+    send("INT", &child);
+    let ended = ended(child);
+    reader.join().unwrap();
+    let rest = told.iter().collect::<Vec<_>>().join("\n");
+    assert_eq!((ended.status, &*ended.out), (Some(130), ""), "{line}\n{rest}");
+
+    // Records are kept where they are read until time has passed the end of their slice.
+    assert!(line.starts_with("slice (") && line.contains("examples/quiet_source.rs:"), "{line}");
+    let waits = "records arrive and no window has ended; the first that is open ends at \
+                 1970-01-01T00:00:01Z; ";
+    assert!(line.contains(waits), "{line}");
+    let why = "the watermark stands at 1970-01-01T00:00:00Z: partition 0 has had nothing that moves it for ";
+    let sources: Vec<&str> = line.split("; ").skip(2).collect();
+    assert_eq!(sources.len(), 2, "{line}");
+    assert!(sources.iter().all(|said| said.starts_with("assign_timestamps (")), "{line}");
+    assert!(sources[1].contains(why) && !sources[0].contains(why), "{line}");
+    // And again, as long as nothing changes.
+    assert!(
+        rest.lines().all(|line| line.is_empty()
+            || [waits, "stopping; ", "error: "].iter().any(|said| line.contains(said))),
+        "{rest}"
+    );
+}
+
+#[test]
+fn nothing_is_said_of_windows_that_have_results_or_where_that_is_not_wanted() {
+    for (flags, lines) in [
+        // Three windows, the last of which ends with the stream, as all do where the quiet source is
+        // waited for.
+        (&["--idle-after", "50"][..], 3),
+        (&["--stall-after", "never"], 3),
+    ] {
+        let call = [&["--readings", "2500"][..], flags].concat();
+        let told = Call::of("quiet_source", &call).run();
+        assert_eq!((told.status, &*told.err), (Some(0), ""));
+        assert_eq!(told.out.lines().count(), lines, "{}", told.out);
+        assert!(told.out.contains("1970-01-01T00:00:01Z\t1000\n"), "{}", told.out);
+    }
 }
 
 #[test]

@@ -19,6 +19,7 @@ use thalweg_workloads::nexmark::oracle::{
     STATES, euros,
 };
 use thalweg_workloads::nexmark::{BidRef, EventRef, Segment, Segments};
+use thalweg_workloads::windows::Windows;
 
 /// Events, borrowed from the bytes that they are read from.
 pub struct Events {
@@ -164,16 +165,24 @@ pub fn q4<C: Chain<Item = Events, Time = Timestamp>>(
 pub fn q5<C: Chain<Item = Events, Time = Timestamp>>(
     events: Stream<C>,
 ) -> Stream<impl Chain<Item = Row5, Time = Timestamp>> {
+    q5_in(events, HOT_ITEMS)
+}
+
+/// The auctions with the most bids, in other windows.
+pub fn q5_in<C: Chain<Item = Events, Time = Timestamp>>(
+    events: Stream<C>,
+    windows: Windows,
+) -> Stream<impl Chain<Item = Row5, Time = Timestamp>> {
     let counts = events
         .flat_each(TakeBids)
         .map(|bid: BidRef<'_>| bid.auction)
         .group_by(|auction| *auction)
-        .window(window(HOT_ITEMS))
+        .window(window(windows))
         .count()
         .unkey()
         .map(|(auction, bids)| Row5 { start: bids.start.as_micros(), auction, bids: bids.value });
     // A window's counts have its last timestamp, and windows end a slide apart.
-    greatest(counts, HOT_ITEMS.slide(), |row| row.bids)
+    greatest(counts, windows.slide(), |row| row.bids)
 }
 
 /// The average of each seller's last final prices, as of every auction that closes.
@@ -187,14 +196,22 @@ pub fn q6<C: Chain<Item = Events, Time = Timestamp>>(
 pub fn q7<C: Chain<Item = Events, Time = Timestamp>>(
     events: Stream<C>,
 ) -> Stream<impl Chain<Item = Row7, Time = Timestamp>> {
-    let bids = events.flat_each(TakeBids).map(|bid: BidRef<'_>| Row7 {
-        start: HIGHEST_BID.last_start(bid.date_time),
+    q7_in(events, HIGHEST_BID)
+}
+
+/// The bids with the highest price, in other windows, which stand side by side.
+pub fn q7_in<C: Chain<Item = Events, Time = Timestamp>>(
+    events: Stream<C>,
+    windows: Windows,
+) -> Stream<impl Chain<Item = Row7, Time = Timestamp>> {
+    let bids = events.flat_each(TakeBids).map(move |bid: BidRef<'_>| Row7 {
+        start: windows.last_start(bid.date_time),
         auction: bid.auction,
         bidder: bid.bidder,
         price: bid.price,
         date_time: bid.date_time,
     });
-    greatest(bids, HIGHEST_BID.size(), |row| row.price)
+    greatest(bids, windows.size(), |row| row.price)
 }
 
 /// The rows of each tumbling window that are greatest: all of them, where several are as great.
@@ -239,6 +256,14 @@ where
 pub fn q8<C: Chain<Item = Events, Time = Timestamp>>(
     events: Stream<C>,
 ) -> Stream<impl Chain<Item = Row8, Time = Timestamp>> {
+    q8_in(events, NEW_USERS)
+}
+
+/// Persons that sold in the window in which they registered, in other windows.
+pub fn q8_in<C: Chain<Item = Events, Time = Timestamp>>(
+    events: Stream<C>,
+    windows: Windows,
+) -> Stream<impl Chain<Item = Row8, Time = Timestamp>> {
     events
         .filter_map(|event: EventRef<'_>| match event {
             EventRef::Person(person) => Some((person.id, Some(person.name.to_owned()))),
@@ -246,7 +271,7 @@ pub fn q8<C: Chain<Item = Events, Time = Timestamp>>(
             EventRef::Bid(_) => None,
         })
         .keyed()
-        .window(window(NEW_USERS))
+        .window(window(windows))
         .fold_assoc(
             (None, false),
             |(name, sold): &mut (Option<String>, bool), event| match event {

@@ -62,7 +62,7 @@ fn flag(text: &str) {
     let set = |name: &str| Flags::try_parse_from(["fuzz".to_owned(), format!("--{name}={text}")]);
     assert_eq!(set("scheduler").is_ok(), text.parse::<Scheduler>().is_ok());
     assert_eq!(set("batch").is_ok(), text.parse::<BatchMode>().is_ok());
-    for name in ["cores", "memory", "turn", "keyed-tasks", "credit", "spill-dir"] {
+    for name in ["cores", "memory", "turn", "keyed-tasks", "credit", "spill-dir", "stall-after"] {
         if let Ok(flags) = set(name) {
             flags.engine.to_config().expect("what a flag accepts is a setting");
         }

@@ -42,7 +42,7 @@ impl Application for Attended {
     fn started(&self, job: &Arc<Running>) -> Result<Box<dyn Attendance>> {
         interrupt::watch(job);
         let shown = Shown::start(job, self.settings.progress)?;
-        let watch = Watch::start(job)?;
+        let watch = Watch::start(job, self.settings.stalls)?;
         Ok(Box::new(Attending { stats: self.settings.stats, shown, watch }))
     }
 }

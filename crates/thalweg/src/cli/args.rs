@@ -106,6 +106,12 @@ pub struct EngineArgs {
     /// [env: THALWEG_PROGRESS] [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = allowed("progress"))]
     progress: Option<String>,
+
+    /// Say on standard error why windows that get records have given no result for so long, as in
+    /// 10s, or never
+    /// [env: THALWEG_STALL_AFTER] [default: 10s]
+    #[arg(long, value_name = "SPAN", value_parser = allowed("stall-after"))]
+    stall_after: Option<String>,
 }
 
 /// Takes a text that the setting allows; the same rules as in a file hold on a command line.
@@ -185,7 +191,7 @@ impl EngineArgs {
     }
 
     /// The flags and what was given for them.
-    fn given(&self) -> [(&'static str, Option<&str>); 11] {
+    fn given(&self) -> [(&'static str, Option<&str>); 12] {
         [
             ("cores", self.cores.as_deref()),
             ("scheduler", self.scheduler.as_deref()),
@@ -198,6 +204,7 @@ impl EngineArgs {
             ("explain", self.explain.as_deref()),
             ("stats", self.stats.as_deref()),
             ("progress", self.progress.as_deref()),
+            ("stall-after", self.stall_after.as_deref()),
         ]
     }
 

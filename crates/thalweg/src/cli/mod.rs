@@ -12,8 +12,8 @@
 //!   143 for SIGTERM.
 //! - With `--stats`, what a job counted is printed to standard error when it is over.
 //! - While a bounded job runs, a terminal shows how far it is.
-//! - Windows that get records and give no results for ten seconds are spoken of on standard error, with
-//!   what holds event time back.
+//! - Windows that get records and give no results for ten seconds (`--stall-after`) are spoken of on
+//!   standard error, with what holds event time back.
 //!
 //! Settings come, each over the one before, from the defaults, from a TOML file, from variables
 //! named `THALWEG_…`, and from the command line. The file is named by `--config` or

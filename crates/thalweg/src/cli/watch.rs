@@ -1,17 +1,14 @@
 //! Looks now and then whether windows wait for a watermark that does not come, and says for whose.
 
+use crate::config::Stalls;
 use crate::error::Result;
-use crate::metrics::{Stats, stalls};
+use crate::metrics::{Stats, Told, stalls};
 use crate::stream::Running;
 use crate::sync::spawn;
 use std::io::Write as _;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
-
-/// How long a window may be without a result while records arrive.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A thread that looks at a job until this is dropped.
 pub(super) struct Watch {
@@ -21,8 +18,9 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Watches a job, if it has anything to do with event time.
-    pub(super) fn start(job: &Arc<Running>) -> Result<Option<Self>> {
+    /// Watches a job, if that is wanted and the job has anything to do with event time.
+    pub(super) fn start(job: &Arc<Running>, after: Stalls) -> Result<Option<Self>> {
+        let Stalls(Some(patience)) = after else { return Ok(None) };
         let plan = &job.launched().plan;
         if !plan.operators.iter().any(|op| op.kind == "assign_timestamps") {
             return Ok(None);
@@ -30,15 +28,16 @@ impl Watch {
         let (stop, stopped) = channel();
         let job = Arc::downgrade(job);
         let thread = spawn("thalweg-watch".to_owned(), move || {
-            let mut before: Option<Stats> = None;
-            while stopped.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            let mut told = Told::default();
+            // At its beginning too, or the first windows could wait for twice as long in silence.
+            let Some(mut before) = look(&job) else { return };
+            while stopped.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
                 let Some(now) = look(&job) else { break };
-                let found = before.as_ref().map(|before| stalls(before, &now)).unwrap_or_default();
-                for line in found {
+                for stall in told.worth(stalls(&before, &now, patience)) {
                     // A job goes on where nobody reads what is said of it.
-                    let _ = writeln!(std::io::stderr(), "{line}");
+                    let _ = writeln!(std::io::stderr(), "{}", stall.said);
                 }
-                before = Some(now);
+                before = now;
             }
         })?;
         Ok(Some(Self { stop: Some(stop), thread: Some(thread) }))

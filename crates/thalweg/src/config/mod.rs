@@ -15,7 +15,7 @@ mod text;
 pub(crate) use file::read_file;
 #[cfg(feature = "cli")]
 pub(crate) use settings::{
-    CONFIG_VARIABLE, Format, Given, Progress, SETTINGS, Setting, Settings, StatsFormat,
+    CONFIG_VARIABLE, Format, Given, Progress, SETTINGS, Setting, Settings, Stalls, StatsFormat,
 };
 pub use text::NotAllowed;
 

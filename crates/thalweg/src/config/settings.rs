@@ -4,10 +4,11 @@
 //! with underscores and the prefix `THALWEG_`, it is its variable. The layers are applied one over
 //! the other: the defaults, the file, the variables, the flags.
 
-use super::text::{BATCH, BYTES, SCHEDULER, WHOLE, bytes, whole};
+use super::text::{BATCH, BYTES, SCHEDULER, WHOLE, bytes, span, whole};
 use super::{BatchMode, Config, Scheduler};
 use crate::error::{Error, ErrorKind, Place, Result};
 use std::path::Path;
+use std::time::Duration;
 
 /// What a job runs by, and what is shown of it.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +19,7 @@ pub(crate) struct Settings {
     /// Show what was counted when a job is over.
     pub(crate) stats: Option<StatsFormat>,
     pub(crate) progress: Progress,
+    pub(crate) stalls: Stalls,
 }
 
 /// How a plan is shown.
@@ -42,6 +44,16 @@ pub(crate) enum Progress {
     Auto,
     Always,
     Never,
+}
+
+/// How long windows may get records and give no result before that is spoken of; `None`: however long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stalls(pub(crate) Option<Duration>);
+
+impl Default for Stalls {
+    fn default() -> Self {
+        Self(Some(Duration::from_secs(10)))
+    }
 }
 
 /// One setting.
@@ -140,6 +152,18 @@ pub(crate) const SETTINGS: &[Setting] = &[
                 "never" | "false" => Progress::Never,
                 _ => return None,
             };
+            Some(())
+        },
+    },
+    Setting {
+        name: "stall-after",
+        allowed: "a span of time above 0, as in 10s or 500ms, or never",
+        set: |to, text| {
+            let span = match text {
+                "never" | "false" => None,
+                _ => Some(span(text).filter(|span| !span.is_zero())?),
+            };
+            to.stalls = Stalls(span);
             Some(())
         },
     },
@@ -259,6 +283,7 @@ mod tests {
             ("THALWEG_EXPLAIN", "dot"),
             ("THALWEG_STATS", "true"),
             ("THALWEG_PROGRESS", "never"),
+            ("THALWEG_STALL_AFTER", "1500ms"),
         ];
         assert_eq!(given.len(), SETTINGS.len(), "every setting is tried here");
         let settings = variables(&given).unwrap();
@@ -272,6 +297,9 @@ mod tests {
         assert_eq!(settings.explain, Some(Format::Dot));
         assert_eq!(settings.stats, Some(StatsFormat::Text));
         assert_eq!(settings.progress, Progress::Never);
+        assert_eq!(settings.stalls, Stalls(Some(Duration::from_millis(1500))));
+        assert_eq!(variables(&[("THALWEG_STALL_AFTER", "never")]).unwrap().stalls, Stalls(None));
+        assert!(variables(&[("THALWEG_STALL_AFTER", "0s")]).is_err());
     }
 
     #[test]

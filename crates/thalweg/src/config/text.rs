@@ -156,7 +156,7 @@ pub(super) fn bytes(text: &str) -> Option<usize> {
 }
 
 /// A span of time with its unit.
-fn span(text: &str) -> Option<Duration> {
+pub(super) fn span(text: &str) -> Option<Duration> {
     let (number, unit) = with_unit(text);
     let number: u64 = digits(number)?.parse().ok()?;
     match unit {

@@ -13,7 +13,7 @@ mod watermarks;
 pub use histogram::Histogram;
 pub(crate) use hot::HotKeys;
 #[cfg(feature = "cli")]
-pub(crate) use stalls::stalls;
+pub(crate) use stalls::{Told, stalls};
 pub use stats::{
     HotKey, Latency, Limit, OperatorStats, Records, Spread, StageStats, Stats, limiting_operator,
 };

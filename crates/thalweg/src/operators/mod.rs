@@ -16,6 +16,7 @@ pub mod keyed;
 mod limit;
 mod map;
 mod map_volatile;
+mod map_with_timestamp;
 mod merge;
 mod reduce;
 mod repartition;

@@ -414,6 +414,10 @@ where
 
     fn report(&mut self, report: &mut Report) {
         report.emitted(self.op.id(), self.emitted);
+        // What is kept here for a window has not come to the task that gives it out.
+        let windows = self.slices.first().map(|slice| self.frames.windows(slice));
+        let open = windows.filter(|(first, last)| first <= last);
+        report.open_until(self.op.id(), open.map(|(first, _)| self.frames.window(first).1));
         self.next.report(report);
     }
 }

@@ -1,0 +1,140 @@
+//! One record out for each record in and its timestamp.
+
+use crate::data::Record;
+use crate::error::Result;
+use crate::flow::{Op, Pipe, Push, guard};
+use crate::plan::{Origin, TaskContext};
+use crate::stream::{Chain, Stream};
+use crate::time::{EventTime, Timestamp};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+impl<C: Chain<Time: EventTime>> Stream<C> {
+    /// Makes one record of each record and its timestamp: for what has to know when something happened
+    /// that does not say so itself, such as how late a result is.
+    ///
+    /// The timestamp stays what it is. Otherwise as [`map`](Self::map), which does without it. Keeps order
+    /// and tasks.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    /// use thalweg::operators::time::Watermarks;
+    /// use thalweg::operators::window::CountWindow;
+    /// use thalweg::time::Timestamp;
+    ///
+    /// let env = Environment::new();
+    /// let steps = env
+    ///     .iter([1, 2, 9])
+    ///     .assign_timestamps(|second| Timestamp::from_secs(*second), Watermarks::monotonous());
+    /// let out = steps
+    ///     .window_all(CountWindow::tumbling(3))
+    ///     .sum(|second| second)
+    ///     .map_with_timestamp(|window, at| (window.value, at))
+    ///     .collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [(12, Timestamp::from_secs(9))]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn map_with_timestamp<O, F>(self, f: F) -> Stream<MapWithTimestamp<C, F, O>>
+    where
+        O: 'static,
+        F: for<'a> Fn(<C::Item as Record>::Of<'a>, Timestamp) -> O + Send + Sync + 'static,
+    {
+        self.then(Origin::here("map_with_timestamp"), |prev, op| MapWithTimestamp {
+            prev,
+            op,
+            f: Arc::new(f),
+            output: PhantomData,
+        })
+    }
+}
+
+/// The chain that ends in a map of records and timestamps.
+pub struct MapWithTimestamp<C, F, O> {
+    prev: C,
+    op: usize,
+    f: Arc<F>,
+    output: PhantomData<fn() -> O>,
+}
+
+impl<C, F, O> Chain for MapWithTimestamp<C, F, O>
+where
+    C: Chain<Time: EventTime>,
+    O: 'static,
+    F: for<'a> Fn(<C::Item as Record>::Of<'a>, Timestamp) -> O + Send + Sync + 'static,
+{
+    type Item = O;
+    type Time = C::Time;
+    type Task<N: Push<O, C::Time> + 'static> = C::Task<TimedMap<C::Item, F, O, N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<O, C::Time> + 'static,
+    {
+        let (op, f) = (cx.op(self.op), Arc::clone(&self.f));
+        self.prev.attach(cx, TimedMap { op, f, next, types: PhantomData })
+    }
+}
+
+/// A map of records and timestamps in a running task.
+pub struct TimedMap<I: ?Sized, F, O, N> {
+    op: Op,
+    f: Arc<F>,
+    next: N,
+    types: PhantomData<fn(&I) -> O>,
+}
+
+impl<I: Record + ?Sized, F: Send + Sync, O, N: Pipe> Pipe for TimedMap<I, F, O, N> {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.next)
+    }
+}
+
+impl<I, T, F, O, N> Push<I, T> for TimedMap<I, F, O, N>
+where
+    I: Record + ?Sized,
+    T: EventTime,
+    O: 'static,
+    F: for<'a> Fn(I::Of<'a>, Timestamp) -> O + Send + Sync,
+    N: Push<O, T>,
+{
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, time: T) {
+        let output = guard(&self.op, || (self.f)(item, time.into()));
+        self.next.push(output, time);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::check::check;
+    use crate::operators::time::Watermarks;
+    use crate::time::Timestamp;
+    use crate::{Environment, ErrorKind};
+
+    #[test]
+    fn each_record_has_its_own_timestamp() {
+        let expected: Vec<(i64, i64)> = (0..5000).map(|n| (n, 3 * n - 7000)).collect();
+        check(|env| {
+            env.iter(0..5000i64)
+                .assign_timestamps(
+                    |n| Timestamp::from_micros(3 * n - 7000),
+                    Watermarks::monotonous(),
+                )
+                .shuffle()
+                .map_with_timestamp(|n, at| (n, at.as_micros()))
+        })
+        .equals(expected);
+    }
+
+    #[test]
+    fn a_panic_names_the_operator() {
+        let env = Environment::new();
+        let ones = env.iter([1]).assign_timestamps(|_| Timestamp::MIN, Watermarks::monotonous());
+        ones.map_with_timestamp(|_, _| -> u8 { panic!("no") }).for_each(drop);
+        let error = env.run().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Panic);
+        assert!(error.to_string().starts_with("map_with_timestamp ("), "{error}");
+    }
+}
