@@ -27,6 +27,26 @@ pub enum Dataset {
         /// How many items the file holds.
         count: u64,
     },
+    /// Encoded events of a streaming benchmark, for contestants that cannot make them: in the form of
+    /// `thalweg_workloads::segments`, with the seed that all contestants have.
+    Events {
+        /// Of which benchmark.
+        kind: EventKind,
+        /// How many events the file holds.
+        count: u64,
+    },
+    /// The table of the Yahoo benchmark, under the same seed: a line for each advertisement, with its
+    /// UUID and its campaign's number.
+    Campaigns,
+}
+
+/// Which benchmark events belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventKind {
+    /// Nexmark's.
+    Nexmark,
+    /// The Yahoo benchmark's, 64 bytes each.
+    Ysb,
 }
 
 /// How keys are distributed.
@@ -62,6 +82,8 @@ impl Dataset {
             Self::Text { megabytes } => format!("text-{megabytes}MB.txt"),
             Self::Keys { kind, distinct, count } => format!("keys-{kind}-{distinct}-{count}.u64"),
             Self::Items { kind, count } => format!("items-{kind}-{count}.bin"),
+            Self::Events { kind, count } => format!("events-{kind}-{count}.bin"),
+            Self::Campaigns => "campaigns.tsv".to_owned(),
         }
     }
 }
@@ -69,7 +91,8 @@ impl Dataset {
 impl FromStr for Dataset {
     type Err = String;
 
-    /// Reads `text:MEGABYTES`, `keys:KIND:DISTINCT:COUNT` or `items:KIND:COUNT`.
+    /// Reads `text:MEGABYTES`, `keys:KIND:DISTINCT:COUNT`, `items:KIND:COUNT`, `events:KIND:COUNT` or
+    /// `campaigns`.
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |text: &str| match text.parse::<u64>() {
             Ok(number) if number > 0 => Ok(number),
@@ -85,9 +108,13 @@ impl FromStr for Dataset {
             ["items", kind, count] => {
                 Ok(Self::Items { kind: kind.parse()?, count: number(count)? })
             }
+            ["events", kind, count] => {
+                Ok(Self::Events { kind: kind.parse()?, count: number(count)? })
+            }
+            ["campaigns"] => Ok(Self::Campaigns),
             _ => Err(format!(
                 "{text:?} is no dataset: text:MEGABYTES, keys:KIND:DISTINCT:COUNT, \
-                 items:KIND:COUNT"
+                 items:KIND:COUNT, events:KIND:COUNT, campaigns"
             )),
         }
     }
@@ -114,6 +141,7 @@ macro_rules! names {
     };
 }
 
+names!(EventKind, "benchmark with events", Nexmark => "nexmark", Ysb => "ysb");
 names!(KeyKind, "distribution of keys", Uniform => "uniform", Zipf => "zipf", Hot => "hot");
 names!(
     ItemKind, "distribution of items", Uniform => "uniform", Skewed => "skewed",
@@ -126,12 +154,15 @@ mod tests {
 
     #[test]
     fn names_are_read_back() {
-        for text in ["text:8", "keys:zipf:1000:50", "items:thesis-skewed:10"] {
+        for text in
+            ["text:8", "keys:zipf:1000:50", "items:thesis-skewed:10", "events:ysb:9", "campaigns"]
+        {
             let dataset: Dataset = text.parse().unwrap();
             assert!(!dataset.file_name().is_empty());
         }
         assert_eq!("keys:hot:10:20".parse::<Dataset>().unwrap().file_name(), "keys-hot-10-20.u64");
         assert!("keys:cold:10:20".parse::<Dataset>().is_err());
+        assert!("events:linear-road:10".parse::<Dataset>().is_err());
         assert!("text:0".parse::<Dataset>().is_err());
     }
 }

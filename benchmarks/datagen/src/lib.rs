@@ -7,15 +7,18 @@
 //! | [`Dataset::Text`] | `text-NMB.txt` | lines of 60 to 80 characters of words with a Zipf distribution |
 //! | [`Dataset::Keys`] | `keys-KIND-K-N.u64` | N little-endian `u64` keys |
 //! | [`Dataset::Items`] | `items-KIND-N.bin` | N items of the `skew` bench, two little-endian `u32` each |
+//! | [`Dataset::Events`] | `events-KIND-N.bin` | N encoded events of Nexmark or the Yahoo benchmark |
+//! | [`Dataset::Campaigns`] | `campaigns.tsv` | the Yahoo benchmark's table of campaigns |
 
 mod dataset;
+mod events;
 mod items;
 mod keys;
 pub mod random;
 mod store;
 mod text;
 
-pub use dataset::{Dataset, ItemKind, KeyKind};
+pub use dataset::{Dataset, EventKind, ItemKind, KeyKind};
 pub use store::{Made, ensure};
 
 /// The version of the generators, part of every sidecar.

@@ -35,21 +35,37 @@ impl<F: Format> Segments<F> {
     }
 
     fn write_to(&self, path: &Path, offset: &mut u64) -> io::Result<()> {
-        let mut out = BufWriter::new(File::create(path)?);
-        let mut put = |bytes: &[u8]| {
-            out.write_all(bytes)?;
-            *offset += bytes.len() as u64;
-            io::Result::Ok(())
-        };
+        let mut out = Counted { out: BufWriter::new(File::create(path)?), offset };
+        self.write_into(&mut out)?;
+        out.out.into_inner()?.sync_all()
+    }
+
+    /// Writes what would be in the file to anything that takes bytes.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    ///
+    /// ```
+    /// use thalweg_workloads::nexmark::{Segments, recipe};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("events");
+    /// let (segments, mut bytes) = (Segments::generate(recipe(3), 100), Vec::new());
+    /// segments.write_into(&mut bytes)?;
+    /// segments.write(&file)?;
+    /// assert_eq!(std::fs::read(&file)?, bytes);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn write_into(&self, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
         let head = self.head();
-        put(&head)?;
-        put(&hash_of(&head).to_le_bytes())?;
+        out.write_all(&head)?;
+        out.write_all(&hash_of(&head).to_le_bytes())?;
         for segment in &self.segments {
-            put(&(segment.bytes.len() as u64).to_le_bytes())?;
-            put(&hash_of(&segment.bytes).to_le_bytes())?;
-            put(&segment.bytes)?;
+            out.write_all(&(segment.bytes.len() as u64).to_le_bytes())?;
+            out.write_all(&hash_of(&segment.bytes).to_le_bytes())?;
+            out.write_all(&segment.bytes)?;
         }
-        out.into_inner()?.sync_all()
+        Ok(())
     }
 
     fn head(&self) -> [u8; HEAD] {
@@ -76,6 +92,24 @@ impl<F: Format> Segments<F> {
             kind: FileErrorKind::Io(error),
         })?;
         Input { path, offset: 0, size, file: BufReader::new(file) }.segments()
+    }
+}
+
+/// Knows how much was written, for the error's place.
+struct Counted<'o, W> {
+    out: W,
+    offset: &'o mut u64,
+}
+
+impl<W: Write> Write for Counted<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        *self.offset += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 
