@@ -6,6 +6,7 @@
 //! within a round. `suite` says who takes part, `process` speaks to one contestant, `report` judges;
 //! `benchmarks/README.md` explains what is measured and how answers are compared.
 
+mod peers;
 mod process;
 mod report;
 mod suite;
@@ -26,20 +27,22 @@ use suite::{BENCHES, Case, Contestant, Program};
 /// Measure our programs beside their peers
 ///
 /// Builds what is asked for and nothing else: without `renoir` among the peers, Renoir is not
-/// compiled. Peers in Python are installed into a virtual environment of the benchmarks' own.
+/// compiled. Peers in Python are installed into a virtual environment of the benchmarks' own. Those that are
+/// large, `flink`, `flink-sql` and `spark`, take part only where `--peers` names them, or says `all`.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   cargo xtask bench wordcount
   cargo xtask bench keyed-count --peers duckdb,bound --case 1M
   cargo xtask bench all --json report.json
+  cargo xtask bench nexmark --peers flink,renoir  Flink takes part when it is named
   cargo xtask bench exchange --subject bound      how far the peers are from the bound")]
 pub(crate) struct Arguments {
     /// wordcount, keyed-count, exchange, fused, fusion, skew, collatz, latency, nexmark, ysb, windows,
     /// or all
     name: String,
 
-    /// Only these peers; all of the bench's when not given. A name stands for its variants too:
+    /// Only these peers; all that are not large when not given. A name stands for its variants too:
     /// `renoir` for `renoir-folded`
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     peers: Option<Vec<String>>,
@@ -165,12 +168,16 @@ fn chosen(arguments: &Arguments, cores: usize) -> Result<Vec<Case>> {
             case.rivals.retain(|rival| rival.program != ours);
         }
     }
-    if let Some(wanted) = &arguments.peers {
+    let wanted = arguments.peers.as_deref();
+    if let Some(wanted) = wanted {
         let all = cases.iter().flat_map(|case| &case.rivals).map(|rival| rival.peer);
+        let all = all.chain(std::iter::once(EVERYONE));
         refuse_unknown("peer", wanted, &names(all), stands_for)?;
-        for case in &mut cases {
-            case.rivals.retain(|rival| wanted.iter().any(|name| stands_for(name, rival.peer)));
-        }
+    }
+    for case in &mut cases {
+        case.rivals.retain(|rival| takes_part(rival, wanted));
+    }
+    if wanted.is_some() {
         cases.retain(|case| !case.rivals.is_empty());
     }
     if cases.is_empty() {
@@ -187,6 +194,19 @@ fn names<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
 fn stands_for(name: &str, peer: &str) -> bool {
     let rest = peer.strip_prefix(name);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+/// What `--peers` says for all of them, the large ones too.
+const EVERYONE: &str = "all";
+
+/// Whether a rival is among those wanted; a large one only by its own name.
+fn takes_part(rival: &Contestant, wanted: Option<&[String]>) -> bool {
+    let Some(wanted) = wanted else { return !rival.by_name };
+    wanted.iter().any(|name| match name.as_str() {
+        EVERYONE => true,
+        name if rival.by_name => name == rival.peer,
+        name => stands_for(name, rival.peer),
+    })
 }
 
 fn refuse_unknown(
@@ -214,8 +234,9 @@ pub(crate) fn datasets(size: Size) -> Vec<String> {
 
 fn needed(cases: &[Case]) -> Vec<String> {
     let everyone = cases.iter().flat_map(|case| std::iter::once(&case.ours).chain(&case.rivals));
-    let sets: BTreeSet<String> = everyone.filter_map(|one| one.dataset.clone()).collect();
-    sets.into_iter().collect()
+    let sets: BTreeSet<&String> =
+        everyone.flat_map(|one| one.files().map(|(_, set)| set)).collect();
+    sets.into_iter().cloned().collect()
 }
 
 /// Where the file of each dataset is.
@@ -223,19 +244,30 @@ type Files = BTreeMap<String, PathBuf>;
 
 /// Builds, installs and makes whatever the cases need.
 fn prepare(cases: &[Case]) -> Result<Files> {
-    let mut packages = BTreeSet::new();
-    let mut scripts = false;
+    let (mut packages, mut pins) = (BTreeSet::new(), BTreeSet::new());
+    let (mut java, mut flink) = (false, false);
     for one in cases.iter().flat_map(|case| std::iter::once(&case.ours).chain(&case.rivals)) {
         match one.program {
             Program::Package(name) => drop(packages.insert(name)),
-            Program::Script(_) => scripts = true,
+            Program::Script(_, needs) => drop(pins.insert(needs)),
+            Program::OnJava(_, needs) => {
+                java = true;
+                pins.insert(needs);
+            }
+            Program::Flink => (java, flink) = (true, true),
         }
     }
     if !packages.is_empty() {
         build(&packages.into_iter().collect::<Vec<_>>())?;
     }
-    if scripts {
-        install_python_peers()?;
+    if java {
+        peers::java()?;
+    }
+    if flink {
+        peers::build_flink()?;
+    }
+    for pins in pins {
+        pins.install()?;
     }
     let datasets = needed(cases);
     let files = data::ensure(&datasets)?;
@@ -268,41 +300,18 @@ pub(crate) fn binary(package: &str) -> PathBuf {
     target().join("release").join(package)
 }
 
-fn venv() -> PathBuf {
-    target().join("python-peers")
-}
-
-/// Installs the Python peers in the versions that `requirements.txt` pins, unless they are there.
-fn install_python_peers() -> Result<()> {
-    let wanted = root().join("benchmarks/peers-python/requirements.txt");
-    let pins = std::fs::read_to_string(&wanted)
-        .with_context(|| format!("cannot read {}", wanted.display()))?;
-    // Written last, so that an installation that was cut short is done again.
-    let stamp = venv().join("installed");
-    if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == pins) {
-        return Ok(());
-    }
-    run_program(program("python3").args(["-m", "venv", "--clear"]).arg(venv()))?;
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
-    run_program(program(venv().join("bin/python")).args(pip).arg(&wanted))?;
-    std::fs::write(&stamp, pins).with_context(|| format!("cannot write {}", stamp.display()))
-}
-
 /// The command that starts a contestant.
 fn command(contestant: &Contestant, files: &Files, cores: usize) -> Result<Command> {
+    let cores = contestant.cores.unwrap_or(cores);
     let mut command = match contestant.program {
         Program::Package(name) => program(binary(name)),
-        Program::Script(name) => {
-            let mut python = program(venv().join("bin/python"));
-            python.arg(root().join("benchmarks/peers-python").join(name));
-            python
-        }
+        Program::Script(name, pins) | Program::OnJava(name, pins) => peers::script(name, pins),
+        Program::Flink => peers::flink(cores),
     };
-    command.args(&contestant.arguments);
-    command.args(["--cores", &contestant.cores.unwrap_or(cores).to_string()]);
-    if let Some(dataset) = &contestant.dataset {
+    command.args(&contestant.arguments).args(["--cores", &cores.to_string()]);
+    for (option, dataset) in contestant.files() {
         let file = files.get(dataset).with_context(|| format!("no file was made of {dataset}"))?;
-        command.arg("--data").arg(file);
+        command.arg(option).arg(file);
     }
     Ok(command)
 }
@@ -346,13 +355,19 @@ fn measure(case: Case, files: &Files, rounds: u32, cores: usize) -> Result<Outco
         progress(&format!("{title}: starting {}", contestant.peer));
         seats.push(Seat::take(contestant, files, cores));
     }
-    for round in 0..=rounds as usize {
+    let most = seats.iter().map(|seat| seat.contestant.warm_up).max().unwrap_or(0);
+    for round in 1..=most {
+        for seat in seats.iter_mut().filter(|seat| seat.contestant.warm_up >= round) {
+            progress(&format!("{title}: warm-up {round} {}", seat.contestant.peer));
+            seat.round(false);
+        }
+    }
+    for round in 1..=rounds as usize {
         for place in 0..seats.len() {
             let place = (place + round) % seats.len();
             let seat = &mut seats[place];
-            let what = if round == 0 { "warm-up".to_owned() } else { format!("{round}/{rounds}") };
-            progress(&format!("{title}: {what} {}", seat.contestant.peer));
-            seat.round(round > 0);
+            progress(&format!("{title}: {round}/{rounds} {}", seat.contestant.peer));
+            seat.round(true);
         }
         if let Err(error) = &seats[0].state {
             progress("");
@@ -409,10 +424,28 @@ mod tests {
     }
 
     #[test]
+    fn large_peers_take_part_by_name_alone() {
+        let nexmark = |peers: &str| peers_of_first(&format!("nexmark --case q5{peers}"));
+        assert!(!nexmark("").contains(&"flink"));
+        assert_eq!(nexmark(" --peers flink"), ["flink"]);
+        assert_eq!(nexmark(" --peers flink-sql"), ["flink-sql"]);
+        assert!(
+            ["renoir", "flink", "flink-sql"].iter().all(|p| nexmark(" --peers all").contains(p))
+        );
+    }
+
+    fn peers_of_first(line: &str) -> Vec<&'static str> {
+        peers(line).unwrap().remove(0)
+    }
+
+    #[test]
     fn what_does_not_exist_is_refused_with_what_does() {
         for (line, expected) in [
             ("sorting", "there is no bench `sorting`; there are: wordcount"),
-            ("collatz --peers flink", "there is no peer `flink` here; there are: bound, rayon"),
+            (
+                "collatz --peers flink",
+                "there is no peer `flink` here; there are: all, bound, rayon",
+            ),
             ("collatz --case 1K", "there is no case `1K` here; there are: longest"),
         ] {
             let error = peers(line).unwrap_err().to_string();
@@ -425,6 +458,7 @@ mod tests {
     fn datasets_are_named_once() {
         let sets = datasets(Size::Small);
         assert!(sets.contains(&"text:128".to_owned()));
+        assert!(sets.contains(&"campaigns".to_owned()));
         assert_eq!(sets.len(), sets.iter().collect::<BTreeSet<_>>().len());
     }
 }

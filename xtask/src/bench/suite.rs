@@ -1,6 +1,7 @@
 //! Which benches there are, their cases, and who takes part in each: values only, nothing runs here.
 
 use super::Size;
+use super::peers::Pins;
 
 /// One case of a bench: one piece of work, done by our program and by its rivals.
 #[derive(Clone, Debug)]
@@ -29,11 +30,25 @@ pub(super) struct Contestant {
     pub(super) peer: &'static str,
     pub(super) program: Program,
     pub(super) dataset: Option<String>,
+    /// A table that it needs besides and cannot make.
+    pub(super) table: Option<String>,
     pub(super) cores: Option<usize>,
     /// Everything else that it is given: the protocol's case and options.
     pub(super) arguments: Vec<String>,
     /// Whether it has other data than the subject, so that the answers cannot be equal.
     pub(super) own_answer: bool,
+    /// Rounds before those that count: one, and more for a virtual machine, which compiles what runs often.
+    pub(super) warm_up: u32,
+    /// Whether it takes part only when it is named, since it is large.
+    pub(super) by_name: bool,
+}
+
+impl Contestant {
+    /// The datasets that it is given, each with its option.
+    pub(super) fn files(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        let data = self.dataset.iter().map(|set| ("--data", set));
+        data.chain(self.table.iter().map(|set| ("--table", set)))
+    }
 }
 
 /// Where a contestant's program comes from.
@@ -41,8 +56,12 @@ pub(super) struct Contestant {
 pub(super) enum Program {
     /// A package of the benchmarks' workspace whose binary has the same name.
     Package(&'static str),
-    /// A script of `benchmarks/peers-python`.
-    Script(&'static str),
+    /// A script of `benchmarks/peers-python`, with what it needs installed.
+    Script(&'static str, Pins),
+    /// The same, for a system that runs on Java.
+    OnJava(&'static str, Pins),
+    /// The Maven project `benchmarks/peers-flink`.
+    Flink,
 }
 
 const OURS: Program = Program::Package("bench-ours");
@@ -51,8 +70,16 @@ const RENOIR: Program = Program::Package("bench-renoir");
 const TIMELY: Program = Program::Package("bench-timely");
 const RAYON: Program = Program::Package("bench-rayon");
 const THREADS: Program = Program::Package("bench-threads");
-const POLARS: Program = Program::Script("polars_peer.py");
-const DUCKDB: Program = Program::Script("duckdb_peer.py");
+const POLARS: Program = Program::Script("polars_peer.py", PINS);
+const DUCKDB: Program = Program::Script("duckdb_peer.py", PINS);
+const SPARK: Program = Program::OnJava("spark_peer.py", Pins("requirements-spark.txt"));
+const FLINK: Program = Program::Flink;
+
+const PINS: Pins = Pins("requirements.txt");
+
+/// Rounds before those that count where a virtual machine compiles what it finds to be run often: until
+/// rounds no longer get faster, in most cases.
+const JAVA_WARM_UP: u32 = 8;
 
 /// The names of all benches, in the order in which `all` runs them.
 pub(super) const BENCHES: [&str; 11] = [
@@ -99,9 +126,12 @@ fn contestant(peer: &'static str, program: Program, arguments: &str) -> Contesta
         peer,
         program,
         dataset: None,
+        table: None,
         cores: None,
         arguments: arguments.split_whitespace().map(str::to_owned).collect(),
         own_answer: false,
+        warm_up: 1,
+        by_name: false,
     }
 }
 
@@ -113,6 +143,23 @@ impl Case {
 
     fn against(mut self, peer: &'static str, program: Program, arguments: &str) -> Self {
         self.rivals.push(contestant(peer, program, arguments));
+        self
+    }
+
+    /// A rival on Java, which is given the events that others make for themselves.
+    fn against_java(
+        mut self,
+        peer: &'static str,
+        program: Program,
+        arguments: &str,
+        events: &str,
+    ) -> Self {
+        let mut rival = contestant(peer, program, arguments);
+        rival.dataset = Some(events.to_owned());
+        rival.table = events.starts_with("events:ysb").then(|| "campaigns".to_owned());
+        rival.warm_up = JAVA_WARM_UP;
+        rival.by_name = true;
+        self.rivals.push(rival);
         self
     }
 
@@ -306,22 +353,31 @@ const QUERIES: [u8; 7] = [0, 1, 2, 3, 5, 7, 8];
 
 fn nexmark(size: Size) -> Vec<Case> {
     let case = |query: u8| {
-        let work = format!("nexmark --query {query} --events {}", size.pick(2_000_000, 20_000_000));
+        let events: u64 = size.pick(2_000_000, 20_000_000);
+        let work = format!("nexmark --query {query} --events {events}");
+        let (java, file) = (format!("--query {query}"), format!("events:nexmark:{events}"));
         Case::new("nexmark", format!("q{query}"), &work)
             .against("renoir", RENOIR, &work)
             .against("timely", TIMELY, &work)
             .against("bound", BOUNDS, &work)
+            .against_java("flink", FLINK, &format!("nexmark {java}"), &file)
+            .against_java("flink-sql", FLINK, &format!("nexmark-sql {java}"), &file)
     };
     QUERIES.into_iter().map(case).collect()
 }
 
 fn ysb(size: Size) -> Vec<Case> {
     let case = |name: &str| {
-        let work = format!("{name} --events {}", size.pick(20_000_000, 60_000_000));
+        let events: u64 = size.pick(20_000_000, 60_000_000);
+        let work = format!("{name} --events {events}");
+        let file = format!("events:ysb:{events}");
         Case::new("ysb", name, &work)
             .against("renoir", RENOIR, &work)
             .against("timely", TIMELY, &work)
             .against("bound", BOUNDS, &work)
+            .against_java("flink", FLINK, name, &file)
+            .against_java("flink-sql", FLINK, &format!("{name}-sql"), &file)
+            .against_java("spark", SPARK, name, &file)
     };
     vec![case("ysb"), case("swa")]
 }

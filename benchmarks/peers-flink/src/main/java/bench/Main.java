@@ -2,6 +2,8 @@ package bench;
 
 import bench.nexmark.Event;
 import bench.nexmark.Queries;
+import bench.sql.NexmarkSql;
+import bench.sql.YsbSql;
 import bench.ysb.Campaigns;
 import bench.ysb.YsbEvent;
 import bench.ysb.YsbQueries;
@@ -9,7 +11,10 @@ import java.nio.file.Path;
 import java.util.function.Consumer;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 
-/** The benchmarks on Apache Flink. Cases: {@code nexmark}, {@code ysb}, {@code swa}. */
+/**
+ * The benchmarks on Apache Flink. Cases: {@code nexmark}, {@code ysb}, {@code swa}; and each with {@code -sql}
+ * after its name.
+ */
 public final class Main {
     private Main() {}
 
@@ -28,20 +33,32 @@ public final class Main {
     private static void serve(Request request) throws Exception {
         Path data = Path.of(request.value("data"));
         switch (request.name()) {
-            case "nexmark" -> {
+            case "nexmark", "nexmark-sql" -> {
                 Segments segments = Segments.load(data, Event.MAGIC);
                 int query = request.number("query");
-                serve(request, segments, env -> Queries.add(query, env));
+                boolean sql = request.name().endsWith("-sql");
+                serve(request, segments, env -> {
+                    if (sql) {
+                        NexmarkSql.add(query, env);
+                    } else {
+                        Queries.add(query, env);
+                    }
+                });
             }
-            case "ysb" -> {
+            case "ysb", "ysb-sql" -> {
                 Segments segments = Segments.load(data, YsbEvent.MAGIC);
                 Campaigns campaigns = Campaigns.load(Path.of(request.value("table")));
-                serve(request, segments, env -> YsbQueries.ysb(env, campaigns));
+                boolean sql = request.name().endsWith("-sql");
+                serve(request, segments, env -> {
+                    if (sql) {
+                        YsbSql.ysb(env, campaigns);
+                    } else {
+                        YsbQueries.ysb(env, campaigns);
+                    }
+                });
             }
-            case "swa" -> {
-                Segments segments = Segments.load(data, YsbEvent.MAGIC);
-                serve(request, segments, YsbQueries::swa);
-            }
+            case "swa" -> serve(request, Segments.load(data, YsbEvent.MAGIC), YsbQueries::swa);
+            case "swa-sql" -> serve(request, Segments.load(data, YsbEvent.MAGIC), YsbSql::swa);
             default -> throw new IllegalArgumentException("this program has no case " + request.name());
         }
     }

@@ -6,6 +6,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.UUID;
+import java.util.stream.Collectors;
 
 /** Which campaign each advertisement belongs to. */
 public final class Campaigns implements Serializable {
@@ -23,6 +24,14 @@ public final class Campaigns implements Serializable {
             campaigns.table.put(UUID.fromString(columns[0]), Integer.valueOf(columns[1]));
         }
         return campaigns;
+    }
+
+    /** The table as SQL writes it, of columns {@code ad} and {@code campaign}. */
+    public String values() {
+        String rows = table.entrySet().stream()
+                .map(entry -> "('%s', %d)".formatted(entry.getKey(), entry.getValue()))
+                .collect(Collectors.joining(", "));
+        return "SELECT * FROM (VALUES " + rows + ") AS t (ad, campaign)";
     }
 
     /** The campaign, or null. */

@@ -15,6 +15,7 @@ import org.apache.flink.streaming.api.functions.windowing.AllWindowFunction;
 import org.apache.flink.streaming.api.functions.windowing.WindowFunction;
 import org.apache.flink.streaming.api.windowing.assigners.TumblingEventTimeWindows;
 import org.apache.flink.streaming.api.windowing.windows.TimeWindow;
+import org.apache.flink.types.Row;
 import org.apache.flink.util.Collector;
 
 /** The Yahoo benchmark and AIR's queries on it: meanings are in {@code thalweg_workloads::ysb::oracle}. */
@@ -51,6 +52,14 @@ public final class YsbQueries {
                     hash.word(row.f0);
                     hash.word(row.f1);
                 }));
+    }
+
+    /** What queries need of events, as rows for SQL. */
+    public static DataStream<Row> rows(StreamExecutionEnvironment env) {
+        return events(env)
+                .map(event -> Row.of(event.ad().toString(), event.type(), event.time()))
+                .returns(Types.ROW_NAMED(
+                        new String[] {"ad", "event_type", "date_time"}, Types.STRING, Types.INT, Types.LONG));
     }
 
     private static DataStream<YsbEvent> events(StreamExecutionEnvironment env) {

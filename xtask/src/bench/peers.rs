@@ -1,0 +1,99 @@
+//! Peers that cargo does not build: those in Python, in virtual environments, and Flink, a Maven project.
+//! Each is got ready when it takes part, and never otherwise; all that is installed lies in the benchmarks'
+//! target folder.
+
+use super::target;
+use crate::process::{program, root, run};
+use crate::setup;
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What Python peers need: a file of pins in `benchmarks/peers-python`, installed apart from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Pins(pub(super) &'static str);
+
+impl Pins {
+    /// The virtual environment, named after the file: `requirements-spark.txt` becomes `python-spark`.
+    fn environment(self) -> PathBuf {
+        let name = self.0.trim_end_matches(".txt").trim_start_matches("requirements");
+        target().join(format!("python{}", if name.is_empty() { "-peers" } else { name }))
+    }
+
+    /// The interpreter that finds what is pinned.
+    pub(super) fn python(self) -> PathBuf {
+        self.environment().join("bin/python")
+    }
+
+    /// Installs what is pinned, unless it is there.
+    pub(super) fn install(self) -> Result<()> {
+        let wanted = root().join("benchmarks/peers-python").join(self.0);
+        let pins = std::fs::read_to_string(&wanted)
+            .with_context(|| format!("cannot read {}", wanted.display()))?;
+        // Written last, so that an installation that was cut short is done again.
+        let stamp = self.environment().join("installed");
+        if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == pins) {
+            return Ok(());
+        }
+        run(program("python3").args(["-m", "venv", "--clear"]).arg(self.environment()))?;
+        let pip =
+            ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
+        run(program(self.python()).args(pip).arg(&wanted))?;
+        std::fs::write(&stamp, pins).with_context(|| format!("cannot write {}", stamp.display()))
+    }
+}
+
+/// Debian's package of what compiles and runs Java.
+const JAVA: &str = "default-jdk-headless";
+
+/// Makes sure that Java can be run.
+pub(super) fn java() -> Result<()> {
+    setup::debian("java", JAVA)
+}
+
+/// Where Maven puts the classes, and the jars they need.
+fn flink_target() -> PathBuf {
+    target().join("peers-flink")
+}
+
+/// Builds the peer on Flink; Maven fetches what its project pins, once.
+pub(super) fn build_flink() -> Result<()> {
+    setup::debian("javac", JAVA)?;
+    setup::debian("mvn", "maven")?;
+    let mut maven = program("mvn");
+    maven.args(["--quiet", "--batch-mode", "--file"]);
+    maven.arg(root().join("benchmarks/peers-flink/pom.xml"));
+    maven.arg(format!("-Dbench.target={}", flink_target().display())).arg("package");
+    run(&mut maven)
+}
+
+/// What Flink's own distribution tells Java 17, as far as one process has need of it.
+const FLINK_OPTIONS: [&str; 8] = [
+    "-XX:+UseG1GC",
+    // Its data is in its memory, as everybody's is; the rest is for the job.
+    "-XX:MaxRAMPercentage=50",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/java.util=ALL-UNNAMED",
+    "--add-opens=java.base/java.util.concurrent=ALL-UNNAMED",
+    "--add-opens=java.base/java.text=ALL-UNNAMED",
+    "--add-opens=java.base/java.time=ALL-UNNAMED",
+    "--add-opens=java.base/java.net=ALL-UNNAMED",
+];
+
+/// Starts the peer on Flink, with so many cores for all that Java does.
+pub(super) fn flink(cores: usize) -> Command {
+    let target = flink_target();
+    let path = [target.join("bench-flink.jar"), target.join("jars").join("*")];
+    let path: Vec<String> = path.iter().map(|part| part.display().to_string()).collect();
+    let mut command = program("java");
+    command.args(FLINK_OPTIONS).arg(format!("-XX:ActiveProcessorCount={cores}"));
+    command.args(["-cp", &path.join(":"), "bench.Main"]);
+    command
+}
+
+/// Starts a script of the Python peers.
+pub(super) fn script(name: &str, pins: Pins) -> Command {
+    let mut command = program(pins.python());
+    command.arg(Path::new("benchmarks/peers-python").join(name));
+    command
+}
