@@ -41,6 +41,25 @@ def of_words(keys, values):
     return _total(hashes, values)
 
 
+def of_integer_rows(rows):
+    """The digest of `thalweg_workloads::digest`, of rows of integers: few of them."""
+    a, b = 0xD6E8FEB86659FD93, 0xA5B9E3D7C6F18B95
+    mask = 2**64 - 1
+
+    def fold(x, y):
+        product = x * y
+        return (product >> 64) ^ (product & mask)
+
+    total = count = 0
+    for row in rows:
+        state = 0x2545F4914F6CDD1D
+        for field in row:
+            state = fold(state ^ (field & mask), a)
+        total = (total + fold(state ^ a, b)) & mask
+        count += 1
+    return f"{count}:{total:016x}"
+
+
 if __name__ == "__main__":
     words = ["a", "eight888", "internationalisation", ""]
     assert of_words(words, np.array([1, 2, 3, 4])) == "4:8b3585ab4871d709"

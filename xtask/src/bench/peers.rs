@@ -61,7 +61,7 @@ pub(super) fn build_flink() -> Result<()> {
     setup::debian("javac", JAVA)?;
     setup::debian("mvn", "maven")?;
     let mut maven = program("mvn");
-    maven.args(["--quiet", "--batch-mode", "--file"]);
+    maven.args(["--quiet", "--batch-mode", "-Dstyle.color=never", "--file"]);
     maven.arg(root().join("benchmarks/peers-flink/pom.xml"));
     maven.arg(format!("-Dbench.target={}", flink_target().display())).arg("package");
     run(&mut maven)
