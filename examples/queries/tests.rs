@@ -90,21 +90,6 @@ fn queries_that_join() {
         .equals(texts(oracle::q6(segments.events())));
 }
 
-/// Segments so short that a bid often comes before its auction, and before other bids that the auction's
-/// opening makes invalid.
-#[test]
-fn bids_that_overtake_their_auctions() {
-    let segments = auctions::Segments::generate_in(
-        auctions::recipe(42),
-        20_000,
-        NonZeroU32::new(40).unwrap(),
-        NonZeroUsize::MIN,
-    );
-    check(|env| rows(nexmark::q6(nexmark::events(env, &segments))))
-        .seeds(4)
-        .equals(texts(oracle::q6(segments.events())));
-}
-
 #[test]
 fn the_yahoo_benchmark() {
     let (segments, campaigns) = (seen(), Campaigns::new(42));

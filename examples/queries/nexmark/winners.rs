@@ -120,7 +120,7 @@ impl Process<u64, Happening> for Selling {
             }
             (Happening::Offered(offer), Some(open)) => known.offer(open, offer),
             (Happening::Offered(offer), None) => {
-                // When time has passed the bid, either the auction is known, or it has closed already.
+                // When time has passed the bid, the auction is known, or was not open then.
                 known.early.push(offer);
                 cx.set_timer(Timer::EventTime(at.saturating_add(Duration::from_micros(1))));
             }
@@ -134,7 +134,14 @@ impl Process<u64, Happening> for Selling {
         due: Timer,
         cx: &mut ProcessContext<'_, Winner, Infallible>,
     ) {
-        let Some(open) = known.open else { return cx.clear() };
+        let Some(open) = known.open else {
+            // Later bids stay: the auction may open between these and those, and what says so come last.
+            known.early.retain(|&(_, time)| due <= Timer::EventTime(Timestamp::from_micros(time)));
+            if known.early.is_empty() {
+                cx.clear();
+            }
+            return;
+        };
         if due != Timer::EventTime(Timestamp::from_micros(open.expires)) {
             return;
         }
