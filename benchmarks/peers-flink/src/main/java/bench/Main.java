@@ -8,12 +8,13 @@ import bench.ysb.Campaigns;
 import bench.ysb.YsbEvent;
 import bench.ysb.YsbQueries;
 import java.nio.file.Path;
+import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 
 /**
- * The benchmarks on Apache Flink. Cases: {@code nexmark}, {@code ysb}, {@code swa}; and each with {@code -sql}
- * after its name.
+ * The benchmarks on Apache Flink. Cases: {@code nexmark}, {@code ysb}, {@code ysb-star}, {@code swa}; and each
+ * with {@code -sql} after its name.
  */
 public final class Main {
     private Main() {}
@@ -31,48 +32,42 @@ public final class Main {
     }
 
     private static void serve(Request request) throws Exception {
-        Path data = Path.of(request.value("data"));
         switch (request.name()) {
-            case "nexmark", "nexmark-sql" -> {
-                Segments segments = Segments.load(data, Event.MAGIC);
-                int query = request.number("query");
-                boolean sql = request.name().endsWith("-sql");
-                serve(request, segments, env -> {
-                    if (sql) {
-                        NexmarkSql.add(query, env);
-                    } else {
-                        Queries.add(query, env);
-                    }
-                });
-            }
-            case "ysb", "ysb-sql" -> {
-                Segments segments = Segments.load(data, YsbEvent.MAGIC);
-                Campaigns campaigns = Campaigns.load(Path.of(request.value("table")));
-                boolean sql = request.name().endsWith("-sql");
-                serve(request, segments, env -> {
-                    if (sql) {
-                        YsbSql.ysb(env, campaigns);
-                    } else {
-                        YsbQueries.ysb(env, campaigns);
-                    }
-                });
-            }
-            case "swa" -> serve(request, Segments.load(data, YsbEvent.MAGIC), YsbQueries::swa);
-            case "swa-sql" -> serve(request, Segments.load(data, YsbEvent.MAGIC), YsbSql::swa);
+            case "nexmark" -> nexmark(request, Queries::add);
+            case "nexmark-sql" -> nexmark(request, NexmarkSql::add);
+            case "ysb" -> ysb(request, YsbQueries::ysb);
+            case "ysb-sql" -> ysb(request, YsbSql::ysb);
+            case "ysb-star" -> ysb(request, YsbQueries::star);
+            case "ysb-star-sql" -> ysb(request, YsbSql::star);
+            case "swa" -> serve(request, YsbEvent.MAGIC, YsbQueries::swa);
+            case "swa-sql" -> serve(request, YsbEvent.MAGIC, YsbSql::swa);
             default -> throw new IllegalArgumentException("this program has no case " + request.name());
         }
     }
 
-    /** Each round is a job that is planned, submitted and run to its end. */
-    private static void serve(Request request, Segments segments, Consumer<StreamExecutionEnvironment> job)
+    private static void nexmark(Request request, BiConsumer<Integer, StreamExecutionEnvironment> add)
             throws Exception {
+        int query = request.number("query");
+        serve(request, Event.MAGIC, env -> add.accept(query, env));
+    }
+
+    private static void ysb(Request request, BiConsumer<StreamExecutionEnvironment, Campaigns> add)
+            throws Exception {
+        Campaigns campaigns = Campaigns.load(Path.of(request.value("table")));
+        serve(request, YsbEvent.MAGIC, env -> add.accept(env, campaigns));
+    }
+
+    /** Each round is a job that is planned, submitted and run to its end. */
+    private static void serve(Request request, String magic, Consumer<StreamExecutionEnvironment> add)
+            throws Exception {
+        Segments segments = Segments.load(Path.of(request.value("data")), magic);
         int cores = request.has("cores") ? request.number("cores") : Runtime.getRuntime().availableProcessors();
         try (Cluster cluster = new Cluster(cores)) {
             Serve.rounds(request, segments, () -> {
                 StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment();
                 env.setParallelism(cores);
                 env.getConfig().enableObjectReuse();
-                job.accept(env);
+                add.accept(env);
                 cluster.run(env);
                 return DigestSink.take();
             });

@@ -10,14 +10,30 @@ public final class YsbSql {
 
     private YsbSql() {}
 
+    /** Events of one type by campaign and window. */
+    private static final String COUNTS = """
+            SELECT e.window_start, c.campaign, COUNT(*) AS n FROM %s e JOIN campaigns c ON e.ad = c.ad
+            WHERE e.event_type = %d GROUP BY e.window_start, e.window_end, c.campaign""";
+
     /** Views by campaign and window. */
     public static void ysb(StreamExecutionEnvironment env, Campaigns campaigns) {
+        tables(env, campaigns).digest("SELECT window_start, campaign, n FROM seen");
+    }
+
+    /** Clicks and views by campaign and window, joined. */
+    public static void star(StreamExecutionEnvironment env, Campaigns campaigns) {
+        tables(env, campaigns).digest("""
+                SELECT c.window_start, c.campaign, c.n, v.n FROM followed c
+                JOIN seen v ON c.window_start = v.window_start AND c.campaign = v.campaign""");
+    }
+
+    private static Tables tables(StreamExecutionEnvironment env, Campaigns campaigns) {
         Tables tables = new Tables(env);
         tables.create("events", YsbQueries.rows(env));
         tables.define("campaigns", campaigns.values());
-        tables.digest("""
-                SELECT e.window_start, c.campaign, COUNT(*) FROM %s e JOIN campaigns c ON e.ad = c.ad
-                WHERE e.event_type = 0 GROUP BY e.window_start, e.window_end, c.campaign""".formatted(TUMBLED));
+        tables.define("seen", COUNTS.formatted(TUMBLED, 0));
+        tables.define("followed", COUNTS.formatted(TUMBLED, 1));
+        return tables;
     }
 
     /** Events by window. */

@@ -5,10 +5,12 @@ import bench.DigestSink;
 import bench.SegmentSource;
 import java.time.Duration;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import org.apache.flink.api.common.functions.JoinFunction;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.java.tuple.Tuple2;
 import org.apache.flink.api.java.tuple.Tuple3;
+import org.apache.flink.api.java.tuple.Tuple4;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.windowing.AllWindowFunction;
@@ -36,6 +38,31 @@ public final class YsbQueries {
             hash.word(row.f1);
             hash.word(row.f2);
         }));
+    }
+
+    /** Clicks and views by campaign and window, counted apart and joined. */
+    public static void star(StreamExecutionEnvironment env, Campaigns campaigns) {
+        DataStream<YsbEvent> events = events(env);
+        DataStream<Tuple3<Long, Integer, Long>> clicks = count(events, YsbEvent.CLICK, campaigns);
+        DataStream<Tuple3<Long, Integer, Long>> views = count(events, YsbEvent.VIEW, campaigns);
+        // A count has the last timestamp of its window.
+        clicks.join(views)
+                .where(row -> row.f1, Types.INT)
+                .equalTo(row -> row.f1, Types.INT)
+                .window(TumblingEventTimeWindows.of(SIZE))
+                .apply(both(), Types.TUPLE(Types.LONG, Types.INT, Types.LONG, Types.LONG))
+                .sinkTo(new DigestSink<>((row, hash) -> {
+                    hash.word(row.f0);
+                    hash.word(row.f1);
+                    hash.word(row.f2);
+                    hash.word(row.f3);
+                }));
+    }
+
+    private static JoinFunction<
+                    Tuple3<Long, Integer, Long>, Tuple3<Long, Integer, Long>, Tuple4<Long, Integer, Long, Long>>
+            both() {
+        return (clicks, views) -> Tuple4.of(clicks.f0, clicks.f1, clicks.f2, views.f2);
     }
 
     /** Events by window: counted in parts, and those counts added up. */
