@@ -37,6 +37,11 @@ final class Tables {
         tables.createTemporaryView(name, rows, schema);
     }
 
+    /** A table of rows without a time. */
+    void createPlain(String name, DataStream<Row> rows) {
+        tables.createTemporaryView(name, rows);
+    }
+
     /** A name for a query, to be used in others. */
     void define(String name, String query) {
         tables.createTemporaryView(name, tables.sqlQuery(query));

@@ -30,7 +30,7 @@ public final class YsbSql {
     private static Tables tables(StreamExecutionEnvironment env, Campaigns campaigns) {
         Tables tables = new Tables(env);
         tables.create("events", YsbQueries.rows(env));
-        tables.define("campaigns", campaigns.values());
+        tables.createPlain("campaigns", campaigns.rows(env));
         tables.define("seen", COUNTS.formatted(TUMBLED, 0));
         tables.define("followed", COUNTS.formatted(TUMBLED, 1));
         return tables;

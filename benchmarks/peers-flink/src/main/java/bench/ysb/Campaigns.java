@@ -5,8 +5,12 @@ import java.io.Serializable;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashMap;
+import java.util.List;
 import java.util.UUID;
-import java.util.stream.Collectors;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.types.Row;
 
 /** Which campaign each advertisement belongs to. */
 public final class Campaigns implements Serializable {
@@ -26,12 +30,13 @@ public final class Campaigns implements Serializable {
         return campaigns;
     }
 
-    /** The table as SQL writes it, of columns {@code ad} and {@code campaign}. */
-    public String values() {
-        String rows = table.entrySet().stream()
-                .map(entry -> "('%s', %d)".formatted(entry.getKey(), entry.getValue()))
-                .collect(Collectors.joining(", "));
-        return "SELECT * FROM (VALUES " + rows + ") AS t (ad, campaign)";
+    /** The table as rows for SQL. */
+    public DataStream<Row> rows(StreamExecutionEnvironment env) {
+        List<Row> rows = table.entrySet().stream()
+                .map(entry -> Row.of(entry.getKey().toString(), entry.getValue()))
+                .toList();
+        return env.fromData(Types.ROW_NAMED(new String[] {"ad", "campaign"}, Types.STRING, Types.INT),
+                rows.toArray(new Row[0]));
     }
 
     /** The campaign, or null. */
