@@ -99,7 +99,17 @@ struct Items<I> {
     count: u64,
     /// What the iterator said it would give, before it gave any.
     total: Option<u64>,
+    /// How many are pushed at a time, and since when.
+    run: usize,
+    since: Nanos,
 }
+
+/// Items that are pushed at first before anything else is looked at.
+const FIRST_RUN: usize = 16;
+/// How long a run of items should take: long enough for what is done between runs not to count, and short
+/// for those who wait for a watermark. An item may be a whole file, or a number.
+const SHORT: Nanos = 50_000;
+const LONG: Nanos = 200_000;
 
 impl<I, F> SourceFactory for Iterators<F>
 where
@@ -113,7 +123,7 @@ where
         // A task without an iterator has nothing to give.
         let (least, most) = iter.as_ref().map_or((0, Some(0)), Iterator::size_hint);
         let total = (most == Some(least)).then_some(least as u64);
-        Ok(Items { iter, count: 0, total })
+        Ok(Items { iter, count: 0, total, run: FIRST_RUN, since: cx.clock.now() })
     }
 }
 
@@ -121,19 +131,25 @@ impl<I: Iterator<Item: 'static> + Send + 'static> Source for Items<I> {
     type Item = I::Item;
     type Time = ();
 
-    fn produce<N: Push<I::Item, ()>>(&mut self, _: Nanos, next: &mut N) -> Result<Produced> {
+    fn produce<N: Push<I::Item, ()>>(&mut self, now: Nanos, next: &mut N) -> Result<Produced> {
         let Some(iter) = &mut self.iter else { return Ok(Produced::End) };
+        match now.saturating_sub(self.since) {
+            ..=SHORT => self.run = (2 * self.run).min(RUN),
+            LONG.. => self.run = (self.run / 2).max(1),
+            _ => {}
+        }
+        self.since = now;
         // A loop with one place from which records are pushed. An iterator that folds itself, such as a chain of
         // two, has several, and all that follows is then called and not compiled into them.
         let mut count = 0;
-        while count < RUN
+        while count < self.run
             && let Some(item) = iter.next()
         {
             next.push(item, ());
             count += 1;
         }
         self.count += count as u64;
-        Ok(if count == RUN { Produced::Some } else { Produced::End })
+        Ok(if count == self.run { Produced::Some } else { Produced::End })
     }
 
     fn records(&self) -> u64 {
