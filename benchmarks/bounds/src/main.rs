@@ -1,12 +1,14 @@
 //! The benchmarks' work written by hand for the one task, without an engine: what the machine
 //! allows. Cases: `wordcount`, `keyed-count`, `exchange-u64`, `exchange-strings`, `fused`,
-//! `fusion`, `collatz`, `skew`, `nexmark`, `ysb`, `swa`, `windows`.
+//! `fusion`, `collatz`, `skew`, `nexmark`, `ysb`, `ysb-star`, `swa`, `windows`.
 
+mod auctions;
 mod collatz;
 mod exchange;
 mod keyed_count;
 mod loops;
 mod nexmark;
+mod sessions;
 mod skew;
 mod streams;
 mod threads;
@@ -28,7 +30,9 @@ fn main() -> ExitCode {
         "skew" => skew::serve(request),
         "nexmark" => nexmark::serve(request),
         "ysb" => ysb::serve_ysb(request),
+        "ysb-star" => ysb::serve_star(request),
         "swa" => ysb::serve_swa(request),
+        "windows" if request.get("gap-ms").is_some() => sessions::serve(request),
         "windows" => windows::serve(request),
         _ => request.unknown(),
     })

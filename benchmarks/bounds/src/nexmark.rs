@@ -9,6 +9,7 @@ use thalweg_workloads::nexmark::oracle::{
 };
 use thalweg_workloads::nexmark::{BidRef, EventRef, Segment, Segments, recipe};
 
+use crate::auctions;
 use crate::streams::{SEED, answer, merged};
 use crate::threads::{on_each, part};
 
@@ -19,6 +20,8 @@ pub(crate) fn serve(request: &Request) -> Result<()> {
         1 => q1,
         2 => q2,
         3 => q3,
+        4 => auctions::q4,
+        6 => auctions::q6,
         5 => q5,
         7 => q7,
         8 => q8,

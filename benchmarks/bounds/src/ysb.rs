@@ -5,8 +5,9 @@ use bench_protocol::{Request, Result};
 use std::collections::BTreeMap;
 use thalweg_workloads::digest::{Digest, digest};
 use thalweg_workloads::segments::Segment;
+use thalweg_workloads::windows::Windows;
 use thalweg_workloads::ysb::fixed::{Fixed, SIZE};
-use thalweg_workloads::ysb::oracle::{RowSwa, RowYsb, SWA, YSB};
+use thalweg_workloads::ysb::oracle::{RowStar, RowSwa, RowYsb, STAR, SWA, YSB};
 use thalweg_workloads::ysb::{
     ADS_PER_CAMPAIGN, CAMPAIGNS, Campaigns, EventType, FixedSegments, recipe,
 };
@@ -20,6 +21,16 @@ pub(crate) fn serve_ysb(request: &Request) -> Result<()> {
     let segments = FixedSegments::generate(recipe(SEED), request.value("events")?);
     bench_protocol::serve(request, |stopwatch| {
         let digest = stopwatch.time(|| ysb(segments.segments(), &ads, cores));
+        Ok(answer(digest, segments.count(), segments.size()))
+    })
+}
+
+pub(crate) fn serve_star(request: &Request) -> Result<()> {
+    let cores = request.cores()?;
+    let ads = Ads::new(&Campaigns::new(SEED));
+    let segments = FixedSegments::generate(recipe(SEED), request.value("events")?);
+    bench_protocol::serve(request, |stopwatch| {
+        let digest = stopwatch.time(|| star(segments.segments(), &ads, cores));
         Ok(answer(digest, segments.count(), segments.size()))
     })
 }
@@ -77,39 +88,65 @@ fn time(event: &[u8; SIZE]) -> i64 {
 /// A count for each advertisement, from which those of campaigns follow.
 type Counts = [u32; (CAMPAIGNS * ADS_PER_CAMPAIGN) as usize];
 
-fn ysb(segments: &[Segment<Fixed>], ads: &Ads, cores: usize) -> Digest {
+const NONE: Counts = [0; (CAMPAIGNS * ADS_PER_CAMPAIGN) as usize];
+
+/// The events of each window by campaign, each of `TYPES` apart.
+fn counts<const TYPES: usize>(
+    segments: &[Segment<Fixed>],
+    ads: &Ads,
+    cores: usize,
+    windows: Windows,
+    types: [EventType; TYPES],
+) -> BTreeMap<(i64, u32), [u64; TYPES]> {
     let parts = on_each(cores, |index| {
-        let mut windows = BTreeMap::<i64, Box<Counts>>::new();
+        let mut found = BTreeMap::<i64, Vec<Counts>>::new();
         for segment in segments.iter().skip(index).step_by(cores) {
             let (mut rest, _) = segment.bytes().as_chunks::<SIZE>();
             while let Some(first) = rest.first() {
-                let start = YSB.last_start(time(first));
-                let counts =
-                    windows.entry(start).or_insert_with(|| Box::new([0; size_of::<Counts>() / 4]));
+                let start = windows.last_start(time(first));
+                let counts = found.entry(start).or_insert_with(|| vec![NONE; TYPES]);
+                let counts: &mut [Counts; TYPES] = counts.as_mut_slice().try_into().unwrap();
                 let taken = rest.iter().position(|event| {
-                    if time(event).wrapping_sub(start) as u64 >= YSB.size() as u64 {
+                    if time(event).wrapping_sub(start) as u64 >= windows.size() as u64 {
                         return true;
                     }
                     let ad = u128::from_be_bytes(std::array::from_fn(|at| event[32 + at]));
                     let at = usize::from(ads.places[place(ad, ads.factor)]);
-                    let view = event[61] == EventType::View as u8;
-                    counts[at] += u32::from(view & (ads.ads[at] == ad));
+                    for (counts, wanted) in counts.iter_mut().zip(types) {
+                        let of_type = event[61] == wanted as u8;
+                        counts[at] += u32::from(of_type & (ads.ads[at] == ad));
+                    }
                     false
                 });
                 rest = &rest[taken.unwrap_or(rest.len())..];
             }
         }
-        windows
+        found
     });
-    let mut views = BTreeMap::<(i64, u32), u64>::new();
+    let mut all = BTreeMap::<(i64, u32), [u64; TYPES]>::new();
     for (start, counts) in parts.iter().flatten() {
-        for (campaign, ads) in (0..).zip(counts.chunks(ADS_PER_CAMPAIGN as usize)) {
-            let count: u64 = ads.iter().map(|count| u64::from(*count)).sum();
-            *views.entry((*start, campaign)).or_default() += count;
+        for (at, counts) in counts.iter().enumerate() {
+            for (campaign, ads) in (0..).zip(counts.chunks(ADS_PER_CAMPAIGN as usize)) {
+                let count: u64 = ads.iter().map(|count| u64::from(*count)).sum();
+                all.entry((*start, campaign)).or_insert([0; TYPES])[at] += count;
+            }
         }
     }
-    let rows = views.into_iter().filter(|(_, views)| *views > 0);
-    digest(rows.map(|((start, campaign), views)| RowYsb { start, campaign, views }))
+    all
+}
+
+fn ysb(segments: &[Segment<Fixed>], ads: &Ads, cores: usize) -> Digest {
+    let views = counts(segments, ads, cores, YSB, [EventType::View]);
+    let rows = views.into_iter().filter(|(_, [views])| *views > 0);
+    digest(rows.map(|((start, campaign), [views])| RowYsb { start, campaign, views }))
+}
+
+fn star(segments: &[Segment<Fixed>], ads: &Ads, cores: usize) -> Digest {
+    let both = counts(segments, ads, cores, STAR, [EventType::Click, EventType::View]);
+    let rows = both.into_iter().filter(|(_, [clicks, views])| *clicks > 0 && *views > 0);
+    digest(rows.map(|((start, campaign), [clicks, views])| {
+        RowStar { start, campaign, clicks, views }
+    }))
 }
 
 fn swa(segments: &[Segment<Fixed>], cores: usize) -> Digest {
@@ -152,6 +189,10 @@ mod tests {
         assert_eq!(
             ysb(all, &Ads::new(&campaigns), 2),
             digest(oracle::ysb(segments.events(), &campaigns))
+        );
+        assert_eq!(
+            star(all, &Ads::new(&campaigns), 2),
+            digest(oracle::ysb_star(segments.events(), &campaigns, STAR))
         );
         assert_eq!(swa(all, 2), digest(oracle::swa(segments.events())));
         // No advertisement is in a campaign of another seed.

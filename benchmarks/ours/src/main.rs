@@ -1,5 +1,5 @@
 //! The benchmarks on Thalweg. Cases: `wordcount`, `keyed-count`, `exchange-u64`, `exchange-strings`,
-//! `fused`, `fusion`, `skew`, `collatz`, `latency`, `nexmark`, `ysb`, `swa`, `windows`.
+//! `fused`, `fusion`, `skew`, `collatz`, `latency`, `nexmark`, `ysb`, `ysb-star`, `swa`, `windows`.
 
 mod counts;
 mod exchange;
@@ -31,7 +31,9 @@ fn main() -> ExitCode {
         "collatz" => loops::serve_collatz(request),
         "nexmark" => nexmark::serve_nexmark(request),
         "ysb" => ysb::serve_ysb(request),
+        "ysb-star" => ysb::serve_star(request),
         "swa" => ysb::serve_swa(request),
+        "windows" if request.get("gap-ms").is_some() => windows::serve_sessions(request),
         "windows" => windows::serve_windows(request),
         _ => request.unknown(),
     })

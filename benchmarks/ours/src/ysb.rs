@@ -3,7 +3,8 @@
 use crate::environment;
 use crate::streams::{SEED, answer, digest_of};
 use bench_protocol::{Request, Result, serve};
-use thalweg_queries::ysb::{events, swa, ysb};
+use thalweg_queries::ysb::{events, swa, ysb, ysb_star};
+use thalweg_workloads::ysb::oracle::STAR;
 use thalweg_workloads::ysb::{Campaigns, FixedSegments, recipe};
 
 pub(crate) fn serve_ysb(request: &Request) -> Result<()> {
@@ -13,6 +14,18 @@ pub(crate) fn serve_ysb(request: &Request) -> Result<()> {
     serve(request, |stopwatch| {
         let digest =
             stopwatch.time(|| digest_of(&env, ysb(events(&env, &segments), &campaigns)))?;
+        Ok(answer(digest, segments.count(), segments.size()))
+    })
+}
+
+pub(crate) fn serve_star(request: &Request) -> Result<()> {
+    let env = environment(request)?;
+    let campaigns = Campaigns::new(SEED);
+    let segments = FixedSegments::generate(recipe(SEED), request.value("events")?);
+    serve(request, |stopwatch| {
+        let digest = stopwatch.time(|| {
+            digest_of(&env, ysb_star(events(&env, &segments), &campaigns, STAR))
+        })?;
         Ok(answer(digest, segments.count(), segments.size()))
     })
 }

@@ -44,6 +44,20 @@ row! {
     }
 }
 
+row! {
+    /// A session's result.
+    RowSession {
+        /// The time of its first reading.
+        start: i64,
+        /// The time of its last reading.
+        last: i64,
+        /// Which sensor.
+        key: u64,
+        /// The aggregate of its readings.
+        value: u64,
+    }
+}
+
 /// So many readings, of so many sensors.
 ///
 /// ```
@@ -114,6 +128,25 @@ pub fn aggregates(
     found.into_iter().map(|((start, key), value)| RowReadings { start, key, value }).collect()
 }
 
+/// Every key's sessions, by definition: readings no further apart than `gap`. For readings in the order of
+/// their times.
+pub fn sessions(
+    readings: impl Iterator<Item = Reading>,
+    gap: i64,
+    aggregate: impl Fn(u64, u64) -> u64,
+) -> Vec<RowSession> {
+    let mut keys = BTreeMap::<u64, Vec<Reading>>::new();
+    readings.for_each(|reading| keys.entry(reading.key).or_default().push(reading));
+    let sessions = keys.values().flat_map(|all| all.chunk_by(|a, b| b.time - a.time <= gap));
+    let row = |session: &[Reading]| {
+        let values = session.iter().map(|reading| reading.value);
+        let (first, last) = (session.first()?, session.last()?);
+        let value = values.reduce(&aggregate)?;
+        Some(RowSession { start: first.time, last: last.time, key: first.key, value })
+    };
+    sessions.filter_map(row).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,6 +160,14 @@ mod tests {
         assert_eq!(readings.range(2 * BLOCK..u64::MAX).count(), 5);
         let last = readings.range(2 * BLOCK + 4..2 * BLOCK + 5).next().unwrap();
         assert_eq!(last.time, START + (2 * BLOCK as i64 + 4) * STEP);
+    }
+
+    #[test]
+    fn a_gap_ends_a_session_when_it_is_longer() {
+        let readings = [0, 5, 10, 16, 17].map(|time| Reading { key: time as u64 % 2, time, value: 1 });
+        let rows = sessions(readings.into_iter(), 10, |a, b| a + b);
+        let row = |start, last, key, value| RowSession { start, last, key, value };
+        assert_eq!(rows, [row(0, 16, 0, 3), row(5, 5, 1, 1), row(17, 17, 1, 1)]);
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! The benchmarks on Renoir, written against its published documentation and using what that
 //! recommends for jobs whose data is at hand: fixed batches, associative operators, closures that
 //! the compiler can see. Cases: `wordcount` (`--form idiomatic|assoc|folded`), `keyed-count`,
-//! `exchange-u64`, `exchange-strings`, `fused`, `fusion`, `collatz`, `latency`, `nexmark`, `ysb`, `swa`,
-//! `windows`.
+//! `exchange-u64`, `exchange-strings`, `fused`, `fusion`, `collatz`, `latency`, `nexmark`, `ysb`,
+//! `ysb-star`, `swa`, `windows`.
 
 mod exchange;
 mod keyed_count;
 mod latency;
 mod loops;
 mod nexmark;
+mod sessions;
 mod streams;
 mod windows;
 mod wordcount;
@@ -31,7 +32,9 @@ fn main() -> ExitCode {
         "latency" => latency::serve(request),
         "nexmark" => nexmark::serve(request),
         "ysb" => ysb::serve_ysb(request),
+        "ysb-star" => ysb::serve_star(request),
         "swa" => ysb::serve_swa(request),
+        "windows" if request.get("gap-ms").is_some() => sessions::serve(request),
         "windows" => windows::serve(request),
         _ => request.unknown(),
     })

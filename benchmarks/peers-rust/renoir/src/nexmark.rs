@@ -3,6 +3,10 @@
 //! Events are borrowed from bytes that stay for good, so that none needs text of its own; what goes
 //! to another core is what the query needs of an event.
 
+use std::collections::VecDeque;
+
+use bench_by_hand::auctions::{self, Auctions, Winner, happening};
+use bench_by_hand::sellers::Sellers;
 use bench_protocol::{Request, Result};
 use renoir::Stream;
 use renoir::operator::Operator;
@@ -10,11 +14,12 @@ use renoir::operator::window::EventTimeWindow;
 use renoir::prelude::*;
 use serde::{Deserialize, Serialize};
 use thalweg_workloads::nexmark::oracle::{
-    CATEGORY, HIGHEST_BID, HOT_ITEMS, NEW_USERS, Row2, Row3, Row5, Row7, Row8, SKIP, STATES, euros,
+    CATEGORY, HIGHEST_BID, HOT_ITEMS, NEW_USERS, Row2, Row3, Row4, Row5, Row6, Row7, Row8, SKIP,
+    STATES, euros,
 };
 use thalweg_workloads::nexmark::{BidRef, EventRef, Segment, Segments, recipe};
 
-use crate::streams::{SEED, Sink, answer, digest_of, slide_by_slide, with_start};
+use crate::streams::{SEED, Sink, answer, by_hand, digest_of, slide_by_slide, with_start};
 use crate::{batches, cores};
 
 type Source = &'static [Segment];
@@ -29,7 +34,9 @@ pub(crate) fn serve(request: &Request) -> Result<()> {
         1 => q1,
         2 => q2,
         3 => q3,
+        4 => q4,
         5 => q5,
+        6 => q6,
         7 => q7,
         8 => q8,
         other => return Err(format!("there is no query {other} here").into()),
@@ -117,6 +124,50 @@ fn q3(context: &StreamContext, source: Source, mut sink: Sink) {
         .for_each(move |(_, ([name, city, state], auction))| {
             sink.add(&Row3 { name, city, state, auction });
         });
+}
+
+/// The winners among all bids, from whoever owns their auctions.
+fn winners(context: &StreamContext, source: Source) -> Stream<impl Operator<Out = Winner> + use<>> {
+    let happenings = events(context, source)
+        .filter_map(|event| Some((happening(event)?, event.time())))
+        .add_timestamps(|(_, time)| auctions::SLIDES.last_start(*time), slide_by_slide(0))
+        .map(|(happening, _)| happening)
+        .group_by(|(auction, _)| *auction);
+    by_hand(
+        happenings.unkey(),
+        Auctions::default(),
+        |auctions, slide, (_, (auction, happening))| auctions.add(slide, auction, happening),
+        |auctions, slide, out| auctions.complete(slide, |at, row| out.push_back((at, row)), |_| ()),
+    )
+}
+
+fn q4(context: &StreamContext, source: Source, mut sink: Sink) {
+    winners(context, source)
+        .group_by_fold(
+            |winner| winner.category,
+            (0u64, 0u64),
+            |(sum, count), winner| {
+                *sum += winner.price;
+                *count += 1;
+            },
+            |all, (sum, count)| *all = (all.0 + sum, all.1 + count),
+        )
+        .for_each(move |(category, (sum, count))| {
+            sink.add(&Row4 { category, average: sum / count });
+        });
+}
+
+fn q6(context: &StreamContext, source: Source, mut sink: Sink) {
+    let sold = winners(context, source).group_by(|winner| winner.seller).unkey();
+    let averages = by_hand(
+        sold,
+        Sellers::default(),
+        |sellers, slide, (_, winner)| sellers.add(slide, winner),
+        |sellers, slide, out: &mut VecDeque<(i64, Row6)>| {
+            sellers.complete(slide, |row| out.push_back((slide, row)));
+        },
+    );
+    averages.for_each(move |row| sink.add(&row));
 }
 
 /// A bid in each window that it is in. Renoir's sliding windows do the same to every record, but

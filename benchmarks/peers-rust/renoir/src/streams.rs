@@ -7,6 +7,7 @@
 //! With several sources, a key's first record to arrive need not be its earliest, and earlier ones would
 //! be lost: where keys have slides without records, each key's are put in order first.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use bench_protocol::{Answer, Result, digest};
@@ -90,5 +91,46 @@ pub(crate) fn with_start<K: DataKey, V: Data, Op: Operator<Out = (K, V)> + 'stat
         StreamElement::FlushBatch => StreamElement::FlushBatch,
         StreamElement::Terminate => StreamElement::Terminate,
         StreamElement::FlushAndRestart => StreamElement::FlushAndRestart,
+    })
+}
+
+/// An operator by hand, which keeps records until the watermark says that their slide is complete: `add` gets
+/// each with its slide, `complete` the last slide that is. What that gives has a timestamp within it.
+pub(crate) fn by_hand<T, R, S, Op>(
+    records: Stream<Op>,
+    state: S,
+    add: impl Fn(&mut S, i64, T) + Clone + Send + 'static,
+    complete: impl Fn(&mut S, i64, &mut VecDeque<(Timestamp, R)>) + Clone + Send + 'static,
+) -> Stream<impl Operator<Out = R>>
+where
+    T: Send + 'static,
+    R: Clone + Send + 'static,
+    S: Clone + Send + 'static,
+    Op: Operator<Out = T> + 'static,
+{
+    let (mut state, mut out, mut then) = (state, VecDeque::new(), None);
+    records.rich_map_custom(move |mut records| {
+        loop {
+            if let Some((timestamp, row)) = out.pop_front() {
+                return StreamElement::Timestamped(row, timestamp);
+            }
+            if let Some(then) = then.take() {
+                return then;
+            }
+            match records.next() {
+                StreamElement::Timestamped(record, slide) => add(&mut state, slide, record),
+                StreamElement::Item(_) => unreachable!("all records have a timestamp"),
+                StreamElement::Watermark(watermark) => {
+                    complete(&mut state, watermark, &mut out);
+                    then = Some(StreamElement::Watermark(watermark));
+                }
+                StreamElement::FlushAndRestart => {
+                    complete(&mut state, Timestamp::MAX, &mut out);
+                    then = Some(StreamElement::FlushAndRestart);
+                }
+                StreamElement::FlushBatch => return StreamElement::FlushBatch,
+                StreamElement::Terminate => return StreamElement::Terminate,
+            }
+        }
     })
 }

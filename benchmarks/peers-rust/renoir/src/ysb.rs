@@ -10,7 +10,7 @@ use renoir::operator::window::EventTimeWindow;
 use renoir::prelude::*;
 use thalweg_workloads::segments::Segment;
 use thalweg_workloads::ysb::fixed::Fixed;
-use thalweg_workloads::ysb::oracle::{RowSwa, RowYsb, SWA, YSB};
+use thalweg_workloads::ysb::oracle::{RowStar, RowSwa, RowYsb, STAR, SWA, YSB};
 use thalweg_workloads::ysb::{Campaigns, Event, EventType, FixedSegments, recipe};
 
 use crate::streams::{SEED, Sink, answer, digest_of, slide_by_slide, with_start};
@@ -55,6 +55,34 @@ pub(crate) fn serve_ysb(request: &Request) -> Result<()> {
             .fold(0u64, |views, _| *views += 1);
         with_start(views, YSB.size()).for_each(move |(start, campaign, views)| {
             sink.add(&RowYsb { start, campaign, views });
+        });
+    })
+}
+
+/// Clicks and views are counted apart, and the counts of a campaign and window joined.
+pub(crate) fn serve_star(request: &Request) -> Result<()> {
+    let table: Arc<HashMap<u128, u32>> = Arc::new(Campaigns::new(SEED).table().clone());
+    serve(request, move |context, source, mut sink| {
+        let table = Arc::clone(&table);
+        let mut both = events(context, source)
+            .filter(|event| matches!(event.event_type, EventType::Click | EventType::View))
+            .filter_map(move |event| {
+                let clicked = event.event_type == EventType::Click;
+                Some((*table.get(&event.ad)?, event.time, clicked))
+            })
+            .split(2);
+        let [views, clicks] = [false, true].map(|wanted| {
+            both.swap_remove(0)
+                .filter(move |event| event.2 == wanted)
+                .add_timestamps(|event| STAR.last_start(event.1), slide_by_slide(0))
+                .group_by(|event| event.0)
+                .window(EventTimeWindow::tumbling(STAR.size()))
+                .fold(0u64, |count, _| *count += 1)
+        });
+        // A count has the end of its window as its timestamp: those of a window meet in the next one.
+        let joined = clicks.window_join(EventTimeWindow::tumbling(STAR.size()), views);
+        with_start(joined, 2 * STAR.size()).for_each(move |(start, campaign, (clicks, views))| {
+            sink.add(&RowStar { start, campaign, clicks, views });
         });
     })
 }

@@ -1,9 +1,10 @@
 //! The benchmarks on timely dataflow. Cases: `exchange-u64`, `exchange-strings`, `wordcount`,
-//! `nexmark`, `ysb`, `swa`.
+//! `nexmark`, `ysb`, `ysb-star`, `swa`, `windows`.
 
 mod exchange;
 mod nexmark;
 mod streams;
+mod windows;
 mod wordcount;
 mod ysb;
 
@@ -16,6 +17,8 @@ fn main() -> ExitCode {
         "wordcount" => wordcount::serve(request),
         "nexmark" => nexmark::serve(request),
         "ysb" => ysb::serve_ysb(request),
+        "ysb-star" => ysb::serve_star(request),
+        "windows" => windows::serve(request),
         "swa" => ysb::serve_swa(request),
         _ => request.unknown(),
     })

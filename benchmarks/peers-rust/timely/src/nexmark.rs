@@ -6,9 +6,12 @@
 use bench_protocol::{Request, Result};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
+use bench_by_hand::auctions::{self, Auctions, Winner, happening};
+use bench_by_hand::sellers::Sellers;
 use thalweg_workloads::digest::Row;
 use thalweg_workloads::nexmark::oracle::{
-    CATEGORY, HIGHEST_BID, HOT_ITEMS, NEW_USERS, Row2, Row3, Row5, Row7, Row8, SKIP, STATES, euros,
+    CATEGORY, HIGHEST_BID, HOT_ITEMS, NEW_USERS, Row2, Row3, Row4, Row5, Row6, Row7, Row8, SKIP,
+    STATES, euros,
 };
 use thalweg_workloads::nexmark::{BidRef, EventRef, Segment, Segments, recipe};
 use timely::ExchangeData;
@@ -18,7 +21,7 @@ use timely::dataflow::operators::vec::Map;
 use timely::dataflow::{Scope, Stream};
 
 use crate::streams::{
-    Rows, SEED, aggregated, answer, by_key, digest_of, digested, hottest, keep_best, records,
+    Rows, SEED, aggregated, aggregated_in_all, answer, by_key, digest_of, digested, hottest, keep_best, records,
     timestamp,
 };
 
@@ -34,7 +37,9 @@ pub(crate) fn serve(request: &Request) -> Result<()> {
             1 => digest_of(cores, move |scope, at, of, rows| q1(scope, part(source, at, of), rows)),
             2 => digest_of(cores, move |scope, at, of, rows| q2(scope, part(source, at, of), rows)),
             3 => digest_of(cores, move |scope, at, of, rows| q3(scope, part(source, at, of), rows)),
+            4 => digest_of(cores, move |scope, at, of, rows| q4(scope, part(source, at, of), rows)),
             5 => digest_of(cores, move |scope, at, of, rows| q5(scope, part(source, at, of), rows)),
+            6 => digest_of(cores, move |scope, at, of, rows| q6(scope, part(source, at, of), rows)),
             7 => digest_of(cores, move |scope, at, of, rows| q7(scope, part(source, at, of), rows)),
             8 => digest_of(cores, move |scope, at, of, rows| q8(scope, part(source, at, of), rows)),
             other => Err(format!("there is no query {other} here").into()),
@@ -132,6 +137,78 @@ fn q3(
         })
         .container::<Vec<([String; 3], u64)>>();
     digested(joined, rows, |_, ([name, city, state], auction)| Row3 { name, city, state, auction });
+}
+
+/// The winners among all bids, from whoever owns their auctions.
+fn winners(
+    scope: Scope<'_, u64>,
+    events: impl Iterator<Item = EventRef<'static>> + 'static,
+) -> Stream<'_, u64, Vec<Winner>> {
+    let events = events.filter_map(|event| {
+        Some((timestamp(auctions::SLIDES.last_start(event.time())), happening(event)?))
+    });
+    let mut auctions = Auctions::default();
+    records(scope, events).unary_notify(
+        by_key(),
+        "Winners",
+        None,
+        move |input, output, notificator| {
+            input.for_each(|time, batch| {
+                let slide = *time.time() as i64;
+                batch.drain(..).for_each(|(auction, happening)| {
+                    auctions.add(slide, auction, happening);
+                });
+                notificator.notify_at(time.retain(output.output_index()));
+            });
+            notificator.for_each(|time, _, notificator| {
+                let mut session = output.session(&time);
+                auctions.complete(
+                    *time.time() as i64,
+                    |_, winner| session.give(winner),
+                    |slide| notificator.notify_at(time.delayed(&timestamp(slide))),
+                );
+            });
+        },
+    )
+}
+
+/// Each worker's own averages, then those of all.
+fn q4(
+    scope: Scope<'_, u64>,
+    events: impl Iterator<Item = EventRef<'static>> + 'static,
+    rows: Rows,
+) {
+    type Prices = (u64, u64);
+    let prices = winners(scope, events).map(|winner| (winner.category, winner.price));
+    let own = aggregated_in_all(prices, Pipeline, |(sum, count): &mut Prices, price| {
+        *sum += price;
+        *count += 1;
+    });
+    let all = aggregated_in_all(own, by_key(), |all: &mut Prices, (sum, count)| {
+        *all = (all.0 + sum, all.1 + count);
+    });
+    digested(all, rows, |_, (category, (sum, count))| Row4 { category, average: sum / count });
+}
+
+fn q6(
+    scope: Scope<'_, u64>,
+    events: impl Iterator<Item = EventRef<'static>> + 'static,
+    rows: Rows,
+) {
+    let mut sellers = Sellers::default();
+    let sold = winners(scope, events).map(|winner| (winner.seller, winner));
+    let averages = sold.unary_notify(by_key(), "Last prices", None, move |input, output, notificator| {
+        input.for_each(|time, batch| {
+            let slide = *time.time() as i64;
+            batch.drain(..).for_each(|(_, winner)| sellers.add(slide, winner));
+            notificator.notify_at(time.retain(output.output_index()));
+        });
+        notificator.for_each(|time, _, _| {
+            let mut session = output.session(&time);
+            sellers.complete(*time.time() as i64, |row| session.give(row));
+        });
+    });
+    digested(averages.container::<Vec<Row6>>(), rows, |_, row| row);
 }
 
 /// Counts of slides, first each worker's own; windows of them; the best of all workers.

@@ -132,11 +132,43 @@ where
     V: Clone + 'static,
     A: Clone + Default + 'static,
 {
+    aggregated_until(stream, pact, |slide| slide, add)
+}
+
+/// The same, given at the end of the stream.
+pub(crate) fn aggregated_in_all<'s, P, K, V, A>(
+    stream: Stream<'s, u64, Vec<(K, V)>>,
+    pact: P,
+    add: impl Fn(&mut A, V) + 'static,
+) -> Stream<'s, u64, Vec<(K, A)>>
+where
+    P: ParallelizationContract<u64, Vec<(K, V)>>,
+    K: Clone + 'static + Hash + Eq,
+    V: Clone + 'static,
+    A: Clone + Default + 'static,
+{
+    aggregated_until(stream, pact, |_| u64::MAX, add)
+}
+
+/// Aggregates the values of each key, from slides that have the same `until`.
+fn aggregated_until<'s, P, K, V, A>(
+    stream: Stream<'s, u64, Vec<(K, V)>>,
+    pact: P,
+    until: impl Fn(u64) -> u64 + 'static,
+    add: impl Fn(&mut A, V) + 'static,
+) -> Stream<'s, u64, Vec<(K, A)>>
+where
+    P: ParallelizationContract<u64, Vec<(K, V)>>,
+    K: Clone + 'static + Hash + Eq,
+    V: Clone + 'static,
+    A: Clone + Default + 'static,
+{
     let mut slides = HashMap::<u64, FxHashMap<K, A>>::new();
     stream.unary_notify(pact, "Aggregate", None, move |input, output, notificator| {
         input.for_each(|time, batch| {
-            let slide = slides.entry(*time.time()).or_insert_with(|| {
-                notificator.notify_at(time.retain(output.output_index()));
+            let until = until(*time.time());
+            let slide = slides.entry(until).or_insert_with(|| {
+                notificator.notify_at(time.delayed(&until, output.output_index()));
                 FxHashMap::default()
             });
             batch.drain(..).for_each(|(key, value)| add(slide.entry(key).or_default(), value));
