@@ -30,7 +30,7 @@ pub(crate) fn serve_wordcount(request: &Request) -> Result<()> {
             digest.add(word.as_bytes(), count);
             records += count;
         }
-        Ok(Answer { digest, records, bytes, extra: Vec::new() })
+        Ok(Answer { digest, records, bytes, ..Answer::default() })
     })
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn serve_graph(request: &Request) -> Result<()> {
                 records += count;
             }
         }
-        Ok(Answer { digest, records, bytes, extra: Vec::new() })
+        Ok(Answer { digest, records, bytes, ..Answer::default() })
     })
 }
 
@@ -82,6 +82,6 @@ pub(crate) fn serve_keyed_count(request: &Request) -> Result<()> {
         for (key, count) in rows {
             digest.add_number(key, count);
         }
-        Ok(Answer { digest, records, bytes: records * 8, extra: Vec::new() })
+        Ok(Answer { digest, records, bytes: records * 8, ..Answer::default() })
     })
 }

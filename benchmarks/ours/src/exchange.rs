@@ -30,7 +30,7 @@ pub(crate) fn serve_numbers(request: &Request) -> Result<()> {
             seen.take()?;
             Ok(kept.take())
         })?;
-        Ok(Answer { digest: all.digest(), records, bytes: records * 8, extra: Vec::new() })
+        Ok(Answer { digest: all.digest(), records, bytes: records * 8, ..Answer::default() })
     })
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn serve_records(request: &Request) -> Result<()> {
             seen.take()?;
             Ok(kept.take())
         })?;
-        Ok(Answer { digest: all.digest(), records, bytes: all.bytes(), extra: Vec::new() })
+        Ok(Answer { digest: all.digest(), records, bytes: all.bytes(), ..Answer::default() })
     })
 }
 

@@ -101,6 +101,6 @@ pub(crate) fn serve_fusion(request: &Request) -> Result<()> {
     serve(request, |stopwatch| {
         let sum = stopwatch.time(|| sum(&env, records))?;
         let digest = single_row(records, sum);
-        Ok(Answer { digest, records, bytes: records * 8, extra: Vec::new() })
+        Ok(Answer { digest, records, bytes: records * 8, ..Answer::default() })
     })
 }

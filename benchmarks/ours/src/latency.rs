@@ -38,7 +38,7 @@ pub(crate) fn serve_latency(request: &Request) -> Result<()> {
     bench_protocol::serve(request, |stopwatch| {
         let Seen { check, latencies } = stopwatch.time(|| run(&env, records, interval))?;
         let (digest, extra) = (check.digest(), latencies.percentiles());
-        Ok(Answer { digest, records, bytes: records * 8, extra })
+        Ok(Answer { digest, records, bytes: records * 8, extra, ..Answer::default() })
     })
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn serve_skew(request: &Request) -> Result<()> {
             seen.take()?;
             Ok(kept.take())
         })?;
-        Ok(Answer { digest, records, bytes: records * 8, extra: Vec::new() })
+        Ok(Answer { digest, records, bytes: records * 8, ..Answer::default() })
     })
 }
 

@@ -25,5 +25,5 @@ where
 /// A round's report.
 pub(crate) fn answer(digest: Digest, records: u64, bytes: u64) -> Answer {
     let digest = digest::Digest::of_hashes(digest.rows(), digest.sum());
-    Answer { digest, records, bytes, extra: Vec::new() }
+    Answer { digest, records, bytes, ..Answer::default() }
 }

@@ -72,6 +72,7 @@ impl Histogram {
             ("p50", self.quantile(0.50)),
             ("p99", self.quantile(0.99)),
             ("p999", self.quantile(0.999)),
+            ("p9999", self.quantile(0.9999)),
             ("max", self.max()),
         ]
     }

@@ -16,6 +16,7 @@
 
 pub mod digest;
 pub mod histogram;
+pub mod open_loop;
 mod request;
 mod serve;
 pub mod workload;

@@ -18,6 +18,8 @@ pub struct Answer {
     pub bytes: u64,
     /// Further numbers, by name, for instance latency percentiles.
     pub extra: Vec<(&'static str, f64)>,
+    /// Further lists of numbers, by name, for instance a latency of each second.
+    pub series: Vec<(&'static str, Vec<f64>)>,
 }
 
 /// Times the part of a round that counts, and takes its peak memory.
@@ -89,6 +91,12 @@ fn line(answer: &Answer, stopwatch: &Stopwatch) -> Result<String> {
         }
         write!(line, ",\"{name}\":{value}")?;
     }
+    for (name, values) in &answer.series {
+        if let Some(value) = values.iter().find(|value| !value.is_finite()) {
+            return Err(format!("{name} has {value}").into());
+        }
+        write!(line, ",\"{name}\":{values:?}")?;
+    }
     line.push('}');
     Ok(line)
 }
@@ -124,11 +132,17 @@ mod tests {
         stopwatch.elapsed = Some(Duration::from_millis(1500));
         stopwatch.peak_rss = None;
         let answer =
-            Answer { records: 3, bytes: 24, extra: vec![("p99", 0.5)], ..Answer::default() };
+            Answer {
+                records: 3,
+                bytes: 24,
+                extra: vec![("p99", 0.5)],
+                series: vec![("mean", vec![0.25, 1e-9])],
+                ..Answer::default()
+            };
         assert_eq!(
             line(&answer, &stopwatch).unwrap(),
             "{\"seconds\":1.500000000,\"digest\":\"0:0000000000000000\",\"records\":3,\
-             \"bytes\":24,\"peak_rss\":null,\"p99\":0.5}"
+             \"bytes\":24,\"peak_rss\":null,\"p99\":0.5,\"mean\":[0.25, 1e-9]}"
         );
     }
 }

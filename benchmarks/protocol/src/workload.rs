@@ -12,6 +12,13 @@ pub fn number(i: u64) -> u64 {
     spread ^ (spread >> 32)
 }
 
+/// The `i`-th reading of the window-latency bench: a key below `keys`, and a value.
+#[inline]
+pub fn reading(i: u64, keys: u64) -> (u64, u64) {
+    let bits = crate::digest::mix(i);
+    (((bits >> 32) * keys) >> 32, bits & 0xffff)
+}
+
 /// What a receiver of the `u64` exchange keeps of the numbers it got: enough to see a lost, doubled
 /// or changed number, cheap enough not to be what is measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
