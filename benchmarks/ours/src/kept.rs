@@ -1,6 +1,7 @@
 //! What a sink keeps of the records it got, merged when the job is over.
 
 use bench_protocol::digest::Digest;
+use bench_protocol::open_loop::Trace;
 use bench_protocol::workload::{NumberCheck, RecordCheck};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,6 +25,20 @@ impl Merge for RecordCheck {
 impl Merge for Digest {
     fn merge(&mut self, other: Self) {
         Digest::merge(self, other);
+    }
+}
+
+/// The rows of a job under an open loop, and how late they were.
+#[derive(Default)]
+pub(crate) struct Seen {
+    pub(crate) rows: thalweg_workloads::digest::Digest,
+    pub(crate) latencies: Trace,
+}
+
+impl Merge for Seen {
+    fn merge(&mut self, other: Self) {
+        self.rows.merge(other.rows);
+        self.latencies.merge(&other.latencies);
     }
 }
 

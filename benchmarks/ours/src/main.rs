@@ -1,5 +1,6 @@
 //! The benchmarks on Thalweg. Cases: `wordcount`, `keyed-count`, `exchange-u64`, `exchange-strings`,
-//! `fused`, `fusion`, `skew`, `collatz`, `latency`, `nexmark`, `ysb`, `ysb-star`, `swa`, `windows`.
+//! `fused`, `fusion`, `skew`, `collatz`, `latency`, `nexmark`,
+//! `nexmark-latency`, `ysb`, `ysb-star`, `swa`, `windows`, `window-latency`.
 
 mod counts;
 mod exchange;
@@ -8,8 +9,10 @@ mod kept;
 mod latency;
 mod loops;
 mod nexmark;
+mod over_time;
 mod skew;
 mod streams;
+mod window_latency;
 mod windows;
 mod ysb;
 
@@ -29,6 +32,8 @@ fn main() -> ExitCode {
         "skew" => skew::serve_skew(request),
         "latency" => latency::serve_latency(request),
         "collatz" => loops::serve_collatz(request),
+        "nexmark-latency" => over_time::serve_over_time(request),
+        "window-latency" => window_latency::serve_window_latency(request),
         "nexmark" => nexmark::serve_nexmark(request),
         "ysb" => ysb::serve_ysb(request),
         "ysb-star" => ysb::serve_star(request),

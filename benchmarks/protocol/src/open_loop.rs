@@ -19,6 +19,11 @@ impl Schedule {
         Self { per_nano: rate / 1e9, began: OnceLock::new() }
     }
 
+    /// Records a second.
+    pub fn rate(&self) -> f64 {
+        self.per_nano * 1e9
+    }
+
     /// Begins, unless it has begun already.
     pub fn begin(&self) {
         self.began.get_or_init(Instant::now);

@@ -5,3 +5,4 @@
 pub mod auctions;
 pub mod sellers;
 pub mod sessions;
+pub mod sliding;

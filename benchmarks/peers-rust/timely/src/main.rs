@@ -1,8 +1,9 @@
 //! The benchmarks on timely dataflow. Cases: `exchange-u64`, `exchange-strings`, `wordcount`,
-//! `nexmark`, `ysb`, `ysb-star`, `swa`, `windows`.
+//! `nexmark`, `nexmark-latency`, `ysb`, `ysb-star`, `swa`, `windows`, `window-latency`.
 
 mod exchange;
 mod nexmark;
+mod open_loop;
 mod streams;
 mod windows;
 mod wordcount;
@@ -15,6 +16,8 @@ fn main() -> ExitCode {
         "exchange-u64" => exchange::serve_numbers(request),
         "exchange-strings" => exchange::serve_records(request),
         "wordcount" => wordcount::serve(request),
+        "nexmark-latency" => open_loop::serve_over_time(request),
+        "window-latency" => open_loop::serve_window_latency(request),
         "nexmark" => nexmark::serve(request),
         "ysb" => ysb::serve_ysb(request),
         "ysb-star" => ysb::serve_star(request),

@@ -8,7 +8,6 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use bench_by_hand::auctions::{self, Auctions, Winner, happening};
 use bench_by_hand::sellers::Sellers;
-use thalweg_workloads::digest::Row;
 use thalweg_workloads::nexmark::oracle::{
     CATEGORY, HIGHEST_BID, HOT_ITEMS, NEW_USERS, Row2, Row3, Row4, Row5, Row6, Row7, Row8, SKIP,
     STATES, euros,
@@ -94,7 +93,7 @@ fn q2(
 
 /// A seller's name, city and state, or an auction.
 #[derive(Clone, Serialize, Deserialize)]
-enum Side {
+pub(crate) enum Side {
     Person([String; 3]),
     Auction(u64),
 }
@@ -105,18 +104,30 @@ fn q3(
     events: impl Iterator<Item = EventRef<'static>> + 'static,
     rows: Rows,
 ) {
-    let sides = events.filter_map(|event| match event {
+    let sides = events.filter_map(|event| Some((0, side(event)?)));
+    let joined = joined(records(scope, sides));
+    digested(joined, rows, |_, ([name, city, state], auction)| Row3 { name, city, state, auction });
+}
+
+/// What an event is to the join, by seller.
+pub(crate) fn side(event: EventRef<'static>) -> Option<(u64, Side)> {
+    match event {
         EventRef::Person(person) if STATES.contains(&person.state) => {
             let known = [person.name, person.city, person.state].map(str::to_owned);
-            Some((0, (person.id, Side::Person(known))))
+            Some((person.id, Side::Person(known)))
         }
         EventRef::Auction(auction) if auction.category == CATEGORY => {
-            Some((0, (auction.seller, Side::Auction(auction.id))))
+            Some((auction.seller, Side::Auction(auction.id)))
         }
         _ => None,
-    });
+    }
+}
+
+pub(crate) fn joined<'s>(
+    sides: Stream<'s, u64, Vec<(u64, Side)>>,
+) -> Stream<'s, u64, Vec<([String; 3], u64)>> {
     let mut sellers = FxHashMap::<u64, (Option<[String; 3]>, Vec<u64>)>::default();
-    let joined = records(scope, sides)
+    sides
         .unary(by_key(), "Join", |_, _| {
             move |input, output| {
                 input.for_each(|time, batch| {
@@ -135,8 +146,7 @@ fn q3(
                 });
             }
         })
-        .container::<Vec<([String; 3], u64)>>();
-    digested(joined, rows, |_, ([name, city, state], auction)| Row3 { name, city, state, auction });
+        .container::<Vec<([String; 3], u64)>>()
 }
 
 /// The winners among all bids, from whoever owns their auctions.
@@ -220,14 +230,20 @@ fn q5(
     let (size, slide) = (HOT_ITEMS.size(), HOT_ITEMS.slide());
     let bids = events.filter_map(bid);
     let bids = bids.map(|bid| (timestamp(HOT_ITEMS.last_start(bid.date_time)), (bid.auction, ())));
-    let counts = aggregated(records(scope, bids), Pipeline, |count: &mut u64, ()| *count += 1);
-    let hot = hottest(counts, slide.unsigned_abs(), (size / slide).unsigned_abs());
-    best_of_all(
-        hot,
-        rows,
-        |row| row.1,
-        move |time, (auction, bids)| Row5 { start: time as i64 - (size - slide), auction, bids },
-    );
+    let best = best_windows(records(scope, bids));
+    digested(best, rows, move |time, (auction, bids)| Row5 {
+        start: time as i64 - (size - slide),
+        auction,
+        bids,
+    });
+}
+
+pub(crate) fn best_windows(
+    bids: Stream<'_, u64, Vec<(u64, ())>>,
+) -> Stream<'_, u64, Vec<(u64, u64)>> {
+    let (size, slide) = (HOT_ITEMS.size(), HOT_ITEMS.slide());
+    let counts = aggregated(bids, Pipeline, |count: &mut u64, ()| *count += 1);
+    best_of_all(hottest(counts, slide.unsigned_abs(), (size / slide).unsigned_abs()), |row| row.1)
 }
 
 /// Each worker's own best bids of each window, then the best of those.
@@ -246,32 +262,26 @@ fn q7(
         keep_best(best, bid, |bid: &(u64, u64, u64, i64)| bid.2);
     });
     let own = own.flat_map(|((), best)| best);
-    best_of_all(
-        own,
-        rows,
-        |bid| bid.2,
-        |time, (auction, bidder, price, date_time)| Row7 {
-            start: time as i64,
-            auction,
-            bidder,
-            price,
-            date_time,
-        },
-    );
+    let best = best_of_all(own, |bid| bid.2);
+    digested(best, rows, |time, (auction, bidder, price, date_time)| Row7 {
+        start: time as i64,
+        auction,
+        bidder,
+        price,
+        date_time,
+    });
 }
 
 /// The best of all workers' rows at each timestamp.
-fn best_of_all<D: ExchangeData + Clone, R: Row>(
+fn best_of_all<D: ExchangeData + Clone>(
     stream: Stream<'_, u64, Vec<D>>,
-    rows: Rows,
     by: impl Fn(&D) -> u64 + 'static,
-    row: impl Fn(u64, D) -> R + 'static,
-) {
+) -> Stream<'_, u64, Vec<D>> {
     let at_one = Exchange::new(|_: &((), D)| 0);
     let best = aggregated(stream.map(|row| ((), row)), at_one, move |best: &mut Vec<D>, row| {
         keep_best(best, row, &by);
     });
-    digested(best.flat_map(|((), best)| best), rows, row);
+    best.flat_map(|((), best)| best)
 }
 
 /// The name of whoever registered, and whether they sold.

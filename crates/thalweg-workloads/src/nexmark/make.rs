@@ -35,7 +35,7 @@ pub const PERSONS: u64 = 1;
 pub const AUCTIONS: u64 = 3;
 
 const FIRST_PERSON: u64 = 1000;
-const FIRST_AUCTION: u64 = 1000;
+pub(super) const FIRST_AUCTION: u64 = 1000;
 const FIRST_CATEGORY: u64 = 10;
 const CATEGORIES: u64 = 5;
 const IN_FLIGHT: u64 = 100;

@@ -6,6 +6,7 @@
 //! this order; identifiers grow with the event number, and so does time, at [`RATE`]. [`mod@make`] has
 //! the details, [`encoding`] the bytes, [`oracle`] the queries.
 
+pub mod again;
 pub mod encoding;
 mod event;
 pub mod make;
