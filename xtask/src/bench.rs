@@ -6,6 +6,7 @@
 //! within a round. `suite` says who takes part, `process` speaks to one contestant, `report` judges;
 //! `benchmarks/README.md` explains what is measured and how answers are compared.
 
+mod latency;
 mod peers;
 mod process;
 mod report;
@@ -38,8 +39,8 @@ Examples:
   cargo xtask bench nexmark --peers flink,renoir  Flink takes part when it is named
   cargo xtask bench exchange --subject bound      how far the peers are from the bound")]
 pub(crate) struct Arguments {
-    /// wordcount, keyed-count, exchange, fused, fusion, skew, collatz, latency, nexmark, ysb, windows,
-    /// or all
+    /// wordcount, keyed-count, exchange, fused, fusion, skew, collatz, latency, nexmark,
+    /// nexmark-latency, ysb, windows, window-latency, or all
     name: String,
 
     /// Only these peers; all that are not large when not given. A name stands for its variants too:
@@ -58,6 +59,10 @@ pub(crate) struct Arguments {
     /// Write every round of every contestant here
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
+
+    /// Draw the latency of every second into this folder, one picture a case, where it was measured
+    #[arg(long, value_name = "FOLDER")]
+    plots: Option<PathBuf>,
 
     /// How much data: `small` takes minutes, `full` hours
     #[arg(long, value_enum, default_value_t)]
@@ -107,6 +112,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     for case in cases {
         let outcome = measure(case, &files, arguments.rounds, cores)?;
         print!("{}", outcome.table());
+        if let Some(folder) = &arguments.plots {
+            draw(folder, &outcome)?;
+        }
         outcomes.push(outcome);
         // Written after each case, so that what was measured outlives an interruption.
         let means = averages(&outcomes);
@@ -379,6 +387,15 @@ fn measure(case: Case, files: &Files, rounds: u32, cores: usize) -> Result<Outco
     let (_, ours) = results.next().context("our own program has the first seat")?;
     let rivals = results.collect();
     Ok(Outcome { ours: ours.map_err(anyhow::Error::msg)?, case, rivals })
+}
+
+/// Draws the latency of every second, where the case has it.
+fn draw(folder: &Path, outcome: &Outcome) -> Result<()> {
+    let Some(svg) = latency::plot(outcome) else { return Ok(()) };
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make {}", folder.display()))?;
+    let file = folder.join(format!("{}-{}.svg", outcome.case.bench, outcome.case.name));
+    std::fs::write(&file, svg).with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// Says on a terminal what goes on; the line is overwritten by the next.

@@ -177,6 +177,14 @@ impl Outcome {
         verdicts.iter().map(|verdict| entry(bench, case, verdict, fraction)).collect()
     }
 
+    /// All contestants' rounds, ours first.
+    pub(super) fn everyone(&self) -> impl Iterator<Item = (&'static str, &[Round])> {
+        let rivals = self.rivals.iter();
+        let rivals =
+            rivals.map(|(rival, rounds)| (rival.peer, rounds.as_deref().unwrap_or_default()));
+        std::iter::once((self.case.ours.peer, self.ours.as_slice())).chain(rivals)
+    }
+
     /// Every round as it was reported, for a closer look.
     pub(super) fn raw(&self) -> Vec<Value> {
         let lines = |peer: &str, rounds: &[Round]| {
@@ -193,7 +201,11 @@ impl Outcome {
     /// The table that people read.
     pub(super) fn table(&self) -> String {
         let latency = self.case.metric == Metric::P99;
-        let speed = if latency { "p50 us    p99 us   p999 us" } else { "M records/s      MB/s" };
+        let speed = if latency {
+            "p50 us    p99 us   p999 us  p9999 us"
+        } else {
+            "M records/s      MB/s"
+        };
         let mut table = format!(
             "\n{} / {}\n  {:<20} {speed}   peak MB   {} over theirs (min .. max)\n",
             self.case.bench, self.case.name, "", self.case.ours.peer,
@@ -214,6 +226,10 @@ impl Outcome {
             };
             table += &line(verdict.peer, rounds.as_deref().unwrap_or_default(), &said);
         }
+        for (peer, rounds) in self.everyone() {
+            table += &super::latency::noise_floor(peer, rounds);
+            table += &super::latency::by_second(peer, rounds);
+        }
         table
     }
 }
@@ -230,7 +246,8 @@ fn speeds(rounds: &[Round], latency: bool) -> String {
         let quantile = |name: &'static str| {
             middle(&|round| round.line.get(name).and_then(Value::as_f64).map(|s| s * 1e6))
         };
-        format!("{:>6} {:>9} {:>9}", quantile("p50"), quantile("p99"), quantile("p999"))
+        let [p50, p99, p999, p9999] = ["p50", "p99", "p999", "p9999"].map(quantile);
+        format!("{p50:>6} {p99:>9} {p999:>9} {p9999:>9}")
     } else {
         let records = middle(&|round| Some(round.records / round.seconds / 1e6));
         let bytes =

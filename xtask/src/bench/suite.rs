@@ -82,7 +82,7 @@ const PINS: Pins = Pins("requirements.txt");
 const JAVA_WARM_UP: u32 = 8;
 
 /// The names of all benches, in the order in which `all` runs them.
-pub(super) const BENCHES: [&str; 11] = [
+pub(super) const BENCHES: [&str; 13] = [
     "wordcount",
     "keyed-count",
     "exchange",
@@ -92,8 +92,10 @@ pub(super) const BENCHES: [&str; 11] = [
     "collatz",
     "latency",
     "nexmark",
+    "nexmark-latency",
     "ysb",
     "windows",
+    "window-latency",
 ];
 
 /// The benches whose cases are summed up by the geometric mean of their ratios.
@@ -111,8 +113,10 @@ pub(super) fn cases(bench: &str, size: Size, cores: usize) -> Option<Vec<Case>> 
         "collatz" => collatz(size),
         "latency" => latency(size),
         "nexmark" => nexmark(size),
+        "nexmark-latency" => nexmark_latency(size),
         "ysb" => ysb(size),
         "windows" => windows(size),
+        "window-latency" => window_latency(size),
         _ => return None,
     })
 }
@@ -349,8 +353,8 @@ fn latency(size: Size) -> Vec<Case> {
     vec![calm, busy]
 }
 
-/// The queries of Nexmark that peers have so far.
-const QUERIES: [u8; 7] = [0, 1, 2, 3, 5, 7, 8];
+/// The queries of Nexmark.
+const QUERIES: [u8; 9] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
 
 fn nexmark(size: Size) -> Vec<Case> {
     let case = |query: u8| {
@@ -367,6 +371,25 @@ fn nexmark(size: Size) -> Vec<Case> {
     QUERIES.into_iter().map(case).collect()
 }
 
+/// Queries of Nexmark under an open loop: query, and millions of events a second, some half of what the
+/// slower of both does on two cores when it may go as fast as it can.
+const RATES: [(u8, u64); 3] = [(2, 20), (3, 16), (5, 12)];
+
+fn nexmark_latency(size: Size) -> Vec<Case> {
+    let case = |(query, millions): (u8, u64)| {
+        let rate = millions * 1_000_000;
+        let events = rate * size.pick(5, 60);
+        let work = format!(
+            "nexmark-latency --query {query} --rate {rate} --tape 2000000 --events {events}"
+        );
+        let mut case = Case::new("nexmark-latency", format!("q{query}"), &work)
+            .against("timely", TIMELY, &work);
+        case.metric = Metric::P99;
+        case
+    };
+    RATES.into_iter().map(case).collect()
+}
+
 fn ysb(size: Size) -> Vec<Case> {
     let case = |name: &str| {
         let events: u64 = size.pick(20_000_000, 60_000_000);
@@ -380,7 +403,7 @@ fn ysb(size: Size) -> Vec<Case> {
             .against_java("flink-sql", FLINK, &format!("{name}-sql"), &file)
             .against_java("spark", SPARK, name, &file)
     };
-    vec![case("ysb"), case("swa")]
+    vec![case("ysb"), case("ysb-star"), case("swa")]
 }
 
 /// Cases of windows: name, aggregate, keys, size in seconds, events. The slide is a second.
@@ -419,6 +442,20 @@ fn windows(size: Size) -> Vec<Case> {
         case.everyone().skip(1).for_each(|renoir| renoir.own_answer = seconds == 3600);
         cases.push(case.against("bound", BOUNDS, &all));
     }
+    // Sessions end after 55 readings on average, whatever the number of keys: a gap of four times the mean
+    // time from a key's reading to its next one.
+    for (keys, gap, events, suffix) in [(100, 40, 10_000_000, ""), (10_000, 4000, 2_000_000, "-10K")] {
+        for form in ["sum", "max"] {
+            let events = size.pick(events, 4 * events);
+            let work = format!("windows --form {form} --keys {keys} --gap-ms {gap} --events {events}");
+            let case = Case::new("windows", format!("session-{form}{suffix}"), &work)
+                .against("renoir", RENOIR, &work)
+                .against("renoir-operator", RENOIR, &format!("{work} --by hand"))
+                .against("timely", TIMELY, &work)
+                .against("bound", BOUNDS, &work);
+            cases.push(case);
+        }
+    }
     // What the overlap costs: ours against ours, on the same events.
     for form in ["sum", "max"] {
         let events = size.pick(MANY, 4 * MANY);
@@ -429,6 +466,21 @@ fn windows(size: Size) -> Vec<Case> {
         cases.push(case);
     }
     cases
+}
+
+/// A million readings a second, and results of a thousand keys a hundred times a second: eleven seconds for a
+/// million results, since the first windows are not whole.
+fn window_latency(size: Size) -> Vec<Case> {
+    let work = format!(
+        "window-latency --rate 1000000 --keys 1000 --size-ms 1000 --slide-ms 10 --events {}",
+        size.pick(11_020_000, 61_020_000)
+    );
+    let mut case = Case::new("window-latency", "sliding", &work)
+        .against("renoir", RENOIR, &format!("{work} --form plain"))
+        .against("renoir-sliced", RENOIR, &format!("{work} --form sliced"))
+        .against("timely", TIMELY, &work);
+    case.metric = Metric::P99;
+    vec![case]
 }
 
 #[cfg(test)]

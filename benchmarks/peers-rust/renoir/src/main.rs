@@ -2,7 +2,7 @@
 //! recommends for jobs whose data is at hand: fixed batches, associative operators, closures that
 //! the compiler can see. Cases: `wordcount` (`--form idiomatic|assoc|folded`), `keyed-count`,
 //! `exchange-u64`, `exchange-strings`, `fused`, `fusion`, `collatz`, `latency`, `nexmark`, `ysb`,
-//! `ysb-star`, `swa`, `windows`.
+//! `ysb-star`, `swa`, `windows`, `window-latency`.
 
 mod exchange;
 mod keyed_count;
@@ -11,6 +11,7 @@ mod loops;
 mod nexmark;
 mod sessions;
 mod streams;
+mod window_latency;
 mod windows;
 mod wordcount;
 mod ysb;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         "ysb" => ysb::serve_ysb(request),
         "ysb-star" => ysb::serve_star(request),
         "swa" => ysb::serve_swa(request),
+        "window-latency" => window_latency::serve(request),
         "windows" if request.get("gap-ms").is_some() => sessions::serve(request),
         "windows" => windows::serve(request),
         _ => request.unknown(),
