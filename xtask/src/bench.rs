@@ -392,8 +392,7 @@ fn measure(case: Case, files: &Files, rounds: u32, cores: usize) -> Result<Outco
 /// Draws the latency of every second, where the case has it.
 fn draw(folder: &Path, outcome: &Outcome) -> Result<()> {
     let Some(svg) = latency::plot(outcome) else { return Ok(()) };
-    std::fs::create_dir_all(folder)
-        .with_context(|| format!("cannot make {}", folder.display()))?;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let file = folder.join(format!("{}-{}.svg", outcome.case.bench, outcome.case.name));
     std::fs::write(&file, svg).with_context(|| format!("cannot write {}", file.display()))
 }

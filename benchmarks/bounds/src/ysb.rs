@@ -144,8 +144,11 @@ fn ysb(segments: &[Segment<Fixed>], ads: &Ads, cores: usize) -> Digest {
 fn star(segments: &[Segment<Fixed>], ads: &Ads, cores: usize) -> Digest {
     let both = counts(segments, ads, cores, STAR, [EventType::Click, EventType::View]);
     let rows = both.into_iter().filter(|(_, [clicks, views])| *clicks > 0 && *views > 0);
-    digest(rows.map(|((start, campaign), [clicks, views])| {
-        RowStar { start, campaign, clicks, views }
+    digest(rows.map(|((start, campaign), [clicks, views])| RowStar {
+        start,
+        campaign,
+        clicks,
+        views,
     }))
 }
 

@@ -23,11 +23,8 @@ pub(crate) fn serve_over_time(request: &Request) -> Result<()> {
     let blocks = request.value::<u64>("events")? / BLOCK;
     let tape = Arc::new(Tape::record(recipe(SEED), request.value("tape")?));
     serve(request, |stopwatch| {
-        let live = Live {
-            tape: Arc::clone(&tape),
-            schedule: Arc::new(Schedule::new(rate)),
-            blocks,
-        };
+        let live =
+            Live { tape: Arc::clone(&tape), schedule: Arc::new(Schedule::new(rate)), blocks };
         let seen = stopwatch.time(|| run(&env, query, &live))?;
         let (extra, series) = (seen.latencies.percentiles(), seen.latencies.series());
         let events = blocks * BLOCK;
@@ -90,10 +87,7 @@ impl Live {
         })
         .shuffle()
         .flat_each(Play { tape: Arc::clone(&self.tape) })
-        .assign_timestamps(
-            |event| Timestamp::from_micros(event.time()),
-            Watermarks::monotonous(),
-        )
+        .assign_timestamps(|event| Timestamp::from_micros(event.time()), Watermarks::monotonous())
     }
 
     /// Keeps the rows, and how late they are after the event with the number that `follows` gives.

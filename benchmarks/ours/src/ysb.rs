@@ -23,9 +23,8 @@ pub(crate) fn serve_star(request: &Request) -> Result<()> {
     let campaigns = Campaigns::new(SEED);
     let segments = FixedSegments::generate(recipe(SEED), request.value("events")?);
     serve(request, |stopwatch| {
-        let digest = stopwatch.time(|| {
-            digest_of(&env, ysb_star(events(&env, &segments), &campaigns, STAR))
-        })?;
+        let digest = stopwatch
+            .time(|| digest_of(&env, ysb_star(events(&env, &segments), &campaigns, STAR)))?;
         Ok(answer(digest, segments.count(), segments.size()))
     })
 }

@@ -96,9 +96,8 @@ impl Trace {
     /// a second without results both are 0.
     pub fn series(&self) -> Vec<(&'static str, Vec<f64>)> {
         let of = |number: &dyn Fn(&Second) -> f64| self.seconds.iter().map(number).collect();
-        let mean = |second: &Second| {
-            second.nanos as f64 / 1e9 / second.latencies.count().max(1) as f64
-        };
+        let mean =
+            |second: &Second| second.nanos as f64 / 1e9 / second.latencies.count().max(1) as f64;
         vec![
             ("mean_by_second", of(&mean)),
             ("p99_by_second", of(&|second| second.latencies.quantile(0.99))),

@@ -131,14 +131,13 @@ mod tests {
         stopwatch.time(|| ());
         stopwatch.elapsed = Some(Duration::from_millis(1500));
         stopwatch.peak_rss = None;
-        let answer =
-            Answer {
-                records: 3,
-                bytes: 24,
-                extra: vec![("p99", 0.5)],
-                series: vec![("mean", vec![0.25, 1e-9])],
-                ..Answer::default()
-            };
+        let answer = Answer {
+            records: 3,
+            bytes: 24,
+            extra: vec![("p99", 0.5)],
+            series: vec![("mean", vec![0.25, 1e-9])],
+            ..Answer::default()
+        };
         assert_eq!(
             line(&answer, &stopwatch).unwrap(),
             "{\"seconds\":1.500000000,\"digest\":\"0:0000000000000000\",\"records\":3,\

@@ -164,7 +164,8 @@ mod tests {
 
     #[test]
     fn a_gap_ends_a_session_when_it_is_longer() {
-        let readings = [0, 5, 10, 16, 17].map(|time| Reading { key: time as u64 % 2, time, value: 1 });
+        let readings =
+            [0, 5, 10, 16, 17].map(|time| Reading { key: time as u64 % 2, time, value: 1 });
         let rows = sessions(readings.into_iter(), 10, |a, b| a + b);
         let row = |start, last, key, value| RowSession { start, last, key, value };
         assert_eq!(rows, [row(0, 16, 0, 3), row(5, 5, 1, 1), row(17, 17, 1, 1)]);

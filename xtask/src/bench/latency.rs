@@ -14,7 +14,8 @@ pub(super) fn noise_floor(peer: &str, rounds: &[Round]) -> String {
         middle(rounds.iter().filter_map(of_round).collect())
     };
     let all = ["idle_p50", "idle_p99", "idle_p999", "idle_p9999"].map(quantile);
-    let [Some(p50), Some(p99), Some(p999), Some(p9999)] = all.map(|all| all.map(|s| s * 1e6)) else {
+    let [Some(p50), Some(p99), Some(p999), Some(p9999)] = all.map(|all| all.map(|s| s * 1e6))
+    else {
         return String::new();
     };
     format!("  {:<20} {p50:>6.0} {p99:>9.0} {p999:>9.0} {p9999:>9.0}\n", format!("({peer}, idle)"))
@@ -76,9 +77,8 @@ pub(super) fn plot(outcome: &Outcome) -> Option<String> {
     let x = |second: usize| {
         MARGIN + (WIDTH - 2.0 * MARGIN) * second as f64 / (longest.max(2) - 1) as f64
     };
-    let y = |us: f64| {
-        HEIGHT - MARGIN - (HEIGHT - 2.0 * MARGIN) * (us.log10() - least) / (most - least)
-    };
+    let y =
+        |us: f64| HEIGHT - MARGIN - (HEIGHT - 2.0 * MARGIN) * (us.log10() - least) / (most - least);
     let case = &outcome.case;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
@@ -154,7 +154,8 @@ mod tests {
 
     #[test]
     fn the_floor_is_told_where_there_is_one() {
-        let idle = json!({"idle_p50": 1e-6, "idle_p99": 2e-6, "idle_p999": 3e-6, "idle_p9999": 4e-6});
+        let idle =
+            json!({"idle_p50": 1e-6, "idle_p99": 2e-6, "idle_p999": 3e-6, "idle_p9999": 4e-6});
         let told = noise_floor("we", &[round(idle)]);
         assert!(told.starts_with("  (we, idle)") && told.ends_with("4\n"), "{told}");
         assert_eq!(noise_floor("we", &[round(json!({}))]), "");

@@ -201,11 +201,8 @@ impl Outcome {
     /// The table that people read.
     pub(super) fn table(&self) -> String {
         let latency = self.case.metric == Metric::P99;
-        let speed = if latency {
-            "p50 us    p99 us   p999 us  p9999 us"
-        } else {
-            "M records/s      MB/s"
-        };
+        let speed =
+            if latency { "p50 us    p99 us   p999 us  p9999 us" } else { "M records/s      MB/s" };
         let mut table = format!(
             "\n{} / {}\n  {:<20} {speed}   peak MB   {} over theirs (min .. max)\n",
             self.case.bench, self.case.name, "", self.case.ours.peer,

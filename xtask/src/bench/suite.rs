@@ -444,10 +444,13 @@ fn windows(size: Size) -> Vec<Case> {
     }
     // Sessions end after 55 readings on average, whatever the number of keys: a gap of four times the mean
     // time from a key's reading to its next one.
-    for (keys, gap, events, suffix) in [(100, 40, 10_000_000, ""), (10_000, 4000, 2_000_000, "-10K")] {
+    for (keys, gap, events, suffix) in
+        [(100, 40, 10_000_000, ""), (10_000, 4000, 2_000_000, "-10K")]
+    {
         for form in ["sum", "max"] {
             let events = size.pick(events, 4 * events);
-            let work = format!("windows --form {form} --keys {keys} --gap-ms {gap} --events {events}");
+            let work =
+                format!("windows --form {form} --keys {keys} --gap-ms {gap} --events {events}");
             let case = Case::new("windows", format!("session-{form}{suffix}"), &work)
                 .against("renoir", RENOIR, &work)
                 .against("renoir-operator", RENOIR, &format!("{work} --by hand"))

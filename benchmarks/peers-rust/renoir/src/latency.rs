@@ -27,7 +27,13 @@ pub(crate) fn serve(request: &Request) -> Result<()> {
     bench_protocol::serve(request, |stopwatch| {
         let (check, histogram) = stopwatch.time(|| run(records, interval, batch, cores))?;
         let extra = histogram.percentiles();
-        Ok(Answer { digest: check.digest(), records, bytes: records * 8, extra, ..Answer::default() })
+        Ok(Answer {
+            digest: check.digest(),
+            records,
+            bytes: records * 8,
+            extra,
+            ..Answer::default()
+        })
     })
 }
 

@@ -87,7 +87,9 @@ pub(crate) fn serve(request: &Request) -> Result<()> {
             "adaptive" => BatchMode::adaptive(1024, delay),
             "timed" => BatchMode::timed(1024, delay),
             "fixed" => BatchMode::fixed(1024),
-            other => return Err(format!("there is no mode {other:?}: adaptive, timed, fixed").into()),
+            other => {
+                return Err(format!("there is no mode {other:?}: adaptive, timed, fixed").into());
+            }
         },
     };
     bench_protocol::serve(request, |stopwatch| {
@@ -176,7 +178,9 @@ fn follow(
                 }
                 StreamElement::Timestamped((), end)
             }
-            StreamElement::Item(_) => unreachable!("windows of event time give their results a time"),
+            StreamElement::Item(_) => {
+                unreachable!("windows of event time give their results a time")
+            }
             StreamElement::Watermark(watermark) => StreamElement::Watermark(watermark),
             StreamElement::FlushBatch => StreamElement::FlushBatch,
             StreamElement::Terminate => StreamElement::Terminate,

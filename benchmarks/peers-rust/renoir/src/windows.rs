@@ -49,7 +49,11 @@ fn aggregates(
     })
 }
 
-pub(crate) fn chunks(readings: &Readings, index: u64, count: u64) -> impl Iterator<Item = Reading> + use<> {
+pub(crate) fn chunks(
+    readings: &Readings,
+    index: u64,
+    count: u64,
+) -> impl Iterator<Item = Reading> + use<> {
     let readings = readings.clone();
     let chunks = (index..readings.count().div_ceil(CHUNK)).step_by(count as usize);
     chunks.flat_map(move |chunk| readings.range(chunk * CHUNK..(chunk + 1) * CHUNK))

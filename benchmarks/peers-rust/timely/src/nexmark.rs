@@ -3,11 +3,11 @@
 //! Events are borrowed from bytes that stay for good, so that none needs text of its own; what goes
 //! on from the source is what the query needs of an event, at the start of its slide.
 
+use bench_by_hand::auctions::{self, Auctions, Winner, happening};
+use bench_by_hand::sellers::Sellers;
 use bench_protocol::{Request, Result};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-use bench_by_hand::auctions::{self, Auctions, Winner, happening};
-use bench_by_hand::sellers::Sellers;
 use thalweg_workloads::nexmark::oracle::{
     CATEGORY, HIGHEST_BID, HOT_ITEMS, NEW_USERS, Row2, Row3, Row4, Row5, Row6, Row7, Row8, SKIP,
     STATES, euros,
@@ -20,8 +20,8 @@ use timely::dataflow::operators::vec::Map;
 use timely::dataflow::{Scope, Stream};
 
 use crate::streams::{
-    Rows, SEED, aggregated, aggregated_in_all, answer, by_key, digest_of, digested, hottest, keep_best, records,
-    timestamp,
+    Rows, SEED, aggregated, aggregated_in_all, answer, by_key, digest_of, digested, hottest,
+    keep_best, records, timestamp,
 };
 
 pub(crate) fn serve(request: &Request) -> Result<()> {
@@ -207,17 +207,18 @@ fn q6(
 ) {
     let mut sellers = Sellers::default();
     let sold = winners(scope, events).map(|winner| (winner.seller, winner));
-    let averages = sold.unary_notify(by_key(), "Last prices", None, move |input, output, notificator| {
-        input.for_each(|time, batch| {
-            let slide = *time.time() as i64;
-            batch.drain(..).for_each(|(_, winner)| sellers.add(slide, winner));
-            notificator.notify_at(time.retain(output.output_index()));
+    let averages =
+        sold.unary_notify(by_key(), "Last prices", None, move |input, output, notificator| {
+            input.for_each(|time, batch| {
+                let slide = *time.time() as i64;
+                batch.drain(..).for_each(|(_, winner)| sellers.add(slide, winner));
+                notificator.notify_at(time.retain(output.output_index()));
+            });
+            notificator.for_each(|time, _, _| {
+                let mut session = output.session(&time);
+                sellers.complete(*time.time() as i64, |row| session.give(row));
+            });
         });
-        notificator.for_each(|time, _, _| {
-            let mut session = output.session(&time);
-            sellers.complete(*time.time() as i64, |row| session.give(row));
-        });
-    });
     digested(averages.container::<Vec<Row6>>(), rows, |_, row| row);
 }
 

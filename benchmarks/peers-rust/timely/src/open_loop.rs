@@ -191,7 +191,8 @@ pub(crate) fn serve_over_time(request: &Request) -> Result<()> {
     let query: u8 = request.value("query")?;
     let rate: f64 = request.value("rate")?;
     let blocks = request.value::<u64>("events")? / BLOCK;
-    let tape: &'static Tape = Box::leak(Box::new(Tape::record(recipe(SEED), request.value("tape")?)));
+    let tape: &'static Tape =
+        Box::leak(Box::new(Tape::record(recipe(SEED), request.value("tape")?)));
     let dataflow = match query {
         2 => q2,
         3 => q3,
@@ -231,9 +232,7 @@ impl Load {
         record: impl Fn(EventRef<'static>) -> Option<(u64, D)> + Clone + 'static,
     ) -> Stream<'s, u64, Vec<D>> {
         let tape = self.tape;
-        let start = move |block| {
-            tape.block(block).next().map_or(0, |event| at(event.time()))
-        };
+        let start = move |block| tape.block(block).next().map_or(0, |event| at(event.time()));
         live(scope, Arc::clone(&self.schedule), self.blocks, self.share, start, move |block| {
             tape.block(block).filter_map(record.clone())
         })
@@ -258,9 +257,7 @@ fn q2(scope: Scope<'_, u64>, load: Load, own: Kept) {
         },
     );
     let (due, tape) = (load.due(), load.tape);
-    kept(bids, load.schedule, own, move |_, (row, time)| {
-        Some((row, Some(due(tape.number(time)))))
-    });
+    kept(bids, load.schedule, own, move |_, (row, time)| Some((row, Some(due(tape.number(time))))));
 }
 
 fn q3(scope: Scope<'_, u64>, load: Load, own: Kept) {

@@ -1,8 +1,8 @@
 //! Events played again: a stream longer than memory holds, at the cost of reading it. Pure arithmetic.
 
+use super::Segments;
 use super::event::{AuctionRef, BidRef, EventRef, PersonRef};
 use super::make::{AUCTIONS, FIRST_AUCTION, PERSONS, ROUND};
-use super::Segments;
 use crate::Recipe;
 use std::num::{NonZeroU32, NonZeroUsize};
 
