@@ -12,14 +12,14 @@ use bench_protocol::open_loop::{Idle, Schedule, Trace};
 use bench_protocol::workload::reading;
 use bench_protocol::{Answer, Request, Result};
 use renoir::operator::window::EventTimeWindow;
-use renoir::operator::{Operator, StreamElement};
+use renoir::operator::{Operator, StreamElement, Timestamp};
 use renoir::prelude::*;
 use renoir::{KeyedStream, Stream};
 use thalweg_workloads::digest::Digest;
 use thalweg_workloads::readings::RowReadings;
 use thalweg_workloads::windows::Windows;
 
-use crate::streams::{answer, slide_by_slide};
+use crate::streams::answer;
 use crate::{context, cores};
 
 /// How long the source waits when nothing is due.
@@ -108,18 +108,17 @@ fn run(cores: u64, load: Load) -> Result<Seen> {
     let all = Arc::clone(&kept.all);
     let windows = load.windows;
     let keyed = readings(&context, load, Arc::clone(&schedule))
-        .add_timestamps(move |reading| windows.last_start(reading.1), slide_by_slide(0))
+        .add_timestamps(|reading| reading.1, often())
         .map(|(key, _, value)| (key, value))
         .group_by(|reading| reading.0);
     if load.sliced {
         let slides = keyed
             .window(EventTimeWindow::tumbling(windows.slide()))
             .fold(0u64, |sum, reading| *sum += reading.1);
-        // A slide's sum counts at its start, as its readings do.
-        let slides = slides.unkey().rich_map_custom(move |mut sums| match sums.next() {
-            StreamElement::Timestamped(sum, end) => {
-                StreamElement::Timestamped(sum, end - windows.slide())
-            }
+        // A slide's sum belongs to its last microsecond, but for those of nothing, with which windows begin.
+        let slides = slides.unkey().rich_map_custom(|mut sums| match sums.next() {
+            StreamElement::Timestamped(sum, 0) => StreamElement::Timestamped(sum, 0),
+            StreamElement::Timestamped(sum, end) => StreamElement::Timestamped(sum, end - 1),
             other => other,
         });
         let sums = slides
@@ -138,7 +137,24 @@ fn run(cores: u64, load: Load) -> Result<Seen> {
     Ok(seen)
 }
 
-/// Readings on a schedule. A key's windows begin with its first record: one of nothing for each comes first.
+/// How often the watermark goes on, in microseconds.
+const OFTEN: i64 = 100;
+
+/// A window's results come with the first watermark that is not below its end: one for every few readings,
+/// in the middle between possible ends.
+fn often<T>() -> impl FnMut(&T, &Timestamp) -> Option<Timestamp> + Clone + Send + 'static {
+    let mut latest = i64::MIN;
+    move |_, &time| {
+        let now = (time + OFTEN / 2).div_euclid(OFTEN);
+        (now > latest).then(|| {
+            latest = now;
+            now * OFTEN - OFTEN / 2 - 1
+        })
+    }
+}
+
+/// Readings on a schedule. A key's windows begin with its first record: one of nothing for each comes first,
+/// in a slide of its own where slides are summed.
 fn readings(
     context: &StreamContext,
     load: Load,
@@ -156,7 +172,8 @@ fn readings(
         let (key, value) = reading(number, load.keys);
         (key, load.time(number), value)
     });
-    let nothing = (0..load.keys).map(|key| (key, 0, 0));
+    let begin = if load.sliced { -load.windows.slide() } else { 0 };
+    let nothing = (0..load.keys).map(move |key| (key, begin, 0));
     context.stream_iter(nothing.chain(live)).batch_mode(load.batch)
 }
 

@@ -98,7 +98,15 @@ impl<S> Sessions<S> {
     ) -> Option<&mut Open<S>> {
         let touched = self.earlier.partition_point(|open| open.until < at)
             ..self.earlier.partition_point(|open| open.first <= until);
-        let latest = self.latest.take_if(|open| at <= open.until && open.first <= until);
+        let in_latest = |open: &Open<S>| at <= open.until && open.first <= until;
+        if touched.len() == 1 && !self.latest.as_ref().is_some_and(in_latest) {
+            // What comes out of order is nearly always in one session, which must not be moved for it.
+            let open = &mut self.earlier[touched.start];
+            open.first = open.first.min(at);
+            open.until = open.until.max(until);
+            return Some(open);
+        }
+        let latest = self.latest.take_if(|open| in_latest(open));
         let into_latest = latest.is_some();
         let place = touched.start;
         let joined = self.earlier.drain(touched).chain(latest).reduce(|mut one, other| {
