@@ -164,22 +164,40 @@ where
     E: Record + ?Sized,
     for<'a> E::Of<'a>: Shown,
 {
-    count(events, EventType::View, Ads::new(campaigns), windows).unkey().map(|(campaign, views)| {
-        RowYsb { start: views.start.as_micros(), campaign, views: views.value }
-    })
+    let ads = Ads::new(campaigns);
+    events
+        .filter(|event| event.event_type() == Some(EventType::View))
+        .filter_map(move |event| event.campaign(&ads))
+        .group_by(|campaign| *campaign)
+        .window(window(windows))
+        .count()
+        .unkey()
+        .map(|(campaign, views)| RowYsb {
+            start: views.start.as_micros(),
+            campaign,
+            views: views.value,
+        })
 }
 
-/// Clicks and views by campaign and window, joined: events are split into both, each is joined with the
-/// campaigns and counted, and the two counts are joined.
+/// Clicks and views by campaign and window, joined: events are joined with the campaigns and split into both,
+/// each is counted, and the two counts are joined.
 pub fn ysb_star<C: Chain<Item = Event, Time = Timestamp>>(
     events: Stream<C>,
     campaigns: &Campaigns,
     windows: Windows,
 ) -> Stream<impl Chain<Item = RowStar, Time = Timestamp> + use<C>> {
     let ads = Ads::new(campaigns);
-    let [clicks, views] = events.split();
-    let clicks = count(clicks, EventType::Click, Arc::clone(&ads), windows);
-    let views = count(views, EventType::View, ads, windows);
+    // What is split is copied and handed on, so it had better be small.
+    let of_campaigns = events.filter_map(move |event: Event| {
+        let clicked = match event.event_type {
+            EventType::Click => true,
+            EventType::View => false,
+            EventType::Purchase => return None,
+        };
+        Some((event.campaign(&ads)?, clicked))
+    });
+    let [clicks, views] = of_campaigns.split();
+    let (clicks, views) = (count(clicks, true, windows), count(views, false, windows));
     // A count has the last timestamp of its window, and windows end a slide apart.
     let ends = EventTimeWindow::tumbling(Duration::from_micros(windows.slide().unsigned_abs()));
     clicks
@@ -191,26 +209,16 @@ pub fn ysb_star<C: Chain<Item = Event, Time = Timestamp>>(
         })
 }
 
-/// Events of one type by campaign and window.
-fn count<C, E>(
-    events: Stream<C>,
-    wanted: EventType,
-    ads: Arc<Ads>,
+/// Clicks, or views, by campaign and window.
+fn count<C: Chain<Item = (u32, bool), Time = Timestamp>>(
+    of_campaigns: Stream<C>,
+    clicked: bool,
     windows: Windows,
-) -> KeyedStream<
-    impl Chain<Item = (u32, Pane<u64>), Time = Timestamp> + use<C, E>,
-    FirstOf,
-    Partitioned,
->
-where
-    C: Chain<Item = E, Time = Timestamp>,
-    E: Record + ?Sized,
-    for<'a> E::Of<'a>: Shown,
+) -> KeyedStream<impl Chain<Item = (u32, Pane<u64>), Time = Timestamp> + use<C>, FirstOf, Partitioned>
 {
-    events
-        .filter(move |event| event.event_type() == Some(wanted))
-        .filter_map(move |event| event.campaign(&ads))
-        .group_by(|campaign| *campaign)
+    of_campaigns
+        .filter(move |event| event.1 == clicked)
+        .group_by(|event| event.0)
         .window(window(windows))
         .count()
 }

@@ -479,8 +479,7 @@ fn window_latency(size: Size) -> Vec<Case> {
         size.pick(11_020_000, 61_020_000)
     );
     let mut case = Case::new("window-latency", "sliding", &work)
-        .against("renoir", RENOIR, &format!("{work} --form plain"))
-        .against("renoir-sliced", RENOIR, &format!("{work} --form sliced"))
+        .against("renoir", RENOIR, &format!("{work} --batch timed"))
         .against("timely", TIMELY, &work);
     case.metric = Metric::P99;
     vec![case]

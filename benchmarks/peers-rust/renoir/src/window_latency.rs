@@ -1,9 +1,8 @@
 //! How long after a window's end its results are there: sums of keys in sliding windows, from readings that
 //! come on a schedule.
 //!
-//! Renoir's sliding windows do a reading's work in each of its windows. `--form plain` has them alone;
-//! `--form sliced` sums slides first, so that only a slide's sums go into all the windows.
-//! `--batch adaptive|timed|fixed`, and `--delay-us` for the first two.
+//! Renoir's sliding windows do a reading's work in each of its windows, which it is fast enough for.
+//! `--batch timed|adaptive|fixed`, and `--delay-us` for the first two.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -32,7 +31,6 @@ struct Load {
     keys: u64,
     windows: Windows,
     events: u64,
-    sliced: bool,
     batch: BatchMode,
 }
 
@@ -72,23 +70,18 @@ impl Drop for Kept {
 pub(crate) fn serve(request: &Request) -> Result<()> {
     let cores = cores(request)?;
     let millis = |name| request.value::<i64>(name).map(|millis| millis * 1000);
-    let delay = Duration::from_micros(request.value_or("delay-us", 1000)?);
+    let delay = Duration::from_micros(request.value_or("delay-us", 300)?);
     let load = Load {
         rate: request.value("rate")?,
         keys: request.value("keys")?,
         windows: Windows::sliding(millis("size-ms")?, millis("slide-ms")?),
         events: request.value("events")?,
-        sliced: match request.get("form").unwrap_or("plain") {
-            "plain" => false,
-            "sliced" => true,
-            other => return Err(format!("there is no form {other:?}: plain, sliced").into()),
-        },
-        batch: match request.get("batch").unwrap_or("adaptive") {
+        batch: match request.get("batch").unwrap_or("timed") {
             "adaptive" => BatchMode::adaptive(1024, delay),
             "timed" => BatchMode::timed(1024, delay),
             "fixed" => BatchMode::fixed(1024),
             other => {
-                return Err(format!("there is no mode {other:?}: adaptive, timed, fixed").into());
+                return Err(format!("there is no mode {other:?}: timed, adaptive, fixed").into());
             }
         },
     };
@@ -107,31 +100,13 @@ fn run(cores: u64, load: Load) -> Result<Seen> {
     let kept = Kept::default();
     let all = Arc::clone(&kept.all);
     let windows = load.windows;
-    let keyed = readings(&context, load, Arc::clone(&schedule))
+    let sums = readings(&context, load, Arc::clone(&schedule))
         .add_timestamps(|reading| reading.1, often())
         .map(|(key, _, value)| (key, value))
-        .group_by(|reading| reading.0);
-    if load.sliced {
-        let slides = keyed
-            .window(EventTimeWindow::tumbling(windows.slide()))
-            .fold(0u64, |sum, reading| *sum += reading.1);
-        // A slide's sum belongs to its last microsecond, but for those of nothing, with which windows begin.
-        let slides = slides.unkey().rich_map_custom(|mut sums| match sums.next() {
-            StreamElement::Timestamped(sum, 0) => StreamElement::Timestamped(sum, 0),
-            StreamElement::Timestamped(sum, end) => StreamElement::Timestamped(sum, end - 1),
-            other => other,
-        });
-        let sums = slides
-            .to_keyed()
-            .window(EventTimeWindow::sliding(windows.size(), windows.slide()))
-            .fold(0u64, |all, sum| *all += sum);
-        follow(sums, load, schedule, kept);
-    } else {
-        let sums = keyed
-            .window(EventTimeWindow::sliding(windows.size(), windows.slide()))
-            .fold(0u64, |sum, reading| *sum += reading.1);
-        follow(sums, load, schedule, kept);
-    }
+        .group_by(|reading| reading.0)
+        .window(EventTimeWindow::sliding(windows.size(), windows.slide()))
+        .fold(0u64, |sum, reading| *sum += reading.1);
+    follow(sums, load, schedule, kept);
     context.execute_blocking();
     let seen = std::mem::take(&mut *all.lock().map_err(|_| "a sink panicked")?);
     Ok(seen)
@@ -153,8 +128,7 @@ fn often<T>() -> impl FnMut(&T, &Timestamp) -> Option<Timestamp> + Clone + Send 
     }
 }
 
-/// Readings on a schedule. A key's windows begin with its first record: one of nothing for each comes first,
-/// in a slide of its own where slides are summed.
+/// Readings on a schedule. A key's windows begin with its first record: one of nothing for each comes first.
 fn readings(
     context: &StreamContext,
     load: Load,
@@ -172,8 +146,7 @@ fn readings(
         let (key, value) = reading(number, load.keys);
         (key, load.time(number), value)
     });
-    let begin = if load.sliced { -load.windows.slide() } else { 0 };
-    let nothing = (0..load.keys).map(move |key| (key, begin, 0));
+    let nothing = (0..load.keys).map(|key| (key, 0, 0));
     context.stream_iter(nothing.chain(live)).batch_mode(load.batch)
 }
 
