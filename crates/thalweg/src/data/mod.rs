@@ -26,6 +26,6 @@ pub use codec::{Data, DecodeError, Field, Portable, Schema, Wire};
 pub use hash::{HASH_VERSION, hash_bytes, hash_u64, mix};
 pub use key::{Key, KeyArena, PackedKey, PackedProbe};
 pub use ordered::Ordered;
-pub use record::{ByValue, Record};
+pub use record::{ByValue, Covariant, Record};
 // The derive macro, which shares the trait's name.
 pub use thalweg_derive::Data;

@@ -47,3 +47,50 @@ impl<T: 'static> Record for [T] {
 pub trait ByValue: Sized + 'static {}
 
 impl<T: 'static> ByValue for T {}
+
+/// A kind of record that may be handed on together with what lives shorter than it: all that the engine has, and any
+/// of your own whose `Of<'a>` holds nothing but shared references and owned values.
+///
+/// ```
+/// use thalweg::data::{Covariant, Record};
+///
+/// struct Pairs {
+///     _unsized: [()],
+/// }
+///
+/// impl Record for Pairs {
+///     type Of<'a> = (&'a str, u32);
+/// }
+///
+/// impl Covariant for Pairs {
+///     fn shorten<'short, 'long: 'short>(item: (&'long str, u32)) -> (&'short str, u32) {
+///         item
+///     }
+/// }
+/// assert_eq!(Pairs::shorten(("a", 1)), ("a", 1));
+/// ```
+pub trait Covariant: Record {
+    /// The same record, for a shorter time.
+    fn shorten<'short, 'long: 'short>(item: Self::Of<'long>) -> Self::Of<'short>;
+}
+
+impl<T: 'static> Covariant for T {
+    #[inline(always)]
+    fn shorten<'short, 'long: 'short>(item: T) -> T {
+        item
+    }
+}
+
+impl Covariant for str {
+    #[inline(always)]
+    fn shorten<'short, 'long: 'short>(item: &'long str) -> &'short str {
+        item
+    }
+}
+
+impl<T: 'static> Covariant for [T] {
+    #[inline(always)]
+    fn shorten<'short, 'long: 'short>(item: &'long [T]) -> &'short [T] {
+        item
+    }
+}

@@ -1,10 +1,11 @@
 //! Brings together the events of several lanes, so that operators see each once.
 //!
 //! A watermark is the least of all lanes', a barrier has come when it came on every lane (a lane where
-//! it came early is held meanwhile), the end when every lane has ended. A lane that is idle holds back
+//! it came early is held meanwhile), the end when every lane has ended. A round of a loop ends when every lane
+//! has said so that has not ended: those from outside the loop come once. A lane that is idle holds back
 //! no watermark.
 
-use crate::flow::{Epoch, Event};
+use crate::flow::{Depth, Epoch, Event};
 use crate::time::Timestamp;
 
 /// How far the lanes of an inlet are.
@@ -25,6 +26,8 @@ struct Progress {
     watermark: Option<Timestamp>,
     idle: bool,
     at_barrier: bool,
+    /// Where a round has ended that others have not: of the loops this deep.
+    at_round: Option<Depth>,
     /// No event will come but the end.
     past_events: bool,
     ended: bool,
@@ -53,6 +56,7 @@ impl Align {
                 lane.at_barrier = true;
                 self.aligning = Some(epoch);
             }
+            Event::Round(depth) => lane.at_round = Some(depth),
             Event::End => lane.ended = true,
         }
         self.undecided = true;
@@ -68,17 +72,27 @@ impl Align {
 
     /// Whether a lane must not be read for now.
     pub(super) fn is_held(&self, lane: usize) -> bool {
-        self.lanes[lane].at_barrier
-    }
-
-    /// Whether nothing more will come on a lane.
-    pub(super) fn has_ended(&self, lane: usize) -> bool {
-        self.lanes[lane].ended
+        self.lanes[lane].at_barrier || self.lanes[lane].at_round.is_some()
     }
 
     /// Whether [`agreed`](Self::agreed) may have something to say.
     pub(super) fn is_undecided(&self) -> bool {
         self.undecided
+    }
+
+    /// The round that has ended on every lane still open: of the innermost loop, where some are of a loop
+    /// around it.
+    fn round_over(&self) -> Option<Depth> {
+        let mut deepest = None;
+        for lane in self.lanes.iter().filter(|lane| !lane.ended) {
+            deepest = deepest.max(Some(lane.at_round?));
+        }
+        deepest
+    }
+
+    /// Whether nothing more comes on a lane for now: it has ended, or a round has.
+    pub(super) fn is_complete(&self, lane: usize) -> bool {
+        self.lanes[lane].ended || self.lanes[lane].at_round.is_some()
     }
 
     /// The next event that every lane still open agrees on.
@@ -101,13 +115,20 @@ impl Align {
             _ => {}
         }
         if let Some(epoch) = self.aligning
-            && open().all(|lane| lane.at_barrier)
+            && open().all(|lane| lane.at_barrier || lane.at_round.is_some())
         {
             self.aligning = None;
             for lane in &mut self.lanes {
                 lane.at_barrier = false;
             }
             return Some(Event::Barrier(epoch));
+        }
+        if let Some(depth) = self.round_over() {
+            for lane in self.lanes.iter_mut().filter(|lane| lane.at_round == Some(depth)) {
+                *lane = Progress::default();
+            }
+            self.watermark = None;
+            return Some(Event::Round(depth));
         }
         if self.lanes.iter().all(|lane| lane.ended) && !self.ended {
             self.ended = true;
@@ -176,6 +197,26 @@ mod tests {
         assert_eq!(all(&mut align), [], "an idle lane holds back barriers");
         align.note(1, Event::Barrier(Epoch(1)));
         assert_eq!(all(&mut align), [Event::Barrier(Epoch(1))]);
+    }
+
+    #[test]
+    fn a_round_ends_on_every_lane_of_the_loop_and_the_inner_one_first() {
+        let mut align = Align::new(3);
+        let [outer, inner] = [1, 2].map(|depth| Event::Round(Depth(depth)));
+        align.note(0, inner);
+        align.note(1, outer);
+        assert_eq!(all(&mut align), [], "the third may still be of the round");
+        assert!(align.is_held(0) && align.is_held(1) && !align.is_held(2));
+        align.note(2, Event::End);
+        assert_eq!(all(&mut align), [inner]);
+        assert!(!align.is_held(0) && align.is_held(1));
+        align.note(0, outer);
+        assert_eq!(all(&mut align), [outer]);
+        align.note(1, inner);
+        align.note(0, Event::End);
+        assert_eq!(all(&mut align), [inner]);
+        align.note(1, Event::End);
+        assert_eq!(all(&mut align), [Event::End]);
     }
 
     #[test]

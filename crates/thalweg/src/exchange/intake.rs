@@ -17,6 +17,8 @@ pub(super) struct Intake<I: Portable + ?Sized, T: Time> {
     pub(super) lanes: Vec<Arc<Lane<Packet<I, T>>>>,
     pub(super) align: Align,
     pub(super) head: Head,
+    /// How many rounds of loops have ended.
+    pub(super) rounds: u64,
     batches: u64,
     records: u64,
     /// How long those batches were under way that their senders stamped.
@@ -33,6 +35,7 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
             align: Align::new(lanes.len()),
             lanes,
             head: Head::default(),
+            rounds: 0,
             batches: 0,
             records: 0,
             under_way: Histogram::default(),
@@ -62,6 +65,7 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         }
         if self.align.is_undecided() {
             if let Some(event) = self.align.agreed() {
+                self.rounds += u64::from(matches!(event, Event::Round(_)));
                 self.head.send(event, next);
             }
             return ControlFlow::Break(None);

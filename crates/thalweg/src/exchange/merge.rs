@@ -10,7 +10,7 @@ use super::edge::SharedLane;
 use super::intake::Intake;
 use super::lane::Parcel;
 use crate::data::Data;
-use crate::flow::{CHUNK, Event, Op, Poll, Push, Task, Turn, guard};
+use crate::flow::{CHUNK, Op, Poll, Push, Task, Turn, guard};
 use crate::metrics::Report;
 use crate::state::{Losers, goes_first};
 use crate::time::Time;
@@ -26,8 +26,9 @@ pub struct MergingInlet<D: Data, T: Time, F, N> {
     heads: Vec<Option<(D, T)>>,
     /// The records behind those.
     behind: Vec<VecDeque<(D, T)>>,
-    /// Which head is the least. Made when every lane that has not ended has one.
+    /// Which head is the least. Made when every lane that has not ended has one, in each round anew.
     losers: Option<Losers>,
+    round: u64,
     compare: Arc<F>,
     next: N,
 }
@@ -44,6 +45,7 @@ where
             heads: lanes.iter().map(|_| None).collect(),
             behind: lanes.iter().map(|_| VecDeque::new()).collect(),
             losers: None,
+            round: 0,
             intake: Intake::new(op, lanes),
             compare,
             next,
@@ -52,7 +54,7 @@ where
 
     /// Whether the lane's next record is not known.
     fn is_awaited(&self, lane: usize) -> bool {
-        self.heads[lane].is_none() && !self.intake.align.has_ended(lane)
+        self.heads[lane].is_none() && !self.intake.align.is_complete(lane)
     }
 
     /// Takes a parcel from a lane whose next record is not known; answers whether there was one.
@@ -61,7 +63,7 @@ where
             None => return false,
             Some((Parcel::Event(event), _)) => {
                 self.intake.align.note(from, event);
-                if event != Event::End {
+                if !event.completes() {
                     return true;
                 }
             }
@@ -118,6 +120,9 @@ where
     fn step(&mut self, turn: &mut Turn<'_>) -> Option<Poll> {
         if let ControlFlow::Break(poll) = self.intake.attend(&mut self.next, turn) {
             return poll;
+        }
+        if self.round != self.intake.rounds {
+            (self.round, self.losers) = (self.intake.rounds, None);
         }
         // Once the losers are known, no lane but the least can be awaited.
         let (first, last) = match self.losers.as_ref().and_then(Losers::winner) {

@@ -44,14 +44,22 @@ impl<I: Portable + ?Sized, T: Time> Packet<I, T> {
     #[cold]
     pub(super) fn recode(&mut self, bytes: &mut Vec<u8>) -> Result<(), DecodeError> {
         bytes.clear();
-        self.items.encode_all(bytes);
-        self.times.iter().for_each(|time| time.encode(bytes));
+        self.encode(bytes);
         self.items.clear();
-        let mut input = bytes.as_slice();
+        self.times.clear();
+        self.decode(bytes)
+    }
+
+    /// Appends the encoding of all records.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        self.items.encode_all(out);
+        Data::encode(&self.times, out);
+    }
+
+    /// Appends the records that were encoded.
+    pub(crate) fn decode(&mut self, mut input: &[u8]) -> Result<(), DecodeError> {
         self.items.decode_all(&mut input)?;
-        for time in &mut self.times {
-            *time = T::decode(&mut input)?;
-        }
+        self.times.append(&mut <Vec<T> as Data>::decode(&mut input)?);
         match input {
             [] => Ok(()),
             _ => Err(DecodeError::invalid("read to their end")),

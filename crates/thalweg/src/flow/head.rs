@@ -47,7 +47,7 @@ impl Head {
         match event {
             Event::Barrier(epoch) => self.barrier = Some(epoch),
             Event::End => self.over = true,
-            Event::Watermark(_) | Event::Idle => {}
+            Event::Watermark(_) | Event::Idle | Event::Round(_) => {}
         }
         next.event(event);
     }

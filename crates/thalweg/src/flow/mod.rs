@@ -51,6 +51,10 @@ impl Epoch {
     }
 }
 
+/// How many loops an operator is within: 1 in the body of a loop that is in no other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Depth(pub u32);
+
 /// What travels between batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -62,8 +66,18 @@ pub enum Event {
     /// Everything before belongs to this epoch and those before it, everything after does not: where
     /// it comes, all that sources had read when it was sent has come too, and nothing else.
     Barrier(Epoch),
+    /// A round of the loops nested so deep ends: what came before belongs to it, what comes after to the next.
+    /// Operators give out what they hold, as at the end, and begin anew.
+    Round(Depth),
     /// Nothing comes after this.
     End,
+}
+
+impl Event {
+    /// Whether all input has come that operators compute a result of: of a round, or at all.
+    pub(crate) fn completes(self) -> bool {
+        matches!(self, Self::Round(_) | Self::End)
+    }
 }
 
 /// How far an operator got with what it still had to do.

@@ -100,7 +100,7 @@ impl<F: Format> Stream<Sourced<Records<F, Stop>>> {
         let origin = Origin::here("dead_letters");
         let env = self.env.clone();
         let bounded = self.is_bounded();
-        let to = env.build(|builder| builder.stage(1, bounded));
+        let to = env.build(|builder| builder.stage_after(&[self.stage], 1, bounded));
         let edge = env.link(self.stage, to, Strategy::Gather);
         let bad = env.build(|builder| {
             let op = builder.operator(to, origin, "the bad records".to_owned());

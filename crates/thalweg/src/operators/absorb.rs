@@ -34,6 +34,9 @@ pub trait Absorb<I: Record + ?Sized>: Send + 'static {
 
     /// The next record of the output, after the end.
     fn give(&mut self) -> Result<Option<Self::Out>>;
+
+    /// Begins anew, for the next round of a loop: all is given.
+    fn restart(&mut self);
 }
 
 impl<C: Chain> Stream<C> {
@@ -108,8 +111,8 @@ pub struct AbsorbPush<I: ?Sized, T, A, N> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Taking,
-    /// The end has come and is held back until all is said.
-    Giving,
+    /// The end, or that of a round, has come and is held back until all is said.
+    Giving(Event),
     /// The end has been passed on, or the job has failed.
     Over,
 }
@@ -127,22 +130,20 @@ where
 
     fn event(&mut self, event: Event) {
         match self.phase {
-            Phase::Taking if event == Event::End => match guard(&self.op, || self.value.end()) {
-                Ok(()) => self.phase = Phase::Giving,
+            Phase::Taking if event.completes() => match guard(&self.op, || self.value.end()) {
+                Ok(()) => self.phase = Phase::Giving(event),
                 Err(error) => {
                     self.op.fail(error);
                     self.phase = Phase::Over;
                 }
             },
             Phase::Taking => self.next.event(event),
-            Phase::Giving | Phase::Over => {}
+            Phase::Giving(_) | Phase::Over => {}
         }
     }
 
     fn resume(&mut self) -> Flow {
-        if self.phase != Phase::Giving {
-            return self.next.resume();
-        }
+        let Phase::Giving(held) = self.phase else { return self.next.resume() };
         let Self { op, value, phase, emitted, next, .. } = self;
         let flow = pump(next, |next| {
             if op.signals().stopped() {
@@ -164,7 +165,11 @@ where
         if flow == Flow::Ready {
             *phase = Phase::Over;
             if !op.signals().stopped() {
-                next.event(Event::End);
+                if held != Event::End {
+                    value.restart();
+                    *phase = Phase::Taking;
+                }
+                next.event(held);
             }
             return next.resume();
         }
@@ -203,19 +208,20 @@ where
 pub(super) struct Folding<S, F> {
     /// There until it has been handed on.
     value: Option<S>,
+    init: S,
     f: Arc<F>,
 }
 
-impl<S, F> Folding<S, F> {
+impl<S: Clone, F> Folding<S, F> {
     pub(super) fn new(init: S, f: &Arc<F>) -> Self {
-        Self { value: Some(init), f: Arc::clone(f) }
+        Self { value: Some(init.clone()), init, f: Arc::clone(f) }
     }
 }
 
 impl<I, S, F> Absorb<I> for Folding<S, F>
 where
     I: Record + ?Sized,
-    S: Send + 'static,
+    S: Clone + Send + 'static,
     F: for<'a> Fn(&mut S, I::Of<'a>) -> Result<()> + Send + Sync + 'static,
 {
     type Out = S;
@@ -239,5 +245,9 @@ where
 
     fn give(&mut self) -> Result<Option<S>> {
         Ok(self.value.take())
+    }
+
+    fn restart(&mut self) {
+        self.value = Some(self.init.clone());
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::data::{Portable, Record};
 use crate::error::Result;
-use crate::flow::{Op, Pipe, Push};
+use crate::flow::{Depth, Event, Op, Pipe, Push};
 use crate::metrics::Report;
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Stream};
@@ -58,7 +58,9 @@ impl<C: Chain> Chain for Limit<C> {
         N: Push<C::Item, C::Time> + 'static,
     {
         let op = cx.op(self.op);
-        let push = LimitPush { op, n: self.n, left: self.n, next, types: PhantomData };
+        let in_loop = cx.depth(self.op) > Depth(0);
+        let (n, left) = (self.n, self.n);
+        let push = LimitPush { op, in_loop, emitted: 0, n, left, next, types: PhantomData };
         self.prev.attach(cx, push)
     }
 }
@@ -66,6 +68,9 @@ impl<C: Chain> Chain for Limit<C> {
 /// A limit in a running task.
 pub struct LimitPush<I: ?Sized, N> {
     op: Op,
+    /// In a loop it has enough of a round, and not of what the source has: it only drops the rest.
+    in_loop: bool,
+    emitted: u64,
     n: u64,
     left: u64,
     next: N,
@@ -79,15 +84,23 @@ impl<I: ?Sized, N: Pipe> Pipe for LimitPush<I, N> {
 
     // An endless fan-out pauses here too, and then finds that nobody wants more.
     fn is_full(&mut self) -> bool {
-        self.left == 0 || self.next.is_full()
+        (self.left == 0 && !self.in_loop) || self.next.is_full()
     }
 
     fn is_closed(&mut self) -> bool {
-        self.left == 0 || self.next.is_closed()
+        (self.left == 0 && !self.in_loop) || self.next.is_closed()
+    }
+
+    fn event(&mut self, event: Event) {
+        if matches!(event, Event::Round(_)) {
+            self.emitted += self.n - self.left;
+            self.left = self.n;
+        }
+        self.next.event(event);
     }
 
     fn report(&mut self, report: &mut Report) {
-        report.emitted(self.op.id(), self.n - self.left);
+        report.emitted(self.op.id(), self.emitted + self.n - self.left);
         self.next.report(report);
     }
 }

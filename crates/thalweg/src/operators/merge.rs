@@ -38,7 +38,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
         let env = self.env.clone();
         let tasks = self.tasks().max(other.tasks());
         let bounded = self.is_bounded() && other.is_bounded();
-        let to = env.stage_of_both(&other.env, origin, tasks, bounded);
+        let to = env.stage_of_both(&other.env, origin, [self.stage, other.stage], tasks, bounded);
         if !env.is_same(&other.env) {
             // The job is refused; the other stream's stage is of no plan.
             return env.receive(to, origin, Vec::new());

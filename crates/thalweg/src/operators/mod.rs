@@ -14,6 +14,7 @@ mod inspect;
 pub mod join;
 pub mod keyed;
 mod limit;
+pub mod loops;
 mod map;
 mod map_volatile;
 mod map_with_timestamp;

@@ -185,6 +185,9 @@ where
     fn give(&mut self) -> Result<Option<T>> {
         Ok(self.value.take())
     }
+
+    /// Giving has left nothing.
+    fn restart(&mut self) {}
 }
 
 #[cfg(test)]

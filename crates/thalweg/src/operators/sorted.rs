@@ -112,9 +112,12 @@ impl<C: Chain> Stream<C> {
         let Stream { env, chain: Received { edges, op }, stage } = self
             .absorb(origin, String::new(), why, move |cx| {
                 let compare = Arc::clone(&local);
-                let compare = move |a: &Owned<C>, b: &Owned<C>| compare(a, b);
-                let sorter = Sorter::new(compare, cx.memory.reserve(), cx.spill.clone());
-                Sorting::Taking(Some(sorter))
+                let (memory, spill) = (cx.memory.clone(), cx.spill.clone());
+                Sorting::new(move || {
+                    let compare = Arc::clone(&compare);
+                    let compare = move |a: &Owned<C>, b: &Owned<C>| compare(a, b);
+                    Sorter::new(compare, memory.reserve(), spill.clone())
+                })
             })
             .with_state(false, Vec::<Owned<C>>::schema())
             .gather(origin);
@@ -149,11 +152,23 @@ where
     }
 }
 
+/// A sort, in a running task.
+struct Sorting<T: Data, F> {
+    begin: Box<dyn Fn() -> Sorter<T, F> + Send>,
+    phase: Phase<T, F>,
+}
+
 /// A sort, before and after its input's end.
-enum Sorting<T: Data, F> {
+enum Phase<T: Data, F> {
     /// There until the end.
     Taking(Option<Sorter<T, F>>),
     Giving(Sorted<T, F>),
+}
+
+impl<T: Data, F> Sorting<T, F> {
+    fn new(begin: impl Fn() -> Sorter<T, F> + Send + 'static) -> Self {
+        Self { phase: Phase::Taking(Some(begin())), begin: Box::new(begin) }
+    }
 }
 
 impl<I, F> Absorb<I> for Sorting<I::Owned, F>
@@ -165,27 +180,31 @@ where
 
     #[inline(always)]
     fn take(&mut self, item: I::Of<'_>) -> Result<()> {
-        match self {
-            Self::Taking(Some(sorter)) => sorter.push(I::to_owned(item)),
+        match &mut self.phase {
+            Phase::Taking(Some(sorter)) => sorter.push(I::to_owned(item)),
             _ => Ok(()),
         }
     }
 
     fn end(&mut self) -> Result<()> {
-        if let Self::Taking(sorter) = self
+        if let Phase::Taking(sorter) = &mut self.phase
             && let Some(sorter) = sorter.take()
         {
-            *self = Self::Giving(sorter.finish()?);
+            self.phase = Phase::Giving(sorter.finish()?);
         }
         Ok(())
     }
 
     #[inline]
     fn give(&mut self) -> Result<Option<I::Owned>> {
-        match self {
-            Self::Giving(sorted) => sorted.next(),
-            Self::Taking(_) => Ok(None),
+        match &mut self.phase {
+            Phase::Giving(sorted) => sorted.next(),
+            Phase::Taking(_) => Ok(None),
         }
+    }
+
+    fn restart(&mut self) {
+        self.phase = Phase::Taking(Some((self.begin)()));
     }
 }
 

@@ -32,7 +32,8 @@ impl<C: Chain<Item: Portable>> Stream<C> {
         let origin = Origin::here("split");
         let (env, from) = (self.env.clone(), self.stage);
         let (tasks, bounded) = (self.tasks(), self.is_bounded());
-        let stages = [(); N].map(|()| env.build(|builder| builder.stage(tasks, bounded)));
+        let stages =
+            [(); N].map(|()| env.build(|builder| builder.stage_after(&[from], tasks, bounded)));
         let edges = stages.map(|to| env.link(from, to, Strategy::Forward));
         let ends = edges.clone();
         self.close(origin, String::new(), move |cx, op| {

@@ -182,6 +182,10 @@ where
     fn give(&mut self) -> Result<Option<I::Owned>> {
         Ok(self.records.pop())
     }
+
+    fn restart(&mut self) {
+        self.cut = false;
+    }
 }
 
 #[cfg(test)]

@@ -43,10 +43,17 @@ impl Origin {
 }
 
 impl Builder {
-    /// Begins a stage.
+    /// Begins a stage that nothing comes before.
     pub(crate) fn stage(&mut self, tasks: usize, bounded: bool) -> usize {
+        self.stage_after(&[], tasks, bounded)
+    }
+
+    /// Begins a stage that is fed by these: in a loop where one of them is.
+    pub(crate) fn stage_after(&mut self, before: &[usize], tasks: usize, bounded: bool) -> usize {
         let id = self.plan.stages.len();
-        self.plan.stages.push(Stage { id, operators: Vec::new(), tasks: tasks.max(1), bounded });
+        let loops = before.iter().map(|&from| self.plan.stages[from].loops).max().unwrap_or(0);
+        let tasks = tasks.max(1);
+        self.plan.stages.push(Stage { id, operators: Vec::new(), tasks, bounded, loops });
         self.factories.push(None);
         id
     }
@@ -62,6 +69,7 @@ impl Builder {
             detail,
             stage,
             state: None,
+            loops: self.plan.stages[stage].loops,
         });
         self.plan.stages[stage].operators.push(id);
         id

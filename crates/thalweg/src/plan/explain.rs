@@ -210,6 +210,7 @@ mod tests {
             detail: detail.to_owned(),
             stage,
             state,
+            loops: 0,
         };
         let state = State { id: "count-0".into(), keyed: true, schema: "u64".into() };
         Plan {
@@ -222,8 +223,8 @@ mod tests {
                 op(5, "for_each", "for_each", "", 1, None),
             ],
             stages: vec![
-                Stage { id: 0, operators: vec![0, 1, 2], tasks: 1, bounded: true },
-                Stage { id: 1, operators: vec![3, 4, 5], tasks: 8, bounded: false },
+                Stage { id: 0, operators: vec![0, 1, 2], tasks: 1, bounded: true, loops: 0 },
+                Stage { id: 1, operators: vec![3, 4, 5], tasks: 8, bounded: false, loops: 0 },
             ],
             edges: vec![Edge {
                 from: 0,

@@ -4,7 +4,7 @@ use super::measure::measure;
 use super::{Builder, Plan, Strategy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::LaneSettings;
-use crate::flow::{Op, Signals, Waker};
+use crate::flow::{Depth, Op, Signals, Waker};
 use crate::memory::MemoryPool;
 use crate::metrics::Stats;
 use crate::runtime::{Cell, Job, Runtime};
@@ -22,12 +22,18 @@ pub struct TaskContext<'a> {
     /// Wakes the task being made.
     pub(crate) waker: &'a Waker,
     ops: &'a [Op],
+    plan: &'a Plan,
 }
 
 impl TaskContext<'_> {
     /// The operator with this number in the plan.
     pub(crate) fn op(&self, id: usize) -> Op {
         self.ops[id].clone()
+    }
+
+    /// How many loops that operator is within.
+    pub(crate) fn depth(&self, id: usize) -> Depth {
+        Depth(self.plan.operators[id].loops)
     }
 }
 
@@ -94,6 +100,7 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
                 clock: &runtime.clock,
                 waker,
                 ops: &ops,
+                plan: &plan,
             };
             if let Some(factory) = factory {
                 tasks.push((factory(&context)?, waker.clone()));

@@ -48,6 +48,8 @@ pub struct Operator {
     pub stage: usize,
     /// What it remembers across records, if it does.
     pub state: Option<State>,
+    /// How many loops it is within.
+    pub loops: u32,
 }
 
 /// What an operator remembers.
@@ -76,6 +78,8 @@ pub struct Stage {
     pub tasks: usize,
     /// Whether its input ends by itself.
     pub bounded: bool,
+    /// How many loops what is added to it is within.
+    pub loops: u32,
 }
 
 /// An exchange between two stages.

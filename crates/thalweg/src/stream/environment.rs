@@ -154,17 +154,21 @@ impl Environment {
         &self,
         other: &Self,
         origin: Origin,
+        before: [usize; 2],
         tasks: usize,
         bounded: bool,
     ) -> usize {
         self.build(|builder| {
-            if !self.is_same(other) {
+            let same = self.is_same(other);
+            if !same {
                 let what = "the two streams belong to jobs of different environments";
                 let place =
                     format!("{} ({}:{})", origin.kind, origin.place.file(), origin.place.line());
                 builder.errors.push(Error::new(ErrorKind::Plan, what).in_operator(place));
             }
-            builder.stage(tasks, bounded)
+            // The other stage is of no plan that this environment knows.
+            let before = if same { &before[..] } else { &before[..1] };
+            builder.stage_after(before, tasks, bounded)
         })
     }
 

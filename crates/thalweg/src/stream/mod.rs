@@ -161,7 +161,7 @@ impl<C: Chain> Stream<C> {
     {
         let env = self.env.clone();
         let bounded = self.is_bounded();
-        let stage = env.build(|builder| builder.stage(tasks, bounded));
+        let stage = env.build(|builder| builder.stage_after(&[self.stage], tasks, bounded));
         let edge = self.send_to(stage, origin, strategy, end);
         env.receive(stage, origin, vec![edge])
     }
@@ -170,7 +170,7 @@ impl<C: Chain> Stream<C> {
     /// the exchange for it to send on, and the stream, of as many tasks.
     pub(crate) fn aside<I: Portable + ?Sized>(&self, origin: Origin) -> Aside<I, C::Time> {
         let (tasks, bounded) = (self.tasks(), self.is_bounded());
-        let to = self.build(|builder| builder.stage(tasks, bounded));
+        let to = self.build(|builder| builder.stage_after(&[self.stage], tasks, bounded));
         let edge = self.env.link(self.stage, to, Strategy::Forward);
         let second = self.env.receive(to, origin, vec![edge.clone()]);
         (edge, second)

@@ -277,7 +277,7 @@ where
                 None => return Flow::Ready,
                 // A record at the watermark may still come.
                 Some(Event::Watermark(at)) => at.as_micros().checked_sub(1),
-                Some(Event::End) => Some(i64::MAX),
+                Some(Event::Round(_) | Event::End) => Some(i64::MAX),
                 Some(Event::Idle | Event::Barrier(_)) => None,
             };
             if goes_on && until.is_some_and(|until| self.wake_some(until)) {
@@ -285,8 +285,10 @@ where
             }
             self.keys.forget_spent();
             let Some(event) = self.held.take() else { return Flow::Ready };
-            if let Event::Watermark(at) = event {
-                self.watermark = self.watermark.max(at.as_micros());
+            match event {
+                Event::Watermark(at) => self.watermark = self.watermark.max(at.as_micros()),
+                Event::Round(_) => self.watermark = i64::MIN,
+                Event::Idle | Event::Barrier(_) | Event::End => {}
             }
             self.next.event(event);
         }

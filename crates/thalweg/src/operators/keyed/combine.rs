@@ -471,7 +471,7 @@ where
             // Results are known at the end alone, and carry no time of their records.
             Event::Watermark(_) | Event::Idle => self.next.event(event),
             // What is combined belongs before these.
-            Event::Barrier(_) | Event::End => {
+            Event::Barrier(_) | Event::Round(_) | Event::End => {
                 self.take_waiting();
                 self.held = Some(event);
             }

@@ -230,6 +230,7 @@ where
             core,
             waiting: Waiting { hashes: Vec::with_capacity(WAITING), items: Default::default() },
             phase: Phase::Taking,
+            held: Event::End,
             received: 0,
             meter: Meter::default(),
             cost: self.cost.clone(),
@@ -252,6 +253,8 @@ where
     /// Records that wait while memory brings the slots they will need.
     waiting: Waiting<I>,
     phase: Phase<I, B>,
+    /// What is held back until the table is given out.
+    held: Event,
     received: u64,
     meter: Meter,
     cost: Cost,
@@ -268,7 +271,7 @@ enum Phase<I: Portable + ?Sized, B: Absorb<I>> {
     Giving(Drain<B::Key, B::State>),
     /// A part is read back from disk.
     Reading(SpillReader<B::Spilled>),
-    /// All is given out and the end is passed on.
+    /// A job that has failed is stopped, and its end must not look like one.
     Over,
 }
 
@@ -390,8 +393,8 @@ where
         self.phase = match self.core.overflow.next_part() {
             Some(reader) => Phase::Reading(reader),
             None => {
-                self.next.event(Event::End);
-                Phase::Over
+                self.next.event(self.held);
+                Phase::Taking
             }
         };
     }
@@ -427,8 +430,10 @@ where
 
     fn event(&mut self, event: Event) {
         match event {
-            // Held back until the table is given out.
-            Event::End => self.give(),
+            Event::Round(_) | Event::End => {
+                self.held = event;
+                self.give();
+            }
             other => {
                 self.core.take_all(&mut self.waiting);
                 self.next.event(other);

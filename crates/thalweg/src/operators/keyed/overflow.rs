@@ -107,8 +107,9 @@ impl<S: Wire + ?Sized> Overflow<S> {
     pub(super) fn next_part(&mut self) -> Option<SpillReader<S>> {
         self.frozen = false;
         let _ = self.reservation.try_resize(0);
-        let (part, depth) = self.on_disk.pop()?;
-        self.depth = depth;
+        let (part, depth) = self.on_disk.pop().unzip();
+        self.depth = depth.unwrap_or(0);
+        let part: SpillFile<S> = part?;
         Some(part.read())
     }
 }

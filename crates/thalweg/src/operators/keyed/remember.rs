@@ -70,8 +70,16 @@ where
             emitted: 0,
             keys: 0,
         };
-        self.prev
-            .attach(cx, RememberingPush { core, phase: Phase::Taking, next, time: PhantomData })
+        self.prev.attach(
+            cx,
+            RememberingPush {
+                core,
+                phase: Phase::Taking,
+                held: Event::End,
+                next,
+                time: PhantomData,
+            },
+        )
     }
 }
 
@@ -79,6 +87,8 @@ where
 pub struct RememberingPush<I: Wire + ?Sized, X: Step<I>, T, N> {
     core: Core<I, X>,
     phase: Phase<I>,
+    /// What is held back until all of it is handed on.
+    held: Event,
     next: N,
     time: PhantomData<fn(T)>,
 }
@@ -173,8 +183,8 @@ where
             _ if self.core.failed => Phase::Over,
             Some(reader) => Phase::Reading(reader),
             None => {
-                self.next.event(Event::End);
-                Phase::Over
+                self.next.event(self.held);
+                Phase::Taking
             }
         };
     }
@@ -193,8 +203,10 @@ where
 
     fn event(&mut self, event: Event) {
         match event {
-            // Held back until what is on disk is handed on.
-            Event::End => self.next_part(),
+            Event::Round(_) | Event::End => {
+                self.held = event;
+                self.next_part();
+            }
             other => self.next.event(other),
         }
     }

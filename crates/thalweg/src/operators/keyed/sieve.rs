@@ -7,7 +7,7 @@
 use super::unique::Distinct;
 use crate::error::Result;
 use crate::exchange::Hashed;
-use crate::flow::{Op, Pipe, Push, guard};
+use crate::flow::{Event, Op, Pipe, Push, guard};
 use crate::metrics::Report;
 use crate::plan::TaskContext;
 use crate::state::GroupTable;
@@ -87,6 +87,14 @@ impl<I: Distinct + ?Sized, N> SievePush<I, N> {
 impl<I: Distinct + ?Sized, N: Pipe> Pipe for SievePush<I, N> {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
         Some(&mut self.next)
+    }
+
+    fn event(&mut self, event: Event) {
+        if matches!(event, Event::Round(_)) {
+            self.seen.clear();
+            self.looked = 0;
+        }
+        self.next.event(event);
     }
 
     fn report(&mut self, report: &mut Report) {

@@ -126,6 +126,14 @@ impl<K: Key + ?Sized, S: Lasting> Watched<K, S> {
         Self { table: GroupTable::new(), numbers: 0, accounts }
     }
 
+    /// Forgets every key.
+    pub(in crate::operators) fn clear(&mut self) {
+        self.table = GroupTable::new();
+        self.accounts.timers = Timers::new();
+        (self.accounts.live, self.accounts.heap) = (0, 0);
+        self.account();
+    }
+
     /// The keys for which something is kept.
     pub(in crate::operators) fn live(&self) -> usize {
         self.accounts.live

@@ -99,6 +99,7 @@ where
             op: cx.op(self.op),
             find: Arc::clone(&self.find),
             generator: self.watermarks.generator.clone(),
+            first: self.watermarks.generator.clone(),
             idle_after: self.watermarks.idle_after.map(nanos),
             clock: cx.clock.clone(),
             said: None,
@@ -131,6 +132,8 @@ pub struct AssignPush<I: ?Sized, F, G, N> {
     op: Op,
     find: Arc<F>,
     generator: G,
+    /// What it is at the beginning, and in each round of a loop anew.
+    first: G,
     idle_after: Option<Nanos>,
     clock: Clock,
     /// The last watermark that was sent.
@@ -221,9 +224,13 @@ where
     }
 
     fn event(&mut self, event: Event) {
-        if event == Event::End {
-            self.over = true;
-            self.tell();
+        match event {
+            Event::End => {
+                self.over = true;
+                self.tell();
+            }
+            Event::Round(_) => (self.generator, self.said) = (self.first.clone(), None),
+            Event::Watermark(_) | Event::Idle | Event::Barrier(_) => {}
         }
         self.next.event(event);
     }

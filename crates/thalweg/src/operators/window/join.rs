@@ -216,7 +216,13 @@ where
     let ((left, _), (right, _)) = (left.into_parts(), right.into_parts());
     let env = left.env.clone();
     let bounded = left.is_bounded() && right.is_bounded();
-    let to = env.stage_of_both(&right.env, origin, env.keyed_tasks(), bounded);
+    let to = env.stage_of_both(
+        &right.env,
+        origin,
+        [left.stage, right.stage],
+        env.keyed_tasks(),
+        bounded,
+    );
     if !env.is_same(&right.env) {
         // The job is refused; the other stream's stage is of no plan.
         return KeyedStream::from_parts(env.receive(to, origin, Vec::new()), Carried(FirstOf));

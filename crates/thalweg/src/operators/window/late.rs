@@ -173,8 +173,10 @@ where
     }
 
     fn event(&mut self, event: Event) {
-        if let Event::Watermark(at) = event {
-            self.passed = self.passed.max(Some(at));
+        match event {
+            Event::Watermark(at) => self.passed = self.passed.max(Some(at)),
+            Event::Round(_) => self.passed = None,
+            Event::Idle | Event::Barrier(_) | Event::End => {}
         }
         self.ends.event(event);
     }

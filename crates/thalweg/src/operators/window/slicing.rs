@@ -313,7 +313,11 @@ where
                 closed
             }
             Event::Idle => return false,
-            _ => SliceId::MAX,
+            Event::Barrier(_) | Event::End => SliceId::MAX,
+            Event::Round(_) => {
+                self.closed = None;
+                SliceId::MAX
+            }
         };
         self.leave();
         let mut any = false;

@@ -169,6 +169,14 @@ where
     V: Record + ?Sized,
     H: Process<K, V>,
 {
+    /// Forgets every key, for the next round of a loop.
+    fn restart(&mut self) {
+        self.table = GroupTable::new();
+        (self.event, self.processing) = (Clockwork::new(), Clockwork::new());
+        (self.live, self.heap) = (0, 0);
+        (self.watermark, self.ended) = (None, false);
+    }
+
     /// The number of a key, which is brought into the table if it is new and there is room.
     #[inline(always)]
     fn number(&mut self, hash: u64, key: &K) -> Option<u64> {
@@ -454,10 +462,10 @@ where
     fn event(&mut self, event: Event) {
         self.due = match event {
             Event::Watermark(at) => Some(at.as_micros()),
-            Event::End => Some(i64::MAX),
+            Event::Round(_) | Event::End => Some(i64::MAX),
             Event::Idle | Event::Barrier(_) => None,
         };
-        self.keys.ended |= event == Event::End;
+        self.keys.ended |= event.completes();
         self.held = Some(event);
     }
 
@@ -472,8 +480,12 @@ where
             }
             self.keys.tidy();
             let Some(event) = self.held.take() else { return Flow::Ready };
-            if let Event::Watermark(at) = event {
-                self.keys.watermark = self.keys.watermark.max(Some(at));
+            match event {
+                Event::Watermark(at) => {
+                    self.keys.watermark = self.keys.watermark.max(Some(at));
+                }
+                Event::Round(_) => self.keys.restart(),
+                Event::Idle | Event::Barrier(_) | Event::End => {}
             }
             self.due = None;
             self.ends.event(event);

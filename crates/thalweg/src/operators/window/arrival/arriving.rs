@@ -236,6 +236,14 @@ where
         false
     }
 
+    /// Forgets every key, for the next round of a loop.
+    fn restart(&mut self) {
+        self.table.clear();
+        self.timers.clear();
+        (self.ending, self.shared.heap) = (0, 0);
+        (self.shared.ended, self.shared.watermark) = (false, None);
+    }
+
     /// Gives what remains at the end, up to a chunk of it; answers whether that was all.
     fn give_rest(&mut self) -> bool {
         let Self { op, course, table, shared, ending, emitted, next, .. } = self;
@@ -315,7 +323,7 @@ where
     fn event(&mut self, event: Event) {
         match event {
             Event::Watermark(at) => self.shared.watermark = self.shared.watermark.max(Some(at)),
-            Event::End => self.shared.ended = true,
+            Event::Round(_) | Event::End => self.shared.ended = true,
             Event::Idle | Event::Barrier(_) => {}
         }
         self.held = Some(event);
@@ -332,12 +340,15 @@ where
             }
             // A job that has failed is stopped, and what it holds must not look like results.
             let before = self.emitted;
-            let done =
-                self.failed || (self.fire() && (self.held != Some(Event::End) || self.give_rest()));
+            let done = self.failed
+                || (self.fire() && (!self.held.is_some_and(Event::completes) || self.give_rest()));
             if !done || self.emitted > before {
                 return Flow::Busy;
             }
             let Some(event) = self.held.take() else { return Flow::Ready };
+            if matches!(event, Event::Round(_)) {
+                self.restart();
+            }
             self.next.event(event);
         }
     }

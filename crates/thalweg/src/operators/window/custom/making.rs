@@ -560,7 +560,7 @@ where
     }
 
     fn event(&mut self, event: Event) {
-        self.shop.ended |= event == Event::End;
+        self.shop.ended |= event.completes();
         self.held = Some(event);
     }
 
@@ -577,18 +577,23 @@ where
             let goes_on = !self.keys.has_failed() && !self.next.is_closed();
             let until = match event {
                 Event::Watermark(at) => Some(at.as_micros()),
-                Event::End => Some(i64::MAX),
+                Event::Round(_) | Event::End => Some(i64::MAX),
                 Event::Idle | Event::Barrier(_) => None,
             };
             if goes_on && until.is_some_and(|until| self.wake_some(until)) {
                 return Flow::Busy;
             }
-            if goes_on && event == Event::End && self.end_some() {
+            if goes_on && event.completes() && self.end_some() {
                 return Flow::Busy;
             }
             self.keys.forget_spent();
-            if let Event::Watermark(at) = event {
-                self.shop.watermark = self.shop.watermark.max(Some(at));
+            match event {
+                Event::Watermark(at) => self.shop.watermark = self.shop.watermark.max(Some(at)),
+                Event::Round(_) => {
+                    self.keys.clear();
+                    (self.ending, self.shop.ended, self.shop.watermark) = (0, false, None);
+                }
+                Event::Idle | Event::Barrier(_) | Event::End => {}
             }
             self.held = None;
             self.next.event(event);

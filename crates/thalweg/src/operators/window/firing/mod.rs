@@ -293,7 +293,7 @@ where
     fn event(&mut self, event: Event) {
         self.until = match event {
             Event::Watermark(at) => Some(self.windows.frames.last_ended(at)),
-            Event::End => Some(WindowId::MAX),
+            Event::Round(_) | Event::End => Some(WindowId::MAX),
             Event::Idle | Event::Barrier(_) => self.until,
         };
         self.held = Some(event);
@@ -330,6 +330,10 @@ where
             self.windows.pass(self.until, event);
             if EARLY {
                 self.early.forget_until(self.windows.fired.unwrap_or(WindowId::MIN));
+            }
+            if matches!(event, Event::Round(_)) {
+                self.windows.restart();
+                self.until = None;
             }
             self.held = None;
             self.next.event(event);

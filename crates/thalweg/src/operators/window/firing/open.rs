@@ -325,6 +325,13 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         }
     }
 
+    /// Begins anew, for the next round of a loop: all windows have been given out.
+    pub(super) fn restart(&mut self) {
+        (self.fired, self.entered_until, self.over) = (None, None, None);
+        while self.kept.take_until(SliceId::MAX).is_some() {}
+        while self.updates.take_until(WindowId::MAX).is_some() {}
+    }
+
     /// Forgets what was kept for windows that take no more records in.
     fn forget_over(&mut self, at: Timestamp) {
         self.over = self.over.max(Some(self.frames.last_over(at)));

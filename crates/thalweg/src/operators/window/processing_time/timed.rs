@@ -223,7 +223,7 @@ where
         let (watermark, idle) = match event {
             Event::Watermark(at) => (Some(at), false),
             Event::Idle => (None, true),
-            Event::Barrier(_) | Event::End => return self.clocked.event(event),
+            Event::Barrier(_) | Event::Round(_) | Event::End => return self.clocked.event(event),
         };
         // What came before lies in windows that end by then.
         let (_, last) = self.frames.windows(self.frames.slice(self.clocked.now));
@@ -275,7 +275,12 @@ impl<N: Pipe> Pipe for Redated<N> {
                     self.idle = held.idle;
                 }
             }
-            other => self.next.event(other),
+            other => {
+                if matches!(other, Event::Round(_)) {
+                    self.held.clear();
+                }
+                self.next.event(other);
+            }
         }
     }
 

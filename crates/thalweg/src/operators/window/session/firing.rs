@@ -432,7 +432,7 @@ where
         self.due = match event {
             // A record at the last moment of a session may still come until the watermark is behind it.
             Event::Watermark(at) => at.as_micros().checked_sub(1),
-            Event::End => Some(i64::MAX),
+            Event::Round(_) | Event::End => Some(i64::MAX),
             Event::Idle | Event::Barrier(_) => None,
         };
         self.held = Some(event);
@@ -452,8 +452,10 @@ where
             if self.give_some() {
                 return Flow::Busy;
             }
-            if let Event::Watermark(at) = event {
-                self.watermark = self.watermark.max(at);
+            match event {
+                Event::Watermark(at) => self.watermark = self.watermark.max(at),
+                Event::Round(_) => self.watermark = Timestamp::MIN,
+                Event::Idle | Event::Barrier(_) | Event::End => {}
             }
             self.forget_spent();
             (self.held, self.due) = (None, None);

@@ -1,0 +1,141 @@
+//! Where the tails of a loop meet at the end of a round, and what its heads learn of it.
+
+use super::outcome::{Ended, Outcome};
+use super::shared::Shared;
+use crate::flow::{Op, Waker, guard};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use std::sync::Arc;
+
+/// What all tasks of a loop share.
+pub struct Control<S> {
+    pub(super) shared: Shared<S>,
+    /// The state that each run begins with.
+    initial: S,
+    /// The most rounds of a run.
+    most: u64,
+    /// Whether another round needs records that the last one has fed back.
+    feeds: bool,
+    run: Mutex<Run>,
+    /// Rounds of all runs so far, times two, and one more if the run is over.
+    said: AtomicU64,
+    heads: Mutex<Vec<Waker>>,
+}
+
+/// A run of a loop: the only one, unless it is the body of another loop.
+#[derive(Default)]
+struct Run {
+    rounds: u64,
+    ended: Option<Ended>,
+}
+
+/// What comes after a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Another,
+    Over,
+}
+
+impl<S: Clone> Control<S> {
+    pub(super) fn new(initial: S, most: u64, feeds: bool) -> Self {
+        Self {
+            shared: Shared::new(initial.clone()),
+            initial,
+            most,
+            feeds,
+            run: Mutex::new(Run::default()),
+            said: AtomicU64::new(0),
+            heads: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// A head is there, to be woken when a round has ended.
+    pub(super) fn join(&self, head: Waker) {
+        lock(&self.heads).push(head);
+    }
+
+    /// What was said after so many rounds, of all runs; `None` while the last of them goes on.
+    pub(super) fn verdict(&self, rounds: u64) -> Option<Verdict> {
+        let said = self.said.load(Ordering::Acquire);
+        let verdict = if said.is_multiple_of(2) { Verdict::Another } else { Verdict::Over };
+        (said / 2 >= rounds).then_some(verdict)
+    }
+
+    /// A round has ended, in which so many records were fed back: changes the state, and says whether there is
+    /// another one. `change` answers whether the condition holds that ends the loop.
+    fn end_round(&self, fed: u64, change: impl FnOnce(&mut S) -> bool) {
+        let holds = self.shared.change(change);
+        let mut run = lock(&self.run);
+        run.rounds += 1;
+        run.ended = if holds {
+            Some(Ended::Condition)
+        } else if self.feeds && fed == 0 {
+            Some(Ended::NothingLeft)
+        } else {
+            (run.rounds >= self.most).then_some(Ended::Rounds)
+        };
+        let over = u64::from(run.ended.is_some());
+        drop(run);
+        let rounds = self.said.load(Ordering::Relaxed) / 2 + 1;
+        self.said.store(2 * rounds + over, Ordering::Release);
+        lock(&self.heads).iter().for_each(Waker::wake);
+    }
+
+    /// What has come of the loop. Another run begins anew.
+    pub(super) fn conclude(&self) -> Outcome<S> {
+        let Run { rounds, ended } = std::mem::take(&mut *lock(&self.run));
+        let state = self.shared.change(|state| std::mem::replace(state, self.initial.clone()));
+        Outcome { state, rounds, ended: ended.unwrap_or(Ended::Rounds) }
+    }
+}
+
+/// Where the tails of a loop meet, each with a part of the state.
+pub(super) struct Meeting<S, D> {
+    control: Arc<Control<S>>,
+    brought: Mutex<Brought<D>>,
+    /// Works a tail's part into another.
+    global: Box<dyn Fn(&mut D, D) + Send + Sync>,
+    /// Changes the state by what all have brought, and answers whether the loop is to end.
+    until: Box<dyn Fn(&mut S, D) -> bool + Send + Sync>,
+}
+
+struct Brought<D> {
+    /// In the order of the tails, so that floats are added up in the same order in every run.
+    parts: Vec<Option<D>>,
+    arrived: usize,
+    fed: u64,
+}
+
+impl<S: Clone, D: Default> Meeting<S, D> {
+    pub(super) fn new(
+        control: Arc<Control<S>>,
+        tails: usize,
+        global: impl Fn(&mut D, D) + Send + Sync + 'static,
+        until: impl Fn(&mut S, D) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let parts = (0..tails).map(|_| None).collect();
+        let brought = Mutex::new(Brought { parts, arrived: 0, fed: 0 });
+        Self { control, brought, global: Box::new(global), until: Box::new(until) }
+    }
+
+    /// A tail has seen the end of the round, and brings its part and the number of records that it has fed
+    /// back. The last one ends the round.
+    pub(super) fn arrive(&self, tail: usize, part: D, fed: u64, op: &Op) {
+        let mut brought = lock(&self.brought);
+        brought.parts[tail] = Some(part);
+        brought.fed += fed;
+        brought.arrived += 1;
+        if brought.arrived < brought.parts.len() {
+            return;
+        }
+        brought.arrived = 0;
+        let fed = std::mem::take(&mut brought.fed);
+        self.control.end_round(fed, |state| {
+            guard(op, || {
+                let mut parts = brought.parts.iter_mut().filter_map(Option::take);
+                let mut all = parts.next().unwrap_or_default();
+                parts.for_each(|part| (self.global)(&mut all, part));
+                (self.until)(state, all)
+            })
+        });
+    }
+}

@@ -1,0 +1,214 @@
+//! Records on their way from the tails of a loop to its heads, for the next round.
+
+use super::head::Input;
+use crate::data::Portable;
+use crate::error::{Error, ErrorKind, Result};
+use crate::exchange::{Edge, Outlet, Packet, RoundRobin};
+use crate::flow::{Pipe, Push};
+use crate::memory::{MemoryPool, Reservation};
+use crate::plan::TaskContext;
+use crate::state::{SpillDir, SpillFile, SpillReader, SpillWriter};
+use crate::sync::{Mutex, lock};
+use crate::time::Time;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Records in a packet.
+const PACKET: usize = 1024;
+/// Empty packets that are kept to be filled again.
+const SPARES: usize = 8;
+
+/// What is fed back, for each head apart.
+pub(super) struct Feedback<I: Portable + ?Sized, T>(Arc<Vec<Mutex<Held<I, T>>>>);
+
+impl<I: Portable + ?Sized, T> Clone for Feedback<I, T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+struct Held<I: Portable + ?Sized, T> {
+    packets: VecDeque<(Packet<I, T>, Reservation)>,
+    /// Encoded packets for which there was no memory.
+    files: Vec<SpillFile<[u8]>>,
+    spare: Vec<Packet<I, T>>,
+}
+
+impl<I: Portable + ?Sized, T: Time> Feedback<I, T> {
+    pub(super) fn new(heads: usize) -> Self {
+        let held = || Held { packets: VecDeque::new(), files: Vec::new(), spare: Vec::new() };
+        Self(Arc::new((0..heads).map(|_| Mutex::new(held())).collect()))
+    }
+
+    /// The end that a tail feeds back by.
+    pub(super) fn feeder(&self, cx: &TaskContext<'_>) -> Feeder<I, T> {
+        Feeder {
+            to: Self::clone(self),
+            head: cx.task % self.0.len(),
+            open: Packet::default(),
+            memory: cx.memory.clone(),
+            spill: cx.spill.clone(),
+            writer: None,
+            bytes: Vec::new(),
+            fed: 0,
+        }
+    }
+
+    /// The end that a head takes from.
+    pub(super) fn eater(&self, head: usize) -> Eater<I, T> {
+        Eater {
+            from: Self::clone(self),
+            head,
+            packets: VecDeque::new(),
+            files: Vec::new(),
+            reader: None,
+        }
+    }
+}
+
+/// Feeds records back.
+pub(super) struct Feeder<I: Portable + ?Sized, T> {
+    to: Feedback<I, T>,
+    head: usize,
+    open: Packet<I, T>,
+    memory: MemoryPool,
+    spill: SpillDir,
+    writer: Option<SpillWriter<[u8]>>,
+    /// What a packet is encoded into.
+    bytes: Vec<u8>,
+    fed: u64,
+}
+
+impl<I: Portable + ?Sized, T: Time> Feeder<I, T> {
+    #[inline(always)]
+    pub(super) fn push(&mut self, item: I::Of<'_>, time: T) -> Result<()> {
+        self.open.push(item, time);
+        self.fed += 1;
+        if self.open.len() < PACKET { Ok(()) } else { self.send() }
+    }
+
+    #[inline(never)]
+    fn send(&mut self) -> Result<()> {
+        let mut reservation = self.memory.reserve();
+        if reservation.try_resize(self.open.bytes()) {
+            let held = &mut *lock(&self.to.0[self.head]);
+            let empty = held.spare.pop().unwrap_or_default();
+            held.packets.push_back((std::mem::replace(&mut self.open, empty), reservation));
+            return Ok(());
+        }
+        self.bytes.clear();
+        self.open.encode(&mut self.bytes);
+        self.open.drain(|_, _| {});
+        self.writer.get_or_insert_with(|| self.spill.writer()).push(&self.bytes.as_slice())
+    }
+
+    /// The round has ended; answers how many records were fed back in it.
+    pub(super) fn finish(&mut self) -> Result<u64> {
+        if !self.open.is_empty() {
+            self.send()?;
+        }
+        if let Some(writer) = self.writer.take() {
+            let file = writer.finish()?;
+            lock(&self.to.0[self.head]).files.push(file);
+        }
+        Ok(std::mem::take(&mut self.fed))
+    }
+}
+
+/// Takes what was fed back, a round at a time.
+pub struct Eater<I: Portable + ?Sized, T> {
+    from: Feedback<I, T>,
+    head: usize,
+    packets: VecDeque<(Packet<I, T>, Reservation)>,
+    files: Vec<SpillFile<[u8]>>,
+    reader: Option<SpillReader<[u8]>>,
+}
+
+impl<I: Portable + ?Sized, T: Time> Eater<I, T> {
+    /// Takes over what is there for the round that begins: what comes from now on is for the one after it.
+    fn take_over(&mut self) {
+        let held = &mut *lock(&self.from.0[self.head]);
+        self.packets.append(&mut held.packets);
+        self.files.append(&mut held.files);
+    }
+
+    /// Shows a packet of records; answers whether there was one.
+    #[inline]
+    fn show(&mut self, mut each: impl FnMut(I::Of<'_>, T)) -> Result<bool> {
+        if let Some((mut packet, reservation)) = self.packets.pop_front() {
+            packet.drain(each);
+            drop(reservation);
+            let held = &mut *lock(&self.from.0[self.head]);
+            if held.spare.len() < SPARES {
+                held.spare.push(packet);
+            }
+            return Ok(true);
+        }
+        loop {
+            let Some(reader) = &mut self.reader else {
+                let Some(file) = self.files.pop() else { return Ok(false) };
+                self.reader = Some(file.read());
+                continue;
+            };
+            let mut packet = Packet::<I, T>::default();
+            match reader.next(|bytes| packet.decode(bytes))? {
+                None => self.reader = None,
+                Some(Ok(())) => {
+                    packet.drain(&mut each);
+                    return Ok(true);
+                }
+                Some(Err(error)) => {
+                    let what =
+                        format!("records fed back cannot be decoded as they were encoded: {error}");
+                    return Err(Error::new(ErrorKind::Internal, what));
+                }
+            }
+        }
+    }
+}
+
+/// Where what came out of the last round goes.
+pub struct Leaving<I: Portable + ?Sized, T: Time>(Outlet<I, T, RoundRobin>);
+
+impl<I: Portable + ?Sized, T: Time> Leaving<I, T> {
+    pub(super) fn by(edge: &Edge<I, T>, cx: &TaskContext<'_>, op: usize) -> Self {
+        Self(edge.outlet(cx.task, cx.op(op), RoundRobin::starting_at(cx.task)))
+    }
+}
+
+impl<I: Portable + ?Sized, T: Time> Pipe for Leaving<I, T> {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.0)
+    }
+}
+
+impl<I: Portable + ?Sized, T: Time> Input<I, T> for Eater<I, T> {
+    type Out = I;
+    type Left = Leaving<I, T>;
+
+    const AT_ONCE: bool = true;
+
+    #[inline(always)]
+    fn take<N: Push<I, T>>(&mut self, item: I::Of<'_>, time: T, next: &mut N) -> Result<()> {
+        next.push(item, time);
+        Ok(())
+    }
+
+    fn complete(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn begin(&mut self) {
+        self.take_over();
+    }
+
+    fn give<N: Push<I, T>>(&mut self, next: &mut N) -> Result<bool> {
+        self.show(|item, time| next.push(item, time))
+    }
+
+    fn leave(&mut self, left: &mut Self::Left) -> Result<bool> {
+        self.show(|item, time| left.0.push(item, time))
+    }
+
+    fn restart(&mut self) {}
+}

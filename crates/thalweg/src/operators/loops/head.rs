@@ -1,0 +1,296 @@
+//! The beginning of a loop: gives each round its input, and waits for what is said after it.
+
+use super::control::{Control, Verdict};
+use super::outcome::Outcome;
+use crate::data::{Data, Record};
+use crate::error::Result;
+use crate::exchange::{Edge, Outlet, RoundRobin};
+use crate::flow::{Depth, Event, Flow, Forked, Op, Pipe, Push, pump};
+use crate::plan::{Origin, Strategy, TaskContext};
+use crate::stream::{Chain, Received, Stream};
+use crate::time::Time;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// What the rounds of a loop begin with, in a running task.
+pub trait Input<I: Record + ?Sized, T: Time>: Send + 'static {
+    /// What the body gets.
+    type Out: Record + ?Sized;
+    /// Where what is left after the last round goes.
+    type Left: Pipe + 'static;
+
+    /// Whether the first round goes on while the input comes.
+    const AT_ONCE: bool;
+
+    /// Takes a record of the loop's input.
+    fn take<N: Push<Self::Out, T>>(&mut self, item: I::Of<'_>, time: T, next: &mut N)
+    -> Result<()>;
+
+    /// The input is complete.
+    fn complete(&mut self) -> Result<()>;
+
+    /// A round begins, or what is left is to be given.
+    fn begin(&mut self);
+
+    /// Gives some of a round's input; answers whether there was any.
+    fn give<N: Push<Self::Out, T>>(&mut self, next: &mut N) -> Result<bool>;
+
+    /// Gives some of what is left; answers whether there was any.
+    fn leave(&mut self, left: &mut Self::Left) -> Result<bool>;
+
+    /// The loop is over, and another input may come.
+    fn restart(&mut self);
+}
+
+/// What has come of a loop.
+pub(super) type Outcomes<S, T> = Stream<Received<Outcome<S>, T>>;
+
+impl<C: Chain> Stream<C> {
+    /// Adds the head of a loop; answers what it gives the body, and the stream of its outcome.
+    pub(super) fn looped<S: Data + Clone + Sync, X, M>(
+        self,
+        origin: Origin,
+        rounds: u64,
+        control: &Arc<Control<S>>,
+        make: M,
+    ) -> (Stream<Looped<C, S, X, M>>, Outcomes<S, C::Time>)
+    where
+        X: Input<C::Item, C::Time>,
+        M: Fn(&TaskContext<'_>, usize) -> (X, X::Left) + Send + 'static,
+    {
+        let (env, from, bounded) = (self.env.clone(), self.stage, self.is_bounded());
+        let to = env.build(|builder| builder.stage_after(&[from], 1, bounded));
+        let edge: Edge<Outcome<S>, C::Time> = env.link(from, to, Strategy::Gather);
+        let outcome = env.receive(to, origin, vec![edge.clone()]);
+        let head = self
+            .then_described(origin, format!("at most {rounds} rounds"), |prev, op| Looped {
+                prev,
+                op,
+                control: Arc::clone(control),
+                make,
+                outcome: edge,
+                types: PhantomData,
+            })
+            .bounded_for("a round ends when all of the input has gone through");
+        if rounds == 0 {
+            let what = "a loop of no rounds";
+            head.refuse(crate::Error::new(crate::ErrorKind::Plan, what));
+        }
+        env.build(|builder| builder.plan.stages[from].loops += 1);
+        (head, outcome)
+    }
+}
+
+/// The chain that ends in the head of a loop.
+pub struct Looped<C: Chain, S: Data + Clone + Sync, X, M> {
+    pub(super) prev: C,
+    pub(super) op: usize,
+    pub(super) control: Arc<Control<S>>,
+    pub(super) make: M,
+    /// Where the outcome goes.
+    pub(super) outcome: Edge<Outcome<S>, C::Time>,
+    pub(super) types: PhantomData<fn() -> X>,
+}
+
+impl<C, S, X, M> Chain for Looped<C, S, X, M>
+where
+    C: Chain,
+    S: Data + Clone + Sync,
+    X: Input<C::Item, C::Time>,
+    M: Fn(&TaskContext<'_>, usize) -> (X, X::Left) + Send + 'static,
+{
+    type Item = X::Out;
+    type Time = C::Time;
+    type Task<N: Push<X::Out, C::Time> + 'static> = C::Task<HeadPush<C::Item, C::Time, S, X, N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<X::Out, C::Time> + 'static,
+    {
+        self.control.join(cx.waker.clone());
+        let (input, left) = (self.make)(cx, self.op);
+        let outcome = self.outcome.outlet(cx.task, cx.op(self.op), RoundRobin::starting_at(0));
+        let Depth(around) = cx.depth(self.op);
+        let push = HeadPush {
+            op: cx.op(self.op),
+            depth: Depth(around + 1),
+            speaks: cx.task == 0,
+            control: Arc::clone(&self.control),
+            input,
+            phase: Phase::Taking,
+            rounds: 0,
+            held: Event::End,
+            ends: Forked((next, Forked((left, outcome)))),
+            types: PhantomData,
+        };
+        self.prev.attach(cx, push)
+    }
+}
+
+/// The head of a loop in a running task.
+pub struct HeadPush<I: Record + ?Sized, T: Time, S: Data + Clone + Sync, X: Input<I, T>, N> {
+    op: Op,
+    /// Of the loop.
+    depth: Depth,
+    /// Whether this one says what has come of the loop.
+    speaks: bool,
+    control: Arc<Control<S>>,
+    input: X,
+    phase: Phase,
+    /// Rounds that have ended, of all runs.
+    rounds: u64,
+    /// What is held back until the loop is over.
+    held: Event,
+    ends: Ends<N, X::Left, Outlet<Outcome<S>, T, RoundRobin>>,
+    types: PhantomData<fn(&I)>,
+}
+
+/// The body, what is left, the outcome.
+type Ends<N, L, O> = Forked<(N, Forked<(L, O)>)>;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The input comes.
+    Taking,
+    /// A round is given its input.
+    Giving,
+    /// The input of a round is given, and its end is to be said.
+    Closing,
+    /// The end of a round is said.
+    Waiting,
+    /// What is left after the last round goes on.
+    Leaving,
+    /// The job has failed.
+    Over,
+}
+
+impl<I, T, S, X, N> HeadPush<I, T, S, X, N>
+where
+    I: Record + ?Sized,
+    T: Time,
+    S: Data + Clone + Sync,
+    X: Input<I, T>,
+    N: Push<X::Out, T>,
+{
+    fn fail(&mut self, error: crate::Error) {
+        self.op.fail(error);
+        self.phase = Phase::Over;
+    }
+
+    /// Gives some of the input of the round, or of what is left.
+    fn give(&mut self) -> Flow {
+        let Self { op, input, phase, ends, .. } = self;
+        let Forked((next, Forked((left, _)))) = ends;
+        let answer = |given: Result<bool>| {
+            given.unwrap_or_else(|error| {
+                op.fail(error);
+                false
+            })
+        };
+        match phase {
+            Phase::Giving => pump(next, |next| answer(input.give(next))),
+            _ => pump(left, |left| answer(input.leave(left))),
+        }
+    }
+
+    /// The loop is over: says what has come of it.
+    fn conclude(&mut self) {
+        let Forked((next, Forked((left, outcome)))) = &mut self.ends;
+        if self.speaks {
+            outcome.push(self.control.conclude(), T::LAST);
+        }
+        self.input.restart();
+        self.phase = Phase::Taking;
+        next.event(self.held);
+        left.event(self.held);
+        outcome.event(self.held);
+    }
+}
+
+impl<I, T, S, X, N> Push<I, T> for HeadPush<I, T, S, X, N>
+where
+    I: Record + ?Sized,
+    T: Time,
+    S: Data + Clone + Sync,
+    X: Input<I, T>,
+    N: Push<X::Out, T>,
+{
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, time: T) {
+        if let Err(error) = self.input.take(item, time, &mut self.ends.0.0) {
+            self.op.fail(error);
+        }
+    }
+}
+
+impl<I, T, S, X, N> Pipe for HeadPush<I, T, S, X, N>
+where
+    I: Record + ?Sized,
+    T: Time,
+    S: Data + Clone + Sync,
+    X: Input<I, T>,
+    N: Push<X::Out, T>,
+{
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.ends)
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            // What is fed back may have any timestamp.
+            Event::Watermark(_) | Event::Idle => {}
+            Event::Barrier(_) => self.ends.event(event),
+            Event::Round(_) | Event::End => {
+                self.held = event;
+                match self.input.complete() {
+                    Err(error) => self.fail(error),
+                    Ok(()) if X::AT_ONCE => self.phase = Phase::Closing,
+                    Ok(()) => {
+                        self.input.begin();
+                        self.phase = Phase::Giving;
+                    }
+                }
+            }
+        }
+    }
+
+    fn resume(&mut self) -> Flow {
+        loop {
+            match self.ends.resume() {
+                Flow::Ready => {}
+                other => return other,
+            }
+            if self.op.signals().stopped() {
+                self.phase = Phase::Over;
+            }
+            match self.phase {
+                Phase::Taking | Phase::Over => return Flow::Ready,
+                Phase::Giving | Phase::Leaving => match self.give() {
+                    Flow::Ready if self.phase == Phase::Giving => self.phase = Phase::Closing,
+                    Flow::Ready => self.conclude(),
+                    other => return other,
+                },
+                Phase::Closing => {
+                    self.ends.0.0.event(Event::Round(self.depth));
+                    self.phase = Phase::Waiting;
+                }
+                Phase::Waiting => match self.control.verdict(self.rounds + 1) {
+                    None => return Flow::Blocked,
+                    Some(verdict) => {
+                        self.rounds += 1;
+                        self.input.begin();
+                        self.phase = match verdict {
+                            Verdict::Another => Phase::Giving,
+                            Verdict::Over => Phase::Leaving,
+                        };
+                    }
+                },
+            }
+        }
+    }
+
+    // Nobody behind the loop may want anything, and the rounds still end.
+    fn is_closed(&mut self) -> bool {
+        false
+    }
+}

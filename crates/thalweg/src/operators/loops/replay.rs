@@ -1,0 +1,149 @@
+//! Loops that see the same input in each round.
+
+use super::control::{Control, Meeting};
+use super::head::{Looped, Outcomes};
+use super::kept::{Kept, NothingLeft};
+use super::shared::Shared;
+use super::tail::{Fold, TailPush};
+use crate::data::{Data, Record};
+use crate::plan::{Origin, TaskContext};
+use crate::stream::{Chain, Stream};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+impl<D: Data, C: Chain<Item = D>> Stream<C> {
+    /// Sends the same records through `body` round after round, at most so many rounds, while a state
+    /// changes from round to round.
+    ///
+    /// The body gets the records by reference and the state as it was at the beginning of the round, to be put
+    /// beside them by [`with`](Stream::with). What comes out of it is folded into the next state: see
+    /// [`Replaying::fold`]. For loops in which what comes out of a round goes into the next, see
+    /// [`iterate`](Self::iterate).
+    ///
+    /// Records stay in the tasks that have them: a round costs what the body does. They are held within the memory
+    /// budget and beyond it on disk, from where they are then read in each round.
+    ///
+    /// Any operators may stand in the body, further loops too. Those that wait for the end of their input, such
+    /// as `fold` or `group_by(…).count()`, speak at the end of each round and begin anew; streams from
+    /// outside the loop come once, in the first round. Watermarks do not enter a body.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// /// Of two numbers, the one nearer to x.
+    /// fn nearest(x: f64, means: &[f64; 2]) -> usize {
+    ///     usize::from((x - means[1]).abs() < (x - means[0]).abs())
+    /// }
+    ///
+    /// let env = Environment::new();
+    /// let points = env.iter([1.0, 2.0, 3.0, 10.0, 12.0]);
+    /// let means = points
+    ///     .replay(100, [1.0, 2.0], |points, means| {
+    ///         points.with(means).map(|(x, means)| (nearest(*x, means), *x))
+    ///     })
+    ///     .fold(
+    ///         |sums: &mut [(f64, f64); 2], (at, x)| sums[at] = (sums[at].0 + x, sums[at].1 + 1.0),
+    ///         |sums, other| (0..2).for_each(|at| sums[at] = (sums[at].0 + other[at].0, sums[at].1 + other[at].1)),
+    ///     )
+    ///     .all_rounds(|means, sums| *means = sums.map(|(sum, count)| sum / count));
+    /// let out = means.collect::<Vec<_>>();
+    /// env.run()?;
+    /// let outcome = out.take()?.pop().unwrap();
+    /// assert_eq!((outcome.state, outcome.rounds), ([2.0, 11.0], 100));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// On a stream that does not end, and with 0 rounds, the job is refused at its start.
+    #[track_caller]
+    pub fn replay<S, B, F>(self, rounds: u64, state: S, body: F) -> Replaying<B, S>
+    where
+        S: Data + Clone + Sync,
+        B: Chain<Time = C::Time>,
+        F: FnOnce(Stream<Replayed<C, S>>, &Shared<S>) -> Stream<B>,
+    {
+        let origin = Origin::here("replay");
+        let control = Arc::new(Control::new(state, rounds, false));
+        let make: Make<D, C> = |cx, _| (Kept::new(cx), NothingLeft);
+        let (head, outcome) = self.looped(origin, rounds, &control, make);
+        let body = body(head, &control.shared);
+        Replaying { body, control, outcome, origin }
+    }
+}
+
+type Make<D, C> = fn(&TaskContext<'_>, usize) -> (Kept<D, <C as Chain>::Time>, NothingLeft);
+
+/// The chain of a body whose input is replayed.
+pub type Replayed<C, S> =
+    Looped<C, S, Kept<<C as Chain>::Item, <C as Chain>::Time>, Make<<C as Chain>::Item, C>>;
+
+/// A loop begun by [`Stream::replay`]: say what its rounds come to.
+#[must_use = "a loop does nothing until it is said what its rounds come to"]
+pub struct Replaying<B: Chain, S: Data + Clone + Sync> {
+    body: Stream<B>,
+    control: Arc<Control<S>>,
+    outcome: Outcomes<S, B::Time>,
+    origin: Origin,
+}
+
+impl<B: Chain, S: Data + Clone + Sync> Replaying<B, S> {
+    /// Says how what comes out of the body is folded in each round: `local` works a record into its task's
+    /// part, which begins with its default; `global` works one task's part into another's, in the order of the
+    /// tasks. In which order `local` sees the records of a task is not said.
+    pub fn fold<D, L, G>(self, local: L, global: G) -> Folded<B, S, D, L, G>
+    where
+        D: Default + Send + 'static,
+        L: for<'a> Fn(&mut D, <B::Item as Record>::Of<'a>) + Send + Sync + 'static,
+        G: Fn(&mut D, D) + Send + Sync + 'static,
+    {
+        Folded { replaying: self, local, global, part: PhantomData }
+    }
+}
+
+/// A loop of which it is said what its rounds come to: say what becomes of that.
+#[must_use = "a loop does nothing until it is said what becomes of its rounds"]
+pub struct Folded<B: Chain, S: Data + Clone + Sync, D, L, G> {
+    replaying: Replaying<B, S>,
+    local: L,
+    global: G,
+    part: PhantomData<fn() -> D>,
+}
+
+impl<B, S, D, L, G> Folded<B, S, D, L, G>
+where
+    B: Chain,
+    S: Data + Clone + Sync,
+    D: Default + Send + 'static,
+    L: for<'a> Fn(&mut D, <B::Item as Record>::Of<'a>) + Send + Sync + 'static,
+    G: Fn(&mut D, D) + Send + Sync + 'static,
+{
+    /// At the end of each round, the closure changes the state by what the round has come to, and answers whether
+    /// the loop is to end; it also ends after the most rounds. The stream has one record: what has come of
+    /// the loop. In the body of another loop it has one in each of that one's rounds.
+    pub fn until(
+        self,
+        until: impl Fn(&mut S, D) -> bool + Send + Sync + 'static,
+    ) -> Outcomes<S, B::Time> {
+        let Self { replaying, local, global, .. } = self;
+        let Replaying { body, control, outcome, origin } = replaying;
+        let meeting = Arc::new(Meeting::new(control, body.tasks(), global, until));
+        let local = Arc::new(local);
+        body.close(origin, "the end of a round".to_owned(), move |cx, op| {
+            Ok(TailPush::new(cx, op, &meeting, Fold(Arc::clone(&local))))
+        });
+        outcome
+    }
+
+    /// Goes through the most rounds; the closure changes the state at the end of each. The stream has one record,
+    /// as that of [`until`](Self::until).
+    pub fn all_rounds(
+        self,
+        update: impl Fn(&mut S, D) + Send + Sync + 'static,
+    ) -> Outcomes<S, B::Time> {
+        self.until(move |state, part| {
+            update(state, part);
+            false
+        })
+    }
+}

@@ -1,0 +1,144 @@
+//! The end of a loop's body.
+
+use super::control::Meeting;
+use super::feedback::Feeder;
+use crate::data::{Portable, Record};
+use crate::error::Result;
+use crate::flow::{Depth, Event, Op, Pipe, Push, guard};
+use crate::metrics::Report;
+use crate::plan::TaskContext;
+use crate::time::Time;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// What becomes of the records that have gone through the body.
+pub(super) trait Finish<I: Record + ?Sized, T, D>: Send + 'static {
+    /// Works a record into the task's part of the state, or feeds it back, or both.
+    fn take(&mut self, part: &mut D, item: I::Of<'_>, time: T) -> Result<()>;
+
+    /// The round has ended; answers how many records were fed back in it.
+    fn finish(&mut self) -> Result<u64>;
+}
+
+/// Only folds.
+pub(super) struct Fold<F>(pub(super) Arc<F>);
+
+impl<I, T, D, F> Finish<I, T, D> for Fold<F>
+where
+    I: Record + ?Sized,
+    F: for<'a> Fn(&mut D, I::Of<'a>) + Send + Sync + 'static,
+{
+    #[inline(always)]
+    fn take(&mut self, part: &mut D, item: I::Of<'_>, _: T) -> Result<()> {
+        (self.0)(part, item);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<u64> {
+        Ok(0)
+    }
+}
+
+/// Folds, and feeds back.
+pub(super) struct FoldAndFeed<I: Portable + ?Sized, T, F> {
+    pub(super) fold: Arc<F>,
+    pub(super) feeder: Feeder<I, T>,
+}
+
+impl<I, T, D, F> Finish<I, T, D> for FoldAndFeed<I, T, F>
+where
+    I: Portable + ?Sized,
+    T: Time,
+    F: for<'a, 'b> Fn(&mut D, &'b I::Of<'a>) + Send + Sync + 'static,
+{
+    #[inline(always)]
+    fn take(&mut self, part: &mut D, item: I::Of<'_>, time: T) -> Result<()> {
+        (self.fold)(part, &item);
+        self.feeder.push(item, time)
+    }
+
+    fn finish(&mut self) -> Result<u64> {
+        self.feeder.finish()
+    }
+}
+
+/// The tail of a loop in a running task.
+pub(super) struct TailPush<I: ?Sized, T, S, D, X> {
+    op: Op,
+    task: usize,
+    /// Of the loop.
+    depth: Depth,
+    meeting: Arc<Meeting<S, D>>,
+    part: D,
+    finish: X,
+    received: u64,
+    types: PhantomData<fn(&I, T)>,
+}
+
+impl<I: ?Sized, T, S, D: Default, X> TailPush<I, T, S, D, X> {
+    pub(super) fn new(
+        cx: &TaskContext<'_>,
+        op: usize,
+        meeting: &Arc<Meeting<S, D>>,
+        finish: X,
+    ) -> Self {
+        Self {
+            op: cx.op(op),
+            task: cx.task,
+            depth: cx.depth(op),
+            meeting: Arc::clone(meeting),
+            part: D::default(),
+            finish,
+            received: 0,
+            types: PhantomData,
+        }
+    }
+}
+
+impl<I, T, S, D, X> Push<I, T> for TailPush<I, T, S, D, X>
+where
+    I: Record + ?Sized,
+    T: Time,
+    S: Clone + Send + Sync + 'static,
+    D: Default + Send + 'static,
+    X: Finish<I, T, D>,
+{
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, time: T) {
+        self.received += 1;
+        let Self { op, part, finish, .. } = self;
+        if let Err(error) = guard(op, || finish.take(part, item, time)) {
+            op.fail(error);
+        }
+    }
+}
+
+impl<I, T, S, D, X> Pipe for TailPush<I, T, S, D, X>
+where
+    I: Record + ?Sized,
+    T: Time,
+    S: Clone + Send + Sync + 'static,
+    D: Default + Send + 'static,
+    X: Finish<I, T, D>,
+{
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        None
+    }
+
+    fn event(&mut self, event: Event) {
+        // The end of a round of a loop around this one ends a run of it, which its heads know of.
+        if event != Event::Round(self.depth) {
+            return;
+        }
+        match self.finish.finish() {
+            Ok(fed) => {
+                self.meeting.arrive(self.task, std::mem::take(&mut self.part), fed, &self.op);
+            }
+            Err(error) => self.op.fail(error),
+        }
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        report.emitted(self.op.id(), self.received);
+    }
+}
