@@ -1,6 +1,7 @@
 //! The queries of the streaming benchmarks, as functions from streams to streams: what the programs run,
 //! and what tests hold against answers computed one event after the other.
 
+pub mod learning;
 pub mod nexmark;
 pub mod words;
 pub mod ysb;

@@ -51,6 +51,11 @@ const RUNS: &[Run] = &[
         arguments: &["--tsv", "LICENSE-APACHE"],
         expects: &["-40\t1\tthe\t9", "-20\t2\tor\t13", "0\t1\tthe\t30"],
     },
+    Run {
+        example: "kmeans",
+        arguments: &["--k", "2", "examples/points.csv"],
+        expects: &["2 rounds (Condition)", "1.3333333333333333\t2", "10\t11"],
+    },
     Run { example: "squares", arguments: &[], expects: &[] },
     Run {
         example: "quiet_source",
