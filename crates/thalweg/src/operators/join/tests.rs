@@ -301,6 +301,7 @@ fn of_several_at_one_time_the_last_to_arrive_is_in_force() {
 /// A late record of the second stream is counted, and in force for those that come after.
 #[test]
 fn what_comes_late_is_in_force_afterwards() {
+    let some_late = std::cell::Cell::new(0);
     every(|env| {
         let prices = until_a_watermark(10).chain([(5, "late"), (30, "last")]);
         let trades = until_a_watermark(10).chain([(20, "trade"), (30, "last")]);
@@ -320,12 +321,15 @@ fn what_comes_late_is_in_force_afterwards() {
         let out = of_interest.collect::<Vec<_>>();
         let stats = env.start()?.wait()?;
         let late: u64 = stats.operators.iter().map(|op| op.late_records).sum();
-        assert_eq!(late, 1);
+        // Where the other stream is slow, its watermark has not passed yet, and then nothing is late.
+        assert!(late <= 1, "{late}");
+        some_late.set(some_late.get() + late);
         let mut out = out.take()?;
         out.sort();
         assert_eq!(out, ["last last", "trade late"]);
         Ok(())
     });
+    assert!(some_late.get() > 0);
 }
 
 /// Every record has a result or is counted as late.
