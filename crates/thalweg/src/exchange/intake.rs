@@ -30,9 +30,14 @@ type Taken<I, T> = (Parcel<Packet<I, T>>, usize);
 
 impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
     pub(super) fn new(op: Op, lanes: Vec<Arc<Lane<Packet<I, T>>>>) -> Self {
+        Self::with_others(op, lanes, 0)
+    }
+
+    /// An intake that aligns so many other lanes with its own, which are numbered first.
+    pub(super) fn with_others(op: Op, lanes: Vec<Arc<Lane<Packet<I, T>>>>, others: usize) -> Self {
         Self {
             op,
-            align: Align::new(lanes.len()),
+            align: Align::new(lanes.len() + others),
             lanes,
             head: Head::default(),
             rounds: 0,
@@ -59,7 +64,7 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
             Settled::Stop(poll) => return ControlFlow::Break(Some(poll)),
         }
         if next.is_closed() {
-            self.lanes.iter().for_each(|lane| lane.close());
+            self.close();
             self.head.send(Event::End, next);
             return ControlFlow::Break(None);
         }
@@ -73,11 +78,25 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         ControlFlow::Continue(())
     }
 
+    /// Wants no more.
+    pub(super) fn close(&self) {
+        self.lanes.iter().for_each(|lane| lane.close());
+    }
+
     /// Takes the next parcel of a lane, if it may be read and has one.
     #[inline]
     pub(super) fn take(&mut self, from: usize, turn: &Turn<'_>) -> Option<Taken<I, T>> {
+        if self.align.is_held(from) {
+            return None;
+        }
+        self.take_unheld(from, turn)
+    }
+
+    /// Takes the next parcel of a lane that may be read, if it has one.
+    #[inline]
+    pub(super) fn take_unheld(&mut self, from: usize, turn: &Turn<'_>) -> Option<Taken<I, T>> {
         let lane = &self.lanes[from];
-        if self.align.is_held(from) || !lane.has_parcels() {
+        if !lane.has_parcels() {
             return None;
         }
         let taken = lane.take()?;

@@ -4,8 +4,9 @@
 //! under one lock, taken once a batch. An [`outlet`] at the end of a stage fills one batch a lane
 //! and sends it when it is full, when the task runs out of input, or when it has waited too long;
 //! an [`inlet`] at the head of the next stage takes batches from its lanes in turn and pushes them
-//! on. (Where senders send in order, a [`merge`] takes the least record of all lanes instead.) A
-//! batch that has been emptied goes back to its sender on the same lane.
+//! on. (Where senders send in order, a [`merge`] takes the least record of all lanes instead; where
+//! two streams meet, a [`pair`] takes from both.) A batch that has been emptied goes back to its
+//! sender on the same lane.
 //!
 //! A lane gives its sender credit in bytes. A sender that has used it up on any lane stops taking
 //! input, and is woken when the receiver has worked half of it off. So a slow receiver slows those
@@ -22,6 +23,7 @@ mod lane;
 mod merge;
 mod outlet;
 mod packet;
+mod pair;
 mod route;
 
 pub(crate) use edge::{Edge, LaneSettings};
@@ -30,6 +32,7 @@ pub use merge::MergingInlet;
 pub(crate) use outlet::{Broadcast, Outlet};
 pub(crate) use packet::Packet;
 pub use packet::{Hashed, Part, Partial, PartialBatch};
+pub use pair::PairInlet;
 pub(crate) use route::{ByHash, Custom, Random, RoundRobin, Route, owner};
 
 use crate::config::BatchMode;

@@ -163,6 +163,26 @@ pub trait Push<I: Record + ?Sized, T: Time>: Pipe {
     }
 }
 
+/// An operator that two streams come to, as the head of its stage sees it. Records are pushed in batches,
+/// each of one side, under the protocol above; events are those on which both sides agree.
+pub trait PushTwo<I: Record + ?Sized, J: Record + ?Sized, T: Time>: Pipe {
+    /// Takes a record of the first side.
+    fn push_first(&mut self, item: I::Of<'_>, time: T);
+
+    /// Takes a record of the second side.
+    fn push_second(&mut self, item: J::Of<'_>, time: T);
+
+    /// The first side has ended. `resume` is called next.
+    fn first_ended(&mut self) {}
+
+    /// The second side has ended. `resume` is called next.
+    fn second_ended(&mut self) {}
+
+    /// Whether records of the second side should come while the first has not ended. Where a barrier has to
+    /// come through, they come in any case.
+    fn wants_second(&self) -> bool;
+}
+
 /// How many records an operator pushes between two looks at whether it should pause.
 pub(crate) const CHUNK: usize = 1024;
 

@@ -50,6 +50,8 @@ pub(crate) struct OpCount {
     pub(crate) open_until: Option<Timestamp>,
     /// Distinct keys held.
     pub(crate) keys: u64,
+    /// Records held for what may still come.
+    pub(crate) kept: u64,
     /// Sampled keys and how often each was seen in the sample.
     pub(crate) hot: Vec<(String, u64)>,
     /// How many records the sample for `hot` held.
@@ -142,6 +144,10 @@ impl Report {
 
     pub(crate) fn keys(&mut self, op: usize, keys: u64) {
         self.of(op).keys = keys;
+    }
+
+    pub(crate) fn kept(&mut self, op: usize, records: u64) {
+        self.of(op).kept = records;
     }
 
     pub(crate) fn hot(&mut self, op: usize, keys: &HotKeys) {

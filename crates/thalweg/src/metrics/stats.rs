@@ -76,6 +76,8 @@ pub struct OperatorStats {
     pub open_until: Option<i64>,
     /// Distinct keys seen.
     pub keys: u64,
+    /// Records kept for what may still come, where nothing else bounds them.
+    pub kept_records: u64,
     /// The most frequent keys, from a sample, most frequent first: at most 64, and none where the
     /// sample is too small to say.
     pub hot_keys: Vec<HotKey>,
@@ -467,6 +469,9 @@ impl OperatorStats {
         }
         if self.keys > 0 {
             notes.push(format!("{} keys", show::count(self.keys)));
+        }
+        if self.kept_records > 0 {
+            notes.push(format!("keeps {} records", show::count(self.kept_records)));
         }
         if self.spilled_bytes > 0 {
             notes.push(format!("spilled {}", show::bytes(self.spilled_bytes)));

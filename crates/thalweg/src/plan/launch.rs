@@ -16,6 +16,7 @@ pub struct TaskContext<'a> {
     /// The task's number in its stage, and how many there are.
     pub(crate) task: usize,
     pub(crate) tasks: usize,
+    pub(crate) plan: &'a Plan,
     pub(crate) memory: &'a MemoryPool,
     pub(crate) spill: &'a SpillDir,
     pub(crate) clock: &'a crate::clock::Clock,
@@ -95,6 +96,7 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
             let context = TaskContext {
                 task,
                 tasks: stage.tasks,
+                plan: &plan,
                 memory: &runtime.memory,
                 spill: &spill,
                 clock: &runtime.clock,

@@ -146,6 +146,7 @@ fn pass(
         let open = [operator.open_until, count.open_until.map(Timestamp::as_micros)];
         operator.open_until = open.into_iter().flatten().min();
         operator.keys += count.keys;
+        operator.kept_records += count.kept;
     }
     head
 }

@@ -116,3 +116,49 @@ pub enum Strategy {
     /// To the one task there is.
     Gather,
 }
+
+impl Plan {
+    /// Whether two of the stages that send to a third hang together without it, by whatever way: then one
+    /// that the third does not listen to for a while may hold up the other.
+    pub(crate) fn hang_together(&self, a: usize, b: usize, without: usize) -> bool {
+        let mut reached = vec![a];
+        let mut at = 0;
+        while let Some(&from) = reached.get(at) {
+            at += 1;
+            let along = self.edges.iter().filter_map(|edge| match edge {
+                edge if edge.from == from => Some(edge.to),
+                edge if edge.to == from => Some(edge.from),
+                _ => None,
+            });
+            for stage in along {
+                if stage != without && !reached.contains(&stage) {
+                    reached.push(stage);
+                }
+            }
+        }
+        reached.contains(&b)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Plan;
+
+    #[test]
+    fn stages_hang_together_by_any_way() {
+        let env = crate::Environment::new();
+        let [a, b] = env.range(0..9).split();
+        let all = a.merge(env.range(0..9));
+        let merged = all.stage;
+        all.for_each(drop);
+        b.for_each(drop);
+        env.range(0..9).shuffle().for_each(drop);
+        let plan = env.plan();
+        let source = |nth: usize| {
+            plan.operators.iter().filter(|op| op.kind == "range").nth(nth).unwrap().stage
+        };
+        assert!(plan.hang_together(source(0), source(1), usize::MAX));
+        assert!(!plan.hang_together(source(0), source(1), merged));
+        assert!(!plan.hang_together(source(0), source(2), usize::MAX));
+    }
+}

@@ -1,16 +1,25 @@
 //! Hints to the processor and the kernel about memory, which change nothing that a program sees.
 #![allow(unsafe_code)] // Both take raw pointers; what they point to is neither read nor written.
 
-/// Asks for large pages behind an allocation that begins with one, before it is used. Systems that
-/// do not know this do nothing.
+/// The size of a large page, and how one is aligned.
+pub(super) const LARGE: usize = 2 << 20;
+
+/// Asks for large pages within an allocation, before it is used. Systems that do not know this do
+/// nothing.
 pub(super) fn large_pages<T>(memory: &[T]) {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
         use rustix::mm::{Advice, madvise};
-        let start = memory.as_ptr().cast_mut().cast();
-        // SAFETY: the range is `memory`, and this advice changes no contents. It is advice: that
-        // the kernel does not take it is no error.
-        let _ = unsafe { madvise(start, size_of_val(memory), Advice::LinuxHugepage) };
+        let start = memory.as_ptr().cast_mut().cast::<u8>();
+        let skipped = start.align_offset(LARGE);
+        let whole = size_of_val(memory).saturating_sub(skipped) / LARGE * LARGE;
+        if whole > 0 {
+            // SAFETY: the range is within `memory`, and this advice changes no contents. It is
+            // advice: that the kernel does not take it is no error.
+            let _ = unsafe {
+                madvise(start.wrapping_add(skipped).cast(), whole, Advice::LinuxHugepage)
+            };
+        }
     }
     #[cfg(not(all(target_os = "linux", not(miri))))]
     let _ = memory;

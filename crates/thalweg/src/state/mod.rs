@@ -1,6 +1,7 @@
 //! What operators remember, and where it goes when it outgrows memory.
 //!
 //! * [`GroupTable`] finds a key's accumulator.
+//! * [`Rows`] finds all the rows of a key.
 //! * [`SpillDir`], [`SpillWriter`] and [`SpillReader`] keep records on disk for a while.
 //! * [`Sorter`] puts any number of records in order within a budget.
 //! * [`Timers`] say what is due when time has come so far.
@@ -10,6 +11,7 @@
 mod hints;
 mod losers;
 mod pages;
+mod rows;
 mod slots;
 mod sort;
 mod spill;
@@ -17,6 +19,7 @@ mod table;
 mod timers;
 
 pub(crate) use losers::{Losers, goes_first};
+pub use rows::{Link, Rows};
 pub use sort::{Sorted, Sorter};
 pub use spill::{SpillDir, SpillFile, SpillReader, SpillWriter};
 pub use table::{Drain, GroupTable, Known, Place};

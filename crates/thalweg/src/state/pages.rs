@@ -1,14 +1,11 @@
 //! Memory for the slots of a table, in large pages when it is large.
 #![allow(unsafe_code)] // Owns an allocation; see `Pages`.
 
-use super::hints::large_pages;
+use super::hints::{LARGE, large_pages};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-
-/// The size of a large page, and how one is aligned.
-const LARGE: usize = 2 << 20;
 
 /// A fixed number of places for `T`s, none of them initialised.
 ///

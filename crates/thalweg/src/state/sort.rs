@@ -133,6 +133,11 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
         self.runs.len()
     }
 
+    /// The bytes of the sorted runs on disk.
+    pub fn spilled(&self) -> u64 {
+        self.runs.iter().map(SpillFile::bytes).sum()
+    }
+
     /// Makes room for one more record, with this much heap: grows, or else spills.
     #[cold]
     fn make_room(&mut self, heap: usize) -> Result<()> {

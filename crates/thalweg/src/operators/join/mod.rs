@@ -1,4 +1,18 @@
-//! Joins of two streams in event time by how far apart records are, and not by the windows they are in.
+//! Joins: records of two streams that belong together, by equal keys or by how far apart they are in event time.
+//!
+//! By equal keys:
+//!
+//! ```text
+//!   left  ── pair, hash ──║ by key, everywhere, or forward ║──┐
+//!                                                             ├── one stage: table, or sort-merge
+//!   right ── pair, hash ──║ by key, everywhere, or forward ║──┘
+//! ```
+//!
+//! How records come together (`sides`) and how they are joined where they are (`hash`, `merge`, `symmetric`)
+//! know nothing of each other; `local` says what goes with what. A kind of join is a type (`kinds`) that says
+//! which records make a result, so that none of this is asked while records flow.
+//!
+//! By how far apart records are, and not by the windows they are in:
 //!
 //! ```text
 //!   left records            right records
@@ -19,12 +33,24 @@
 #![allow(clippy::type_complexity)]
 
 mod as_of;
+mod cross;
+mod equal;
+mod fixed;
+mod hash;
 mod interval;
+mod kinds;
+mod local;
 mod meeting;
+mod merge;
+mod sides;
+mod symmetric;
 mod timeline;
+mod with;
 
 pub use as_of::AsOf;
+pub use fixed::StaticTable;
 pub use interval::Interval;
+pub use with::JoinWith;
 
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -66,6 +66,27 @@ impl<C: Chain> Stream<C> {
         self.never()
     }
 
+    pub fn join<D>(self, _right: D) -> Self
+    where
+        Self: HasKeys,
+    {
+        self.never()
+    }
+
+    pub fn left_join<D>(self, _right: D) -> Self
+    where
+        Self: HasKeys,
+    {
+        self.never()
+    }
+
+    pub fn join_with<D>(self, _right: D) -> Self
+    where
+        Self: HasKeys,
+    {
+        self.never()
+    }
+
     pub fn unkey(self) -> Self
     where
         Self: HasKeys,
@@ -105,6 +126,13 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
         Self: HasNoKeys,
         C::Item: Portable,
         F: Fn(&Owned<C>) -> K,
+    {
+        self.never()
+    }
+
+    pub fn cross<D>(self, _other: D) -> Stream<C>
+    where
+        Self: HasNoKeys,
     {
         self.never()
     }

@@ -47,7 +47,7 @@ pub use aggregate::{Aggregate, Combine};
 pub use aggregates::{Addable, Average, Count, Fold, FoldAssoc, Max, Min, Reduce, Sum};
 pub use key_by::{ByRef, Carried, FirstOf, KeyBy, Plain};
 pub use partition::{Partitioned, Scattered};
-pub(super) use partition::{Placement, add_hash, by_hash};
+pub(super) use partition::{Placed, Placement, add_hash, by_hash};
 pub use process::{Process, ProcessContext, Timer};
 pub use unique::Distinct;
 pub(super) use watched::{Lasting, Watched};

@@ -22,6 +22,20 @@ pub enum Scattered {}
 /// The records of a key are in the task that owns the key.
 pub enum Partitioned {}
 
+/// Whether the records of a key are together.
+pub trait Placed: 'static {
+    /// Whether they are in the task that owns the key.
+    const TOGETHER: bool;
+}
+
+impl Placed for Scattered {
+    const TOGETHER: bool = false;
+}
+
+impl Placed for Partitioned {
+    const TOGETHER: bool = true;
+}
+
 /// Brings the records of each key together, if they are not together yet.
 pub trait Placement<C: Chain<Item: Wire>, G: KeyBy<C::Item>>: Sized {
     /// The chain after that.

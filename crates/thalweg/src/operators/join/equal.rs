@@ -1,0 +1,225 @@
+//! Joins of records whose keys are equal.
+
+use super::kinds::{Anti, Full, Inner, Left, Right, Semi};
+use super::local::{ByKey, TableOfRight};
+use super::with::{JoinWith, Joined, Sieved};
+use crate::data::{Data, Key, Portable};
+use crate::operators::keyed::{KeyBy, KeyedStream, Placed};
+use crate::plan::Origin;
+use crate::stream::Chain;
+
+/// Joined by a table of the right stream, in the tasks that own the keys.
+type ByTable<X, C, G, P, D, H, Q, K> = Joined<X, ByKey, TableOfRight, C, G, P, D, H, Q, K>;
+
+impl<C, G, P> KeyedStream<C, G, P>
+where
+    C: Chain,
+    G: KeyBy<C::Item, Value: Portable<Owned: Clone>>,
+    P: Placed,
+{
+    /// Joins two streams in a way that is to be said, of a kind that is to be said: see [`JoinWith`].
+    #[track_caller]
+    pub fn join_with<D, H, Q>(
+        self,
+        right: KeyedStream<D, H, Q>,
+    ) -> JoinWith<Self, KeyedStream<D, H, Q>>
+    where
+        D: Chain<Time = C::Time>,
+    {
+        JoinWith::new(self, right, Origin::here("join"))
+    }
+
+    /// Makes a record of every pair of records that the two streams have for a key.
+    ///
+    /// Both streams go to the tasks that own the keys; one that is there already stays. The right stream is
+    /// read to its end and kept in a table; then each record of the left one is looked up. So the
+    /// right stream should be the smaller one, and must end; the left one need not. Records of the left
+    /// stream that come in the meantime wait where they are, or beside the table where that would
+    /// hold up the right one. For other ways see [`join_with`](Self::join_with); for records that meet
+    /// within a time, [`window_join`](Self::window_join).
+    ///
+    /// Every copy of a record counts: two left and three right ones of a key are six pairs. Keys are equal as
+    /// `Eq` says, so `None` equals `None` where keys are options. The left records of a task keep their
+    /// order. In event time a pair has the later timestamp of the two, and watermarks come through when
+    /// nothing that they would overtake is left to give out.
+    ///
+    /// Memory: the records of the right stream, with 16 to 24 bytes each, within the budget. Beyond it both
+    /// streams go to disk, in parts that are joined one after the other, so that the join takes longer and
+    /// ends; no part of it but the number of results grows with the product of both sides, however many
+    /// records a single key has.
+    ///
+    /// # Errors
+    ///
+    /// On a right stream that does not end, the job is refused at its start; so it is where both are of
+    /// different environments. A table that outgrows memory stops it where the left stream does not end.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let orders = env.iter([(1, "ale"), (2, "bread"), (1, "cheese")]).keyed();
+    /// let customers = env.iter([(1, "ann"), (3, "cy")]).keyed();
+    /// let orders = orders.map(|_, what| what.to_owned());
+    /// let joined = orders.join(customers.map(|_, name| name.to_owned()));
+    /// let out = joined.unkey().map(|(_, (what, name))| format!("{name}: {what}")).sorted();
+    /// let out = out.collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, ["ann: ale", "ann: cheese"]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn join<D, H, Q, K>(
+        self,
+        right: KeyedStream<D, H, Q>,
+    ) -> ByTable<Inner, C, G, P, D, H, Q, K>
+    where
+        G: KeyBy<C::Item, Key: Key<Owned = K>>,
+        D: Chain<Time = C::Time>,
+        H: KeyBy<D::Item, Key: Key<Owned = K>, Value: Portable<Owned: Clone>>,
+        Q: Placed,
+        K: Data + Key + Eq + Clone,
+    {
+        JoinWith::new(self, right, Origin::here("join")).inner()
+    }
+
+    /// As [`join`](Self::join), with the records of this stream that have no partner.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let (left, right) = (env.iter([(1, 'a'), (2, 'b')]), env.iter([(1, 10)]));
+    /// let out = left.keyed().left_join(right.keyed()).unkey().sorted().collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [(1, ('a', Some(10))), (2, ('b', None))]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn left_join<D, H, Q, K>(
+        self,
+        right: KeyedStream<D, H, Q>,
+    ) -> ByTable<Left, C, G, P, D, H, Q, K>
+    where
+        G: KeyBy<C::Item, Key: Key<Owned = K>>,
+        D: Chain<Time = C::Time>,
+        H: KeyBy<D::Item, Key: Key<Owned = K>, Value: Portable<Owned: Clone>>,
+        Q: Placed,
+        K: Data + Key + Eq + Clone,
+    {
+        JoinWith::new(self, right, Origin::here("left_join")).left()
+    }
+
+    /// As [`join`](Self::join), with the records of the right stream that have no partner. They come when
+    /// the left stream has ended, which it must.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let (left, right) = (env.iter([(1, 'a')]), env.iter([(1, 10), (2, 20)]));
+    /// let out = left.keyed().right_join(right.keyed()).unkey().sorted().collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [(1, (Some('a'), 10)), (2, (None, 20))]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn right_join<D, H, Q, K>(
+        self,
+        right: KeyedStream<D, H, Q>,
+    ) -> ByTable<Right, C, G, P, D, H, Q, K>
+    where
+        G: KeyBy<C::Item, Key: Key<Owned = K>>,
+        D: Chain<Time = C::Time>,
+        H: KeyBy<D::Item, Key: Key<Owned = K>, Value: Portable<Owned: Clone>>,
+        Q: Placed,
+        K: Data + Key + Eq + Clone,
+    {
+        JoinWith::new(self, right, Origin::here("right_join")).right()
+    }
+
+    /// As [`join`](Self::join), with the records of either stream that have no partner. Those of the right one
+    /// come when the left one has ended, which it must.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let (left, right) = (env.iter([(1, 'a')]), env.iter([(2, 20)]));
+    /// let out = left.keyed().full_join(right.keyed()).unkey().sorted().collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [(1, (Some('a'), None)), (2, (None, Some(20)))]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn full_join<D, H, Q, K>(
+        self,
+        right: KeyedStream<D, H, Q>,
+    ) -> ByTable<Full, C, G, P, D, H, Q, K>
+    where
+        G: KeyBy<C::Item, Key: Key<Owned = K>>,
+        D: Chain<Time = C::Time>,
+        H: KeyBy<D::Item, Key: Key<Owned = K>, Value: Portable<Owned: Clone>>,
+        Q: Placed,
+        K: Data + Key + Eq + Clone,
+    {
+        JoinWith::new(self, right, Origin::here("full_join")).full()
+    }
+
+    /// The records whose key the right stream has too: each once, however often the key is there. Of the right
+    /// stream, only the keys are sent and kept; see [`join`](Self::join) for the rest.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let wanted = env.iter([2, 4, 4]).group_by(|n| *n);
+    /// let out = env.iter(1..=5).group_by(|n| *n).semi_join(wanted).unkey().map(|(n, _)| n);
+    /// let out = out.sorted().collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [2, 4]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn semi_join<D, H, Q, K>(
+        self,
+        right: KeyedStream<D, H, Q>,
+    ) -> Sieved<Semi, ByKey, TableOfRight, C, G, P, Q, K>
+    where
+        G: KeyBy<C::Item, Key: Key<Owned = K>>,
+        D: Chain<Time = C::Time>,
+        H: KeyBy<D::Item, Key: Key<Owned = K>, Value: Portable<Owned: Clone>>,
+        Q: Placed,
+        K: Data + Key + Eq + Clone,
+    {
+        JoinWith::new(self, right, Origin::here("semi_join")).semi()
+    }
+
+    /// The records whose key the right stream does not have. Of the right stream, only the keys are sent and
+    /// kept; see [`join`](Self::join) for the rest.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let unwanted = env.iter([2, 4, 4]).group_by(|n| *n);
+    /// let out = env.iter(1..=5).group_by(|n| *n).anti_join(unwanted).unkey().map(|(n, _)| n);
+    /// let out = out.sorted().collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [1, 3, 5]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn anti_join<D, H, Q, K>(
+        self,
+        right: KeyedStream<D, H, Q>,
+    ) -> Sieved<Anti, ByKey, TableOfRight, C, G, P, Q, K>
+    where
+        G: KeyBy<C::Item, Key: Key<Owned = K>>,
+        D: Chain<Time = C::Time>,
+        H: KeyBy<D::Item, Key: Key<Owned = K>, Value: Portable<Owned: Clone>>,
+        Q: Placed,
+        K: Data + Key + Eq + Clone,
+    {
+        JoinWith::new(self, right, Origin::here("anti_join")).anti()
+    }
+}

@@ -1,0 +1,524 @@
+//! Joins by a table of one side, in which the records of the other are looked up.
+//!
+//! The side that is kept is read to its end first:
+//!
+//! ```text
+//!   building ──> linking ──> looking ──> alone ──> over
+//!      │ no memory              │ end                ^
+//!      v                        v                    │
+//!   splitting both sides ──> loading a part ──> linking ──> looking ──> alone ──> the next part
+//!                              │      ^
+//!                              v      │
+//!                           splitting the part
+//! ```
+//!
+//! * Building: rows are gathered. Records of the other side wait in their lanes, where that can hold up nobody
+//!   whom the side that is kept waits for, and in a [buffer](buffer) otherwise.
+//! * Looking: records are looked up, a batch at a time, one result after the other.
+//! * Alone: rows are given out that have met nobody, where the kind of join wants them.
+//! * Where rows outgrow memory, both sides go to disk in [parts](parts). Of a part that cannot be split up,
+//!   because most of it is one key, as many rows are loaded as there is memory for, and all its records of the
+//!   other side looked up in them; then the next ones. So nothing but the number of results is ever the
+//!   product of two sides.
+
+mod buffer;
+mod kept;
+mod parts;
+mod probe;
+
+use super::kinds::Shape;
+use super::sides::Sides;
+use crate::data::Data;
+use crate::error::{Error, ErrorKind, Result};
+use crate::exchange::{Hashed, PairInlet};
+use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, PushTwo, guard, pump};
+use crate::metrics::Report;
+use crate::plan::TaskContext;
+use crate::stream::Chain;
+use crate::time::Time;
+use buffer::Buffer;
+use parts::{Current, Parts, Split};
+use std::marker::PhantomData;
+
+pub(super) use kept::{Kept, Row};
+pub(super) use probe::{Probes, Sought};
+
+/// Rows that are linked before others have their turn.
+const LINKED: usize = 64 << 10;
+
+/// The beginning of a stage in which records of one side, the second, are looked up in the other.
+pub struct HashJoined<K: Data, B: Data, P: Data, T: Time, S> {
+    pub(super) sides: Sides<K, B, P, T>,
+    pub(super) op: usize,
+    /// Whether the side that is looked up ends.
+    pub(super) ends: bool,
+    pub(super) shape: PhantomData<fn() -> S>,
+}
+
+impl<K, B, P, T, S> Chain for HashJoined<K, B, P, T, S>
+where
+    K: Data + Eq + Clone,
+    B: Data,
+    P: Data,
+    T: Time,
+    S: Shape<B, P>,
+{
+    type Item = (K, S::Out);
+    type Time = T;
+    type Task<N: Push<Self::Item, T> + 'static> =
+        PairInlet<Hashed<(K, B)>, Hashed<(K, P)>, T, HashJoinPush<K, B, P, T, S, N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<Self::Item, T> + 'static,
+    {
+        let core = Core {
+            op: cx.op(self.op),
+            kept: Kept::new(cx.memory.reserve()),
+            probes: Probes::new(),
+            phase: Phase::Building,
+            buffer: Buffer::new(cx),
+            buffers: self.sides.hang_together(cx),
+            splitting: None,
+            parts: Parts::new(cx),
+            current: None,
+            ends: self.ends,
+            ended: false,
+            failed: false,
+            rows: 0,
+            shape: PhantomData,
+        };
+        let push = HashJoinPush { core, held: Held::default(), emitted: 0, next };
+        Ok(self.sides.inlet(cx, push))
+    }
+}
+
+/// A hash join in a running task.
+pub struct HashJoinPush<K: Data, B: Data, P: Data, T: Time, S, N> {
+    core: Core<K, B, P, T, S>,
+    held: Held,
+    emitted: u64,
+    next: N,
+}
+
+/// The last watermark and whether there is none to wait for, held back where what it would overtake is
+/// still to be given out.
+#[derive(Default)]
+struct Held {
+    events: [Option<Event>; 2],
+}
+
+enum Phase {
+    /// The rows that are kept come.
+    Building,
+    Linking,
+    /// Records come to be looked up.
+    Looking,
+    /// Rows from this one on are given out that have met nobody.
+    Alone(usize),
+    /// A part's rows are read.
+    Loading,
+    /// What is in memory of a part, and then what is not, is split up.
+    Splitting,
+    /// The end has been passed on, or the job has failed.
+    Over,
+}
+
+struct Core<K: Data, B: Data, P: Data, T: Time, S> {
+    op: Op,
+    kept: Kept<K, B, T>,
+    probes: Probes<K, P, T>,
+    phase: Phase,
+    /// Records that came too early to be looked up.
+    buffer: Buffer<K, P, T>,
+    /// Whether records may come too early.
+    buffers: bool,
+    /// Where both sides go since memory is short, or a part of them.
+    splitting: Option<Split<K, B, P, T>>,
+    parts: Parts<K, B, P, T>,
+    /// The part being joined.
+    current: Option<Current<K, B, P, T>>,
+    ends: bool,
+    /// All input has come.
+    ended: bool,
+    failed: bool,
+    /// Rows kept so far.
+    rows: u64,
+    shape: PhantomData<fn() -> S>,
+}
+
+impl<K, B, P, T, S> Core<K, B, P, T, S>
+where
+    K: Data + Eq + Clone,
+    B: Data,
+    P: Data,
+    T: Time,
+    S: Shape<B, P>,
+{
+    const MARKS: bool = S::KEPT_ALONE || S::KEPT_MET;
+
+    #[inline(always)]
+    fn keep(&mut self, row: Row<K, B, T>) -> Result<()> {
+        self.rows += 1;
+        if let Some(split) = &mut self.splitting {
+            return split.keep(&row);
+        }
+        match self.kept.push(row) {
+            Ok(()) => Ok(()),
+            Err(row) => self.outgrow(&row),
+        }
+    }
+
+    /// Memory is short: both sides go to disk.
+    #[cold]
+    fn outgrow(&mut self, row: &Row<K, B, T>) -> Result<()> {
+        if !self.ends {
+            let what = format!(
+                "the {} records of its table are more than the memory budget of {} bytes holds, and those \
+                 that are looked up in it never end, so that none can wait on disk",
+                self.kept.rows.len() + 1,
+                self.kept.limit(),
+            );
+            return Err(Error::new(ErrorKind::Memory, what));
+        }
+        self.splitting.insert(self.parts.split(None)).keep(row)
+    }
+
+    /// Takes a record that can be looked up.
+    #[inline(always)]
+    fn seek(&mut self, record: Sought<K, P, T>) -> Result<()> {
+        match &mut self.splitting {
+            Some(split) if split.has_rows_near(record.0) => split.seek(&record),
+            _ => {
+                self.probes.push(record);
+                Ok(())
+            }
+        }
+    }
+
+    /// The next result of what is in memory.
+    #[inline(always)]
+    fn result(&mut self) -> Option<((K, S::Out), T)> {
+        if let Phase::Alone(row) = &mut self.phase {
+            if !S::KEPT_ALONE {
+                return None;
+            }
+            while let Some(&met) = self.kept.met.get(*row) {
+                let at = *row;
+                *row += 1;
+                if met {
+                    continue;
+                }
+                let (kept, time) = self.kept.rows.value(at);
+                let made = guard(&self.op, || {
+                    Some((self.kept.rows.key(at).clone(), S::row(Some(kept), None)?))
+                });
+                if let Some(made) = made {
+                    return Some((made, *time));
+                }
+            }
+            return None;
+        }
+        let (met, last) = match &mut self.current {
+            Some(part) => (part.met.as_mut(), part.last),
+            None => (None, true),
+        };
+        self.probes.next::<B, S>(&mut self.kept, &self.op, met, last)
+    }
+
+    /// Does the next piece of what is to be done without input, when there is no result left; answers
+    /// whether there is more of it.
+    fn advance(&mut self) -> Result<bool> {
+        match &mut self.phase {
+            Phase::Over => return Ok(false),
+            Phase::Building => return self.move_rows(),
+            Phase::Linking => {
+                if !self.kept.rows.link(LINKED) {
+                    if Self::MARKS {
+                        self.kept.forget_met();
+                    }
+                    self.phase = Phase::Looking;
+                }
+            }
+            Phase::Looking => return self.look(),
+            Phase::Alone(_) => match &mut self.current {
+                Some(part) if !part.last => {
+                    self.kept.reset();
+                    self.phase = Phase::Loading;
+                }
+                _ => self.next_part(),
+            },
+            Phase::Loading => self.load()?,
+            Phase::Splitting => self.split_part()?,
+        }
+        Ok(true)
+    }
+
+    /// Brings rows from memory to disk, if that is where they go.
+    fn move_rows(&mut self) -> Result<bool> {
+        let Some(split) = &mut self.splitting else { return Ok(false) };
+        for _ in 0..CHUNK {
+            let Some((hash, key, (value, time))) = self.kept.rows.pop() else {
+                self.kept.reset();
+                return Ok(false);
+            };
+            split.keep(&(hash, key, value, time))?;
+        }
+        Ok(true)
+    }
+
+    /// Takes the next records to be looked up from where they wait.
+    fn look(&mut self) -> Result<bool> {
+        if let Some(part) = &mut self.current {
+            for _ in 0..CHUNK {
+                match part.reader.next(|record| record)? {
+                    Some(record) => self.probes.push(record),
+                    None => break,
+                }
+            }
+            if self.probes.is_empty() {
+                self.phase = Phase::Alone(0);
+            }
+            return Ok(true);
+        }
+        for _ in 0..CHUNK {
+            if !self.buffers {
+                break;
+            }
+            match self.buffer.pop()? {
+                Some(record) => self.seek(record)?,
+                None => self.buffers = false,
+            }
+        }
+        if self.buffers || !self.probes.is_empty() {
+            return Ok(true);
+        }
+        if self.ended {
+            match self.splitting.take() {
+                Some(split) => {
+                    self.parts.add(split)?;
+                    self.next_part();
+                }
+                None => self.phase = Phase::Alone(0),
+            }
+        }
+        Ok(self.ended)
+    }
+
+    fn next_part(&mut self) {
+        self.kept.reset();
+        self.current = self.parts.next(S::KEPT_ALONE, S::PROBE_ALONE);
+        self.phase = if self.current.is_some() { Phase::Loading } else { Phase::Over };
+    }
+
+    /// Reads rows of a part, up to its end or that of memory.
+    fn load(&mut self) -> Result<()> {
+        let Some(part) = &mut self.current else { return Ok(()) };
+        for _ in 0..CHUNK {
+            let row = match part.left_over.take() {
+                Some(row) => Some(row),
+                None => part.kept.next(|row| row)?,
+            };
+            let Some(row) = row else {
+                part.last = true;
+                part.rewind();
+                self.probes.restart();
+                self.phase = Phase::Linking;
+                return Ok(());
+            };
+            if let Err(row) = self.kept.push(row) {
+                part.left_over = Some(row);
+                if part.can_split() && !self.kept.rows.is_mostly_one() {
+                    self.splitting = Some(self.parts.split(Some(part)));
+                    self.phase = Phase::Splitting;
+                } else {
+                    part.expect_blocks();
+                    part.rewind();
+                    self.probes.restart();
+                    self.phase = Phase::Linking;
+                }
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Splits a part up: the rows in memory, the others, then the other side.
+    fn split_part(&mut self) -> Result<()> {
+        if self.move_rows()? {
+            return Ok(());
+        }
+        let (Some(part), Some(split)) = (&mut self.current, &mut self.splitting) else {
+            return Ok(());
+        };
+        for _ in 0..CHUNK {
+            let row = match part.left_over.take() {
+                Some(row) => Some(row),
+                None => part.kept.next(|row| row)?,
+            };
+            if let Some(row) = row {
+                split.keep(&row)?;
+            } else if let Some(record) = part.reader.next(|record| record)? {
+                split.seek(&record)?;
+            } else {
+                if let Some(split) = self.splitting.take() {
+                    self.parts.add(split)?;
+                }
+                self.next_part();
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a watermark may be passed on: nothing that it could overtake is still to be given out.
+    fn is_level(&self) -> bool {
+        matches!(self.phase, Phase::Looking)
+            && !self.buffers
+            && self.splitting.is_none()
+            && !Self::MARKS
+    }
+
+    fn check(&mut self, done: Result<()>) {
+        if let Err(error) = done {
+            self.fail(error);
+        }
+    }
+
+    #[cold]
+    fn fail(&mut self, error: Error) {
+        self.failed = true;
+        self.phase = Phase::Over;
+        self.op.fail(error);
+    }
+}
+
+impl<K, B, P, T, S, N> Pipe for HashJoinPush<K, B, P, T, S, N>
+where
+    K: Data + Eq + Clone,
+    B: Data,
+    P: Data,
+    T: Time,
+    S: Shape<B, P>,
+    N: Push<(K, S::Out), T>,
+{
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.next)
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            // Held back until all is given out.
+            Event::End => self.core.ended = true,
+            Event::Watermark(_) | Event::Idle if !self.core.is_level() => self.held.hold(event),
+            other => self.next.event(other),
+        }
+    }
+
+    fn resume(&mut self) -> Flow {
+        let Self { core, held, emitted, next } = self;
+        let flow = pump(next, |next| match core.result() {
+            Some((made, time)) => {
+                *emitted += 1;
+                next.push(made, time);
+                true
+            }
+            None => false,
+        });
+        if flow != Flow::Ready {
+            return flow;
+        }
+        if next.is_closed() {
+            if core.ended {
+                core.phase = Phase::Over;
+            }
+        } else {
+            match core.advance() {
+                Ok(true) => return Flow::Busy,
+                Ok(false) => {}
+                Err(error) => core.fail(error),
+            }
+        }
+        if core.failed {
+            // A job that has failed is stopped, and its end must not look like one.
+            return next.resume();
+        }
+        if matches!(core.phase, Phase::Over) {
+            if std::mem::take(&mut core.ended) {
+                next.event(Event::End);
+            }
+        } else if core.is_level() {
+            held.release(next);
+        }
+        next.resume()
+    }
+
+    fn is_closed(&mut self) -> bool {
+        let core = &self.core;
+        let fruitless = matches!(core.phase, Phase::Looking) && core.rows == 0 && !S::PROBE_ALONE;
+        fruitless || self.next.is_closed()
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        let op = self.core.op.id();
+        report.emitted(op, self.emitted);
+        report.spilled(op, self.core.parts.written() + self.core.buffer.written());
+        self.next.report(report);
+    }
+}
+
+impl Held {
+    fn hold(&mut self, event: Event) {
+        match event {
+            Event::Watermark(_) => self.events = [Some(event), None],
+            other => self.events[1] = Some(other),
+        }
+    }
+
+    fn release<N: Pipe>(&mut self, next: &mut N) {
+        for event in self.events.iter_mut().filter_map(Option::take) {
+            next.event(event);
+        }
+    }
+}
+
+impl<K, B, P, T, S, N> PushTwo<Hashed<(K, B)>, Hashed<(K, P)>, T> for HashJoinPush<K, B, P, T, S, N>
+where
+    K: Data + Eq + Clone,
+    B: Data,
+    P: Data,
+    T: Time,
+    S: Shape<B, P>,
+    N: Push<(K, S::Out), T>,
+{
+    #[inline(always)]
+    fn push_first(&mut self, (hash, (key, value)): (u64, (K, B)), time: T) {
+        let kept = self.core.keep((hash, key, value, time));
+        self.core.check(kept);
+    }
+
+    #[inline(always)]
+    fn push_second(&mut self, (hash, (key, value)): (u64, (K, P)), time: T) {
+        let record = (hash, key, value, time);
+        let taken = match self.core.phase {
+            Phase::Looking => self.core.seek(record),
+            Phase::Over => Ok(()),
+            _ => {
+                self.core.buffers = true;
+                self.core.buffer.push(record)
+            }
+        };
+        self.core.check(taken);
+    }
+
+    fn first_ended(&mut self) {
+        if matches!(self.core.phase, Phase::Building) {
+            // What has been split up has nothing to link.
+            self.core.phase = Phase::Linking;
+        }
+    }
+
+    fn wants_second(&self) -> bool {
+        self.core.buffers
+    }
+}

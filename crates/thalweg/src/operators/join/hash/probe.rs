@@ -1,0 +1,183 @@
+//! Looking up a batch of records, one result at a time.
+
+use super::super::kinds::Shape;
+use super::kept::Kept;
+use crate::data::Data;
+use crate::flow::{Op, guard};
+use crate::state::Link;
+use crate::time::Time;
+
+/// Records that are looked up together: enough that memory can bring what each needs meanwhile, few enough
+/// that what it brought is still in the nearest cache.
+const GROUP: usize = 64;
+
+/// A record that is looked up, with its hash and its time.
+pub(in crate::operators::join) type Sought<K, P, T> = (u64, K, P, T);
+
+/// Records to be looked up, and how far that is.
+pub(in crate::operators::join) struct Probes<K, P, T> {
+    waiting: Vec<Waiting<K, P, T>>,
+    /// The record whose partners are being gone through.
+    at: usize,
+    /// Of the records before this one it is known where their partners may be.
+    located: usize,
+    /// How many records came before those that wait.
+    before: u64,
+}
+
+struct Waiting<K, P, T> {
+    hash: u64,
+    key: K,
+    value: P,
+    time: T,
+    link: Link,
+    /// Whether a partner was found.
+    met: bool,
+}
+
+/// Records that found a partner already, where they are looked up in several tables one after the other.
+#[derive(Default)]
+pub(in crate::operators::join) struct Met {
+    bits: Vec<u64>,
+}
+
+impl Met {
+    pub(super) fn with_room(records: u64) -> Self {
+        Self { bits: vec![0; (records / 64 + 1) as usize] }
+    }
+
+    fn has(&self, record: u64) -> bool {
+        self.bits.get((record / 64) as usize).is_some_and(|bits| bits >> (record % 64) & 1 == 1)
+    }
+
+    fn add(&mut self, record: u64) {
+        if let Some(bits) = self.bits.get_mut((record / 64) as usize) {
+            *bits |= 1 << (record % 64);
+        }
+    }
+}
+
+impl<K: Data + Eq + Clone, P: Data, T: Time> Probes<K, P, T> {
+    pub(in crate::operators::join) fn new() -> Self {
+        Self { waiting: Vec::new(), at: 0, located: 0, before: 0 }
+    }
+
+    #[inline(always)]
+    pub(in crate::operators::join) fn push(&mut self, (hash, key, value, time): Sought<K, P, T>) {
+        self.waiting.push(Waiting { hash, key, value, time, link: Link::default(), met: false });
+    }
+
+    pub(in crate::operators::join) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Counts records from here.
+    pub(super) fn restart(&mut self) {
+        self.before = 0;
+    }
+
+    /// Finds the next result; `None` when all records have been looked up, which are forgotten then.
+    ///
+    /// `met` is given where records are looked up in several tables, and `last` says whether this is the last.
+    #[inline(always)]
+    pub(in crate::operators::join) fn next<B: Data, S: Shape<B, P>>(
+        &mut self,
+        kept: &mut Kept<K, B, T>,
+        op: &Op,
+        mut met: Option<&mut Met>,
+        last: bool,
+    ) -> Option<((K, S::Out), T)> {
+        loop {
+            if self.at >= self.located && !self.locate(kept) {
+                return None;
+            }
+            let probe = &mut self.waiting[self.at];
+            let record = self.before + self.at as u64;
+            // What comparing and copying of the user's does may panic.
+            let found = guard(op, || kept.rows.find(probe.hash, &probe.key, probe.link));
+            let Some(row) = found else {
+                let has_met = probe.met || met.as_ref().is_some_and(|met| met.has(record));
+                self.at += 1;
+                if S::PROBE_ALONE && last && !has_met {
+                    let made = guard(op, || {
+                        S::row(None, Some(&probe.value)).map(|made| (probe.key.clone(), made))
+                    });
+                    if let Some(made) = made {
+                        return Some((made, probe.time));
+                    }
+                }
+                continue;
+            };
+            if !probe.met {
+                probe.met = true;
+                if (S::PROBE_ALONE || S::PROBE_MET)
+                    && let Some(met) = &mut met
+                {
+                    if S::PROBE_MET && met.has(record) {
+                        self.at += 1;
+                        continue;
+                    }
+                    met.add(record);
+                }
+                if (S::KEPT_MET || (S::KEPT_ALONE && !S::PAIRS)) && kept.met[row] {
+                    // Of the rows of a key, all have met a partner or none.
+                    self.at += 1;
+                    continue;
+                }
+            }
+            if S::KEPT_MET || S::KEPT_ALONE {
+                kept.met[row] = true;
+            }
+            let (value, time) = kept.rows.value(row);
+            if S::PAIRS || S::KEPT_MET {
+                probe.link = kept.rows.after(row);
+            } else if S::KEPT_ALONE {
+                probe.link = kept.rows.after(row);
+                continue;
+            } else {
+                self.at += 1;
+            }
+            if !(S::PAIRS || S::KEPT_MET || S::PROBE_MET) {
+                continue;
+            }
+            let made = guard(op, || {
+                S::row(Some(value), Some(&probe.value)).map(|made| (probe.key.clone(), made))
+            });
+            let time = match () {
+                () if S::PAIRS => probe.time.max(*time),
+                () if S::KEPT_MET => *time,
+                () => probe.time,
+            };
+            if let Some(made) = made {
+                return Some((made, time));
+            }
+        }
+    }
+
+    /// Finds out where the partners of the next records may be; answers whether there are any. When not,
+    /// all are forgotten.
+    #[inline(never)]
+    fn locate<B: Data>(&mut self, kept: &Kept<K, B, T>) -> bool {
+        let group = self.located..self.waiting.len().min(self.located + GROUP);
+        if group.is_empty() {
+            self.before += self.waiting.len() as u64;
+            self.waiting.clear();
+            (self.at, self.located) = (0, 0);
+            return false;
+        }
+        self.located = group.end;
+        for probe in &self.waiting[group.clone()] {
+            kept.rows.prefetch(probe.hash);
+        }
+        for probe in &mut self.waiting[group.clone()] {
+            probe.link = kept.rows.first(probe.hash);
+        }
+        // Twice: most keys are found then, with their second row, or known not to be there.
+        for _ in 0..2 {
+            for probe in &mut self.waiting[group.clone()] {
+                probe.link = kept.rows.hurry(probe.hash, probe.link);
+            }
+        }
+        true
+    }
+}

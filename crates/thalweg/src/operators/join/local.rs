@@ -1,0 +1,261 @@
+//! How records that have come together are joined in a task, and what may be asked of which way.
+
+use super::hash::HashJoined;
+use super::kinds::{Anti, Inner, KeepLeft, KeepRight, Kind, Left, Right, Semi, Shape};
+use super::merge::MergeJoined;
+use super::sides::{Sides, Way};
+use super::symmetric::SymmetricJoined;
+use crate::data::Data;
+use crate::operators::keyed::Partitioned;
+use crate::stream::Chain;
+use crate::time::Time;
+use std::marker::PhantomData;
+
+/// Each record goes to the task that owns its key.
+pub enum ByKey {}
+/// Every record of the left stream goes to every task of the right one.
+pub enum LeftEverywhere {}
+/// Every record of the right stream goes to every task of the left one.
+pub enum RightEverywhere {}
+
+/// A way for the records of both streams to come together.
+pub trait Shipping: 'static {
+    /// Where the records of a key are afterwards, from where they are in the left stream and the right one.
+    type Placed<P, Q>;
+    /// The same, as a value.
+    const WAY: Way;
+}
+
+impl Shipping for ByKey {
+    type Placed<P, Q> = Partitioned;
+    const WAY: Way = Way::ByKey;
+}
+
+impl Shipping for LeftEverywhere {
+    type Placed<P, Q> = Q;
+    const WAY: Way = Way::LeftEverywhere;
+}
+
+impl Shipping for RightEverywhere {
+    type Placed<P, Q> = P;
+    const WAY: Way = Way::RightEverywhere;
+}
+
+/// A kind of join that this way of bringing records together allows.
+#[diagnostic::on_unimplemented(
+    message = "this kind of join does not go with a side that is sent everywhere",
+    label = "of the side that every task has, no task could say what makes a result just once",
+    note = "broadcast the other side, if it is small: then a task has all that its own records could meet",
+    note = "or leave both sides where their keys belong: no `broadcast_left` and no `broadcast_right`"
+)]
+pub trait Allows<X>: Shipping {}
+
+impl<X> Allows<X> for ByKey {}
+impl Allows<Inner> for LeftEverywhere {}
+impl Allows<Right> for LeftEverywhere {}
+impl Allows<Inner> for RightEverywhere {}
+impl Allows<Left> for RightEverywhere {}
+impl Allows<Semi> for RightEverywhere {}
+impl Allows<Anti> for RightEverywhere {}
+
+/// A table of the right stream, in which the records of the left one are looked up.
+pub enum TableOfRight {}
+/// A table of the left stream, in which the records of the right one are looked up.
+pub enum TableOfLeft {}
+/// Both sides sorted.
+pub enum Sorting {}
+/// A table of each side, in which the records of the other are looked up.
+pub enum TwoTables {}
+
+/// A way to join that goes with a side that is sent everywhere.
+#[diagnostic::on_unimplemented(
+    message = "a symmetric join keeps tables of both sides, where their keys belong",
+    label = "so neither side is sent everywhere, or sorted",
+    note = "if one of the streams ends, broadcast that one, and leave out `symmetric`"
+)]
+pub trait OneSided {}
+
+impl OneSided for TableOfRight {}
+impl OneSided for TableOfLeft {}
+impl OneSided for Sorting {}
+
+/// A way to join, and the same way where it is said which side is to be kept. It is there for every way, so
+/// that the compiler speaks of [`OneSided`] where that is missing.
+pub trait Keeping: 'static {
+    /// Where the left side is kept.
+    type Left;
+    /// Where the right side is.
+    type Right;
+}
+
+impl Keeping for TableOfRight {
+    type Left = TableOfLeft;
+    type Right = TableOfRight;
+}
+
+impl Keeping for TableOfLeft {
+    type Left = TableOfLeft;
+    type Right = TableOfRight;
+}
+
+impl Keeping for Sorting {
+    type Left = Sorting;
+    type Right = Sorting;
+}
+
+impl Keeping for TwoTables {
+    type Left = TwoTables;
+    type Right = TwoTables;
+}
+
+/// A kind of join that this way of joining makes.
+#[diagnostic::on_unimplemented(
+    message = "a symmetric join is an inner one",
+    label = "that a record has no partner is known only when the other stream has ended",
+    note = "where a stream ends, leave out `symmetric`",
+    note = "on streams without an end, `window_join`, `co_group` and `interval_join` bound the time in which \
+            partners meet"
+)]
+pub trait Makes<X> {}
+
+impl<X> Makes<X> for TableOfRight {}
+impl<X> Makes<X> for TableOfLeft {}
+impl<X> Makes<X> for Sorting {}
+impl Makes<Inner> for TwoTables {}
+
+/// How a kind of join is made of what has come together. It is there for every way and kind, so that the
+/// compiler speaks of [`Makes`] where that is missing.
+pub trait Local<X: Kind<L, R>, K: Data, L: Data, R: Data, T: Time>: 'static {
+    /// The beginning of the stage.
+    type Chain: Chain<Item = (K, X::Out), Time = T>;
+    /// What it is called in plans.
+    const NAME: &'static str;
+
+    /// What is wrong with streams that do or do not end.
+    fn fault(left: bool, right: bool) -> Option<String>;
+
+    /// The beginning of the stage; `op` is the operator that joins.
+    fn chain(sides: Sides<K, L, R, T>, op: usize) -> Self::Chain;
+}
+
+const INSTEAD: &str = "on streams without an end, `window_join`, `co_group` and `interval_join` bound the time \
+                       in which partners meet";
+
+/// What is wrong with a table of a stream, of which it is said whether it ends, in which the records of another
+/// are looked up.
+fn fault_of_table<B: Data, P: Data, S: Shape<B, P>>(
+    (kept, kept_ends): (&str, bool),
+    (probe, probe_ends): (&str, bool),
+    otherwise: &str,
+) -> Option<String> {
+    let two = || match S::PAIRS && !S::KEPT_ALONE && !S::PROBE_ALONE {
+        true => format!("`join_with(…).symmetric()` keeps all records of both; {INSTEAD}"),
+        false => INSTEAD.to_owned(),
+    };
+    match (kept_ends, probe_ends) {
+        (false, false) => Some(format!(
+            "needs an input that ends, and neither of these does: a table of the {kept} stream would never \
+             be complete. {}",
+            two()
+        )),
+        (false, true) => Some(format!(
+            "makes a table of the {kept} stream, which does not end, while the {probe} one does: \
+             {otherwise}"
+        )),
+        (true, false) if S::KEPT_ALONE => Some(format!(
+            "gives out what the {kept} stream has no partner for in the {probe} one, which is known only when \
+             that has ended, and it does not. {INSTEAD}"
+        )),
+        _ => None,
+    }
+}
+
+impl<X, K, L, R, T> Local<X, K, L, R, T> for TableOfRight
+where
+    X: Kind<L, R>,
+    K: Data + Eq + Clone,
+    L: Data,
+    R: Data,
+    T: Time,
+{
+    type Chain = HashJoined<K, R, L, T, KeepRight<X>>;
+    const NAME: &'static str = "table of the right side";
+
+    fn fault(left: bool, right: bool) -> Option<String> {
+        let otherwise = "`join_with(…).build_left()` makes it of that one";
+        fault_of_table::<R, L, KeepRight<X>>(("right", right), ("left", left), otherwise)
+    }
+
+    fn chain(sides: Sides<K, L, R, T>, op: usize) -> Self::Chain {
+        let (ends, _) = sides.bounded();
+        HashJoined { sides: sides.swap(), op, ends, shape: PhantomData }
+    }
+}
+
+impl<X, K, L, R, T> Local<X, K, L, R, T> for TableOfLeft
+where
+    X: Kind<L, R>,
+    K: Data + Eq + Clone,
+    L: Data,
+    R: Data,
+    T: Time,
+{
+    type Chain = HashJoined<K, L, R, T, KeepLeft<X>>;
+    const NAME: &'static str = "table of the left side";
+
+    fn fault(left: bool, right: bool) -> Option<String> {
+        let otherwise = "leave out what asks for the left one";
+        fault_of_table::<L, R, KeepLeft<X>>(("left", left), ("right", right), otherwise)
+    }
+
+    fn chain(sides: Sides<K, L, R, T>, op: usize) -> Self::Chain {
+        let (_, ends) = sides.bounded();
+        HashJoined { sides, op, ends, shape: PhantomData }
+    }
+}
+
+impl<X, K, L, R, T> Local<X, K, L, R, T> for Sorting
+where
+    X: Kind<L, R>,
+    K: Data + Eq + Clone,
+    L: Data,
+    R: Data,
+    T: Time,
+{
+    type Chain = MergeJoined<K, L, R, T, X>;
+    const NAME: &'static str = "sort-merge";
+
+    fn fault(left: bool, right: bool) -> Option<String> {
+        let which = match (left, right) {
+            (true, true) => return None,
+            (true, false) => "the right one does not",
+            (false, true) => "the left one does not",
+            (false, false) => "neither does",
+        };
+        Some(format!("sorts both streams, which have to end for that, and {which}. {INSTEAD}"))
+    }
+
+    fn chain(sides: Sides<K, L, R, T>, op: usize) -> Self::Chain {
+        MergeJoined { sides, op, kind: PhantomData }
+    }
+}
+
+impl<X, K, L, R, T> Local<X, K, L, R, T> for TwoTables
+where
+    X: Kind<L, R>,
+    K: Data + Eq + Clone,
+    L: Data + Clone,
+    R: Data + Clone,
+    T: Time,
+{
+    type Chain = SymmetricJoined<K, L, R, T, X>;
+    const NAME: &'static str = "tables of both sides";
+
+    fn fault(_: bool, _: bool) -> Option<String> {
+        None
+    }
+
+    fn chain(sides: Sides<K, L, R, T>, op: usize) -> Self::Chain {
+        SymmetricJoined { sides, op, kind: PhantomData }
+    }
+}

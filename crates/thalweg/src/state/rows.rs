@@ -1,0 +1,341 @@
+//! Rows by key, any number of them a key: gathered first, then linked, then looked up.
+//!
+//! Rows lie in the order in which they came. Beside them stands a row of heads, by a part of the hash:
+//! the number of the first row with that part, each row naming the next. So gathering is appending,
+//! linking writes four bytes a row in no order, and a look-up reads four bytes and then the row: two
+//! steps, each of which can be asked for ahead.
+
+use super::hints::{LARGE, large_pages, prefetch};
+use crate::data::Data;
+use std::mem::needs_drop;
+
+/// Behind the last row of a chain.
+const NONE: u32 = u32::MAX;
+/// Rows that are linked ahead of which their heads are asked for.
+const AHEAD: usize = 16;
+/// Odd, with about as many ones as zeros: brings all bits of a hash into the top ones.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Rows of a key and a value, found by their keys.
+///
+/// The hash is given by the caller, and must be [`Data::key_hash`] of the key. Takes the bytes of a row,
+/// sixteen beside them, and four to eight for the heads. Its owner asks the memory pool beforehand, with
+/// what [`bytes_with`](Self::bytes_with) says.
+///
+/// ```
+/// use thalweg::data::Data;
+/// use thalweg::state::Rows;
+///
+/// let mut rows = Rows::new();
+/// for (key, value) in [(1u64, 'a'), (2, 'b'), (1, 'c')] {
+///     rows.push(key.key_hash(), key, value);
+/// }
+/// while rows.link(1000) {}
+/// let (hash, mut found) = (1u64.key_hash(), Vec::new());
+/// let mut at = rows.find(hash, &1, rows.first(hash));
+/// while let Some(row) = at {
+///     found.push(*rows.value(row));
+///     at = rows.find(hash, &1, rows.after(row));
+/// }
+/// assert_eq!(found, ['a', 'c']);
+/// ```
+pub struct Rows<K, V> {
+    rows: Vec<Row<K, V>>,
+    /// By the top bits of the spread hash, a power of two of them; none before rows are linked.
+    heads: Vec<u32>,
+    /// How far a spread hash is moved to be the number of its head.
+    shift: u32,
+    /// The rows from this one on are linked.
+    linked: usize,
+    /// What keys and values own on the heap.
+    heap: usize,
+}
+
+struct Row<K, V> {
+    hash: u64,
+    next: u32,
+    key: K,
+    value: V,
+}
+
+/// Where a look-up goes on; said by [`Rows::first`] and [`Rows::after`].
+#[derive(Clone, Copy, Debug)]
+pub struct Link(u32);
+
+impl Default for Link {
+    fn default() -> Self {
+        Self(NONE)
+    }
+}
+
+impl<K: Data + Eq, V: Data> Rows<K, V> {
+    /// Without rows.
+    pub fn new() -> Self {
+        Self { rows: Vec::new(), heads: Vec::new(), shift: 0, linked: 0, heap: 0 }
+    }
+
+    /// The number of rows.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Whether the next row needs more memory than there is, or more numbers than rows have.
+    #[inline(always)]
+    pub fn is_full(&self) -> bool {
+        self.rows.len() == self.rows.capacity()
+    }
+
+    /// The rows that fit in without growing.
+    pub fn capacity(&self) -> usize {
+        self.rows.capacity()
+    }
+
+    /// The most rows that there can be.
+    pub const MOST: usize = NONE as usize;
+
+    /// What keys and values own on the heap.
+    #[inline(always)]
+    pub fn heap(&self) -> usize {
+        self.heap
+    }
+
+    /// The bytes of so many rows, with their heads, and without what they own on the heap.
+    pub fn bytes_with(rows: usize) -> usize {
+        rows * size_of::<Row<K, V>>() + heads_for(rows) * size_of::<u32>()
+    }
+
+    /// Makes room for so many rows in all.
+    #[cold]
+    pub fn grow(&mut self, rows: usize) {
+        self.rows.reserve_exact(rows.saturating_sub(self.rows.len()));
+        if size_of_val(self.rows.spare_capacity_mut()) >= LARGE {
+            large_pages(self.rows.spare_capacity_mut());
+        }
+    }
+
+    /// Adds a row, to be linked later.
+    #[inline(always)]
+    pub fn push(&mut self, hash: u64, key: K, value: V) {
+        if needs_drop::<K>() || needs_drop::<V>() {
+            self.heap += key.heap_size() + value.heap_size();
+        }
+        self.rows.push(Row { hash, next: NONE, key, value });
+        self.linked = self.rows.len();
+    }
+
+    /// Adds a row and links it before the others of its key, for who looks up while rows come.
+    #[inline]
+    pub fn insert(&mut self, hash: u64, key: K, value: V) {
+        self.push(hash, key, value);
+        if self.heads.len() < self.rows.len() {
+            self.heads.clear();
+            while self.link(usize::MAX) {}
+        } else {
+            self.link_row(self.rows.len() - 1);
+        }
+    }
+
+    /// Links up to `most` rows, after which those of a key are found in the order in which they came;
+    /// answers whether there are more to link. Rows must not be added meanwhile.
+    pub fn link(&mut self, most: usize) -> bool {
+        if self.heads.is_empty() {
+            let heads = heads_for(self.rows.len());
+            self.shift = 64 - heads.trailing_zeros();
+            self.heads = Vec::with_capacity(heads);
+            large_pages(self.heads.spare_capacity_mut());
+            self.heads.resize(heads, NONE);
+            self.linked = self.rows.len();
+        }
+        let to = self.linked.saturating_sub(most);
+        for row in (to..self.linked).rev() {
+            if let Some(ahead) = row.checked_sub(AHEAD) {
+                prefetch(&self.heads[self.head_of(self.rows[ahead].hash)]);
+            }
+            self.link_row(row);
+        }
+        self.linked = to;
+        to > 0
+    }
+
+    #[inline(always)]
+    fn link_row(&mut self, row: usize) {
+        let head = self.head_of(self.rows[row].hash);
+        self.rows[row].next = std::mem::replace(&mut self.heads[head], row as u32);
+    }
+
+    #[inline(always)]
+    fn head_of(&self, hash: u64) -> usize {
+        // There is more than one head, so that the shift is less than all bits.
+        (hash.wrapping_mul(SPREAD) >> self.shift) as usize
+    }
+
+    /// Asks for the head of this hash, without waiting for it.
+    #[inline(always)]
+    pub fn prefetch(&self, hash: u64) {
+        if let Some(head) = self.heads.get(self.head_of(hash)) {
+            prefetch(head);
+        }
+    }
+
+    /// Begins a look-up: where rows with this hash may be, which are asked for.
+    #[inline(always)]
+    pub fn first(&self, hash: u64) -> Link {
+        let Some(&first) = self.heads.get(self.head_of(hash)) else { return Link(NONE) };
+        if let Some(row) = self.rows.get(first as usize) {
+            prefetch(row);
+        }
+        Link(first)
+    }
+
+    /// Goes on with a look-up, when the row at the link has had time to come: past it, if it has another
+    /// hash. Asks for the row behind it, which may have it too.
+    #[inline(always)]
+    pub fn hurry(&self, hash: u64, link: Link) -> Link {
+        let Some(row) = self.rows.get(link.0 as usize) else { return link };
+        if let Some(behind) = self.rows.get(row.next as usize) {
+            prefetch(behind);
+        }
+        if row.hash == hash { link } else { Link(row.next) }
+    }
+
+    /// The first row of this key at or after a link.
+    #[inline(always)]
+    pub fn find(&self, hash: u64, key: &K, from: Link) -> Option<usize> {
+        let mut at = from.0;
+        // Behind the last one there is no row.
+        while let Some(row) = self.rows.get(at as usize) {
+            if row.hash == hash && row.key == *key {
+                return Some(at as usize);
+            }
+            at = row.next;
+        }
+        None
+    }
+
+    /// What comes after a row.
+    #[inline(always)]
+    pub fn after(&self, row: usize) -> Link {
+        Link(self.rows[row].next)
+    }
+
+    /// The key of a row.
+    #[inline(always)]
+    pub fn key(&self, row: usize) -> &K {
+        &self.rows[row].key
+    }
+
+    /// The value of a row.
+    #[inline(always)]
+    pub fn value(&self, row: usize) -> &V {
+        &self.rows[row].value
+    }
+
+    /// Whether at least half of the rows have one and the same hash, so that no part of the hash could
+    /// take them apart.
+    pub fn is_mostly_one(&self) -> bool {
+        // Whatever more than half have is what remains when two different ones are struck out, again
+        // and again (Boyer and Moore).
+        let (mut hash, mut lead) = (0, 0usize);
+        for row in &self.rows {
+            if lead == 0 {
+                (hash, lead) = (row.hash, 1);
+            } else if row.hash == hash {
+                lead += 1;
+            } else {
+                lead -= 1;
+            }
+        }
+        2 * self.rows.iter().filter(|row| row.hash == hash).count() >= self.rows.len()
+    }
+
+    /// Takes out the last row, with its hash.
+    pub fn pop(&mut self) -> Option<(u64, K, V)> {
+        self.heads.clear();
+        let Row { hash, key, value, .. } = self.rows.pop()?;
+        Some((hash, key, value))
+    }
+
+    /// Forgets all rows and gives their memory back.
+    pub fn reset(&mut self) {
+        *self = Self::new();
+    }
+}
+
+impl<K: Data + Eq, V: Data> Default for Rows<K, V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// As many heads as rows, or up to twice as many.
+fn heads_for(rows: usize) -> usize {
+    rows.max(2).next_power_of_two()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn found(rows: &Rows<u8, u32>, key: u8) -> Vec<u32> {
+        let hash = key.key_hash();
+        let (mut link, mut all) = (rows.first(hash), Vec::new());
+        while let Some(row) = rows.find(hash, &key, link) {
+            assert_eq!(*rows.key(row), key);
+            all.push(*rows.value(row));
+            link = rows.after(row);
+        }
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn a_key_has_its_rows_in_their_order(
+            keys in prop::collection::vec(0..20u8, 0..300),
+            step in 1..50usize,
+        ) {
+            let (mut gathered, mut inserted) = (Rows::new(), Rows::new());
+            for (&key, value) in keys.iter().zip(0u32..) {
+                gathered.push(key.key_hash(), key, value);
+                inserted.insert(key.key_hash(), key, value);
+                prop_assert!(found(&inserted, key).contains(&value));
+            }
+            prop_assert!(found(&gathered, 1).is_empty(), "not linked yet");
+            while gathered.link(step) {}
+            for key in 0..25u8 {
+                let of_key = keys.iter().zip(0u32..).filter(|(other, _)| **other == key);
+                let expected: Vec<u32> = of_key.map(|(_, value)| value).collect();
+                prop_assert_eq!(&found(&gathered, key), &expected);
+                let mut inserted = found(&inserted, key);
+                inserted.sort();
+                prop_assert_eq!(inserted, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn one_key_that_has_most_rows_is_seen() {
+        let rows = |keys: &[u8]| {
+            let mut rows = Rows::new();
+            keys.iter().for_each(|key| rows.push(key.key_hash(), *key, ()));
+            rows
+        };
+        assert!(rows(&[1, 2, 1, 3, 1, 1]).is_mostly_one());
+        assert!(!rows(&[1, 2, 1, 3, 4, 5]).is_mostly_one());
+        assert!(rows(&[]).is_mostly_one());
+    }
+
+    #[test]
+    fn what_rows_own_is_counted() {
+        let mut rows = Rows::new();
+        rows.push(0, "a".repeat(100), ());
+        assert_eq!((rows.len(), rows.heap()), (1, 100));
+        assert!(rows.pop().is_some() && rows.pop().is_none());
+    }
+}
