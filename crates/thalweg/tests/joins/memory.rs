@@ -73,7 +73,7 @@ fn what_outgrows_memory_goes_to_disk_and_is_joined() {
 /// No part of the hash takes the records of a key apart, and neither side of it fits into memory.
 #[test]
 fn one_key_with_most_records_is_joined() {
-    let most = |n: usize| if n % 10 == 0 { n as u32 } else { 3 };
+    let most = |n: usize| if n.is_multiple_of(10) { n as u32 } else { 3 };
     let left: Vec<_> = (0..240).map(|n| long(most(n), n)).collect();
     let right: Vec<_> = (0..220).map(|n| long(most(n + 5), n)).collect();
     macro_rules! test {

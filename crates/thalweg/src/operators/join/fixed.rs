@@ -161,9 +161,9 @@ impl<C: Chain> Stream<C> {
     /// use thalweg::Environment;
     /// use thalweg::operators::join::StaticTable;
     ///
-    /// let prices = StaticTable::new([("ale", 3), ("bread", 2)]);
+    /// let prices = StaticTable::new([('a', 3), ('b', 2)]);
     /// let env = Environment::new();
-    /// let orders = env.iter([("bread", 4), ("cheese", 1), ("ale", 1)]);
+    /// let orders = env.iter([('b', 4), ('c', 1), ('a', 1)]);
     /// let sums = orders.join_static(&prices, |order| order.0, |order, price| order.1 * price);
     /// let out = sums.collect::<Vec<_>>();
     /// env.run()?;
@@ -195,10 +195,10 @@ impl<C: Chain> Stream<C> {
     /// use thalweg::Environment;
     /// use thalweg::operators::join::StaticTable;
     ///
-    /// let names = StaticTable::new([(1, "one"), (2, "two")]);
+    /// let names = StaticTable::new([(1, "one".to_owned()), (2, "two".to_owned())]);
     /// let env = Environment::new();
     /// let named = env.iter(0..3).left_join_static(&names, |n| *n, |n, name| {
-    ///     name.map_or_else(|| n.to_string(), |name| name.to_string())
+    ///     name.cloned().unwrap_or_else(|| n.to_string())
     /// });
     /// let out = named.collect::<Vec<_>>();
     /// env.run()?;
