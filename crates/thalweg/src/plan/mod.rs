@@ -142,8 +142,6 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use super::Plan;
-
     #[test]
     fn stages_hang_together_by_any_way() {
         let env = crate::Environment::new();
