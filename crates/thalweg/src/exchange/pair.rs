@@ -12,7 +12,7 @@ use super::edge::SharedLane;
 use super::intake::Intake;
 use super::lane::Parcel;
 use crate::data::Portable;
-use crate::flow::{Event, Op, Poll, PushTwo, Task, Turn};
+use crate::flow::{Op, Poll, PushTwo, Task, Turn};
 use crate::metrics::Report;
 use crate::time::Time;
 use std::ops::ControlFlow;
@@ -52,9 +52,9 @@ where
         }
     }
 
-    /// Whether all of these lanes have ended.
-    fn have_ended(&self, mut lanes: impl Iterator<Item = usize>) -> bool {
-        lanes.all(|lane| self.first.align.has_ended(lane))
+    /// Whether nothing more comes on these lanes for now.
+    fn are_complete(&self, mut lanes: impl Iterator<Item = usize>) -> bool {
+        lanes.all(|lane| self.first.align.is_complete(lane))
     }
 
     /// Takes a parcel of the first side in; answers whether there was one.
@@ -73,7 +73,7 @@ where
                 }
                 Parcel::Event(event) => {
                     self.first.align.note(at, event);
-                    if event == Event::End && self.have_ended(0..lanes) {
+                    if event.completes() && self.are_complete(0..lanes) {
                         self.next.first_ended();
                     }
                 }
@@ -102,7 +102,7 @@ where
                 }
                 Parcel::Event(event) => {
                     self.first.align.note(before + at, event);
-                    if event == Event::End && self.have_ended(before..before + lanes) {
+                    if event.completes() && self.are_complete(before..before + lanes) {
                         self.next.second_ended();
                     }
                 }
@@ -115,7 +115,7 @@ where
     fn may_read_second(&self) -> bool {
         let first = || 0..self.first.lanes.len();
         self.next.wants_second()
-            || self.have_ended(first())
+            || self.are_complete(first())
             || first().any(|lane| self.first.align.is_held(lane))
     }
 
@@ -123,7 +123,12 @@ where
         if self.next.is_closed() {
             self.second.close();
         }
+        let rounds = self.first.rounds;
         if let ControlFlow::Break(poll) = self.first.attend(&mut self.next, turn) {
+            if self.first.rounds > rounds {
+                let again = !self.are_complete(0..self.first.lanes.len());
+                self.next.round_ends(again);
+            }
             return poll;
         }
         let both = self.may_read_second();

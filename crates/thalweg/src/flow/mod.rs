@@ -172,11 +172,15 @@ pub trait PushTwo<I: Record + ?Sized, J: Record + ?Sized, T: Time>: Pipe {
     /// Takes a record of the second side.
     fn push_second(&mut self, item: J::Of<'_>, time: T);
 
-    /// The first side has ended. `resume` is called next.
+    /// The first side has ended, or its round has. `resume` is called next.
     fn first_ended(&mut self) {}
 
-    /// The second side has ended. `resume` is called next.
+    /// The second side has ended, or its round has. `resume` is called next.
     fn second_ended(&mut self) {}
+
+    /// The event that has just come ends a round; the first side comes again in the next one, or was over
+    /// before.
+    fn round_ends(&mut self, _first_comes_again: bool) {}
 
     /// Whether records of the second side should come while the first has not ended. Where a barrier has to
     /// come through, they come in any case.

@@ -16,14 +16,13 @@ pub struct TaskContext<'a> {
     /// The task's number in its stage, and how many there are.
     pub(crate) task: usize,
     pub(crate) tasks: usize,
-    pub(crate) plan: &'a Plan,
     pub(crate) memory: &'a MemoryPool,
     pub(crate) spill: &'a SpillDir,
     pub(crate) clock: &'a crate::clock::Clock,
     /// Wakes the task being made.
     pub(crate) waker: &'a Waker,
     ops: &'a [Op],
-    plan: &'a Plan,
+    pub(crate) plan: &'a Plan,
 }
 
 impl TaskContext<'_> {
@@ -96,7 +95,6 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
             let context = TaskContext {
                 task,
                 tasks: stage.tasks,
-                plan: &plan,
                 memory: &runtime.memory,
                 spill: &spill,
                 clock: &runtime.clock,

@@ -166,3 +166,43 @@ fn a_barrier_comes_through_while_a_side_waits() {
         assert_eq!(out.take().unwrap(), RECORDS);
     }
 }
+
+/// What comes from outside a loop comes once, and its table is there in every round.
+#[test]
+fn a_table_from_outside_stays_for_all_rounds_of_a_loop() {
+    thalweg::check::every(|env| {
+        let five = env.range(0..5).map(|n| (n, n)).keyed();
+        let rounds = env
+            .range(0..10)
+            .shuffle()
+            .replay(4, 0u64, |numbers, state| {
+                let numbers = numbers.with(state).map(|(n, _)| (*n, *n));
+                // Of five there is no partner, and of as many there is one.
+                let joined = numbers.keyed().left_join(five).unkey();
+                joined.map(|(_, (_, partner))| if partner.is_some() { 1 } else { 100 })
+            })
+            .fold(|sum: &mut u64, n| *sum += n, |sum, other| *sum += other)
+            .all_rounds(|state, sum| *state += sum);
+        let out = rounds.collect::<Vec<_>>();
+        env.run()?;
+        assert_eq!(out.take()?.pop().unwrap().state, 4 * 505);
+        Ok(())
+    });
+}
+
+#[test]
+fn what_keeps_nothing_for_a_loop_is_refused_there() {
+    let env = Environment::new();
+    let five = env.range(0..5).map(|n| (n, n)).keyed();
+    let rounds = env
+        .range(0..10)
+        .replay(4, 0u64, |numbers, state| {
+            let numbers = numbers.with(state).map(|(n, _)| (*n, *n)).keyed();
+            numbers.join_with(five).sort_merge().inner().unkey().map(|(n, _)| n)
+        })
+        .fold(|sum: &mut u64, n| *sum += n, |sum, other| *sum += other)
+        .all_rounds(|state, sum| *state += sum);
+    rounds.for_each(drop);
+    let error = env.run().unwrap_err();
+    assert!(error.to_string().contains("within a loop"), "{error}");
+}

@@ -48,6 +48,9 @@ where
     /// ends; no part of it but the number of results grows with the product of both sides, however many
     /// records a single key has.
     ///
+    /// Within a loop, a table of what comes from outside is made once and stays for all rounds; it must fit into
+    /// memory then.
+    ///
     /// # Errors
     ///
     /// On a right stream that does not end, the job is refused at its start; so it is where both are of

@@ -51,6 +51,7 @@ where
     where
         N: Push<Self::Item, T> + 'static,
     {
+        self.sides.refuse_in_loops(cx, self.op)?;
         let core = Core {
             op: cx.op(self.op),
             left: Side::new(cx),
@@ -454,7 +455,7 @@ where
             }
             // Every result is still to come.
             Event::Watermark(_) | Event::Idle => {}
-            Event::Barrier(_) => self.next.event(event),
+            Event::Barrier(_) | Event::Round(_) => self.next.event(event),
         }
     }
 

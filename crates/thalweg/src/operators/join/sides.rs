@@ -1,9 +1,9 @@
 //! Brings two streams to the tasks of one stage, which joins them.
 
 use crate::data::{Data, Key, Portable, Record};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Broadcast, ByHash, Edge, Hashed, PairInlet};
-use crate::flow::PushTwo;
+use crate::flow::{Depth, PushTwo};
 use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Placed, add_hash};
 use crate::plan::{Origin, Strategy, TaskContext};
 use crate::stream::{Chain, Environment, Stream};
@@ -103,7 +103,8 @@ where
             Way::LeftEverywhere => right.stream.tasks(),
         };
         let bounded = (left.stream.is_bounded(), right.stream.is_bounded());
-        let stage = env.stage_of_both(&other, origin, tasks, bounded.0 && bounded.1);
+        let before = [left.stream.stage, right.stream.stage];
+        let stage = env.stage_of_both(&other, origin, before, tasks, bounded.0 && bounded.1);
         // Streams of two environments are refused; the other one's stage is of no plan.
         let same = env.is_same(&other);
         let first = left.side(stage, way, Way::LeftEverywhere, same, origin);
@@ -143,6 +144,16 @@ impl<K: Data, A: Data, B: Data, T: Time> Sides<K, A, B, T> {
     /// Whether a side that is not read might hold up the other.
     pub(super) fn hang_together(&self, cx: &TaskContext<'_>) -> bool {
         cx.plan.hang_together(self.first.from, self.second.from, self.stage)
+    }
+
+    /// Refuses a way of joining that keeps nothing from round to round.
+    pub(super) fn refuse_in_loops(&self, cx: &TaskContext<'_>, op: usize) -> Result<()> {
+        if cx.depth(op) == Depth(0) {
+            return Ok(());
+        }
+        let what =
+            "cannot be made within a loop in this way: a join by a table can, which is the default";
+        Err(Error::new(ErrorKind::Plan, what).in_operator(&*cx.op(op).name()))
     }
 
     /// The head of a task.

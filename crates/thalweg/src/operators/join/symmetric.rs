@@ -39,6 +39,7 @@ where
     where
         N: Push<Self::Item, T> + 'static,
     {
+        self.sides.refuse_in_loops(cx, self.op)?;
         let push = SymmetricPush {
             op: cx.op(self.op),
             lefts: Kept::new(cx.memory.reserve()),

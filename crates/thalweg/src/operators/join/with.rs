@@ -90,7 +90,7 @@ impl<A, B> JoinWith<A, B, ByKey, TableOfRight> {
     /// Keeps the records of both streams, each to be looked up by those of the other that come later: for an
     /// inner join of streams neither of which ends. Nothing is forgotten as long as the other stream goes
     /// on, and the statistics say how many records that is; when memory is out, the job fails and says
-    /// so. See [`window_join`](KeyedStream::window_join) for a join that forgets.
+    /// so. Not within a loop. See [`window_join`](KeyedStream::window_join) for a join that forgets.
     pub fn symmetric(self) -> JoinWith<A, B, ByKey, TwoTables> {
         self.with()
     }
@@ -100,7 +100,7 @@ impl<A, B, S, W> JoinWith<A, B, S, W> {
     /// Sorts both sides, by the hash of their keys, and goes through them together, instead of looking up one
     /// in a table of the other: for two sides of which neither fits into memory, where it reads and writes
     /// each record once and in order, however many times more there is. Both streams must end; the table
-    /// is quicker where it fits.
+    /// is quicker where it fits. Not within a loop.
     pub fn sort_merge(self) -> JoinWith<A, B, S, Sorting>
     where
         W: OneSided,

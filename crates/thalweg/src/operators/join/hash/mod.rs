@@ -31,7 +31,7 @@ use super::sides::Sides;
 use crate::data::Data;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Hashed, PairInlet};
-use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, PushTwo, guard, pump};
+use crate::flow::{CHUNK, Depth, Event, Flow, Op, Pipe, Push, PushTwo, guard, pump};
 use crate::metrics::Report;
 use crate::plan::TaskContext;
 use crate::stream::Chain;
@@ -72,18 +72,22 @@ where
     where
         N: Push<Self::Item, T> + 'static,
     {
+        let early = self.sides.hang_together(cx);
         let core = Core {
             op: cx.op(self.op),
             kept: Kept::new(cx.memory.reserve()),
             probes: Probes::new(),
             phase: Phase::Building,
             buffer: Buffer::new(cx),
-            buffers: self.sides.hang_together(cx),
+            buffers: early,
+            early,
             splitting: None,
             parts: Parts::new(cx),
             current: None,
             ends: self.ends,
-            ended: false,
+            closing: None,
+            again: false,
+            looped: cx.depth(self.op) > Depth(0),
             failed: false,
             rows: 0,
             shape: PhantomData,
@@ -131,16 +135,22 @@ struct Core<K: Data, B: Data, P: Data, T: Time, S> {
     phase: Phase,
     /// Records that came too early to be looked up.
     buffer: Buffer<K, P, T>,
-    /// Whether records may come too early.
+    /// Whether records may come too early, or have.
     buffers: bool,
+    /// Whether they may at all.
+    early: bool,
     /// Where both sides go since memory is short, or a part of them.
     splitting: Option<Split<K, B, P, T>>,
     parts: Parts<K, B, P, T>,
     /// The part being joined.
     current: Option<Current<K, B, P, T>>,
     ends: bool,
-    /// All input has come.
-    ended: bool,
+    /// All input has come, or that of a round: the event that says so, to be passed on when all is given out.
+    closing: Option<Event>,
+    /// Whether the side that is kept comes again in the next round; else the table stays.
+    again: bool,
+    /// Whether it is within a loop.
+    looped: bool,
     failed: bool,
     /// Rows kept so far.
     rows: u64,
@@ -172,6 +182,15 @@ where
     /// Memory is short: both sides go to disk.
     #[cold]
     fn outgrow(&mut self, row: &Row<K, B, T>) -> Result<()> {
+        if self.looped {
+            let what = format!(
+                "the {} records of its table are more than the memory budget of {} bytes holds, and within a \
+                 loop it is needed again in each round",
+                self.kept.rows.len() + 1,
+                self.kept.limit(),
+            );
+            return Err(Error::new(ErrorKind::Memory, what));
+        }
         if !self.ends {
             let what = format!(
                 "the {} records of its table are more than the memory budget of {} bytes holds, and those \
@@ -293,7 +312,7 @@ where
         if self.buffers || !self.probes.is_empty() {
             return Ok(true);
         }
-        if self.ended {
+        if self.closing.is_some() {
             match self.splitting.take() {
                 Some(split) => {
                     self.parts.add(split)?;
@@ -302,11 +321,13 @@ where
                 None => self.phase = Phase::Alone(0),
             }
         }
-        Ok(self.ended)
+        Ok(self.closing.is_some())
     }
 
     fn next_part(&mut self) {
-        self.kept.reset();
+        if self.current.is_some() || self.closing == Some(Event::End) {
+            self.kept.reset();
+        }
         self.current = self.parts.next(S::KEPT_ALONE, S::PROBE_ALONE);
         self.phase = if self.current.is_some() { Phase::Loading } else { Phase::Over };
     }
@@ -379,6 +400,18 @@ where
             && !Self::MARKS
     }
 
+    /// Another round of a loop begins.
+    fn begin_round(&mut self) {
+        if self.again {
+            self.kept.reset();
+            self.rows = 0;
+        } else if Self::MARKS {
+            self.kept.forget_met();
+        }
+        self.phase = if self.again { Phase::Building } else { Phase::Looking };
+        self.buffers = self.again && self.early;
+    }
+
     fn check(&mut self, done: Result<()>) {
         if let Err(error) = done {
             self.fail(error);
@@ -409,7 +442,7 @@ where
     fn event(&mut self, event: Event) {
         match event {
             // Held back until all is given out.
-            Event::End => self.core.ended = true,
+            event if event.completes() => self.core.closing = Some(event),
             Event::Watermark(_) | Event::Idle if !self.core.is_level() => self.held.hold(event),
             other => self.next.event(other),
         }
@@ -429,7 +462,7 @@ where
             return flow;
         }
         if next.is_closed() {
-            if core.ended {
+            if core.closing.is_some() {
                 core.phase = Phase::Over;
             }
         } else {
@@ -444,8 +477,12 @@ where
             return next.resume();
         }
         if matches!(core.phase, Phase::Over) {
-            if std::mem::take(&mut core.ended) {
-                next.event(Event::End);
+            if let Some(event) = core.closing.take() {
+                held.events = [None, None];
+                next.event(event);
+                if event != Event::End {
+                    core.begin_round();
+                }
             }
         } else if core.is_level() {
             held.release(next);
@@ -455,7 +492,10 @@ where
 
     fn is_closed(&mut self) -> bool {
         let core = &self.core;
-        let fruitless = matches!(core.phase, Phase::Looking) && core.rows == 0 && !S::PROBE_ALONE;
+        let fruitless = !core.looped
+            && matches!(core.phase, Phase::Looking)
+            && core.rows == 0
+            && !S::PROBE_ALONE;
         fruitless || self.next.is_closed()
     }
 
@@ -516,6 +556,10 @@ where
             // What has been split up has nothing to link.
             self.core.phase = Phase::Linking;
         }
+    }
+
+    fn round_ends(&mut self, first_comes_again: bool) {
+        self.core.again = first_comes_again;
     }
 
     fn wants_second(&self) -> bool {
