@@ -233,7 +233,7 @@ impl Process<u64, u64> for Counted {
 
 fn count_of(env: &Environment, records: u64, clears: bool) -> crate::Output<u64> {
     let numbers = env
-        .range(0..records)
+        .iter(0..records)
         .assign_timestamps(|n| Timestamp::from_micros(*n as i64), Watermarks::monotonous());
     numbers.group_by(|n| *n).process(Counted { clears }).unkey().count()
 }
