@@ -23,12 +23,14 @@
 mod forked;
 mod guard;
 mod head;
+mod nowhere;
 mod op;
 mod task;
 
 pub(crate) use forked::Forked;
 pub(crate) use guard::{arm, guard, take_panicked_operator};
 pub(crate) use head::{Head, Settled};
+pub(crate) use nowhere::Nowhere;
 pub(crate) use op::{Op, Signals};
 pub(crate) use task::{Poll, Task, Turn, Wake, Waker};
 

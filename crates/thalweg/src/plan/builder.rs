@@ -19,6 +19,8 @@ pub(crate) struct Builder {
     pub(crate) plan: Plan,
     /// By stage.
     pub(crate) factories: Vec<Option<Factory>>,
+    /// For stages whose output nobody need take: what becomes of it then.
+    pub(crate) untaken: Vec<(usize, Factory)>,
     /// By edge.
     pub(crate) connectors: Vec<Connector>,
     pub(crate) batches: Vec<BatchMode>,
@@ -124,6 +126,21 @@ impl Builder {
     /// Says how the tasks of a stage are made.
     pub(crate) fn close(&mut self, stage: usize, factory: Factory) {
         self.factories[stage] = Some(factory);
+    }
+
+    /// Says how the tasks of a stage are made if nothing is added to what it has now.
+    pub(crate) fn unless_taken(&mut self, stage: usize, factory: Factory) {
+        self.untaken.push((stage, factory));
+    }
+
+    /// Closes the stages whose output nobody takes, and nobody need take.
+    pub(crate) fn close_untaken(&mut self) {
+        for (stage, factory) in std::mem::take(&mut self.untaken) {
+            let open = &mut self.factories[stage];
+            if open.is_none() && self.plan.stages[stage].operators.len() == 1 {
+                *open = Some(factory);
+            }
+        }
     }
 
     /// Adds an exchange between two stages.

@@ -137,6 +137,7 @@ pub(crate) fn check(builder: &mut Builder) -> Result<()> {
     if !builder.errors.is_empty() {
         return Err(builder.errors.swap_remove(0));
     }
+    builder.close_untaken();
     let plan = &builder.plan;
     for (stage, factory) in plan.stages.iter().zip(&builder.factories) {
         let last = stage.operators.last().map(|&op| plan.operators[op].label());

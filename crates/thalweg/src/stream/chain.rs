@@ -40,6 +40,12 @@ pub struct Received<I: Portable + ?Sized, T: Time> {
     pub(crate) op: usize,
 }
 
+impl<I: Portable + ?Sized, T: Time> Clone for Received<I, T> {
+    fn clone(&self) -> Self {
+        Self { edges: self.edges.clone(), op: self.op }
+    }
+}
+
 impl<I: Portable + ?Sized, T: Time> Chain for Received<I, T> {
     type Item = I;
     type Time = T;

@@ -27,7 +27,7 @@ pub(crate) use {
 use crate::config::BatchMode;
 use crate::data::Portable;
 use crate::exchange::Edge;
-use crate::flow::{Push, Task};
+use crate::flow::{Nowhere, Push, Task};
 use crate::plan::{Builder, Origin, Strategy, TaskContext};
 
 /// Records on their way through a job, one after the other, in several tasks at once.
@@ -174,6 +174,18 @@ impl<C: Chain> Stream<C> {
         let edge = self.env.link(self.stage, to, Strategy::Forward);
         let second = self.env.receive(to, origin, vec![edge.clone()]);
         (edge, second)
+    }
+
+    /// Allows that nobody takes this stream, which has no operators yet: its records are dropped then.
+    pub(crate) fn need_not_be_taken(self) -> Self
+    where
+        C: Clone,
+    {
+        let chain = self.chain.clone();
+        let drop =
+            move |cx: &TaskContext<'_>| Ok(Box::new(chain.attach(cx, Nowhere)?) as Box<dyn Task>);
+        self.build(|builder| builder.unless_taken(self.stage, Box::new(drop)));
+        self
     }
 
     /// Ends the stage with an exchange that leads to another one.

@@ -19,6 +19,8 @@ pub struct Control<S> {
     /// Rounds of all runs so far, times two, and one more if the run is over.
     said: AtomicU64,
     heads: Mutex<Vec<Waker>>,
+    /// How often a head's input was complete, of all runs.
+    complete: AtomicU64,
 }
 
 /// A run of a loop: the only one, unless it is the body of another loop.
@@ -45,12 +47,27 @@ impl<S: Clone> Control<S> {
             run: Mutex::new(Run::default()),
             said: AtomicU64::new(0),
             heads: Mutex::new(Vec::new()),
+            complete: AtomicU64::new(0),
         }
     }
 
     /// A head is there, to be woken when a round has ended.
     pub(super) fn join(&self, head: Waker) {
         lock(&self.heads).push(head);
+    }
+
+    /// The input of a head is complete.
+    pub(super) fn gather(&self) {
+        let heads = lock(&self.heads);
+        let complete = self.complete.fetch_add(1, Ordering::AcqRel) + 1;
+        if complete.is_multiple_of(heads.len() as u64) {
+            heads.iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Whether the input of every head is complete, of so many runs.
+    pub(super) fn is_gathered(&self, runs: u64) -> bool {
+        self.complete.load(Ordering::Acquire) >= runs * lock(&self.heads).len() as u64
     }
 
     /// What was said after so many rounds, of all runs; `None` while the last of them goes on.

@@ -1,6 +1,7 @@
 //! Records on their way from the tails of a loop to its heads, for the next round.
 
 use super::head::Input;
+use super::tail::Feed;
 use crate::data::Portable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Edge, Outlet, Packet, RoundRobin};
@@ -67,7 +68,7 @@ impl<I: Portable + ?Sized, T: Time> Feedback<I, T> {
 }
 
 /// Feeds records back.
-pub(super) struct Feeder<I: Portable + ?Sized, T> {
+pub struct Feeder<I: Portable + ?Sized, T> {
     to: Feedback<I, T>,
     head: usize,
     open: Packet<I, T>,
@@ -80,8 +81,9 @@ pub(super) struct Feeder<I: Portable + ?Sized, T> {
 }
 
 impl<I: Portable + ?Sized, T: Time> Feeder<I, T> {
+    /// Feeds a record back.
     #[inline(always)]
-    pub(super) fn push(&mut self, item: I::Of<'_>, time: T) -> Result<()> {
+    pub(super) fn feed(&mut self, item: I::Of<'_>, time: T) -> Result<()> {
         self.open.push(item, time);
         self.fed += 1;
         if self.open.len() < PACKET { Ok(()) } else { self.send() }
@@ -103,7 +105,7 @@ impl<I: Portable + ?Sized, T: Time> Feeder<I, T> {
     }
 
     /// The round has ended; answers how many records were fed back in it.
-    pub(super) fn finish(&mut self) -> Result<u64> {
+    pub(super) fn close(&mut self) -> Result<u64> {
         if !self.open.is_empty() {
             self.send()?;
         }
@@ -112,6 +114,20 @@ impl<I: Portable + ?Sized, T: Time> Feeder<I, T> {
             lock(&self.to.0[self.head]).files.push(file);
         }
         Ok(std::mem::take(&mut self.fed))
+    }
+}
+
+impl<I: Portable + ?Sized, T: Time> Feed<I, T> for Feeder<I, T> {
+    type Seen = I;
+
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, time: T, mut see: impl FnMut(&I::Of<'_>)) -> Result<()> {
+        see(&item);
+        self.feed(item, time)
+    }
+
+    fn finish(&mut self, _: impl FnMut(&I::Of<'_>)) -> Result<u64> {
+        self.close()
     }
 }
 
@@ -126,15 +142,22 @@ pub struct Eater<I: Portable + ?Sized, T> {
 
 impl<I: Portable + ?Sized, T: Time> Eater<I, T> {
     /// Takes over what is there for the round that begins: what comes from now on is for the one after it.
-    fn take_over(&mut self) {
+    pub(super) fn take_over(&mut self) {
         let held = &mut *lock(&self.from.0[self.head]);
         self.packets.append(&mut held.packets);
         self.files.append(&mut held.files);
     }
 
+    /// Forgets what was there for a round that is not to be.
+    pub(super) fn clear(&mut self) {
+        self.packets.clear();
+        self.files.clear();
+        self.reader = None;
+    }
+
     /// Shows a packet of records; answers whether there was one.
     #[inline]
-    fn show(&mut self, mut each: impl FnMut(I::Of<'_>, T)) -> Result<bool> {
+    pub(super) fn show(&mut self, mut each: impl FnMut(I::Of<'_>, T)) -> Result<bool> {
         if let Some((mut packet, reservation)) = self.packets.pop_front() {
             packet.drain(each);
             drop(reservation);
@@ -174,6 +197,11 @@ impl<I: Portable + ?Sized, T: Time> Leaving<I, T> {
     pub(super) fn by(edge: &Edge<I, T>, cx: &TaskContext<'_>, op: usize) -> Self {
         Self(edge.outlet(cx.task, cx.op(op), RoundRobin::starting_at(cx.task)))
     }
+
+    #[inline(always)]
+    pub(super) fn push(&mut self, item: I::Of<'_>, time: T) {
+        self.0.push(item, time);
+    }
 }
 
 impl<I: Portable + ?Sized, T: Time> Pipe for Leaving<I, T> {
@@ -207,7 +235,7 @@ impl<I: Portable + ?Sized, T: Time> Input<I, T> for Eater<I, T> {
     }
 
     fn leave(&mut self, left: &mut Self::Left) -> Result<bool> {
-        self.show(|item, time| left.0.push(item, time))
+        self.show(|item, time| left.push(item, time))
     }
 
     fn restart(&mut self) {}

@@ -22,6 +22,9 @@ pub trait Input<I: Record + ?Sized, T: Time>: Send + 'static {
     /// Whether the first round goes on while the input comes.
     const AT_ONCE: bool;
 
+    /// Whether the first round waits until the input of every task is complete.
+    const TOGETHER: bool = false;
+
     /// Takes a record of the loop's input.
     fn take<N: Push<Self::Out, T>>(&mut self, item: I::Of<'_>, time: T, next: &mut N)
     -> Result<()>;
@@ -61,7 +64,7 @@ impl<C: Chain> Stream<C> {
         let (env, from, bounded) = (self.env.clone(), self.stage, self.is_bounded());
         let to = env.build(|builder| builder.stage_after(&[from], 1, bounded));
         let edge: Edge<Outcome<S>, C::Time> = env.link(from, to, Strategy::Gather);
-        let outcome = env.receive(to, origin, vec![edge.clone()]);
+        let outcome = env.receive(to, origin, vec![edge.clone()]).need_not_be_taken();
         let head = self
             .then_described(origin, format!("at most {rounds} rounds"), |prev, op| Looped {
                 prev,
@@ -119,6 +122,7 @@ where
             input,
             phase: Phase::Taking,
             rounds: 0,
+            runs: 0,
             held: Event::End,
             ends: Forked((next, Forked((left, outcome)))),
             types: PhantomData,
@@ -139,6 +143,8 @@ pub struct HeadPush<I: Record + ?Sized, T: Time, S: Data + Clone + Sync, X: Inpu
     phase: Phase,
     /// Rounds that have ended, of all runs.
     rounds: u64,
+    /// Runs that have begun.
+    runs: u64,
     /// What is held back until the loop is over.
     held: Event,
     ends: Ends<N, X::Left, Outlet<Outcome<S>, T, RoundRobin>>,
@@ -152,6 +158,8 @@ type Ends<N, L, O> = Forked<(N, Forked<(L, O)>)>;
 enum Phase {
     /// The input comes.
     Taking,
+    /// The input is complete, but perhaps not that of other tasks.
+    Gathering,
     /// A round is given its input.
     Giving,
     /// The input of a round is given, and its end is to be said.
@@ -242,9 +250,14 @@ where
             Event::Barrier(_) => self.ends.event(event),
             Event::Round(_) | Event::End => {
                 self.held = event;
+                self.runs += 1;
                 match self.input.complete() {
                     Err(error) => self.fail(error),
                     Ok(()) if X::AT_ONCE => self.phase = Phase::Closing,
+                    Ok(()) if X::TOGETHER => {
+                        self.control.gather();
+                        self.phase = Phase::Gathering;
+                    }
                     Ok(()) => {
                         self.input.begin();
                         self.phase = Phase::Giving;
@@ -265,6 +278,11 @@ where
             }
             match self.phase {
                 Phase::Taking | Phase::Over => return Flow::Ready,
+                Phase::Gathering if !self.control.is_gathered(self.runs) => return Flow::Blocked,
+                Phase::Gathering => {
+                    self.input.begin();
+                    self.phase = Phase::Giving;
+                }
                 Phase::Giving | Phase::Leaving => match self.give() {
                     Flow::Ready if self.phase == Phase::Giving => self.phase = Phase::Closing,
                     Flow::Ready => self.conclude(),

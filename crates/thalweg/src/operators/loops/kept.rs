@@ -3,7 +3,7 @@
 use super::head::Input;
 use crate::data::{Covariant, Data, Record};
 use crate::error::Result;
-use crate::flow::{CHUNK, Pipe, Push};
+use crate::flow::{CHUNK, Nowhere, Push};
 use crate::memory::Reservation;
 use crate::plan::TaskContext;
 use crate::state::{SpillDir, SpillFile, SpillReader, SpillWriter};
@@ -128,7 +128,7 @@ impl<D: Data, T: Time> Kept<D, T> {
 
 impl<D: Data, T: Time> Input<D, T> for Kept<D, T> {
     type Out = ByRef<D>;
-    type Left = NothingLeft;
+    type Left = Nowhere;
 
     const AT_ONCE: bool = false;
 
@@ -149,20 +149,11 @@ impl<D: Data, T: Time> Input<D, T> for Kept<D, T> {
         self.show(|item, time| next.push(item, time))
     }
 
-    fn leave(&mut self, _: &mut NothingLeft) -> Result<bool> {
+    fn leave(&mut self, _: &mut Nowhere) -> Result<bool> {
         Ok(false)
     }
 
     fn restart(&mut self) {
         self.clear();
-    }
-}
-
-/// Where nothing goes.
-pub struct NothingLeft;
-
-impl Pipe for NothingLeft {
-    fn next(&mut self) -> Option<&mut dyn Pipe> {
-        None
     }
 }

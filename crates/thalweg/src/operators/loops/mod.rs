@@ -21,18 +21,21 @@
 #![allow(clippy::type_complexity)]
 
 mod control;
+mod delta;
 mod feedback;
+mod feeding;
 mod head;
 mod iterate;
 mod kept;
 mod outcome;
 mod replay;
 mod shared;
+mod solution;
 mod tail;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use iterate::Iterating;
+pub use feeding::{Folded, Iterating};
 pub use kept::ByRef;
 pub use outcome::{Ended, Outcome};
 pub use replay::Replaying;

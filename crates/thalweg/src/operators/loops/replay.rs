@@ -2,10 +2,11 @@
 
 use super::control::{Control, Meeting};
 use super::head::{Looped, Outcomes};
-use super::kept::{Kept, NothingLeft};
+use super::kept::Kept;
 use super::shared::Shared;
 use super::tail::{Fold, TailPush};
 use crate::data::{Data, Record};
+use crate::flow::Nowhere;
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Stream};
 use std::marker::PhantomData;
@@ -65,14 +66,14 @@ impl<D: Data, C: Chain<Item = D>> Stream<C> {
     {
         let origin = Origin::here("replay");
         let control = Arc::new(Control::new(state, rounds, false));
-        let make: Make<D, C> = |cx, _| (Kept::new(cx), NothingLeft);
+        let make: Make<D, C> = |cx, _| (Kept::new(cx), Nowhere);
         let (head, outcome) = self.looped(origin, rounds, &control, make);
         let body = body(head, &control.shared);
         Replaying { body, control, outcome, origin }
     }
 }
 
-type Make<D, C> = fn(&TaskContext<'_>, usize) -> (Kept<D, <C as Chain>::Time>, NothingLeft);
+type Make<D, C> = fn(&TaskContext<'_>, usize) -> (Kept<D, <C as Chain>::Time>, Nowhere);
 
 /// The chain of a body whose input is replayed.
 pub type Replayed<C, S> =

@@ -1,8 +1,7 @@
 //! The end of a loop's body.
 
 use super::control::Meeting;
-use super::feedback::Feeder;
-use crate::data::{Portable, Record};
+use crate::data::Record;
 use crate::error::Result;
 use crate::flow::{Depth, Event, Op, Pipe, Push, guard};
 use crate::metrics::Report;
@@ -16,8 +15,8 @@ pub(super) trait Finish<I: Record + ?Sized, T, D>: Send + 'static {
     /// Works a record into the task's part of the state, or feeds it back, or both.
     fn take(&mut self, part: &mut D, item: I::Of<'_>, time: T) -> Result<()>;
 
-    /// The round has ended; answers how many records were fed back in it.
-    fn finish(&mut self) -> Result<u64>;
+    /// The round has ended; answers how many records the next one gets from here.
+    fn finish(&mut self, part: &mut D) -> Result<u64>;
 }
 
 /// Only folds.
@@ -34,31 +33,49 @@ where
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<u64> {
+    fn finish(&mut self, _: &mut D) -> Result<u64> {
         Ok(0)
     }
 }
 
-/// Folds, and feeds back.
-pub(super) struct FoldAndFeed<I: Portable + ?Sized, T, F> {
-    pub(super) fold: Arc<F>,
-    pub(super) feeder: Feeder<I, T>,
+/// Takes what comes out of a body for the next round, in a running task.
+pub trait Feed<I: Record + ?Sized, T: Time>: Send + 'static {
+    /// What the loop's fold sees.
+    type Seen: Record + ?Sized;
+
+    /// Takes a record; shows `see` what the fold is to see of it now.
+    fn push(
+        &mut self,
+        item: I::Of<'_>,
+        time: T,
+        see: impl FnMut(&<Self::Seen as Record>::Of<'_>),
+    ) -> Result<()>;
+
+    /// The round has ended: shows `see` what the fold is to see only now; answers how many records the next
+    /// round gets from here.
+    fn finish(&mut self, see: impl FnMut(&<Self::Seen as Record>::Of<'_>)) -> Result<u64>;
 }
 
-impl<I, T, D, F> Finish<I, T, D> for FoldAndFeed<I, T, F>
+/// Folds, and feeds back.
+pub(super) struct FoldAndFeed<X, F> {
+    pub(super) fold: Arc<F>,
+    pub(super) feed: X,
+}
+
+impl<I, T, D, X, F> Finish<I, T, D> for FoldAndFeed<X, F>
 where
-    I: Portable + ?Sized,
+    I: Record + ?Sized,
     T: Time,
-    F: for<'a, 'b> Fn(&mut D, &'b I::Of<'a>) + Send + Sync + 'static,
+    X: Feed<I, T>,
+    F: for<'a, 'b> Fn(&mut D, &'b <X::Seen as Record>::Of<'a>) + Send + Sync + 'static,
 {
     #[inline(always)]
     fn take(&mut self, part: &mut D, item: I::Of<'_>, time: T) -> Result<()> {
-        (self.fold)(part, &item);
-        self.feeder.push(item, time)
+        self.feed.push(item, time, |seen| (self.fold)(part, seen))
     }
 
-    fn finish(&mut self) -> Result<u64> {
-        self.feeder.finish()
+    fn finish(&mut self, part: &mut D) -> Result<u64> {
+        self.feed.finish(|seen| (self.fold)(part, seen))
     }
 }
 
@@ -130,10 +147,9 @@ where
         if event != Event::Round(self.depth) {
             return;
         }
-        match self.finish.finish() {
-            Ok(fed) => {
-                self.meeting.arrive(self.task, std::mem::take(&mut self.part), fed, &self.op);
-            }
+        let mut part = std::mem::take(&mut self.part);
+        match guard(&self.op, || self.finish.finish(&mut part)) {
+            Ok(fed) => self.meeting.arrive(self.task, part, fed, &self.op),
             Err(error) => self.op.fail(error),
         }
     }

@@ -1,5 +1,7 @@
 //! Loops against loops written by hand.
 
+mod delta;
+
 use super::Ended;
 use crate::check::{check, every};
 use crate::config::Config;
@@ -221,6 +223,24 @@ fn an_input_beyond_the_budget_is_replayed_from_disk() -> crate::Result<()> {
     assert_eq!(out.take()?.pop().unwrap().state, 3 * (0..n).sum::<u64>());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     Ok(())
+}
+
+/// What has come of a loop, and what is left, are dropped where nobody asks; an operator without a sink is not.
+#[test]
+fn nobody_need_take_what_comes_beside() {
+    every(|env| {
+        let (_, left) = env.range(0..9).iterate(3, (), |numbers, _| numbers).all_rounds();
+        let left = left.count();
+        let (outcome, _) = env.range(0..9).iterate(3, (), |numbers, _| numbers).all_rounds();
+        let rounds = outcome.map(|outcome| outcome.rounds).collect::<Vec<_>>();
+        env.run()?;
+        assert_eq!((left.take()?, rounds.take()?), (9, vec![3]));
+        Ok(())
+    });
+    let env = Environment::new();
+    let (outcome, left) = env.range(0..9).iterate(3, (), |numbers, _| numbers).all_rounds();
+    let _ = (outcome.map(|outcome| outcome.rounds), left.count());
+    assert_eq!(env.run().unwrap_err().kind(), ErrorKind::Plan);
 }
 
 #[test]

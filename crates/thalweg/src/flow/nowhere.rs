@@ -1,0 +1,19 @@
+//! Where records go that nobody wants.
+
+use super::{Pipe, Push};
+use crate::data::Record;
+use crate::time::Time;
+
+/// Drops what is pushed.
+pub struct Nowhere;
+
+impl Pipe for Nowhere {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        None
+    }
+}
+
+impl<I: Record + ?Sized, T: Time> Push<I, T> for Nowhere {
+    #[inline(always)]
+    fn push(&mut self, _: I::Of<'_>, _: T) {}
+}

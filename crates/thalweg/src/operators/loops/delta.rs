@@ -1,0 +1,285 @@
+//! Loops that improve a solution in place, a value a key, and go on with what has changed.
+//!
+//! ```text
+//!   initial entries ──> head ──> body ──> tail, which offers candidates to the solution
+//!                        ^                 │
+//!                        └── entries that ─┘
+//!                            have changed
+//! ```
+//!
+//! The solution lies with the tail, in as many parts as there are tasks that own keys; the head makes it from
+//! the initial entries, hands it over before the first round, and gets it back after each.
+
+use super::control::Control;
+use super::feedback::{Eater, Feedback, Feeder, Leaving};
+use super::feeding::Iterating;
+use super::head::{Input, Looped};
+use super::shared::Shared;
+use super::solution::{Entries, Handed, Solution};
+use super::tail::Feed;
+use crate::data::{Data, Key, Record, Wire};
+use crate::error::Result;
+use crate::flow::{CHUNK, Op, Push, guard};
+use crate::memory::MemoryPool;
+use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned, Placement};
+use crate::plan::{Origin, TaskContext};
+use crate::stream::{Chain, Received};
+use crate::time::Time;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A stream of keys and values, in the tasks that own the keys.
+type Entry<C> = KeyedStream<C, FirstOf, Partitioned>;
+/// What comes out of the loop: the solution.
+type Solved<K, V, T> = Entry<Received<(K, V), T>>;
+/// The chain of the initial entries, each in the task that owns its key.
+type Together<C, G, P> = <P as Placement<C, G>>::Chain;
+/// How keys are found there.
+type Keys<C, G, P> = <P as Placement<C, G>>::Keys;
+/// What the head of the loop works with.
+type Improved<C, G, P, K, V, F> =
+    Improving<<Together<C, G, P> as Chain>::Item, Keys<C, G, P>, K, V, <C as Chain>::Time, F>;
+/// What the tail of the loop works with, where the body ends in `B`.
+type Offered<B, H, Q, K, V, F> =
+    Offering<<Together<B, H, Q> as Chain>::Item, Keys<B, H, Q>, K, V, <B as Chain>::Time, F>;
+type Make<X, L> = Box<dyn Fn(&TaskContext<'_>, usize) -> (X, L) + Send>;
+
+/// The chain of a body that gets the entries that have changed.
+pub type Changed<C, G, P, K, V, F, S> = Looped<
+    Together<C, G, P>,
+    S,
+    Improved<C, G, P, K, V, F>,
+    Make<Improved<C, G, P, K, V, F>, Leaving<(K, V), <C as Chain>::Time>>,
+>;
+
+impl<C, G, P, K, V> KeyedStream<C, G, P>
+where
+    C: Chain<Item: Wire>,
+    G: KeyBy<C::Item, Key = K, Value = V>,
+    P: Placement<C, G>,
+    K: Data + Key<Owned = K> + Eq + Clone,
+    V: Data + Clone,
+{
+    /// Improves a solution in place, a value a key, until it gets no better: a round costs what has changed in
+    /// the one before, however many keys there are.
+    ///
+    /// The solution begins with the records of this stream, and the first round with all of it. In each round,
+    /// `body` gets the entries that have changed and makes candidates of them; each is offered to the value of
+    /// its key by `improve`, which works it in and answers whether the value has changed. A key that was not
+    /// there takes the candidate as its value. The next round gets the entries that have changed, each once and
+    /// with the last value; the loop ends when there are none, or after the most rounds. So two
+    /// candidates of a round may come in any order, and the solution is the same if `improve` does not
+    /// mind: minimum, maximum, union.
+    ///
+    /// `body` is what [`replay`](crate::Stream::replay) says; a state that changes from round to round can be read in
+    /// it. Where all records go through the body in each round, see [`iterate`](crate::Stream::iterate). Many candidates
+    /// for few keys are better combined at the end of the body, as by [`min`](KeyedStream::min).
+    ///
+    /// Memory: keys, twice, and values stay in memory, where a task's part of them must have room. What changes in
+    /// a round waits for the next one beside them or, beyond the budget, on disk.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// // The smallest number of the numbers that each number is connected with.
+    /// let env = Environment::new();
+    /// let edges = env.iter([(1, 2), (2, 3), (5, 4)]).flat_map(|(a, b)| [(a, b), (b, a)]);
+    /// let [nodes, edges] = edges.split();
+    /// let (outcome, components) = nodes
+    ///     .map(|(node, _)| (node, node))
+    ///     .keyed()
+    ///     .delta_iterate(
+    ///         100,
+    ///         (),
+    ///         |smallest, other| other < std::mem::replace(smallest, other.min(*smallest)),
+    ///         |changed, _| {
+    ///             let next = changed.join(edges.keyed()).unkey();
+    ///             next.map(|(_, (smallest, neighbour))| (neighbour, smallest)).keyed()
+    ///         },
+    ///     )
+    ///     .all_rounds();
+    /// let out = components.unkey().sorted().collect::<Vec<_>>();
+    /// let rounds = outcome.map(|outcome| outcome.rounds).collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [(1, 1), (2, 1), (3, 1), (4, 4), (5, 4)]);
+    /// assert_eq!(rounds.take()?, [3]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// On a stream that does not end, and with 0 rounds, the job is refused at its start. A solution that does not
+    /// fit into memory stops it.
+    #[doc(alias = "semi_naive")]
+    #[doc(alias = "iterate_delta")]
+    #[track_caller]
+    pub fn delta_iterate<S, F, B, H, Q>(
+        self,
+        rounds: u64,
+        state: S,
+        improve: F,
+        body: impl FnOnce(Entry<Changed<C, G, P, K, V, F, S>>, &Shared<S>) -> KeyedStream<B, H, Q>,
+    ) -> Iterating<Together<B, H, Q>, S, Offered<B, H, Q, K, V, F>, Solved<K, V, C::Time>>
+    where
+        S: Data + Clone + Sync,
+        F: Fn(&mut V, V) -> bool + Send + Sync + 'static,
+        B: Chain<Item: Wire, Time = C::Time>,
+        H: KeyBy<B::Item, Key = K, Value = V>,
+        Q: Placement<B, H>,
+    {
+        let origin = Origin::here("delta_iterate");
+        let (initial, keys) = P::together(self, origin).into_parts();
+        let tasks = initial.tasks();
+        let control = Arc::new(Control::new(state, rounds, true));
+        let improve = Arc::new(improve);
+        let feedback = Feedback::new(tasks);
+        let handed: Arc<[_]> = (0..tasks).map(|_| Handed::default()).collect();
+        let (edge, rest) = initial.aside::<(K, V)>(origin);
+
+        let (improving, fed, hands) = (Arc::clone(&improve), feedback.clone(), Arc::clone(&handed));
+        let make: Make<_, _> = Box::new(move |cx: &TaskContext<'_>, op| {
+            let input = Improving {
+                op: cx.op(op),
+                keys: keys.clone(),
+                improve: Arc::clone(&improving),
+                solution: Solution::new(cx.memory.reserve()),
+                memory: cx.memory.clone(),
+                hands: Arc::clone(&hands),
+                task: cx.task,
+                feeder: fed.feeder(cx),
+                eater: fed.eater(cx.task),
+                leaving: None,
+                types: PhantomData,
+            };
+            (input, Leaving::by(&edge, cx, op))
+        });
+        let (head, outcome) = initial.looped(origin, rounds, &control, make);
+        let body = body(KeyedStream::from_parts(head, FirstOf), &control.shared);
+        let (body, keys) = Q::together(body, origin).into_parts();
+        let feed = Box::new(move |cx: &TaskContext<'_>, _| Offering {
+            keys: keys.clone(),
+            improve: Arc::clone(&improve),
+            solution: None,
+            hands: Arc::clone(&handed),
+            task: cx.task,
+            feeder: feedback.feeder(cx),
+            types: PhantomData,
+        });
+        let rest = KeyedStream::from_parts(rest, FirstOf);
+        Iterating { body, control, feed, outcome, rest, origin }
+    }
+}
+
+/// Makes the solution of the initial entries, and gives each round what has changed.
+pub struct Improving<I: ?Sized, G, K: Data + Key, V: Data, T: Time, F> {
+    op: Op,
+    keys: G,
+    improve: Arc<F>,
+    /// While it is made.
+    solution: Solution<K, V>,
+    memory: MemoryPool,
+    hands: Arc<[Handed<Solution<K, V>>]>,
+    task: usize,
+    feeder: Feeder<(K, V), T>,
+    eater: Eater<(K, V), T>,
+    /// Once the loop is over.
+    leaving: Option<Entries<K, V>>,
+    types: PhantomData<fn(&I)>,
+}
+
+impl<I, G, K, V, T, F> Input<I, T> for Improving<I, G, K, V, T, F>
+where
+    I: Record + ?Sized,
+    G: KeyBy<I, Key = K, Value = V>,
+    K: Data + Key<Owned = K> + Eq + Clone,
+    V: Data + Clone,
+    T: Time,
+    F: Fn(&mut V, V) -> bool + Send + Sync + 'static,
+{
+    type Out = (K, V);
+    type Left = Leaving<(K, V), T>;
+
+    const AT_ONCE: bool = false;
+    const TOGETHER: bool = true;
+
+    #[inline(always)]
+    fn take<N: Push<(K, V), T>>(&mut self, item: I::Of<'_>, _: T, _: &mut N) -> Result<()> {
+        let Self { op, keys, improve, solution, .. } = self;
+        guard(op, || solution.take(keys, item, &**improve))
+    }
+
+    fn complete(&mut self) -> Result<()> {
+        let mut solution =
+            std::mem::replace(&mut self.solution, Solution::new(self.memory.reserve()));
+        solution.take_changed(|entry| self.feeder.feed(entry, T::LAST))?;
+        self.feeder.close()?;
+        self.hands[self.task].put(solution);
+        Ok(())
+    }
+
+    fn begin(&mut self) {
+        self.eater.take_over();
+    }
+
+    fn give<N: Push<(K, V), T>>(&mut self, next: &mut N) -> Result<bool> {
+        self.eater.show(|entry, time| next.push(entry, time))
+    }
+
+    fn leave(&mut self, left: &mut Self::Left) -> Result<bool> {
+        if self.leaving.is_none() {
+            self.leaving = Some(self.hands[self.task].take()?.into_entries());
+        }
+        let Some(entries) = &mut self.leaving else { return Ok(false) };
+        Ok(entries.give(CHUNK, |entry| left.push(entry, T::LAST)))
+    }
+
+    fn restart(&mut self) {
+        self.leaving = None;
+        self.eater.clear();
+    }
+}
+
+/// Offers to the solution what comes out of a body.
+pub struct Offering<I: ?Sized, G, K: Data + Key, V: Data, T: Time, F> {
+    keys: G,
+    improve: Arc<F>,
+    /// Within a round, once a record has come.
+    solution: Option<Solution<K, V>>,
+    hands: Arc<[Handed<Solution<K, V>>]>,
+    task: usize,
+    feeder: Feeder<(K, V), T>,
+    types: PhantomData<fn(&I)>,
+}
+
+impl<I, G, K, V, T, F> Feed<I, T> for Offering<I, G, K, V, T, F>
+where
+    I: Record + ?Sized,
+    G: KeyBy<I, Key = K, Value = V>,
+    K: Data + Key<Owned = K> + Eq + Clone,
+    V: Data + Clone,
+    T: Time,
+    F: Fn(&mut V, V) -> bool + Send + Sync + 'static,
+{
+    type Seen = (K, V);
+
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, _: T, _: impl FnMut(&(K, V))) -> Result<()> {
+        if self.solution.is_none() {
+            self.solution = Some(self.hands[self.task].take()?);
+        }
+        match &mut self.solution {
+            Some(solution) => solution.take(&self.keys, item, &*self.improve),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(&mut self, mut see: impl FnMut(&(K, V))) -> Result<u64> {
+        let Some(mut solution) = self.solution.take() else { return Ok(0) };
+        solution.take_changed(|entry| {
+            see(&entry);
+            self.feeder.feed(entry, T::LAST)
+        })?;
+        self.hands[self.task].put(solution);
+        self.feeder.close()
+    }
+}

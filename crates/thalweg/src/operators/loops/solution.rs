@@ -1,0 +1,144 @@
+//! What a loop improves: a value a key, kept in place for all rounds, and what has changed in the round.
+
+use crate::data::{Data, Key, Record};
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::Reservation;
+use crate::operators::keyed::KeyBy;
+use crate::state::GroupTable;
+use crate::sync::{Mutex, lock};
+
+/// The part of a solution whose keys a task owns.
+pub struct Solution<K: Data + Key, V: Data> {
+    /// Where in `entries` a key is.
+    places: GroupTable<K, u32>,
+    /// In the order in which the keys came.
+    entries: Vec<(K, V)>,
+    /// Whether the entry is among the changed ones.
+    marks: Vec<bool>,
+    /// Which entries have changed in this round, each once.
+    changed: Vec<u32>,
+    /// The bytes that keys and values own outside `entries`.
+    heap: usize,
+    reservation: Reservation,
+}
+
+impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
+    pub(super) fn new(reservation: Reservation) -> Self {
+        Self {
+            places: GroupTable::new(),
+            entries: Vec::new(),
+            marks: Vec::new(),
+            changed: Vec::new(),
+            heap: 0,
+            reservation,
+        }
+    }
+
+    /// Takes a record's value as an offer for its key: one that is new takes it; for one that is there,
+    /// `improve` works it into the value, and answers whether that has changed.
+    #[inline(always)]
+    pub(super) fn take<I: Record + ?Sized, G: KeyBy<I, Key = K, Value = V>>(
+        &mut self,
+        keys: &G,
+        item: I::Of<'_>,
+        improve: impl FnOnce(&mut V, V) -> bool,
+    ) -> Result<()> {
+        if self.places.is_full() || self.entries.len() == self.entries.capacity() {
+            self.make_room()?;
+        }
+        let new = self.entries.len() as u32;
+        let key = keys.key(&item);
+        let at = *self.places.upsert(keys.hash(&item), key.probe(), key, || new);
+        if at == new {
+            let key = key.clone();
+            let value = keys.value(item);
+            self.heap += 2 * key.heap_size() + value.heap_size();
+            self.entries.push((key, value));
+            self.marks.push(true);
+            self.changed.push(at);
+            return Ok(());
+        }
+        let at = at as usize;
+        let current = &mut self.entries[at].1;
+        let before = current.heap_size();
+        if improve(current, keys.value(item)) {
+            self.heap = (self.heap + current.heap_size()).saturating_sub(before);
+            if !std::mem::replace(&mut self.marks[at], true) {
+                self.changed.push(at as u32);
+            }
+        }
+        Ok(())
+    }
+
+    /// Room for more keys, whether or not the next one is new.
+    #[inline(never)]
+    fn make_room(&mut self) -> Result<()> {
+        let keys = (2 * self.entries.len()).clamp(64, u32::MAX as usize);
+        let each = size_of::<(K, V)>() + size_of::<bool>() + size_of::<u32>();
+        let bytes = self.places.bytes_if_grown() + keys * each + self.heap;
+        if self.entries.len() == u32::MAX as usize || !self.reservation.try_resize(bytes) {
+            let what = format!(
+                "the {} keys that one of its tasks keeps for all rounds are all that the memory budget has \
+                 room for",
+                self.entries.len(),
+            );
+            return Err(Error::new(ErrorKind::Memory, what));
+        }
+        self.entries.reserve(keys - self.entries.len());
+        self.marks.reserve(keys - self.marks.len());
+        Ok(())
+    }
+
+    /// Shows the entries that have changed since the last time, each once.
+    pub(super) fn take_changed(
+        &mut self,
+        mut each: impl FnMut((K, V)) -> Result<()>,
+    ) -> Result<()> {
+        for at in self.changed.drain(..) {
+            self.marks[at as usize] = false;
+            each(self.entries[at as usize].clone())?;
+        }
+        Ok(())
+    }
+
+    /// Gives all entries away, in the order in which the keys came.
+    pub(super) fn into_entries(self) -> Entries<K, V> {
+        Entries { entries: self.entries.into_iter(), _reservation: self.reservation }
+    }
+}
+
+/// The entries of a solution that is complete.
+pub struct Entries<K, V> {
+    entries: std::vec::IntoIter<(K, V)>,
+    /// Until they are gone.
+    _reservation: Reservation,
+}
+
+impl<K, V> Entries<K, V> {
+    /// Gives some away; answers whether there were any.
+    pub(super) fn give(&mut self, most: usize, each: impl FnMut((K, V))) -> bool {
+        let any = !self.entries.as_slice().is_empty();
+        self.entries.by_ref().take(most).for_each(each);
+        any
+    }
+}
+
+/// Where a head and the tail of the same keys hand a solution to each other.
+pub(super) struct Handed<X>(Mutex<Option<X>>);
+
+impl<X> Default for Handed<X> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+impl<X> Handed<X> {
+    pub(super) fn put(&self, what: X) {
+        *lock(&self.0) = Some(what);
+    }
+
+    pub(super) fn take(&self) -> Result<X> {
+        let nobody = || Error::new(ErrorKind::Internal, "a solution is in nobody's hands");
+        lock(&self.0).take().ok_or_else(nobody)
+    }
+}

@@ -1,0 +1,247 @@
+//! Solutions improved in place against loops written by hand.
+
+use crate::check::{check, every};
+use crate::config::Config;
+use crate::operators::loops::Ended;
+use crate::{Environment, ErrorKind};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Makes the value the lesser of both, and answers whether that has changed it.
+fn lesser(value: &mut u64, other: u64) -> bool {
+    let better = other < *value;
+    if better {
+        *value = other;
+    }
+    better
+}
+
+/// A path, a ring, a star, loops, edges twice, and a node with none but a loop.
+fn graph() -> Vec<(u64, u64)> {
+    let path = (0..40).map(|n| (n, n + 1));
+    let ring = (100..110).map(|n| (n, if n == 109 { 100 } else { n + 1 }));
+    let star = (201..230).map(|n| (n, 200));
+    path.chain(ring).chain(star).chain([(5, 3), (5, 3), (300, 300), (1, 1)]).collect()
+}
+
+/// The least node that each node is connected with.
+fn components(edges: &[(u64, u64)]) -> BTreeMap<u64, u64> {
+    let mut labels: BTreeMap<u64, u64> =
+        edges.iter().flat_map(|&(a, b)| [(a, a), (b, b)]).collect();
+    loop {
+        let before = labels.clone();
+        for (a, b) in edges {
+            let least = labels[a].min(labels[b]);
+            labels.insert(*a, least);
+            labels.insert(*b, least);
+        }
+        if labels == before {
+            return labels;
+        }
+    }
+}
+
+#[test]
+fn labels_go_through_a_graph() {
+    check(|env| {
+        let both = env.iter(graph()).shuffle().flat_map(|(a, b)| [(a, b), (b, a)]);
+        let [nodes, edges] = both.split();
+        let (outcome, labels) = nodes
+            .map(|(node, _)| (node, node))
+            .keyed()
+            .delta_iterate(1000, (), lesser, |changed, _| {
+                let offers = changed.join(edges.keyed()).unkey();
+                offers.map(|(_, (label, neighbour))| (neighbour, label)).keyed()
+            })
+            .all_rounds();
+        outcome.for_each(|outcome| assert_eq!(outcome.ended, Ended::NothingLeft));
+        labels.unkey()
+    })
+    .equals(components(&graph()));
+}
+
+#[test]
+fn candidates_may_be_combined_and_stay_where_they_are() {
+    every(|env| {
+        let both = env.iter(graph()).flat_map(|(a, b)| [(a, b), (b, a)]);
+        let [nodes, edges] = both.split();
+        let (outcome, labels) = nodes
+            .map(|(node, _)| (node, node))
+            .keyed()
+            .delta_iterate(1000, 0, lesser, |changed, _| {
+                let offers = changed.join(edges.keyed()).unkey();
+                offers.map(|(_, (label, neighbour))| (neighbour, label)).keyed().min(|label| label)
+            })
+            .fold(|changed: &mut u64, _| *changed += 1, |changed, others| *changed += others)
+            .all_rounds(|all, changed| *all += changed);
+        let (outcome, labels) = (outcome.collect::<Vec<_>>(), labels.collect::<BTreeMap<_, _>>());
+        env.run()?;
+        assert_eq!(labels.take()?, components(&graph()));
+        // Of the path, the last label takes as many rounds as there are edges, less the short cuts.
+        let outcome = outcome.take()?.pop().unwrap();
+        assert!(outcome.rounds > 35 && outcome.state > 300, "{outcome:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn what_is_not_there_yet_is_put_in() {
+    // All pairs that a path leads between: each found once, from those found in the round before.
+    let mut paths: BTreeSet<(u64, u64)> = graph().into_iter().collect();
+    loop {
+        let more: Vec<_> = graph()
+            .into_iter()
+            .flat_map(|(a, b)| {
+                paths.iter().filter(move |path| path.0 == b).map(move |path| (a, path.1))
+            })
+            .collect();
+        let before = paths.len();
+        paths.extend(more);
+        if paths.len() == before {
+            break;
+        }
+    }
+    check(|env| {
+        let [first, edges] = env.iter(graph()).split();
+        let (outcome, paths) = first
+            .map(|edge| (edge, ()))
+            .keyed()
+            .delta_iterate(
+                1000,
+                (),
+                |(), ()| false,
+                |found, _| {
+                    let ends = found.unkey().map(|((from, to), ())| (to, from)).keyed();
+                    let longer = ends.join(edges.keyed()).unkey();
+                    longer.map(|(_, (from, to))| ((from, to), ())).keyed()
+                },
+            )
+            .all_rounds();
+        outcome.for_each(|outcome| assert_eq!(outcome.ended, Ended::NothingLeft));
+        paths.unkey().map(|(path, ())| path)
+    })
+    .equals(paths);
+}
+
+#[test]
+fn the_state_is_that_of_the_rounds_start_and_ends_the_loop() {
+    every(|env| {
+        let (outcome, solution) = env
+            .range(0..100)
+            .map(|n| (n % 10, n))
+            .keyed()
+            .delta_iterate(
+                50,
+                0,
+                |value, other| std::mem::replace(value, other) != other,
+                |changed, rounds| {
+                    changed
+                        .unkey()
+                        .with(rounds)
+                        .map(|((key, _), rounds)| (key, 1000 + *rounds))
+                        .keyed()
+                },
+            )
+            .fold(
+                |changed: &mut u64, (_, value)| *changed = *value,
+                |changed, other| *changed = other,
+            )
+            .until(|rounds, _| {
+                *rounds += 1;
+                *rounds == 7
+            });
+        let (outcome, solution) =
+            (outcome.collect::<Vec<_>>(), solution.collect::<BTreeMap<_, _>>());
+        env.run()?;
+        let outcome = outcome.take()?.pop().unwrap();
+        assert_eq!((outcome.state, outcome.rounds, outcome.ended), (7, 7, Ended::Condition));
+        assert_eq!(solution.take()?, (0..10).map(|key| (key, 1006)).collect());
+        Ok(())
+    });
+}
+
+#[test]
+fn nothing_to_begin_with() {
+    every(|env| {
+        let (outcome, solution) = env
+            .range(0..0)
+            .map(|n| (n, n))
+            .keyed()
+            .delta_iterate(50, (), lesser, |changed, _| changed)
+            .all_rounds();
+        let (outcome, solution) = (outcome.collect::<Vec<_>>(), solution.unkey().count());
+        env.run()?;
+        let outcome = outcome.take()?.pop().unwrap();
+        assert_eq!((outcome.rounds, outcome.ended), (1, Ended::NothingLeft));
+        assert_eq!(solution.take()?, 0);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_solution_within_a_loop_begins_anew() {
+    every(|env| {
+        // How many steps down from each number to 0, in each of three rounds, with steps of 1, 2 and 3.
+        let outcome = env
+            .iter([60])
+            .replay(3, 0, |start, sum| {
+                let start = start.with(sum).map(|(start, sum)| (*start + sum % 3, 0));
+                let (outcome, steps) = start
+                    .keyed()
+                    .delta_iterate(1000, (), lesser, |changed, _| {
+                        let down = changed.unkey().filter(|(n, _)| *n > 0);
+                        down.map(|(n, steps)| (n - 1, steps + 1)).keyed()
+                    })
+                    .all_rounds();
+                let steps = steps.unkey().map(|(_, steps)| steps);
+                steps.merge(outcome.map(|outcome| 1_000_000 * outcome.rounds))
+            })
+            .fold(|part: &mut u64, n| *part += n, |part, other| *part += other)
+            .all_rounds(|sum, part| *sum += part);
+        let out = outcome.collect::<Vec<_>>();
+        env.run()?;
+        let mut sum = 0;
+        for _ in 0..3 {
+            let start = 60 + sum % 3;
+            sum += (0..=start).sum::<u64>() + 1_000_000 * (start + 1);
+        }
+        assert_eq!(out.take()?.pop().unwrap().state, sum);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_solution_beyond_memory_is_refused_by_name() {
+    let env = Environment::with_config(Config { memory: 1 << 20, ..Config::default() });
+    let (_, solution) = env
+        .range(0..200_000)
+        .map(|n| (n, n))
+        .keyed()
+        .delta_iterate(5, (), lesser, |changed, _| changed)
+        .all_rounds();
+    solution.unkey().for_each(drop);
+    let error = env.run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Memory);
+    assert!(error.operator().unwrap_or_default().starts_with("delta_iterate ("), "{error}");
+    assert!(error.to_string().contains("keeps for all rounds"), "{error}");
+}
+
+#[test]
+fn wrong_loops_are_refused_and_panics_named() {
+    let env = Environment::new();
+    let endless = env.generate(1000.0, Some).map(|n| (n, n)).keyed();
+    let (_, solution) = endless.delta_iterate(5, (), lesser, |changed, _| changed).all_rounds();
+    solution.unkey().for_each(drop);
+    assert_eq!(env.run().unwrap_err().kind(), ErrorKind::Plan);
+
+    let env = Environment::new();
+    let (_, solution) = env
+        .range(0..10)
+        .map(|n| (n % 2, n))
+        .keyed()
+        .delta_iterate(5, (), |_, _| panic!("odd"), |changed, _| changed)
+        .all_rounds();
+    solution.unkey().for_each(drop);
+    let error = env.run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Panic);
+    assert!(error.operator().unwrap_or_default().starts_with("delta_iterate ("), "{error}");
+}
