@@ -140,12 +140,14 @@ impl Surface {
 }
 
 /// What the sources of a job have read so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Read {
     records: u64,
     bytes: u64,
-    /// Of what there is to read, where every source knows that.
+    /// Of what there is to read, where every source knows that; of the rounds of a loop once it goes on.
     share: Option<f64>,
+    /// The loops that have begun: the round, counted from 1, and how many there are at most.
+    rounds: Vec<[u64; 2]>,
 }
 
 impl Read {
@@ -157,13 +159,21 @@ impl Read {
             }
         }
         let counts = || sources.values().flatten();
+        let counted = tasks.iter().flat_map(|task| task.report.counts());
+        let loops = counted.filter_map(|(_, count)| count.rounds.as_ref());
+        let loops = loops.filter(|rounds| rounds.rounds > 0);
+        let rounds: Vec<_> =
+            loops.map(|rounds| [rounds.most.min(rounds.of_run + 1), rounds.most]).collect();
+        let of_loop = rounds.first().map(|[round, most]| (round - 1) as f64 / *most as f64);
         // Sources that count different things are given the same weight.
         let shares: Option<Vec<f64>> = sources.values().map(|tasks| share(tasks)).collect();
         let shares = shares.filter(|shares| !shares.is_empty());
+        let of_sources = shares.map(|shares| shares.iter().sum::<f64>() / shares.len() as f64);
         Self {
             records: counts().filter_map(|count| count.emitted).sum(),
             bytes: counts().map(|count| count.read_bytes).sum(),
-            share: shares.map(|shares| shares.iter().sum::<f64>() / shares.len() as f64),
+            share: of_loop.or(of_sources),
+            rounds,
         }
     }
 
@@ -171,6 +181,14 @@ impl Read {
     fn line(&self, after: Duration) -> String {
         let seconds = after.as_secs_f64().max(1e-9);
         let mut line = format!("{} records read", show::count(self.records));
+        if !self.rounds.is_empty() {
+            // All is read; how many rounds there will be, nobody knows.
+            for [round, most] in &self.rounds {
+                let [round, most] = [*round, *most].map(show::count);
+                line += &format!(", round {round} of at most {most}");
+            }
+            return line;
+        }
         let rate = |number: u64| (number as f64 / seconds) as u64;
         line += &if self.bytes > 0 {
             format!(", {}, {}/s", show::bytes(self.bytes), show::bytes(rate(self.bytes)))
@@ -213,7 +231,7 @@ fn share(tasks: &[&OpCount]) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::Environment;
-    use crate::metrics::Report;
+    use crate::metrics::{Report, RoundLog};
 
     fn task(reads: &[(usize, u64, u64, Option<Total>)]) -> Counted {
         let mut report = Report::default();
@@ -228,11 +246,11 @@ mod tests {
         let all = Some(Total::Records(1000));
         let none = Some(Total::Records(0));
         let read = Read::of(&[task(&[(0, 100, 0, all)]), task(&[(0, 150, 0, none)])]);
-        assert_eq!(read, Read { records: 250, bytes: 0, share: Some(0.25) });
+        assert_eq!(read, Read { records: 250, bytes: 0, share: Some(0.25), rounds: vec![] });
         // A second source that is through, and counts in bytes.
         let files = task(&[(3, 7, 50, Some(Total::Bytes(50)))]);
         let read = Read::of(&[task(&[(0, 500, 0, all)]), files]);
-        assert_eq!(read, Read { records: 507, bytes: 50, share: Some(0.75) });
+        assert_eq!(read, Read { records: 507, bytes: 50, share: Some(0.75), rounds: vec![] });
     }
 
     #[test]
@@ -244,9 +262,26 @@ mod tests {
     }
 
     #[test]
+    fn rounds_are_told_once_one_has_ended() {
+        let mut log = RoundLog::default();
+        let mut rounds = |ended| {
+            let mut report = Report::default();
+            report.read(0, 7, 0, Some(Total::Records(7)));
+            (0..ended).for_each(|now| log.end_round(now, 0, 0));
+            report.rounds(1, log.stats(10));
+            Read::of(&[Counted { report, ..Counted::default() }])
+        };
+        assert_eq!((rounds(0).share, rounds(0).rounds), (Some(1.0), vec![]));
+        let read = rounds(3);
+        assert_eq!(read.share, Some(0.3));
+        assert_eq!(read.line(Duration::from_secs(1)), "7 records read, round 4 of at most 10");
+        assert_eq!(rounds(7).rounds, [[10, 10]]);
+    }
+
+    #[test]
     fn lines() {
         let line = |records, bytes, share, seconds| {
-            Read { records, bytes, share }.line(Duration::from_secs(seconds))
+            Read { records, bytes, share, rounds: vec![] }.line(Duration::from_secs(seconds))
         };
         assert_eq!(line(12_000, 0, None, 2), "12,000 records read, 6,000/s");
         assert_eq!(

@@ -42,8 +42,9 @@ impl<E: Ends> Pipe for Forked<E> {
         self.0.each(|end| {
             all = match (all, end.resume()) {
                 (Flow::Busy, _) | (_, Flow::Busy) => Flow::Busy,
+                (Flow::Blocked, _) | (_, Flow::Blocked) => Flow::Blocked,
+                (Flow::Waiting, _) | (_, Flow::Waiting) => Flow::Waiting,
                 (Flow::Ready, Flow::Ready) => Flow::Ready,
-                _ => Flow::Blocked,
             };
         });
         all

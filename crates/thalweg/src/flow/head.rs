@@ -35,6 +35,10 @@ impl Head {
                 turn.back_pressured = true;
                 return Settled::Stop(Poll::Wait);
             }
+            Flow::Waiting => {
+                next.idle(turn.clock.now());
+                return Settled::Stop(Poll::Wait);
+            }
         }
         if let Some(epoch) = self.barrier.take() {
             turn.passed = Some(epoch);

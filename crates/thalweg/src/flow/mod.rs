@@ -91,6 +91,8 @@ pub enum Flow {
     Busy,
     /// Some is left, and it waits for a receiver; the task will be woken.
     Blocked,
+    /// Some is left, and it waits for something else; the task will be woken.
+    Waiting,
 }
 
 /// The part of an operator that does not touch records.

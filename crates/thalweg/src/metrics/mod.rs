@@ -5,6 +5,7 @@
 
 mod histogram;
 mod hot;
+mod rounds;
 pub(crate) mod show;
 mod stalls;
 mod stats;
@@ -12,6 +13,8 @@ mod watermarks;
 
 pub use histogram::Histogram;
 pub(crate) use hot::HotKeys;
+pub(crate) use rounds::RoundLog;
+pub use rounds::{LoopStats, Rounds};
 #[cfg(feature = "cli")]
 pub(crate) use stalls::{Told, stalls};
 pub use stats::{
@@ -52,6 +55,8 @@ pub(crate) struct OpCount {
     pub(crate) keys: u64,
     /// Records held for what may still come.
     pub(crate) kept: u64,
+    /// How the rounds of the loop went that it is the head of.
+    pub(crate) rounds: Option<LoopStats>,
     /// Sampled keys and how often each was seen in the sample.
     pub(crate) hot: Vec<(String, u64)>,
     /// How many records the sample for `hot` held.
@@ -148,6 +153,10 @@ impl Report {
 
     pub(crate) fn kept(&mut self, op: usize, records: u64) {
         self.of(op).kept = records;
+    }
+
+    pub(crate) fn rounds(&mut self, op: usize, rounds: LoopStats) {
+        self.of(op).rounds = Some(rounds);
     }
 
     pub(crate) fn hot(&mut self, op: usize, keys: &HotKeys) {

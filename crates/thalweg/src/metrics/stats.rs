@@ -1,6 +1,6 @@
 //! What a job did, as data: how much passed each operator, and where the time went.
 
-use super::{WatermarkStats, show};
+use super::{LoopStats, WatermarkStats, show};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
@@ -78,6 +78,8 @@ pub struct OperatorStats {
     pub keys: u64,
     /// Records kept for what may still come, where nothing else bounds them.
     pub kept_records: u64,
+    /// How its rounds went, where it is a loop.
+    pub rounds: Option<LoopStats>,
     /// The most frequent keys, from a sample, most frequent first: at most 64, and none where the
     /// sample is too small to say.
     pub hot_keys: Vec<HotKey>,
@@ -389,6 +391,11 @@ impl fmt::Display for Stats {
                 let notes = op.notes();
                 let line = format!("  {:names$}  {taken:>14}  {given:>14}  {notes}", op.name);
                 writeln!(f, "{}", line.trim_end())?;
+            }
+        }
+        for op in &self.operators {
+            if let Some(rounds) = &op.rounds {
+                write!(f, "\nloop {} ({}): {rounds}", op.name, op.place)?;
             }
         }
         writeln!(f)?;

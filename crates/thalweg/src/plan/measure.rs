@@ -147,6 +147,9 @@ fn pass(
         operator.open_until = open.into_iter().flatten().min();
         operator.keys += count.keys;
         operator.kept_records += count.kept;
+        if count.rounds.is_some() {
+            operator.rounds.clone_from(&count.rounds);
+        }
     }
     head
 }

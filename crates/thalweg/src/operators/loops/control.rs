@@ -2,7 +2,9 @@
 
 use super::outcome::{Ended, Outcome};
 use super::shared::Shared;
+use crate::clock::Clock;
 use crate::flow::{Op, Waker, guard};
+use crate::metrics::{LoopStats, RoundLog};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use std::sync::Arc;
 
@@ -26,8 +28,12 @@ pub struct Control<S> {
 /// A run of a loop: the only one, unless it is the body of another loop.
 #[derive(Default)]
 struct Run {
+    /// Whether the input of a head is complete.
+    begun: bool,
     rounds: u64,
     ended: Option<Ended>,
+    /// How the rounds of all runs went.
+    log: RoundLog,
 }
 
 /// What comes after a round.
@@ -56,7 +62,20 @@ impl<S: Clone> Control<S> {
         lock(&self.heads).push(head);
     }
 
-    /// The input of a head is complete.
+    /// The input of a head is complete: of the first one, the first round begins.
+    pub(super) fn begin(&self, clock: &Clock) {
+        let mut run = lock(&self.run);
+        if !std::mem::replace(&mut run.begun, true) {
+            run.log.begin(clock.now());
+        }
+    }
+
+    /// How the rounds went so far.
+    pub(super) fn stats(&self) -> LoopStats {
+        lock(&self.run).log.stats(self.most)
+    }
+
+    /// The input of a head is complete, without which no round is to begin.
     pub(super) fn gather(&self) {
         let heads = lock(&self.heads);
         let complete = self.complete.fetch_add(1, Ordering::AcqRel) + 1;
@@ -77,12 +96,13 @@ impl<S: Clone> Control<S> {
         (said / 2 >= rounds).then_some(verdict)
     }
 
-    /// A round has ended, in which so many records were fed back: changes the state, and says whether there is
-    /// another one. `change` answers whether the condition holds that ends the loop.
-    fn end_round(&self, fed: u64, change: impl FnOnce(&mut S) -> bool) {
+    /// A round has ended, in which so many records came out and so many were fed back: changes the state, and
+    /// says whether there is another one. `change` answers whether the condition holds that ends the loop.
+    fn end_round(&self, out: u64, fed: u64, clock: &Clock, change: impl FnOnce(&mut S) -> bool) {
         let holds = self.shared.change(change);
         let mut run = lock(&self.run);
         run.rounds += 1;
+        run.log.end_round(clock.now(), out, fed);
         run.ended = if holds {
             Some(Ended::Condition)
         } else if self.feeds && fed == 0 {
@@ -99,7 +119,10 @@ impl<S: Clone> Control<S> {
 
     /// What has come of the loop. Another run begins anew.
     pub(super) fn conclude(&self) -> Outcome<S> {
-        let Run { rounds, ended } = std::mem::take(&mut *lock(&self.run));
+        let mut run = lock(&self.run);
+        run.begun = false;
+        let (rounds, ended) = (std::mem::take(&mut run.rounds), run.ended.take());
+        drop(run);
         let state = self.shared.change(|state| std::mem::replace(state, self.initial.clone()));
         Outcome { state, rounds, ended: ended.unwrap_or(Ended::Rounds) }
     }
@@ -119,6 +142,7 @@ struct Brought<D> {
     /// In the order of the tails, so that floats are added up in the same order in every run.
     parts: Vec<Option<D>>,
     arrived: usize,
+    out: u64,
     fed: u64,
 }
 
@@ -130,23 +154,31 @@ impl<S: Clone, D: Default> Meeting<S, D> {
         until: impl Fn(&mut S, D) -> bool + Send + Sync + 'static,
     ) -> Self {
         let parts = (0..tails).map(|_| None).collect();
-        let brought = Mutex::new(Brought { parts, arrived: 0, fed: 0 });
+        let brought = Mutex::new(Brought { parts, arrived: 0, out: 0, fed: 0 });
         Self { control, brought, global: Box::new(global), until: Box::new(until) }
     }
 
-    /// A tail has seen the end of the round, and brings its part and the number of records that it has fed
-    /// back. The last one ends the round.
-    pub(super) fn arrive(&self, tail: usize, part: D, fed: u64, op: &Op) {
+    /// A tail has seen the end of the round, and brings its part and how many records have come to it and how many
+    /// it has fed back. The last one ends the round.
+    pub(super) fn arrive(
+        &self,
+        tail: usize,
+        part: D,
+        [out, fed]: [u64; 2],
+        op: &Op,
+        clock: &Clock,
+    ) {
         let mut brought = lock(&self.brought);
         brought.parts[tail] = Some(part);
+        brought.out += out;
         brought.fed += fed;
         brought.arrived += 1;
         if brought.arrived < brought.parts.len() {
             return;
         }
         brought.arrived = 0;
-        let fed = std::mem::take(&mut brought.fed);
-        self.control.end_round(fed, |state| {
+        let (out, fed) = (std::mem::take(&mut brought.out), std::mem::take(&mut brought.fed));
+        self.control.end_round(out, fed, clock, |state| {
             guard(op, || {
                 let mut parts = brought.parts.iter_mut().filter_map(Option::take);
                 let mut all = parts.next().unwrap_or_default();

@@ -2,10 +2,12 @@
 
 use super::control::{Control, Verdict};
 use super::outcome::Outcome;
+use crate::clock::Clock;
 use crate::data::{Data, Record};
 use crate::error::Result;
 use crate::exchange::{Edge, Outlet, RoundRobin};
 use crate::flow::{Depth, Event, Flow, Forked, Op, Pipe, Push, pump};
+use crate::metrics::Report;
 use crate::plan::{Origin, Strategy, TaskContext};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::Time;
@@ -116,6 +118,7 @@ where
         let Depth(around) = cx.depth(self.op);
         let push = HeadPush {
             op: cx.op(self.op),
+            clock: cx.clock.clone(),
             depth: Depth(around + 1),
             speaks: cx.task == 0,
             control: Arc::clone(&self.control),
@@ -134,6 +137,7 @@ where
 /// The head of a loop in a running task.
 pub struct HeadPush<I: Record + ?Sized, T: Time, S: Data + Clone + Sync, X: Input<I, T>, N> {
     op: Op,
+    clock: Clock,
     /// Of the loop.
     depth: Depth,
     /// Whether this one says what has come of the loop.
@@ -251,6 +255,7 @@ where
             Event::Round(_) | Event::End => {
                 self.held = event;
                 self.runs += 1;
+                self.control.begin(&self.clock);
                 match self.input.complete() {
                     Err(error) => self.fail(error),
                     Ok(()) if X::AT_ONCE => self.phase = Phase::Closing,
@@ -278,7 +283,7 @@ where
             }
             match self.phase {
                 Phase::Taking | Phase::Over => return Flow::Ready,
-                Phase::Gathering if !self.control.is_gathered(self.runs) => return Flow::Blocked,
+                Phase::Gathering if !self.control.is_gathered(self.runs) => return Flow::Waiting,
                 Phase::Gathering => {
                     self.input.begin();
                     self.phase = Phase::Giving;
@@ -293,7 +298,7 @@ where
                     self.phase = Phase::Waiting;
                 }
                 Phase::Waiting => match self.control.verdict(self.rounds + 1) {
-                    None => return Flow::Blocked,
+                    None => return Flow::Waiting,
                     Some(verdict) => {
                         self.rounds += 1;
                         self.input.begin();
@@ -301,10 +306,19 @@ where
                             Verdict::Another => Phase::Giving,
                             Verdict::Over => Phase::Leaving,
                         };
+                        // A turn may end between two rounds, however short they are.
+                        return Flow::Busy;
                     }
                 },
             }
         }
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        if self.speaks {
+            report.rounds(self.op.id(), self.control.stats());
+        }
+        self.ends.report(report);
     }
 
     // Nobody behind the loop may want anything, and the rounds still end.

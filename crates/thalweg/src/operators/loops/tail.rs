@@ -1,6 +1,7 @@
 //! The end of a loop's body.
 
 use super::control::Meeting;
+use crate::clock::Clock;
 use crate::data::Record;
 use crate::error::Result;
 use crate::flow::{Depth, Event, Op, Pipe, Push, guard};
@@ -82,6 +83,7 @@ where
 /// The tail of a loop in a running task.
 pub(super) struct TailPush<I: ?Sized, T, S, D, X> {
     op: Op,
+    clock: Clock,
     task: usize,
     /// Of the loop.
     depth: Depth,
@@ -89,6 +91,8 @@ pub(super) struct TailPush<I: ?Sized, T, S, D, X> {
     part: D,
     finish: X,
     received: u64,
+    /// Those of the rounds before.
+    before: u64,
     types: PhantomData<fn(&I, T)>,
 }
 
@@ -101,12 +105,14 @@ impl<I: ?Sized, T, S, D: Default, X> TailPush<I, T, S, D, X> {
     ) -> Self {
         Self {
             op: cx.op(op),
+            clock: cx.clock.clone(),
             task: cx.task,
             depth: cx.depth(op),
             meeting: Arc::clone(meeting),
             part: D::default(),
             finish,
             received: 0,
+            before: 0,
             types: PhantomData,
         }
     }
@@ -149,7 +155,10 @@ where
         }
         let mut part = std::mem::take(&mut self.part);
         match guard(&self.op, || self.finish.finish(&mut part)) {
-            Ok(fed) => self.meeting.arrive(self.task, part, fed, &self.op),
+            Ok(fed) => {
+                let out = self.received - std::mem::replace(&mut self.before, self.received);
+                self.meeting.arrive(self.task, part, [out, fed], &self.op, &self.clock);
+            }
             Err(error) => self.op.fail(error),
         }
     }

@@ -208,6 +208,24 @@ fn amplification_goes_to_disk_and_comes_back() -> crate::Result<()> {
 }
 
 #[test]
+fn rounds_are_counted() -> crate::Result<()> {
+    let env = Environment::new();
+    let halves = |n: u64| n.is_multiple_of(2).then_some(n / 2);
+    let (_, left) = env.range(1..9).iterate(100, (), |n, _| n.filter_map(halves)).all_rounds();
+    let left = left.count();
+    let stats = env.start()?.wait()?;
+    assert_eq!(left.take()?, 0);
+    let rounds = stats.operators.iter().find_map(|op| op.rounds.as_ref()).unwrap();
+    assert_eq!((rounds.rounds, rounds.most, rounds.round.count), (4, 100, 4));
+    let out: Vec<_> = rounds.parts.iter().map(|part| (part.records_out, part.fed_back)).collect();
+    assert_eq!(out, [(4, 4), (2, 2), (1, 1), (0, 0)]);
+    let took: std::time::Duration = rounds.parts.iter().map(|part| part.took).sum();
+    assert!(took <= stats.wall, "{took:?}");
+    assert!(stats.to_string().contains("loop iterate ("), "{stats}");
+    Ok(())
+}
+
+#[test]
 fn an_input_beyond_the_budget_is_replayed_from_disk() -> crate::Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let spill_dir = folder.path().to_owned();
