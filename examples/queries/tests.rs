@@ -2,8 +2,11 @@
 
 use std::fmt::{Debug, Display};
 use std::num::{NonZeroU32, NonZeroUsize};
+use std::time::Duration;
 use thalweg::check::check;
-use thalweg::{Chain, Environment, Stream};
+use thalweg::operators::time::Watermarks;
+use thalweg::time::Timestamp;
+use thalweg::{Chain, Environment, Stream, Visit};
 use thalweg_examples::queries::{nexmark, ysb};
 use thalweg_workloads::nexmark::oracle;
 use thalweg_workloads::windows::Windows;
@@ -29,6 +32,18 @@ fn seen() -> FixedSegments {
     )
 }
 
+/// Events that are made beforehand, in their order of arrival.
+struct Made(Vec<auctions::Event>);
+
+impl Visit<u64> for Made {
+    type Out = nexmark::Events;
+    type Scratch = ();
+
+    fn visit(&self, nth: u64, (): &mut (), emit: &mut impl FnMut(auctions::EventRef<'_>)) {
+        emit(self.0[nth as usize].view());
+    }
+}
+
 /// The rows of a query as text, which says all of them.
 fn rows<C, R>(rows: Stream<C>) -> Stream<impl Chain<Item = String, Time = C::Time> + use<C, R>>
 where
@@ -40,6 +55,48 @@ where
 
 fn texts<R: Display + Debug>(rows: impl IntoIterator<Item = R>) -> Vec<String> {
     rows.into_iter().map(|row| row.to_string()).collect()
+}
+
+/// A bid before its auction was open, and one after, both of which come before the auction is known: when time
+/// has passed the first, the second still counts.
+#[test]
+fn a_bid_that_counts_outlives_one_that_does_not() {
+    let bid = |auction, price, second: i64| {
+        auctions::Event::Bid(auctions::Bid {
+            auction,
+            bidder: 1,
+            price,
+            date_time: second * 1_000_000,
+            channel: String::new(),
+            url: String::new(),
+            extra: String::new(),
+        })
+    };
+    let auction = auctions::Event::Auction(auctions::Auction {
+        id: 7,
+        seller: 3,
+        category: 10,
+        initial_bid: 1,
+        reserve: 100,
+        date_time: 5_000_000,
+        expires: 9_000_000,
+        item_name: String::new(),
+        description: String::new(),
+        extra: String::new(),
+    });
+    // Others' bids in between, so that the watermark comes to 3 s, and is told.
+    let others = (0..5000).map(|_| bid(8, 100, 7));
+    let early = [bid(7, 300, 1), bid(7, 200, 6)];
+    let made: Vec<_> = early.into_iter().chain(others).chain([auction]).collect();
+    check(|env| {
+        let disorder = Watermarks::bounded_disorder(Duration::from_secs(4));
+        let events = env
+            .iter(0..made.len() as u64)
+            .flat_each(Made(made.clone()))
+            .assign_timestamps(|event| Timestamp::from_micros(event.time()), disorder);
+        nexmark::winners(events).map(|winner| (winner.auction, winner.price))
+    })
+    .equals([(7, 200)]);
 }
 
 #[test]
