@@ -1,11 +1,11 @@
 //! Joins of each record with the one that was in force at its time.
 
-use super::meeting::{Joined, Meet, Meeting};
+use super::meeting::{Meet, Meeting, together};
 use super::timeline::{Cursor, Timeline};
 use crate::data::{Data, Key, Portable};
 use crate::flow::guard;
 use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Lasting, Partitioned};
-use crate::operators::window::{KeptOf as Kept, Side, both};
+use crate::operators::window::{KeptOf as Kept, Side};
 use crate::plan::Origin;
 use crate::stream::Chain;
 use crate::time::{EventTime, micros};
@@ -160,10 +160,8 @@ where
         O: 'static,
         F: Fn(&K, &Kept<G, C::Item>, &Kept<H, D::Item>) -> O + Send + Sync + 'static,
     {
-        let origin = Origin::here("as_of_join");
-        by_moment(self, other, origin, which, move |key, left, right| {
-            right.map(|right| f(key, left, right))
-        })
+        let f = move |key: &K, left: &_, right: Option<&_>| right.map(|right| f(key, left, right));
+        together(self, other, Origin::here("as_of_join"), &which, InForce::new(which, f))
     }
 
     /// As [`as_of_join`](Self::as_of_join), with a result for each record of this stream that is not late:
@@ -212,44 +210,9 @@ where
         O: 'static,
         F: Fn(&K, &Kept<G, C::Item>, Option<&Kept<H, D::Item>>) -> O + Send + Sync + 'static,
     {
-        let origin = Origin::here("as_of_left_join");
-        by_moment(self, other, origin, which, move |key, left, right| Some(f(key, left, right)))
+        let f = move |key: &K, left: &_, right: Option<&_>| Some(f(key, left, right));
+        together(self, other, Origin::here("as_of_left_join"), &which, InForce::new(which, f))
     }
-}
-
-/// Brings both streams together, and joins them there.
-fn by_moment<C, G, P, K, D, H, Q, O, F>(
-    left: KeyedStream<C, G, P>,
-    right: KeyedStream<D, H, Q>,
-    origin: Origin,
-    which: AsOf,
-    f: F,
-) -> KeyedStream<
-    impl Chain<Item = (K, O), Time = C::Time> + use<C, G, P, K, D, H, Q, O, F>,
-    FirstOf,
-    Partitioned,
->
-where
-    K: Data + Key + Portable<Owned = K> + Borrow<G::Key> + Clone,
-    C: Chain<Time: EventTime>,
-    G: KeyBy<C::Item, Value: Portable, Key: Key<Owned = K>>,
-    P: 'static,
-    D: Chain<Time = C::Time>,
-    H: KeyBy<D::Item, Key = G::Key, Value: Portable>,
-    Q: 'static,
-    O: 'static,
-    F: Fn(&K, &Kept<G, C::Item>, Option<&Kept<H, D::Item>>) -> Option<O> + Send + Sync + 'static,
-{
-    let (stream, _) = both(left, right, origin).into_parts();
-    let meet = InForce { which, f: Arc::new(f), out: PhantomData };
-    let stream = stream.then_described(origin, which.to_string(), |prev, op| Joined {
-        prev,
-        op,
-        meet,
-        sides: PhantomData,
-    });
-    let kept = <(Vec<Kept<G, C::Item>>, Vec<Kept<H, D::Item>>)>::schema();
-    KeyedStream::from_parts(stream.with_state(true, kept), FirstOf)
 }
 
 /// Joins a record with the one in force.
@@ -257,6 +220,12 @@ pub struct InForce<F, O> {
     which: AsOf,
     f: Arc<F>,
     out: PhantomData<fn() -> O>,
+}
+
+impl<F, O> InForce<F, O> {
+    fn new(which: AsOf, f: F) -> Self {
+        Self { which, f: Arc::new(f), out: PhantomData }
+    }
 }
 
 impl<F, O> Clone for InForce<F, O> {

@@ -1,12 +1,12 @@
 //! Joins of records whose times are no further apart than an interval.
 
-use super::meeting::{Joined, Meet, Meeting};
+use super::meeting::{Meet, Meeting, together};
 use super::timeline::{Cursor, Timeline};
 use crate::data::{Data, Key, Portable};
 use crate::error::{Error, ErrorKind};
 use crate::flow::guard;
 use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Lasting, Partitioned};
-use crate::operators::window::{KeptOf as Kept, Side, both};
+use crate::operators::window::{KeptOf as Kept, Side};
 use crate::plan::Origin;
 use crate::stream::Chain;
 use crate::time::{EventTime, micros};
@@ -64,8 +64,14 @@ impl Interval {
         Self { lower: -micros(most), upper: -micros(least) }
     }
 
-    fn fault(self) -> Option<String> {
-        (self.lower > self.upper).then(|| format!("an interval from {self} holds nothing"))
+    /// Refuses the job of a join by this interval if that holds nothing.
+    fn checked<C: Chain, G, P>(self, joined: KeyedStream<C, G, P>) -> KeyedStream<C, G, P> {
+        let (stream, keys) = joined.into_parts();
+        if self.lower > self.upper {
+            let what = format!("an interval from {self} holds nothing");
+            stream.refuse(Error::new(ErrorKind::Plan, what));
+        }
+        KeyedStream::from_parts(stream, keys)
     }
 
     /// The times of the second stream that lie so from a time of the first; `None` if those are beyond the
@@ -182,10 +188,9 @@ where
         O: 'static,
         F: Fn(&K, &Kept<G, C::Item>, &Kept<H, D::Item>) -> O + Send + Sync + 'static,
     {
-        let origin = Origin::here("interval_join");
-        by_interval(self, other, origin, (interval, false), move |key, left, right| {
-            right.map(|right| f(key, left, right))
-        })
+        let f = move |key: &K, left: &_, right: Option<&_>| right.map(|right| f(key, left, right));
+        let near = Near::new(interval, false, f);
+        interval.checked(together(self, other, Origin::here("interval_join"), &interval, near))
     }
 
     /// As [`interval_join`](Self::interval_join), with a record for each of this stream's that has no partner
@@ -234,50 +239,10 @@ where
         O: 'static,
         F: Fn(&K, &Kept<G, C::Item>, Option<&Kept<H, D::Item>>) -> O + Send + Sync + 'static,
     {
-        let origin = Origin::here("interval_left_join");
-        by_interval(self, other, origin, (interval, true), move |key, left, right| {
-            Some(f(key, left, right))
-        })
+        let f = move |key: &K, left: &_, right: Option<&_>| Some(f(key, left, right));
+        let near = Near::new(interval, true, f);
+        interval.checked(together(self, other, Origin::here("interval_left_join"), &interval, near))
     }
-}
-
-/// Brings both streams together, and joins them there.
-fn by_interval<C, G, P, K, D, H, Q, O, F>(
-    left: KeyedStream<C, G, P>,
-    right: KeyedStream<D, H, Q>,
-    origin: Origin,
-    (interval, outer): (Interval, bool),
-    f: F,
-) -> KeyedStream<
-    impl Chain<Item = (K, O), Time = C::Time> + use<C, G, P, K, D, H, Q, O, F>,
-    FirstOf,
-    Partitioned,
->
-where
-    K: Data + Key + Portable<Owned = K> + Borrow<G::Key> + Clone,
-    C: Chain<Time: EventTime>,
-    G: KeyBy<C::Item, Value: Portable, Key: Key<Owned = K>>,
-    P: 'static,
-    D: Chain<Time = C::Time>,
-    H: KeyBy<D::Item, Key = G::Key, Value: Portable>,
-    Q: 'static,
-    O: 'static,
-    F: Fn(&K, &Kept<G, C::Item>, Option<&Kept<H, D::Item>>) -> Option<O> + Send + Sync + 'static,
-{
-    let (stream, _) = both(left, right, origin).into_parts();
-    let meet = Near { interval, outer, f: Arc::new(f), out: PhantomData };
-    let stream = stream.then_described(origin, interval.to_string(), |prev, op| Joined {
-        prev,
-        op,
-        meet,
-        sides: PhantomData,
-    });
-    let kept = <(Vec<Kept<G, C::Item>>, Vec<Kept<H, D::Item>>)>::schema();
-    let stream = stream.with_state(true, kept);
-    if let Some(fault) = interval.fault() {
-        stream.refuse(Error::new(ErrorKind::Plan, fault));
-    }
-    KeyedStream::from_parts(stream, FirstOf)
 }
 
 /// Joins what lies near by.
@@ -287,6 +252,12 @@ pub struct Near<F, O> {
     outer: bool,
     f: Arc<F>,
     out: PhantomData<fn() -> O>,
+}
+
+impl<F, O> Near<F, O> {
+    fn new(interval: Interval, outer: bool, f: F) -> Self {
+        Self { interval, outer, f: Arc::new(f), out: PhantomData }
+    }
 }
 
 impl<F, O> Clone for Near<F, O> {

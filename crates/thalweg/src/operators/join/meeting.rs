@@ -13,12 +13,14 @@ use crate::error::Result;
 use crate::exchange::Hashed;
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push};
 use crate::metrics::Report;
-use crate::operators::keyed::{Lasting, Watched};
-use crate::operators::window::Side;
-use crate::plan::TaskContext;
+use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Lasting, Partitioned, Watched};
+use crate::operators::window::{KeptOf, Side, both};
+use crate::plan::{Origin, TaskContext};
 use crate::stream::Chain;
 use crate::time::{EventTime, Timestamp};
+use std::borrow::Borrow;
 use std::collections::VecDeque;
+use std::fmt;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
 
@@ -60,6 +62,40 @@ pub trait Meet<K, A, B>: Clone + Send + 'static {
     );
 }
 
+/// Brings the records of two streams to the tasks that own their keys, where they meet. `how` is what is to be
+/// known of it beside its name.
+pub(super) fn together<C, G, P, K, D, H, Q, X>(
+    left: KeyedStream<C, G, P>,
+    right: KeyedStream<D, H, Q>,
+    origin: Origin,
+    how: &dyn fmt::Display,
+    meet: X,
+) -> KeyedStream<
+    impl Chain<Item = (K, X::Out), Time = C::Time> + use<C, G, P, K, D, H, Q, X>,
+    FirstOf,
+    Partitioned,
+>
+where
+    K: Data + Key + Portable<Owned = K> + Borrow<G::Key> + Clone,
+    C: Chain<Time: EventTime>,
+    G: KeyBy<C::Item, Value: Portable, Key: Key<Owned = K>>,
+    P: 'static,
+    D: Chain<Time = C::Time>,
+    H: KeyBy<D::Item, Key = G::Key, Value: Portable>,
+    Q: 'static,
+    X: Meet<K, KeptOf<G, C::Item>, KeptOf<H, D::Item>>,
+{
+    let (stream, _) = both(left, right, origin).into_parts();
+    let stream = stream.then_described(origin, how.to_string(), |prev, op| Joined {
+        prev,
+        op,
+        meet,
+        sides: PhantomData,
+    });
+    let kept = <(Vec<KeptOf<G, C::Item>>, Vec<KeptOf<H, D::Item>>)>::schema();
+    KeyedStream::from_parts(stream.with_state(true, kept), FirstOf)
+}
+
 /// Where a key meets.
 pub struct Meeting<'a, K> {
     pub(super) op: &'a Op,
@@ -70,10 +106,10 @@ pub struct Meeting<'a, K> {
 
 /// The chain that ends in a join. All records of a key must come to one task.
 pub struct Joined<C, A, B, X> {
-    pub(super) prev: C,
-    pub(super) op: usize,
-    pub(super) meet: X,
-    pub(super) sides: PhantomData<fn(A, B)>,
+    prev: C,
+    op: usize,
+    meet: X,
+    sides: PhantomData<fn(A, B)>,
 }
 
 impl<C, K, A, B, X> Chain for Joined<C, A, B, X>
@@ -108,6 +144,27 @@ where
         };
         self.prev.attach(cx, push)
     }
+}
+
+/// Results that are given at a time of a record that has waited, or of a key that is woken.
+const MOST: u64 = CHUNK as u64;
+
+/// Hands a result on, and says to stop where there is room for no other.
+#[inline(always)]
+fn give<K: Clone + 'static, O: 'static, T: EventTime, N: Push<(K, O), T>>(
+    key: &K,
+    out: O,
+    at: i64,
+    emitted: &mut u64,
+    next: &mut N,
+) -> ControlFlow<()> {
+    *emitted += 1;
+    next.push((key.clone(), out), T::from(Timestamp::from_micros(at)));
+    stop_if(next.is_full())
+}
+
+fn stop_if(so: bool) -> ControlFlow<()> {
+    if so { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 /// A record of either stream, with its key's hash.
@@ -147,19 +204,15 @@ where
 {
     /// Takes a record in, up to so many results, and answers it when it has more of them.
     #[inline(always)]
-    fn take(&mut self, record: Arrival<K, A, B>, mut most: usize) -> Option<Arrival<K, A, B>> {
+    fn take(&mut self, record: Arrival<K, A, B>, most: u64) -> Option<Arrival<K, A, B>> {
         let (hash, key, value, at) = record;
         let Self { op, meet, keys, cursor, emitted, next, .. } = self;
         let cx = Meeting { op, key: &key, watermark: self.watermark };
         let mut visit = keys.visit(hash, &key, || meet.start())?;
+        let before = *emitted;
         let rest = meet.take(&cx, visit.state(), (value, at), cursor, |out, at| {
-            *emitted += 1;
-            most -= 1;
-            next.push((key.clone(), out), T::from(Timestamp::from_micros(at)));
-            match most == 0 || next.is_full() {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
+            give(&key, out, at, emitted, next)?;
+            stop_if(*emitted - before == most)
         });
         visit.leave(hash);
         rest.map(|value| (hash, key, value, at))
@@ -172,7 +225,7 @@ where
                 return true;
             }
             let Some(record) = self.waiting.pop_front() else { return false };
-            if let Some(rest) = self.take(record, CHUNK) {
+            if let Some(rest) = self.take(record, MOST) {
                 self.waiting.push_front(rest);
                 return true;
             }
@@ -188,17 +241,12 @@ where
             if next.is_full() {
                 return true;
             }
-            let mut most = CHUNK;
+            let before = *emitted;
             let woken = keys.wake(until, |key, state| {
                 let cx = Meeting { op, key, watermark: *watermark };
                 meet.wake(&cx, state, until, |out, at| {
-                    *emitted += 1;
-                    most -= 1;
-                    next.push((key.clone(), out), T::from(Timestamp::from_micros(at)));
-                    match most == 0 || next.is_full() {
-                        true => ControlFlow::Break(()),
-                        false => ControlFlow::Continue(()),
-                    }
+                    give(key, out, at, emitted, next)?;
+                    stop_if(*emitted - before == MOST)
                 });
             });
             if woken.is_none() {
@@ -230,7 +278,7 @@ where
         let record = (hash, key, value, at);
         if !self.waiting.is_empty() {
             self.waiting.push_back(record);
-        } else if let Some(rest) = self.take(record, usize::MAX) {
+        } else if let Some(rest) = self.take(record, u64::MAX) {
             self.waiting.push_back(rest);
         } else {
             self.cursor = Cursor::default();
