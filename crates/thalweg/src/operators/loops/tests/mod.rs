@@ -1,5 +1,6 @@
 //! Loops against loops written by hand.
 
+mod bodies;
 mod delta;
 
 use super::Ended;
