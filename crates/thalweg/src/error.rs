@@ -36,6 +36,8 @@ pub enum ErrorKind {
     Panic,
     /// The memory budget does not suffice, and nothing could be moved to disk.
     Memory,
+    /// A call to something outside took longer than it was allowed to.
+    TimedOut,
     /// The job was cancelled.
     Cancelled,
     /// A result was asked for that the job did not produce.

@@ -42,8 +42,9 @@ impl<E: Ends> Pipe for Forked<E> {
         self.0.each(|end| {
             all = match (all, end.resume()) {
                 (Flow::Busy, _) | (_, Flow::Busy) => Flow::Busy,
-                (Flow::Blocked, _) | (_, Flow::Blocked) => Flow::Blocked,
+                // Who waits for something else may have a time to come back at.
                 (Flow::Waiting, _) | (_, Flow::Waiting) => Flow::Waiting,
+                (Flow::Blocked, _) | (_, Flow::Blocked) => Flow::Blocked,
                 (Flow::Ready, Flow::Ready) => Flow::Ready,
             };
         });

@@ -36,8 +36,10 @@ impl Head {
                 return Settled::Stop(Poll::Wait);
             }
             Flow::Waiting => {
-                next.idle(turn.clock.now());
-                return Settled::Stop(Poll::Wait);
+                let now = turn.clock.now();
+                // Who cannot go on before the call has come may have been due long ago.
+                let again = next.idle(now).filter(|&at| at > now);
+                return Settled::Stop(again.map_or(Poll::Wait, Poll::WaitUntil));
             }
         }
         if let Some(epoch) = self.barrier.take() {

@@ -91,7 +91,7 @@ pub enum Flow {
     Busy,
     /// Some is left, and it waits for a receiver; the task will be woken.
     Blocked,
-    /// Some is left, and it waits for something else; the task will be woken.
+    /// Some is left, and it waits for something else; the task will be woken, or comes back when `idle` says.
     Waiting,
 }
 

@@ -57,6 +57,10 @@ pub(crate) struct OpCount {
     pub(crate) kept: u64,
     /// How the rounds of the loop went that it is the head of.
     pub(crate) rounds: Option<LoopStats>,
+    /// Records that wait for a call, or whose call is under way.
+    pub(crate) in_flight: u64,
+    /// Records whose result was remembered.
+    pub(crate) remembered: u64,
     /// Sampled keys and how often each was seen in the sample.
     pub(crate) hot: Vec<(String, u64)>,
     /// How many records the sample for `hot` held.
@@ -157,6 +161,14 @@ impl Report {
 
     pub(crate) fn rounds(&mut self, op: usize, rounds: LoopStats) {
         self.of(op).rounds = Some(rounds);
+    }
+
+    pub(crate) fn in_flight(&mut self, op: usize, records: u64) {
+        self.of(op).in_flight = records;
+    }
+
+    pub(crate) fn remembered(&mut self, op: usize, records: u64) {
+        self.of(op).remembered = records;
     }
 
     pub(crate) fn hot(&mut self, op: usize, keys: &HotKeys) {

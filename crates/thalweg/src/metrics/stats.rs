@@ -80,6 +80,10 @@ pub struct OperatorStats {
     pub kept_records: u64,
     /// How its rounds went, where it is a loop.
     pub rounds: Option<LoopStats>,
+    /// Records that wait for a call, or whose call is under way.
+    pub in_flight: u64,
+    /// Records of a memoised map whose result was remembered; the others were computed.
+    pub remembered: u64,
     /// The most frequent keys, from a sample, most frequent first: at most 64, and none where the
     /// sample is too small to say.
     pub hot_keys: Vec<HotKey>,
@@ -479,6 +483,12 @@ impl OperatorStats {
         }
         if self.kept_records > 0 {
             notes.push(format!("keeps {} records", show::count(self.kept_records)));
+        }
+        if self.in_flight > 0 {
+            notes.push(format!("{} in flight", show::count(self.in_flight)));
+        }
+        if self.remembered > 0 {
+            notes.push(format!("{} remembered", show::count(self.remembered)));
         }
         if self.spilled_bytes > 0 {
             notes.push(format!("spilled {}", show::bytes(self.spilled_bytes)));

@@ -3,6 +3,7 @@
 
 mod absorb;
 pub mod aggregates;
+pub mod calls;
 mod filter;
 mod filter_map;
 mod flat_each;

@@ -150,6 +150,8 @@ fn pass(
         if count.rounds.is_some() {
             operator.rounds.clone_from(&count.rounds);
         }
+        operator.in_flight += count.in_flight;
+        operator.remembered += count.remembered;
     }
     head
 }

@@ -1,0 +1,58 @@
+//! What went wrong with a call, for programs and for people.
+
+use crate::data::Data;
+use crate::error::{Error, ErrorKind};
+use crate::operators::try_map::bad_record;
+use std::fmt::Display;
+use std::time::Duration;
+
+/// A call that has failed for good, in the second stream of
+/// [`try_map_async_aside`](crate::Stream::try_map_async_aside) and
+/// [`try_map_blocking_aside`](crate::Stream::try_map_blocking_aside).
+#[derive(Data, Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct FailedCall<D> {
+    /// The record that the call was made for.
+    pub record: D,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// Whether the last attempt took too long, rather than to answer with an error.
+    pub timed_out: bool,
+    /// What happened at the last attempt, in words.
+    pub error: String,
+}
+
+/// What went wrong with one attempt.
+pub(super) enum Problem<E> {
+    /// The call answered so.
+    Error(E),
+    /// It took longer than this.
+    TookLonger(Duration),
+}
+
+impl<E: Display + 'static> Problem<E> {
+    /// What it is to the job.
+    pub(super) fn into_error(self, attempts: u32) -> Error {
+        let error = match self {
+            Self::Error(error) => bad_record(error),
+            Self::TookLonger(_) => Error::new(ErrorKind::TimedOut, self.into_text()),
+        };
+        match attempts {
+            0 | 1 => error,
+            _ => {
+                Error::new(error.kind(), format!("no success in {attempts} attempts")).caused_by(error)
+            }
+        }
+    }
+
+    pub(super) fn into_text(self) -> String {
+        match self {
+            Self::Error(error) => error.to_string(),
+            Self::TookLonger(span) => format!("a call took longer than {span:?}"),
+        }
+    }
+
+    pub(super) fn is_timeout(&self) -> bool {
+        matches!(self, Self::TookLonger(_))
+    }
+}

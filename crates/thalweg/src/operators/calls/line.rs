@@ -1,0 +1,372 @@
+//! In which order results of calls go on, and events among them: pure bookkeeping that knows neither calls nor
+//! clocks.
+//!
+//! No event goes on before all calls that began before it have gone on. That is all that holds where results go
+//! on as they come; where order is kept, a result also waits for those of earlier calls. A call that began
+//! after a watermark may then go on before it, which makes no record late.
+
+use crate::flow::Event;
+use std::collections::VecDeque;
+
+/// Where a call stands in the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ticket(u64);
+
+/// Calls under way with the events between them, and the results `R` that have come of them.
+pub(super) struct Line<R> {
+    order: Order<R>,
+    /// Calls that have begun and whose results have not been taken.
+    calls: usize,
+}
+
+enum Order<R> {
+    Kept(InOrder<R>),
+    Free(AsTheyCome<R>),
+}
+
+impl<R> Line<R> {
+    pub(super) fn new(ordered: bool) -> Self {
+        let order = match ordered {
+            true => Order::Kept(InOrder { first: 0, places: VecDeque::new() }),
+            false => Order::Free(AsTheyCome {
+                first: 0,
+                spans: VecDeque::from([Span::default()]),
+                done: VecDeque::new(),
+            }),
+        };
+        Self { order, calls: 0 }
+    }
+
+    /// Calls whose results have not been taken.
+    pub(super) fn calls(&self) -> usize {
+        self.calls
+    }
+
+    /// A call begins.
+    pub(super) fn begin(&mut self) -> Ticket {
+        self.calls += 1;
+        match &mut self.order {
+            Order::Kept(line) => line.begin(),
+            Order::Free(line) => line.begin(),
+        }
+    }
+
+    /// A call has ended.
+    pub(super) fn end(&mut self, ticket: Ticket, result: R) {
+        match &mut self.order {
+            Order::Kept(line) => line.end(ticket, result),
+            Order::Free(line) => line.done.push_back((ticket, result)),
+        }
+    }
+
+    /// An event comes, after all calls that have begun.
+    pub(super) fn event(&mut self, event: Event) {
+        match &mut self.order {
+            Order::Kept(line) => line.event(event),
+            Order::Free(line) => line.event(event),
+        }
+    }
+
+    /// The next result that may go on.
+    pub(super) fn take_result(&mut self) -> Option<R> {
+        let result = match &mut self.order {
+            Order::Kept(line) => line.take_result(),
+            Order::Free(line) => line.take_result(),
+        }?;
+        self.calls -= 1;
+        Some(result)
+    }
+
+    /// The next event that may go on, when no result may.
+    pub(super) fn take_event(&mut self) -> Option<Event> {
+        match &mut self.order {
+            Order::Kept(line) => line.take_event(),
+            Order::Free(line) => line.take_event(),
+        }
+    }
+
+    /// Forgets all calls and their results; events stay.
+    pub(super) fn forget_calls(&mut self) {
+        self.calls = 0;
+        match &mut self.order {
+            Order::Kept(line) => line.places.retain(|place| matches!(place, Place::Event(_))),
+            Order::Free(line) => {
+                line.done.clear();
+                line.spans.iter_mut().for_each(|span| span.open = 0);
+            }
+        }
+    }
+}
+
+/// Whether an event says nothing once there is a later watermark.
+fn is_passing(event: Event) -> bool {
+    matches!(event, Event::Watermark(_) | Event::Idle)
+}
+
+/// Each result waits for those of earlier calls.
+struct InOrder<R> {
+    /// The ticket of the first place.
+    first: u64,
+    places: VecDeque<Place<R>>,
+}
+
+enum Place<R> {
+    UnderWay,
+    Done(R),
+    Event(Event),
+}
+
+impl<R> InOrder<R> {
+    fn begin(&mut self) -> Ticket {
+        let ticket = self.first + self.places.len() as u64;
+        self.places.push_back(Place::UnderWay);
+        Ticket(ticket)
+    }
+
+    fn end(&mut self, Ticket(ticket): Ticket, result: R) {
+        let place = ticket.checked_sub(self.first).and_then(|at| self.places.get_mut(at as usize));
+        if let Some(place) = place {
+            *place = Place::Done(result);
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        while is_passing(event)
+            && matches!(self.places.back(), Some(Place::Event(last)) if replaces(event, *last))
+        {
+            self.places.pop_back();
+        }
+        self.places.push_back(Place::Event(event));
+    }
+
+    fn take_result(&mut self) -> Option<R> {
+        if !matches!(self.places.front(), Some(Place::Done(_))) {
+            return None;
+        }
+        self.first += 1;
+        match self.places.pop_front() {
+            Some(Place::Done(result)) => Some(result),
+            _ => None,
+        }
+    }
+
+    fn take_event(&mut self) -> Option<Event> {
+        let Some(Place::Event(event)) = self.places.front() else { return None };
+        let event = *event;
+        self.places.pop_front();
+        self.first += 1;
+        Some(event)
+    }
+}
+
+/// Whether of two events that follow one another the later one alone says all.
+fn replaces(later: Event, earlier: Event) -> bool {
+    match later {
+        Event::Watermark(_) => is_passing(earlier),
+        Event::Idle => earlier == Event::Idle,
+        _ => false,
+    }
+}
+
+/// Results go on as they come, and events when all of their span have.
+struct AsTheyCome<R> {
+    /// The number of the first span, which is the ticket of its calls.
+    first: u64,
+    /// What lies between two events. There is always one: the last, which no event has ended yet.
+    spans: VecDeque<Span>,
+    done: VecDeque<(Ticket, R)>,
+}
+
+#[derive(Default)]
+struct Span {
+    /// Calls whose results have not been taken.
+    open: usize,
+    /// What comes after them.
+    event: Option<Event>,
+}
+
+impl<R> AsTheyCome<R> {
+    fn begin(&mut self) -> Ticket {
+        if let Some(last) = self.spans.back_mut() {
+            last.open += 1;
+        }
+        Ticket(self.first + self.spans.len() as u64 - 1)
+    }
+
+    fn event(&mut self, event: Event) {
+        while let Some(before) = self.spans.len().checked_sub(2)
+            && self.spans[before + 1].open == 0
+            && self.spans[before].event.is_some_and(|last| replaces(event, last))
+        {
+            self.spans.pop_back();
+            self.spans[before].event = None;
+        }
+        if let Some(last) = self.spans.back_mut() {
+            last.event = Some(event);
+        }
+        self.spans.push_back(Span::default());
+    }
+
+    fn take_result(&mut self) -> Option<R> {
+        let (Ticket(span), result) = self.done.pop_front()?;
+        let span = span.checked_sub(self.first).and_then(|at| self.spans.get_mut(at as usize));
+        if let Some(span) = span {
+            span.open = span.open.saturating_sub(1);
+        }
+        Some(result)
+    }
+
+    fn take_event(&mut self) -> Option<Event> {
+        let event = self.spans.front().filter(|span| span.open == 0)?.event?;
+        self.spans.pop_front();
+        self.first += 1;
+        Some(event)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::flow::Epoch;
+    use crate::time::Timestamp;
+    use proptest::prelude::*;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Begin,
+        /// One of those under way ends.
+        End(prop::sample::Index),
+        Watermark,
+        Idle,
+        Barrier,
+        /// As much as may go on does.
+        Drain,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            4 => Just(Step::Begin),
+            4 => any::<prop::sample::Index>().prop_map(Step::End),
+            2 => Just(Step::Watermark),
+            1 => Just(Step::Idle),
+            1 => Just(Step::Barrier),
+            2 => Just(Step::Drain),
+        ];
+        prop::collection::vec(step, 0..200)
+    }
+
+    #[derive(Debug, PartialEq)]
+    enum Out {
+        Call(usize),
+        Event(Event),
+    }
+
+    fn drain(line: &mut Line<usize>, out: &mut Vec<Out>) {
+        loop {
+            if let Some(call) = line.take_result() {
+                out.push(Out::Call(call));
+            } else if let Some(event) = line.take_event() {
+                out.push(Out::Event(event));
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Plays the steps and ends all; answers what came in, and what came out.
+    fn play(ordered: bool, steps: &[Step]) -> (Vec<Out>, Vec<Out>) {
+        let mut line = Line::new(ordered);
+        let (mut given, mut out, mut open) = (Vec::new(), Vec::new(), Vec::new());
+        let mut calls = 0;
+        for (number, step) in steps.iter().enumerate() {
+            let event = match step {
+                Step::Begin => {
+                    open.push((line.begin(), calls));
+                    given.push(Out::Call(calls));
+                    calls += 1;
+                    continue;
+                }
+                Step::End(which) => {
+                    if !open.is_empty() {
+                        let (ticket, call) = open.swap_remove(which.index(open.len()));
+                        line.end(ticket, call);
+                    }
+                    continue;
+                }
+                Step::Drain => {
+                    drain(&mut line, &mut out);
+                    continue;
+                }
+                Step::Watermark => Event::Watermark(Timestamp::from_micros(number as i64)),
+                Step::Idle => Event::Idle,
+                Step::Barrier => Event::Barrier(Epoch(number as u64)),
+            };
+            line.event(event);
+            given.push(Out::Event(event));
+        }
+        for (ticket, call) in open {
+            line.end(ticket, call);
+        }
+        drain(&mut line, &mut out);
+        assert_eq!(line.calls(), 0);
+        (given, out)
+    }
+
+    proptest! {
+        #[test]
+        fn every_call_goes_on_once_and_no_event_before_those_before_it(
+            ordered: bool,
+            steps in steps(),
+        ) {
+            let (given, out) = play(ordered, &steps);
+            let calls = |of: &[Out]| -> Vec<usize> {
+                of.iter().filter_map(|o| if let Out::Call(n) = o { Some(*n) } else { None }).collect()
+            };
+            let mut sorted = calls(&out);
+            if ordered {
+                prop_assert_eq!(&sorted, &calls(&given));
+            }
+            sorted.sort_unstable();
+            prop_assert_eq!(&sorted, &calls(&given));
+
+            let mut last = 0;
+            for (at, event) in out.iter().enumerate() {
+                let Out::Event(event) = event else { continue };
+                // Idle is said more than once: any of them will do that comes after the last event.
+                let from = given[last..].iter().position(|o| *o == Out::Event(*event));
+                let from = last + from.expect("an event that was given, in its order");
+                last = from + 1;
+                let gone = calls(&out[..at]);
+                prop_assert!(calls(&given[..from]).iter().all(|call| gone.contains(call)));
+            }
+            // What is left out is followed by what says more.
+            let events = |of: &[Out]| -> Vec<Event> {
+                of.iter().filter_map(|o| if let Out::Event(e) = o { Some(*e) } else { None }).collect()
+            };
+            let strict = |event: &Event| !is_passing(*event);
+            prop_assert_eq!(
+                events(&out).into_iter().filter(strict).collect::<Vec<_>>(),
+                events(&given).into_iter().filter(strict).collect::<Vec<_>>()
+            );
+            prop_assert_eq!(events(&out).last(), events(&given).last());
+        }
+    }
+
+    #[test]
+    fn events_do_not_pile_up_behind_a_slow_call() {
+        for ordered in [true, false] {
+            let mut line = Line::new(ordered);
+            let slow = line.begin();
+            for at in 0..1000 {
+                line.event(Event::Watermark(Timestamp::from_micros(at)));
+                line.event(Event::Idle);
+                line.event(Event::Idle);
+            }
+            line.end(slow, 7);
+            let mut out = Vec::new();
+            drain(&mut line, &mut out);
+            let last = Event::Watermark(Timestamp::from_micros(999));
+            assert_eq!(out, [Out::Call(7), Out::Event(last), Out::Event(Event::Idle)]);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! One record out for each record in, made by a future.
+
+use super::aside::{Failures, GoAside, Stops};
+use super::polled::Futures;
+use super::{Attempts, Calls, calling};
+use crate::data::{ByValue, Data};
+use crate::error::Result;
+use crate::plan::Origin;
+use crate::stream::{Chain, Stream};
+use std::convert::Infallible;
+use std::fmt::Display;
+use std::future::Future;
+
+impl<C: Chain> Stream<C> {
+    /// Makes one record of each record by a future that the closure returns: a request to a service, a query,
+    /// anything that waits.
+    ///
+    /// Futures are polled by the tasks of the stream itself, and only when they have been woken, so that many
+    /// can be in flight and none keeps a core from other work. They need no particular runtime: see
+    /// [`Calls::around`] for those that do. For calls that block their thread there is
+    /// [`map_blocking`](Self::map_blocking); for ones that compute and never wait, [`map`](Self::map) after a
+    /// [`shuffle`](Self::shuffle). Where a call may answer with an error, see
+    /// [`try_map_async`](Self::try_map_async).
+    ///
+    /// When as many calls are in flight as [`Calls`] allows, the input is held up. Order is kept, or is not,
+    /// as it says; in event time records keep their timestamps, and no watermark overtakes them. The end of the
+    /// input, of a loop's round and a barrier wait for the calls before them, so that no call belongs to a
+    /// snapshot. When the job is cancelled, or nobody wants more, futures in flight are dropped.
+    ///
+    /// Memory: the futures in flight, as many results, and a batch or two of records that wait. No
+    /// allocation a call beside those of the future itself, once there have been as many as may be in flight.
+    ///
+    /// # Errors
+    ///
+    /// A call that takes longer than it may, and has been tried as often as it may, stops the job with an error of
+    /// kind [`TimedOut`](crate::ErrorKind::TimedOut). A panic stops it as in any closure.
+    ///
+    /// ```
+    /// use thalweg::{Environment, operators::calls::Calls};
+    ///
+    /// async fn look_up(id: u32) -> String {
+    ///     // A request would be awaited here.
+    ///     format!("customer {id}")
+    /// }
+    ///
+    /// let env = Environment::new();
+    /// let names = env.iter(1..=3).map_async(Calls::in_flight(10), look_up).collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(names.take()?, ["customer 1", "customer 2", "customer 3"]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn map_async<D, O, A, F, Fut>(
+        self,
+        calls: Calls<A>,
+        f: F,
+    ) -> Stream<impl Chain<Item = O, Time = C::Time>>
+    where
+        C: Chain<Item = D>,
+        D: ByValue + Send,
+        O: Send + 'static,
+        A: Attempts<D>,
+        F: Fn(D) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = O> + Send + 'static,
+    {
+        let answer = move |record: D| {
+            let future = f(record);
+            async move { Ok::<O, Infallible>(future.await) }
+        };
+        let make = Futures::new(answer, calls.around.clone());
+        calling(self, Origin::here("map_async"), calls, A::keep, make, Stops)
+    }
+
+    /// As [`map_async`](Self::map_async), where a call may answer with an error: it is tried again if
+    /// [`Calls::retry`] says so, and else stops the job.
+    ///
+    /// To go on with the other records instead, send those whose calls fail to a second stream:
+    /// [`try_map_async_aside`](Self::try_map_async_aside).
+    ///
+    /// # Errors
+    ///
+    /// The error of the last attempt stops the job as in [`try_map`](Self::try_map), with the number of attempts
+    /// if there was more than one; a call that takes too long does as in [`map_async`](Self::map_async).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg::{Environment, operators::calls::Calls};
+    ///
+    /// let env = Environment::new();
+    /// let calls = Calls::in_flight(4).retry(3, Duration::from_millis(1));
+    /// let out = env.iter(["1", "two"]).try_map_async(calls, async |text| text.parse::<u32>()).count();
+    /// let error = env.run().unwrap_err();
+    /// assert_eq!(error.message(), "no success in 3 attempts");
+    /// assert!(error.to_string().ends_with("attempts: invalid digit found in string"));
+    /// # assert!(out.take().is_err());
+    /// ```
+    #[track_caller]
+    pub fn try_map_async<D, O, E, A, F, Fut>(
+        self,
+        calls: Calls<A>,
+        f: F,
+    ) -> Stream<impl Chain<Item = O, Time = C::Time>>
+    where
+        C: Chain<Item = D>,
+        D: ByValue + Send,
+        O: Send + 'static,
+        E: Display + Send + 'static,
+        A: Attempts<D>,
+        F: Fn(D) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, E>> + Send + 'static,
+    {
+        let make = Futures::new(f, calls.around.clone());
+        calling(self, Origin::here("try_map_async"), calls, A::keep, make, Stops)
+    }
+
+    /// As [`try_map_async`](Self::try_map_async), with a second stream of the records whose calls have failed for
+    /// good, by an error or by taking too long, and of what happened: see [`FailedCall`](super::FailedCall).
+    ///
+    /// The second stream has as many tasks and the same time, and must end in a sink like any other. Costs a
+    /// clone of the record for each attempt. A panic still stops the job.
+    ///
+    /// ```
+    /// use thalweg::{Environment, operators::calls::Calls};
+    ///
+    /// let env = Environment::new();
+    /// let texts = env.iter(["1", "two", "3"]).map(str::to_owned);
+    /// let (numbers, failed) =
+    ///     texts.try_map_async_aside(Calls::in_flight(4), async |text| text.parse::<u32>());
+    /// let (numbers, failed) = (numbers.collect::<Vec<_>>(), failed.collect::<Vec<_>>());
+    /// env.run()?;
+    /// assert_eq!(numbers.take()?, [1, 3]);
+    /// let failed = failed.take()?;
+    /// assert_eq!((&*failed[0].record, failed[0].attempts), ("two", 1));
+    /// assert_eq!(failed[0].error, "invalid digit found in string");
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn try_map_async_aside<D, O, E, A, F, Fut>(
+        self,
+        calls: Calls<A>,
+        f: F,
+    ) -> (Stream<impl Chain<Item = O, Time = C::Time>>, Failures<D, C::Time>)
+    where
+        C: Chain<Item = D>,
+        D: Data + Clone,
+        O: Send + 'static,
+        E: Display + Send + 'static,
+        F: Fn(D) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, E>> + Send + 'static,
+    {
+        let origin = Origin::here("try_map_async");
+        let (aside, failures) = GoAside::leaving(&self, origin);
+        let make = Futures::new(f, calls.around.clone());
+        let keep = |record: &D| Some(record.clone());
+        (calling(self, origin, calls, keep, make, aside), failures)
+    }
+}

@@ -1,0 +1,160 @@
+//! One record out for each record in, made by a call that blocks its thread.
+
+use super::aside::{Failures, GoAside, Leave, Stops};
+use super::threads::Threads;
+use super::{Attempts, Calling, Calls, calling};
+use crate::data::{ByValue, Data};
+use crate::error::{Error, ErrorKind, Result};
+use crate::plan::Origin;
+use crate::stream::{Chain, Stream};
+use std::convert::Infallible;
+use std::fmt::Display;
+
+impl<C: Chain> Stream<C> {
+    /// Makes one record of each record by a closure that may block its thread: a client library that waits for
+    /// its answers, a file, a program that is run.
+    ///
+    /// The closure runs on threads of the operator's own, as many as [`Calls::in_flight`] says, so that no
+    /// task of the job waits. They are started when there is work for one more, and end with the operator.
+    /// For what is asynchronous by itself see [`map_async`](Self::map_async), which serves far more calls at once;
+    /// for what computes and never waits, [`map`](Self::map) after a [`shuffle`](Self::shuffle). Where a call may
+    /// answer with an error, see [`try_map_blocking`](Self::try_map_blocking).
+    ///
+    /// Order, time, barriers and back-pressure are as in [`map_async`](Self::map_async). A call that has begun
+    /// cannot be stopped: when the job is cancelled it ends without it, and the thread goes when its call
+    /// returns. Under the deterministic scheduler there are no threads: calls are made one after the other, where
+    /// the record is.
+    ///
+    /// Costs two hand-overs between threads and an allocation a call, a few microseconds. Memory: a thread for each
+    /// call in flight, as many results, and a batch or two of records that wait.
+    ///
+    /// # Errors
+    ///
+    /// As for [`map_async`](Self::map_async). A thread that cannot be started stops the job.
+    ///
+    /// ```
+    /// use thalweg::{Environment, operators::calls::Calls};
+    ///
+    /// let folder = std::env::temp_dir();
+    /// let env = Environment::new();
+    /// let exists = env
+    ///     .iter([folder.clone(), folder.join("no such file")])
+    ///     .map_blocking(Calls::in_flight(4), |path| path.exists());
+    /// let out = exists.collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [true, false]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn map_blocking<D, O, A, F>(
+        self,
+        calls: Calls<A>,
+        f: F,
+    ) -> Stream<impl Chain<Item = O, Time = C::Time>>
+    where
+        C: Chain<Item = D>,
+        D: ByValue + Send,
+        O: Send + 'static,
+        A: Attempts<D>,
+        F: Fn(D) -> O + Send + Sync + 'static,
+    {
+        let answer = move |record: D| Ok::<O, Infallible>(f(record));
+        blocking(self, Origin::here("map_blocking"), calls, A::keep, answer, Stops)
+    }
+
+    /// As [`map_blocking`](Self::map_blocking), where a call may answer with an error: it is tried again if
+    /// [`Calls::retry`] says so, and else stops the job.
+    ///
+    /// # Errors
+    ///
+    /// As for [`try_map_async`](Self::try_map_async).
+    ///
+    /// ```
+    /// use thalweg::{Environment, ErrorKind, operators::calls::Calls};
+    ///
+    /// let env = Environment::new();
+    /// let missing = env.iter([std::env::temp_dir().join("no such file")]);
+    /// let out = missing.try_map_blocking(Calls::in_flight(4), std::fs::read_to_string).count();
+    /// let error = env.run().unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::Input);
+    /// # assert!(out.take().is_err());
+    /// ```
+    #[track_caller]
+    pub fn try_map_blocking<D, O, E, A, F>(
+        self,
+        calls: Calls<A>,
+        f: F,
+    ) -> Stream<impl Chain<Item = O, Time = C::Time>>
+    where
+        C: Chain<Item = D>,
+        D: ByValue + Send,
+        O: Send + 'static,
+        E: Display + Send + 'static,
+        A: Attempts<D>,
+        F: Fn(D) -> Result<O, E> + Send + Sync + 'static,
+    {
+        blocking(self, Origin::here("try_map_blocking"), calls, A::keep, f, Stops)
+    }
+
+    /// As [`try_map_blocking`](Self::try_map_blocking), with a second stream of the records whose calls have failed
+    /// for good, as in [`try_map_async_aside`](Self::try_map_async_aside).
+    ///
+    /// ```
+    /// use thalweg::{Environment, operators::calls::Calls};
+    ///
+    /// let env = Environment::new();
+    /// let numbers = env.iter([4, 0, 2u32]);
+    /// let (shares, failed) = numbers.try_map_blocking_aside(Calls::in_flight(2), |n| {
+    ///     12u32.checked_div(n).ok_or("nobody to share with")
+    /// });
+    /// let (shares, failed) = (shares.collect::<Vec<_>>(), failed.collect::<Vec<_>>());
+    /// env.run()?;
+    /// assert_eq!(shares.take()?, [3, 6]);
+    /// assert_eq!(failed.take()?[0].error, "nobody to share with");
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn try_map_blocking_aside<D, O, E, A, F>(
+        self,
+        calls: Calls<A>,
+        f: F,
+    ) -> (Stream<impl Chain<Item = O, Time = C::Time>>, Failures<D, C::Time>)
+    where
+        C: Chain<Item = D>,
+        D: Data + Clone,
+        O: Send + 'static,
+        E: Display + Send + 'static,
+        F: Fn(D) -> Result<O, E> + Send + Sync + 'static,
+    {
+        let origin = Origin::here("try_map_blocking");
+        let (aside, failures) = GoAside::leaving(&self, origin);
+        let keep = |record: &D| Some(record.clone());
+        (blocking(self, origin, calls, keep, f, aside), failures)
+    }
+}
+
+fn blocking<C, D, O, E, A, F, L>(
+    stream: Stream<C>,
+    origin: Origin,
+    calls: Calls<A>,
+    keep: fn(&D) -> Option<D>,
+    f: F,
+    aside: L,
+) -> Stream<Calling<C, D, Threads<F, (O, E)>, L>>
+where
+    C: Chain<Item = D>,
+    D: ByValue + Send,
+    O: Send + 'static,
+    E: Display + Send + 'static,
+    F: Fn(D) -> Result<O, E> + Send + Sync + 'static,
+    L: Leave<D, C::Time>,
+{
+    let is_surrounded = calls.around.is_some();
+    let make = Threads::new(f, calls.rules.most);
+    let called = calling(stream, origin, calls, keep, make, aside);
+    if is_surrounded {
+        let what = "a blocking call is not polled: `around` is for asynchronous ones";
+        called.refuse(Error::new(ErrorKind::Plan, what));
+    }
+    called
+}

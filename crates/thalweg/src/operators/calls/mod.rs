@@ -1,0 +1,249 @@
+//! Operators that call what is outside of the job: services, databases, programs, whatever takes its time.
+//!
+//! No task waits for a call. [`map_async`](crate::Stream::map_async) polls futures when they have been woken, and
+//! [`map_blocking`](crate::Stream::map_blocking) has threads of its own; [`Calls`] says how many at once, in which
+//! order results go on, and what happens to a call that fails or takes too long.
+
+mod aside;
+mod failed;
+mod line;
+mod map_async;
+mod map_blocking;
+mod permits;
+mod polled;
+mod running;
+mod threads;
+
+pub use failed::FailedCall;
+
+use crate::data::ByValue;
+use crate::error::{Error, ErrorKind};
+use crate::plan::Origin;
+use crate::stream::{Chain, Stream};
+use aside::Leave;
+use permits::Permits;
+use polled::Around;
+use running::{Calling, Make, Rules};
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How calls are made: how many at once, and all else about them.
+///
+/// For [`map_async`](Stream::map_async), [`map_blocking`](Stream::map_blocking) and the like. Results keep the
+/// order of their records, a call may take for ever, and one that fails is not tried again, unless said
+/// otherwise.
+///
+/// ```
+/// use std::time::Duration;
+/// use thalweg::operators::calls::Calls;
+///
+/// let calls = Calls::in_flight(64)
+///     .unordered()
+///     .timeout(Duration::from_secs(2))
+///     .retry(3, Duration::from_millis(100));
+/// assert_eq!(
+///     format!("{calls:?}"),
+///     "at most 64 at once, unordered, each for 2s at most, up to 3 attempts, 100ms and longer between them"
+/// );
+/// ```
+#[derive(Clone)]
+#[must_use = "it says how calls are made, and makes none"]
+pub struct Calls<A = Once> {
+    rules: Rules,
+    around: Option<Around>,
+    attempts: PhantomData<fn() -> A>,
+}
+
+/// A call is tried once: its record is handed over, and not copied.
+#[derive(Clone, Copy, Debug)]
+pub struct Once;
+
+/// A call may be tried again: its record is cloned for each attempt. See [`Calls::retry`].
+#[derive(Clone, Copy, Debug)]
+pub struct Again;
+
+/// How often calls for records of `D` are tried.
+#[diagnostic::on_unimplemented(
+    message = "calls for records of `{D}` cannot be tried again",
+    label = "each attempt needs a copy of the record",
+    note = "records must be `Clone` where `Calls::retry` is used: derive it, or wrap them in an `Arc`"
+)]
+pub trait Attempts<D> {
+    /// Copies a record for the attempts to come, if there may be any.
+    #[doc(hidden)]
+    fn keep(record: &D) -> Option<D>;
+}
+
+impl<D> Attempts<D> for Once {
+    fn keep(_: &D) -> Option<D> {
+        None
+    }
+}
+
+impl<D: Clone> Attempts<D> for Again {
+    fn keep(record: &D) -> Option<D> {
+        Some(record.clone())
+    }
+}
+
+impl Calls<Once> {
+    /// At most so many calls at once: of the operator, over all of its tasks on this host.
+    ///
+    /// A task whose records wait is given its share, however busy others are. For futures, this is how much
+    /// the service is asked at one time, and what it costs is the memory of so many futures; a few hundred
+    /// are no burden. For blocking calls it is the number of threads. A task also holds no more results than
+    /// this that wait for something before them. 0 is refused at the job's start.
+    pub fn in_flight(calls: usize) -> Self {
+        let rules = Rules {
+            most: calls,
+            ordered: true,
+            timeout: None,
+            attempts: 1,
+            backoff: Duration::ZERO,
+        };
+        Self { rules, around: None, attempts: PhantomData }
+    }
+}
+
+impl<A> Calls<A> {
+    /// Results go on in the order of their records. That is how it is unless said otherwise.
+    ///
+    /// A slow call holds up the results of those behind it, and when as many wait as may be in flight, also
+    /// what comes.
+    pub fn ordered(mut self) -> Self {
+        self.rules.ordered = true;
+        self
+    }
+
+    /// Results go on as soon as they are there, in whatever order.
+    ///
+    /// Faster where some calls take much longer than others. In event time, no record becomes late by it: a
+    /// watermark still waits for all records that came before it.
+    pub fn unordered(mut self) -> Self {
+        self.rules.ordered = false;
+        self
+    }
+
+    /// A call that takes longer has failed. Nothing is refused at the job's start.
+    ///
+    /// Of several attempts, each has so much time, from when it starts. A future is then dropped, which
+    /// ends it. A blocking call cannot be stopped: what it answers after all is dropped, and until then it
+    /// keeps its thread. So does one that never returns.
+    ///
+    /// Time is that of the engine's clock, which is simulated under the deterministic scheduler: there it moves
+    /// on when no task can, even though a future waits for something outside; so such futures take too long at
+    /// once. Blocking calls take no time there.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.rules.timeout = Some(timeout);
+        self
+    }
+
+    /// A call that fails is tried up to so many times in all. It rests before the second attempt for as long
+    /// as `backoff` says, and twice as long before each other.
+    ///
+    /// What counts as a failure is an error where the closure may answer with one
+    /// ([`try_map_async`](Stream::try_map_async)), and a call that takes longer than the
+    /// [`timeout`](Self::timeout). A panic stops the job. A call that rests is not in flight, but keeps its place
+    /// in the line. Costs a clone of the record for each attempt. 0 attempts are refused at the job's start.
+    pub fn retry(self, attempts: u32, backoff: Duration) -> Calls<Again> {
+        let rules = Rules { attempts, backoff, ..self.rules };
+        Calls { rules, around: self.around, attempts: PhantomData }
+    }
+
+    /// Calls this around the polling of futures: it must call what it is given, once.
+    ///
+    /// For futures that look for something on their thread: those of tokio's timers and sockets want to be
+    /// within its runtime, which then drives them on its own threads:
+    ///
+    /// ```
+    /// # mod tokio { pub mod runtime { #[derive(Clone)] pub struct Handle; impl Handle {
+    /// #     pub fn enter(&self) {} } } }
+    /// use thalweg::operators::calls::Calls;
+    ///
+    /// fn within(runtime: tokio::runtime::Handle) -> Calls {
+    ///     Calls::in_flight(100).around(move |poll| {
+    ///         let _within = runtime.enter();
+    ///         poll();
+    ///     })
+    /// }
+    /// # let _ = within(tokio::runtime::Handle);
+    /// ```
+    ///
+    /// Futures may also be spawned there, and their join handles awaited here; that needs none of this, and
+    /// has the work done on the runtime's threads too.
+    ///
+    /// Costs a dynamic call each time that some futures have been woken. Blocking calls have nothing to be
+    /// polled, and are refused at the job's start with this.
+    pub fn around<W>(mut self, around: W) -> Self
+    where
+        W: Fn(&mut dyn FnMut()) + Send + Sync + 'static,
+    {
+        self.around = Some(Arc::new(around));
+        self
+    }
+
+    /// What is wrong with it, if anything is.
+    fn fault(&self) -> Option<&'static str> {
+        match &self.rules {
+            Rules { most: 0, .. } => Some("at most 0 calls in flight are none at all"),
+            Rules { attempts: 0, .. } => Some("0 attempts are none at all"),
+            Rules { timeout: Some(Duration::ZERO), .. } => {
+                Some("a call that may take no time always takes too long")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What it says, in words.
+impl<A> fmt::Debug for Calls<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Rules { most, ordered, timeout, attempts, backoff } = &self.rules;
+        write!(f, "at most {most} at once, {}", if *ordered { "ordered" } else { "unordered" })?;
+        if let Some(timeout) = timeout {
+            write!(f, ", each for {timeout:?} at most")?;
+        }
+        if *attempts > 1 {
+            write!(f, ", up to {attempts} attempts, {backoff:?} and longer between them")?;
+        }
+        Ok(())
+    }
+}
+
+/// Adds an operator that makes calls.
+fn calling<C, D, A, M, L>(
+    stream: Stream<C>,
+    origin: Origin,
+    calls: Calls<A>,
+    keep: fn(&D) -> Option<D>,
+    make: M,
+    aside: L,
+) -> Stream<Calling<C, D, M, L>>
+where
+    C: Chain<Item = D>,
+    D: ByValue + Send,
+    M: Make<D>,
+    L: Leave<D, C::Time>,
+{
+    let (described, fault) = (format!("{calls:?}"), calls.fault());
+    let Calls { rules, .. } = calls;
+    let permits = Permits::new(rules.most);
+    let called = stream.then_described(origin, described, |prev, op| Calling {
+        prev,
+        op,
+        rules,
+        permits,
+        keep,
+        make,
+        aside,
+    });
+    if let Some(fault) = fault {
+        called.refuse(Error::new(ErrorKind::Plan, fault));
+    }
+    called
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,446 @@
+//! An operator that makes calls, in a running task.
+//!
+//! Records wait in a backlog until their call may start, and a call that has ended waits in the line until what must
+//! go on before it has. The backlog takes what comes in one go, and no more comes before it is empty: that is
+//! what holds up the input when calls are slow. Calls go on while receivers are slow, as far as the bound lets
+//! them, since other tasks may wait for their permits.
+
+use super::aside::{Exit, Leave};
+use super::failed::{FailedCall, Problem};
+use super::line::{Line, Ticket};
+use super::permits::{Desk, Permit, Permits};
+use crate::clock::{Clock, Nanos, nanos};
+use crate::error::Result;
+use crate::flow::{CHUNK, Event, Flow, Forked, Op, Pipe, Push, pump};
+use crate::metrics::Report;
+use crate::plan::TaskContext;
+use crate::stream::Chain;
+use crate::time::Time;
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt::Display;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A place whose call has ended, and what it has come to.
+pub(super) type Finished<O, E> = (usize, Result<O, E>);
+
+/// Makes what runs the calls of a task.
+pub(super) trait Make<D>: Send + 'static {
+    /// What runs them.
+    type Run: Run<D> + 'static;
+
+    /// Makes it.
+    fn make(&self, cx: &TaskContext<'_>) -> Self::Run;
+}
+
+/// What runs the calls of a task, each in a place that its owner names.
+pub(super) trait Run<D>: Send {
+    /// What a call answers.
+    type Out: Send + 'static;
+    /// What it answers when it fails.
+    type Error: Display + Send + 'static;
+
+    /// Starts a call in a place where there is none. The permit is dropped when it runs no more.
+    fn start(&mut self, op: &Op, at: usize, item: D, permit: Permit) -> Result<()>;
+
+    /// Adds the calls that have ended.
+    fn finished(&mut self, op: &Op, finished: &mut Vec<Finished<Self::Out, Self::Error>>);
+
+    /// Nobody wants this call any more.
+    fn abandon(&mut self, op: &Op, at: usize);
+}
+
+/// By which rules calls are made.
+#[derive(Clone, Debug)]
+pub(super) struct Rules {
+    /// Calls that may run at once, and that a task may have in its line.
+    pub(super) most: usize,
+    pub(super) ordered: bool,
+    pub(super) timeout: Option<Duration>,
+    /// How often a call is tried, in all.
+    pub(super) attempts: u32,
+    /// How long it rests after the first attempt; twice as long after each other.
+    pub(super) backoff: Duration,
+}
+
+impl Rules {
+    /// How long a call rests that has been tried so often.
+    fn rest_after(&self, attempts: u32) -> Nanos {
+        let doubled = attempts.saturating_sub(1).min(32);
+        nanos(self.backoff).saturating_mul(1 << doubled)
+    }
+}
+
+/// The chain that ends in calls.
+pub(super) struct Calling<C, D, M, L> {
+    pub(super) prev: C,
+    pub(super) op: usize,
+    pub(super) rules: Rules,
+    pub(super) permits: Arc<Permits>,
+    /// Copies a record that may be needed again.
+    pub(super) keep: fn(&D) -> Option<D>,
+    pub(super) make: M,
+    /// Where calls go that have failed.
+    pub(super) aside: L,
+}
+
+impl<C, D, M, L> Chain for Calling<C, D, M, L>
+where
+    C: Chain<Item = D>,
+    D: Send + 'static,
+    M: Make<D>,
+    L: Leave<D, C::Time>,
+{
+    type Item = <M::Run as Run<D>>::Out;
+    type Time = C::Time;
+    type Task<N: Push<Self::Item, C::Time> + 'static> =
+        C::Task<CallingPush<D, C::Time, M::Run, L::Exit, N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<Self::Item, C::Time> + 'static,
+    {
+        let push = CallingPush {
+            op: cx.op(self.op),
+            clock: cx.clock.clone(),
+            desk: self.permits.desk(cx.task, cx.waker.clone()),
+            keep: self.keep,
+            run: self.make.make(cx),
+            slots: Vec::new(),
+            free: Vec::new(),
+            again: VecDeque::new(),
+            timers: BTreeSet::new(),
+            backlog: VecDeque::new(),
+            line: Line::new(self.rules.ordered),
+            rules: self.rules.clone(),
+            finished: Vec::new(),
+            closing: false,
+            failed: false,
+            emitted: 0,
+            ends: Forked((next, self.aside.exit(cx, self.op))),
+            types: PhantomData,
+        };
+        self.prev.attach(cx, push)
+    }
+}
+
+/// Calls in a running task.
+pub(super) struct CallingPush<D, T, X: Run<D>, L, N> {
+    op: Op,
+    rules: Rules,
+    clock: Clock,
+    desk: Desk,
+    keep: fn(&D) -> Option<D>,
+    run: X,
+    slots: Vec<Slot<D, T>>,
+    /// Slots without a call.
+    free: Vec<usize>,
+    /// Those that are to be tried again, and have rested.
+    again: VecDeque<usize>,
+    /// When calls take too long, or have rested.
+    timers: BTreeSet<(Nanos, usize)>,
+    /// What no call has been begun for.
+    backlog: VecDeque<(D, T)>,
+    line: Line<(Outcome<X::Out, D>, T)>,
+    finished: Vec<Finished<X::Out, X::Error>>,
+    /// What must wait for all calls is in the line: nothing may come behind it.
+    closing: bool,
+    /// The job stops.
+    failed: bool,
+    emitted: u64,
+    ends: Forked<(N, L)>,
+    types: PhantomData<fn(&D)>,
+}
+
+type Outcome<O, D> = Result<O, FailedCall<D>>;
+
+/// One record's call, over all of its attempts.
+struct Slot<D, T> {
+    ticket: Ticket,
+    time: T,
+    /// Kept for another attempt, or to be sent aside.
+    record: Option<D>,
+    /// Begun so far.
+    attempts: u32,
+    running: bool,
+    /// Its timer.
+    due: Option<Nanos>,
+}
+
+impl<D, T, X, L, N> CallingPush<D, T, X, L, N>
+where
+    D: Send + 'static,
+    T: Time,
+    X: Run<D>,
+    L: Exit<D, T>,
+    N: Push<X::Out, T>,
+{
+    fn set_timer(&mut self, at: usize, due: Nanos) {
+        self.slots[at].due = Some(due);
+        self.timers.insert((due, at));
+    }
+
+    fn stop_timer(&mut self, at: usize) {
+        if let Some(due) = self.slots[at].due.take() {
+            self.timers.remove(&(due, at));
+        }
+    }
+
+    /// Looks after calls that take too long, and those that have rested.
+    fn expire(&mut self) {
+        if self.timers.is_empty() {
+            return;
+        }
+        let now = self.clock.now();
+        while let Some(&(due, at)) = self.timers.first()
+            && due <= now
+            && !self.failed
+        {
+            self.stop_timer(at);
+            match self.rules.timeout {
+                Some(timeout) if self.slots[at].running => {
+                    self.run.abandon(&self.op, at);
+                    self.fell(at, Problem::TookLonger(timeout));
+                }
+                _ => self.again.push_back(at),
+            }
+        }
+    }
+
+    /// Takes in what calls have come to; answers how many.
+    fn collect(&mut self) -> usize {
+        let mut finished = std::mem::take(&mut self.finished);
+        self.run.finished(&self.op, &mut finished);
+        let count = finished.len();
+        for (at, result) in finished.drain(..) {
+            self.stop_timer(at);
+            match result {
+                Ok(out) => self.end(at, Ok(out)),
+                Err(error) if !self.failed => self.fell(at, Problem::Error(error)),
+                Err(_) => {}
+            }
+        }
+        self.finished = finished;
+        count
+    }
+
+    /// An attempt has failed: another one, or the end of it.
+    fn fell(&mut self, at: usize, problem: Problem<X::Error>) {
+        let slot = &mut self.slots[at];
+        slot.running = false;
+        if slot.attempts < self.rules.attempts && slot.record.is_some() {
+            let rested = self.rules.rest_after(slot.attempts);
+            self.set_timer(at, self.clock.now().saturating_add(rested));
+            return;
+        }
+        let Forked((_, aside)) = &self.ends;
+        match aside.failed(&self.op, slot.record.take(), slot.attempts, problem) {
+            Some(call) => self.end(at, Err(call)),
+            None => self.failed = true,
+        }
+    }
+
+    fn end(&mut self, at: usize, outcome: Outcome<X::Out, D>) {
+        let slot = &mut self.slots[at];
+        (slot.running, slot.record) = (false, None);
+        self.line.end(slot.ticket, (outcome, slot.time));
+        self.free.push(at);
+    }
+
+    /// Starts what may start; answers how many.
+    fn start(&mut self) -> usize {
+        let mut started = 0;
+        while !self.failed {
+            let fresh = !self.backlog.is_empty() && self.line.calls() < self.rules.most;
+            if self.again.is_empty() && !fresh {
+                break;
+            }
+            let Some(permit) = self.desk.take() else { break };
+            let (at, record) = match self.again.pop_front() {
+                Some(at) => (at, self.slots[at].record.take()),
+                None => self.begin(),
+            };
+            let Some(record) = record else { break };
+            self.slots[at].attempts += 1;
+            self.slots[at].running = true;
+            self.slots[at].record = (self.keep)(&record);
+            if let Some(timeout) = self.rules.timeout {
+                self.set_timer(at, self.clock.now().saturating_add(nanos(timeout)));
+            }
+            if let Err(error) = self.run.start(&self.op, at, record, permit) {
+                self.op.fail(error);
+                self.failed = true;
+            }
+            started += 1;
+        }
+        started
+    }
+
+    /// Gives the next record a slot, and a place in the line.
+    fn begin(&mut self) -> (usize, Option<D>) {
+        let Some((record, time)) = self.backlog.pop_front() else { return (0, None) };
+        let ticket = self.line.begin();
+        let slot = Slot { ticket, time, record: None, attempts: 0, running: false, due: None };
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.slots[at] = slot;
+                at
+            }
+            None => {
+                self.slots.push(slot);
+                self.slots.len() - 1
+            }
+        };
+        (at, Some(record))
+    }
+
+    /// Hands on what may go on; answers how many results did, and what is in the way of others.
+    fn hand_on(&mut self) -> (usize, Flow) {
+        let Self { line, ends, emitted, closing, .. } = self;
+        let mut handed = 0;
+        loop {
+            let flow = pump(ends, |Forked((next, aside))| {
+                let Some((outcome, time)) = line.take_result() else { return false };
+                match outcome {
+                    Ok(out) => {
+                        *emitted += 1;
+                        next.push(out, time);
+                    }
+                    Err(call) => aside.push_aside(call, time),
+                }
+                handed += 1;
+                true
+            });
+            if flow != Flow::Ready {
+                return (handed, flow);
+            }
+            let Some(event) = line.take_event() else { return (handed, flow) };
+            if waits_for_all(event) {
+                *closing = false;
+            }
+            ends.event(event);
+        }
+    }
+
+    /// Whether there are records that have not gone on.
+    fn has_calls(&self) -> bool {
+        self.line.calls() > 0 || !self.backlog.is_empty()
+    }
+
+    /// Nobody wants what calls come to: forgets them.
+    #[cold]
+    fn give_up(&mut self) {
+        for at in 0..self.slots.len() {
+            self.stop_timer(at);
+            if self.slots[at].running {
+                self.run.abandon(&self.op, at);
+            }
+        }
+        self.slots.clear();
+        self.free.clear();
+        self.again.clear();
+        self.backlog.clear();
+        self.line.forget_calls();
+        self.desk.leave();
+    }
+}
+
+/// Whether nothing may come behind an event before it has gone on.
+fn waits_for_all(event: Event) -> bool {
+    matches!(event, Event::Barrier(_) | Event::Round(_) | Event::End)
+}
+
+impl<D, T, X, L, N> Pipe for CallingPush<D, T, X, L, N>
+where
+    D: Send + 'static,
+    T: Time,
+    X: Run<D>,
+    L: Exit<D, T>,
+    N: Push<X::Out, T>,
+{
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.ends)
+    }
+
+    fn event(&mut self, event: Event) {
+        if !self.failed {
+            self.closing |= waits_for_all(event);
+            self.line.event(event);
+        }
+    }
+
+    fn resume(&mut self) -> Flow {
+        let mut left = CHUNK;
+        loop {
+            if self.has_calls() && self.ends.is_closed() {
+                self.give_up();
+            }
+            // Whatever has ended has, also where nobody looked in time.
+            let mut moved = self.collect();
+            self.expire();
+            moved += self.start();
+            if self.failed {
+                // The rest of the turn: the job stops after it.
+                self.give_up();
+                return Flow::Ready;
+            }
+            let (handed, flow) = self.hand_on();
+            // What has just started has not been looked at, and what has gone on makes room for others.
+            if moved + handed > 0 {
+                left = left.saturating_sub(moved + handed);
+                if left == 0 {
+                    return Flow::Busy;
+                }
+                continue;
+            }
+            // What was not handed on because nobody wants it any more.
+            if flow == Flow::Ready && self.has_calls() && self.ends.is_closed() {
+                continue;
+            }
+            return match flow {
+                Flow::Ready if self.backlog.is_empty() && !self.closing => Flow::Ready,
+                Flow::Busy => Flow::Busy,
+                // A clock may run out before a receiver has room.
+                Flow::Blocked if self.timers.is_empty() => Flow::Blocked,
+                _ => Flow::Waiting,
+            };
+        }
+    }
+
+    fn is_full(&mut self) -> bool {
+        self.backlog.len() >= CHUNK || self.ends.is_full()
+    }
+
+    fn is_closed(&mut self) -> bool {
+        self.failed || self.ends.is_closed()
+    }
+
+    fn idle(&mut self, now: Nanos) -> Option<Nanos> {
+        // What has come due since the last look is looked at soon.
+        let due = self.timers.first().map(|&(due, _)| due.max(now.saturating_add(1)));
+        self.ends.idle(now).into_iter().chain(due).min()
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        report.emitted(self.op.id(), self.emitted);
+        report.in_flight(self.op.id(), (self.line.calls() + self.backlog.len()) as u64);
+        self.ends.report(report);
+    }
+}
+
+impl<D, T, X, L, N> Push<D, T> for CallingPush<D, T, X, L, N>
+where
+    D: Send + 'static,
+    T: Time,
+    X: Run<D>,
+    L: Exit<D, T>,
+    N: Push<X::Out, T>,
+{
+    #[inline(always)]
+    fn push(&mut self, item: D, time: T) {
+        if !self.failed {
+            self.backlog.push_back((item, time));
+        }
+    }
+}
