@@ -19,6 +19,7 @@ pub mod loops;
 mod map;
 mod map_volatile;
 mod map_with_timestamp;
+mod memo;
 mod merge;
 mod reduce;
 mod repartition;

@@ -118,7 +118,12 @@ impl<D: Data, T: Time> Exit<D, T> for GoingAside<D, T> {
             op.fail(problem.into_error(attempts));
             return None;
         };
-        Some(FailedCall { record, attempts, timed_out: problem.is_timeout(), error: problem.into_text() })
+        Some(FailedCall {
+            record,
+            attempts,
+            timed_out: problem.is_timeout(),
+            error: problem.into_text(),
+        })
     }
 
     fn push_aside(&mut self, call: FailedCall<D>, time: T) {

@@ -39,9 +39,8 @@ impl<E: Display + 'static> Problem<E> {
         };
         match attempts {
             0 | 1 => error,
-            _ => {
-                Error::new(error.kind(), format!("no success in {attempts} attempts")).caused_by(error)
-            }
+            _ => Error::new(error.kind(), format!("no success in {attempts} attempts"))
+                .caused_by(error),
         }
     }
 

@@ -5,16 +5,14 @@ use crate::operators::time::Watermarks;
 use crate::operators::window::EventTimeWindow;
 use crate::time::Timestamp;
 use crate::{Environment, Error, ErrorKind, Result};
-use std::collections::BTreeSet;
+use std::cell::Cell;
+use std::collections::HashMap;
 use std::future::{Future, pending, poll_fn, ready};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
-
-const LONG: Duration = Duration::from_secs(600);
 
 /// Waits for as many polls as it says, and wakes itself each time.
 async fn polls(mut left: u64) {
@@ -147,7 +145,9 @@ fn the_end_of_a_call_lets_later_results_by_only_out_of_order() {
             .map_async(Calls::in_flight(2).unordered(), move |n| {
                 let gone = Arc::clone(&gone);
                 poll_fn(move |cx| {
-                    *gone.1.lock().unwrap() = Some(cx.waker().clone());
+                    if n == 0 {
+                        *gone.1.lock().unwrap() = Some(cx.waker().clone());
+                    }
                     let over = n == 1 || gone.0.load(Ordering::SeqCst);
                     if over { Poll::Ready(n) } else { Poll::Pending }
                 })
@@ -171,7 +171,8 @@ fn no_more_calls_are_in_flight_than_may_be() {
     for most in [1, 4] {
         every(|env| {
             let (polled, blocked) = (Gauge::default(), Gauge::default());
-            let (at_polled, at_blocked, sleeper) = (polled.clone(), blocked.clone(), reactor.clone());
+            let (at_polled, at_blocked, sleeper) =
+                (polled.clone(), blocked.clone(), reactor.clone());
             let out = env
                 .range(0..300)
                 .shuffle()
@@ -256,64 +257,428 @@ fn a_call_that_never_wakes_takes_too_long() {
 }
 
 #[test]
-fn time_runs_for_calls_that_wait_for_a_slow_receiver_too() {
-    // The receiver takes nothing, and the call must still be given up.
+fn time_runs_while_a_receiver_is_slow_too() {
+    // Nobody takes anything out of the channel, and the call must be given up all the same.
     let env = Environment::new();
     let calls = Calls::in_flight(2).unordered().timeout(Duration::from_millis(3));
     let out = env
         .iter(0u64..)
         .map_async(calls, |n| async move {
-            if n == 5000 {
+            if n == 0 {
                 pending::<()>().await;
             }
             n
         })
         .to_channel();
-    let job = env.start().unwrap();
-    let mut last = 0;
-    let error = loop {
-        match out.recv() {
-            Ok(Some(n)) => last = last.max(n),
-            Ok(None) => panic!("no end"),
-            Err(error) => break error,
-        }
-    };
+    let error = env.start().unwrap().wait().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
-    assert!(last < 20_000, "{last}");
-    assert_eq!(job.wait().unwrap_err().kind(), ErrorKind::TimedOut);
+    drop(out);
+}
+
+/// Fails twice for every fifth record: by an error, then by taking for ever.
+fn moody(
+    n: u64,
+    tries: &Mutex<HashMap<u64, u32>>,
+) -> impl Future<Output = Result<u64, &'static str>> + use<> {
+    let mut tries = tries.lock().unwrap();
+    let nth = tries.entry(n).or_default();
+    *nth += 1;
+    let nth = *nth;
+    async move {
+        match nth {
+            1 if n.is_multiple_of(5) => Err("busy"),
+            2 if n.is_multiple_of(5) => pending().await,
+            _ => Ok(n * 2),
+        }
+    }
 }
 
 #[test]
 fn calls_that_fail_are_tried_again() {
     every(|env| {
-        let tries = Arc::new(AtomicU64::new(0));
+        let tries = Arc::<Mutex<HashMap<_, _>>>::default();
         let counter = Arc::clone(&tries);
-        let calls = Calls::in_flight(3)
-            .retry(3, Duration::from_micros(10))
-            .timeout(Duration::from_millis(if env.is_simulated() { 1 } else { 20 }));
+        let calls = Calls::in_flight(3).timeout(Duration::from_millis(2));
         let out = env
             .iter(0..20u64)
-            .try_map_async(calls, move |n| {
-                let nth = if n % 5 == 0 { counter.fetch_add(1, Ordering::SeqCst) } else { 9 };
-                async move {
-                    match nth % 3 {
-                        // Of every three attempts of these, one fails by an error and one takes too long, unless
-                        // those of another record come between them.
-                        0 if nth < 9 => Err("busy"),
-                        1 if nth < 9 => pending().await,
-                        _ => Ok(n),
-                    }
-                }
-            })
+            .try_map_async(calls.retry(3, Duration::from_micros(10)), move |n| moody(n, &counter))
             .collect::<Vec<_>>();
-        let done = env.run();
-        // Whichever attempts met, none was made more than three times.
-        let tries = tries.load(Ordering::SeqCst);
-        match done {
-            Ok(()) => assert_eq!(out.take()?, (0..20).collect::<Vec<_>>()),
-            Err(error) => assert_eq!(error.message(), "no success in 3 attempts"),
-        }
-        assert!((4..=12).contains(&tries), "{tries}");
+        env.run()?;
+        assert_eq!(out.take()?, (0..20).map(|n| n * 2).collect::<Vec<_>>());
+        let tries = tries.lock().unwrap();
+        assert!(
+            tries.iter().all(|(n, tries)| *tries == if n % 5 == 0 { 3 } else { 1 }),
+            "{tries:?}"
+        );
         Ok(())
     });
+}
+
+#[test]
+fn the_last_attempt_decides() {
+    let moods = |attempts: u32| {
+        move |env: &Environment| {
+            let tries = Mutex::default();
+            let calls = Calls::in_flight(3).timeout(Duration::from_millis(2));
+            env.iter(0..20u64)
+                .try_map_async(calls.retry(attempts, Duration::ZERO), move |n| moody(n, &tries))
+        }
+    };
+    check(moods(1)).fails_with(": busy");
+    check(moods(2)).fails_with("no success in 2 attempts: a call took longer than 2ms");
+    check(moods(3)).ordered().equals((0..20u64).map(|n| n * 2));
+}
+
+#[test]
+fn an_error_of_the_engines_keeps_its_kind() {
+    let env = Environment::new();
+    let calls = Calls::in_flight(1).retry(2, Duration::ZERO);
+    let fails = env.iter(0..9u64).try_map_blocking(calls, |n| match n {
+        5 => Err(Error::new(ErrorKind::Io, "torn")),
+        n => Ok(n),
+    });
+    let _out = fails.count();
+    let error = env.run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    let text = error.to_string();
+    assert!(text.starts_with("try_map_blocking ("), "{text}");
+    assert!(text.ends_with("no success in 2 attempts: torn"), "{text}");
+}
+
+#[test]
+fn what_fails_goes_aside_and_the_rest_goes_on() {
+    every(|env| {
+        let tries = Mutex::default();
+        let calls = Calls::in_flight(3).timeout(Duration::from_millis(2));
+        let (done, failed) = env
+            .iter(0..40u64)
+            .try_map_async_aside(calls.retry(2, Duration::ZERO), move |n| moody(n, &tries));
+        let calls = Calls::in_flight(2).unordered();
+        let (halves, odd) = done.shuffle().try_map_blocking_aside(calls, |n| match n % 4 {
+            0 => Ok(n / 4),
+            n => Err(n),
+        });
+        let (halves, odd) = (halves.sorted().collect::<Vec<_>>(), odd.collect::<Vec<_>>());
+        let failed = failed.collect::<Vec<_>>();
+        env.run()?;
+        let well = (0..40).filter(|n| n % 5 != 0);
+        assert_eq!(
+            halves.take()?,
+            well.clone().filter(|n| n % 2 == 0).map(|n| n / 2).collect::<Vec<_>>()
+        );
+        let mut odd: Vec<_> =
+            odd.take()?.into_iter().map(|call| (call.record, call.error)).collect();
+        odd.sort();
+        let expected = well.filter(|n| n % 2 == 1).map(|n| (n * 2, "2".to_owned()));
+        assert_eq!(odd, expected.collect::<Vec<_>>());
+        let failed = failed.take()?;
+        let took = "a call took longer than 2ms";
+        assert_eq!(
+            failed.iter().map(|call| call.record).collect::<Vec<_>>(),
+            [0, 5, 10, 15, 20, 25, 30, 35]
+        );
+        assert!(failed.iter().all(|c| c.attempts == 2 && c.timed_out && c.error == took));
+        Ok(())
+    });
+}
+
+#[test]
+fn panics_are_the_operators() {
+    let calls = || Calls::in_flight(2);
+    check(move |env| {
+        env.iter(0..9i32).map_async(calls(), |n| {
+            assert!(n < 5, "too much to begin");
+            ready(n)
+        })
+    })
+    .fails_with("panicked: too much to begin");
+    check(move |env| {
+        env.iter(0..9i32).map_async(calls(), |n| async move {
+            polls(2).await;
+            10 / (n - 5)
+        })
+    })
+    .fails_with("panicked: attempt to divide by zero");
+    check(move |env| env.iter(0..9i32).map_blocking(calls(), |n| 10 / (n - 5)))
+        .fails_with("panicked: attempt to divide by zero");
+    let env = Environment::new();
+    let _out = env.iter(0..9i32).map_blocking(calls(), |n| 10 / (n - 5)).count();
+    let error = env.run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Panic);
+    assert!(error.operator().is_some_and(|op| op.starts_with("map_blocking (")), "{error}");
+}
+
+#[test]
+fn a_cancelled_job_drops_its_futures() {
+    for scheduler in [Scheduler::WorkStealing, Scheduler::ThreadPerTask] {
+        let env = Environment::with_config(Config { scheduler, ..Config::default() });
+        let (gauge, (begun, begins)) = (Gauge::default(), mpsc::sync_channel(100));
+        let at = gauge.clone();
+        let never = env.iter(0u64..).map_async(Calls::in_flight(7), move |_| {
+            let counted = at.enter();
+            begun.send(()).unwrap();
+            async move {
+                let _counted = counted;
+                pending::<u64>().await
+            }
+        });
+        never.for_each(drop);
+        let job = env.start().unwrap();
+        begins.iter().take(7).for_each(drop);
+        assert_eq!(gauge.now(), 7);
+        job.cancel();
+        assert_eq!(job.wait().unwrap_err().kind(), ErrorKind::Cancelled);
+        assert_eq!((gauge.now(), gauge.most()), (0, 7));
+    }
+}
+
+#[test]
+fn a_cancelled_job_does_not_wait_for_calls_that_block() {
+    let env = Environment::new();
+    let (begun, begins) = mpsc::sync_channel(100);
+    let (go, goes) = mpsc::channel::<()>();
+    let (goes, gauge) = (Mutex::new(goes), Gauge::default());
+    let at = gauge.clone();
+    let blocked = env.iter(0u64..).map_blocking(Calls::in_flight(2), move |n| {
+        let _counted = at.enter();
+        begun.send(()).unwrap();
+        let _ = goes.lock().unwrap().recv();
+        n
+    });
+    blocked.for_each(drop);
+    let job = env.start().unwrap();
+    begins.iter().take(2).for_each(drop);
+    job.cancel();
+    assert_eq!(job.wait().unwrap_err().kind(), ErrorKind::Cancelled);
+    assert_eq!(gauge.now(), 2);
+    // The threads end with their calls, and begin no others.
+    drop(go);
+    assert_eq!(begins.iter().count(), 0);
+    assert_eq!(gauge.most(), 2);
+}
+
+#[test]
+fn threads_are_gone_when_a_job_has_ended() {
+    every(|env| {
+        let held = Arc::new(());
+        let holds = Arc::clone(&held);
+        let out = env.range(0..100).shuffle().map_blocking(Calls::in_flight(3), move |n| {
+            let _holds = &holds;
+            n
+        });
+        let out = out.count();
+        env.run()?;
+        assert_eq!(out.take()?, 100);
+        assert_eq!(Arc::strong_count(&held), 1);
+        Ok(())
+    });
+}
+
+#[test]
+fn who_has_enough_ends_calls_in_flight() {
+    every(|env| {
+        let calls = Calls::in_flight(50);
+        let out = env
+            .iter(0u64..)
+            .map_async(calls, |n| async move {
+                if n > 20 {
+                    pending::<()>().await;
+                }
+                n
+            })
+            .limit(5)
+            .collect::<Vec<_>>();
+        env.run()?;
+        assert_eq!(out.take()?, [0, 1, 2, 3, 4]);
+        Ok(())
+    });
+}
+
+#[test]
+fn no_record_is_late_behind_calls_that_take_their_time() {
+    let reactor = Reactor::new();
+    every(|env| {
+        let (sleeper, records) = (reactor.clone(), 4000_u64);
+        let counts = env
+            .iter(0..records)
+            .assign_timestamps(|n| Timestamp::from_micros(*n as i64), Watermarks::monotonous())
+            .shuffle()
+            .map_async(Calls::in_flight(20).unordered(), move |n| {
+                let slept = (n % 7 == 0).then(|| sleeper.sleep());
+                async move {
+                    if let Some(slept) = slept {
+                        slept.await;
+                    }
+                    n
+                }
+            })
+            .map_blocking(Calls::in_flight(2), |n| n)
+            .group_by(|n| n % 3)
+            .window(EventTimeWindow::tumbling(Duration::from_micros(30)))
+            .count()
+            .unkey()
+            .map(|(_, pane)| pane.value);
+        let out = counts.collect::<Vec<u64>>();
+        let stats = env.start()?.wait()?;
+        assert_eq!(stats.operators.iter().map(|op| op.late_records).sum::<u64>(), 0);
+        let counts = out.take()?;
+        // Windows of ten records a key, and what is left of them at the end.
+        assert_eq!(counts.iter().sum::<u64>(), records);
+        assert_eq!(counts.iter().filter(|count| **count == 10).count(), records as usize / 30 * 3);
+        Ok(())
+    });
+}
+
+#[test]
+fn windows_go_on_while_calls_do() {
+    // A window comes out although nothing follows: the watermark has waited for its calls and no longer.
+    let env = Environment::new();
+    let (numbers, stream) = env.channel(100);
+    let (go, goes) = mpsc::channel::<()>();
+    let goes = Mutex::new(goes);
+    let mut windows = stream
+        .assign_timestamps(|n| Timestamp::from_secs(*n), Watermarks::monotonous())
+        .map_blocking(Calls::in_flight(2).unordered(), move |n: i64| {
+            if n == 3 {
+                goes.lock().unwrap().recv().unwrap();
+            }
+            n
+        })
+        .group_by(|_| ())
+        .window(EventTimeWindow::tumbling(Duration::from_secs(10)))
+        .count()
+        .unkey()
+        .map(|(_, pane)| pane.value)
+        .to_channel();
+    let job = env.start().unwrap();
+    for n in [1, 2, 3, 4, 11, 12, 21] {
+        numbers.send(n).unwrap();
+    }
+    assert!(windows.recv_timeout(Duration::from_millis(20)).unwrap().is_none());
+    go.send(()).unwrap();
+    assert_eq!(windows.recv().unwrap(), Some(4));
+    assert_eq!(windows.recv().unwrap(), Some(2));
+    drop(numbers);
+    assert_eq!(windows.recv().unwrap(), Some(1));
+    assert_eq!(windows.recv().unwrap(), None);
+    job.wait().unwrap();
+}
+
+#[test]
+fn a_round_of_a_loop_waits_for_its_calls() {
+    let reactor = Reactor::new();
+    every(|env| {
+        let sleeper = reactor.clone();
+        let (outcome, left) = env
+            .range(0..100)
+            .iterate(5, 0, move |numbers, _| {
+                let calls = || Calls::in_flight(8).unordered();
+                numbers
+                    .shuffle()
+                    .map_async(calls(), move |n| {
+                        let slept = sleeper.sleep();
+                        async move {
+                            slept.await;
+                            n + 1
+                        }
+                    })
+                    .map_blocking(calls(), |n| n + 1)
+            })
+            .fold(|sum: &mut u64, n| *sum += n, |sum, other| *sum += other)
+            .all_rounds(|all, sum| *all += sum);
+        let (out, left) = (outcome.collect::<Vec<_>>(), left.sorted().collect::<Vec<_>>());
+        env.run()?;
+        let outcome = out.take()?.pop().unwrap();
+        let expected =
+            (1..=5).map(|round| (0..100).map(|n| n + 2 * round).sum::<u64>()).sum::<u64>();
+        assert_eq!((outcome.state, outcome.rounds), (expected, 5));
+        assert_eq!(left.take()?, (10..110).collect::<Vec<_>>());
+        Ok(())
+    });
+}
+
+#[test]
+fn a_barrier_waits_for_the_calls_before_it() {
+    let env = Environment::new();
+    let reactor = Reactor::new();
+    let (begun, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (begins, ends) = (Arc::clone(&begun), Arc::clone(&done));
+    env.generate(1e6, Some)
+        .inspect(move |_| _ = begins.fetch_add(1, Ordering::SeqCst))
+        .map_async(Calls::in_flight(4).unordered(), move |_| reactor.sleep())
+        .for_each(move |()| _ = ends.fetch_add(1, Ordering::SeqCst));
+    let job = env.start().unwrap();
+    for _ in 0..5 {
+        let begun = begun.load(Ordering::SeqCst);
+        job.barrier();
+        assert!(done.load(Ordering::SeqCst) >= begun);
+    }
+    job.drain();
+    job.wait().unwrap();
+    assert_eq!(done.load(Ordering::SeqCst), begun.load(Ordering::SeqCst));
+}
+
+#[test]
+fn futures_are_polled_within_what_is_around_them() {
+    thread_local! {
+        static WITHIN: Cell<bool> = const { Cell::new(false) };
+    }
+    check(|env| {
+        let calls = Calls::in_flight(3).around(|poll| {
+            WITHIN.set(true);
+            poll();
+            WITHIN.set(false);
+        });
+        env.iter(0..100u64).shuffle().map_async(calls, |n| async move {
+            let first = WITHIN.get();
+            polls(2).await;
+            (n, first && WITHIN.get())
+        })
+    })
+    .equals((0..100).map(|n| (n, true)));
+    check(|env| env.iter(0..9u64).map_async(Calls::in_flight(3).around(|_| {}), ready))
+        .fails_with("`around` must call its argument");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let refused = |calls: Calls, why: &str| {
+        let env = Environment::new();
+        env.iter(0..9u64).map_blocking(calls, |n| n).for_each(drop);
+        let error = env.run().unwrap_err();
+        assert_eq!((error.kind(), error.message()), (ErrorKind::Plan, why));
+        assert!(error.operator().is_some_and(|op| op.starts_with("map_blocking (")));
+    };
+    refused(Calls::in_flight(0), "at most 0 calls in flight are none at all");
+    let never = Calls::in_flight(1).timeout(Duration::ZERO);
+    refused(never, "a call that may take no time always takes too long");
+    let polled = Calls::in_flight(1).around(|poll| poll());
+    refused(polled, "a blocking call is not polled: `around` is for asynchronous ones");
+    let env = Environment::new();
+    let calls = Calls::in_flight(1).retry(0, Duration::ZERO);
+    env.iter(0..9u64).map_async(calls, ready).for_each(drop);
+    assert_eq!(env.run().unwrap_err().message(), "0 attempts are none at all");
+}
+
+#[test]
+fn what_is_in_flight_is_counted() {
+    let env = Environment::new();
+    let (begun, begins) = mpsc::sync_channel(100);
+    let never = env.iter(0..5u64).map_async(Calls::in_flight(3), move |n| {
+        begun.send(()).unwrap();
+        async move {
+            if n > 1 {
+                pending::<()>().await;
+            }
+        }
+    });
+    never.for_each(drop);
+    let job = env.start().unwrap();
+    begins.iter().take(5).for_each(drop);
+    let stats = job.stats();
+    let calls = stats.operators.iter().find(|op| op.kind == "map_async").unwrap();
+    assert_eq!((calls.records_in, calls.records_out, calls.in_flight), (Some(5), Some(2), 3));
+    assert!(stats.to_string().contains("3 in flight"), "{stats}");
+    job.cancel();
+    assert!(job.wait().is_err());
 }

@@ -71,7 +71,7 @@ pub struct ByRef<F, K: ?Sized> {
 }
 
 impl<F, K: ?Sized> ByRef<F, K> {
-    pub(super) fn new(find: F) -> Self {
+    pub(in crate::operators) fn new(find: F) -> Self {
         Self { find: Arc::new(find), key: PhantomData }
     }
 }

@@ -50,6 +50,7 @@ pub use partition::{Partitioned, Scattered};
 pub(super) use partition::{Placed, Placement, add_hash, by_hash};
 pub use process::{Process, ProcessContext, Timer};
 pub use unique::Distinct;
+pub(super) use unique::Whole;
 pub(super) use watched::{Lasting, Watched};
 
 use crate::stream::{Chain, Stream};

@@ -1,0 +1,257 @@
+//! A bounded cache: what was asked for lately stays.
+//!
+//! Entries stand in a ring. Each remembers whether it was asked for since a hand passed it; when there is no more
+//! room, the hand goes on, forgives those that were, and takes the first that was not. This is the second-chance
+//! algorithm (F. J. Corbató, 1968): nearly as good as the least recently used, and a hit moves nothing. What comes
+//! once and never again goes before what is asked for.
+//!
+//! An index beside it finds an entry by its hash, by linear probing; where an entry goes, those behind it move up.
+
+use crate::data::Key;
+use crate::memory::Reservation;
+
+/// Values by key, no more than so many.
+pub(super) struct Cache<K: Key + ?Sized, V> {
+    entries: Vec<Entry<K, V>>,
+    /// Places of `entries`, counted from 1; a power of two, and at most half of them taken.
+    index: Vec<u32>,
+    /// The next entry that the hand comes to.
+    hand: usize,
+    /// The most entries there may be.
+    most: usize,
+    reserved: Reservation,
+}
+
+struct Entry<K: Key + ?Sized, V> {
+    hash: u64,
+    key: K::Slot,
+    /// What the key keeps outside of its slot: its own, so that it goes when the key does.
+    arena: K::Arena,
+    value: V,
+    /// It was asked for since the hand has passed.
+    asked: bool,
+}
+
+/// As many entries as a cache begins with.
+const FEW: usize = 16;
+
+impl<K: Key + ?Sized, V> Cache<K, V> {
+    /// A cache of at most so many entries, and of fewer where memory is short.
+    pub(super) fn new(most: usize, reserved: Reservation) -> Self {
+        let most = most.min(u32::MAX as usize / 2);
+        Self { entries: Vec::new(), index: Vec::new(), hand: 0, most, reserved }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The value of a key, if it is there.
+    #[inline]
+    pub(super) fn find(&mut self, hash: u64, probe: K::Probe<'_>) -> Option<&V> {
+        if self.index.is_empty() {
+            return None;
+        }
+        let mask = self.index.len() - 1;
+        let mut at = hash as usize & mask;
+        loop {
+            let place = (self.index[at] as usize).checked_sub(1)?;
+            let entry = &mut self.entries[place];
+            if entry.hash == hash && K::matches(&entry.key, &entry.arena, probe) {
+                entry.asked = true;
+                return Some(&self.entries[place].value);
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    /// Stores a key that is not there, in the form in which it is kept.
+    pub(super) fn store(key: &K, probe: K::Probe<'_>) -> (K::Slot, K::Arena) {
+        let mut arena = K::Arena::default();
+        (key.store(probe, &mut arena), arena)
+    }
+
+    /// Adds a key that is not there. Where memory is too short for any, it is dropped.
+    pub(super) fn insert(&mut self, hash: u64, (key, arena): (K::Slot, K::Arena), value: V) {
+        let entry = Entry { hash, key, arena, value, asked: false };
+        if self.may_grow() {
+            self.entries.push(entry);
+            self.note(hash, self.entries.len() - 1);
+        } else if let Some(place) = self.evict() {
+            self.entries[place] = entry;
+            self.note(hash, place);
+        }
+    }
+
+    /// Whether there is room for one more without taking another's, or room can be made.
+    fn may_grow(&mut self) -> bool {
+        let (length, room) = (self.entries.len(), self.index.len() / 2);
+        if length >= self.most {
+            return false;
+        }
+        if length < room {
+            return true;
+        }
+        let room = (2 * room).clamp(FEW, self.most.next_power_of_two().max(FEW));
+        // While it grows, the old entries are there too.
+        let entry = size_of::<Entry<K, V>>();
+        let bytes = (length + room.min(self.most)) * entry + 2 * room * size_of::<u32>();
+        if !self.reserved.try_resize(bytes) {
+            return false;
+        }
+        self.entries.reserve_exact(room.min(self.most) - length);
+        self.index.clear();
+        self.index.resize(2 * room, 0);
+        for place in 0..length {
+            self.note(self.entries[place].hash, place);
+        }
+        let shrunk = self.reserved.bytes() - length * entry;
+        let _ = self.reserved.try_resize(shrunk);
+        true
+    }
+
+    /// Lets the index point to an entry.
+    fn note(&mut self, hash: u64, place: usize) {
+        let mask = self.index.len() - 1;
+        let mut at = hash as usize & mask;
+        while self.index[at] != 0 {
+            at = (at + 1) & mask;
+        }
+        self.index[at] = place as u32 + 1;
+    }
+
+    /// Picks the entry that goes, and takes it out of the index.
+    fn evict(&mut self) -> Option<usize> {
+        loop {
+            if self.hand >= self.entries.len() {
+                self.hand = 0;
+            }
+            let place = self.hand;
+            let entry = self.entries.get_mut(place)?;
+            self.hand += 1;
+            if !std::mem::take(&mut entry.asked) {
+                let hash = entry.hash;
+                self.forget(hash, place);
+                return Some(place);
+            }
+        }
+    }
+
+    /// Takes an entry out of the index.
+    fn forget(&mut self, hash: u64, place: usize) {
+        let mask = self.index.len() - 1;
+        let mut hole = hash as usize & mask;
+        while self.index[hole] != place as u32 + 1 {
+            hole = (hole + 1) & mask;
+        }
+        let mut at = hole;
+        loop {
+            at = (at + 1) & mask;
+            let Some(other) = (self.index[at] as usize).checked_sub(1) else { break };
+            // How far it is from where its hash would have it, and from the hole.
+            let from_home = at.wrapping_sub(self.entries[other].hash as usize) & mask;
+            let from_hole = at.wrapping_sub(hole) & mask;
+            if from_home >= from_hole {
+                self.index[hole] = self.index[at];
+                hole = at;
+            }
+        }
+        self.index[hole] = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::MemoryPool;
+    use proptest::prelude::*;
+
+    /// The same, by looking at every entry each time.
+    struct Naive {
+        entries: Vec<(String, u64, bool)>,
+        hand: usize,
+        most: usize,
+    }
+
+    impl Naive {
+        fn find(&mut self, key: &str) -> Option<u64> {
+            let entry = self.entries.iter_mut().find(|entry| entry.0 == key)?;
+            entry.2 = true;
+            Some(entry.1)
+        }
+
+        fn insert(&mut self, key: &str, value: u64) {
+            let entry = (key.to_owned(), value, false);
+            if self.entries.len() < self.most {
+                self.entries.push(entry);
+                return;
+            }
+            while self.entries[self.hand % self.most].2 {
+                self.entries[self.hand % self.most].2 = false;
+                self.hand += 1;
+            }
+            self.entries[self.hand % self.most] = entry;
+            self.hand += 1;
+        }
+    }
+
+    fn text(n: u16) -> String {
+        // Some are kept in their slot, some beside it.
+        if n.is_multiple_of(3) {
+            format!("a key that is longer than most, number {n}")
+        } else {
+            n.to_string()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_has_what_it_should(most in 1..60_usize, asked in prop::collection::vec(0..120_u16, 0..600)) {
+            let pool = MemoryPool::new(1 << 20);
+            let mut cache = Cache::<str, u64>::new(most, pool.reserve());
+            let mut naive = Naive { entries: Vec::new(), hand: 0, most };
+            for (value, n) in asked.into_iter().enumerate() {
+                let (key, value) = (text(n), value as u64);
+                let (key, probe) = (&*key, key.probe());
+                let hash = str::hash(probe);
+                let found = cache.find(hash, probe).copied();
+                prop_assert_eq!(found, naive.find(key));
+                if found.is_none() {
+                    cache.insert(hash, Cache::<str, u64>::store(key, probe), value);
+                    naive.insert(key, value);
+                }
+                prop_assert_eq!(cache.len(), naive.entries.len());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_stays() {
+        let mut cache = Cache::<u64, u64>::new(8, MemoryPool::new(1 << 20).reserve());
+        for n in 0..10_000_u64 {
+            for key in [1 << 40, n] {
+                let hash = u64::hash(&key);
+                if cache.find(hash, &key).is_none() {
+                    assert!(key == n || n == 0, "{n}");
+                    cache.insert(hash, Cache::<u64, u64>::store(&key, &key), key);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn it_stays_within_its_memory() {
+        let pool = MemoryPool::new(10_000);
+        let mut cache = Cache::<u64, [u64; 4]>::new(usize::MAX, pool.reserve());
+        for key in 0..10_000_u64 {
+            let hash = u64::hash(&key);
+            assert!(cache.find(hash, &key).is_none());
+            cache.insert(hash, Cache::<u64, u64>::store(&key, &key), [key; 4]);
+            assert!(cache.find(hash, &key).is_some());
+        }
+        assert!((16..200).contains(&cache.len()), "{}", cache.len());
+        let mut none = Cache::<u64, u64>::new(100, MemoryPool::new(10).reserve());
+        none.insert(u64::hash(&1), Cache::<u64, u64>::store(&1, &1), 1);
+        assert!(none.len() == 0 && none.find(u64::hash(&1), &1).is_none());
+    }
+}
