@@ -82,6 +82,8 @@ impl<D> Attempts<D> for Once {
     }
 }
 
+// Its bound is what the message is about.
+#[diagnostic::do_not_recommend]
 impl<D: Clone> Attempts<D> for Again {
     fn keep(record: &D) -> Option<D> {
         Some(record.clone())
@@ -158,17 +160,25 @@ impl<A> Calls<A> {
     /// within its runtime, which then drives them on its own threads:
     ///
     /// ```
-    /// # mod tokio { pub mod runtime { #[derive(Clone)] pub struct Handle; impl Handle {
-    /// #     pub fn enter(&self) {} } } }
-    /// use thalweg::operators::calls::Calls;
+    /// use std::time::Duration;
+    /// use thalweg::{Environment, operators::calls::Calls};
     ///
-    /// fn within(runtime: tokio::runtime::Handle) -> Calls {
-    ///     Calls::in_flight(100).around(move |poll| {
-    ///         let _within = runtime.enter();
-    ///         poll();
-    ///     })
-    /// }
-    /// # let _ = within(tokio::runtime::Handle);
+    /// let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build()?;
+    /// let handle = tokio.handle().clone();
+    /// let calls = Calls::in_flight(100).around(move |poll| {
+    ///     let _within = handle.enter();
+    ///     poll();
+    /// });
+    ///
+    /// let env = Environment::new();
+    /// let rested = env.iter(0..200u64).map_async(calls, async |n| {
+    ///     tokio::time::sleep(Duration::from_millis(n % 5)).await;
+    ///     n
+    /// });
+    /// let out = rested.collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert!(out.take()?.into_iter().eq(0..200));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// Futures may also be spawned there, and their join handles awaited here; that needs none of this, and

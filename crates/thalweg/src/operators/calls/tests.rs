@@ -682,3 +682,35 @@ fn what_is_in_flight_is_counted() {
     job.cancel();
     assert!(job.wait().is_err());
 }
+
+#[test]
+fn tokio_drives_what_is_polled_within_it() {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let tokio = builder.worker_threads(1).enable_time().build().unwrap();
+    for scheduler in [Scheduler::WorkStealing, Scheduler::Deterministic { seed: 1 }] {
+        let env = Environment::with_config(Config { scheduler, ..Config::default() });
+        let (within, spawner) = (tokio.handle().clone(), tokio.handle().clone());
+        let calls = Calls::in_flight(50).unordered().around(move |poll| {
+            let _within = within.enter();
+            poll();
+        });
+        let sum = env
+            .range(0..500)
+            .shuffle()
+            .map_async(calls, |n| async move {
+                tokio::time::sleep(Duration::from_micros(n * 13 % 700)).await;
+                n
+            })
+            .map_async(Calls::in_flight(50), move |n| {
+                let spawned = spawner.spawn(async move {
+                    tokio::time::sleep(Duration::from_micros(n * 7 % 700)).await;
+                    n
+                });
+                async move { spawned.await.expect("it does not panic") }
+            })
+            .sum();
+        let sum = sum.collect::<Vec<_>>();
+        env.run().unwrap();
+        assert_eq!(sum.take().unwrap(), [500 * 499 / 2]);
+    }
+}

@@ -130,6 +130,41 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
         self.never()
     }
 
+    pub fn map_async<A, F>(self, _calls: A, _f: F) -> Stream<C>
+    where
+        Self: HasNoKeys,
+    {
+        self.never()
+    }
+
+    pub fn try_map_async<A, F>(self, _calls: A, _f: F) -> Stream<C>
+    where
+        Self: HasNoKeys,
+    {
+        self.never()
+    }
+
+    pub fn map_blocking<A, F>(self, _calls: A, _f: F) -> Stream<C>
+    where
+        Self: HasNoKeys,
+    {
+        self.never()
+    }
+
+    pub fn try_map_blocking<A, F>(self, _calls: A, _f: F) -> Stream<C>
+    where
+        Self: HasNoKeys,
+    {
+        self.never()
+    }
+
+    pub fn map_memo<F>(self, _capacity: usize, _f: F) -> Stream<C>
+    where
+        Self: HasNoKeys,
+    {
+        self.never()
+    }
+
     pub fn cross<D>(self, _other: D) -> Stream<C>
     where
         Self: HasNoKeys,

@@ -289,7 +289,7 @@ mod tests {
         check(move |env| {
             let timed = env.iter(numbers()).assign_timestamps(
                 |n| Timestamp::from_micros(*n as i64),
-                Watermarks::bounded(std::time::Duration::from_secs(1)),
+                Watermarks::bounded_disorder(std::time::Duration::from_secs(1)),
             );
             timed.shuffle().map_memo_by(50, |n| n / 2, |n| n / 2 * 3)
         })
