@@ -133,6 +133,9 @@ impl<C: Chain> Stream<C> {
     }
 }
 
+/// A stream of what blocking calls of `F` come to.
+type Blocked<C, D, F, O, E, L> = Stream<Calling<C, D, Threads<F, (O, E)>, L>>;
+
 fn blocking<C, D, O, E, A, F, L>(
     stream: Stream<C>,
     origin: Origin,
@@ -140,7 +143,7 @@ fn blocking<C, D, O, E, A, F, L>(
     keep: fn(&D) -> Option<D>,
     f: F,
     aside: L,
-) -> Stream<Calling<C, D, Threads<F, (O, E)>, L>>
+) -> Blocked<C, D, F, O, E, L>
 where
     C: Chain<Item = D>,
     D: ByValue + Send,

@@ -182,3 +182,48 @@ where
         }
     }
 }
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use crate::sync::AtomicUsize;
+    use loom::thread;
+
+    /// What a task does with a place that is listed: it looks for work.
+    fn poll(woken: &Woken, work: &AtomicUsize) -> usize {
+        let listed = std::mem::take(&mut *lock(&woken.ready.list));
+        let look = |_: usize| {
+            woken.listed.swap(false, Ordering::AcqRel);
+            work.swap(0, Ordering::Relaxed)
+        };
+        listed.into_iter().map(look).sum()
+    }
+
+    #[test]
+    fn what_was_woken_is_polled_after_it() {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(|| {
+            let ready = Arc::new(Ready { list: Mutex::new(Vec::new()), task: Waker::default() });
+            let woken = Arc::new(Woken { at: 0, listed: AtomicBool::new(false), ready });
+            let work = Arc::new(AtomicUsize::new(0));
+            let threads: Vec<_> = (0..2)
+                .map(|_| {
+                    let (woken, work) = (Arc::clone(&woken), Arc::clone(&work));
+                    thread::spawn(move || {
+                        work.fetch_add(1, Ordering::Relaxed);
+                        woken.wake_by_ref();
+                    })
+                })
+                .collect();
+            let mut done = poll(&woken, &work);
+            for thread in threads {
+                thread.join().unwrap();
+            }
+            // The task was woken after the list was written, so it looks again.
+            done += poll(&woken, &work);
+            assert_eq!(done, 2);
+            assert!(lock(&woken.ready.list).is_empty());
+        });
+    }
+}

@@ -212,7 +212,8 @@ mod tests {
             let mut naive = Naive { entries: Vec::new(), hand: 0, most };
             for (value, n) in asked.into_iter().enumerate() {
                 let (key, value) = (text(n), value as u64);
-                let (key, probe) = (&*key, key.probe());
+                let key: &str = &key;
+                let probe = key.probe();
                 let hash = str::hash(probe);
                 let found = cache.find(hash, probe).copied();
                 prop_assert_eq!(found, naive.find(key));
