@@ -1,3 +1,5 @@
+//! Calls in every way to run a job: their order, their bound, what fails, and what waits for them.
+
 use super::Calls;
 use crate::check::{check, every};
 use crate::config::{Config, Scheduler};
@@ -258,9 +260,9 @@ fn a_call_that_never_wakes_takes_too_long() {
 
 #[test]
 fn time_runs_while_a_receiver_is_slow_too() {
-    // Nobody takes anything out of the channel, and the call must be given up all the same.
-    let env = Environment::new();
-    let calls = Calls::in_flight(2).unordered().timeout(Duration::from_millis(3));
+    // Nobody takes anything out of the channel, which is full long before the call has to be given up.
+    let env = Environment::with_config(Config { credit: 100, ..Config::default() });
+    let calls = Calls::in_flight(2).unordered().timeout(Duration::from_millis(100));
     let out = env
         .iter(0u64..)
         .map_async(calls, |n| async move {
