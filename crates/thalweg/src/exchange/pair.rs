@@ -5,8 +5,8 @@
 //! senders then wait. It must not do so where the first side could wait for the second, and does not have
 //! to know: see [`PushTwo::wants_second`].
 //!
-//! A lane of the first side that is held for a barrier is waited for by nobody but the second side, so the
-//! second is read then, whether it is wanted or not.
+//! A lane of one side that is held for a barrier is waited for by nobody but the other side, so the other is
+//! read then, whether it is wanted or not.
 
 use super::edge::SharedLane;
 use super::intake::Intake;
@@ -15,7 +15,7 @@ use crate::data::Portable;
 use crate::flow::{Op, Poll, PushTwo, Task, Turn};
 use crate::metrics::Report;
 use crate::time::Time;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 /// A task fed by the lanes of two exchanges.
 pub struct PairInlet<I: Portable + ?Sized, J: Portable + ?Sized, T: Time, N> {
@@ -112,11 +112,19 @@ where
         false
     }
 
+    fn may_read_first(&self) -> bool {
+        let before = self.first.lanes.len();
+        let second = || before..before + self.second.lanes.len();
+        self.next.wants_first() || self.is_past(second())
+    }
+
     fn may_read_second(&self) -> bool {
-        let first = || 0..self.first.lanes.len();
-        self.next.wants_second()
-            || self.are_complete(first())
-            || first().any(|lane| self.first.align.is_held(lane))
+        self.next.wants_second() || self.is_past(0..self.first.lanes.len())
+    }
+
+    /// Whether the side with these lanes has nothing more for now, or waits for the other.
+    fn is_past(&self, mut lanes: Range<usize>) -> bool {
+        self.are_complete(lanes.clone()) || lanes.any(|lane| self.first.align.is_held(lane))
     }
 
     fn step(&mut self, turn: &mut Turn<'_>) -> Option<Poll> {
@@ -131,11 +139,11 @@ where
             }
             return poll;
         }
-        let both = self.may_read_second();
-        let taken = if both && self.seconds {
-            self.take_second(turn) || self.take_first(turn)
+        let (first, second) = (self.may_read_first(), self.may_read_second());
+        let taken = if second && self.seconds {
+            self.take_second(turn) || (first && self.take_first(turn))
         } else {
-            self.take_first(turn) || (both && self.take_second(turn))
+            (first && self.take_first(turn)) || (second && self.take_second(turn))
         };
         self.seconds = !self.seconds;
         if taken {

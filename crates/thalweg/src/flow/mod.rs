@@ -186,8 +186,13 @@ pub trait PushTwo<I: Record + ?Sized, J: Record + ?Sized, T: Time>: Pipe {
     /// before.
     fn round_ends(&mut self, _first_comes_again: bool) {}
 
-    /// Whether records of the second side should come while the first has not ended. Where a barrier has to
-    /// come through, they come in any case.
+    /// Whether records of the first side should come while the second has not ended. Where a barrier has to
+    /// come through, they come in any case. One of the sides must always be wanted.
+    fn wants_first(&self) -> bool {
+        true
+    }
+
+    /// The same for records of the second side.
     fn wants_second(&self) -> bool;
 }
 

@@ -47,6 +47,8 @@ pub(crate) struct OpCount {
     pub(crate) spilled_bytes: u64,
     /// Records that came after all their windows had been given out.
     pub(crate) late: u64,
+    /// Records that found no partner, where each has one.
+    pub(crate) unpaired: u64,
     /// How far event time has come, said by who makes watermarks.
     pub(crate) mark: Option<Mark>,
     /// The earliest end of a window that has records.
@@ -141,6 +143,10 @@ impl Report {
 
     pub(crate) fn late(&mut self, op: usize, records: u64) {
         self.of(op).late = records;
+    }
+
+    pub(crate) fn unpaired(&mut self, op: usize, records: u64) {
+        self.of(op).unpaired = records;
     }
 
     pub(crate) fn watermark(&mut self, op: usize, mark: Mark) {

@@ -70,6 +70,8 @@ pub struct OperatorStats {
     /// Records that came after all windows that they were in had been given out, or behind the watermark of a
     /// join.
     pub late_records: u64,
+    /// Records that were dropped because the other stream had none to go with them.
+    pub unpaired_records: u64,
     /// How far event time has come, where this operator makes watermarks.
     pub watermark: Option<WatermarkStats>,
     /// The earliest end of a window that has records and no result yet, in microseconds since 1970.
@@ -495,6 +497,9 @@ impl OperatorStats {
         }
         if self.late_records > 0 {
             notes.push(format!("{} late", show::count(self.late_records)));
+        }
+        if self.unpaired_records > 0 {
+            notes.push(format!("{} without a partner", show::count(self.unpaired_records)));
         }
         notes.join(", ")
     }

@@ -1,9 +1,10 @@
-//! One stream of two.
+//! One stream of two, or of many.
 
 use crate::data::Portable;
+use crate::error::{Error, ErrorKind};
 use crate::exchange::RoundRobin;
 use crate::plan::{Origin, Strategy};
-use crate::stream::{Chain, Received, Stream};
+use crate::stream::{Chain, Environment, Received, Stream};
 
 impl<C: Chain<Item: Portable>> Stream<C> {
     /// The records of both streams, as they come.
@@ -11,7 +12,9 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     /// Each task of what follows gets what one or some of the tasks before send: of the two streams'
     /// numbers of tasks, the greater counts. Records of one task keep their order. In event time, the
     /// lesser of the two watermarks counts, so that the slower stream holds back windows of both. The
-    /// result ends when both have ended. For more than two streams, merge again.
+    /// result ends when both have ended. For many streams of one type, see
+    /// [`Environment::merge_all`]; streams of several types are merged one after the other, or made one type by
+    /// [`boxed`](Self::boxed).
     ///
     /// Both must carry the same records and the same kind of time: `map` one to the other first.
     ///
@@ -45,6 +48,56 @@ impl<C: Chain<Item: Portable>> Stream<C> {
         }
         let edges = vec![hand_over(self, to, origin), hand_over(other, to, origin)];
         env.receive(to, origin, edges)
+    }
+}
+
+impl Environment {
+    /// The records of all these streams, as they come: what [`Stream::merge`] does with two, in one step.
+    ///
+    /// The streams have one type: they come from one function, from [`split`](Stream::split) or
+    /// [`route`](Stream::route), or were [boxed](Stream::boxed). Of no streams it makes one that ends at once.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let parts = (0..10u64).map(|ten| env.iter(10 * ten..10 * ten + 10));
+    /// let count = env.merge_all(parts).count();
+    /// env.run()?;
+    /// assert_eq!(count.take()?, 100);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Streams of another environment are refused at the job's start.
+    #[track_caller]
+    pub fn merge_all<C>(
+        &self,
+        streams: impl IntoIterator<Item = Stream<C>>,
+    ) -> Stream<Received<C::Item, C::Time>>
+    where
+        C: Chain<Item: Portable>,
+    {
+        let origin = Origin::here("merge_all");
+        // Described before the stage that they come to is: their iterator may describe them only now.
+        let streams: Vec<_> = streams.into_iter().collect();
+        let (here, others): (Vec<_>, Vec<_>) =
+            streams.into_iter().partition(|stream| self.is_same(&stream.env));
+        let before: Vec<usize> = here.iter().map(|stream| stream.stage).collect();
+        let tasks = here.iter().map(Stream::tasks).max().unwrap_or(1);
+        let bounded = here.iter().all(Stream::is_bounded);
+        let to = self.build(|builder| {
+            if !others.is_empty() {
+                let what = "some of the streams belong to jobs of another environment";
+                let at =
+                    format!("{} ({}:{})", origin.kind, origin.place.file(), origin.place.line());
+                builder.errors.push(Error::new(ErrorKind::Plan, what).in_operator(at));
+            }
+            builder.stage_after(&before, tasks, bounded)
+        });
+        let edges = here.into_iter().map(|stream| hand_over(stream, to, origin)).collect();
+        self.receive(to, origin, edges)
     }
 }
 
@@ -92,5 +145,39 @@ mod tests {
         let error = env.run().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Plan);
         assert!(error.operator().unwrap_or_default().starts_with("merge ("), "{error}");
+        env.merge_all([env.iter(0..9), other.iter(0..9)]).for_each(drop);
+        let error = env.run().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Plan);
+        assert!(error.operator().unwrap_or_default().starts_with("merge_all ("), "{error}");
+    }
+
+    #[test]
+    fn many_streams_are_merged_at_once() {
+        check(|env| {
+            let boxed = (0..20u64).map(|n| match n % 3 {
+                0 => env.iter(10 * n..10 * n + 10).boxed(),
+                1 => env.range(10 * n..10 * n + 10).boxed(),
+                _ => env.iter(10 * n..10 * n + 10).shuffle().boxed(),
+            });
+            env.merge_all(boxed)
+        })
+        .equals(0..200u64);
+        check(|env| env.merge_all([env.range(5..7)])).equals(5..7u64);
+        check(|env| env.merge_all(Vec::<crate::Stream<crate::Boxed<u64>>>::new()))
+            .equals([0u64; 0]);
+        check(|env| {
+            let ([a, b], rest) =
+                env.range(0..999).route().to(|n| n % 2 == 0).to(|n| n % 3 == 0).split();
+            let [c, d] = env.range(1000..1010).split();
+            env.merge_all([a, b, rest, c, d])
+        })
+        .equals((0..999u64).chain(1000..1010).chain(1000..1010));
+        every(|env| {
+            let endless = (0..5).map(|_| env.iter(0u64..));
+            let some = env.merge_all(endless).limit(100).count();
+            env.run()?;
+            assert_eq!(some.take()?, 100);
+            Ok(())
+        });
     }
 }

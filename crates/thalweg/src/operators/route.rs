@@ -1,0 +1,304 @@
+//! Several streams of one, each with the records that a predicate takes.
+
+use crate::data::{Portable, Record};
+use crate::exchange::{Edge, Outlet, RoundRobin};
+use crate::flow::{Forked, Op, Pipe, Push, guard};
+use crate::plan::{Origin, Strategy};
+use crate::stream::{Chain, Received, Stream};
+use crate::time::Time;
+use std::sync::Arc;
+
+/// A stream that begins with an exchange.
+type Branch<C> = Stream<Received<<C as Chain>::Item, <C as Chain>::Time>>;
+
+impl<C: Chain<Item: Portable>> Stream<C> {
+    /// Sends each record to one of several streams: to that of the first predicate that takes it, or to the
+    /// rest.
+    ///
+    /// Say where records go by [`to`](Route::to), in order, and end with [`split`](Route::split), which gives
+    /// as many streams as there are predicates, and the rest. All of them must end in a sink: what is not
+    /// wanted is dropped by `for_each(drop)`, so that nothing is lost by oversight.
+    ///
+    /// For streams that each have every record there is [`split`](Self::split); for a second stream of other
+    /// records than the first, [`side_output`](Self::side_output).
+    ///
+    /// What is computed so far is computed once. The slowest of the streams slows all; one that wants no more
+    /// (after a [`limit`](Self::limit)) holds up none, and what is still routed to it is dropped. When none
+    /// wants more, the source ends. Keeps order and the number of tasks; a record moves to a task of its
+    /// stream.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let numbers = env.range(0..100);
+    /// let ([small, even], rest) = numbers.route().to(|n| *n < 10).to(|n| n % 2 == 0).split();
+    /// let (small, even, rest) = (small.count(), even.count(), rest.count());
+    /// env.run()?;
+    /// assert_eq!((small.take()?, even.take()?, rest.take()?), (10, 45, 45));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn route(self) -> Route<C, ()> {
+        Route { stream: self, origin: Origin::here("route"), predicates: () }
+    }
+}
+
+/// Where the records of a stream are to go, so far; made by [`Stream::route`].
+#[must_use = "say where records go by `to`, and then `split`"]
+pub struct Route<C: Chain, P> {
+    stream: Stream<C>,
+    origin: Origin,
+    predicates: P,
+}
+
+impl<C: Chain<Item: Portable>, P> Route<C, P> {
+    /// A further stream, of the records that the closure takes and none before it has taken.
+    pub fn to<F>(self, takes: F) -> Route<C, (P, F)>
+    where
+        F: for<'a, 'b> Fn(&'b <C::Item as Record>::Of<'a>) -> bool + Send + Sync + 'static,
+    {
+        let Self { stream, origin, predicates } = self;
+        Route { stream, origin, predicates: (predicates, takes) }
+    }
+
+    /// The streams, in the order of their predicates, and that of the records that none of them has taken.
+    pub fn split(self) -> (P::Many<Branch<C>>, Branch<C>)
+    where
+        P: Predicates<C::Item> + Several,
+    {
+        let Self { stream, origin, predicates } = self;
+        let (env, from) = (stream.env.clone(), stream.stage);
+        let (tasks, bounded) = (stream.tasks(), stream.is_bounded());
+        let branch = || {
+            let to = env.build(|builder| builder.stage_after(&[from], tasks, bounded));
+            (to, env.link(from, to, Strategy::Forward))
+        };
+        let branches: Vec<(usize, Edge<C::Item, C::Time>)> =
+            (0..=P::COUNT).map(|_| branch()).collect();
+        let ends: Vec<_> = branches.iter().map(|(_, edge)| edge.clone()).collect();
+        let predicates = Arc::new(predicates);
+        stream.close(origin, format!("{} ways and a rest", P::COUNT), move |cx, op| {
+            let outlet = |edge: &Edge<_, _>| {
+                edge.outlet(cx.task, cx.op(op), RoundRobin::starting_at(cx.task))
+            };
+            Ok(Routing {
+                op: cx.op(op),
+                predicates: Arc::clone(&predicates),
+                outlets: Forked(ends.iter().map(outlet).collect()),
+            })
+        });
+        let mut streams =
+            branches.into_iter().map(|(stage, edge)| env.receive(stage, origin, vec![edge]));
+        let mut next = || streams.next().expect("there is a branch more than predicates");
+        (P::many(&mut next), next())
+    }
+}
+
+/// Predicates, the first of which that takes a record says where it goes.
+pub trait Predicates<I: Record + ?Sized>: Send + Sync + 'static {
+    /// How many there are.
+    const COUNT: usize;
+
+    /// The number of the first that takes the record, or their count.
+    fn first(&self, item: &I::Of<'_>) -> usize;
+}
+
+impl<I: Record + ?Sized> Predicates<I> for () {
+    const COUNT: usize = 0;
+
+    #[inline(always)]
+    fn first(&self, _: &I::Of<'_>) -> usize {
+        0
+    }
+}
+
+impl<I, P, F> Predicates<I> for (P, F)
+where
+    I: Record + ?Sized,
+    P: Predicates<I>,
+    F: for<'a, 'b> Fn(&'b I::Of<'a>) -> bool + Send + Sync + 'static,
+{
+    const COUNT: usize = P::COUNT + 1;
+
+    #[inline(always)]
+    fn first(&self, item: &I::Of<'_>) -> usize {
+        let before = self.0.first(item);
+        before + usize::from(before == P::COUNT && !(self.1)(item))
+    }
+}
+
+/// As many predicates as there may be, so that their number is known to who takes the streams.
+#[diagnostic::on_unimplemented(
+    message = "a stream is routed by at least one predicate and at most twelve",
+    label = "not so many",
+    note = "say where records go first: `route().to(|record| …).split()`",
+    note = "where there are more than twelve ways, route the rest again, or use `group_by`"
+)]
+pub trait Several {
+    /// An array of as many.
+    type Many<S>;
+
+    /// Fills it.
+    fn many<S>(next: &mut dyn FnMut() -> S) -> Self::Many<S>;
+}
+
+/// The type of predicates of these types, added one after the other.
+macro_rules! nested {
+    ($of:ty;) => { $of };
+    ($of:ty; $next:ident $($more:ident)*) => { nested!(($of, $next); $($more)*) };
+}
+
+macro_rules! several {
+    ($($count:literal: $($name:ident)*;)*) => {
+        $(
+            #[diagnostic::do_not_recommend]
+            impl<$($name),*> Several for nested!((); $($name)*) {
+                type Many<S> = [S; $count];
+
+                fn many<S>(next: &mut dyn FnMut() -> S) -> [S; $count] {
+                    [(); $count].map(|()| next())
+                }
+            }
+        )*
+    };
+}
+
+several! {
+    1: A;
+    2: A B;
+    3: A B C;
+    4: A B C D;
+    5: A B C D E;
+    6: A B C D E F;
+    7: A B C D E F G;
+    8: A B C D E F G H;
+    9: A B C D E F G H I;
+    10: A B C D E F G H I J;
+    11: A B C D E F G H I J K;
+    12: A B C D E F G H I J K L;
+}
+
+/// Sends every record on one of several exchanges.
+struct Routing<I: Portable + ?Sized, T: Time, P> {
+    op: Op,
+    predicates: Arc<P>,
+    outlets: Forked<Vec<Outlet<I, T, RoundRobin>>>,
+}
+
+impl<I: Portable + ?Sized, T: Time, P: Predicates<I>> Push<I, T> for Routing<I, T, P> {
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, time: T) {
+        let to = guard(&self.op, || self.predicates.first(&item));
+        // There is an outlet more than predicates: that of the rest.
+        if let Some(outlet) = self.outlets.0.get_mut(to) {
+            outlet.push(item, time);
+        }
+    }
+}
+
+impl<I: Portable + ?Sized, T: Time, P: Send + Sync> Pipe for Routing<I, T, P> {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.outlets)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::{check, every};
+    use crate::operators::time::Watermarks;
+    use crate::operators::window::EventTimeWindow;
+    use crate::time::Timestamp;
+    use std::time::Duration;
+
+    #[test]
+    fn the_first_predicate_that_takes_a_record_has_it() {
+        let expected = (0..3000u64).map(|n| {
+            let way = match n {
+                n if n % 2 == 0 => 0,
+                n if n % 3 == 0 => 1,
+                n if n < 1000 => 2,
+                _ => 3,
+            };
+            (way, n)
+        });
+        check(|env| {
+            let numbers = env.range(0..3000).route();
+            let numbers = numbers.to(|n| n % 2 == 0).to(|n| n % 3 == 0).to(|n| *n < 1000);
+            let ([evens, thirds, small], rest) = numbers.split();
+            let mark = |way: u64| move |n| (way, n);
+            evens
+                .map(mark(0))
+                .merge(thirds.map(mark(1)))
+                .merge(small.map(mark(2)))
+                .merge(rest.map(mark(3)))
+        })
+        .equals(expected);
+    }
+
+    #[test]
+    fn a_way_may_have_all_or_nothing() {
+        every(|env| {
+            let ([none, all], rest) = env.range(0..5000).route().to(|_| false).to(|_| true).split();
+            let [none, all, rest] = [none, all, rest].map(|way| way.count());
+            env.run()?;
+            assert_eq!([none, all, rest].map(|count| count.take().unwrap()), [0, 5000, 0]);
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn a_way_that_has_enough_holds_up_no_other_and_all_of_them_the_source() {
+        every(|env| {
+            let ([few], rest) = env.iter(0..20_000u64).route().to(|n| n % 2 == 0).split();
+            let (few, rest) = (few.limit(3).count(), rest.count());
+            let endless = env.iter(0u64..).route().to(|n| n % 3 == 0).to(|n| n % 3 == 1);
+            let ([a, b], c) = endless.split();
+            let [a, b, c] = [a.limit(5).count(), b.limit(50).count(), c.limit(500).count()];
+            env.run()?;
+            assert_eq!((few.take()?, rest.take()?), (3, 10_000));
+            assert_eq!([a, b, c].map(|count| count.take().unwrap()), [5, 50, 500]);
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn texts_and_timestamps_go_along() {
+        check(|env| {
+            let words = env.iter(["a b", "c"]).flat_map_str(|line, out| {
+                line.split(' ').for_each(|word| out.push(word));
+            });
+            let ([late], early) = words.route().to(|word| *word > "b").split();
+            late.map(|word| format!("late {word}")).merge(early.map(str::to_owned))
+        })
+        .equals(["a", "b", "late c"].map(str::to_owned));
+        check(|env| {
+            let numbers = env
+                .iter(0..1000i64)
+                .assign_timestamps(|n| Timestamp::from_micros(*n), Watermarks::monotonous());
+            let ([even], odd) = numbers.route().to(|n| n % 2 == 0).split();
+            odd.for_each(drop);
+            let hundreds = EventTimeWindow::tumbling(Duration::from_micros(100));
+            even.group_by(|_| ()).window(hundreds).count().unkey().map(|(_, pane)| pane.value)
+        })
+        .equals([50u64; 10]);
+    }
+
+    #[test]
+    fn rounds_of_a_loop_are_routed() {
+        let after = |n: u64| (0..7).fold(n, |n, _| if n < 50 { n + 10 } else { n + 1 });
+        check(|env| {
+            let (outcome, left) = env
+                .range(0..100)
+                .iterate(7, (), |numbers, _| {
+                    let ([small], rest) = numbers.route().to(|n| *n < 50).split();
+                    small.map(|n| n + 10).merge(rest.map(|n| n + 1))
+                })
+                .fold(|(): &mut (), _| {}, |(), ()| {})
+                .all_rounds(|(), ()| {});
+            outcome.for_each(drop);
+            left
+        })
+        .equals((0..100).map(after));
+    }
+}

@@ -1,0 +1,211 @@
+//! A second stream of an operator, for what does not belong into the first.
+
+use crate::data::{Data, Record};
+use crate::error::Result;
+use crate::exchange::{Edge, Outlet, RoundRobin};
+use crate::flow::{Forked, Op, Pipe, Push, guard};
+use crate::plan::{Origin, TaskContext};
+use crate::stream::{Chain, Received, Stream};
+use crate::time::Time;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+impl<C: Chain> Stream<C> {
+    /// Makes one record of each record, or none, and beside that any number of others, of another type, for a
+    /// second stream: lines that are no records, and why; alerts; what is looked at by samples.
+    ///
+    /// What the closure returns goes on, as with [`filter_map`](Self::filter_map). To make any number of records,
+    /// return a list, and [`flatten`](Self::flatten). What it pushes to the side goes to the
+    /// second stream, which has as many tasks and the same time, and must end in a sink like any other. Where
+    /// each record goes on as it is, to one stream or another, see [`route`](Self::route); with a state for
+    /// each key, [`process_aside`](crate::KeyedStream::process_aside).
+    ///
+    /// What is pushed for one record is handed on at once, when the closure returns. The slower of the streams slows both;
+    /// one that wants no more (after a [`limit`](Self::limit)) does not hold up the other. Keeps order and tasks.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let lines = env.iter(["1", "2", "x", "4"]);
+    /// let (numbers, wrong) = lines.side_output(|line, wrong| match line.parse::<u64>() {
+    ///     Ok(number) => Some(number),
+    ///     Err(error) => {
+    ///         wrong.push(format!("{line:?}: {error}"));
+    ///         None
+    ///     }
+    /// });
+    /// let (numbers, wrong) = (numbers.collect::<Vec<_>>(), wrong.collect::<Vec<_>>());
+    /// env.run()?;
+    /// assert_eq!(numbers.take()?, [1, 2, 4]);
+    /// assert_eq!(wrong.take()?, ["\"x\": invalid digit found in string"]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn side_output<O, S, F>(
+        self,
+        f: F,
+    ) -> (Stream<SideOutput<C, O, S, F>>, Stream<Received<S, C::Time>>)
+    where
+        O: 'static,
+        S: Data,
+        F: for<'a, 'b> Fn(<C::Item as Record>::Of<'a>, &'b mut Side<S>) -> Option<O>
+            + Send
+            + Sync
+            + 'static,
+    {
+        let origin = Origin::here("side_output");
+        let (edge, second) = self.aside::<S>(Origin { kind: "side", ..origin });
+        let f = Arc::new(f);
+        let first =
+            self.then(origin, |prev, op| SideOutput { prev, op, f, edge, output: PhantomData });
+        (first, second)
+    }
+}
+
+/// Takes what goes to the second stream of [`side_output`](Stream::side_output).
+pub struct Side<S> {
+    pushed: Vec<S>,
+}
+
+impl<S> Side<S> {
+    /// Hands a record to the second stream.
+    pub fn push(&mut self, record: S) {
+        self.pushed.push(record);
+    }
+}
+
+/// The chain that ends in an operator with a second stream.
+pub struct SideOutput<C: Chain, O, S: Data, F> {
+    prev: C,
+    op: usize,
+    f: Arc<F>,
+    edge: Edge<S, C::Time>,
+    output: PhantomData<fn() -> O>,
+}
+
+impl<C, O, S, F> Chain for SideOutput<C, O, S, F>
+where
+    C: Chain,
+    O: 'static,
+    S: Data,
+    F: for<'a, 'b> Fn(<C::Item as Record>::Of<'a>, &'b mut Side<S>) -> Option<O>
+        + Send
+        + Sync
+        + 'static,
+{
+    type Item = O;
+    type Time = C::Time;
+    type Task<N: Push<O, C::Time> + 'static> =
+        C::Task<SideOutputPush<C::Item, C::Time, O, S, F, N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<O, C::Time> + 'static,
+    {
+        let op = cx.op(self.op);
+        let side = self.edge.outlet(cx.task, op.clone(), RoundRobin::starting_at(cx.task));
+        let push = SideOutputPush {
+            op,
+            f: Arc::clone(&self.f),
+            side: Side { pushed: Vec::new() },
+            emitted: 0,
+            ends: Forked((next, side)),
+            types: PhantomData,
+        };
+        self.prev.attach(cx, push)
+    }
+}
+
+/// An operator with a second stream, in a running task.
+pub struct SideOutputPush<I: ?Sized, T: Time, O, S: Data, F, N> {
+    op: Op,
+    f: Arc<F>,
+    side: Side<S>,
+    emitted: u64,
+    ends: Forked<(N, Outlet<S, T, RoundRobin>)>,
+    types: PhantomData<fn(&I) -> O>,
+}
+
+impl<I, T, O, S, F, N> Pipe for SideOutputPush<I, T, O, S, F, N>
+where
+    I: ?Sized,
+    T: Time,
+    S: Data,
+    F: Send + Sync,
+    N: Pipe,
+{
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.ends)
+    }
+
+    fn report(&mut self, report: &mut crate::metrics::Report) {
+        report.emitted(self.op.id(), self.emitted);
+        self.ends.report(report);
+    }
+}
+
+impl<I, T, O, S, F, N> Push<I, T> for SideOutputPush<I, T, O, S, F, N>
+where
+    I: Record + ?Sized,
+    T: Time,
+    O: 'static,
+    S: Data,
+    F: for<'a, 'b> Fn(I::Of<'a>, &'b mut Side<S>) -> Option<O> + Send + Sync,
+    N: Push<O, T>,
+{
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, time: T) {
+        let Self { op, f, side, emitted, ends, .. } = self;
+        let output = guard(op, || f(item, side));
+        for record in side.pushed.drain(..) {
+            ends.0.1.push(record, time);
+        }
+        if let Some(output) = output {
+            *emitted += 1;
+            ends.0.0.push(output, time);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::{check, every};
+
+    #[test]
+    fn each_record_may_have_some_of_both() {
+        check(|env| {
+            let (numbers, sides) = env.range(0..2000).side_output(|n, side| {
+                (0..n % 4).for_each(|i| side.push((n, i)));
+                (n % 2 == 0).then_some(n)
+            });
+            numbers.map(|n| (n, 9)).merge(sides.shuffle())
+        })
+        .equals(
+            (0..2000u64).flat_map(|n| {
+                (0..n % 4).map(move |i| (n, i)).chain((n % 2 == 0).then_some((n, 9)))
+            }),
+        );
+    }
+
+    #[test]
+    fn a_stream_that_has_enough_does_not_hold_up_the_other() {
+        every(|env| {
+            let halves = |n: u64, side: &mut super::Side<u64>| {
+                side.push(n);
+                Some(n)
+            };
+            let (all, few) = env.iter(0..5000u64).side_output(halves);
+            let (all, few) = (all.count(), few.limit(3).count());
+            let (some, others) = env.iter(0..5000u64).side_output(halves);
+            let (some, others) = (some.limit(3).count(), others.count());
+            let (a, b) = env.iter(0u64..).side_output(halves);
+            let (a, b) = (a.limit(7).count(), b.limit(70).count());
+            env.run()?;
+            assert_eq!((all.take()?, few.take()?), (5000, 3));
+            assert_eq!((some.take()?, others.take()?), (3, 5000));
+            assert_eq!((a.take()?, b.take()?), (7, 70));
+            Ok(())
+        });
+    }
+}

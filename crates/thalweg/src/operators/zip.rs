@@ -1,0 +1,339 @@
+//! Pairs of the records of two streams, one of each, by their order.
+
+use super::waiting::Waiting;
+use crate::data::Portable;
+use crate::error::{Error, ErrorKind, Result};
+use crate::exchange::{Edge, PairInlet, RoundRobin};
+use crate::flow::{Depth, Event, Op, Pipe, Push, PushTwo};
+use crate::metrics::Report;
+use crate::plan::{Origin, Strategy, TaskContext};
+use crate::stream::{Chain, Stream};
+use crate::time::Time;
+
+impl<C: Chain<Item: Portable>> Stream<C> {
+    /// Pairs the first record of this stream with the first of the other, the second with the second, and so on.
+    ///
+    /// Both streams are brought into one task. Where each comes from one task, or is sorted, its
+    /// records are in its order there, and the pairs are always the same; records of several tasks are taken in
+    /// the order in which they arrive, so that only the number of pairs is. To pair what belongs together, join by a
+    /// key instead. To pair without bringing all into one task, see [`zip_by_task`](Self::zip_by_task).
+    ///
+    /// The result ends with the shorter stream, and has as many pairs: so it ends where one of them does not. What the longer
+    /// stream has beyond that is dropped; what of it had come by then is counted in the statistics
+    /// ([`unpaired_records`](crate::metrics::OperatorStats::unpaired_records)), and its source is told to end.
+    ///
+    /// A stream that is ahead waits: no more of it is held than a batch. Only where both have a
+    /// source in common, as after a [`split`](Self::split), that could keep the other from ever coming; what is ahead
+    /// is then held in memory up to an eighth of the budget, and beyond that on disk.
+    ///
+    /// A pair has the later of the two timestamps. Within a loop, each round is paired by itself. Borrowed
+    /// records are paired as owned ones (`str` as `String`).
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let letters = env.iter(["a", "b", "c"].map(str::to_owned));
+    /// let numbered = env.iter(1u64..).zip(letters).collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(numbered.take()?, [(1, "a".to_owned()), (2, "b".to_owned()), (3, "c".to_owned())]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Streams of two environments are refused at the job's start.
+    #[track_caller]
+    pub fn zip<D>(self, other: Stream<D>) -> Stream<Zipped<C::Item, D::Item, C::Time>>
+    where
+        D: Chain<Item: Portable, Time = C::Time>,
+    {
+        self.paired(other, Origin::here("zip"), 1)
+    }
+
+    /// Pairs the records of each task with those of the task of the same number of the other stream, in the
+    /// order in which they arrive, as [`zip`](Self::zip) does with whole streams.
+    ///
+    /// No record leaves its place in the order of its task: for streams whose tasks correspond, as those of one
+    /// stream that was [split](Self::split), or of two that were made alike. Both must have equally many
+    /// tasks. Each pair of tasks ends with the shorter of the two, so that how many pairs there are depends on
+    /// how the records are spread.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let [numbers, others] = env.range(0..1000).split();
+    /// let squares = numbers.zip_by_task(others.map(|n| n * n));
+    /// let wrong = squares.filter(|(n, square)| n * n != *square).count();
+    /// env.run()?;
+    /// assert_eq!(wrong.take()?, 0);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Streams that have not equally many tasks, or are of two environments, are refused at the job's start.
+    #[track_caller]
+    pub fn zip_by_task<D>(self, other: Stream<D>) -> Stream<Zipped<C::Item, D::Item, C::Time>>
+    where
+        D: Chain<Item: Portable, Time = C::Time>,
+    {
+        let (tasks, others) = (self.tasks(), other.tasks());
+        let zipped = self.paired(other, Origin::here("zip_by_task"), tasks);
+        if tasks != others {
+            let what = format!(
+                "pairs task with task, and one stream has {tasks} and the other {others}: `zip` pairs whole \
+                 streams, and `replication` sets the number of tasks"
+            );
+            zipped.refuse(Error::new(ErrorKind::Plan, what));
+        }
+        zipped
+    }
+
+    fn paired<D>(
+        self,
+        other: Stream<D>,
+        origin: Origin,
+        tasks: usize,
+    ) -> Stream<Zipped<C::Item, D::Item, C::Time>>
+    where
+        D: Chain<Item: Portable, Time = C::Time>,
+    {
+        let env = self.env.clone();
+        // One that ends is enough for the pairs to end.
+        let bounded = self.is_bounded() || other.is_bounded();
+        let before = [self.stage, other.stage];
+        let stage = env.stage_of_both(&other.env, origin, before, tasks, bounded);
+        let same = env.is_same(&other.env);
+        let (first, second) =
+            (arrive(self, stage, origin, true), arrive(other, stage, origin, same));
+        let op = env.build(|builder| builder.operator(stage, origin, String::new()));
+        Stream { chain: Zipped { first, second, stage, op }, env, stage }
+    }
+}
+
+/// One of the streams, as it comes to the stage where they are paired.
+struct Arriving<I: Portable + ?Sized, T: Time> {
+    edges: Vec<Edge<I, T>>,
+    op: usize,
+    from: usize,
+}
+
+/// Sends a stream to the stage, unless that is of another plan: the job is refused then.
+fn arrive<C: Chain<Item: Portable>>(
+    stream: Stream<C>,
+    to: usize,
+    origin: Origin,
+    send: bool,
+) -> Arriving<C::Item, C::Time> {
+    let from = stream.stage;
+    if !send {
+        return Arriving { edges: Vec::new(), op: 0, from };
+    }
+    let receive = Origin { kind: "receive", ..origin };
+    let (op, tasks) = stream.build(|builder| {
+        (builder.operator(to, receive, String::new()), builder.plan.stages[to].tasks)
+    });
+    let strategy = if tasks == 1 { Strategy::Gather } else { Strategy::Forward };
+    let edge = stream.send_to(to, origin, strategy, |cx, op, edge| {
+        edge.outlet(cx.task, cx.op(op), RoundRobin::starting_at(cx.task))
+    });
+    Arriving { edges: vec![edge], op, from }
+}
+
+/// The chain that begins with the pairs of two streams.
+pub struct Zipped<I: Portable + ?Sized, J: Portable + ?Sized, T: Time> {
+    first: Arriving<I, T>,
+    second: Arriving<J, T>,
+    stage: usize,
+    op: usize,
+}
+
+impl<I, J, T> Chain for Zipped<I, J, T>
+where
+    I: Portable + ?Sized,
+    J: Portable + ?Sized,
+    T: Time,
+{
+    type Item = (I::Owned, J::Owned);
+    type Time = T;
+    type Task<N: Push<Self::Item, T> + 'static> = PairInlet<I, J, T, ZipPush<I, J, T, N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<Self::Item, T> + 'static,
+    {
+        let push = ZipPush {
+            op: cx.op(self.op),
+            first: Waiting::new(cx),
+            second: Waiting::new(cx),
+            over: [false; 2],
+            both: cx.plan.hang_together(self.first.from, self.second.from, self.stage),
+            in_loop: cx.depth(self.op) > Depth(0),
+            failed: false,
+            emitted: 0,
+            unpaired: 0,
+            next,
+        };
+        let lanes = |edges: &[Edge<I, T>]| edges.iter().flat_map(|e| e.lanes_to(cx.task)).collect();
+        let first = lanes(&self.first.edges);
+        let second = self.second.edges.iter().flat_map(|edge| edge.lanes_to(cx.task)).collect();
+        Ok(PairInlet::new((cx.op(self.first.op), cx.op(self.second.op)), first, second, push))
+    }
+}
+
+/// Pairs records in a running task. Of one of the streams at most there are records that wait.
+pub struct ZipPush<I: Portable + ?Sized, J: Portable + ?Sized, T: Time, N> {
+    op: Op,
+    first: Waiting<(I::Owned, T)>,
+    second: Waiting<(J::Owned, T)>,
+    /// Whether no more of a stream comes, or no more in this round.
+    over: [bool; 2],
+    /// Whether both are read, however far ahead one is: else the other might wait for it.
+    both: bool,
+    in_loop: bool,
+    failed: bool,
+    emitted: u64,
+    unpaired: u64,
+    next: N,
+}
+
+impl<I, J, T, N> ZipPush<I, J, T, N>
+where
+    I: Portable + ?Sized,
+    J: Portable + ?Sized,
+    T: Time,
+    N: Push<(I::Owned, J::Owned), T>,
+{
+    #[cold]
+    fn fail(&mut self, error: Error) {
+        self.failed = true;
+        self.op.fail(error);
+    }
+
+    #[inline(always)]
+    fn emit(&mut self, first: (I::Owned, T), second: (J::Owned, T)) {
+        self.emitted += 1;
+        self.next.push((first.0, second.0), first.1.max(second.1));
+    }
+
+    /// Whether a stream is over and nothing is left of it.
+    fn is_short(&self) -> bool {
+        (self.over[0] && self.first.is_empty()) || (self.over[1] && self.second.is_empty())
+    }
+
+    /// Drops what waits for what does not come.
+    fn drop_rest(&mut self) {
+        self.unpaired += self.first.len() + self.second.len();
+        self.first.clear();
+        self.second.clear();
+    }
+}
+
+impl<I, J, T, N> Pipe for ZipPush<I, J, T, N>
+where
+    I: Portable + ?Sized,
+    J: Portable + ?Sized,
+    T: Time,
+    N: Push<(I::Owned, J::Owned), T>,
+{
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.next)
+    }
+
+    fn event(&mut self, event: Event) {
+        if event.completes() {
+            self.drop_rest();
+            self.over = [false; 2];
+        }
+        self.next.event(event);
+    }
+
+    fn is_closed(&mut self) -> bool {
+        // In a loop it has enough of a round, and not of what is still to come.
+        (!self.in_loop && self.is_short()) || self.next.is_closed()
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        let op = self.op.id();
+        report.emitted(op, self.emitted);
+        report.kept(op, self.first.len() + self.second.len());
+        report.spilled(op, self.first.written() + self.second.written());
+        report.unpaired(op, self.unpaired);
+        self.next.report(report);
+    }
+}
+
+impl<I, J, T, N> PushTwo<I, J, T> for ZipPush<I, J, T, N>
+where
+    I: Portable + ?Sized,
+    J: Portable + ?Sized,
+    T: Time,
+    N: Push<(I::Owned, J::Owned), T>,
+{
+    #[inline(always)]
+    fn push_first(&mut self, item: I::Of<'_>, time: T) {
+        if self.failed {
+            return;
+        }
+        let record = (I::to_owned(item), time);
+        let done = match self.second.pop() {
+            Ok(Some(other)) => {
+                self.emit(record, other);
+                Ok(())
+            }
+            Ok(None) if self.over[1] => {
+                self.unpaired += 1;
+                Ok(())
+            }
+            Ok(None) => self.first.push(record),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = done {
+            self.fail(error);
+        }
+    }
+
+    #[inline(always)]
+    fn push_second(&mut self, item: J::Of<'_>, time: T) {
+        if self.failed {
+            return;
+        }
+        let record = (J::to_owned(item), time);
+        let done = match self.first.pop() {
+            Ok(Some(other)) => {
+                self.emit(other, record);
+                Ok(())
+            }
+            Ok(None) if self.over[0] => {
+                self.unpaired += 1;
+                Ok(())
+            }
+            Ok(None) => self.second.push(record),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = done {
+            self.fail(error);
+        }
+    }
+
+    fn first_ended(&mut self) {
+        self.over[0] = true;
+    }
+
+    fn second_ended(&mut self) {
+        self.over[1] = true;
+    }
+
+    fn wants_first(&self) -> bool {
+        self.both || self.first.is_empty()
+    }
+
+    fn wants_second(&self) -> bool {
+        self.both || self.second.is_empty()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;
