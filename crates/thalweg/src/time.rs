@@ -117,7 +117,7 @@ pub(crate) fn micros(span: Duration) -> i64 {
 }
 
 /// What each record of a stream carries beside its value: nothing, or a [`Timestamp`].
-pub trait Time: Data + Copy + Ord {
+pub trait Time: Data + Copy + Ord + Sync {
     /// What a record carries that was made from no single record, a final sum for example.
     const LAST: Self;
 

@@ -33,6 +33,6 @@ pub(crate) use outlet::{Broadcast, Outlet};
 pub(crate) use packet::Packet;
 pub use packet::{Hashed, Part, Partial, PartialBatch};
 pub use pair::PairInlet;
-pub(crate) use route::{ByHash, Custom, Random, RoundRobin, Route, owner};
+pub(crate) use route::{ByHash, Custom, KEY_GROUPS, Random, RoundRobin, Route, owner};
 
 use crate::config::BatchMode;

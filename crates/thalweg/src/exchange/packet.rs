@@ -1,7 +1,7 @@
 //! What travels on a lane, and the kinds of record that only exchanges know.
 
 use crate::clock::Nanos;
-use crate::data::{Batch, Data, DecodeError, Key, Portable, Record, Wire};
+use crate::data::{Batch, Covariant, Data, DecodeError, Key, Portable, Record, Wire};
 use crate::time::Time;
 use std::marker::PhantomData;
 
@@ -90,6 +90,13 @@ pub struct Hashed<I: ?Sized> {
 
 impl<I: Record + ?Sized> Record for Hashed<I> {
     type Of<'a> = (u64, I::Of<'a>);
+}
+
+impl<I: Covariant + ?Sized> Covariant for Hashed<I> {
+    #[inline(always)]
+    fn shorten<'short, 'long: 'short>((hash, item): (u64, I::Of<'long>)) -> (u64, I::Of<'short>) {
+        (hash, I::shorten(item))
+    }
 }
 
 impl<I: Portable + ?Sized> Portable for Hashed<I> {

@@ -3,7 +3,9 @@
 
 mod absorb;
 pub mod aggregates;
+pub mod cache;
 pub mod calls;
+pub mod connect;
 mod filter;
 mod filter_map;
 mod flat_each;

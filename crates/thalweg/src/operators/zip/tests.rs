@@ -101,7 +101,8 @@ fn branches_of_one_stream_do_not_wait_for_each_other() {
 
 #[test]
 fn one_that_is_ahead_waits_and_is_not_held() -> crate::Result<()> {
-    let config = Config { memory: 1 << 20, ..Config::default() };
+    // An eighth of it holds a batch, and not the fifty megabytes of all records.
+    let config = Config { memory: 8 << 20, ..Config::default() };
     let env = Environment::with_config(config);
     let text = "x".repeat(500);
     let long = env.iter(0..100_000u64).map(move |n| (n, text.clone()));

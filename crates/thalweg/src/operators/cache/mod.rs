@@ -1,0 +1,266 @@
+//! The result of a stream, kept for further jobs.
+//!
+//! A cache has a part for each task that filled it. A job that reads it has a task for each part, so that the
+//! records of a task stay together; where keys were together and there are other tasks now, each reads what it
+//! owns out of the parts that may have it.
+
+mod fill;
+mod part;
+mod read;
+
+use super::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned, Placement};
+use super::loops::ByRef;
+use crate::data::{Data, Key, Portable, Record, Wire};
+use crate::error::{Error, ErrorKind, Result};
+use crate::plan::Origin;
+use crate::stream::{Chain, Environment, Stream};
+use crate::time::Time;
+use fill::Filling;
+use part::Part;
+use read::{Reads, Share};
+use std::sync::{Arc, OnceLock};
+
+/// The records of a stream that a job has kept, for further jobs to begin with; made by
+/// [`Stream::cache`]. Cloning shares them; they are forgotten with the last clone and the last job that reads
+/// them.
+#[must_use = "a cache is there to be read by further jobs"]
+pub struct Cached<D: Data, T: Time = ()>(Arc<Shared<D, T>>);
+
+/// The same of a stream with keys; made by [`KeyedStream::cache`].
+#[must_use = "a cache is there to be read by further jobs"]
+pub struct CachedByKey<K: Data, V: Data, T: Time = ()>(Cached<(K, V), T>);
+
+struct Shared<D: Data, T: Time> {
+    /// What fills it, for messages.
+    operator: String,
+    /// The tasks that fill it.
+    tasks: usize,
+    /// By task; there once the job has ended well.
+    parts: OnceLock<Vec<Part<D, T>>>,
+}
+
+impl<D: Data, T: Time> Clone for Cached<D, T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<K: Data, V: Data, T: Time> Clone for CachedByKey<K, V, T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<C: Chain<Item: Portable<Owned: Sync>>> Stream<C> {
+    /// Keeps the records, in the tasks where they are, for further jobs: each begins with them as often as it
+    /// likes, without computing them again.
+    ///
+    /// The job that fills the cache must have ended before another reads it. Where a program wants the records
+    /// themselves there is [`collect`](Self::collect), which brings them together; where one job
+    /// uses a stream twice, [`split`](Self::split); where it goes over the same records again and again,
+    /// [`replay`](Self::replay).
+    ///
+    /// Costs one copy of the records, in memory as long as no more than half of the budget of the environment that
+    /// fills it is taken, and beyond that on disk. Borrowed records are kept as owned ones (`str` as `String`). Records keep
+    /// their timestamps and their order in a task; watermarks are not kept, so that in a further job no
+    /// record is late, and windows are given out at the end.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let squares = env.range(0..1000).map(|n| n * n).cache();
+    /// env.run()?;
+    ///
+    /// let even = squares.stream(&env).filter(|n| n % 2 == 0).count();
+    /// let large = squares.by_ref(&env).filter(|n| **n >= 250_000).count();
+    /// env.run()?;
+    /// assert_eq!((even.take()?, large.take()?), (500, 500));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// On a stream that does not end, the job is refused at its start. A job that reads a cache that has not been filled,
+    /// because the job that fills it has not run, has not ended, or has failed, is refused at its start with an error of
+    /// kind [`NotProduced`](crate::ErrorKind::NotProduced).
+    #[track_caller]
+    pub fn cache(self) -> Cached<<C::Item as Portable>::Owned, C::Time> {
+        self.kept(Origin::here("cache"))
+    }
+
+    fn kept(self, origin: Origin) -> Cached<<C::Item as Portable>::Owned, C::Time> {
+        let tasks = self.tasks();
+        let cached = Cached(Arc::new(Shared {
+            operator: format!("{} ({}:{})", origin.kind, origin.place.file(), origin.place.line()),
+            tasks,
+            parts: OnceLock::new(),
+        }));
+        let filling = Filling::new(cached.clone());
+        let (env, stage) = (self.env.clone(), self.stage);
+        self.close(origin, String::new(), move |cx, op| Ok(filling.task::<C::Item>(cx, op)));
+        env.build(|builder| builder.require_bounded_end(stage, "it would never be complete"));
+        cached
+    }
+}
+
+impl<C, G, P> KeyedStream<C, G, P>
+where
+    C: Chain<Item: Wire>,
+    G: KeyBy<C::Item, Key: Key<Owned: Sync>, Value: Portable<Owned: Sync>>,
+    P: Placement<C, G>,
+{
+    /// Keeps the values, in the tasks that own their keys, for further jobs: see
+    /// [`Stream::cache`](crate::Stream::cache).
+    ///
+    /// Each record is sent to the task that owns its key, unless it is there. A job that
+    /// reads the cache finds it there: what works by key needs no exchange any more, whatever the number of tasks of
+    /// its environment.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let visits = env.range(0..1000).group_by(|n| n % 10).cache();
+    /// env.run()?;
+    ///
+    /// let counts = visits.stream(&env).count().collect::<Vec<_>>();
+    /// let greatest = visits.stream(&env).max(|n| n).collect::<Vec<_>>();
+    /// assert!(env.plan().operators.iter().all(|op| op.kind != "partition"));
+    /// env.run()?;
+    /// assert!(counts.take()?.iter().all(|(_, count)| *count == 100));
+    /// assert!(greatest.take()?.iter().all(|(key, n)| *n == 990 + key));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`Stream::cache`](crate::Stream::cache).
+    #[track_caller]
+    pub fn cache(
+        self,
+    ) -> CachedByKey<<G::Key as Portable>::Owned, <G::Value as Portable>::Owned, C::Time> {
+        let origin = Origin::here("cache");
+        let (stream, keys) = P::together(self, origin).into_parts();
+        let pair = move |item: Item<'_, C, G, P>| {
+            let key = keys.key(&item).own();
+            (key, G::Value::to_owned(keys.value(item)))
+        };
+        CachedByKey(stream.map_as(Origin { kind: "pair", ..origin }, pair).kept(origin))
+    }
+}
+
+/// A record of a keyed stream whose keys are together.
+type Item<'a, C, G, P> = <<<P as Placement<C, G>>::Chain as Chain>::Item as Record>::Of<'a>;
+
+impl<D: Data + Sync, T: Time> Cached<D, T> {
+    /// The records, at the beginning of a job: copies of them, in as many tasks as filled the cache.
+    ///
+    /// It need not be filled when the job is described, but must be when it starts. Where looking at the
+    /// records is enough, [`by_ref`](Self::by_ref) copies none.
+    #[track_caller]
+    pub fn stream(&self, env: &Environment) -> Stream<impl Chain<Item = D, Time = T> + use<D, T>>
+    where
+        D: Clone,
+    {
+        let origin = Origin::here("cached");
+        let records = self.read(env, origin, self.0.tasks, None);
+        records.map_as(Origin { kind: "clone", ..origin }, |record: &D| record.clone())
+    }
+
+    /// The records, at the beginning of a job, by reference: closures see `&D`, and must make something of
+    /// it before an exchange or a sink.
+    #[track_caller]
+    pub fn by_ref(
+        &self,
+        env: &Environment,
+    ) -> Stream<impl Chain<Item = ByRef<D>, Time = T> + use<D, T>> {
+        self.read(env, Origin::here("cached"), self.0.tasks, None)
+    }
+
+    /// The number of records.
+    ///
+    /// # Errors
+    ///
+    /// [`NotProduced`](crate::ErrorKind::NotProduced) as long as the cache is not filled.
+    pub fn len(&self) -> Result<u64> {
+        Ok(self.parts()?.iter().map(Part::len).sum())
+    }
+
+    /// Whether there is no record.
+    ///
+    /// # Errors
+    ///
+    /// As for [`len`](Self::len).
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    fn parts(&self) -> Result<&[Part<D, T>]> {
+        self.0.parts.get().map(Vec::as_slice).ok_or_else(|| {
+            let what = format!(
+                "there is nothing to be read: the job in which {} fills the cache has not run to its end",
+                self.0.operator
+            );
+            Error::new(ErrorKind::NotProduced, what)
+        })
+    }
+
+    /// `hash` gives the hash of a record's key, where each task is to have the records of its own keys.
+    fn read(
+        &self,
+        env: &Environment,
+        origin: Origin,
+        tasks: usize,
+        hash: Option<fn(&D) -> u64>,
+    ) -> Stream<impl Chain<Item = ByRef<D>, Time = T> + use<D, T>> {
+        let share = match hash {
+            Some(hash) if tasks != self.0.tasks => Share::Owned(hash),
+            _ => Share::Part,
+        };
+        let detail = self.0.operator.clone();
+        env.source(origin, detail, tasks, true, Reads { cached: self.clone(), share })
+    }
+}
+
+impl<K, V, T> CachedByKey<K, V, T>
+where
+    K: Data + Key + Sync + Clone,
+    V: Data + Sync + Clone,
+    T: Time,
+{
+    /// The records, at the beginning of a job: copies of them, in the tasks that own their keys.
+    ///
+    /// Where the environment has as many tasks for keys as the one that filled the cache, each takes over
+    /// a task's records; else each picks its own out of those of several.
+    #[track_caller]
+    pub fn stream(
+        &self,
+        env: &Environment,
+    ) -> KeyedStream<impl Chain<Item = (K, V), Time = T> + use<K, V, T>, FirstOf, Partitioned> {
+        let origin = Origin::here("cached");
+        let hash = |pair: &(K, V)| pair.0.key_hash();
+        let records = self.0.read(env, origin, env.keyed_tasks(), Some(hash));
+        let copies =
+            records.map_as(Origin { kind: "clone", ..origin }, |pair: &(K, V)| pair.clone());
+        KeyedStream::from_parts(copies, FirstOf)
+    }
+
+    /// The number of records.
+    ///
+    /// # Errors
+    ///
+    /// [`NotProduced`](crate::ErrorKind::NotProduced) as long as the cache is not filled.
+    pub fn len(&self) -> Result<u64> {
+        self.0.len()
+    }
+
+    /// Whether there is no record.
+    ///
+    /// # Errors
+    ///
+    /// As for [`len`](Self::len).
+    pub fn is_empty(&self) -> Result<bool> {
+        self.0.is_empty()
+    }
+}

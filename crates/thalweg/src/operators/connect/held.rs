@@ -1,0 +1,120 @@
+//! Records that must not be looked at yet: in memory as long as they are few, then on disk. All of them have come
+//! before the first is given out.
+
+use crate::data::Wire;
+use crate::error::{Error, ErrorKind, Result};
+use crate::exchange::Packet;
+use crate::flow::CHUNK;
+use crate::memory::Reservation;
+use crate::plan::TaskContext;
+use crate::state::{SpillDir, SpillReader, SpillWriter};
+use crate::time::Time;
+use std::collections::VecDeque;
+
+/// So many bytes are taken whether the budget has them or not.
+const ALWAYS: usize = 16 << 10;
+/// The part of the budget that all tasks may take.
+const SHARE: usize = 8;
+
+/// Records in the order in which they came.
+pub(super) struct Held<I: Wire + ?Sized, T: Time> {
+    packets: VecDeque<Packet<I, T>>,
+    /// What the packets before the last take.
+    bytes: usize,
+    most: usize,
+    reservation: Reservation,
+    spill: SpillDir,
+    /// Behind the packets: records, and in another file their times.
+    writers: Option<(SpillWriter<I>, SpillWriter<T>)>,
+    readers: Option<(SpillReader<I>, SpillReader<T>)>,
+    written: u64,
+    len: u64,
+}
+
+impl<I: Wire + ?Sized, T: Time> Held<I, T> {
+    pub(super) fn new(cx: &TaskContext<'_>) -> Self {
+        Self {
+            packets: VecDeque::new(),
+            bytes: 0,
+            most: cx.memory.limit() / SHARE / cx.tasks.max(1),
+            reservation: cx.memory.reserve(),
+            spill: cx.spill.clone(),
+            writers: None,
+            readers: None,
+            written: 0,
+            len: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes written to disk.
+    pub(super) fn written(&self) -> u64 {
+        self.written
+    }
+
+    pub(super) fn push(&mut self, item: I::Of<'_>, time: T) -> Result<()> {
+        self.len += 1;
+        if let Some((items, times)) = &mut self.writers {
+            items.push(&item)?;
+            return times.push(&time);
+        }
+        match self.packets.back_mut() {
+            Some(last) if last.len() < CHUNK => last.push(item, time),
+            _ => return self.push_more(item, time),
+        }
+        Ok(())
+    }
+
+    /// Begins a packet, or a file.
+    #[cold]
+    fn push_more(&mut self, item: I::Of<'_>, time: T) -> Result<()> {
+        self.bytes += self.packets.back().map_or(0, Packet::bytes);
+        // The one that begins may become as large as those before.
+        let wanted = self.bytes + self.bytes / self.packets.len().max(1);
+        if wanted <= ALWAYS || (wanted <= self.most && self.reservation.try_resize(wanted)) {
+            let mut packet = Packet::default();
+            packet.push(item, time);
+            self.packets.push_back(packet);
+            return Ok(());
+        }
+        let (items, times) = self.writers.insert((self.spill.writer(), self.spill.writer()));
+        items.push(&item)?;
+        times.push(&time)
+    }
+
+    /// Gives some records out.
+    pub(super) fn give(&mut self, mut each: impl FnMut(I::Of<'_>, T)) -> Result<()> {
+        if let Some(mut packet) = self.packets.pop_front() {
+            self.len -= packet.len() as u64;
+            packet.drain(each);
+            return Ok(());
+        }
+        (self.bytes, self.packets) = (0, VecDeque::new());
+        let _ = self.reservation.try_resize(0);
+        if let Some((items, times)) = self.writers.take() {
+            let (items, times) = (items.finish()?, times.finish()?);
+            self.written += items.bytes() + times.bytes();
+            self.readers = Some((items.read(), times.read()));
+        }
+        let torn = || Error::new(ErrorKind::Internal, "records that were held have no times");
+        for _ in 0..CHUNK {
+            let Some((items, times)) = &mut self.readers else { return Ok(()) };
+            if items.remaining() == 0 {
+                self.readers = None;
+                self.len = 0;
+                return Ok(());
+            }
+            let time = times.next(|time| time)?.ok_or_else(torn)?;
+            items.next(|item| each(item, time))?;
+            self.len -= 1;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,242 @@
+//! The stage in which records meet the state that a control stream changes.
+//!
+//! Where the control stream is to come first, records are not read before it has ended; unless both hang together,
+//! so that one might wait for the other: then records are read, and held. What would overtake them, a watermark, is
+//! held back with them.
+
+use super::held::Held;
+use crate::data::{Covariant, Data, Portable, Wire};
+use crate::error::Result;
+use crate::exchange::{Edge, PairInlet};
+use crate::flow::{Depth, Event, Flow, Op, Pipe, Push, PushTwo, guard};
+use crate::metrics::Report;
+use crate::operators::loops::Beside;
+use crate::plan::TaskContext;
+use crate::stream::Chain;
+use crate::time::Time;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// Which of the streams is read first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Both, as records arrive.
+    Arrival,
+    /// All of the control stream.
+    ControlFirst,
+}
+
+/// The control stream as it comes to the stage.
+pub(super) struct Controls<J: Portable + ?Sized, T: Time> {
+    pub(super) edges: Vec<Edge<J, T>>,
+    pub(super) op: usize,
+    pub(super) from: usize,
+}
+
+/// The records as they come.
+pub(super) struct Records<I: Portable + ?Sized, T: Time> {
+    pub(super) edge: Edge<I, T>,
+    pub(super) op: usize,
+    pub(super) from: usize,
+}
+
+/// The chain that begins with records beside a state that a control stream changes.
+pub struct Connected<I: Portable + ?Sized, J: Portable + ?Sized, T: Time, S, U> {
+    pub(super) controls: Controls<J, T>,
+    pub(super) records: Records<I, T>,
+    pub(super) stage: usize,
+    pub(super) op: usize,
+    pub(super) order: Order,
+    pub(super) init: Arc<S>,
+    pub(super) update: Arc<U>,
+}
+
+impl<I, J, T, S, U> Chain for Connected<I, J, T, S, U>
+where
+    I: Wire + Covariant + ?Sized,
+    J: Portable + ?Sized,
+    T: Time,
+    S: Data + Clone + Sync,
+    U: for<'a> Fn(&mut S, J::Of<'a>) + Send + Sync + 'static,
+{
+    type Item = Beside<I, S>;
+    type Time = T;
+    type Task<N: Push<Self::Item, T> + 'static> =
+        PairInlet<J, I, T, ConnectedPush<I, J, T, S, U, N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<Self::Item, T> + 'static,
+    {
+        let (controls, records) = (&self.controls, &self.records);
+        let waits = self.order == Order::ControlFirst;
+        let push = ConnectedPush {
+            op: cx.op(self.op),
+            init: Arc::clone(&self.init),
+            state: S::clone(&self.init),
+            update: Arc::clone(&self.update),
+            waits,
+            open: !waits,
+            holds: waits && cx.plan.hang_together(controls.from, records.from, self.stage),
+            held: Held::new(cx),
+            held_back: [None; 2],
+            over: false,
+            in_loop: cx.depth(self.op) > Depth(0),
+            failed: false,
+            passed: 0,
+            next,
+            types: PhantomData,
+        };
+        let first = controls.edges.iter().flat_map(|edge| edge.lanes_to(cx.task)).collect();
+        let ops = (cx.op(controls.op), cx.op(records.op));
+        Ok(PairInlet::new(ops, first, records.edge.lanes_to(cx.task), push))
+    }
+}
+
+/// Records beside a state, in a running task. The control stream is the first side.
+pub struct ConnectedPush<I: Wire + ?Sized, J: ?Sized, T: Time, S, U, N> {
+    op: Op,
+    init: Arc<S>,
+    state: S,
+    update: Arc<U>,
+    /// Whether all of the control stream comes first.
+    waits: bool,
+    /// Whether records may go on.
+    open: bool,
+    /// Whether they are read before they may.
+    holds: bool,
+    held: Held<I, T>,
+    /// The last watermark and whether there is none to wait for, said while records were held.
+    held_back: [Option<Event>; 2],
+    /// Whether no more records come, or no more in this round.
+    over: bool,
+    in_loop: bool,
+    failed: bool,
+    passed: u64,
+    next: N,
+    types: PhantomData<fn(&J)>,
+}
+
+impl<I, J, T, S, U, N> Pipe for ConnectedPush<I, J, T, S, U, N>
+where
+    I: Wire + Covariant + ?Sized,
+    J: Portable + ?Sized,
+    T: Time,
+    S: Data + Clone + Sync,
+    U: Send + Sync,
+    N: Push<Beside<I, S>, T>,
+{
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.next)
+    }
+
+    fn event(&mut self, event: Event) {
+        if !self.open {
+            match event {
+                Event::Watermark(_) => {
+                    self.held_back = [Some(event), None];
+                    return;
+                }
+                Event::Idle => {
+                    self.held_back[1] = Some(event);
+                    return;
+                }
+                Event::Barrier(_) | Event::Round(_) | Event::End => {}
+            }
+        }
+        if event.completes() {
+            self.over = false;
+        }
+        self.next.event(event);
+    }
+
+    fn resume(&mut self) -> Flow {
+        let flow = self.next.resume();
+        if flow != Flow::Ready || !self.open || self.failed {
+            return flow;
+        }
+        if !self.held.is_empty() {
+            if self.next.is_closed() {
+                return Flow::Ready;
+            }
+            let Self { held, next, state, passed, .. } = self;
+            let given = held.give(|item, time| {
+                *passed += 1;
+                next.push((I::shorten(item), &*state), time);
+            });
+            if let Err(error) = given {
+                self.failed = true;
+                self.op.fail(error);
+            }
+            return Flow::Busy;
+        }
+        match self.held_back.iter_mut().find_map(Option::take) {
+            Some(event) => {
+                self.next.event(event);
+                Flow::Busy
+            }
+            None => Flow::Ready,
+        }
+    }
+
+    fn is_closed(&mut self) -> bool {
+        // Nobody is to be told of what the control stream still says.
+        (self.over && self.held.is_empty() && !self.in_loop) || self.next.is_closed()
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        let op = self.op.id();
+        report.emitted(op, self.passed);
+        report.kept(op, self.held.len());
+        report.spilled(op, self.held.written());
+        self.next.report(report);
+    }
+}
+
+impl<I, J, T, S, U, N> PushTwo<J, I, T> for ConnectedPush<I, J, T, S, U, N>
+where
+    I: Wire + Covariant + ?Sized,
+    J: Portable + ?Sized,
+    T: Time,
+    S: Data + Clone + Sync,
+    U: for<'a> Fn(&mut S, J::Of<'a>) + Send + Sync,
+    N: Push<Beside<I, S>, T>,
+{
+    #[inline(always)]
+    fn push_first(&mut self, control: J::Of<'_>, _: T) {
+        let Self { op, state, update, .. } = self;
+        guard(op, || update(state, control));
+    }
+
+    #[inline(always)]
+    fn push_second(&mut self, item: I::Of<'_>, time: T) {
+        if self.open {
+            self.passed += 1;
+            self.next.push((I::shorten(item), &self.state), time);
+        } else if !self.failed
+            && let Err(error) = self.held.push(item, time)
+        {
+            self.failed = true;
+            self.op.fail(error);
+        }
+    }
+
+    fn first_ended(&mut self) {
+        self.open = true;
+    }
+
+    fn second_ended(&mut self) {
+        self.over = true;
+    }
+
+    fn round_ends(&mut self, controls_come_again: bool) {
+        if controls_come_again {
+            self.state = S::clone(&self.init);
+            self.open = !self.waits;
+        }
+    }
+
+    fn wants_second(&self) -> bool {
+        self.open || self.holds
+    }
+}

@@ -1,0 +1,234 @@
+//! A stream beside what another stream says: rules, limits, switches that change while records go by.
+//!
+//! Every task of the stream has a state of its own. Each control record goes to every task and changes the state
+//! there; the stream's own records go on with a reference to it:
+//!
+//! ```text
+//!   control ══ broadcast ══╗
+//!                          ╠═> a state a task ──> (record, &state)
+//!   records ── as they are ╝
+//! ```
+//!
+//! Time is that of the records alone: control records lose their timestamps on the way ([`timeless`]), and their
+//! stream holds back no watermark.
+
+mod held;
+mod keyed;
+mod meeting;
+mod stateful;
+mod timeless;
+
+pub use keyed::InBeside;
+
+use crate::data::{Covariant, Data, Portable, Record, Wire};
+use crate::error::{Error, ErrorKind};
+use crate::exchange::{Broadcast, RoundRobin};
+use crate::plan::{Origin, Strategy};
+use crate::stream::{Chain, Stream};
+use crate::time::Time;
+use meeting::{Connected, Controls, Order, Records};
+use std::sync::Arc;
+use timeless::Timeless;
+
+impl<C: Chain<Item: Wire + Covariant>> Stream<C> {
+    /// Puts beside each record a state that another stream controls: rules that are added and withdrawn, limits,
+    /// switches.
+    ///
+    /// Each task has a copy of the state, `init` at first. Every control record goes to every task, and changes the
+    /// state there by `update`. What follows gets pairs of a record and a reference to the state, as closures see
+    /// them: no copy is made, and none can leave the task, so that a closure must make something of the pair before an
+    /// exchange or a sink. For streams with keys there is
+    /// [`KeyedStream::connect`](crate::KeyedStream::connect).
+    ///
+    /// Control records of one task come in order. Between the streams, the order is that in which records arrive,
+    /// and tasks may learn of a control record at different times: a record meets what has come before it. To
+    /// have all of the control stream first, where that ends, see [`connect_after`](Self::connect_after).
+    ///
+    /// Time is that of the records: the control stream may have timestamps or not, and holds back no watermark, however
+    /// long it is quiet. The result ends with the stream of records, whether the other does or not; after the control
+    /// stream's end the state stays as it is. Within a loop, it stays from round to round where the control stream is
+    /// from outside, and is `init` again in each round where it is of the body.
+    ///
+    /// Keeps order and the number of tasks. Memory: a state a task, which the budget does not know of. It is
+    /// declared: it belongs to the job's snapshots.
+    ///
+    /// ```
+    /// use std::collections::BTreeSet;
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let blocked = env.iter([3u64, 5]);
+    /// let visits = env.range(0..10);
+    /// let allowed = visits
+    ///     .connect_after(blocked, BTreeSet::new(), |all, id| drop(all.insert(id)))
+    ///     .filter_map(|(visit, blocked)| (!blocked.contains(&visit)).then_some(visit));
+    /// let out = allowed.count();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, 8);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Streams of two environments are refused at the job's start.
+    #[track_caller]
+    pub fn connect<D, S, U>(
+        self,
+        control: Stream<D>,
+        init: S,
+        update: U,
+    ) -> Stream<Connected<C::Item, D::Item, C::Time, S, U>>
+    where
+        D: Chain<Item: Portable>,
+        for<'a> <D::Item as Record>::Of<'a>: Clone,
+        S: Data + Clone + Sync,
+        U: for<'a> Fn(&mut S, <D::Item as Record>::Of<'a>) + Send + Sync + 'static,
+    {
+        let origin = Origin::here("connect");
+        self.connected(control, init, update, Order::Arrival, origin)
+    }
+
+    /// As [`connect`](Self::connect), with all of the control stream before the first record.
+    ///
+    /// For what is small and known beforehand, or is computed from the stream itself. Records
+    /// wait where they come from until the control stream has ended; only where both have a source in common, as after a
+    /// [`split`](Self::split), which would then wait for itself, are they kept here, in memory up to an eighth of the
+    /// budget, and beyond that on disk.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// // How far each number is from the mean.
+    /// let env = Environment::new();
+    /// let [numbers, all] = env.range(0..101).split();
+    /// let mean = all.map(|n| (n, 1)).reduce(|a, b| (a.0 + b.0, a.1 + b.1)).map(|(sum, n)| sum / n);
+    /// let far = numbers
+    ///     .connect_after(mean, 0, |mean, is| *mean = is)
+    ///     .map(|(n, mean)| n.abs_diff(*mean));
+    /// let far = far.sum().collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(far.take()?, [2550]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A control stream that does not end is refused at the job's start.
+    #[track_caller]
+    pub fn connect_after<D, S, U>(
+        self,
+        control: Stream<D>,
+        init: S,
+        update: U,
+    ) -> Stream<Connected<C::Item, D::Item, C::Time, S, U>>
+    where
+        D: Chain<Item: Portable>,
+        for<'a> <D::Item as Record>::Of<'a>: Clone,
+        S: Data + Clone + Sync,
+        U: for<'a> Fn(&mut S, <D::Item as Record>::Of<'a>) + Send + Sync + 'static,
+    {
+        let origin = Origin::here("connect_after");
+        self.connected(control, init, update, Order::ControlFirst, origin)
+    }
+
+    fn connected<D, S, U>(
+        self,
+        control: Stream<D>,
+        init: S,
+        update: U,
+        order: Order,
+        origin: Origin,
+    ) -> Stream<Connected<C::Item, D::Item, C::Time, S, U>>
+    where
+        D: Chain<Item: Portable>,
+        for<'a> <D::Item as Record>::Of<'a>: Clone,
+        S: Data + Clone + Sync,
+        U: for<'a> Fn(&mut S, <D::Item as Record>::Of<'a>) + Send + Sync + 'static,
+    {
+        let tasks = self.tasks();
+        let controls = Meet { control, init, update, order, origin };
+        controls.with(self, tasks, |stream, to| {
+            stream.send_to(to, origin, Strategy::Forward, |cx, op, edge| {
+                edge.outlet(cx.task, cx.op(op), RoundRobin::starting_at(cx.task))
+            })
+        })
+    }
+}
+
+/// A control stream, and what it does.
+struct Meet<D: Chain, S, U> {
+    control: Stream<D>,
+    init: S,
+    update: U,
+    order: Order,
+    origin: Origin,
+}
+
+/// The exchange that brings records to a stage.
+type Sent<C> = crate::exchange::Edge<<C as Chain>::Item, <C as Chain>::Time>;
+
+impl<D, S, U> Meet<D, S, U>
+where
+    D: Chain<Item: Portable>,
+    for<'a> <D::Item as Record>::Of<'a>: Clone,
+    S: Data + Clone + Sync,
+    U: for<'a> Fn(&mut S, <D::Item as Record>::Of<'a>) + Send + Sync + 'static,
+{
+    /// Brings records and the control stream to a stage of so many tasks; `send` sends the records.
+    fn with<C>(
+        self,
+        stream: Stream<C>,
+        tasks: usize,
+        send: impl FnOnce(Stream<C>, usize) -> Sent<C>,
+    ) -> Stream<Connected<C::Item, D::Item, C::Time, S, U>>
+    where
+        C: Chain<Item: Wire + Covariant>,
+    {
+        let Self { control, init, update, order, origin } = self;
+        let env = stream.env.clone();
+        let same = env.is_same(&control.env);
+        let (bounded, ends) = (stream.is_bounded(), control.is_bounded());
+        let before = [control.stage, stream.stage];
+        let stage = match same {
+            true => env.stage_of_both(&control.env, origin, before, tasks, bounded),
+            false => env.stage_of_both(&control.env, origin, [stream.stage; 2], tasks, bounded),
+        };
+        let receive = |kind| {
+            let origin = Origin { kind, ..origin };
+            env.build(|builder| builder.operator(stage, origin, String::new()))
+        };
+        // A control stream of another environment is of another plan, and the job is refused.
+        let controls = match same {
+            true => {
+                let op = receive("receive control");
+                let exchange = Origin { kind: "broadcast", ..origin };
+                let edge = timeless::<_, C::Time>(control).send_to(
+                    stage,
+                    exchange,
+                    Strategy::Broadcast,
+                    |cx, op, edge| Broadcast::new(edge.lanes_from(cx.task, cx.op(op))),
+                );
+                Controls { edges: vec![edge], op, from: before[0] }
+            }
+            false => Controls { edges: Vec::new(), op: 0, from: 0 },
+        };
+        let from = stream.stage;
+        let op = receive("receive");
+        let records = Records { edge: send(stream, stage), op, from };
+        let op = env.build(|builder| builder.operator(stage, origin, String::new()));
+        let (init, update) = (Arc::new(init), Arc::new(update));
+        let chain = Connected { controls, records, stage, op, order, init, update };
+        let connected = Stream { chain, env, stage }.with_state(false, S::schema());
+        if order == Order::ControlFirst && !ends {
+            let what = "reads all of the control stream first, which does not end: `connect` takes both as they come";
+            connected.refuse(Error::new(ErrorKind::Plan, what));
+        }
+        connected
+    }
+}
+
+/// The stream without its time.
+fn timeless<D: Chain, T: Time>(stream: Stream<D>) -> Stream<Timeless<D, T>> {
+    let Stream { env, chain, stage } = stream;
+    Stream { env, chain: Timeless::new(chain), stage }
+}

@@ -1,0 +1,4 @@
+//! Jobs of several streams, and streams that go from job to job.
+
+mod cache;
+mod connect;
