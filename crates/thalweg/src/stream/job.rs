@@ -231,6 +231,20 @@ mod tests {
     }
 
     #[test]
+    fn a_barrier_comes_through_where_the_threads_never_run_out_of_work() {
+        every(|env| {
+            for _ in 0..3 {
+                env.iter(0u64..).merge(env.generate(1e5, Some)).for_each(drop);
+            }
+            let job = env.start()?;
+            (0..3).for_each(|_| job.barrier());
+            job.drain();
+            job.wait()?;
+            Ok(())
+        });
+    }
+
+    #[test]
     fn a_barrier_of_a_job_that_ends_is_not_waited_for() {
         every(|env| {
             let few = env.iter(0..100).shuffle().count();

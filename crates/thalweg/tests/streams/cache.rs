@@ -11,8 +11,15 @@ use thalweg::time::Timestamp;
 use thalweg::{Environment, ErrorKind};
 
 fn on_cores(cores: usize) -> Environment {
-    let cores = NonZeroUsize::new(cores).unwrap();
-    Environment::with_config(Config { cores, ..Config::default() })
+    let mut config = Config::default();
+    config.cores = NonZeroUsize::new(cores).unwrap();
+    Environment::with_config(config)
+}
+
+fn with_memory(memory: usize) -> Environment {
+    let mut config = Config::default();
+    config.memory = memory;
+    Environment::with_config(config)
 }
 
 #[test]
@@ -91,7 +98,7 @@ fn keys_are_where_they_belong_whatever_the_tasks() -> thalweg::Result<()> {
 fn what_memory_does_not_hold_is_on_disk() -> thalweg::Result<()> {
     let text = "y".repeat(40);
     let line = move |n: u64| format!("{n} {text}");
-    let env = Environment::with_config(Config { memory: 400_000, ..Config::default() });
+    let env = with_memory(400_000);
     let lines = env.range(0..30_000).map(line.clone()).cache();
     let stats = env.start()?.wait()?;
     let spilled: u64 = stats.operators.iter().map(|op| op.spilled_bytes).sum();
@@ -113,7 +120,7 @@ fn what_memory_does_not_hold_is_on_disk() -> thalweg::Result<()> {
 
 #[test]
 fn what_is_forgotten_gives_its_memory_back() -> thalweg::Result<()> {
-    let env = Environment::with_config(Config { memory: 4 << 20, ..Config::default() });
+    let env = with_memory(4 << 20);
     for _ in 0..5 {
         let numbers = env.range(0..100_000).cache();
         let stats = env.start()?.wait()?;
@@ -128,7 +135,10 @@ fn timestamps_are_kept() {
     every(|env| {
         let numbers = env
             .range(0..3000)
-            .assign_timestamps(|n| Timestamp::from_millis(*n as i64), Watermarks::none())
+            .assign_timestamps(
+                |n| Timestamp::from_millis(*n as i64),
+                Watermarks::bounded_disorder(Duration::from_secs(60)),
+            )
             .cache();
         env.run()?;
         let counts = numbers
@@ -166,7 +176,7 @@ fn what_is_not_filled_cannot_be_read() -> thalweg::Result<()> {
     assert_eq!(count.take()?, 10);
     // In the job that fills it.
     let numbers = env.range(0..10).cache();
-    numbers.by_ref(&env).for_each(|_| {});
+    numbers.by_ref(&env).map(|n| *n).for_each(drop);
     refused(&env);
     // Failed.
     let wrong = env.range(0..10).map(|n| 10 / (n - 5).min(3)).group_by(|n| n % 2).cache();

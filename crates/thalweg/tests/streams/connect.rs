@@ -1,6 +1,7 @@
 //! Records beside what a control stream says.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thalweg::check::{check, every};
 use thalweg::config::Config;
@@ -11,6 +12,12 @@ use thalweg::{Environment, ErrorKind};
 
 fn add(all: &mut BTreeSet<u64>, n: u64) {
     all.insert(n);
+}
+
+fn with_memory(memory: usize) -> Environment {
+    let mut config = Config::default();
+    config.memory = memory;
+    Environment::with_config(config)
 }
 
 #[test]
@@ -93,9 +100,12 @@ fn a_quiet_control_stream_holds_back_no_time() -> thalweg::Result<()> {
         .group_by(|_| ())
         .window(EventTimeWindow::tumbling(Duration::from_millis(100)))
         .count();
-    let counts = counts.unkey().map(|(_, pane)| pane.value).limit(20).collect::<Vec<_>>();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let into = Arc::clone(&seen);
+    let counts = counts.unkey().map(|(_, pane)| pane.value).limit(20);
+    counts.for_each(move |count| into.lock().unwrap().push(count));
     env.run()?;
-    assert_eq!(counts.take()?, [100; 20]);
+    assert_eq!(*seen.lock().unwrap(), [100; 20]);
     Ok(())
 }
 
@@ -121,7 +131,7 @@ fn a_stream_meets_what_was_computed_of_itself() {
             .map(|(n, all)| (n, *all))
             .group_by(|_| ())
             .window(EventTimeWindow::tumbling(Duration::from_millis(100)))
-            .reduce(|a, b| (a.0.max(b.0), a.1.max(b.1)))
+            .max(|seen| seen)
             .unkey()
             .map(|(_, pane)| pane.value)
     })
@@ -130,7 +140,7 @@ fn a_stream_meets_what_was_computed_of_itself() {
 
 #[test]
 fn what_waits_goes_to_disk_when_memory_is_short() -> thalweg::Result<()> {
-    let env = Environment::with_config(Config { memory: 1 << 20, ..Config::default() });
+    let env = with_memory(1 << 20);
     let text = "x".repeat(90);
     let [lines, all] = env.range(0..40_000).map(move |n| format!("{n} {text}")).split();
     let all = all.map(|_| 1u64).reduce(|a, b| a + b);
@@ -170,7 +180,7 @@ fn keys_remember_beside_what_all_share() {
         let pairs = env.range(0..3000).map(|n| (format!("key {}", n % 11), n)).keyed();
         let names = env.iter([("key 3".to_owned(), 10u64)]);
         let named = pairs
-            .connect_after(names, BTreeMap::new(), |all, (name, by)| drop(all.insert(name, by)))
+            .connect_after(names, BTreeMap::new(), |all, (name, by)| _ = all.insert(name, by))
             .map(|name, (n, all)| n * all.get(name).copied().unwrap_or(1))
             .filter(|_, pair| pair.1 % 2 == 0);
         named.sum(|n| n)
@@ -202,7 +212,7 @@ fn what_is_together_stays_there() {
 
 #[test]
 fn more_keys_than_memory_holds_are_refused_by_name() {
-    let env = Environment::with_config(Config { memory: 200_000, ..Config::default() });
+    let env = with_memory(200_000);
     env.range(0..100_000)
         .group_by(|n| *n)
         .connect(env.iter([1u64]), 0, |by, n| *by = n)

@@ -60,7 +60,7 @@ impl<C: Chain<Item: Wire + Covariant>> Stream<C> {
     /// let blocked = env.iter([3u64, 5]);
     /// let visits = env.range(0..10);
     /// let allowed = visits
-    ///     .connect_after(blocked, BTreeSet::new(), |all, id| drop(all.insert(id)))
+    ///     .connect_after(blocked, BTreeSet::new(), |all, id| _ = all.insert(id))
     ///     .filter_map(|(visit, blocked)| (!blocked.contains(&visit)).then_some(visit));
     /// let out = allowed.count();
     /// env.run()?;

@@ -46,7 +46,7 @@ where
     /// let payments = [("ann", 5), ("bob", 5), ("ann", 6), ("bob", 6)];
     /// let payments = env.iter(payments.map(|(name, amount)| (name.to_owned(), amount))).keyed();
     /// let alerts = payments
-    ///     .connect_after(limits, BTreeMap::new(), |all, (name, limit)| drop(all.insert(name, limit)))
+    ///     .connect_after(limits, BTreeMap::new(), |all, (name, limit)| _ = all.insert(name, limit))
     ///     .stateful_map_with(0, |name, spent, amount: u64, limits| {
     ///         *spent += amount;
     ///         let limit = limits.get(name).copied().unwrap_or(10);

@@ -48,6 +48,9 @@ thread_local! {
 /// How long a thread searches before it parks: about what waking it again would cost.
 const SEARCH: Nanos = 20_000;
 
+/// In one turn of so many, what was woken from outside goes first.
+const FAIR: u32 = 64;
+
 impl WorkStealing {
     pub(crate) fn new(threads: usize, turn: usize, clock: Clock) -> Arc<Self> {
         let pool = Pool {
@@ -113,8 +116,12 @@ impl Pool {
     fn work(pool: &Weak<Self>, me: usize) {
         let Some(pool) = pool.upgrade() else { return };
         WORKER.set((Arc::as_ptr(&pool).addr(), me));
+        let mut turns = 0_u32;
         while !pool.shutdown.load(Ordering::Acquire) {
-            match pool.find(me) {
+            turns = turns.wrapping_add(1);
+            // A thread whose own queue is never empty would never get to what was woken from outside.
+            let waiting = turns.is_multiple_of(FAIR).then(|| pool.injected.pop()).flatten();
+            match waiting.or_else(|| pool.find(me)) {
                 Some(cell) => pool.run(me, cell),
                 None => pool.rest(me),
             }
