@@ -45,7 +45,8 @@ use std::time::Duration;
     label = "this type does not implement `Data`",
     note = "for a type of your own, add `#[derive(thalweg::Data)]`",
     note = "of borrowed text make a `String` with `to_owned`, or hand it on with `flat_map_str` or \
-            `flat_each`, which copy nothing"
+            `flat_each`, which copy nothing",
+    note = "of records by reference (`ByRef`) or beside a state (`Beside`), make records of their own by `map` first"
 )]
 pub trait Data: Sized + Send + 'static {
     /// Appends the canonical encoding of `self`.
@@ -102,8 +103,7 @@ pub trait Data: Sized + Send + 'static {
 #[diagnostic::on_unimplemented(
     message = "records of `{Self}` cannot cross an exchange or be collected",
     label = "this operator needs records that can leave their task",
-    note = "for a type of your own, add `#[derive(thalweg::Data)]`",
-    note = "of records by reference (`ByRef`) or beside a state (`Beside`), make records of their own by `map` first"
+    note = "for a type of your own, add `#[derive(thalweg::Data)]`"
 )]
 pub trait Portable: Record {
     /// How such records travel together.

@@ -130,10 +130,9 @@ where
 
 /// As many predicates as there may be, so that their number is known to who takes the streams.
 #[diagnostic::on_unimplemented(
-    message = "a stream is routed by at least one predicate and at most twelve",
-    label = "not so many",
-    note = "say where records go first: `route().to(|record| …).split()`",
-    note = "where there are more than twelve ways, route the rest again, or use `group_by`"
+    message = "a stream is routed by at most twelve predicates",
+    label = "more than twelve",
+    note = "route the rest again, or use `group_by`"
 )]
 pub trait Several {
     /// An array of as many.
@@ -165,6 +164,7 @@ macro_rules! several {
 }
 
 several! {
+    0: ;
     1: A;
     2: A B;
     3: A B C;

@@ -172,6 +172,20 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
         self.never()
     }
 
+    pub fn route(self) -> Stream<C>
+    where
+        Self: HasNoKeys,
+    {
+        self.never()
+    }
+
+    pub fn zip<D>(self, _other: D) -> Stream<C>
+    where
+        Self: HasNoKeys,
+    {
+        self.never()
+    }
+
     pub fn top(self, _n: usize) -> Stream<C>
     where
         Self: HasNoKeys,
