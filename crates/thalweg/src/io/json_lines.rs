@@ -1,9 +1,9 @@
 //! A source of JSON values, one a line.
 
-use super::bad_record::BadRecord;
-use super::files::{BlockSizes, ByteBlocks, InputFile, Split};
+use super::files::BlockSizes;
 use super::input::{Division, Inputs, Paths, describe};
-use super::records::{Format, LineNumbers, Parser, Records, Stop, Taker};
+use super::line_records::{LineParser, ParseLine};
+use super::records::{Format, LineNumbers, Records, Stop};
 use crate::error::Result;
 use crate::plan::Origin;
 use crate::stream::{Environment, Sourced, Stream};
@@ -103,96 +103,27 @@ pub struct JsonFormat<T> {
 
 impl<T: DeserializeOwned + 'static> Format for JsonFormat<T> {
     type Record = T;
-    type Parser = JsonParser<T>;
+    type Parser = LineParser<JsonLine<T>>;
 
-    fn parser(&self, lines: &Arc<LineNumbers>) -> JsonParser<T> {
-        JsonParser {
-            sizes: self.sizes,
-            lines: Arc::clone(lines),
-            current: None,
-            types: PhantomData,
-        }
+    fn parser(&self, lines: &Arc<LineNumbers>) -> Self::Parser {
+        LineParser::new(JsonLine(PhantomData), self.sizes, lines)
     }
 }
 
-/// One task's parser.
-pub struct JsonParser<T> {
-    sizes: BlockSizes,
-    lines: Arc<LineNumbers>,
-    current: Option<Current>,
-    types: PhantomData<fn() -> T>,
-}
+/// A line that holds a JSON value, or nothing.
+pub struct JsonLine<T>(PhantomData<fn() -> T>);
 
-struct Current {
-    blocks: ByteBlocks,
-    file: InputFile,
-    index: usize,
-    /// Where the first line of the split begins.
-    first: Option<u64>,
-    /// The lines of the split before the current block.
-    before: u64,
-}
-
-impl<T: DeserializeOwned + 'static> Parser for JsonParser<T> {
+impl<T: DeserializeOwned + 'static> ParseLine for JsonLine<T> {
     type Record = T;
 
-    fn begin(&mut self, file: &InputFile, split: Split) -> Result<()> {
-        let blocks = match self.current.take() {
-            Some(mut current) => {
-                current.blocks.reopen(file, split)?;
-                current.blocks
-            }
-            None => ByteBlocks::open(file, split, self.sizes)?,
-        };
-        let file = file.clone();
-        self.current = Some(Current { blocks, file, index: split.file, first: None, before: 0 });
-        Ok(())
-    }
-
-    fn batch(&mut self, taker: &mut impl Taker<T>) -> Result<bool> {
-        let Some(Current { blocks, file, index, first, before }) = &mut self.current else {
-            return Ok(false);
-        };
-        let Some(block) = blocks.next_block()? else { return Ok(false) };
-        let first = *first.get_or_insert(block.offset);
-        let mut count = 0;
-        for line in block.lines() {
-            match serde_json::from_slice(line) {
-                Ok(record) => taker.good(record),
-                Err(_) if line.trim_ascii().is_empty() => {}
-                Err(error) => {
-                    // Before the first line of a file there is at most a byte order mark.
-                    let above = if blocks_from_start(first) {
-                        1
-                    } else {
-                        self.lines.at(*index, file, first)?
-                    };
-                    taker.bad(BadRecord {
-                        path: file.path.clone(),
-                        line: above + *before + count,
-                        bytes: line.to_vec(),
-                        error: describe_error(&error),
-                    })?;
-                }
-            }
-            count += 1;
+    #[inline]
+    fn parse(&self, line: &[u8]) -> Result<Option<T>, String> {
+        match serde_json::from_slice(line) {
+            Ok(record) => Ok(Some(record)),
+            Err(_) if line.trim_ascii().is_empty() => Ok(None),
+            Err(error) => Err(describe_error(&error)),
         }
-        *before += count;
-        Ok(true)
     }
-
-    fn consumed(&self) -> u64 {
-        self.current.as_ref().map_or(0, |current| current.blocks.consumed())
-    }
-
-    fn buffer_bytes(&self) -> usize {
-        self.current.as_ref().map_or(0, |current| current.blocks.buffer_bytes())
-    }
-}
-
-/// Whether the first line of a split is the first of its file.
-fn blocks_from_start(first: u64) -> bool {
-    first == 0
 }
 
 /// The error with its column, without the line, which is always the first.

@@ -103,10 +103,10 @@ impl Environment {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Text {
-    paths: Vec<PathBuf>,
+    pub(super) paths: Vec<PathBuf>,
     utf8: Utf8,
-    sizes: BlockSizes,
-    split_bytes: Option<u64>,
+    pub(super) sizes: BlockSizes,
+    pub(super) split_bytes: Option<u64>,
 }
 
 impl Text {
