@@ -1,0 +1,93 @@
+//! Sets of nodes as words of bits: what each node has edges to, and what can be reached from there.
+
+use thalweg::Data;
+
+/// A set of numbers: the words of a bitmap that are not nothing, in ascending order. Where numbers lie close
+/// together, one word holds up to 64 of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Data)]
+pub struct Set(Vec<(u32, u64)>);
+
+impl Set {
+    /// The set of these, of which some may be the same.
+    pub fn new(mut members: Vec<u32>) -> Self {
+        members.sort_unstable();
+        let mut words: Vec<(u32, u64)> = Vec::new();
+        for member in members {
+            let (word, bit) = (member / 64, 1 << (member % 64));
+            match words.last_mut() {
+                Some((last, bits)) if *last == word => *bits |= bit,
+                _ => words.push((word, bit)),
+            }
+        }
+        Self(words)
+    }
+
+    /// How many members both have.
+    pub fn common(&self, other: &Self) -> u64 {
+        let (mut at, mut count) = ((0, 0), 0);
+        while let (Some(a), Some(b)) = (self.0.get(at.0), other.0.get(at.1)) {
+            if a.0 == b.0 {
+                count += u64::from((a.1 & b.1).count_ones());
+            }
+            at = (at.0 + usize::from(a.0 <= b.0), at.1 + usize::from(b.0 <= a.0));
+        }
+        count
+    }
+
+    /// The members, in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().flat_map(members)
+    }
+
+    /// As [`iter`](Self::iter), of a set that is not needed any more.
+    pub fn into_members(self) -> impl Iterator<Item = u32> {
+        self.0.into_iter().flat_map(|word| members(&word))
+    }
+
+    /// What can be reached from the members, themselves included, where each node's row of `graph` is what it has
+    /// edges to.
+    pub fn reached(&self, graph: &[Self]) -> Self {
+        let mut reached = vec![0u64; graph.len().div_ceil(64)];
+        let mut todo = vec![self];
+        while let Some(row) = todo.pop() {
+            for &(word, bits) in &row.0 {
+                let new = (word, bits & !reached[word as usize]);
+                reached[word as usize] |= bits;
+                todo.extend(members(&new).map(|node| &graph[node as usize]));
+            }
+        }
+        Self((0..).zip(reached).filter(|(_, bits)| *bits != 0).collect())
+    }
+}
+
+fn members(&(word, mut bits): &(u32, u64)) -> impl Iterator<Item = u32> + use<> {
+    std::iter::from_fn(move || {
+        let member = (bits != 0).then(|| word * 64 + bits.trailing_zeros());
+        bits &= bits.wrapping_sub(1);
+        member
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn sets_are_those_of_the_standard_library() {
+        let mut state = 1u64;
+        let mut next = |below: u32| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as u32 % below
+        };
+        for round in 0..50 {
+            let mut members = || (0..round).map(|_| next(1 + 7 * round)).collect::<Vec<_>>();
+            let (a, b) = (members(), members());
+            let plain = |of: &[u32]| of.iter().copied().collect::<BTreeSet<_>>();
+            let (set_a, set_b) = (Set::new(a.clone()), Set::new(b.clone()));
+            assert!(set_a.iter().eq(plain(&a)));
+            assert_eq!(set_a.common(&set_b), plain(&a).intersection(&plain(&b)).count() as u64);
+        }
+        assert!(Set::new(vec![u32::MAX, 0]).into_members().eq([0, u32::MAX]));
+    }
+}

@@ -1,0 +1,46 @@
+//! The transitive closure: all pairs of nodes with a path from the first to the second, of one edge or more.
+
+use super::adjacency::Set;
+use thalweg::operators::aggregates::to_vec;
+use thalweg::{Chain, Data, Stream};
+
+/// What a node has edges to, or all that it can reach.
+#[derive(Clone, Debug, Data)]
+enum Row {
+    Edges(u32, Set),
+    Reached(u32, Set),
+}
+
+/// The closure by adjacency: what each node has edges to is made known to all in a first round, and in a second
+/// one everything that a node can reach is found from there.
+pub fn closure_by_adjacency<C: Chain<Item = (u32, u32)>>(
+    edges: Stream<C>,
+    nodes: u32,
+) -> Stream<impl Chain<Item = (u32, u32), Time = C::Time>> {
+    let rows = edges.keyed().aggregate(to_vec()).unkey();
+    let (outcome, reached) = rows
+        .map(|(node, to)| Row::Edges(node, Set::new(to)))
+        .iterate(2, Vec::new(), |rows, graph| {
+            rows.with(graph).map(|(row, graph)| match row {
+                Row::Edges(node, to) if !graph.is_empty() => Row::Reached(node, to.reached(graph)),
+                row => row,
+            })
+        })
+        .fold(
+            |rows: &mut Vec<_>, row| {
+                if let Row::Edges(node, to) = row {
+                    rows.push((*node, to.clone()));
+                }
+            },
+            |rows, others| rows.extend(others),
+        )
+        .all_rounds(move |graph: &mut Vec<Set>, rows| {
+            graph.resize_with(nodes as usize, Set::default);
+            rows.into_iter().for_each(|(node, to)| graph[node as usize] = to);
+        });
+    outcome.for_each(|_| ());
+    reached.flat_map(|row| {
+        let (Row::Edges(from, to) | Row::Reached(from, to)) = row;
+        to.into_members().map(move |to| (from, to))
+    })
+}

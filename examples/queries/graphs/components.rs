@@ -1,0 +1,36 @@
+//! Connected components: which nodes can be reached from each other, whatever the directions of edges.
+
+use thalweg::operators::loops::Outcome;
+use thalweg::{Chain, Stream};
+
+/// The smallest node of each node's component, by going through all edges in each round: both ends of an edge
+/// learn of the smaller of what they know. Every task has labels of its own, which are brought together between
+/// rounds; when they are what they were, that is it.
+pub fn components_by_labels<C: Chain<Item = (u32, u32)>>(
+    edges: Stream<C>,
+    nodes: u32,
+) -> Stream<impl Chain<Item = Outcome<Vec<u32>>, Time = C::Time>> {
+    edges
+        .replay(u64::MAX, (0..nodes).collect(), |edges, least| edges.with(least))
+        .fold(
+            |own: &mut Vec<u32>, (&(a, b), least)| {
+                if own.is_empty() {
+                    own.clone_from(least);
+                }
+                let (a, b) = (a as usize, b as usize);
+                let smaller = own[a].min(own[b]);
+                (own[a], own[b]) = (smaller, smaller);
+            },
+            |own, other| match own.len() {
+                0 => *own = other,
+                _ => own.iter_mut().zip(other).for_each(|(own, other)| *own = other.min(*own)),
+            },
+        )
+        .until(|least, own| {
+            let settled = own.is_empty() || *least == own;
+            if !settled {
+                *least = own;
+            }
+            settled
+        })
+}
