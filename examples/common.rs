@@ -1,4 +1,4 @@
-//! What the examples share: arguments, printing result rows and tables, and the queries of the streaming
+//! What the examples share: arguments, printing result rows and tables, and the queries of the programs and the
 //! benchmarks.
 
 pub use thalweg_queries as queries;
@@ -8,6 +8,8 @@ use std::fmt::Display;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::time::Duration;
+use thalweg::{Chain, Environment, Result, Stream};
+use thalweg_queries::graphs::{Nodes, edges};
 
 /// What the programs of the streaming benchmarks are told.
 #[derive(Args)]
@@ -44,6 +46,48 @@ pub struct Seen {
     /// The rest.
     #[command(flatten)]
     pub given: Generated,
+}
+
+/// What the programs on graphs are told.
+#[derive(Args)]
+pub struct GraphArgs {
+    /// The edges, one a line: `src dst`, two whole numbers with whitespace between them. What follows a `#` is a
+    /// comment. Directories and globs are welcome, and so are files that end in .gz and .zst.
+    #[arg(required = true)]
+    pub edges: Vec<PathBuf>,
+    /// Print the rows, with a tab between columns, and nothing else.
+    #[arg(long)]
+    pub tsv: bool,
+    /// How the engine runs.
+    #[command(flatten)]
+    pub engine: thalweg::cli::EngineArgs,
+}
+
+impl GraphArgs {
+    /// The edges as they stand in the files.
+    pub fn read(
+        &self,
+        env: &Environment,
+    ) -> Stream<impl Chain<Item = (u64, u64), Time = ()> + use<>> {
+        edges(env, self.edges.clone())
+    }
+
+    /// The edges between numbers, and the nodes that these stand for: the files are read twice, first for the nodes
+    /// alone.
+    ///
+    /// # Errors
+    ///
+    /// When the files cannot be read.
+    pub fn numbered(
+        &self,
+        env: &Environment,
+    ) -> Result<(Nodes, Stream<impl Chain<Item = (u32, u32), Time = ()> + use<>>)> {
+        // The job that is explained, and whose statistics are shown, is the other one.
+        let before = Environment::with_config(env.config().clone());
+        let nodes = Nodes::of(&before, self.read(&before))?;
+        let edges = nodes.numbered(self.read(env));
+        Ok((nodes, edges))
+    }
 }
 
 /// Prints rows of a left and a right column to standard output, separated by a tab.
@@ -131,7 +175,7 @@ pub fn documents() -> Vec<PathBuf> {
 /// assert_eq!(span("5 min"), Ok(Duration::from_secs(300)));
 /// assert!(span("10").is_err() && span("0s").is_err() && span("-1s").is_err());
 /// ```
-pub fn span(text: &str) -> Result<Duration, String> {
+pub fn span(text: &str) -> std::result::Result<Duration, String> {
     let wrong =
         || "allowed is a number above 0 and a unit: us, ms, s, min or h, as in 250ms".into();
     let unit = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
@@ -154,7 +198,7 @@ pub fn span(text: &str) -> Result<Duration, String> {
 /// # Errors
 ///
 /// When it is none.
-pub fn positive(text: &str) -> Result<f64, String> {
+pub fn positive(text: &str) -> std::result::Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
     number.ok_or_else(|| "allowed is a number above 0".to_owned())
 }

@@ -1,0 +1,51 @@
+//! Counts the triangles of a graph.
+
+use clap::{Parser, ValueEnum};
+use std::process::ExitCode;
+use thalweg::{Result, cli};
+use thalweg_examples::queries::graphs::triangles::{triangles_by_adjacency, triangles_by_joins};
+use thalweg_examples::{GraphArgs, output, print_lines};
+
+/// Count the triangles of a graph: three nodes, each with an edge to or from each of the others.
+///
+/// Edges of a node to itself do not matter, nor how often an edge is there and in which direction.
+#[derive(Parser)]
+struct Args {
+    /// How they are found.
+    #[arg(long, value_enum, default_value_t = Form::Adjacency)]
+    form: Form,
+    #[command(flatten)]
+    graph: GraphArgs,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Form {
+    /// By joining edges with edges, and what comes of that with edges again
+    Join,
+    /// By what the ends of each edge have in common, with all neighbours of all nodes in memory
+    Adjacency,
+}
+
+fn main() -> ExitCode {
+    cli::run(count)
+}
+
+fn count() -> Result<()> {
+    let Args { form, graph } = Args::parse();
+    let env = graph.engine.environment()?;
+    let count: u64 = match form {
+        Form::Join => {
+            let out = triangles_by_joins(graph.read(&env)).collect::<Vec<_>>();
+            env.run()?;
+            out.take()?.into_iter().sum()
+        }
+        Form::Adjacency => {
+            let (nodes, edges) = graph.numbered(&env)?;
+            let out = triangles_by_adjacency(edges, nodes.count()).collect::<Vec<_>>();
+            env.run()?;
+            out.take()?.into_iter().map(|outcome| outcome.state.triangles).sum()
+        }
+    };
+    let what = if graph.tsv { "" } else { " triangles" };
+    print_lines([format!("{count}{what}")]).map_err(output)
+}
