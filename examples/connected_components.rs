@@ -1,10 +1,10 @@
 //! Finds which nodes of a graph are connected.
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use thalweg::{Result, cli};
-use thalweg_examples::queries::graphs::components::components_by_labels;
+use thalweg_examples::queries::graphs::components::{components_by_changes, components_by_labels};
 use thalweg_examples::{GraphArgs, output, print_rows};
 
 /// Find the connected components of a graph, whatever the directions of its edges.
@@ -12,8 +12,19 @@ use thalweg_examples::{GraphArgs, output, print_rows};
 /// For each node, gives the smallest node of its component.
 #[derive(Parser)]
 struct Args {
+    /// How they are found.
+    #[arg(long, value_enum, default_value_t = Form::Labels)]
+    form: Form,
     #[command(flatten)]
     graph: GraphArgs,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Form {
+    /// By going through all edges in each round, with what is known of nodes in an array, as in an MPI program
+    Labels,
+    /// By going on with the nodes that have changed, as in a Flink program: for graphs with long paths
+    Delta,
 }
 
 /// How many components are shown to a person.
@@ -24,15 +35,25 @@ fn main() -> ExitCode {
 }
 
 fn connect() -> Result<()> {
-    let Args { graph } = Args::parse();
+    let Args { form, graph } = Args::parse();
     let env = graph.engine.environment()?;
-    let (nodes, edges) = graph.numbered(&env)?;
-    let out = components_by_labels(edges, nodes.count()).collect::<Vec<_>>();
-    env.run()?;
-    let ids = nodes.ids();
-    let least = out.take()?.into_iter().flat_map(|outcome| outcome.state);
-    let least: Vec<(u64, u64)> =
-        ids.iter().zip(least).map(|(node, least)| (*node, ids[least as usize])).collect();
+    let least: Vec<(u64, u64)> = match form {
+        Form::Labels => {
+            let (nodes, edges) = graph.numbered(&env)?;
+            let out = components_by_labels(edges, nodes.count()).collect::<Vec<_>>();
+            env.run()?;
+            let ids = nodes.ids();
+            let least = out.take()?.into_iter().flat_map(|outcome| outcome.state);
+            ids.iter().zip(least).map(|(node, least)| (*node, ids[least as usize])).collect()
+        }
+        Form::Delta => {
+            let out = components_by_changes(graph.read(&env)).collect::<Vec<_>>();
+            env.run()?;
+            let mut least = out.take()?;
+            least.sort_unstable();
+            least
+        }
+    };
     if graph.tsv {
         return print_rows(least).map_err(output);
     }

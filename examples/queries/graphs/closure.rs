@@ -18,7 +18,7 @@ pub fn closure_by_adjacency<C: Chain<Item = (u32, u32)>>(
     nodes: u32,
 ) -> Stream<impl Chain<Item = (u32, u32), Time = C::Time>> {
     let rows = edges.keyed().aggregate(to_vec()).unkey();
-    let (outcome, reached) = rows
+    let (_, reached) = rows
         .map(|(node, to)| Row::Edges(node, Set::new(to)))
         .iterate(2, Vec::new(), |rows, graph| {
             rows.with(graph).map(|(row, graph)| match row {
@@ -38,9 +38,31 @@ pub fn closure_by_adjacency<C: Chain<Item = (u32, u32)>>(
             graph.resize_with(nodes as usize, Set::default);
             rows.into_iter().for_each(|(node, to)| graph[node as usize] = to);
         });
-    outcome.for_each(|_| ());
     reached.flat_map(|row| {
         let (Row::Edges(from, to) | Row::Reached(from, to)) = row;
         to.into_members().map(move |to| (from, to))
     })
+}
+
+/// The closure by lengthening paths: those that a round has found are joined with the edges, and what is new of that
+/// is for the next round.
+pub fn closure_by_changes<C: Chain<Item = (u64, u64)>>(
+    edges: Stream<C>,
+) -> Stream<impl Chain<Item = (u64, u64), Time = C::Time>> {
+    let [paths, edges] = edges.split();
+    let (_, solution) = paths
+        .map(|path| (path, ()))
+        .keyed()
+        .delta_iterate(
+            u64::MAX,
+            (),
+            |_, ()| false,
+            |new, _| {
+                let ends = new.unkey().map(|((from, to), ())| (to, from)).keyed();
+                let longer = ends.join(edges.keyed()).unkey();
+                longer.map(|(_, (from, next))| ((from, next), ())).keyed()
+            },
+        )
+        .all_rounds();
+    solution.unkey().map(|(path, ())| path)
 }

@@ -34,3 +34,24 @@ pub fn components_by_labels<C: Chain<Item = (u32, u32)>>(
             settled
         })
 }
+
+/// The smallest node of each node's component, by improving it in place: a node that learns of a smaller one tells
+/// its neighbours, and a round costs what has changed in the one before.
+pub fn components_by_changes<C: Chain<Item = (u64, u64)>>(
+    edges: Stream<C>,
+) -> Stream<impl Chain<Item = (u64, u64), Time = C::Time>> {
+    let [nodes, edges] = edges.flat_map(|(a, b)| [(a, b), (b, a)]).split();
+    let start = nodes.map(|(node, next)| (node, next.min(node))).keyed().min(|least| least);
+    let (_, solution) = start
+        .delta_iterate(
+            u64::MAX,
+            (),
+            |least, other| other < std::mem::replace(least, other.min(*least)),
+            |changed, _| {
+                let told = changed.join(edges.keyed()).unkey();
+                told.map(|(_, (least, next))| (next, least)).keyed().min(|least| least)
+            },
+        )
+        .all_rounds();
+    solution.unkey()
+}
