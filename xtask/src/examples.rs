@@ -56,6 +56,47 @@ const RUNS: &[Run] = &[
         arguments: &["--k", "2", "examples/points.csv"],
         expects: &["2 rounds (Condition)", "1.3333333333333333\t2", "10\t11"],
     },
+    Run {
+        example: "logistic_regression",
+        arguments: &["--tsv", "--iterations", "1", "--rate", "1", "examples/labelled.csv"],
+        expects: &["bias\t0"],
+    },
+    Run {
+        example: "pagerank",
+        arguments: &["--iterations", "50", "examples/edges.txt"],
+        expects: &["8 nodes; those of the highest rank:", "40\t0.125"],
+    },
+    Run {
+        example: "pagerank",
+        arguments: &["--tsv", "--form", "integer", "examples/edges.txt"],
+        expects: &["7\t0.125", "40\t0.125"],
+    },
+    Run {
+        example: "connected_components",
+        arguments: &["examples/edges.txt"],
+        expects: &["8 nodes in 3 components; the largest, and their sizes:", "1\t4", "7\t1"],
+    },
+    Run {
+        example: "connected_components",
+        arguments: &["--tsv", "--form", "delta", "examples/edges.txt"],
+        expects: &["4\t1", "60\t40"],
+    },
+    Run {
+        example: "transitive_closure",
+        arguments: &["examples/edges.txt"],
+        expects: &["26 pairs"],
+    },
+    Run {
+        example: "transitive_closure",
+        arguments: &["--tsv", "--form", "delta", "examples/edges.txt"],
+        expects: &["1\t1", "7\t7", "60\t50"],
+    },
+    Run {
+        example: "triangles",
+        arguments: &["--form", "join", "examples/edges.txt"],
+        expects: &["3 triangles"],
+    },
+    Run { example: "triangles", arguments: &["--tsv", "examples/edges.txt"], expects: &["3"] },
     Run { example: "squares", arguments: &[], expects: &[] },
     Run {
         example: "quiet_source",

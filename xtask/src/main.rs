@@ -7,7 +7,9 @@ mod bench;
 mod data;
 mod examples;
 mod fuzz;
+mod lines;
 mod metadata;
+mod oracles;
 mod process;
 mod setup;
 mod test;
@@ -35,6 +37,7 @@ enum Command {
     Fuzz(fuzz::Arguments),
     Bench(bench::Arguments),
     Data(data::Arguments),
+    Lines(lines::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Command::Fuzz(arguments) => fuzz::run_command(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Data(arguments) => data::run(&arguments),
+        Command::Lines(arguments) => lines::run(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,10 +1,11 @@
 //! What the steps need beyond the Rust toolchain and Debian's base, and how to get it.
 //!
 //! A step that needs a program calls [`debian`], one that needs a part of the toolchain calls
-//! [`component`], before it uses them. What is there already is never touched.
+//! [`component`], one that needs packages of Python calls [`python`], before it uses them. What is there already is never touched.
 
 use crate::process::{program, run};
 use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Makes sure that `name` can be run, by installing the Debian package that holds it.
@@ -56,6 +57,23 @@ pub(crate) fn component(toolchain: &str, component: &str) -> Result<()> {
         bail!("`rustup {}` failed: {why}", with_toolchain.join(" "));
     }
     Ok(())
+}
+
+/// Makes sure that a virtual environment of Python has what a file of pins names; answers where its interpreter is.
+pub(crate) fn python(environment: &Path, pins: &Path) -> Result<PathBuf> {
+    let python = environment.join("bin/python");
+    let wanted =
+        std::fs::read_to_string(pins).with_context(|| format!("cannot read {}", pins.display()))?;
+    // Written last, so that an installation that was cut short is done again.
+    let stamp = environment.join("installed");
+    if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+        return Ok(python);
+    }
+    run(program("python3").args(["-m", "venv", "--clear"]).arg(environment))?;
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
+    run(program(&python).args(pip).arg(pins))?;
+    std::fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))?;
+    Ok(python)
 }
 
 fn exists(name: &str) -> bool {

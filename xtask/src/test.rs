@@ -5,7 +5,7 @@
 //! matches nothing is a test that cannot fail.
 
 use crate::process::{Totals, cargo, program, root, run as execute, run_tests};
-use crate::{examples, fuzz, metadata, setup, tidy};
+use crate::{examples, fuzz, metadata, oracles, setup, tidy};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 use std::time::{Duration, Instant};
@@ -108,6 +108,16 @@ const STEPS: &[Step] = &[
         about: "example programs build, run and give the known answer",
         fast: false,
         run: |_| examples::check().map(|()| Outcome::Done),
+    },
+    Step {
+        name: "oracles",
+        about: "example programs agree with networkx and scikit-learn on random inputs",
+        fast: false,
+        run: |totals| {
+            let before = *totals;
+            oracles::check(totals)?;
+            some_ran(before, totals)
+        },
     },
     Step {
         name: "loom",
@@ -318,6 +328,10 @@ fn tests(arguments: &[&str], totals: &mut Totals) -> Result<Outcome> {
 fn tests_of(command: &mut std::process::Command, totals: &mut Totals) -> Result<Outcome> {
     let before = *totals;
     run_tests(command, totals)?;
+    some_ran(before, totals)
+}
+
+fn some_ran(before: Totals, totals: &Totals) -> Result<Outcome> {
     if totals.since(before).ran() == 0 {
         bail!("no test ran, although there should be some");
     }

@@ -5,7 +5,7 @@ use thalweg::Data;
 /// A set of numbers: the words of a bitmap that are not nothing, in ascending order. Where numbers lie close
 /// together, one word holds up to 64 of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Data)]
-pub struct Set(Vec<(u32, u64)>);
+pub struct Set(pub(super) Vec<(u32, u64)>);
 
 impl Set {
     /// The set of these, of which some may be the same.
@@ -22,18 +22,6 @@ impl Set {
         Self(words)
     }
 
-    /// How many members both have.
-    pub fn common(&self, other: &Self) -> u64 {
-        let (mut at, mut count) = ((0, 0), 0);
-        while let (Some(a), Some(b)) = (self.0.get(at.0), other.0.get(at.1)) {
-            if a.0 == b.0 {
-                count += u64::from((a.1 & b.1).count_ones());
-            }
-            at = (at.0 + usize::from(a.0 <= b.0), at.1 + usize::from(b.0 <= a.0));
-        }
-        count
-    }
-
     /// The members, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         self.0.iter().flat_map(members)
@@ -43,24 +31,10 @@ impl Set {
     pub fn into_members(self) -> impl Iterator<Item = u32> {
         self.0.into_iter().flat_map(|word| members(&word))
     }
-
-    /// What can be reached from the members, themselves included, where each node's row of `graph` is what it has
-    /// edges to.
-    pub fn reached(&self, graph: &[Self]) -> Self {
-        let mut reached = vec![0u64; graph.len().div_ceil(64)];
-        let mut todo = vec![self];
-        while let Some(row) = todo.pop() {
-            for &(word, bits) in &row.0 {
-                let new = (word, bits & !reached[word as usize]);
-                reached[word as usize] |= bits;
-                todo.extend(members(&new).map(|node| &graph[node as usize]));
-            }
-        }
-        Self((0..).zip(reached).filter(|(_, bits)| *bits != 0).collect())
-    }
 }
 
-fn members(&(word, mut bits): &(u32, u64)) -> impl Iterator<Item = u32> + use<> {
+/// The members that a word holds.
+pub(super) fn members(&(word, mut bits): &(u32, u64)) -> impl Iterator<Item = u32> + use<> {
     std::iter::from_fn(move || {
         let member = (bits != 0).then(|| word * 64 + bits.trailing_zeros());
         bits &= bits.wrapping_sub(1);

@@ -1,6 +1,6 @@
 //! The transitive closure: all pairs of nodes with a path from the first to the second, of one edge or more.
 
-use super::adjacency::Set;
+use super::adjacency::{Set, members};
 use thalweg::operators::aggregates::to_vec;
 use thalweg::{Chain, Data, Stream};
 
@@ -9,6 +9,23 @@ use thalweg::{Chain, Data, Stream};
 enum Row {
     Edges(u32, Set),
     Reached(u32, Set),
+}
+
+impl Set {
+    /// What can be reached from the members, themselves included, where each node's row of `graph` is what it has
+    /// edges to.
+    pub fn reached(&self, graph: &[Self]) -> Self {
+        let mut reached = vec![0u64; graph.len().div_ceil(64)];
+        let mut todo = vec![self];
+        while let Some(row) = todo.pop() {
+            for &(word, bits) in &row.0 {
+                let new = (word, bits & !reached[word as usize]);
+                reached[word as usize] |= bits;
+                todo.extend(members(&new).map(|node| &graph[node as usize]));
+            }
+        }
+        Self((0..).zip(reached).filter(|(_, bits)| *bits != 0).collect())
+    }
 }
 
 /// The closure by adjacency: what each node has edges to is made known to all in a first round, and in a second

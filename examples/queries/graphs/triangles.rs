@@ -27,6 +27,20 @@ pub struct Known {
     pub triangles: u64,
 }
 
+impl Set {
+    /// How many members both have.
+    pub fn common(&self, other: &Self) -> u64 {
+        let (mut at, mut count) = ((0, 0), 0);
+        while let (Some(a), Some(b)) = (self.0.get(at.0), other.0.get(at.1)) {
+            if a.0 == b.0 {
+                count += u64::from((a.1 & b.1).count_ones());
+            }
+            at = (at.0 + usize::from(a.0 <= b.0), at.1 + usize::from(b.0 <= a.0));
+        }
+        count
+    }
+}
+
 /// Counts triangles by adjacency: the greater nodes that each node has edges to are made known to all in a first
 /// round, and in a second one each node counts those that it has in common with each of its own.
 pub fn triangles_by_adjacency<C: Chain<Item = (u32, u32)>>(

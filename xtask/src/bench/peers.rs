@@ -5,7 +5,7 @@
 use super::target;
 use crate::process::{program, root, run};
 use crate::setup;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -27,19 +27,8 @@ impl Pins {
 
     /// Installs what is pinned, unless it is there.
     pub(super) fn install(self) -> Result<()> {
-        let wanted = root().join("benchmarks/peers-python").join(self.0);
-        let pins = std::fs::read_to_string(&wanted)
-            .with_context(|| format!("cannot read {}", wanted.display()))?;
-        // Written last, so that an installation that was cut short is done again.
-        let stamp = self.environment().join("installed");
-        if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == pins) {
-            return Ok(());
-        }
-        run(program("python3").args(["-m", "venv", "--clear"]).arg(self.environment()))?;
-        let pip =
-            ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
-        run(program(self.python()).args(pip).arg(&wanted))?;
-        std::fs::write(&stamp, pins).with_context(|| format!("cannot write {}", stamp.display()))
+        let pins = root().join("benchmarks/peers-python").join(self.0);
+        setup::python(&self.environment(), &pins).map(drop)
     }
 }
 

@@ -1,0 +1,65 @@
+//! Example programs against libraries that share no code with them: networkx, scikit-learn and others in Python.
+//!
+//! Each file in `xtask/oracles` but `oracle.py` is one program's oracle and named after it. Whoever adds one
+//! adds the file, and what it needs to `requirements.txt` there; nothing has to be told here.
+
+use crate::process::{Totals, cargo, program, root, run, run_tests};
+use crate::{metadata, setup};
+use anyhow::{Context, Result, bail};
+
+/// Where oracles lie.
+const FOLDER: &str = "xtask/oracles";
+/// What they share.
+const SHARED: &str = "oracle";
+
+/// Compares every program that has an oracle with it.
+pub(crate) fn check(totals: &mut Totals) -> Result<()> {
+    let metadata = metadata::read()?;
+    let programs = programs()?;
+    for name in &programs {
+        if !metadata.examples.contains(name) {
+            bail!("{FOLDER}/{name}.py is the oracle of no example program");
+        }
+    }
+    let environment = metadata.target.join("oracles");
+    let python = setup::python(&environment, &root().join(FOLDER).join("requirements.txt"))?;
+    let mut build = cargo(["build", "--release"]);
+    programs.iter().for_each(|name| _ = build.args(["--example", name]));
+    run(&mut build)?;
+    let folder = metadata.target.join("release/examples");
+    for name in &programs {
+        let mut oracle = program(&python);
+        oracle.arg(root().join(FOLDER).join(format!("{name}.py"))).arg(&folder);
+        // Nothing is to be left beside the sources.
+        run_tests(oracle.env("PYTHONDONTWRITEBYTECODE", "1"), totals)?;
+    }
+    Ok(())
+}
+
+/// The programs that have an oracle, in order.
+fn programs() -> Result<Vec<String>> {
+    let folder = root().join(FOLDER);
+    let files = std::fs::read_dir(&folder).with_context(|| format!("cannot read {FOLDER}"))?;
+    let mut names = Vec::new();
+    for file in files {
+        let path = file?.path();
+        let name = path.file_stem().and_then(|name| name.to_str()).filter(|name| *name != SHARED);
+        if let (Some(name), true) = (name, path.extension().is_some_and(|end| end == "py")) {
+            names.push(name.to_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_oracles_share_is_no_oracle() {
+        let programs = programs().unwrap();
+        assert!(programs.iter().any(|name| name == "pagerank"), "{programs:?}");
+        assert!(!programs.iter().any(|name| name == SHARED), "{programs:?}");
+    }
+}
