@@ -1,7 +1,6 @@
 //! The transitive closure: all pairs of nodes with a path from the first to the second, of one edge or more.
 
 use super::adjacency::{Set, members};
-use thalweg::operators::aggregates::to_vec;
 use thalweg::{Chain, Data, Stream};
 
 /// What a node has edges to, or all that it can reach.
@@ -34,7 +33,7 @@ pub fn closure_by_adjacency<C: Chain<Item = (u32, u32)>>(
     edges: Stream<C>,
     nodes: u32,
 ) -> Stream<impl Chain<Item = (u32, u32), Time = C::Time>> {
-    let rows = edges.keyed().aggregate(to_vec()).unkey();
+    let rows = edges.keyed().fold(Vec::new(), |next, to| next.push(to)).unkey();
     let (_, reached) = rows
         .map(|(node, to)| Row::Edges(node, Set::new(to)))
         .iterate(2, Vec::new(), |rows, graph| {

@@ -1,5 +1,6 @@
 //! Connected components: which nodes can be reached from each other, whatever the directions of edges.
 
+use std::sync::Arc;
 use thalweg::operators::loops::Outcome;
 use thalweg::{Chain, Stream};
 
@@ -40,16 +41,21 @@ pub fn components_by_labels<C: Chain<Item = (u32, u32)>>(
 pub fn components_by_changes<C: Chain<Item = (u64, u64)>>(
     edges: Stream<C>,
 ) -> Stream<impl Chain<Item = (u64, u64), Time = C::Time>> {
-    let [nodes, edges] = edges.flat_map(|(a, b)| [(a, b), (b, a)]).split();
-    let start = nodes.map(|(node, next)| (node, next.min(node))).keyed().min(|least| least);
-    let (_, solution) = start
+    let rows = edges.flat_map(|(a, b)| [(a, b), (b, a)]).keyed();
+    let rows = rows.fold(Vec::new(), |next, node| next.push(node)).map(|_, next| Arc::from(next));
+    let [nodes, rows] = rows.unkey().split();
+    let (_, solution) = nodes
+        .map(|(node, _): (u64, Arc<[u64]>)| (node, node))
+        .keyed()
         .delta_iterate(
             u64::MAX,
             (),
             |least, other| other < std::mem::replace(least, other.min(*least)),
             |changed, _| {
-                let told = changed.join(edges.keyed()).unkey();
-                told.map(|(_, (least, next))| (next, least)).keyed().min(|least| least)
+                let told = changed.join(rows.keyed()).unkey().flat_map(|(_, (least, next))| {
+                    (0..next.len()).map(move |at| (next[at], least))
+                });
+                told.keyed().min(|least| least)
             },
         )
         .all_rounds();

@@ -4,7 +4,7 @@
 //! nodes. The rest goes to all nodes. An edge that is there several times counts as often.
 
 use std::ops::{Add, Sub};
-use thalweg::operators::aggregates::to_vec;
+use std::sync::Arc;
 use thalweg::operators::loops::Outcome;
 use thalweg::{Chain, Data, Stream};
 
@@ -21,7 +21,7 @@ pub fn ranks_in_place<C: Chain<Item = (u32, u32)>>(
     let even = 1.0 / f64::from(nodes);
     edges
         .keyed()
-        .aggregate(to_vec())
+        .fold(Vec::new(), |next, to| next.push(to))
         .unkey()
         .replay(rounds, vec![even; nodes as usize], |nodes, ranks| nodes.with(ranks))
         .fold(
@@ -111,37 +111,25 @@ pub fn ranks_by_joins<R: Rank, C: Chain<Item = (u64, u64)>>(
     edges: Stream<C>,
     rounds: u64,
 ) -> Stream<impl Chain<Item = (u64, f64), Time = C::Time>> {
-    // By node: where it hands on to, and in how many parts. `None` stands for all nodes, and a part of none keeps
-    // a node to which nobody hands on.
     let rows = edges.flat_map(|(from, to)| [(from, Some(to)), (to, None)]).keyed();
-    let links = rows.aggregate(to_vec()).unkey().flat_map(|(from, to)| {
-        let mut to: Vec<_> = to.into_iter().filter(Option::is_some).collect();
-        if to.is_empty() {
-            to.push(None);
-        }
-        let parts = to.len() as u64;
-        let none = std::iter::once((Some(from), (Some(from), 0)));
-        none.chain(to.into_iter().map(move |to| (Some(from), (to, parts))))
-    });
-    let [links, nodes] = links.split();
-    let start =
-        nodes.filter(|(_, (_, parts))| *parts == 0).map(|(node, _)| (node, R::ONE.damped()));
-    let (dangling, sums) = start
+    let rows = rows.fold(Vec::new(), |next, to| next.extend(to)).map(|_, next| Arc::from(next));
+    let [nodes, rows] = rows.unkey().split();
+    // What is handed on to nobody in particular, under `None`, is for all.
+    let (dangling, sums) = nodes
+        .map(|(node, _): (u64, Arc<[u64]>)| (Some(node), R::ONE.damped()))
         .iterate(rounds, Dangling::default(), |sums, dangling| {
             let ranks = sums
                 .with(dangling)
-                .map(|((node, sum), dangling)| (node, dangling.rank(sum).damped()));
-            ranks
-                .keyed()
-                .join(links.keyed())
-                .unkey()
-                .map(|(_, (rank, (to, parts)))| match parts {
-                    0 => (to, R::default()),
-                    parts => (to, rank.divided(parts)),
-                })
-                .keyed()
-                .sum(|part| part)
-                .unkey()
+                .filter_map(|((node, sum), dangling)| Some((node?, dangling.rank(sum).damped())));
+            let handed_on =
+                ranks.keyed().join(rows.keyed()).unkey().flat_map(|(node, (rank, next))| {
+                    let share = rank.divided(next.len().max(1) as u64);
+                    // A part of nothing keeps a node to which nobody hands on.
+                    let rest = (next.is_empty()).then_some((None, rank));
+                    let rest = rest.into_iter().chain([(Some(node), R::default())]);
+                    rest.chain((0..next.len()).map(move |at| (Some(next[at]), share)))
+                });
+            handed_on.keyed().sum(|part| part).unkey()
         })
         .fold(
             |all: &mut Dangling<R>, (node, sum)| match node {

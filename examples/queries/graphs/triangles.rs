@@ -1,7 +1,6 @@
 //! Triangles: three nodes, each with an edge to or from each of the others.
 
 use super::adjacency::Set;
-use thalweg::operators::aggregates::to_vec;
 use thalweg::operators::loops::Outcome;
 use thalweg::{Chain, Data, Stream};
 
@@ -51,7 +50,7 @@ pub fn triangles_by_adjacency<C: Chain<Item = (u32, u32)>>(
         .filter(|(a, b)| a != b)
         .map(|(a, b)| (a.min(b), a.max(b)))
         .keyed()
-        .aggregate(to_vec())
+        .fold(Vec::new(), |next, to| next.push(to))
         .map(|_, greater| Set::new(greater))
         .unkey()
         .replay(2, Known::default(), |rows, known| rows.with(known))

@@ -44,6 +44,8 @@ round_trips! {
     texts: any::<(String, Box<str>, Option<String>)>();
     shared: any::<String>().prop_map(|text| (Arc::<str>::from(&*text), Arc::new(text)));
     lists: any::<(Vec<u8>, Vec<u32>, Vec<String>, Vec<Vec<u64>>, Vec<()>)>();
+    shared_lists: any::<(Vec<u16>, Vec<String>)>()
+        .prop_map(|(small, texts)| (Arc::<[u16]>::from(small), Arc::<[String]>::from(texts)));
     deques: any::<(VecDeque<u8>, VecDeque<String>)>();
     arrays: any::<([u8; 3], [u64; 2], [String; 2])>();
     results: any::<(Result<u8, String>, Box<u64>, Duration, PathBuf)>();
@@ -79,6 +81,7 @@ proptest! {
         canonical::<VecDeque<Vec<u8>>>(&bytes);
         canonical::<Vec<Vec<()>>>(&bytes);
         canonical::<[Result<u8, Box<str>>; 3]>(&bytes);
+        canonical::<Arc<[Option<u16>]>>(&bytes);
         canonical::<HashMap<String, Vec<u8>>>(&bytes);
         canonical::<BTreeMap<u8, HashSet<i8>>>(&bytes);
         canonical::<BTreeSet<(u8, bool)>>(&bytes);

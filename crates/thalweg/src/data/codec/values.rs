@@ -409,6 +409,33 @@ impl<T: Data> Data for VecDeque<T> {
     }
 }
 
+/// A list that is shared where it is cloned and not sent to another process: encoded as a `Vec`. Each holder counts the
+/// memory of all elements as its own.
+impl<T: Data + Sync> Data for Arc<[T]> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        write_varint(self.len() as u64, out);
+        T::encode_slice(self, out);
+    }
+
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        <Vec<T> as Data>::decode(input).map(Self::from)
+    }
+
+    #[inline]
+    fn key_hash(&self) -> u64 {
+        T::hash_list(self, &[])
+    }
+
+    fn schema() -> Schema {
+        T::list_schema()
+    }
+
+    #[inline]
+    fn heap_size(&self) -> usize {
+        size_of_val(&**self) + list_heap(&**self)
+    }
+}
+
 impl<T: Data, const N: usize> Data for [T; N] {
     #[inline]
     fn encode(&self, out: &mut Vec<u8>) {
