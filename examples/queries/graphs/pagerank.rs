@@ -3,7 +3,7 @@
 //! In each round a node hands on 85 % of its rank along its edges, evenly; one without edges hands it on to all
 //! nodes. The rest goes to all nodes. An edge that is there several times counts as often.
 
-use std::ops::{Add, Sub};
+use std::ops::Add;
 use std::sync::Arc;
 use thalweg::operators::loops::Outcome;
 use thalweg::{Chain, Data, Stream};
@@ -44,15 +44,12 @@ pub fn ranks_in_place<C: Chain<Item = (u32, u32)>>(
 }
 
 /// A number that a rank can be, where each node begins with a rank of one.
-pub trait Rank: Data + Copy + Default + Sync + Add<Output = Self> + Sub<Output = Self> {
+pub trait Rank: Data + Copy + Default + Sync + Add<Output = Self> {
     /// One.
     const ONE: Self;
 
-    /// The part that is handed on along edges.
-    fn damped(self) -> Self;
-
-    /// One of so many equal parts.
-    fn divided(self, parts: u64) -> Self;
+    /// So many of so many equal parts.
+    fn parts(self, some: u64, of: u64) -> Self;
 
     /// As a number of ones.
     fn ones(self) -> f64;
@@ -61,12 +58,8 @@ pub trait Rank: Data + Copy + Default + Sync + Add<Output = Self> + Sub<Output =
 impl Rank for f64 {
     const ONE: Self = 1.0;
 
-    fn damped(self) -> Self {
-        self * DAMPING
-    }
-
-    fn divided(self, parts: u64) -> Self {
-        self / parts as f64
+    fn parts(self, some: u64, of: u64) -> Self {
+        self * some as f64 / of as f64
     }
 
     fn ones(self) -> f64 {
@@ -78,30 +71,12 @@ impl Rank for f64 {
 impl Rank for u64 {
     const ONE: Self = 1_000_000_000;
 
-    fn damped(self) -> Self {
-        self / 100 * 85 + self % 100 * 85 / 100
-    }
-
-    fn divided(self, parts: u64) -> Self {
-        self / parts
+    fn parts(self, some: u64, of: u64) -> Self {
+        (u128::from(self) * u128::from(some) / u128::from(of)) as u64
     }
 
     fn ones(self) -> f64 {
         self as f64 / Self::ONE as f64
-    }
-}
-
-/// What nodes without edges hand on in a round, and the number of nodes that share it.
-#[derive(Clone, Copy, Debug, Default, Data)]
-struct Dangling<R> {
-    rank: R,
-    nodes: u64,
-}
-
-impl<R: Rank> Dangling<R> {
-    /// The rank of a node to which so much is handed on.
-    fn rank(&self, sum: R) -> R {
-        R::ONE - R::ONE.damped() + sum + self.rank.divided(self.nodes.max(1))
     }
 }
 
@@ -114,35 +89,34 @@ pub fn ranks_by_joins<R: Rank, C: Chain<Item = (u64, u64)>>(
     let rows = edges.flat_map(|(from, to)| [(from, Some(to)), (to, None)]).keyed();
     let rows = rows.fold(Vec::new(), |next, to| next.extend(to)).map(|_, next| Arc::from(next));
     let [nodes, rows] = rows.unkey().split();
-    // What is handed on to nobody in particular, under `None`, is for all.
-    let (dangling, sums) = nodes
-        .map(|(node, _): (u64, Arc<[u64]>)| (Some(node), R::ONE.damped()))
-        .iterate(rounds, Dangling::default(), |sums, dangling| {
-            let ranks = sums
-                .with(dangling)
-                .filter_map(|((node, sum), dangling)| Some((node?, dangling.rank(sum).damped())));
+    // What is handed on to nobody in particular, under `None`, is for all, who are so many.
+    let rank =
+        |sum: R, (all, nodes): (R, u64)| R::ONE.parts(15, 100) + sum + all.parts(1, nodes.max(1));
+    let (outcome, sums) = nodes
+        .map(|(node, _): (u64, Arc<[u64]>)| (Some(node), R::ONE.parts(85, 100)))
+        .iterate(rounds, Default::default(), |sums, all| {
+            let ranks = sums.with(all).filter_map(move |((node, sum), all)| {
+                Some((node?, rank(sum, *all).parts(85, 100)))
+            });
             let handed_on =
                 ranks.keyed().join(rows.keyed()).unkey().flat_map(|(node, (rank, next))| {
-                    let share = rank.divided(next.len().max(1) as u64);
+                    let share = rank.parts(1, next.len().max(1) as u64);
                     // A part of nothing keeps a node to which nobody hands on.
-                    let rest = (next.is_empty()).then_some((None, rank));
+                    let rest = next.is_empty().then_some((None, rank));
                     let rest = rest.into_iter().chain([(Some(node), R::default())]);
                     rest.chain((0..next.len()).map(move |at| (Some(next[at]), share)))
                 });
             handed_on.keyed().sum(|part| part).unkey()
         })
         .fold(
-            |all: &mut Dangling<R>, (node, sum)| match node {
-                Some(_) => all.nodes += 1,
-                None => all.rank = *sum,
+            |(all, nodes): &mut (R, u64), (node, sum)| match node {
+                Some(_) => *nodes += 1,
+                None => *all = *sum,
             },
-            |all, other| {
-                *all = Dangling { rank: all.rank + other.rank, nodes: all.nodes + other.nodes };
-            },
+            |part, other| *part = (part.0 + other.0, part.1 + other.1),
         )
-        .all_rounds(|dangling, all| *dangling = all);
-    sums.cross(dangling).filter_map(|((node, sum), dangling)| {
-        let all = dangling.state;
-        Some((node?, all.rank(sum).ones() / all.nodes as f64))
+        .all_rounds(|all, part| *all = part);
+    sums.cross(outcome).filter_map(move |((node, sum), outcome)| {
+        Some((node?, rank(sum, outcome.state).ones() / outcome.state.1 as f64))
     })
 }
