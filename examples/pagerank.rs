@@ -51,7 +51,7 @@ fn rank() -> Result<()> {
             let (nodes, edges) = graph.numbered(&env)?;
             let out = ranks_in_place(edges, nodes.count(), iterations).collect::<Vec<_>>();
             env.run()?;
-            let ranks = out.take()?.into_iter().flat_map(|outcome| outcome.state);
+            let ranks = out.take()?.into_iter().flat_map(|outcome| outcome.state.ranks);
             nodes.ids().iter().copied().zip(ranks).collect()
         }
         Form::Join => {

@@ -162,8 +162,8 @@ fn ranks_are_those_of_the_plain_algorithm_in_every_form() {
             let integers = ranks_by_joins::<u64, _>(given(), rounds).collect::<Vec<_>>();
             env.run()?;
             let outcome = in_place.take()?.pop().unwrap();
-            assert_eq!(outcome.rounds, rounds);
-            let ranks = nodes.ids().iter().copied().zip(outcome.state).collect();
+            assert_eq!(outcome.rounds, rounds + 1);
+            let ranks = nodes.ids().iter().copied().zip(outcome.state.ranks).collect();
             assert!(close(ranks, &expected), "in place: {edges:?}");
             assert!(close(joined.take()?, &expected), "by joins: {edges:?}");
             assert!(close(integers.take()?, &whole), "integers: {edges:?}");

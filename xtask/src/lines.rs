@@ -76,7 +76,7 @@ const ROWS: &[Row] = &[
         task: "PageRank",
         form: "state",
         program: "examples/pagerank.rs",
-        query: &[(PAGERANK, &["const DAMPING", "fn ranks_in_place"])],
+        query: &[(PAGERANK, &["const DAMPING", "struct Ranks", "fn ranks_in_place"])],
         papers: ["59", "125", "74", "73", ""],
     },
     Row {

@@ -11,35 +11,51 @@ use thalweg::{Chain, Data, Stream};
 /// The share of rank that is handed on along edges.
 const DAMPING: f64 = 0.85;
 
-/// The rank of each node after so many rounds, kept in place: nodes stay where they are with their edges, and all
-/// see the ranks of the round before.
+/// The ranks of nodes, kept in place, and what each hands on along each of its edges.
+#[derive(Clone, Debug, Default, Data)]
+pub struct Ranks {
+    /// The rank of each node.
+    pub ranks: Vec<f64>,
+    degrees: Vec<f64>,
+    shares: Vec<f64>,
+}
+
+/// The rank of each node after so many rounds, kept in place: edges stay where they are, and all see what was handed
+/// on in the round before. A first round more counts the edges of each node.
 pub fn ranks_in_place<C: Chain<Item = (u32, u32)>>(
     edges: Stream<C>,
     nodes: u32,
     rounds: u64,
-) -> Stream<impl Chain<Item = Outcome<Vec<f64>>, Time = C::Time>> {
-    let even = 1.0 / f64::from(nodes);
+) -> Stream<impl Chain<Item = Outcome<Ranks>, Time = C::Time>> {
+    let (nodes, even) = (nodes as usize, 1.0 / f64::from(nodes));
     edges
-        .keyed()
-        .fold(Vec::new(), |next, to| next.push(to))
-        .unkey()
-        .replay(rounds, vec![even; nodes as usize], |nodes, ranks| nodes.with(ranks))
+        .replay(rounds.saturating_add(1), Ranks::default(), |edges, ranks| edges.with(ranks))
         .fold(
-            |sums: &mut Vec<f64>, ((from, to), ranks)| {
-                sums.resize(ranks.len(), 0.0);
-                let share = ranks[*from as usize] / to.len() as f64;
-                to.iter().for_each(|to| sums[*to as usize] += share);
+            move |sums: &mut Vec<f64>, (&(from, to), Ranks { shares, .. })| {
+                if sums.is_empty() {
+                    sums.resize(nodes, 0.0);
+                }
+                match &shares[..] {
+                    [] => sums[from as usize] += 1.0,
+                    shares => sums[to as usize] += shares[from as usize],
+                }
             },
             |sums, others| match sums.len() {
                 0 => *sums = others,
                 _ => sums.iter_mut().zip(others).for_each(|(sum, other)| *sum += other),
             },
         )
-        .all_rounds(move |ranks, sums| {
-            // What did not go along any edge.
-            let dangling = 1.0 - sums.iter().sum::<f64>();
-            let all = (1.0 - DAMPING + DAMPING * dangling) * even;
-            ranks.iter_mut().zip(sums).for_each(|(rank, sum)| *rank = all + DAMPING * sum);
+        .all_rounds(move |Ranks { ranks, degrees, shares }, sums| {
+            if degrees.is_empty() {
+                (*ranks, *degrees) = (vec![even; nodes], sums);
+            } else {
+                // What did not go along any edge goes to all.
+                let dangling = 1.0 - sums.iter().sum::<f64>();
+                let all = (1.0 - DAMPING + DAMPING * dangling) * even;
+                ranks.iter_mut().zip(sums).for_each(|(rank, sum)| *rank = all + DAMPING * sum);
+            }
+            shares.clear();
+            shares.extend(ranks.iter().zip(degrees).map(|(rank, degree)| *rank / *degree));
         })
 }
 
