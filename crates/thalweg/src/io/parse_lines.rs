@@ -60,7 +60,7 @@ impl Environment {
         &self,
         files: impl Into<Text>,
         parse: F,
-    ) -> Stream<Sourced<Records<ParsedLines<F, T, E>, Stop>>>
+    ) -> Stream<Sourced<Lines<F, T, E>>>
     where
         T: 'static,
         E: Display + 'static,
@@ -74,6 +74,9 @@ impl Environment {
         self.source(Origin::here("parse_lines"), detail, self.default_tasks(), true, records)
     }
 }
+
+/// The source of lines that a closure parses.
+type Lines<F, T, E> = Records<ParsedLines<F, T, E>, Stop>;
 
 /// Lines that a closure parses.
 pub struct ParsedLines<F, T, E> {
