@@ -38,6 +38,11 @@ pub enum Dataset {
     /// The table of the Yahoo benchmark, under the same seed: a line for each advertisement, with its
     /// UUID and its campaign's number.
     Campaigns,
+    /// Accidents in the shape of New York's file of motor vehicle collisions, of so many million bytes.
+    Collisions {
+        /// Its size in units of 1 000 000 bytes; the last line may go over it.
+        megabytes: u64,
+    },
 }
 
 /// Which benchmark events belong to.
@@ -84,6 +89,7 @@ impl Dataset {
             Self::Items { kind, count } => format!("items-{kind}-{count}.bin"),
             Self::Events { kind, count } => format!("events-{kind}-{count}.bin"),
             Self::Campaigns => "campaigns.tsv".to_owned(),
+            Self::Collisions { megabytes } => format!("collisions-{megabytes}MB.csv"),
         }
     }
 }
@@ -91,8 +97,8 @@ impl Dataset {
 impl FromStr for Dataset {
     type Err = String;
 
-    /// Reads `text:MEGABYTES`, `keys:KIND:DISTINCT:COUNT`, `items:KIND:COUNT`, `events:KIND:COUNT` or
-    /// `campaigns`.
+    /// Reads `text:MEGABYTES`, `keys:KIND:DISTINCT:COUNT`, `items:KIND:COUNT`, `events:KIND:COUNT`,
+    /// `campaigns` or `collisions:MEGABYTES`.
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |text: &str| match text.parse::<u64>() {
             Ok(number) if number > 0 => Ok(number),
@@ -112,9 +118,10 @@ impl FromStr for Dataset {
                 Ok(Self::Events { kind: kind.parse()?, count: number(count)? })
             }
             ["campaigns"] => Ok(Self::Campaigns),
+            ["collisions", megabytes] => Ok(Self::Collisions { megabytes: number(megabytes)? }),
             _ => Err(format!(
                 "{text:?} is no dataset: text:MEGABYTES, keys:KIND:DISTINCT:COUNT, \
-                 items:KIND:COUNT, events:KIND:COUNT, campaigns"
+                 items:KIND:COUNT, events:KIND:COUNT, campaigns, collisions:MEGABYTES"
             )),
         }
     }
@@ -154,9 +161,14 @@ mod tests {
 
     #[test]
     fn names_are_read_back() {
-        for text in
-            ["text:8", "keys:zipf:1000:50", "items:thesis-skewed:10", "events:ysb:9", "campaigns"]
-        {
+        for text in [
+            "text:8",
+            "keys:zipf:1000:50",
+            "items:thesis-skewed:10",
+            "events:ysb:9",
+            "campaigns",
+            "collisions:7",
+        ] {
             let dataset: Dataset = text.parse().unwrap();
             assert!(!dataset.file_name().is_empty());
         }

@@ -9,7 +9,9 @@
 //! | [`Dataset::Items`] | `items-KIND-N.bin` | N items of the `skew` bench, two little-endian `u32` each |
 //! | [`Dataset::Events`] | `events-KIND-N.bin` | N encoded events of Nexmark or the Yahoo benchmark |
 //! | [`Dataset::Campaigns`] | `campaigns.tsv` | the Yahoo benchmark's table of campaigns |
+//! | [`Dataset::Collisions`] | `collisions-NMB.csv` | accidents in the shape of New York's public file |
 
+mod collisions;
 mod dataset;
 mod events;
 mod items;

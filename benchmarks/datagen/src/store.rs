@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::random::Random;
-use crate::{Dataset, VERSION, events, items, keys, text};
+use crate::{Dataset, VERSION, collisions, events, items, keys, text};
 
 /// A file that [`ensure`] found or made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +66,7 @@ fn generate(dataset: &Dataset, out: &mut dyn Write) -> io::Result<()> {
         Dataset::Items { kind, count } => items::write(kind, count, random, out),
         Dataset::Events { kind, count } => events::write(kind, count, out),
         Dataset::Campaigns => events::write_campaigns(out),
+        Dataset::Collisions { megabytes } => collisions::write(megabytes * 1_000_000, random, out),
     }
 }
 

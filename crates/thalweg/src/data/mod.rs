@@ -15,6 +15,7 @@ mod batch;
 mod codec;
 mod hash;
 mod key;
+mod labelled;
 mod ordered;
 mod record;
 mod short;
@@ -25,6 +26,7 @@ pub use codec::derive_support;
 pub use codec::{Data, DecodeError, Field, Portable, Schema, Wire};
 pub use hash::{HASH_VERSION, hash_bytes, hash_u64, mix};
 pub use key::{Key, KeyArena, PackedKey, PackedProbe};
+pub use labelled::{Labelled, LabelledBatch};
 pub use ordered::Ordered;
 pub use record::{ByValue, Covariant, Record};
 // The derive macro, which shares the trait's name.

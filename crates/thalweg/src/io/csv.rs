@@ -1,4 +1,9 @@
-//! A source of the rows of CSV files.
+//! Sources of the rows of CSV files: as types that serde can read, and in [`rows`] borrowed.
+
+mod rows;
+mod scan;
+
+pub use rows::ReadRow;
 
 use super::bad_record::BadRecord;
 use super::files::{BlockSizes, ByteBlocks, FileReader, InputFile, Split};

@@ -26,7 +26,7 @@ mod write;
 pub use bad_record::BadRecord;
 pub use channel::{SendError, Sender, TrySendError};
 pub use collect::Collection;
-pub use csv::Csv;
+pub use csv::{Csv, ReadRow};
 pub use input::Paths;
 pub use json_lines::JsonLines;
 pub use lines::Text;

@@ -27,6 +27,7 @@ mod reduce;
 mod repartition;
 mod route;
 mod scan;
+mod side_each;
 mod side_output;
 mod sorted;
 mod split;

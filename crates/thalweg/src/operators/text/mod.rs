@@ -9,9 +9,12 @@
 //! | [`Whitespace`] | `Don't` `panic,` `Zoë!` |
 //! | [`Split`]`(',')` | `Don't panic` `  Zoë!` |
 
+mod find;
 mod runs;
 #[cfg(target_arch = "x86_64")]
 mod simd;
+
+pub(crate) use find::find64;
 
 use super::flat_each::Visit;
 use runs::each_run;

@@ -1,0 +1,460 @@
+//! A source of rows whose fields are borrowed from the file's blocks.
+
+use super::scan::{RowScan, Shape};
+use super::{CHUNK, Csv, Dialect};
+use crate::clock::Nanos;
+use crate::data::Record;
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::flow::Push;
+use crate::io::bad_record::BadRecord;
+use crate::io::files::{BlockSizes, ByteBlocks, InputFile, Split};
+use crate::io::input::{Division, Inputs, SplitQueue, describe, hold};
+use crate::io::records::LineNumbers;
+use crate::memory::Reservation;
+use crate::metrics::Total;
+use crate::plan::{Origin, TaskContext};
+use crate::stream::{Environment, Produced, Source, SourceFactory, Sourced, Stream};
+use csv::StringRecord;
+use memchr::memchr_iter;
+use std::sync::Arc;
+
+/// What some columns of a CSV file become, row by row, for [`Environment::csv_rows`].
+///
+/// ```
+/// use thalweg::Environment;
+/// use thalweg::data::Labelled;
+/// use thalweg::io::ReadRow;
+///
+/// /// A name and an age.
+/// struct Ages;
+///
+/// impl ReadRow<2> for Ages {
+///     type Row = Labelled<u32>;
+///
+///     fn columns(&self) -> [&str; 2] {
+///         ["name", "age"]
+///     }
+///
+///     fn read<'a>(&self, [name, age]: [&'a str; 2]) -> Result<(&'a str, u32), String> {
+///         let age = age.parse().map_err(|error| format!("column `age`: {error}"))?;
+///         Ok((name, age))
+///     }
+/// }
+///
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("people.csv");
+/// std::fs::write(&path, "age,town,name\n31,Ulm,\"Doe, Ann\"\n29,Bern,Bob\n").unwrap();
+/// let env = Environment::new();
+/// let people = env.csv_rows(&path, Ages).map(|(name, age)| format!("{name} {age}")).collect::<Vec<_>>();
+/// env.run()?;
+/// assert_eq!(people.take()?, ["Doe, Ann 31", "Bob 29"]);
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+pub trait ReadRow<const N: usize>: Send + Sync + 'static {
+    /// What a row becomes: a type of its own, or a kind of record that borrows from the row.
+    type Row: Record + ?Sized;
+
+    /// The names of the columns that it wants, as the header has them.
+    fn columns(&self) -> [&str; N];
+
+    /// Makes something of the fields of these columns, in their order.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with them. The file, the line and the row's text are added to it.
+    fn read<'a>(
+        &self,
+        fields: [&'a str; N],
+    ) -> std::result::Result<<Self::Row as Record>::Of<'a>, String>;
+}
+
+impl Environment {
+    /// Some columns of the rows of CSV files, borrowed from where they were read.
+    ///
+    /// Next to [`csv`](Self::csv), which serves types that serde can read, this is for large files of many columns
+    /// of which few are wanted: the others are passed over, 64 bytes at a time, and nothing is allocated for a row.
+    /// The columns are found by the header's names. Files are divided among tasks, so that no field may hold a line
+    /// break ([`Csv::one_line_rows`] is taken for granted); lines that hold nothing are no rows. Where rows may be
+    /// short ([`Csv::flexible`]), what they lack is empty.
+    ///
+    /// # Errors
+    ///
+    /// The job is refused at its start when an input is missing, unreadable or matches nothing; it stops when a
+    /// header lacks a column, and at the first row that is not as it should be or that `read` refuses: the message
+    /// names file, line and text.
+    /// There are no dead letters: where bad rows are to be kept, `read` can give them as good ones of another kind.
+    ///
+    /// See [`ReadRow`] for an example.
+    #[track_caller]
+    pub fn csv_rows<R: ReadRow<N>, const N: usize>(
+        &self,
+        files: impl Into<Csv>,
+        read: R,
+    ) -> Stream<Sourced<CsvRows<R, N>>> {
+        let Csv { paths, dialect } = files.into();
+        let detail = format!("{}: {}", describe(&paths), read.columns().join(", "));
+        let inputs = Inputs::new(paths, Division::Ranges(dialect.split_bytes));
+        let factory = CsvRows { inputs, dialect, read: Arc::new(read), lines: Arc::default() };
+        self.source(Origin::here("csv_rows"), detail, self.default_tasks(), true, factory)
+    }
+}
+
+/// What makes a source of rows.
+pub struct CsvRows<R, const N: usize> {
+    inputs: Inputs,
+    dialect: Dialect,
+    read: Arc<R>,
+    lines: Arc<LineNumbers>,
+}
+
+impl<R: ReadRow<N>, const N: usize> SourceFactory for CsvRows<R, N> {
+    type Source = RowSource<R, N>;
+
+    fn open(&self, cx: &TaskContext<'_>) -> Result<RowSource<R, N>> {
+        let Dialect { delimiter, quote, escape, has_header, .. } = self.dialect;
+        if !has_header {
+            let what =
+                "columns are found by the names in the header, and it was said that there is none";
+            return Err(Error::new(ErrorKind::Config, what));
+        }
+        if ![Some(delimiter), quote, escape].iter().flatten().all(u8::is_ascii) {
+            let what = "a delimiter, quote or escape beyond ASCII would be a part of a character";
+            return Err(Error::new(ErrorKind::Config, what));
+        }
+        let queue = self.inputs.open(cx.tasks)?;
+        Ok(RowSource {
+            total: queue.total(cx.task),
+            queue,
+            rows: Rows {
+                dialect: self.dialect,
+                read: Arc::clone(&self.read),
+                scan: RowScan::new(&self.dialect),
+                lines: Arc::clone(&self.lines),
+                layout: None,
+                lines_before: 0,
+                records: 0,
+            },
+            blocks: None,
+            reading: None,
+            memory: cx.memory.reserve(),
+            done: 0,
+        })
+    }
+}
+
+/// One task's reader.
+pub struct RowSource<R, const N: usize> {
+    queue: Arc<SplitQueue>,
+    rows: Rows<R, N>,
+    /// Kept from split to split, for its buffer.
+    blocks: Option<ByteBlocks>,
+    /// What `blocks` may have more of, and whether its header is still to come.
+    reading: Option<(InputFile, Split, bool)>,
+    memory: Reservation,
+    /// The bytes of the splits that are done.
+    done: u64,
+    total: Option<Total>,
+}
+
+/// Makes rows of blocks of lines.
+struct Rows<R, const N: usize> {
+    dialect: Dialect,
+    read: Arc<R>,
+    scan: RowScan,
+    lines: Arc<LineNumbers>,
+    /// The number of the file, where its columns are, and how many there are.
+    layout: Option<(usize, [usize; N], usize)>,
+    /// How many lines of a compressed file came in the blocks before.
+    lines_before: u64,
+    records: u64,
+}
+
+impl<R: ReadRow<N>, const N: usize> RowSource<R, N> {
+    /// Goes on with the next split; answers whether there is one.
+    fn begin(&mut self) -> Result<bool> {
+        let Some((file, split)) = self.queue.take() else { return Ok(false) };
+        let has_rows = self.rows.begin(file, split)?;
+        let max_line_bytes = self.rows.dialect.max_row_bytes.min(u32::MAX as usize);
+        match &mut self.blocks {
+            Some(blocks) => blocks.reopen(file, split)?,
+            None => {
+                hold(&mut self.memory, 2 * CHUNK)?;
+                let sizes = BlockSizes { block_bytes: 2 * CHUNK, max_line_bytes };
+                self.blocks = Some(ByteBlocks::open(file, split, sizes)?);
+            }
+        }
+        self.reading = has_rows.then(|| (file.clone(), split, split.start == 0));
+        Ok(true)
+    }
+}
+
+impl<R: ReadRow<N>, const N: usize> Source for RowSource<R, N> {
+    type Item = R::Row;
+    type Time = ();
+
+    fn produce<P: Push<R::Row, ()>>(&mut self, _: Nanos, next: &mut P) -> Result<Produced> {
+        if self.reading.is_none() && !self.begin()? {
+            return Ok(Produced::End);
+        }
+        let (Some(blocks), Some((file, split, header))) = (&mut self.blocks, &mut self.reading)
+        else {
+            return Ok(Produced::Some);
+        };
+        match blocks.next_block()? {
+            Some(block) => {
+                self.rows.block(file, *split, (block.offset, block.bytes), header, next)?;
+            }
+            None => {
+                self.done += blocks.consumed();
+                self.reading = None;
+            }
+        }
+        hold(&mut self.memory, blocks.buffer_bytes())?;
+        Ok(Produced::Some)
+    }
+
+    fn records(&self) -> u64 {
+        self.rows.records
+    }
+
+    fn bytes(&self) -> u64 {
+        let current = self.blocks.as_ref().filter(|_| self.reading.is_some());
+        self.done + current.map_or(0, ByteBlocks::consumed)
+    }
+
+    fn total(&self) -> Option<Total> {
+        self.total
+    }
+}
+
+impl<R: ReadRow<N>, const N: usize> Rows<R, N> {
+    /// Looks at the header of a split's file; answers whether there is one.
+    fn begin(&mut self, file: &InputFile, split: Split) -> Result<bool> {
+        self.lines_before = 0;
+        if self.layout.is_some_and(|(index, ..)| index == split.file) {
+            return Ok(true);
+        }
+        let Some(header) = self.dialect.first_row(file)? else { return Ok(false) };
+        let refused = |what: String| {
+            Err(Error::new(ErrorKind::Input, what).at(Place::Line(file.path.clone(), 1)))
+        };
+        if header.iter().any(|name| name.contains('\n')) {
+            return refused("the header has a line break within quotes".to_owned());
+        }
+        let mut places = [0; N];
+        for (place, name) in places.iter_mut().zip(self.read.columns()) {
+            match header.iter().position(|column| column == name) {
+                Some(found) => *place = found,
+                None => return refused(format!("no column `{name}`{}", columns(&header))),
+            }
+        }
+        self.layout = Some((split.file, places, header.len()));
+        Ok(true)
+    }
+
+    /// Pushes the rows of a block, of which the file's offset is known.
+    fn block<P: Push<R::Row, ()>>(
+        &mut self,
+        file: &InputFile,
+        split: Split,
+        (offset, bytes): (u64, &[u8]),
+        header: &mut bool,
+        next: &mut P,
+    ) -> Result<()> {
+        let (text, rest) = match std::str::from_utf8(bytes) {
+            Ok(text) => (text, &[][..]),
+            // The rows before the one that is not text are good.
+            Err(error) => {
+                let good = &bytes[..error.valid_up_to()];
+                let good = good.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+                (std::str::from_utf8(&bytes[..good]).unwrap_or_default(), &bytes[good..])
+            }
+        };
+        let bad = |rows: &Self, at: usize, error: String| -> Result<()> {
+            let line = match file.compression.is_splittable() {
+                true => rows.lines.at(split.file, file, offset)?,
+                false => 1 + rows.lines_before,
+            };
+            let line = line + memchr_iter(b'\n', &bytes[..at]).count() as u64;
+            let row = bytes[at..].split(|&byte| byte == b'\n').next().unwrap_or_default();
+            let bytes = row.strip_suffix(b"\r").unwrap_or(row).to_vec();
+            Err(BadRecord { path: file.path.clone(), line, bytes, error }.into_error())
+        };
+        let Some((_, places, columns)) = self.layout else { return Ok(()) };
+        let mut at = 0;
+        while at < text.len() {
+            let row = &text[at..];
+            let (length, shape) = self.scan.row(row);
+            let from = at;
+            at += length + 1;
+            if matches!(&row.as_bytes()[..length], b"" | b"\r") || std::mem::take(header) {
+                continue;
+            }
+            if shape == Shape::Open {
+                let what = "a quote is not closed in its line (a field that holds a line break can be \
+                            read by `csv`, not by `csv_rows`)";
+                return bad(self, from, what.to_owned());
+            }
+            if self.scan.fields() != columns && !self.dialect.flexible {
+                return bad(self, from, format!("{} fields, not {columns}", self.scan.fields()));
+            }
+            let field = |place: usize| {
+                let field = self.scan.field(row, place);
+                if self.dialect.trim { field.trim() } else { field }
+            };
+            match self.read.read(places.map(field)) {
+                Ok(item) => next.push(item, ()),
+                Err(what) => return bad(self, from, what),
+            }
+            self.records += 1;
+        }
+        if !rest.is_empty() {
+            return bad(self, bytes.len() - rest.len(), "not UTF-8".to_owned());
+        }
+        if !file.compression.is_splittable() {
+            self.lines_before += memchr_iter(b'\n', bytes).count() as u64;
+        }
+        Ok(())
+    }
+}
+
+/// For a message: the columns that there are.
+fn columns(header: &StringRecord) -> String {
+    let names: Vec<String> = header.iter().map(|name| format!("`{name}`")).collect();
+    format!("; there are {}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Scheduler};
+    use crate::data::Labelled;
+    use proptest::prelude::*;
+    use std::fs;
+    use std::path::PathBuf;
+
+    /// The last column and a number.
+    struct Amounts;
+
+    impl ReadRow<2> for Amounts {
+        type Row = Labelled<i32>;
+
+        fn columns(&self) -> [&str; 2] {
+            ["name", "amount"]
+        }
+
+        fn read<'a>(
+            &self,
+            [name, amount]: [&'a str; 2],
+        ) -> std::result::Result<(&'a str, i32), String> {
+            Ok((name, amount.parse().map_err(|_| format!("`{amount}` is no amount"))?))
+        }
+    }
+
+    type Rows = Vec<(String, i32)>;
+
+    fn read(env: &Environment, csv: Csv) -> Result<Rows> {
+        let rows = env.csv_rows(csv, Amounts).map(|(name, n)| (name.to_owned(), n));
+        let rows = rows.collect::<Vec<_>>();
+        env.run()?;
+        let mut rows = rows.take()?;
+        rows.sort();
+        Ok(rows)
+    }
+
+    fn file(content: impl AsRef<[u8]>) -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f.csv");
+        fs::write(&path, content).unwrap();
+        (dir, path)
+    }
+
+    proptest! {
+        #[test]
+        fn the_rows_that_serde_reads(
+            rows in prop::collection::vec(("[a-cü\",]{0,40}", any::<i32>()), 0..25),
+            end in prop_oneof![Just("\n"), Just("\r\n"), Just("\n\n")],
+            (split, cores) in (1..200u64, 1..4usize), seed in any::<u64>(),
+        ) {
+            let quoted = |name: &str| match name.contains(['"', ',']) {
+                true => format!("\"{}\"", name.replace('"', "\"\"")),
+                false => name.to_owned(),
+            };
+            let rows: Vec<_> = rows.iter().map(|(name, n)| format!("{n},\"x,y\",{}", quoted(name))).collect();
+            let (_dir, path) = file(format!("\u{feff}amount,other,name{end}{}", rows.join(end)));
+            let scheduler = Scheduler::Deterministic { seed };
+            let config = Config { cores: cores.try_into().unwrap(), scheduler, ..Config::default() };
+            let env = Environment::with_config(config);
+            let csv = Csv::new(&path).split_bytes(split);
+            let read = read(&env, csv.clone()).unwrap();
+            let by_serde = env.csv::<(i32, String, String)>(csv.one_line_rows(true)).map(|(n, _, name)| (name, n));
+            let by_serde = by_serde.collect::<Vec<_>>();
+            env.run().unwrap();
+            let mut by_serde = by_serde.take().unwrap();
+            by_serde.sort();
+            prop_assert_eq!(read, by_serde);
+        }
+    }
+
+    fn failure(content: impl AsRef<[u8]>) -> (Option<u64>, String) {
+        let (dir, plain) = file(content.as_ref());
+        let failed = |path: &PathBuf| {
+            let error = read(&Environment::new(), Csv::new(path).split_bytes(20)).unwrap_err();
+            assert!(error.operator().unwrap().starts_with("csv_rows ("), "{error}");
+            let line = match error.place() {
+                Some(Place::Line(_, line)) => Some(*line),
+                _ => None,
+            };
+            (line, error.message().to_owned())
+        };
+        let packed = dir.path().join("f.csv.gz");
+        let mut out = flate2::write::GzEncoder::new(
+            fs::File::create(&packed).unwrap(),
+            flate2::Compression::fast(),
+        );
+        std::io::Write::write_all(&mut out, content.as_ref()).unwrap();
+        out.finish().unwrap();
+        let (plain, packed) = (failed(&plain), failed(&packed));
+        assert_eq!(plain, packed);
+        plain
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place() {
+        let good = "name,amount\r\n".to_owned() + &"somebody,12\r\n".repeat(9);
+        let bad = |row: &str| failure(format!("{good}{row}"));
+        assert_eq!(bad("x,1y\r\n"), (Some(11), "`1y` is no amount, in `x,1y`".to_owned()));
+        assert_eq!(bad("x,1,2"), (Some(11), "3 fields, not 2, in `x,1,2`".to_owned()));
+        let (line, what) = bad("x,1\n\"y\nz\",2\n");
+        assert!(
+            line == Some(12) && what.starts_with("a quote is not closed in its line"),
+            "{what}"
+        );
+        let not_text = [good.as_bytes(), b"x,1\n\xff,2\nz,1\n"].concat();
+        assert_eq!(failure(not_text), (Some(12), "not UTF-8, in `\u{fffd},2`".to_owned()));
+        let (line, what) = failure("name,cost\nx,1\n");
+        assert_eq!((line, &*what), (Some(1), "no column `amount`; there are `name`, `cost`"));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let (_dir, path) = file("name,amount\nx,1\n");
+        for csv in [Csv::new(&path).has_header(false), Csv::new(&path).quote(Some(0xe4))] {
+            assert_eq!(read(&Environment::new(), csv).unwrap_err().kind(), ErrorKind::Config);
+        }
+    }
+
+    #[test]
+    fn dialects_and_short_rows() {
+        let (_dir, path) = file("amount; name\n1 ; 'a;''b' \n2\n\n3;'c;d'\n");
+        let csv = Csv::new(&path).delimiter(b';').quote(Some(b'\'')).trim(true).flexible(true);
+        // A blank before a quote makes it text.
+        let rows = read(&Environment::new(), csv).unwrap();
+        let rows: Vec<_> = rows.iter().map(|(name, n)| (&**name, *n)).collect();
+        assert_eq!(rows, [("", 2), ("'a", 1), ("c;d", 3)]);
+        for content in ["", "\n", "name,amount", "name,amount\n"] {
+            let (_dir, path) = file(content);
+            assert_eq!(read(&Environment::new(), Csv::new(&path)).unwrap(), []);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Parts of each record into a second stream, while the record itself goes on.
+
+use super::flat_each::Visit;
+use crate::data::{Portable, Record};
+use crate::error::Result;
+use crate::exchange::{Edge, Outlet, RoundRobin};
+use crate::flow::{Forked, Op, Pipe, Push, guard};
+use crate::metrics::Report;
+use crate::plan::{Origin, Strategy, TaskContext};
+use crate::stream::{Chain, Received, Stream};
+use crate::time::Time;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+impl<C: Chain> Stream<C> {
+    /// Two streams: that of all records, as they are, and that of what a [visitor](Visit) finds in them.
+    ///
+    /// It is [`split`](Self::split) for a stream whose branches want little of each record. The first stream goes
+    /// on in the tasks where it is, and its records stay borrowed; only what the visitor finds is copied, to as many
+    /// tasks of the second stream. So several questions can be asked of one pass over a large input, each with a
+    /// `side_each` of its own. The slower of both streams slows the other; one that wants no more holds up none.
+    /// Keeps order.
+    ///
+    /// ```
+    /// use thalweg::{Environment, text};
+    ///
+    /// let env = Environment::new();
+    /// let lines = env.iter(["a cat", "a dog"]).flat_map_str(|line, out| out.push(line));
+    /// let (lines, words) = lines.side_each(text::Words);
+    /// let (lines, words) = (lines.count(), words.count());
+    /// env.run()?;
+    /// assert_eq!((lines.take()?, words.take()?), (2, 4));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[doc(alias = "side_output")]
+    #[track_caller]
+    pub fn side_each<V>(
+        self,
+        visitor: V,
+    ) -> (Stream<SideEach<C, V>>, Stream<Received<V::Out, C::Time>>)
+    where
+        V: Visit<C::Item, Out: Portable>,
+        for<'a> <C::Item as Record>::Of<'a>: Clone,
+    {
+        let origin = Origin::here("side_each");
+        let (env, from) = (self.env.clone(), self.stage);
+        let (tasks, bounded) = (self.tasks(), self.is_bounded());
+        let to = env.build(|builder| builder.stage_after(&[from], tasks, bounded));
+        let edge = env.link(from, to, Strategy::Forward);
+        let side = env.receive(to, origin, vec![edge.clone()]);
+        let visitor = Arc::new(visitor);
+        (self.then(origin, |prev, op| SideEach { prev, op, visitor, edge }), side)
+    }
+}
+
+/// The chain that ends where parts of its records leave.
+pub struct SideEach<C: Chain, V: Visit<C::Item, Out: Portable>> {
+    prev: C,
+    op: usize,
+    visitor: Arc<V>,
+    edge: Edge<V::Out, C::Time>,
+}
+
+impl<C, V> Chain for SideEach<C, V>
+where
+    C: Chain,
+    V: Visit<C::Item, Out: Portable>,
+    for<'a> <C::Item as Record>::Of<'a>: Clone,
+{
+    type Item = C::Item;
+    type Time = C::Time;
+    type Task<N: Push<C::Item, C::Time> + 'static> = C::Task<SideEachPush<C::Item, C::Time, V, N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<C::Item, C::Time> + 'static,
+    {
+        let (op, visitor) = (cx.op(self.op), Arc::clone(&self.visitor));
+        let side = self.edge.outlet(cx.task, cx.op(self.op), RoundRobin::starting_at(cx.task));
+        let (ends, scratch) = (Forked((next, side)), V::Scratch::default());
+        self.prev
+            .attach(cx, SideEachPush { op, visitor, scratch, emitted: 0, ends, types: PhantomData })
+    }
+}
+
+/// A visitor with a way out of its own, in a running task.
+pub struct SideEachPush<I, T, V, N>
+where
+    I: Record + ?Sized,
+    T: Time,
+    V: Visit<I, Out: Portable>,
+{
+    op: Op,
+    visitor: Arc<V>,
+    scratch: V::Scratch,
+    emitted: u64,
+    /// Where records go on, and where what was found in them leaves.
+    ends: Forked<(N, Outlet<V::Out, T, RoundRobin>)>,
+    types: PhantomData<fn(&I)>,
+}
+
+impl<I, T, V, N> Pipe for SideEachPush<I, T, V, N>
+where
+    I: Record + ?Sized,
+    T: Time,
+    V: Visit<I, Out: Portable>,
+    N: Pipe,
+{
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.ends)
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        report.emitted(self.op.id(), self.emitted);
+        self.ends.report(report);
+    }
+}
+
+impl<I, T, V, N> Push<I, T> for SideEachPush<I, T, V, N>
+where
+    I: Record + ?Sized,
+    T: Time,
+    V: Visit<I, Out: Portable>,
+    N: Push<I, T>,
+    for<'a> I::Of<'a>: Clone,
+{
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, time: T) {
+        let Self { op, visitor, scratch, emitted, ends: Forked((next, side)), .. } = self;
+        let seen = item.clone();
+        guard(op, || {
+            visitor.visit(seen, scratch, &mut |part: <V::Out as Record>::Of<'_>| {
+                *emitted += 1;
+                side.push(part, time);
+            });
+        });
+        next.push(item, time);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::{check, every};
+
+    /// Each number so often as it says.
+    struct Repeated;
+
+    impl Visit<u64> for Repeated {
+        type Out = u64;
+        type Scratch = ();
+
+        fn visit(&self, number: u64, (): &mut (), emit: &mut impl FnMut(u64)) {
+            assert!(number < 100, "too much");
+            (0..number).for_each(|_| emit(1000 + number));
+        }
+    }
+
+    #[test]
+    fn both_streams_have_what_is_theirs() {
+        check(|env| {
+            let (all, parts) = env.range(0..50).side_each(Repeated);
+            let (all, few) = all.side_each(Repeated);
+            all.merge(parts).merge(few.filter(|n| *n == 1003))
+        })
+        .equals(
+            (0..50_u64)
+                .chain((0..50_u64).flat_map(|n| (0..n).map(move |_| 1000 + n)))
+                .chain([1003; 3]),
+        );
+    }
+
+    #[test]
+    fn a_stream_that_has_enough_holds_up_no_other() {
+        every(|env| {
+            let (all, parts) = env.range(0..90).side_each(Repeated);
+            let (all, parts) = (all.count(), parts.limit(3).count());
+            let (few, others) = env.range(0..90).side_each(Repeated);
+            let (few, others) = (few.limit(3).count(), others.count());
+            env.run()?;
+            assert_eq!([all, parts].map(|count| count.take().unwrap()), [90, 3]);
+            assert_eq!([few, others].map(|count| count.take().unwrap()), [3, 4005]);
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn a_panic_names_the_operator() {
+        let env = crate::Environment::new();
+        let (all, parts) = env.range(0..1000).side_each(Repeated);
+        let _counts = (all.count(), parts.count());
+        let error = env.run().unwrap_err();
+        assert!(error.operator().unwrap().starts_with("side_each ("), "{error}");
+        assert!(error.message().contains("too much"), "{error}");
+    }
+}
