@@ -1,6 +1,7 @@
 //! The queries of the programs and the benchmarks, as functions from streams to streams: what the programs run,
 //! and what tests hold against answers computed one event after the other.
 
+pub mod collisions;
 pub mod graphs;
 pub mod learning;
 pub mod nexmark;

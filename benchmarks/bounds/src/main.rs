@@ -1,9 +1,10 @@
 //! The benchmarks' work written by hand for the one task, without an engine: what the machine
 //! allows. Cases: `wordcount`, `keyed-count`, `exchange-u64`, `exchange-strings`, `fused`,
-//! `fusion`, `collatz`, `skew`, `nexmark`, `ysb`, `ysb-star`, `swa`, `windows`.
+//! `fusion`, `collatz`, `collisions`, `skew`, `nexmark`, `ysb`, `ysb-star`, `swa`, `windows`.
 
 mod auctions;
 mod collatz;
+mod collisions;
 mod exchange;
 mod keyed_count;
 mod loops;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         "fused" => loops::serve_fused(request),
         "fusion" => loops::serve_fusion(request),
         "collatz" => collatz::serve(request),
+        "collisions" => collisions::serve(request),
         "skew" => skew::serve(request),
         "nexmark" => nexmark::serve(request),
         "ysb" => ysb::serve_ysb(request),

@@ -1,7 +1,8 @@
 //! The benchmarks on Thalweg. Cases: `wordcount`, `keyed-count`, `exchange-u64`, `exchange-strings`,
-//! `fused`, `fusion`, `skew`, `collatz`, `latency`, `nexmark`,
+//! `fused`, `fusion`, `skew`, `collatz`, `collisions`, `latency`, `nexmark`,
 //! `nexmark-latency`, `ysb`, `ysb-star`, `swa`, `windows`, `window-latency`.
 
+mod collisions;
 mod counts;
 mod exchange;
 mod fusion;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         "fused" => loops::serve_fused(request),
         "fusion" => fusion::serve_fusion(request),
         "skew" => skew::serve_skew(request),
+        "collisions" => collisions::serve_collisions(request),
         "latency" => latency::serve_latency(request),
         "collatz" => loops::serve_collatz(request),
         "nexmark-latency" => over_time::serve_over_time(request),

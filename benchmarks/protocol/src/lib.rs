@@ -14,6 +14,7 @@
 //! contestants must do alike (the records of an exchange, a Newton step) is in [`workload`], and
 //! the digest by which answers are compared in [`digest`].
 
+pub mod collisions;
 pub mod digest;
 pub mod histogram;
 pub mod open_loop;
