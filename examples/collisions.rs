@@ -25,7 +25,10 @@ struct Args {
     /// What to read: files, directories or globs, compressed (.gz, .zst) or not.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Print rows separated by tabs, and nothing else. The first column is the question's number.
+    /// Print the answer to this question alone.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=3))]
+    question: Option<u8>,
+    /// Print rows separated by tabs, and nothing else. Unless one question is asked, the first column is its number.
     #[arg(long)]
     tsv: bool,
     #[command(flatten)]
@@ -37,52 +40,58 @@ fn main() -> ExitCode {
 }
 
 fn ask() -> Result<()> {
-    let Args { files, tsv, engine } = Args::parse();
+    let Args { files, question, tsv, engine } = Args::parse();
     let env = engine.environment()?;
     let (weeks, factors, boroughs) = three_questions(accidents(&env, Csv::new(files)));
     let (weeks, factors, boroughs) =
         (weeks.collect::<Vec<_>>(), factors.collect::<Vec<_>>(), boroughs.collect::<Vec<_>>());
     env.run()?;
 
-    let mut weeks = weeks.take()?;
-    weeks.sort_unstable();
-    let rows = weeks.into_iter().map(|(week, lethal)| [week.to_string(), lethal.to_string()]);
-    table(tsv, 1, ["week", "lethal accidents"], rows)?;
-
-    let mut factors = factors.take()?;
-    factors.sort_by(|(a, x), (b, y)| y.accidents.cmp(&x.accidents).then(a.cmp(b)));
-    let rows = factors.into_iter().map(|(factor, tally)| {
-        let share = tally.lethal as f64 / tally.accidents as f64;
-        [
-            factor,
-            tally.accidents.to_string(),
-            if tsv { share.to_string() } else { format!("{:.3}%", 100.0 * share) },
-        ]
-    });
-    table(tsv, 2, ["factor", "accidents", "lethal"], rows)?;
-
-    let mut boroughs = boroughs.take()?;
-    boroughs.sort_by(|a, b| (&a.borough, a.week).cmp(&(&b.borough, b.week)));
-    let rows = boroughs.into_iter().map(|row| {
-        let mean =
-            if tsv { row.mean_lethal.to_string() } else { format!("{:.3}", row.mean_lethal) };
-        [row.borough, row.week.to_string(), row.accidents.to_string(), mean]
-    });
-    table(tsv, 3, ["borough", "week", "accidents", "mean lethal a week"], rows)
+    let asked = |number| question.is_none_or(|asked| asked == number);
+    if asked(1) {
+        let mut weeks = weeks.take()?;
+        weeks.sort_unstable();
+        let rows = weeks.into_iter().map(|(week, lethal)| [week.to_string(), lethal.to_string()]);
+        table(tsv, question.is_none().then_some(1), ["week", "lethal accidents"], rows)?;
+    }
+    if asked(2) {
+        let mut factors = factors.take()?;
+        factors.sort_by(|(a, x), (b, y)| y.accidents.cmp(&x.accidents).then(a.cmp(b)));
+        let rows = factors.into_iter().map(|(factor, tally)| {
+            let share = tally.lethal as f64 / tally.accidents as f64;
+            let share = if tsv { share.to_string() } else { format!("{:.3}%", 100.0 * share) };
+            [factor, tally.accidents.to_string(), share]
+        });
+        table(tsv, question.is_none().then_some(2), ["factor", "accidents", "lethal"], rows)?;
+    }
+    if asked(3) {
+        let mut boroughs = boroughs.take()?;
+        boroughs.sort_by(|a, b| (&a.borough, a.week).cmp(&(&b.borough, b.week)));
+        let rows = boroughs.into_iter().map(|row| {
+            let mean = row.mean_lethal;
+            let mean = if tsv { mean.to_string() } else { format!("{mean:.3}") };
+            [row.borough, row.week.to_string(), row.accidents.to_string(), mean]
+        });
+        let titles = ["borough", "week", "accidents", "mean lethal a week"];
+        table(tsv, question.is_none().then_some(3), titles, rows)?;
+    }
+    Ok(())
 }
 
-/// Prints the answer to one question.
+/// Prints the answer to a question, with its number where there are several.
 fn table<const N: usize>(
     tsv: bool,
-    question: u8,
+    number: Option<u8>,
     titles: [&str; N],
     rows: impl Iterator<Item = [String; N]>,
 ) -> Result<()> {
     if tsv {
-        return print_lines(rows.map(|row| format!("{question}\t{}", row.join("\t"))))
-            .map_err(output);
+        let number = number.map_or(String::new(), |number| format!("{number}\t"));
+        return print_lines(rows.map(|row| format!("{number}{}", row.join("\t")))).map_err(output);
     }
-    let space = if question > 1 { "\n" } else { "" };
-    print_lines([format!("{space}{question}.")]).map_err(output)?;
+    if let Some(number) = number {
+        print_lines([format!("{}{number}.", if number > 1 { "\n" } else { "" })])
+            .map_err(output)?;
+    }
     print_table(tsv, titles, &rows.collect::<Vec<_>>()).map_err(output)
 }

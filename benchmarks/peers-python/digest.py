@@ -41,6 +41,17 @@ def of_words(keys, values):
     return _total(hashes, values)
 
 
+def of_rows(rows):
+    """The digest of rows that are pairs of a string and a number."""
+    keys, values = zip(*rows)
+    return of_words(list(keys), np.array(values, dtype=U64))
+
+
+def billionths(value):
+    """What is left of a fraction that was computed in one way or another."""
+    return int(value * 1e9 + 0.5)
+
+
 def of_integer_rows(rows):
     """The digest of `thalweg_workloads::digest`, of rows of integers: few of them."""
     a, b = 0xD6E8FEB86659FD93, 0xA5B9E3D7C6F18B95

@@ -1,11 +1,12 @@
 //! The benchmarks' work written by hand for the one task, without an engine: what the machine
 //! allows. Cases: `wordcount`, `keyed-count`, `exchange-u64`, `exchange-strings`, `fused`,
-//! `fusion`, `collatz`, `collisions`, `skew`, `nexmark`, `ysb`, `ysb-star`, `swa`, `windows`.
+//! `fusion`, `collatz`, `collisions`, `join`, `skew`, `nexmark`, `ysb`, `ysb-star`, `swa`, `windows`.
 
 mod auctions;
 mod collatz;
 mod collisions;
 mod exchange;
+mod join;
 mod keyed_count;
 mod loops;
 mod nexmark;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         "fusion" => loops::serve_fusion(request),
         "collatz" => collatz::serve(request),
         "collisions" => collisions::serve(request),
+        "join" => join::serve(request),
         "skew" => skew::serve(request),
         "nexmark" => nexmark::serve(request),
         "ysb" => ysb::serve_ysb(request),

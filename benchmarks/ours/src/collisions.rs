@@ -1,7 +1,7 @@
 //! The questions about collisions, as the example program has them.
 
 use crate::environment;
-use bench_protocol::collisions::Answers;
+use bench_protocol::collisions::{self, Answers};
 use bench_protocol::{Answer, Request, Result, serve};
 use thalweg::io::Csv;
 use thalweg_queries::collisions::{accidents, three_questions};
@@ -10,6 +10,7 @@ pub(crate) fn serve_collisions(request: &Request) -> Result<()> {
     let env = environment(request)?;
     let path = request.data()?.to_owned();
     let bytes = std::fs::metadata(&path)?.len();
+    let records = collisions::accidents(&path)?;
     serve(request, |stopwatch| {
         let (weeks, factors, boroughs) = stopwatch.time(|| -> thalweg::Result<_> {
             let (weeks, factors, boroughs) = three_questions(accidents(&env, Csv::new(&path)));
@@ -28,6 +29,6 @@ pub(crate) fn serve_collisions(request: &Request) -> Result<()> {
         for row in boroughs {
             answers.borough(&row.borough, &row.week.to_string(), row.accidents, row.mean_lethal);
         }
-        Ok(Answer { digest: answers.digest, records: 1, bytes, ..Answer::default() })
+        Ok(Answer { digest: answers.digest, records, bytes, ..Answer::default() })
     })
 }

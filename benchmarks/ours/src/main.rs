@@ -1,11 +1,12 @@
 //! The benchmarks on Thalweg. Cases: `wordcount`, `keyed-count`, `exchange-u64`, `exchange-strings`,
-//! `fused`, `fusion`, `skew`, `collatz`, `collisions`, `latency`, `nexmark`,
+//! `fused`, `fusion`, `skew`, `collatz`, `collisions`, `join`, `latency`, `nexmark`,
 //! `nexmark-latency`, `ysb`, `ysb-star`, `swa`, `windows`, `window-latency`.
 
 mod collisions;
 mod counts;
 mod exchange;
 mod fusion;
+mod join;
 mod kept;
 mod latency;
 mod loops;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         "fusion" => fusion::serve_fusion(request),
         "skew" => skew::serve_skew(request),
         "collisions" => collisions::serve_collisions(request),
+        "join" => join::serve_join(request),
         "latency" => latency::serve_latency(request),
         "collatz" => loops::serve_collatz(request),
         "nexmark-latency" => over_time::serve_over_time(request),

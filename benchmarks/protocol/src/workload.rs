@@ -240,6 +240,36 @@ pub fn read_keys(path: &std::path::Path) -> crate::Result<Vec<u64>> {
     Ok(keys.iter().map(|key| u64::from_le_bytes(*key)).collect())
 }
 
+/// What the `join` bench keeps of the pairs of two tables: how many there are, and a sum of the places of
+/// both rows in their tables, so that a pair which is lost, doubled or wrong shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pairs {
+    /// How many pairs.
+    pub count: u64,
+    /// Of 3 times the left place and once the right one.
+    pub sum: u64,
+}
+
+impl Pairs {
+    /// Takes in one pair of places.
+    #[inline]
+    pub fn add(&mut self, left: u64, right: u64) {
+        self.count += 1;
+        self.sum = self.sum.wrapping_add(3 * left + right);
+    }
+
+    /// Takes in what another receiver kept.
+    pub fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.sum = self.sum.wrapping_add(other.sum);
+    }
+
+    /// The digest of the single row of count and sum.
+    pub fn digest(&self) -> Digest {
+        single_row(self.count, self.sum)
+    }
+}
+
 /// The square root by Newton's method, with a fixed number of steps: the work of the `skew` bench.
 #[inline]
 pub fn newton_sqrt(square: u32, iterations: u32) -> f64 {

@@ -82,7 +82,7 @@ const PINS: Pins = Pins("requirements.txt");
 const JAVA_WARM_UP: u32 = 8;
 
 /// The names of all benches, in the order in which `all` runs them.
-pub(super) const BENCHES: [&str; 13] = [
+pub(super) const BENCHES: [&str; 15] = [
     "wordcount",
     "keyed-count",
     "exchange",
@@ -90,6 +90,8 @@ pub(super) const BENCHES: [&str; 13] = [
     "fusion",
     "skew",
     "collatz",
+    "collisions",
+    "join",
     "latency",
     "nexmark",
     "nexmark-latency",
@@ -111,6 +113,8 @@ pub(super) fn cases(bench: &str, size: Size, cores: usize) -> Option<Vec<Case>> 
         "fusion" => fusion(size),
         "skew" => skew(size, cores),
         "collatz" => collatz(size),
+        "collisions" => collisions(size),
+        "join" => join(size),
         "latency" => latency(size),
         "nexmark" => nexmark(size),
         "nexmark-latency" => nexmark_latency(size),
@@ -335,6 +339,37 @@ fn collatz(size: Size) -> Vec<Case> {
             .against("renoir", RENOIR, &work)
             .against("bound", BOUNDS, &work),
     ]
+}
+
+fn collisions(size: Size) -> Vec<Case> {
+    let case = Case::new("collisions", "three-questions", "collisions")
+        .against("renoir", RENOIR, "collisions")
+        .against("polars", POLARS, "collisions")
+        .against("duckdb", DUCKDB, "collisions")
+        .against("bound", BOUNDS, "collisions");
+    vec![case.on(&format!("collisions:{}", size.pick(128, 1024)))]
+}
+
+fn join(size: Size) -> Vec<Case> {
+    let rows: u64 = size.pick(4_000_000, 10_000_000);
+    let half = rows / 2;
+    // Two tables of one distribution are two files, as their keys are below numbers that differ. Where one side is
+    // skewed, each of its rows has two partners on average.
+    let tables = [
+        ("uniform", format!("uniform:{rows}:{rows}"), format!("uniform:{}:{rows}", rows + 1)),
+        ("skewed", format!("zipf:{half}:{rows}"), format!("uniform:{half}:{rows}")),
+    ];
+    let case = |(name, left, right): (&'static str, String, String)| {
+        let mut case = Case::new("join", name, "join")
+            .against("renoir", RENOIR, "join")
+            .against("polars", POLARS, "join")
+            .against("duckdb", DUCKDB, "join")
+            .against("bound", BOUNDS, "join")
+            .on(&format!("keys:{left}"));
+        case.everyone().for_each(|one| one.table = Some(format!("keys:{right}")));
+        case
+    };
+    tables.into_iter().map(case).collect()
 }
 
 fn latency(size: Size) -> Vec<Case> {

@@ -1,11 +1,12 @@
 //! The benchmarks on Renoir, written against its published documentation and using what that
 //! recommends for jobs whose data is at hand: fixed batches, associative operators, closures that
 //! the compiler can see. Cases: `wordcount` (`--form idiomatic|assoc|folded`), `keyed-count`,
-//! `exchange-u64`, `exchange-strings`, `fused`, `fusion`, `collatz`, `collisions`, `latency`, `nexmark`, `ysb`,
+//! `exchange-u64`, `exchange-strings`, `fused`, `fusion`, `collatz`, `collisions`, `join`, `latency`, `nexmark`, `ysb`,
 //! `ysb-star`, `swa`, `windows`, `window-latency`.
 
 mod collisions;
 mod exchange;
+mod join;
 mod keyed_count;
 mod latency;
 mod loops;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         "fusion" => loops::serve_fusion(request),
         "collatz" => loops::serve_collatz(request),
         "collisions" => collisions::serve(request),
+        "join" => join::serve(request),
         "latency" => latency::serve(request),
         "nexmark" => nexmark::serve(request),
         "ysb" => ysb::serve_ysb(request),
