@@ -6,9 +6,10 @@
 use std::fmt;
 use thalweg::data::{Covariant, Labelled, Record};
 use thalweg::io::{Csv, ReadRow};
+use thalweg::time::Timestamp;
 use thalweg::{Chain, Data, Environment, Stream, Visit};
 
-/// A week, from Monday to Sunday. It is shown by its Monday's date.
+/// A week, from Monday to Sunday, by its number. It is shown by its Monday's date.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Data)]
 pub struct Week(i32);
 
@@ -16,47 +17,33 @@ impl Week {
     /// The week of a date as the file has it: `12/31/2020`.
     pub fn of(date: &str) -> Option<Self> {
         let number = |digits: &[u8]| {
-            digits.iter().try_fold(0, |number, digit| {
-                digit.is_ascii_digit().then(|| number * 10 + i32::from(digit - b'0'))
-            })
+            let digit = |digit: &u8| digit.is_ascii_digit().then(|| i32::from(digit - b'0'));
+            digits.iter().try_fold(0, |number, byte| Some(10 * number + digit(byte)?))
         };
-        let &[m0, m1, b'/', d0, d1, b'/', ref year @ ..] = date.as_bytes() else { return None };
-        let (month, day) = (number(&[m0, m1])?, number(&[d0, d1])?);
-        let year = number(year).filter(|&number| year.len() == 4 && number > 0)?;
-        let valid = (1..=12).contains(&month) && (1..=days_in(year, month)).contains(&day);
-        valid.then(|| Self((days(year, month, day) - MONDAY).div_euclid(7)))
+        let &[m0, m1, b'/', d0, d1, b'/', y0, y1, y2, y3] = date.as_bytes() else { return None };
+        let (year, month) = (number(&[y0, y1, y2, y3])?, number(&[m0, m1])?);
+        let day = number(&[d0, d1])?;
+        let lasts = || days(year, month + 1, 1) - days(year, month, 1);
+        let exists = (1..=12).contains(&month) && day > 0 && (day <= 28 || day <= lasts());
+        exists.then(|| Self((days(year, month, day) - MONDAY).div_euclid(7)))
     }
 }
 
-/// The first Monday of the year 0, its third of January.
-const MONDAY: i32 = 3;
+/// The fifth of January 1970, in days.
+const MONDAY: i32 = 4;
 
-fn days_in(year: i32, month: i32) -> i32 {
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    match month {
-        2 => 28 + i32::from(leap),
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-/// The days since the last of December before the year 0. A year is taken to begin in March, so that
-/// the leap day is its last.
+/// The days from the beginning of 1970. A year is taken to begin in March, so that its leap day is its last.
 fn days(year: i32, month: i32, day: i32) -> i32 {
     let (year, month) = if month < 3 { (year - 1, month + 9) } else { (year, month - 3) };
     let century = year.div_euclid(100);
-    60 + 365 * year + year.div_euclid(4) - century
-        + century.div_euclid(4)
-        + (153 * month + 2) / 5
-        + day
+    let before = 365 * year + year.div_euclid(4) - century + century.div_euclid(4);
+    before + (153 * month + 2) / 5 + day - 719_469
 }
 
 impl fmt::Display for Week {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let monday = self.0 * 7 + MONDAY;
-        let year = (monday / 366..).find(|&year| days(year + 1, 1, 1) > monday).unwrap_or_default();
-        let month = (1..12).find(|&month| days(year, month + 1, 1) > monday).unwrap_or(12);
-        write!(f, "{year:04}-{month:02}-{:02}", monday - days(year, month, 1) + 1)
+        let monday = Timestamp::from_secs(86_400 * i64::from(7 * self.0 + MONDAY)).to_string();
+        f.write_str(monday.split('T').next().unwrap_or_default())
     }
 }
 

@@ -193,15 +193,23 @@ impl<K: Data + Eq, V: Data> Rows<K, V> {
         Link(first)
     }
 
-    /// Goes on with a look-up, when the row at the link has had time to come: past it, if it has another
-    /// hash. Asks for the row behind it, which may have it too.
+    /// Goes ahead of a look-up, when the row at `ahead` has had time to come: asks for the one behind it, and
+    /// takes the look-up's link past it, if that has not met its hash yet. Answers whether there is more to
+    /// go ahead to.
     #[inline(always)]
-    pub fn hurry(&self, hash: u64, link: Link) -> Link {
-        let Some(row) = self.rows.get(link.0 as usize) else { return link };
-        if let Some(behind) = self.rows.get(row.next as usize) {
-            prefetch(behind);
+    pub fn hurry(&self, hash: u64, link: &mut Link, ahead: &mut Link) -> bool {
+        let Some(row) = self.rows.get(ahead.0 as usize) else { return false };
+        if link.0 == ahead.0 && row.hash != hash {
+            *link = Link(row.next);
         }
-        if row.hash == hash { link } else { Link(row.next) }
+        *ahead = Link(row.next);
+        match self.rows.get(row.next as usize) {
+            Some(behind) => {
+                prefetch(behind);
+                true
+            }
+            None => false,
+        }
     }
 
     /// The first row of this key at or after a link.

@@ -11,6 +11,9 @@ use crate::time::Time;
 /// that what it brought is still in the nearest cache.
 const GROUP: usize = 64;
 
+/// The rows of a record's chain that are asked for ahead.
+const ROWS_NEAR: usize = 8;
+
 /// A record that is looked up, with its hash and its time.
 pub(in crate::operators::join) type Sought<K, P, T> = (u64, K, P, T);
 
@@ -169,14 +172,28 @@ impl<K: Data + Eq + Clone, P: Data, T: Time> Probes<K, P, T> {
         for probe in &self.waiting[group.clone()] {
             kept.rows.prefetch(probe.hash);
         }
-        for probe in &mut self.waiting[group.clone()] {
+        let waiting = &mut self.waiting[group];
+        // Those that have rows to be asked for, and the last that was.
+        let mut hurried = [(0, Link::default()); GROUP];
+        let mut many = 0;
+        for (at, probe) in waiting.iter_mut().enumerate() {
             probe.link = kept.rows.first(probe.hash);
+            hurried[many] = (at, probe.link);
+            many += 1;
         }
-        // Twice: most keys are found then, with their second row, or known not to be there.
-        for _ in 0..2 {
-            for probe in &mut self.waiting[group.clone()] {
-                probe.link = kept.rows.hurry(probe.hash, probe.link);
+        // So many of a key's rows are near when they are gone through, and no more, since the nearest cache
+        // would not hold them.
+        for _ in 0..ROWS_NEAR {
+            let mut left = 0;
+            for next in 0..many {
+                let (at, mut ahead) = hurried[next];
+                let probe = &mut waiting[at];
+                if kept.rows.hurry(probe.hash, &mut probe.link, &mut ahead) {
+                    hurried[left] = (at, ahead);
+                    left += 1;
+                }
             }
+            many = left;
         }
         true
     }
