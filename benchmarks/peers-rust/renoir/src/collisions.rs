@@ -7,25 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{batches, collected, context, cores};
 
-#[derive(Clone, Deserialize, Serialize)]
-struct Row {
-    #[serde(rename = "CRASH DATE")]
-    date: String,
-    #[serde(rename = "BOROUGH")]
-    borough: String,
-    #[serde(rename = "NUMBER OF PERSONS KILLED")]
-    killed: Option<u32>,
-    #[serde(rename = "CONTRIBUTING FACTOR VEHICLE 1")]
-    factor1: String,
-    #[serde(rename = "CONTRIBUTING FACTOR VEHICLE 2")]
-    factor2: String,
-    #[serde(rename = "CONTRIBUTING FACTOR VEHICLE 3")]
-    factor3: String,
-    #[serde(rename = "CONTRIBUTING FACTOR VEHICLE 4")]
-    factor4: String,
-    #[serde(rename = "CONTRIBUTING FACTOR VEHICLE 5")]
-    factor5: String,
-}
+/// What is passed over.
+type Other = serde::de::IgnoredAny;
+
+/// A row up to the last factor. The source takes columns by their order, not by their names.
+type Row = (String, Other, String, [Other; 8], Option<u32>, [Other; 6], [String; 5]);
 
 #[derive(Clone, Deserialize, Serialize)]
 struct Accident {
@@ -37,14 +23,15 @@ struct Accident {
 
 impl From<Row> for Accident {
     fn from(row: Row) -> Self {
+        let (date, _, borough, _, killed, _, all) = row;
         let mut factors = Vec::new();
-        for factor in [row.factor1, row.factor2, row.factor3, row.factor4, row.factor5] {
+        for factor in all {
             if !factor.is_empty() && !factors.contains(&factor) {
                 factors.push(factor);
             }
         }
-        let week = week(row.date.as_bytes()).expect("a date");
-        Self { week, lethal: row.killed.unwrap_or(0) > 0, borough: row.borough, factors }
+        let week = week(date.as_bytes()).expect("a date");
+        Self { week, lethal: killed.unwrap_or(0) > 0, borough, factors }
     }
 }
 
