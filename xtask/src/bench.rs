@@ -40,7 +40,8 @@ Examples:
   cargo xtask bench exchange --subject bound      how far the peers are from the bound")]
 pub(crate) struct Arguments {
     /// wordcount, keyed-count, exchange, fused, fusion, skew, collatz, latency, nexmark,
-    /// nexmark-latency, ysb, windows, window-latency, or all
+    /// nexmark-latency, ysb, windows, window-latency, connected, pagerank, triangles, closure,
+    /// or all
     name: String,
 
     /// Only these peers; all that are not large when not given. A name stands for its variants too:

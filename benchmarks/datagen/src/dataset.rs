@@ -27,6 +27,15 @@ pub enum Dataset {
         /// How many items the file holds.
         count: u64,
     },
+    /// The edges of a graph.
+    Graph {
+        /// What it is like.
+        kind: GraphKind,
+        /// How many nodes there can be: they are below this number.
+        nodes: u64,
+        /// How many edges the file holds.
+        edges: u64,
+    },
     /// Encoded events of a streaming benchmark, for contestants that cannot make them: in the form of
     /// `thalweg_workloads::segments`, with the seed that all contestants have.
     Events {
@@ -66,6 +75,19 @@ pub enum KeyKind {
     Hot,
 }
 
+/// What a graph is like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GraphKind {
+    /// Both ends of each edge are drawn alike of all nodes: loops and repeated edges occur.
+    Uniform,
+    /// Components with no edge between them, the first of half of all nodes, the next of half of the
+    /// rest, and so on; ids say nothing of the component. Every node has an edge.
+    Components,
+    /// Nodes link alike often, but some are linked to far more often than others; one in a hundred has no
+    /// link of its own. Every node has an edge.
+    Links,
+}
+
 /// How the 50 ids of the `skew` bench's items are distributed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ItemKind {
@@ -87,6 +109,7 @@ impl Dataset {
             Self::Text { megabytes } => format!("text-{megabytes}MB.txt"),
             Self::Keys { kind, distinct, count } => format!("keys-{kind}-{distinct}-{count}.u64"),
             Self::Items { kind, count } => format!("items-{kind}-{count}.bin"),
+            Self::Graph { kind, nodes, edges } => format!("graph-{kind}-{nodes}-{edges}.bin"),
             Self::Events { kind, count } => format!("events-{kind}-{count}.bin"),
             Self::Campaigns => "campaigns.tsv".to_owned(),
             Self::Collisions { megabytes } => format!("collisions-{megabytes}MB.csv"),
@@ -97,8 +120,8 @@ impl Dataset {
 impl FromStr for Dataset {
     type Err = String;
 
-    /// Reads `text:MEGABYTES`, `keys:KIND:DISTINCT:COUNT`, `items:KIND:COUNT`, `events:KIND:COUNT`,
-    /// `campaigns` or `collisions:MEGABYTES`.
+    /// Reads `text:MEGABYTES`, `keys:KIND:DISTINCT:COUNT`, `items:KIND:COUNT`, `graph:KIND:NODES:EDGES`,
+    /// `events:KIND:COUNT`, `campaigns` or `collisions:MEGABYTES`.
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |text: &str| match text.parse::<u64>() {
             Ok(number) if number > 0 => Ok(number),
@@ -114,6 +137,11 @@ impl FromStr for Dataset {
             ["items", kind, count] => {
                 Ok(Self::Items { kind: kind.parse()?, count: number(count)? })
             }
+            ["graph", kind, nodes, edges] => Ok(Self::Graph {
+                kind: kind.parse()?,
+                nodes: number(nodes)?,
+                edges: number(edges)?,
+            }),
             ["events", kind, count] => {
                 Ok(Self::Events { kind: kind.parse()?, count: number(count)? })
             }
@@ -121,7 +149,8 @@ impl FromStr for Dataset {
             ["collisions", megabytes] => Ok(Self::Collisions { megabytes: number(megabytes)? }),
             _ => Err(format!(
                 "{text:?} is no dataset: text:MEGABYTES, keys:KIND:DISTINCT:COUNT, \
-                 items:KIND:COUNT, events:KIND:COUNT, campaigns, collisions:MEGABYTES"
+                 items:KIND:COUNT, graph:KIND:NODES:EDGES, events:KIND:COUNT, campaigns, \
+                 collisions:MEGABYTES"
             )),
         }
     }
@@ -149,6 +178,10 @@ macro_rules! names {
 }
 
 names!(EventKind, "benchmark with events", Nexmark => "nexmark", Ysb => "ysb");
+names!(
+    GraphKind, "kind of graph", Uniform => "uniform", Components => "components",
+    Links => "links"
+);
 names!(KeyKind, "distribution of keys", Uniform => "uniform", Zipf => "zipf", Hot => "hot");
 names!(
     ItemKind, "distribution of items", Uniform => "uniform", Skewed => "skewed",
@@ -165,6 +198,7 @@ mod tests {
             "text:8",
             "keys:zipf:1000:50",
             "items:thesis-skewed:10",
+            "graph:links:10:50",
             "events:ysb:9",
             "campaigns",
             "collisions:7",

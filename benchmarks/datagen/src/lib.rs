@@ -7,6 +7,7 @@
 //! | [`Dataset::Text`] | `text-NMB.txt` | lines of 60 to 80 characters of words with a Zipf distribution |
 //! | [`Dataset::Keys`] | `keys-KIND-K-N.u64` | N little-endian `u64` keys |
 //! | [`Dataset::Items`] | `items-KIND-N.bin` | N items of the `skew` bench, two little-endian `u32` each |
+//! | [`Dataset::Graph`] | `graph-KIND-N-M.bin` | M edges between N nodes, two little-endian `u32` each |
 //! | [`Dataset::Events`] | `events-KIND-N.bin` | N encoded events of Nexmark or the Yahoo benchmark |
 //! | [`Dataset::Campaigns`] | `campaigns.tsv` | the Yahoo benchmark's table of campaigns |
 //! | [`Dataset::Collisions`] | `collisions-NMB.csv` | accidents in the shape of New York's public file |
@@ -14,13 +15,14 @@
 mod collisions;
 mod dataset;
 mod events;
+mod graphs;
 mod items;
 mod keys;
 pub mod random;
 mod store;
 mod text;
 
-pub use dataset::{Dataset, EventKind, ItemKind, KeyKind};
+pub use dataset::{Dataset, EventKind, GraphKind, ItemKind, KeyKind};
 pub use store::{Made, ensure};
 
 /// The version of the generators, part of every sidecar.

@@ -11,11 +11,12 @@
 //! 3. At the end of its input it leaves.
 //!
 //! The crate has no dependency, so that no contestant gets one from it. Work that several
-//! contestants must do alike (the records of an exchange, a Newton step) is in [`workload`], and
-//! the digest by which answers are compared in [`digest`].
+//! contestants must do alike (the records of an exchange, a Newton step) is in [`workload`], what
+//! concerns graphs in [`graphs`], and the digest by which answers are compared in [`digest`].
 
 pub mod collisions;
 pub mod digest;
+pub mod graphs;
 pub mod histogram;
 pub mod open_loop;
 mod request;

@@ -82,7 +82,7 @@ const PINS: Pins = Pins("requirements.txt");
 const JAVA_WARM_UP: u32 = 8;
 
 /// The names of all benches, in the order in which `all` runs them.
-pub(super) const BENCHES: [&str; 15] = [
+pub(super) const BENCHES: [&str; 19] = [
     "wordcount",
     "keyed-count",
     "exchange",
@@ -98,6 +98,10 @@ pub(super) const BENCHES: [&str; 15] = [
     "ysb",
     "windows",
     "window-latency",
+    "connected",
+    "pagerank",
+    "triangles",
+    "closure",
 ];
 
 /// The benches whose cases are summed up by the geometric mean of their ratios.
@@ -121,6 +125,10 @@ pub(super) fn cases(bench: &str, size: Size, cores: usize) -> Option<Vec<Case>> 
         "ysb" => ysb(size),
         "windows" => windows(size),
         "window-latency" => window_latency(size),
+        "connected" => connected(size),
+        "pagerank" => pagerank(size),
+        "triangles" => triangles(size),
+        "closure" => closure(size),
         _ => return None,
     })
 }
@@ -518,6 +526,60 @@ fn window_latency(size: Size) -> Vec<Case> {
         .against("timely", TIMELY, &work);
     case.metric = Metric::P99;
     vec![case]
+}
+
+fn connected(size: Size) -> Vec<Case> {
+    let (nodes, edges) = (20_000, size.pick(1_000_000, 5_000_000));
+    let work = format!("connected --nodes {nodes}");
+    let case = Case::new("connected", "components", &work)
+        .against("renoir", RENOIR, &work)
+        .against("timely", TIMELY, &work)
+        .against("rayon", RAYON, &work)
+        .against("bound", BOUNDS, &work)
+        .against("bound-union-find", BOUNDS, &format!("{work} --form union-find"));
+    vec![case.on(&format!("graph:components:{nodes}:{edges}"))]
+}
+
+fn pagerank(size: Size) -> Vec<Case> {
+    let (nodes, links) = size.pick((16_000, 500_000), (80_000, 2_500_000));
+    let case = |form: &str| {
+        // By hand there is one way to hold ranks, whichever form they have here.
+        let by_hand = if form == "join" { "state" } else { form };
+        let work = |form: &str| format!("pagerank --form {form} --nodes {nodes} --iterations 10");
+        let mut case = Case::new("pagerank", form, &work(form))
+            .against("renoir", RENOIR, &work(form))
+            .against("rayon", RAYON, &work(by_hand))
+            .against("bound", BOUNDS, &work(by_hand));
+        if form == "integer" {
+            case = case.against("timely", TIMELY, &work(form));
+        }
+        case.on(&format!("graph:links:{nodes}:{links}"))
+    };
+    ["state", "join", "integer"].map(case).into()
+}
+
+fn triangles(size: Size) -> Vec<Case> {
+    let (nodes, edges) = size.pick((500, 100_000), (1500, 900_000));
+    let work = |form: &str| format!("triangles --form {form} --nodes {nodes}");
+    let cases = [
+        Case::new("triangles", "join", &work("join")).against("renoir", RENOIR, &work("join")),
+        Case::new("triangles", "adjacency", &work("adjacency"))
+            .against("renoir", RENOIR, &work("adjacency"))
+            .against("rayon", RAYON, &work("adjacency"))
+            .against("bound", BOUNDS, &work("adjacency"))
+            .against("bound-bits", BOUNDS, &work("bits")),
+    ];
+    cases.map(|case| case.on(&format!("graph:uniform:{nodes}:{edges}"))).into()
+}
+
+fn closure(size: Size) -> Vec<Case> {
+    let (nodes, edges) = size.pick((1000, 1500), (2000, 3000));
+    let work = format!("closure --nodes {nodes}");
+    let case = Case::new("closure", "transitive", &work)
+        .against("renoir", RENOIR, &work)
+        .against("timely", TIMELY, &work)
+        .against("bound", BOUNDS, &work);
+    vec![case.on(&format!("graph:uniform:{nodes}:{edges}"))]
 }
 
 #[cfg(test)]
