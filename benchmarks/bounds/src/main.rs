@@ -1,11 +1,13 @@
 //! The benchmarks' work written by hand for the one task, without an engine: what the machine
 //! allows. Cases: `wordcount`, `keyed-count`, `exchange-u64`, `exchange-strings`, `fused`,
-//! `fusion`, `collatz`, `collisions`, `join`, `skew`, `nexmark`, `ysb`, `ysb-star`, `swa`, `windows`.
+//! `fusion`, `collatz`, `collisions`, `join`, `skew`, `nexmark`, `ysb`, `ysb-star`, `swa`, `windows`, `connected`,
+//! `pagerank`, `triangles`, `closure`.
 
 mod auctions;
 mod collatz;
 mod collisions;
 mod exchange;
+mod graphs;
 mod join;
 mod keyed_count;
 mod loops;
@@ -38,6 +40,10 @@ fn main() -> ExitCode {
         "swa" => ysb::serve_swa(request),
         "windows" if request.get("gap-ms").is_some() => sessions::serve(request),
         "windows" => windows::serve(request),
+        "connected" => graphs::serve_connected(request),
+        "pagerank" => graphs::serve_pagerank(request),
+        "triangles" => graphs::serve_triangles(request),
+        "closure" => graphs::serve_closure(request),
         _ => request.unknown(),
     })
 }

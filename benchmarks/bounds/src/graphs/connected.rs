@@ -1,0 +1,105 @@
+//! Connected components: the least node is handed on along edges until nothing changes. With `--form union-find`
+//! by another algorithm, which looks at each edge once.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+use bench_protocol::graphs::{Edge, by_node};
+use bench_protocol::{Request, Result};
+
+use super::links::range;
+use super::serve_graph;
+use crate::threads::on_each;
+
+pub(crate) fn serve(request: &Request) -> Result<()> {
+    let work = match request.get("form") {
+        None => propagated,
+        Some("union-find") => united,
+        Some(form) => return Err(format!("there is no form {form:?}: union-find").into()),
+    };
+    serve_graph(request, work, |least| by_node((0..).zip(least.into_iter().map(u64::from))))
+}
+
+fn each_itself(nodes: u32) -> Vec<AtomicU32> {
+    (0..nodes).map(AtomicU32::new).collect()
+}
+
+/// Threads see what others found within the round: it is only ever better.
+fn propagated(edges: &[Edge], nodes: u32, cores: usize) -> Vec<u32> {
+    let least = each_itself(nodes);
+    loop {
+        let changed = AtomicBool::new(false);
+        on_each(cores, |index| {
+            let mut any = false;
+            for &(from, to) in &edges[range(edges.len(), index, cores)] {
+                let (from, to) = (&least[from as usize], &least[to as usize]);
+                let (a, b) = (from.load(Relaxed), to.load(Relaxed));
+                if a != b {
+                    // Whoever is behind is looked at again by `fetch_min`, since others write too.
+                    if a < b { to } else { from }.fetch_min(a.min(b), Relaxed);
+                    any = true;
+                }
+            }
+            if any {
+                changed.store(true, Relaxed);
+            }
+        });
+        if !changed.into_inner() {
+            return least.into_iter().map(AtomicU32::into_inner).collect();
+        }
+    }
+}
+
+/// The root of a node's tree; the way there is halved.
+fn root(parents: &[AtomicU32], mut node: u32) -> u32 {
+    loop {
+        let parent = parents[node as usize].load(Relaxed);
+        if parent == node {
+            return node;
+        }
+        let above = parents[parent as usize].load(Relaxed);
+        if above != parent {
+            // Another thread may have set it to something as good.
+            parents[node as usize].store(above, Relaxed);
+        }
+        node = above;
+    }
+}
+
+/// A root is the least node of its tree, and a parent is less than its child.
+fn united(edges: &[Edge], nodes: u32, cores: usize) -> Vec<u32> {
+    let parents = each_itself(nodes);
+    on_each(cores, |index| {
+        for &(from, to) in &edges[range(edges.len(), index, cores)] {
+            let (mut a, mut b) = (from, to);
+            loop {
+                // Most edges lie within a tree that is already flat.
+                (a, b) = (parents[a as usize].load(Relaxed), parents[b as usize].load(Relaxed));
+                if a == b {
+                    break;
+                }
+                (a, b) = (root(&parents, a), root(&parents, b));
+                let (low, high) = (a.min(b), a.max(b));
+                if low == high
+                    || parents[high as usize].compare_exchange(high, low, Relaxed, Relaxed).is_ok()
+                {
+                    break;
+                }
+            }
+        }
+    });
+    (0..nodes).map(|node| root(&parents, node)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_algorithms_agree() {
+        let edges = [(5, 4), (4, 3), (3, 2), (7, 6), (6, 6), (2, 1)];
+        for cores in 1..4 {
+            assert_eq!(propagated(&edges, 9, cores), [0, 1, 1, 1, 1, 1, 6, 6, 8]);
+            assert_eq!(united(&edges, 9, cores), [0, 1, 1, 1, 1, 1, 6, 6, 8]);
+        }
+    }
+}
