@@ -2,10 +2,11 @@
 //! recommends for jobs whose data is at hand: fixed batches, associative operators, closures that
 //! the compiler can see. Cases: `wordcount` (`--form idiomatic|assoc|folded`), `keyed-count`,
 //! `exchange-u64`, `exchange-strings`, `fused`, `fusion`, `collatz`, `collisions`, `join`, `latency`, `nexmark`, `ysb`,
-//! `ysb-star`, `swa`, `windows`, `window-latency`.
+//! `ysb-star`, `swa`, `windows`, `window-latency`, `connected`, `pagerank`, `triangles`, `closure`.
 
 mod collisions;
 mod exchange;
+mod graphs;
 mod join;
 mod keyed_count;
 mod latency;
@@ -42,6 +43,10 @@ fn main() -> ExitCode {
         "window-latency" => window_latency::serve(request),
         "windows" if request.get("gap-ms").is_some() => sessions::serve(request),
         "windows" => windows::serve(request),
+        "connected" => graphs::serve_connected(request),
+        "pagerank" => graphs::serve_pagerank(request),
+        "triangles" => graphs::serve_triangles(request),
+        "closure" => graphs::serve_closure(request),
         _ => request.unknown(),
     })
 }

@@ -1,7 +1,9 @@
 //! The benchmarks on timely dataflow. Cases: `exchange-u64`, `exchange-strings`, `wordcount`,
-//! `nexmark`, `nexmark-latency`, `ysb`, `ysb-star`, `swa`, `windows`, `window-latency`.
+//! `nexmark`, `nexmark-latency`, `ysb`, `ysb-star`, `swa`, `windows`, `window-latency`, and on differential
+//! dataflow `connected`, `pagerank`, `closure`.
 
 mod exchange;
+mod graphs;
 mod nexmark;
 mod open_loop;
 mod streams;
@@ -23,6 +25,9 @@ fn main() -> ExitCode {
         "ysb-star" => ysb::serve_star(request),
         "windows" => windows::serve(request),
         "swa" => ysb::serve_swa(request),
+        "connected" => graphs::serve_connected(request),
+        "pagerank" => graphs::serve_pagerank(request),
+        "closure" => graphs::serve_closure(request),
         _ => request.unknown(),
     })
 }
