@@ -1,11 +1,12 @@
 //! The benchmarks on Thalweg. Cases: `wordcount`, `keyed-count`, `exchange-u64`, `exchange-strings`,
-//! `fused`, `fusion`, `skew`, `collatz`, `collisions`, `join`, `latency`, `nexmark`,
-//! `nexmark-latency`, `ysb`, `ysb-star`, `swa`, `windows`, `window-latency`.
+//! `fused`, `fusion`, `skew`, `collatz`, `collisions`, `join`, `latency`, `nexmark`, `nexmark-latency`, `ysb`,
+//! `ysb-star`, `swa`, `windows`, `window-latency`, `connected`, `pagerank`, `triangles`, `closure`.
 
 mod collisions;
 mod counts;
 mod exchange;
 mod fusion;
+mod graphs;
 mod join;
 mod kept;
 mod latency;
@@ -44,6 +45,10 @@ fn main() -> ExitCode {
         "swa" => ysb::serve_swa(request),
         "windows" if request.get("gap-ms").is_some() => windows::serve_sessions(request),
         "windows" => windows::serve_windows(request),
+        "connected" => graphs::serve_connected(request),
+        "pagerank" => graphs::serve_pagerank(request),
+        "triangles" => graphs::serve_triangles(request),
+        "closure" => graphs::serve_closure(request),
         _ => request.unknown(),
     })
 }

@@ -532,6 +532,7 @@ fn connected(size: Size) -> Vec<Case> {
     let (nodes, edges) = (20_000, size.pick(1_000_000, 5_000_000));
     let work = format!("connected --nodes {nodes}");
     let case = Case::new("connected", "components", &work)
+        .against("thalweg-changes", OURS, &format!("{work} --form changes"))
         .against("renoir", RENOIR, &work)
         .against("timely", TIMELY, &work)
         .against("rayon", RAYON, &work)
@@ -575,11 +576,14 @@ fn triangles(size: Size) -> Vec<Case> {
 fn closure(size: Size) -> Vec<Case> {
     let (nodes, edges) = size.pick((1000, 1500), (2000, 3000));
     let work = format!("closure --nodes {nodes}");
-    let case = Case::new("closure", "transitive", &work)
-        .against("renoir", RENOIR, &work)
-        .against("timely", TIMELY, &work)
-        .against("bound", BOUNDS, &work);
-    vec![case.on(&format!("graph:uniform:{nodes}:{edges}"))]
+    let case = |form: &str| {
+        let case = Case::new("closure", form, &format!("{work} --form {form}"))
+            .against("renoir", RENOIR, &work)
+            .against("timely", TIMELY, &work)
+            .against("bound", BOUNDS, &work);
+        case.on(&format!("graph:uniform:{nodes}:{edges}"))
+    };
+    ["changes", "adjacency"].map(case).into()
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
-//! The benchmarks on rayon. Cases: `wordcount`, `keyed-count`, `fused`, `collatz`.
+//! The benchmarks on rayon. Cases: `wordcount`, `keyed-count`, `fused`, `collatz`, `connected`, `pagerank`,
+//! `triangles`.
 
 mod counts;
+mod graphs;
 mod loops;
 
 use std::process::ExitCode;
@@ -14,6 +16,9 @@ fn main() -> ExitCode {
         "keyed-count" => counts::serve_keyed_count(request),
         "fused" => loops::serve_fused(request),
         "collatz" => loops::serve_collatz(request),
+        "connected" => graphs::serve_connected(request),
+        "pagerank" => graphs::serve_pagerank(request),
+        "triangles" => graphs::serve_triangles(request),
         _ => request.unknown(),
     })
 }

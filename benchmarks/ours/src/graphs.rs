@@ -1,0 +1,184 @@
+//! Graphs: the query functions of the example programs on edges in memory, and ranks by differential dataflow's
+//! integers.
+
+use std::sync::Arc;
+
+use bench_protocol::digest::Digest;
+use bench_protocol::graphs::{
+    Edge, RESET, SURFERS, by_node, of_pairs, pushed, read_edges, rounded,
+};
+use bench_protocol::workload::single_row;
+use bench_protocol::{Answer, Request, Result, serve};
+use thalweg::operators::aggregates::to_vec;
+use thalweg::operators::loops::Outcome;
+use thalweg::{Chain, Environment, Stream};
+use thalweg_queries::graphs::closure::{closure_by_adjacency, closure_by_changes};
+use thalweg_queries::graphs::components::{components_by_changes, components_by_labels};
+use thalweg_queries::graphs::pagerank::{ranks_by_joins, ranks_in_place};
+use thalweg_queries::graphs::triangles::{triangles_by_adjacency, triangles_by_joins};
+
+use crate::environment;
+
+/// The edges in memory.
+struct Graph {
+    edges: Arc<Vec<Edge>>,
+    nodes: u32,
+}
+
+impl Graph {
+    /// A stream of the edges, a part of them from each task.
+    fn stream(
+        &self,
+        env: &Environment,
+    ) -> Stream<impl Chain<Item = (u32, u32), Time = ()> + use<>> {
+        let edges = Arc::clone(&self.edges);
+        env.parallel_iter(move |task: usize, tasks: usize| {
+            let (from, to) = (edges.len() * task / tasks, edges.len() * (task + 1) / tasks);
+            let edges = Arc::clone(&edges);
+            (from..to).map(move |at| edges[at])
+        })
+    }
+
+    /// The same, for queries on nodes that are any numbers.
+    fn wide(&self, env: &Environment) -> Stream<impl Chain<Item = (u64, u64), Time = ()> + use<>> {
+        self.stream(env).map(|(from, to)| (u64::from(from), u64::from(to)))
+    }
+}
+
+/// Serves rounds of `work`, which builds a job and runs it, and says what its result's digest is.
+fn serve_graph<T>(
+    request: &Request,
+    work: impl Fn(&Environment, &Graph) -> thalweg::Result<T>,
+    digest: impl Fn(T) -> Digest,
+) -> Result<()> {
+    let (env, nodes) = (environment(request)?, request.value("nodes")?);
+    let graph = Graph { edges: Arc::new(read_edges(request.data()?, nodes)?), nodes };
+    let records = graph.edges.len() as u64;
+    serve(request, |stopwatch| {
+        let result = stopwatch.time(|| work(&env, &graph))?;
+        Ok(Answer { digest: digest(result), records, bytes: records * 8, ..Answer::default() })
+    })
+}
+
+/// Runs a job that makes these rows.
+fn collected<C: Chain<Time = ()>>(
+    env: &Environment,
+    rows: Stream<C>,
+) -> thalweg::Result<Vec<C::Item>> {
+    let rows = rows.collect::<Vec<_>>();
+    env.run()?;
+    rows.take()
+}
+
+/// Runs a job that is a loop, and takes the state that it ends with.
+fn state<S, C: Chain<Item = Outcome<S>, Time = ()>>(
+    env: &Environment,
+    outcome: Stream<C>,
+) -> thalweg::Result<S>
+where
+    Outcome<S>: thalweg::Data,
+{
+    let mut outcomes = collected(env, outcome)?;
+    Ok(outcomes.pop().map(|outcome| outcome.state).expect("a loop has an outcome"))
+}
+
+pub(crate) fn serve_connected(request: &Request) -> Result<()> {
+    match request.get("form") {
+        None => serve_graph(
+            request,
+            |env, graph| state(env, components_by_labels(graph.stream(env), graph.nodes)),
+            |least| by_node((0..).zip(least.into_iter().map(u64::from))),
+        ),
+        Some("changes") => serve_graph(
+            request,
+            |env, graph| collected(env, components_by_changes(graph.wide(env))),
+            |rows| by_node(rows.into_iter().map(|(node, least)| (node as u32, least))),
+        ),
+        Some(form) => Err(format!("there is no form {form:?}: changes").into()),
+    }
+}
+
+pub(crate) fn serve_pagerank(request: &Request) -> Result<()> {
+    let (rounds, nodes): (u64, u32) = (request.value("iterations")?, request.value("nodes")?);
+    match request.get("form") {
+        Some("state") => serve_graph(
+            request,
+            |env, graph| state(env, ranks_in_place(graph.stream(env), nodes, rounds)),
+            |ranks| by_node((0..).zip(ranks.into_iter().map(|rank| rounded(rank, nodes)))),
+        ),
+        Some("join") => serve_graph(
+            request,
+            |env, graph| collected(env, ranks_by_joins::<f64, _>(graph.wide(env), rounds)),
+            |rows| {
+                by_node(rows.into_iter().map(|(node, rank)| (node as u32, rounded(rank, nodes))))
+            },
+        ),
+        Some("integer") => serve_graph(
+            request,
+            |env, graph| state(env, surfers(graph.stream(env), nodes, rounds)),
+            |surfers| by_node((0..).zip(surfers)),
+        ),
+        form => Err(format!("there is no form {form:?}: state, join, integer").into()),
+    }
+}
+
+/// The surfers at each node after so many rounds: `ranks_in_place` in the numbers of differential dataflow's example,
+/// which forgets those at nodes without links.
+fn surfers<C: Chain<Item = (u32, u32)>>(
+    edges: Stream<C>,
+    nodes: u32,
+    rounds: u64,
+) -> Stream<impl Chain<Item = Outcome<Vec<u64>>, Time = C::Time>> {
+    edges
+        .keyed()
+        .aggregate(to_vec())
+        .unkey()
+        .replay(rounds, vec![SURFERS; nodes as usize], |nodes, surfers| nodes.with(surfers))
+        .fold(
+            |sums: &mut Vec<u64>, ((from, to), surfers)| {
+                sums.resize(surfers.len(), 0);
+                let each = pushed(surfers[*from as usize], to.len() as u64);
+                to.iter().for_each(|to| sums[*to as usize] += each);
+            },
+            |sums, others| match sums.len() {
+                0 => *sums = others,
+                _ => sums.iter_mut().zip(others).for_each(|(sum, other)| *sum += other),
+            },
+        )
+        .all_rounds(|surfers, sums| {
+            surfers.iter_mut().zip(sums).for_each(|(surfers, sum)| *surfers = sum + RESET);
+        })
+}
+
+pub(crate) fn serve_triangles(request: &Request) -> Result<()> {
+    match request.get("form") {
+        Some("join") => serve_graph(
+            request,
+            |env, graph| collected(env, triangles_by_joins(graph.wide(env))),
+            |counts| single_row(0, counts.into_iter().sum()),
+        ),
+        Some("adjacency") => serve_graph(
+            request,
+            |env, graph| state(env, triangles_by_adjacency(graph.stream(env), graph.nodes)),
+            |known| single_row(0, known.triangles),
+        ),
+        form => Err(format!("there is no form {form:?}: join, adjacency").into()),
+    }
+}
+
+pub(crate) fn serve_closure(request: &Request) -> Result<()> {
+    let narrow = |(from, to): (u64, u64)| (from as u32, to as u32);
+    match request.get("form") {
+        Some("changes") => serve_graph(
+            request,
+            |env, graph| collected(env, closure_by_changes(graph.wide(env))),
+            |pairs| of_pairs(pairs.into_iter().map(narrow)),
+        ),
+        Some("adjacency") => serve_graph(
+            request,
+            |env, graph| collected(env, closure_by_adjacency(graph.stream(env), graph.nodes)),
+            of_pairs,
+        ),
+        form => Err(format!("there is no form {form:?}: changes, adjacency").into()),
+    }
+}
