@@ -57,7 +57,8 @@ fn lists(edges: &[Edge], nodes: u32, of: impl Fn(Edge) -> Edge + Sync) -> Vec<Ve
             lists
         })
         .collect();
-    let whole = |node| parts.iter().map(|lists| &lists[node][..]).collect::<Vec<_>>().concat();
+    let whole =
+        |node: usize| parts.iter().map(|lists| &lists[node][..]).collect::<Vec<_>>().concat();
     (0..nodes as usize).into_par_iter().map(whole).collect()
 }
 
