@@ -70,18 +70,15 @@ fn united(edges: &[Edge], nodes: u32, cores: usize) -> Vec<u32> {
     let parents = each_itself(nodes);
     on_each(cores, |index| {
         for &(from, to) in &edges[range(edges.len(), index, cores)] {
-            let (mut a, mut b) = (from, to);
-            loop {
-                // Most edges lie within a tree that is already flat.
-                (a, b) = (parents[a as usize].load(Relaxed), parents[b as usize].load(Relaxed));
-                if a == b {
-                    break;
-                }
-                (a, b) = (root(&parents, a), root(&parents, b));
+            // Most edges lie within a tree that is already flat.
+            let parent = |node: u32| parents[node as usize].load(Relaxed);
+            while parent(from) != parent(to) {
+                let (a, b) = (root(&parents, from), root(&parents, to));
                 let (low, high) = (a.min(b), a.max(b));
-                if low == high
-                    || parents[high as usize].compare_exchange(high, low, Relaxed, Relaxed).is_ok()
-                {
+                let joins = |high: u32| {
+                    parents[high as usize].compare_exchange(high, low, Relaxed, Relaxed)
+                };
+                if low == high || joins(high).is_ok() {
                     break;
                 }
             }
