@@ -11,7 +11,7 @@ use bench_protocol::workload::single_row;
 use bench_protocol::{Answer, Request, Result, serve};
 use thalweg::operators::aggregates::to_vec;
 use thalweg::operators::loops::Outcome;
-use thalweg::{Chain, Environment, Stream};
+use thalweg::{Chain, Data, Environment, Stream};
 use thalweg_queries::graphs::closure::{closure_by_adjacency, closure_by_changes};
 use thalweg_queries::graphs::components::{components_by_changes, components_by_labels};
 use thalweg_queries::graphs::pagerank::{ranks_by_joins, ranks_in_place};
@@ -61,23 +61,20 @@ fn serve_graph<T>(
 }
 
 /// Runs a job that makes these rows.
-fn collected<C: Chain<Time = ()>>(
+fn collected<D: Data>(
     env: &Environment,
-    rows: Stream<C>,
-) -> thalweg::Result<Vec<C::Item>> {
+    rows: Stream<impl Chain<Item = D, Time = ()>>,
+) -> thalweg::Result<Vec<D>> {
     let rows = rows.collect::<Vec<_>>();
     env.run()?;
     rows.take()
 }
 
 /// Runs a job that is a loop, and takes the state that it ends with.
-fn state<S, C: Chain<Item = Outcome<S>, Time = ()>>(
+fn state<S: Data>(
     env: &Environment,
-    outcome: Stream<C>,
-) -> thalweg::Result<S>
-where
-    Outcome<S>: thalweg::Data,
-{
+    outcome: Stream<impl Chain<Item = Outcome<S>, Time = ()>>,
+) -> thalweg::Result<S> {
     let mut outcomes = collected(env, outcome)?;
     Ok(outcomes.pop().map(|outcome| outcome.state).expect("a loop has an outcome"))
 }
