@@ -73,7 +73,10 @@ fn adjacent(graph: Graph) -> Result<u64> {
         .map(|(_, (edge, (_, list)))| (edge.1, list))
         .drop_key()
         .join(lists!(of_second), |edge| edge.0, |list| list.0)
-        .map(|(_, ((_, first), (_, second)))| shared(&first, &second))
+        .map(|(end, ((_, first), (_, second)))| {
+            // What is not greater than the second node is not in its list.
+            shared(&first[first.partition_point(|node| node <= end)..], &second)
+        })
         .drop_key()
         .fold_assoc(0u64, |n, found| *n += found, |n, more| *n += more)
         .collect_vec();
