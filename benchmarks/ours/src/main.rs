@@ -1,7 +1,9 @@
 //! The benchmarks on Thalweg. Cases: `wordcount`, `keyed-count`, `exchange-u64`, `exchange-strings`,
 //! `fused`, `fusion`, `skew`, `collatz`, `collisions`, `join`, `latency`, `nexmark`, `nexmark-latency`, `ysb`,
-//! `ysb-star`, `swa`, `windows`, `window-latency`, `connected`, `pagerank`, `triangles`, `closure`.
+//! `ysb-star`, `swa`, `windows`, `window-latency`, `connected`, `pagerank`, `triangles`, `closure`,
+//! `barrier`, `kmeans`.
 
+mod barrier;
 mod collisions;
 mod counts;
 mod exchange;
@@ -25,6 +27,7 @@ use thalweg::{Environment, config::Config};
 
 fn main() -> ExitCode {
     bench_protocol::run(|request| match request.case() {
+        "barrier" => barrier::serve_barrier(request),
         "wordcount" if request.get("form") == Some("graph") => counts::serve_graph(request),
         "wordcount" => counts::serve_wordcount(request),
         "keyed-count" => counts::serve_keyed_count(request),
