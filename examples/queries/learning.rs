@@ -1,5 +1,6 @@
 //! Learning from points: loops that go through the same points in every round.
 
+use std::ops::Deref;
 use thalweg::operators::loops::Outcome;
 use thalweg::{Chain, Data, Stream};
 
@@ -14,7 +15,9 @@ pub struct Point {
 
 impl Point {
     fn distance2(self, other: Self) -> f64 {
-        (self.x - other.x).powi(2) + (self.y - other.y).powi(2)
+        let (x, y) = (self.x - other.x, self.y - other.y);
+        // One instruction where the processor has it; where it has not, a library would be called.
+        if cfg!(target_feature = "fma") { x.mul_add(x, y * y) } else { x * x + y * y }
     }
 
     /// Which of these is nearest; of several, the first.
@@ -30,16 +33,80 @@ impl Point {
     }
 }
 
-/// The sums of the points that are nearest to each centroid, and how many those are.
-type Sums = Vec<(Point, u64)>;
+/// Points that look for what is nearest together, each in its lane: vector instructions do all lanes at once.
+struct Lanes {
+    x: [f64; 8],
+    y: [f64; 8],
+    best: [f64; 8],
+    nearest: [usize; 8],
+}
 
-fn add(sums: &mut Sums, at: usize, point: Point, count: u64) {
-    if sums.len() <= at {
-        sums.resize(at + 1, Default::default());
+impl Lanes {
+    #[inline(always)]
+    fn new(points: &[Point; 8]) -> Self {
+        let (x, y) = (points.map(|point| point.x), points.map(|point| point.y));
+        Self { x, y, best: [f64::INFINITY; 8], nearest: [0; 8] }
     }
-    let (sum, all) = &mut sums[at];
-    *sum = Point { x: sum.x + point.x, y: sum.y + point.y };
-    *all += count;
+
+    #[inline(always)]
+    fn see(&mut self, at: usize, centroid: Point) {
+        for lane in 0..8 {
+            let distance = Point { x: self.x[lane], y: self.y[lane] }.distance2(centroid);
+            // No branches: a lane has none of its own.
+            let nearer = distance < self.best[lane];
+            self.best[lane] = if nearer { distance } else { self.best[lane] };
+            self.nearest[lane] = if nearer { at } else { self.nearest[lane] };
+        }
+    }
+}
+
+/// The sums of the points that are nearest to each centroid, and how many those are.
+#[derive(Default)]
+struct Sums(Vec<(Point, u64)>);
+
+impl Sums {
+    fn add_nearest(&mut self, points: &[Point], centroids: &[Point]) {
+        self.0.resize(centroids.len(), Default::default());
+        let (eights, _) = points.as_chunks::<8>();
+        let (groups, _) = eights.as_chunks::<4>();
+        for group in groups {
+            // Four times eight lanes are as much as processors have registers for.
+            let [mut a, mut b, mut c, mut d] = group.each_ref().map(Lanes::new);
+            for (at, &centroid) in centroids.iter().enumerate() {
+                a.see(at, centroid);
+                b.see(at, centroid);
+                c.see(at, centroid);
+                d.see(at, centroid);
+            }
+            for (lanes, points) in [a, b, c, d].iter().zip(group) {
+                lanes.nearest.iter().zip(points).for_each(|(&at, point)| self.add(at, *point, 1));
+            }
+        }
+        let rest = &points[groups.len() * 32..];
+        rest.iter().for_each(|point| self.add(point.nearest(centroids), *point, 1));
+    }
+
+    #[inline(always)]
+    fn add(&mut self, at: usize, point: Point, count: u64) {
+        if let Some((sum, all)) = self.0.get_mut(at) {
+            *sum = Point { x: sum.x + point.x, y: sum.y + point.y };
+            *all += count;
+        }
+    }
+
+    fn merge(&mut self, others: Self) {
+        self.0.resize(self.0.len().max(others.0.len()), Default::default());
+        others.0.into_iter().enumerate().for_each(|(at, (sum, count))| self.add(at, sum, count));
+    }
+
+    /// Moves each centroid to the mean of its points; one without points stays where it is.
+    fn means(self, centroids: &mut [Point]) {
+        for (centroid, (sum, count)) in centroids.iter_mut().zip(self.0) {
+            if count > 0 {
+                *centroid = Point { x: sum.x / count as f64, y: sum.y / count as f64 };
+            }
+        }
+    }
 }
 
 /// Lloyd's algorithm: so many rounds, or until no centroid moves. One without points stays where it is.
@@ -48,27 +115,31 @@ pub fn kmeans<C: Chain<Item = Point>>(
     start: Vec<Point>,
     iterations: u64,
 ) -> Stream<impl Chain<Item = Outcome<Vec<Point>>, Time = C::Time>> {
-    points
-        .replay(iterations, start, |points, centroids| {
-            points.with(centroids).map(|(point, centroids)| (point.nearest(centroids), *point))
-        })
+    kmeans_of_pieces(points.chunks(1024), start, iterations, |before, after| before == after)
+}
+
+/// Lloyd's algorithm on pieces of the points, until `still` says of the centroids before and after a round that
+/// they have moved little enough.
+pub fn kmeans_of_pieces<C, P>(
+    pieces: Stream<C>,
+    start: Vec<Point>,
+    iterations: u64,
+    still: impl Fn(&[Point], &[Point]) -> bool + Send + Sync + 'static,
+) -> Stream<impl Chain<Item = Outcome<Vec<Point>>, Time = C::Time>>
+where
+    C: Chain<Item = P>,
+    P: Data + Deref<Target: AsRef<[Point]>>,
+{
+    pieces
+        .replay(iterations, start, |pieces, centroids| pieces.with(centroids))
         .fold(
-            |sums: &mut Sums, (at, point)| add(sums, at, point, 1),
-            |sums, others| {
-                let others = others.into_iter().enumerate();
-                others.for_each(|(at, (sum, count))| add(sums, at, sum, count));
-            },
+            |sums: &mut Sums, (piece, centroids)| sums.add_nearest((**piece).as_ref(), centroids),
+            Sums::merge,
         )
-        .until(|centroids, sums| {
-            let mut moved = false;
-            for (centroid, (sum, count)) in centroids.iter_mut().zip(sums) {
-                if count > 0 {
-                    let mean = Point { x: sum.x / count as f64, y: sum.y / count as f64 };
-                    moved |= *centroid != mean;
-                    *centroid = mean;
-                }
-            }
-            !moved
+        .until(move |centroids, sums| {
+            let before = centroids.clone();
+            sums.means(centroids);
+            still(&before, centroids)
         })
 }
 

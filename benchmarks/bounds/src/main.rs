@@ -1,7 +1,7 @@
 //! The benchmarks' work written by hand for the one task, without an engine: what the machine
 //! allows. Cases: `wordcount`, `keyed-count`, `exchange-u64`, `exchange-strings`, `fused`,
 //! `fusion`, `collatz`, `collisions`, `join`, `skew`, `nexmark`, `ysb`, `ysb-star`, `swa`, `windows`, `connected`,
-//! `pagerank`, `triangles`, `closure`.
+//! `pagerank`, `triangles`, `closure`, `kmeans`.
 
 mod auctions;
 mod collatz;
@@ -10,6 +10,7 @@ mod exchange;
 mod graphs;
 mod join;
 mod keyed_count;
+mod kmeans;
 mod loops;
 mod nexmark;
 mod sessions;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         "exchange-strings" => exchange::serve_records(request),
         "fused" => loops::serve_fused(request),
         "fusion" => loops::serve_fusion(request),
+        "kmeans" => kmeans::serve(request),
         "collatz" => collatz::serve(request),
         "collisions" => collisions::serve(request),
         "join" => join::serve(request),

@@ -20,6 +20,11 @@ pub enum Dataset {
         /// How many keys the file holds.
         count: u64,
     },
+    /// Points in the plane, in clusters.
+    Points {
+        /// How many points the file holds.
+        count: u64,
+    },
     /// Items of the `skew` bench.
     Items {
         /// How their ids are distributed.
@@ -108,6 +113,7 @@ impl Dataset {
         match self {
             Self::Text { megabytes } => format!("text-{megabytes}MB.txt"),
             Self::Keys { kind, distinct, count } => format!("keys-{kind}-{distinct}-{count}.u64"),
+            Self::Points { count } => format!("points-{count}.f64"),
             Self::Items { kind, count } => format!("items-{kind}-{count}.bin"),
             Self::Graph { kind, nodes, edges } => format!("graph-{kind}-{nodes}-{edges}.bin"),
             Self::Events { kind, count } => format!("events-{kind}-{count}.bin"),
@@ -120,7 +126,7 @@ impl Dataset {
 impl FromStr for Dataset {
     type Err = String;
 
-    /// Reads `text:MEGABYTES`, `keys:KIND:DISTINCT:COUNT`, `items:KIND:COUNT`, `graph:KIND:NODES:EDGES`,
+    /// Reads `text:MEGABYTES`, `keys:KIND:DISTINCT:COUNT`, `points:COUNT`, `items:KIND:COUNT`, `graph:KIND:NODES:EDGES`,
     /// `events:KIND:COUNT`, `campaigns` or `collisions:MEGABYTES`.
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |text: &str| match text.parse::<u64>() {
@@ -134,6 +140,7 @@ impl FromStr for Dataset {
                 distinct: number(distinct)?,
                 count: number(count)?,
             }),
+            ["points", count] => Ok(Self::Points { count: number(count)? }),
             ["items", kind, count] => {
                 Ok(Self::Items { kind: kind.parse()?, count: number(count)? })
             }
@@ -149,7 +156,7 @@ impl FromStr for Dataset {
             ["collisions", megabytes] => Ok(Self::Collisions { megabytes: number(megabytes)? }),
             _ => Err(format!(
                 "{text:?} is no dataset: text:MEGABYTES, keys:KIND:DISTINCT:COUNT, \
-                 items:KIND:COUNT, graph:KIND:NODES:EDGES, events:KIND:COUNT, campaigns, \
+                 points:COUNT, items:KIND:COUNT, graph:KIND:NODES:EDGES, events:KIND:COUNT, campaigns, \
                  collisions:MEGABYTES"
             )),
         }
@@ -197,6 +204,7 @@ mod tests {
         for text in [
             "text:8",
             "keys:zipf:1000:50",
+            "points:30",
             "items:thesis-skewed:10",
             "graph:links:10:50",
             "events:ysb:9",

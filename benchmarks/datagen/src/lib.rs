@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | [`Dataset::Text`] | `text-NMB.txt` | lines of 60 to 80 characters of words with a Zipf distribution |
 //! | [`Dataset::Keys`] | `keys-KIND-K-N.u64` | N little-endian `u64` keys |
+//! | [`Dataset::Points`] | `points-N.f64` | N points, two little-endian `f64` each, which are whole numbers |
 //! | [`Dataset::Items`] | `items-KIND-N.bin` | N items of the `skew` bench, two little-endian `u32` each |
 //! | [`Dataset::Graph`] | `graph-KIND-N-M.bin` | M edges between N nodes, two little-endian `u32` each |
 //! | [`Dataset::Events`] | `events-KIND-N.bin` | N encoded events of Nexmark or the Yahoo benchmark |
@@ -18,6 +19,7 @@ mod events;
 mod graphs;
 mod items;
 mod keys;
+mod points;
 pub mod random;
 mod store;
 mod text;

@@ -1,6 +1,6 @@
 //! Makes datasets: `bench-datagen FOLDER DATASET...`, where a dataset is `text:MEGABYTES`,
-//! `keys:KIND:DISTINCT:COUNT`, `items:KIND:COUNT`, `graph:KIND:NODES:EDGES`, `events:KIND:COUNT` or
-//! `campaigns`. Prints the path of each file, one a line.
+//! `keys:KIND:DISTINCT:COUNT`, `points:COUNT`, `items:KIND:COUNT`, `graph:KIND:NODES:EDGES`, `events:KIND:COUNT`,
+//! `campaigns` or `collisions:MEGABYTES`. Prints the path of each file, one a line.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::random::Random;
-use crate::{Dataset, VERSION, collisions, events, graphs, items, keys, text};
+use crate::{Dataset, VERSION, collisions, events, graphs, items, keys, points, text};
 
 /// A file that [`ensure`] found or made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +63,7 @@ fn generate(dataset: &Dataset, out: &mut dyn Write) -> io::Result<()> {
     match *dataset {
         Dataset::Text { megabytes } => text::write(megabytes * 1_000_000, random, out),
         Dataset::Keys { kind, distinct, count } => keys::write(kind, distinct, count, random, out),
+        Dataset::Points { count } => points::write(count, random, out),
         Dataset::Items { kind, count } => items::write(kind, count, random, out),
         Dataset::Graph { kind, nodes, edges } => graphs::write(kind, nodes, edges, random, out),
         Dataset::Events { kind, count } => events::write(kind, count, out),

@@ -1,7 +1,7 @@
 //! The benchmarks on Thalweg. Cases: `wordcount`, `keyed-count`, `exchange-u64`, `exchange-strings`,
 //! `fused`, `fusion`, `skew`, `collatz`, `collisions`, `join`, `latency`, `nexmark`, `nexmark-latency`, `ysb`,
 //! `ysb-star`, `swa`, `windows`, `window-latency`, `connected`, `pagerank`, `triangles`, `closure`,
-//! `barrier`, `kmeans`.
+//! `kmeans`, `barrier`.
 
 mod barrier;
 mod collisions;
@@ -11,6 +11,7 @@ mod fusion;
 mod graphs;
 mod join;
 mod kept;
+mod kmeans;
 mod latency;
 mod loops;
 mod nexmark;
@@ -28,6 +29,7 @@ use thalweg::{Environment, config::Config};
 fn main() -> ExitCode {
     bench_protocol::run(|request| match request.case() {
         "barrier" => barrier::serve_barrier(request),
+        "kmeans" => kmeans::serve_kmeans(request),
         "wordcount" if request.get("form") == Some("graph") => counts::serve_graph(request),
         "wordcount" => counts::serve_wordcount(request),
         "keyed-count" => counts::serve_keyed_count(request),

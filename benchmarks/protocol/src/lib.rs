@@ -19,6 +19,7 @@ pub mod digest;
 pub mod graphs;
 pub mod histogram;
 pub mod open_loop;
+pub mod points;
 mod request;
 mod serve;
 pub mod workload;

@@ -1,8 +1,9 @@
-//! The benchmarks on rayon. Cases: `wordcount`, `keyed-count`, `fused`, `collatz`, `connected`, `pagerank`,
+//! The benchmarks on rayon. Cases: `wordcount`, `keyed-count`, `fused`, `collatz`, `kmeans`, `connected`, `pagerank`,
 //! `triangles`.
 
 mod counts;
 mod graphs;
+mod kmeans;
 mod loops;
 
 use std::process::ExitCode;
@@ -15,6 +16,7 @@ fn main() -> ExitCode {
         "wordcount" => counts::serve_wordcount(request),
         "keyed-count" => counts::serve_keyed_count(request),
         "fused" => loops::serve_fused(request),
+        "kmeans" => kmeans::serve(request),
         "collatz" => loops::serve_collatz(request),
         "connected" => graphs::serve_connected(request),
         "pagerank" => graphs::serve_pagerank(request),

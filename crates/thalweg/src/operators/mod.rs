@@ -3,6 +3,7 @@
 
 mod absorb;
 pub mod aggregates;
+mod chunks;
 pub mod cache;
 pub mod calls;
 pub mod connect;
