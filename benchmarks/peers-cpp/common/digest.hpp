@@ -24,6 +24,11 @@ struct Digest {
         sum += mix(mix(mix(8) ^ key) ^ mix(value));
     }
 
+    constexpr void merge(Digest other) {
+        rows += other.rows;
+        sum += other.sum;
+    }
+
     std::string text() const {
         char buffer[48];
         std::snprintf(buffer, sizeof buffer, "%llu:%016llx", static_cast<unsigned long long>(rows),

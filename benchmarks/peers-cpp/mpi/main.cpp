@@ -1,4 +1,5 @@
-// The benchmarks on MPI. Cases: `kmeans`, `barrier`. There are as many ranks as cores: `mpirun -n CORES`.
+// The benchmarks on MPI, on as many ranks as cores: `mpirun -n CORES`. Cases: `kmeans`, `connected`, `pagerank`,
+// `triangles`, `closure`, `barrier`.
 
 #include "serve.hpp"
 
@@ -10,6 +11,14 @@ int main(int count, char** words) {
         const std::string& name = request.case_name();
         if (name == "kmeans") {
             bench::kmeans(request, rank);
+        } else if (name == "connected") {
+            bench::connected(request, rank);
+        } else if (name == "pagerank") {
+            bench::pagerank(request, rank);
+        } else if (name == "triangles") {
+            bench::triangles(request, rank);
+        } else if (name == "closure") {
+            bench::closure(request, rank);
         } else if (name == "barrier") {
             bench::barrier(request, rank);
         } else {

@@ -41,7 +41,7 @@ inline bool another(const Rank& rank, Orders& orders) {
 }
 
 // Does the work once for each order, all ranks together. `work` is timed and returns its result; `answer` makes the
-// digest of that, in the rank that speaks.
+// digest of that, in all ranks, of which one tells it.
 template <typename Work, typename Judge>
 void serve(const Request& request, const Rank& rank, Work work, Judge answer) {
     MPI_Barrier(MPI_COMM_WORLD);
@@ -55,12 +55,17 @@ void serve(const Request& request, const Rank& rank, Work work, Judge answer) {
         const double seconds = seconds_since(start);
         std::uint64_t own = peak(), memory = 0;
         MPI_Reduce(&own, &memory, 1, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
-        if (rank.speaks()) say(answer(result), seconds, memory);
+        const Answer told = answer(result);
+        if (rank.speaks()) say(told, seconds, memory);
     }
 }
 
 // The cases.
 void kmeans(const Request& request, const Rank& rank);
+void connected(const Request& request, const Rank& rank);
+void pagerank(const Request& request, const Rank& rank);
+void triangles(const Request& request, const Rank& rank);
+void closure(const Request& request, const Rank& rank);
 void barrier(const Request& request, const Rank& rank);
 
 }  // namespace bench

@@ -1,4 +1,4 @@
-// The benchmarks on OpenMP. Cases: `kmeans`, `barrier`.
+// The benchmarks on OpenMP. Cases: `kmeans`, `connected`, `pagerank`, `triangles`, `closure`, `barrier`.
 
 #include <omp.h>
 
@@ -10,6 +10,14 @@ int main(int count, char** words) try {
     const std::string& name = request.case_name();
     if (name == "kmeans") {
         bench::kmeans(request);
+    } else if (name == "connected") {
+        bench::connected(request);
+    } else if (name == "pagerank") {
+        bench::pagerank(request);
+    } else if (name == "triangles") {
+        bench::triangles(request);
+    } else if (name == "closure") {
+        bench::closure(request);
     } else if (name == "barrier") {
         bench::barrier(request);
     } else {

@@ -21,6 +21,10 @@ void serve(const Request& request, Work work, Judge answer) {
 
 // The cases.
 void kmeans(const Request& request);
+void connected(const Request& request);
+void pagerank(const Request& request);
+void triangles(const Request& request);
+void closure(const Request& request);
 void barrier(const Request& request);
 
 }  // namespace bench
