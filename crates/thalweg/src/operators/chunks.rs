@@ -40,7 +40,8 @@ impl<D: Data, C: Chain<Item = D>> Stream<C> {
     #[track_caller]
     pub fn chunks(self, size: usize) -> Stream<Chunks<C>> {
         let origin = Origin::here("chunks");
-        let chunks = self.then_described(origin, size.to_string(), |prev, op| Chunks { prev, op, size });
+        let chunks =
+            self.then_described(origin, size.to_string(), |prev, op| Chunks { prev, op, size });
         if size == 0 {
             chunks.refuse(crate::Error::new(crate::ErrorKind::Plan, "chunks of no records"));
         }
@@ -216,6 +217,9 @@ mod tests {
         let env = Environment::new();
         let _out = env.range(0..3).chunks(0).count();
         let error = env.run().unwrap_err().to_string();
-        assert!(error.starts_with("chunks (") && error.ends_with("chunks of no records"), "{error}");
+        assert!(
+            error.starts_with("chunks (") && error.ends_with("chunks of no records"),
+            "{error}"
+        );
     }
 }
