@@ -1,6 +1,8 @@
 // How a contestant is asked for rounds and how it answers: the same as the crate `protocol`, which defines it.
 #pragma once
 
+#include <malloc.h>
+
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -56,6 +58,12 @@ private:
     std::string name;
     std::map<std::string, std::string> options;
 };
+
+// Keeps memory that was freed for the next round, instead of giving it back to the system and asking for it anew.
+inline void keep_memory() {
+    mallopt(M_MMAP_MAX, 0);
+    mallopt(M_TRIM_THRESHOLD, -1);
+}
 
 // What a round came to.
 struct Answer {

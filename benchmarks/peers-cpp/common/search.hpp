@@ -8,28 +8,34 @@ namespace bench {
 // Searches from one node after another.
 class Search {
 public:
-    explicit Search(const Links& links, Node nodes) : links(links), seen(nodes, nodes) {}
+    Search(const Links& links, Node nodes) : links(links), seen(nodes, nodes), queue(nodes + 1) {}
 
-    // Adds a pair for each node that a path leads to. The pairs are also the queue of the search.
+    // Adds a pair for each node that a path leads to.
     void from(Node node, std::vector<Edge>& pairs) {
-        std::size_t next = pairs.size();
-        reach(node, node, pairs);
-        for (; next < pairs.size(); next++) reach(node, pairs[next].to, pairs);
+        Node found = reach(node, node, 0);
+        for (Node next = 0; next < found; next++) found = reach(node, queue[next], found);
+        const std::size_t before = pairs.size();
+        pairs.resize(before + found);
+        for (Node at = 0; at < found; at++) pairs[before + at] = {node, queue[at]};
     }
 
 private:
-    void reach(Node node, Node by, std::vector<Edge>& pairs) {
+    // Puts what is linked with `by` behind those that were found before. Whether it is new cannot be predicted, and so no
+    // branch depends on it: there is room for one more than all.
+    Node reach(Node node, Node by, Node found) {
         for (const Node* to = links.begin(by); to != links.end(by); to++) {
-            if (seen[*to] != node) {
-                seen[*to] = node;
-                pairs.push_back({node, *to});
-            }
+            queue[found] = *to;
+            found += seen[*to] != node;
+            seen[*to] = node;
         }
+        return found;
     }
 
     const Links& links;
     // From which node each was reached last.
     std::vector<Node> seen;
+    // What was found from this node.
+    std::vector<Node> queue;
 };
 
 }  // namespace bench

@@ -5,6 +5,7 @@
 
 int main(int count, char** words) {
     MPI_Init(&count, &words);
+    bench::keep_memory();
     try {
         const bench::Rank rank;
         const bench::Request request(count, words);

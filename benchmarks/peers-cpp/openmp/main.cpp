@@ -5,6 +5,7 @@
 #include "serve.hpp"
 
 int main(int count, char** words) try {
+    bench::keep_memory();
     const bench::Request request(count, words);
     if (request.find("cores")) omp_set_num_threads(static_cast<int>(request.number("cores")));
     const std::string& name = request.case_name();
