@@ -41,7 +41,7 @@ Examples:
 pub(crate) struct Arguments {
     /// wordcount, keyed-count, exchange, fused, fusion, skew, collatz, latency, nexmark,
     /// nexmark-latency, ysb, windows, window-latency, connected, pagerank, triangles, closure,
-    /// or all
+    /// kmeans, barrier, collisions, join, or all
     name: String,
 
     /// Only these peers; all that are not large when not given. A name stands for its variants too:
@@ -255,6 +255,7 @@ type Files = BTreeMap<String, PathBuf>;
 fn prepare(cases: &[Case]) -> Result<Files> {
     let (mut packages, mut pins) = (BTreeSet::new(), BTreeSet::new());
     let (mut java, mut flink) = (false, false);
+    let (mut mpi, mut openmp) = (false, false);
     for one in cases.iter().flat_map(|case| std::iter::once(&case.ours).chain(&case.rivals)) {
         match one.program {
             Program::Package(name) => drop(packages.insert(name)),
@@ -264,6 +265,8 @@ fn prepare(cases: &[Case]) -> Result<Files> {
                 pins.insert(needs);
             }
             Program::Flink => (java, flink) = (true, true),
+            Program::Mpi => mpi = true,
+            Program::OpenMp => openmp = true,
         }
     }
     if !packages.is_empty() {
@@ -274,6 +277,12 @@ fn prepare(cases: &[Case]) -> Result<Files> {
     }
     if flink {
         peers::build_flink()?;
+    }
+    if mpi {
+        peers::build_mpi()?;
+    }
+    if openmp {
+        peers::build_openmp()?;
     }
     for pins in pins {
         pins.install()?;
@@ -316,6 +325,8 @@ fn command(contestant: &Contestant, files: &Files, cores: usize) -> Result<Comma
         Program::Package(name) => program(binary(name)),
         Program::Script(name, pins) | Program::OnJava(name, pins) => peers::script(name, pins),
         Program::Flink => peers::flink(cores),
+        Program::Mpi => peers::mpi(cores),
+        Program::OpenMp => peers::openmp(),
     };
     command.args(&contestant.arguments).args(["--cores", &cores.to_string()]);
     for (option, dataset) in contestant.files() {

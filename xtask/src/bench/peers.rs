@@ -1,4 +1,5 @@
-//! Peers that cargo does not build: those in Python, in virtual environments, and Flink, a Maven project.
+//! Peers that cargo does not build: those in Python, in virtual environments, Flink, a Maven project, and those in
+//! C++.
 //! Each is got ready when it takes part, and never otherwise; all that is installed lies in the benchmarks'
 //! target folder.
 
@@ -78,6 +79,46 @@ pub(super) fn flink(cores: usize) -> Command {
     command.args(FLINK_OPTIONS).arg(format!("-XX:ActiveProcessorCount={cores}"));
     command.args(["-cp", &path.join(":"), "bench.Main"]);
     command
+}
+
+/// Where the programs in C++ are.
+fn cpp_target() -> PathBuf {
+    target().join("peers-cpp")
+}
+
+/// Builds what the makefile of the peers in C++ calls so.
+fn make(what: &str) -> Result<()> {
+    setup::debian("g++", "g++")?;
+    setup::debian("make", "make")?;
+    let mut make = program("make");
+    make.args(["--silent", "--directory"]).arg(root().join("benchmarks/peers-cpp"));
+    run(make.arg(format!("TARGET={}", cpp_target().display())).arg(what))
+}
+
+/// Builds the peer on MPI.
+pub(super) fn build_mpi() -> Result<()> {
+    setup::debian("mpicxx", "libopenmpi-dev")?;
+    setup::debian("mpirun", "openmpi-bin")?;
+    make("mpi")
+}
+
+/// Builds the peer on OpenMP.
+pub(super) fn build_openmp() -> Result<()> {
+    make("openmp")
+}
+
+/// Starts the peer on MPI, with a rank for each core.
+pub(super) fn mpi(cores: usize) -> Command {
+    let mut command = program("mpirun");
+    // Both are refused otherwise: to run as root, as in containers, and more ranks than the machine has cores.
+    command.args(["--allow-run-as-root", "--oversubscribe", "-n", &cores.to_string()]);
+    command.arg(cpp_target().join("bench-mpi"));
+    command
+}
+
+/// Starts the peer on OpenMP, which is told by `--cores` how many threads it has.
+pub(super) fn openmp() -> Command {
+    program(cpp_target().join("bench-openmp"))
 }
 
 /// Starts a script of the Python peers.

@@ -62,6 +62,10 @@ pub(super) enum Program {
     OnJava(&'static str, Pins),
     /// The Maven project `benchmarks/peers-flink`.
     Flink,
+    /// The program of `benchmarks/peers-cpp` that runs on ranks of MPI, as many as cores.
+    Mpi,
+    /// The program of `benchmarks/peers-cpp` that runs on threads of OpenMP.
+    OpenMp,
 }
 
 const OURS: Program = Program::Package("bench-ours");
@@ -74,6 +78,8 @@ const POLARS: Program = Program::Script("polars_peer.py", PINS);
 const DUCKDB: Program = Program::Script("duckdb_peer.py", PINS);
 const SPARK: Program = Program::OnJava("spark_peer.py", Pins("requirements-spark.txt"));
 const FLINK: Program = Program::Flink;
+const MPI: Program = Program::Mpi;
+const OPENMP: Program = Program::OpenMp;
 
 const PINS: Pins = Pins("requirements.txt");
 
@@ -82,7 +88,7 @@ const PINS: Pins = Pins("requirements.txt");
 const JAVA_WARM_UP: u32 = 8;
 
 /// The names of all benches, in the order in which `all` runs them.
-pub(super) const BENCHES: [&str; 19] = [
+pub(super) const BENCHES: [&str; 21] = [
     "wordcount",
     "keyed-count",
     "exchange",
@@ -102,6 +108,8 @@ pub(super) const BENCHES: [&str; 19] = [
     "pagerank",
     "triangles",
     "closure",
+    "kmeans",
+    "barrier",
 ];
 
 /// The benches whose cases are summed up by the geometric mean of their ratios.
@@ -129,6 +137,8 @@ pub(super) fn cases(bench: &str, size: Size, cores: usize) -> Option<Vec<Case>> 
         "pagerank" => pagerank(size),
         "triangles" => triangles(size),
         "closure" => closure(size),
+        "kmeans" => kmeans(size, cores),
+        "barrier" => barrier(size, cores),
         _ => return None,
     })
 }
@@ -536,6 +546,8 @@ fn connected(size: Size) -> Vec<Case> {
         .against("renoir", RENOIR, &work)
         .against("timely", TIMELY, &work)
         .against("rayon", RAYON, &work)
+        .against("mpi", MPI, &work)
+        .against("openmp", OPENMP, &work)
         .against("bound", BOUNDS, &work)
         .against("bound-union-find", BOUNDS, &format!("{work} --form union-find"));
     vec![case.on(&format!("graph:components:{nodes}:{edges}"))]
@@ -550,6 +562,8 @@ fn pagerank(size: Size) -> Vec<Case> {
         let mut case = Case::new("pagerank", form, &work(form))
             .against("renoir", RENOIR, &work(form))
             .against("rayon", RAYON, &work(by_hand))
+            .against("mpi", MPI, &work(by_hand))
+            .against("openmp", OPENMP, &work(by_hand))
             .against("bound", BOUNDS, &work(by_hand));
         if form == "integer" {
             case = case.against("timely", TIMELY, &work(form));
@@ -567,6 +581,8 @@ fn triangles(size: Size) -> Vec<Case> {
         Case::new("triangles", "adjacency", &work("adjacency"))
             .against("renoir", RENOIR, &work("adjacency"))
             .against("rayon", RAYON, &work("adjacency"))
+            .against("mpi", MPI, &work("adjacency"))
+            .against("openmp", OPENMP, &work("adjacency"))
             .against("bound", BOUNDS, &work("adjacency"))
             .against("bound-bits", BOUNDS, &work("bits")),
     ];
@@ -577,13 +593,54 @@ fn closure(size: Size) -> Vec<Case> {
     let (nodes, edges) = size.pick((1000, 1500), (2000, 3000));
     let work = format!("closure --nodes {nodes}");
     let case = |form: &str| {
-        let case = Case::new("closure", form, &format!("{work} --form {form}"))
+        let mut case = Case::new("closure", form, &format!("{work} --form {form}"))
             .against("renoir", RENOIR, &work)
             .against("timely", TIMELY, &work)
             .against("bound", BOUNDS, &work);
+        if form == "adjacency" {
+            case = case.against("mpi", MPI, &work).against("openmp", OPENMP, &work);
+        }
         case.on(&format!("graph:uniform:{nodes}:{edges}"))
     };
     ["changes", "adjacency"].map(case).into()
+}
+
+/// Centroids in the cases of k-means: those of the specialists' programs, and those with which RStream's authors
+/// show how it grows.
+const CENTROIDS: [u32; 6] = [1, 10, 30, 100, 300, 750];
+
+fn kmeans(size: Size, cores: usize) -> Vec<Case> {
+    let case = |name: String, centroids: u32| {
+        let work = format!("kmeans --centroids {centroids} --iterations 10");
+        Case::new("kmeans", name, &work)
+            .against("renoir", RENOIR, &work)
+            .against("renoir-pieces", RENOIR, &format!("{work} --form pieces"))
+            .against("rayon", RAYON, &work)
+            .against("mpi", MPI, &work)
+            .against("openmp", OPENMP, &work)
+            .against("bound", BOUNDS, &work)
+    };
+    let mut cases: Vec<Case> =
+        CENTROIDS.into_iter().map(|centroids| case(format!("k-{centroids}"), centroids)).collect();
+    for few in [1, 2].into_iter().filter(|few| *few <= cores) {
+        cases.push(case(format!("{few}-core"), 30).on_cores(few));
+    }
+    let points = format!("points:{}", size.pick(2_000_000, 10_000_000));
+    cases.into_iter().map(|case| case.on(&points)).collect()
+}
+
+/// Rounds of nothing, on two cores where there are so many.
+fn barrier(size: Size, cores: usize) -> Vec<Case> {
+    let work = format!("barrier --count {}", size.pick(100_000, 1_000_000));
+    // It takes a hundred times as long for a round.
+    let renoir = format!("barrier --count {}", size.pick(1_000, 10_000));
+    let mut case = Case::new("barrier", "empty", &work)
+        .against("renoir", RENOIR, &renoir)
+        .against("timely", TIMELY, &work)
+        .against("mpi", MPI, &work)
+        .against("openmp", OPENMP, &work);
+    case.rivals[0].own_answer = true;
+    vec![case.on_cores(cores.min(2))]
 }
 
 #[cfg(test)]

@@ -2,13 +2,15 @@
 //! recommends for jobs whose data is at hand: fixed batches, associative operators, closures that
 //! the compiler can see. Cases: `wordcount` (`--form idiomatic|assoc|folded`), `keyed-count`,
 //! `exchange-u64`, `exchange-strings`, `fused`, `fusion`, `collatz`, `collisions`, `join`, `latency`, `nexmark`, `ysb`,
-//! `ysb-star`, `swa`, `windows`, `window-latency`, `connected`, `pagerank`, `triangles`, `closure`.
+//! `ysb-star`, `swa`, `windows`, `window-latency`, `connected`, `pagerank`, `triangles`, `closure`, `kmeans`,
+//! `barrier`.
 
 mod collisions;
 mod exchange;
 mod graphs;
 mod join;
 mod keyed_count;
+mod kmeans;
 mod latency;
 mod loops;
 mod nexmark;
@@ -36,6 +38,8 @@ fn main() -> ExitCode {
         "collisions" => collisions::serve(request),
         "join" => join::serve(request),
         "latency" => latency::serve(request),
+        "kmeans" => kmeans::serve(request),
+        "barrier" => kmeans::serve_barrier(request),
         "nexmark" => nexmark::serve(request),
         "ysb" => ysb::serve_ysb(request),
         "ysb-star" => ysb::serve_star(request),

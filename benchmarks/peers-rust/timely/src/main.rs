@@ -1,7 +1,8 @@
 //! The benchmarks on timely dataflow. Cases: `exchange-u64`, `exchange-strings`, `wordcount`,
-//! `nexmark`, `nexmark-latency`, `ysb`, `ysb-star`, `swa`, `windows`, `window-latency`, and on differential
-//! dataflow `connected`, `pagerank`, `closure`.
+//! `nexmark`, `nexmark-latency`, `ysb`, `ysb-star`, `swa`, `windows`, `window-latency`, `barrier`, and on
+//! differential dataflow `connected`, `pagerank`, `closure`.
 
+mod barrier;
 mod exchange;
 mod graphs;
 mod nexmark;
@@ -17,6 +18,7 @@ fn main() -> ExitCode {
     bench_protocol::run(|request| match request.case() {
         "exchange-u64" => exchange::serve_numbers(request),
         "exchange-strings" => exchange::serve_records(request),
+        "barrier" => barrier::serve(request),
         "wordcount" => wordcount::serve(request),
         "nexmark-latency" => open_loop::serve_over_time(request),
         "window-latency" => open_loop::serve_window_latency(request),
