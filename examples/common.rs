@@ -78,6 +78,7 @@ impl GraphArgs {
     /// # Errors
     ///
     /// When the files cannot be read.
+    #[allow(clippy::type_complexity, reason = "an alias would hide what the edges are")]
     pub fn numbered(
         &self,
         env: &Environment,
