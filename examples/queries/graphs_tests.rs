@@ -74,10 +74,11 @@ fn components_are_those_found_by_walking() {
             both.entry(b).or_default().push(a);
         }
         let mut expected = BTreeMap::new();
+        let mut seen = BTreeSet::new();
         for &start in both.keys() {
             let mut todo = vec![start];
             while let Some(node) = todo.pop() {
-                if !expected.contains_key(&node) {
+                if seen.insert(node) {
                     expected.insert(node, start);
                     todo.extend(&both[&node]);
                 }
