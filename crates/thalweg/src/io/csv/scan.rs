@@ -158,9 +158,8 @@ impl RowScan {
             if quoted {
                 if is(char, self.escape) {
                     self.apart.extend(chars.next());
-                } else if !is(char, self.quote) {
-                    self.apart.push(char);
-                } else if chars.next_if_eq(&char).is_some() {
+                } else if !is(char, self.quote) || chars.next_if_eq(&char).is_some() {
+                    // No quote, or a doubled one.
                     self.apart.push(char);
                 } else {
                     quoted = false;
