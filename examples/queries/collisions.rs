@@ -253,6 +253,10 @@ fn rows(borough: &str, weeks: Weeks) -> Vec<BoroughWeek> {
 /// that were lethal beside them; and accidents by borough and week, with the borough's mean of lethal ones a week.
 ///
 /// The factors are counted where accidents are read; what the others need goes ways of its own.
+#[allow(
+    clippy::type_complexity,
+    reason = "three streams have three types, which an alias would hide"
+)]
 pub fn three_questions<C: Chain<Item = Accidents>>(
     accidents: Stream<C>,
 ) -> (
