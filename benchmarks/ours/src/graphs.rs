@@ -9,7 +9,6 @@ use bench_protocol::graphs::{
 };
 use bench_protocol::workload::single_row;
 use bench_protocol::{Answer, Request, Result, serve};
-use thalweg::operators::aggregates::to_vec;
 use thalweg::operators::loops::Outcome;
 use thalweg::{Chain, Data, Environment, Stream};
 use thalweg_queries::graphs::closure::{closure_by_adjacency, closure_by_changes};
@@ -101,7 +100,7 @@ pub(crate) fn serve_pagerank(request: &Request) -> Result<()> {
         Some("state") => serve_graph(
             request,
             |env, graph| state(env, ranks_in_place(graph.stream(env), nodes, rounds)),
-            |ranks| by_node((0..).zip(ranks.into_iter().map(|rank| rounded(rank, nodes)))),
+            |ranks| by_node((0..).zip(ranks.ranks.into_iter().map(|rank| rounded(rank, nodes)))),
         ),
         Some("join") => serve_graph(
             request,
@@ -113,11 +112,14 @@ pub(crate) fn serve_pagerank(request: &Request) -> Result<()> {
         Some("integer") => serve_graph(
             request,
             |env, graph| state(env, surfers(graph.stream(env), nodes, rounds)),
-            |surfers| by_node((0..).zip(surfers)),
+            |surfers| by_node((0..).zip(surfers.0)),
         ),
         form => Err(format!("there is no form {form:?}: state, join, integer").into()),
     }
 }
+
+/// Surfers at each node, how many links it has, and how many surfers go along each.
+type Surfers = (Vec<u64>, Vec<u64>, Vec<u64>);
 
 /// The surfers at each node after so many rounds: `ranks_in_place` in the numbers of differential dataflow's example,
 /// which forgets those at nodes without links.
@@ -125,25 +127,33 @@ fn surfers<C: Chain<Item = (u32, u32)>>(
     edges: Stream<C>,
     nodes: u32,
     rounds: u64,
-) -> Stream<impl Chain<Item = Outcome<Vec<u64>>, Time = C::Time>> {
+) -> Stream<impl Chain<Item = Outcome<Surfers>, Time = C::Time>> {
+    let nodes = nodes as usize;
     edges
-        .keyed()
-        .aggregate(to_vec())
-        .unkey()
-        .replay(rounds, vec![SURFERS; nodes as usize], |nodes, surfers| nodes.with(surfers))
+        .replay(rounds + 1, Surfers::default(), |edges, surfers| edges.with(surfers))
         .fold(
-            |sums: &mut Vec<u64>, ((from, to), surfers)| {
-                sums.resize(surfers.len(), 0);
-                let each = pushed(surfers[*from as usize], to.len() as u64);
-                to.iter().for_each(|to| sums[*to as usize] += each);
+            move |sums: &mut Vec<u64>, (&(from, to), (_, _, each))| {
+                if sums.is_empty() {
+                    sums.resize(nodes, 0);
+                }
+                match &each[..] {
+                    [] => sums[from as usize] += 1,
+                    each => sums[to as usize] += each[from as usize],
+                }
             },
             |sums, others| match sums.len() {
                 0 => *sums = others,
                 _ => sums.iter_mut().zip(others).for_each(|(sum, other)| *sum += other),
             },
         )
-        .all_rounds(|surfers, sums| {
-            surfers.iter_mut().zip(sums).for_each(|(surfers, sum)| *surfers = sum + RESET);
+        .all_rounds(move |(surfers, links, each), sums| {
+            if links.is_empty() {
+                (*surfers, *links) = (vec![SURFERS; nodes], sums);
+            } else {
+                surfers.iter_mut().zip(sums).for_each(|(surfers, sum)| *surfers = sum + RESET);
+            }
+            let both = surfers.iter().zip(links.iter());
+            *each = both.map(|(surfers, links)| pushed(*surfers, (*links).max(1))).collect();
         })
 }
 
