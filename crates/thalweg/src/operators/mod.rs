@@ -3,9 +3,9 @@
 
 mod absorb;
 pub mod aggregates;
-mod chunks;
 pub mod cache;
 pub mod calls;
+mod chunks;
 pub mod connect;
 mod filter;
 mod filter_map;
