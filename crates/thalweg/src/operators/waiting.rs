@@ -78,7 +78,8 @@ impl<R: Data> Waiting<R> {
     #[cold]
     fn has_room(&mut self, bytes: usize) -> bool {
         // Ahead, by doubling, as the queue itself grows.
-        2 * bytes <= self.most && self.reservation.try_resize(2 * bytes)
+        let wanted = (2 * bytes).min(self.most);
+        bytes <= wanted && self.reservation.try_resize(wanted)
     }
 
     /// The first record, if any.

@@ -334,6 +334,3 @@ where
         self.both || self.second.is_empty()
     }
 }
-
-#[cfg(all(test, not(loom)))]
-mod tests;

@@ -1,11 +1,11 @@
 //! Pairs against what iterators give.
 
-use crate::check::{check, every};
-use crate::config::{Config, Scheduler};
-use crate::operators::time::Watermarks;
-use crate::time::Timestamp;
-use crate::{Environment, ErrorKind};
 use proptest::prelude::*;
+use thalweg::check::{check, every};
+use thalweg::config::{Config, Scheduler};
+use thalweg::operators::time::Watermarks;
+use thalweg::time::Timestamp;
+use thalweg::{Environment, ErrorKind};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
@@ -34,7 +34,7 @@ fn the_shorter_ends_the_longer() {
 }
 
 #[test]
-fn a_stream_without_an_end_ends_with_its_partner() -> crate::Result<()> {
+fn a_stream_without_an_end_ends_with_its_partner() -> thalweg::Result<()> {
     let env = Environment::new();
     let endless = env.generate(f64::INFINITY, Some);
     let pairs = endless.zip(env.iter(0..5000u64)).collect::<Vec<_>>();
@@ -65,10 +65,11 @@ fn streams_of_several_tasks_are_paired_as_a_whole() {
 }
 
 #[test]
-fn what_is_left_over_is_counted() -> crate::Result<()> {
+fn what_is_left_over_is_counted() -> thalweg::Result<()> {
     for seed in 0..5 {
-        let scheduler = Scheduler::Deterministic { seed };
-        let env = Environment::with_config(Config { scheduler, ..Config::default() });
+        let mut config = Config::default();
+        config.scheduler = Scheduler::Deterministic { seed };
+        let env = Environment::with_config(config);
         let [all, some] = env.iter(0..10_000u64).split();
         let pairs = all.zip(some.filter(|n| n % 2 == 0)).count();
         let stats = env.start()?.wait()?;
@@ -100,9 +101,10 @@ fn branches_of_one_stream_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn one_that_is_ahead_waits_and_is_not_held() -> crate::Result<()> {
+fn one_that_is_ahead_waits_and_is_not_held() -> thalweg::Result<()> {
     // An eighth of it holds a batch, and not the fifty megabytes of all records.
-    let config = Config { memory: 8 << 20, ..Config::default() };
+    let mut config = Config::default();
+    config.memory = 8 << 20;
     let env = Environment::with_config(config);
     let text = "x".repeat(500);
     let long = env.iter(0..100_000u64).map(move |n| (n, text.clone()));
