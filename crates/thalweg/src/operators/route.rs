@@ -74,8 +74,7 @@ impl<C: Chain<Item: Portable>, P> Route<C, P> {
             let to = env.build(|builder| builder.stage_after(&[from], tasks, bounded));
             (to, env.link(from, to, Strategy::Forward))
         };
-        let branches: Vec<(usize, Edge<C::Item, C::Time>)> =
-            (0..=P::COUNT).map(|_| branch()).collect();
+        let branches: Vec<_> = (0..=P::COUNT).map(|_| branch()).collect();
         let ends: Vec<_> = branches.iter().map(|(_, edge)| edge.clone()).collect();
         let predicates = Arc::new(predicates);
         stream.close(origin, format!("{} ways and a rest", P::COUNT), move |cx, op| {

@@ -12,10 +12,13 @@ use crate::time::Time;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+/// The parts, by task, as far as they have been left.
+type Left<D, T> = Vec<Option<Part<D, T>>>;
+
 /// Where tasks leave their parts. It is the job's, and goes with it where that fails.
 pub(super) struct Filling<D: Data, T: Time> {
     cached: Cached<D, T>,
-    parts: Arc<Mutex<Vec<Option<Part<D, T>>>>>,
+    parts: Arc<Mutex<Left<D, T>>>,
 }
 
 impl<D: Data + Sync, T: Time> Filling<D, T> {

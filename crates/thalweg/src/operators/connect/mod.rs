@@ -12,6 +12,9 @@
 //! Time is that of the records alone: control records lose their timestamps on the way ([`timeless`]), and their
 //! stream holds back no watermark.
 
+// The types of these methods say which operator a chain ends in; aliases would hide it.
+#![allow(clippy::type_complexity)]
+
 mod held;
 mod keyed;
 mod meeting;

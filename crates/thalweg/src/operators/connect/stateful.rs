@@ -50,7 +50,7 @@ where
     ///     .stateful_map_with(0, |name, spent, amount: u64, limits| {
     ///         *spent += amount;
     ///         let limit = limits.get(name).copied().unwrap_or(10);
-    ///         (*spent > limit).then_some(*spent - limit)
+    ///         (*spent > limit).then(|| *spent - limit)
     ///     })
     ///     .unkey()
     ///     .filter_map(|(name, over)| Some((name, over?)));
