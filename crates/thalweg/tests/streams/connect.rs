@@ -156,7 +156,7 @@ fn what_waits_goes_to_disk_when_memory_is_short() -> thalweg::Result<()> {
 #[test]
 fn keys_remember_beside_what_all_share() {
     // One key has most of the records.
-    let key = |n: u64| if n % 10 == 0 { n % 97 } else { 1000 };
+    let key = |n: u64| if n.is_multiple_of(10) { n % 97 } else { 1000 };
     let mut sums: BTreeMap<u64, u64> = BTreeMap::new();
     let expected: Vec<(u64, (u64, u64))> = (0..5000u64)
         .map(|n| {
