@@ -9,7 +9,7 @@
 //!   records ── as they are ╝
 //! ```
 //!
-//! Time is that of the records alone: control records lose their timestamps on the way ([`timeless`]), and their
+//! Time is that of the records alone: control records lose their timestamps on the way (`timeless.rs`), and their
 //! stream holds back no watermark.
 
 // The types of these methods say which operator a chain ends in; aliases would hide it.
