@@ -4,6 +4,7 @@ use clap::{Parser, ValueEnum};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use thalweg::{Result, cli};
+use thalweg_examples::queries::graphs::PIECE;
 use thalweg_examples::queries::graphs::components::{components_by_changes, components_by_labels};
 use thalweg_examples::{GraphArgs, output, print_rows};
 
@@ -40,7 +41,7 @@ fn connect() -> Result<()> {
     let least: Vec<(u64, u64)> = match form {
         Form::Labels => {
             let (nodes, edges) = graph.numbered(&env)?;
-            let out = components_by_labels(edges, nodes.count()).collect::<Vec<_>>();
+            let out = components_by_labels(edges.chunks(PIECE), nodes.count()).collect::<Vec<_>>();
             env.run()?;
             let ids = nodes.ids();
             let least = out.take()?.into_iter().flat_map(|outcome| outcome.state);

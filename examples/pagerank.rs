@@ -3,6 +3,7 @@
 use clap::{Parser, ValueEnum};
 use std::process::ExitCode;
 use thalweg::{Result, cli};
+use thalweg_examples::queries::graphs::PIECE;
 use thalweg_examples::queries::graphs::pagerank::{ranks_by_joins, ranks_in_place};
 use thalweg_examples::{GraphArgs, output, print_rows};
 
@@ -49,7 +50,8 @@ fn rank() -> Result<()> {
     let mut ranks: Vec<(u64, f64)> = match form {
         Form::State => {
             let (nodes, edges) = graph.numbered(&env)?;
-            let out = ranks_in_place(edges, nodes.count(), iterations).collect::<Vec<_>>();
+            let out =
+                ranks_in_place(edges.chunks(PIECE), nodes.count(), iterations).collect::<Vec<_>>();
             env.run()?;
             let ranks = out.take()?.into_iter().flat_map(|outcome| outcome.state.ranks);
             nodes.ids().iter().copied().zip(ranks).collect()

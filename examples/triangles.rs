@@ -2,7 +2,8 @@
 
 use clap::{Parser, ValueEnum};
 use std::process::ExitCode;
-use thalweg::{Result, cli};
+use thalweg::{Error, ErrorKind, Result, cli};
+use thalweg_examples::queries::graphs::PIECE;
 use thalweg_examples::queries::graphs::triangles::{triangles_by_adjacency, triangles_by_joins};
 use thalweg_examples::{GraphArgs, output, print_lines};
 
@@ -22,9 +23,12 @@ struct Args {
 enum Form {
     /// By joining edges with edges, and what comes of that with edges again
     Join,
-    /// By what the ends of each edge have in common, with all neighbours of all nodes in memory
+    /// By what the ends of each edge have in common, with a bit for each pair of nodes in memory: for up to 2^17 nodes
     Adjacency,
 }
+
+/// Nodes of which each task can hold a bit for each pair: 2 GiB.
+const MOST: u32 = 1 << 17;
 
 fn main() -> ExitCode {
     cli::run(count)
@@ -41,9 +45,17 @@ fn count() -> Result<()> {
         }
         Form::Adjacency => {
             let (nodes, edges) = graph.numbered(&env)?;
-            let out = triangles_by_adjacency(edges, nodes.count()).collect::<Vec<_>>();
+            if nodes.count() > MOST {
+                let what = format!(
+                    "a bit for each pair of {} nodes is more than {MOST} nodes may take: count them by --form join",
+                    nodes.count()
+                );
+                return Err(Error::new(ErrorKind::Input, what));
+            }
+            let out = triangles_by_adjacency(edges.chunks(PIECE), nodes.count());
+            let out = out.collect::<Vec<_>>();
             env.run()?;
-            out.take()?.into_iter().map(|outcome| outcome.state.triangles).sum()
+            out.take()?.into_iter().sum()
         }
     };
     let what = if graph.tsv { "" } else { " triangles" };

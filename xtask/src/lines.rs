@@ -160,7 +160,10 @@ const ROWS: &[Row] = &[
         task: "triangles",
         form: "adjacency",
         program: "examples/triangles.rs",
-        query: &[(TRIANGLES, &["struct Known", "impl Set", "fn triangles_by_adjacency"]), SETS],
+        query: &[
+            (TRIANGLES, &["fn triangles_by_adjacency", "const NODES"]),
+            ("examples/queries/graphs/adjacency.rs", &["fn members"]),
+        ],
         papers: SAME,
     },
     Row {

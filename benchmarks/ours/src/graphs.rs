@@ -11,6 +11,7 @@ use bench_protocol::workload::single_row;
 use bench_protocol::{Answer, Request, Result, serve};
 use thalweg::operators::loops::Outcome;
 use thalweg::{Chain, Data, Environment, Stream};
+use thalweg_queries::graphs::PIECE;
 use thalweg_queries::graphs::closure::{closure_by_adjacency, closure_by_changes};
 use thalweg_queries::graphs::components::{components_by_changes, components_by_labels};
 use thalweg_queries::graphs::pagerank::{ranks_by_joins, ranks_in_place};
@@ -21,6 +22,8 @@ use crate::environment;
 /// The edges in memory.
 struct Graph {
     edges: Arc<Vec<Edge>>,
+    /// The same in pieces, for queries that take them so.
+    pieces: Arc<Vec<Arc<Vec<Edge>>>>,
     nodes: u32,
 }
 
@@ -38,6 +41,19 @@ impl Graph {
         })
     }
 
+    /// A stream of the pieces, which stay where they are.
+    fn pieces(
+        &self,
+        env: &Environment,
+    ) -> Stream<impl Chain<Item = Arc<Vec<Edge>>, Time = ()> + use<>> {
+        let pieces = Arc::clone(&self.pieces);
+        env.parallel_iter(move |task: usize, tasks: usize| {
+            let (from, to) = (pieces.len() * task / tasks, pieces.len() * (task + 1) / tasks);
+            let pieces = Arc::clone(&pieces);
+            (from..to).map(move |at| Arc::clone(&pieces[at]))
+        })
+    }
+
     /// The same, for queries on nodes that are any numbers.
     fn wide(&self, env: &Environment) -> Stream<impl Chain<Item = (u64, u64), Time = ()> + use<>> {
         self.stream(env).map(|(from, to)| (u64::from(from), u64::from(to)))
@@ -51,8 +67,10 @@ fn serve_graph<T>(
     digest: impl Fn(T) -> Digest,
 ) -> Result<()> {
     let (env, nodes) = (environment(request)?, request.value("nodes")?);
-    let graph = Graph { edges: Arc::new(read_edges(request.data()?, nodes)?), nodes };
-    let records = graph.edges.len() as u64;
+    let edges = read_edges(request.data()?, nodes)?;
+    let records = edges.len() as u64;
+    let pieces = edges.chunks(PIECE).map(|piece| Arc::new(piece.to_vec())).collect();
+    let graph = Graph { edges: Arc::new(edges), pieces: Arc::new(pieces), nodes };
     serve(request, |stopwatch| {
         let result = stopwatch.time(|| work(&env, &graph))?;
         Ok(Answer { digest: digest(result), records, bytes: records * 8, ..Answer::default() })
@@ -82,7 +100,7 @@ pub(crate) fn serve_connected(request: &Request) -> Result<()> {
     match request.get("form") {
         None => serve_graph(
             request,
-            |env, graph| state(env, components_by_labels(graph.stream(env), graph.nodes)),
+            |env, graph| state(env, components_by_labels(graph.pieces(env), graph.nodes)),
             |least| by_node((0..).zip(least.into_iter().map(u64::from))),
         ),
         Some("changes") => serve_graph(
@@ -99,7 +117,7 @@ pub(crate) fn serve_pagerank(request: &Request) -> Result<()> {
     match request.get("form") {
         Some("state") => serve_graph(
             request,
-            |env, graph| state(env, ranks_in_place(graph.stream(env), nodes, rounds)),
+            |env, graph| state(env, ranks_in_place(graph.pieces(env), nodes, rounds)),
             |ranks| by_node((0..).zip(ranks.ranks.into_iter().map(|rank| rounded(rank, nodes)))),
         ),
         Some("join") => serve_graph(
@@ -111,7 +129,7 @@ pub(crate) fn serve_pagerank(request: &Request) -> Result<()> {
         ),
         Some("integer") => serve_graph(
             request,
-            |env, graph| state(env, surfers(graph.stream(env), nodes, rounds)),
+            |env, graph| state(env, surfers(graph.pieces(env), nodes, rounds)),
             |surfers| by_node((0..).zip(surfers.0)),
         ),
         form => Err(format!("there is no form {form:?}: state, join, integer").into()),
@@ -123,7 +141,7 @@ type Surfers = (Vec<u64>, Vec<u64>, Vec<u64>);
 
 /// The surfers at each node after so many rounds: `ranks_in_place` in the numbers of differential dataflow's example,
 /// which forgets those at nodes without links.
-fn surfers<C: Chain<Item = (u32, u32)>>(
+fn surfers<C: Chain<Item = Arc<Vec<Edge>>>>(
     edges: Stream<C>,
     nodes: u32,
     rounds: u64,
@@ -132,13 +150,12 @@ fn surfers<C: Chain<Item = (u32, u32)>>(
     edges
         .replay(rounds + 1, Surfers::default(), |edges, surfers| edges.with(surfers))
         .fold(
-            move |sums: &mut Vec<u64>, (&(from, to), (_, _, each))| {
-                if sums.is_empty() {
-                    sums.resize(nodes, 0);
-                }
-                match &each[..] {
-                    [] => sums[from as usize] += 1,
-                    each => sums[to as usize] += each[from as usize],
+            move |sums: &mut Vec<u64>, (edges, (_, _, each))| {
+                sums.resize(nodes, 0);
+                if each.is_empty() {
+                    edges.iter().for_each(|(from, _)| sums[*from as usize] += 1);
+                } else {
+                    edges.iter().for_each(|(from, to)| sums[*to as usize] += each[*from as usize]);
                 }
             },
             |sums, others| match sums.len() {
@@ -166,8 +183,8 @@ pub(crate) fn serve_triangles(request: &Request) -> Result<()> {
         ),
         Some("adjacency") => serve_graph(
             request,
-            |env, graph| state(env, triangles_by_adjacency(graph.stream(env), graph.nodes)),
-            |known| single_row(0, known.triangles),
+            |env, graph| collected(env, triangles_by_adjacency(graph.pieces(env), graph.nodes)),
+            |counts| single_row(0, counts.into_iter().sum()),
         ),
         form => Err(format!("there is no form {form:?}: join, adjacency").into()),
     }

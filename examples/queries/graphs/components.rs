@@ -1,26 +1,33 @@
 //! Connected components: which nodes can be reached from each other, whatever the directions of edges.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use thalweg::operators::loops::Outcome;
-use thalweg::{Chain, Stream};
+use thalweg::{Chain, Data, Stream};
 
 /// The smallest node of each node's component, by going through all edges in each round: both ends of an edge
 /// learn of the smaller of what they know. Every task has labels of its own, which are brought together between
-/// rounds; when they are what they were, that is it.
-pub fn components_by_labels<C: Chain<Item = (u32, u32)>>(
+/// rounds; when they are what they were, that is it. Edges come in pieces.
+pub fn components_by_labels<C, P>(
     edges: Stream<C>,
     nodes: u32,
-) -> Stream<impl Chain<Item = Outcome<Vec<u32>>, Time = C::Time>> {
+) -> Stream<impl Chain<Item = Outcome<Vec<u32>>, Time = C::Time>>
+where
+    C: Chain<Item = P>,
+    P: Data + Deref<Target: AsRef<[(u32, u32)]>>,
+{
     edges
         .replay(u64::MAX, (0..nodes).collect(), |edges, least| edges.with(least))
         .fold(
-            |own: &mut Vec<u32>, (&(a, b), least)| {
+            |own: &mut Vec<u32>, (edges, least)| {
                 if own.is_empty() {
                     own.clone_from(least);
                 }
-                let (a, b) = (a as usize, b as usize);
-                let smaller = own[a].min(own[b]);
-                (own[a], own[b]) = (smaller, smaller);
+                for &(a, b) in (**edges).as_ref() {
+                    let (a, b) = (a as usize, b as usize);
+                    let smaller = own[a].min(own[b]);
+                    (own[a], own[b]) = (smaller, smaller);
+                }
             },
             |own, other| match own.len() {
                 0 => *own = other,

@@ -14,6 +14,9 @@ use hashbrown::HashMap;
 use std::path::PathBuf;
 use thalweg::{Chain, Environment, Error, ErrorKind, Result, Stream};
 
+/// Edges in a piece, where a query takes them in pieces: enough that what is done once a piece costs nothing.
+pub const PIECE: usize = 4096;
+
 /// The edges that files hold, one a line: two whole numbers with whitespace between them. What follows a `#` is
 /// a comment; a line without anything else is passed over.
 ///

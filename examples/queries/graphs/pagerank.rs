@@ -3,7 +3,7 @@
 //! In each round a node hands on 85 % of its rank along its edges, evenly; one without edges hands it on to all
 //! nodes. The rest goes to all nodes. An edge that is there several times counts as often.
 
-use std::ops::Add;
+use std::ops::{Add, Deref};
 use std::sync::Arc;
 use thalweg::operators::loops::Outcome;
 use thalweg::{Chain, Data, Stream};
@@ -21,23 +21,27 @@ pub struct Ranks {
 }
 
 /// The rank of each node after so many rounds, kept in place: edges stay where they are, and all see what was handed
-/// on in the round before. A first round more counts the edges of each node.
-pub fn ranks_in_place<C: Chain<Item = (u32, u32)>>(
+/// on in the round before. A first round more counts the edges of each node. Edges come in pieces.
+pub fn ranks_in_place<C, P>(
     edges: Stream<C>,
     nodes: u32,
     rounds: u64,
-) -> Stream<impl Chain<Item = Outcome<Ranks>, Time = C::Time>> {
+) -> Stream<impl Chain<Item = Outcome<Ranks>, Time = C::Time>>
+where
+    C: Chain<Item = P>,
+    P: Data + Deref<Target: AsRef<[(u32, u32)]>>,
+{
     let (nodes, even) = (nodes as usize, 1.0 / f64::from(nodes));
     edges
         .replay(rounds.saturating_add(1), Ranks::default(), |edges, ranks| edges.with(ranks))
         .fold(
-            move |sums: &mut Vec<f64>, (&(from, to), Ranks { shares, .. })| {
-                if sums.is_empty() {
-                    sums.resize(nodes, 0.0);
-                }
-                match &shares[..] {
-                    [] => sums[from as usize] += 1.0,
-                    shares => sums[to as usize] += shares[from as usize],
+            move |sums: &mut Vec<f64>, (edges, Ranks { shares, .. })| {
+                sums.resize(nodes, 0.0);
+                let edges = (**edges).as_ref().iter();
+                if shares.is_empty() {
+                    edges.for_each(|(from, _)| sums[*from as usize] += 1.0);
+                } else {
+                    edges.for_each(|(from, to)| sums[*to as usize] += shares[*from as usize]);
                 }
             },
             |sums, others| match sums.len() {

@@ -1,7 +1,8 @@
 //! Triangles: three nodes, each with an edge to or from each of the others.
 
-use super::adjacency::Set;
-use thalweg::operators::loops::Outcome;
+use super::adjacency::members;
+use std::ops::Deref;
+use std::sync::Arc;
 use thalweg::{Chain, Data, Stream};
 
 /// Counts triangles by joins: two edges from a smallest node make a corner, and the corners whose ends have an
@@ -18,55 +19,50 @@ pub fn triangles_by_joins<C: Chain<Item = (u64, u64)>>(
     closed.unkey().fold_assoc(0, |count, _| *count += 1, |count, others| *count += others)
 }
 
-/// What is known of a graph: first which greater nodes each node has edges to, then how many triangles there are.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Data)]
-pub struct Known {
-    greater: Vec<Set>,
-    /// How many triangles there are.
-    pub triangles: u64,
-}
-
-impl Set {
-    /// How many members both have.
-    pub fn common(&self, other: &Self) -> u64 {
-        let (mut at, mut count) = ((0, 0), 0);
-        while let (Some(a), Some(b)) = (self.0.get(at.0), other.0.get(at.1)) {
-            if a.0 == b.0 {
-                count += u64::from((a.1 & b.1).count_ones());
-            }
-            at = (at.0 + usize::from(a.0 <= b.0), at.1 + usize::from(b.0 <= a.0));
-        }
-        count
-    }
-}
-
-/// Counts triangles by adjacency: the greater nodes that each node has edges to are made known to all in a first
-/// round, and in a second one each node counts those that it has in common with each of its own.
-pub fn triangles_by_adjacency<C: Chain<Item = (u32, u32)>>(
+/// Counts triangles by adjacency: which greater nodes each node has edges to, as a row of bits, is brought together
+/// from all tasks; then each node counts what its row has in common with those of its own greater nodes.
+///
+/// Edges come in pieces. Every task takes a bit for each pair of nodes.
+pub fn triangles_by_adjacency<C, P>(
     edges: Stream<C>,
     nodes: u32,
-) -> Stream<impl Chain<Item = Outcome<Known>, Time = C::Time>> {
-    edges
-        .filter(|(a, b)| a != b)
-        .map(|(a, b)| (a.min(b), a.max(b)))
-        .keyed()
-        .fold(Vec::new(), |next, to| next.push(to))
-        .map(|_, greater| Set::new(greater))
-        .unkey()
-        .replay(2, Known::default(), |rows, known| rows.with(known))
-        .fold(
-            |(rows, triangles): &mut (Vec<_>, u64), ((node, own), known)| match &known.greater[..] {
-                [] => rows.push((*node, own.clone())),
-                all => *triangles += own.iter().map(|b| own.common(&all[b as usize])).sum::<u64>(),
-            },
-            |(rows, triangles), (others, more)| {
-                rows.extend(others);
-                *triangles += more;
-            },
-        )
-        .all_rounds(move |known, (rows, triangles)| {
-            known.greater.resize_with(nodes as usize, Set::default);
-            rows.into_iter().for_each(|(node, row)| known.greater[node as usize] = row);
-            known.triangles = triangles;
-        })
+) -> Stream<impl Chain<Item = u64, Time = C::Time>>
+where
+    C: Chain<Item = P>,
+    P: Data + Deref<Target: AsRef<[(u32, u32)]>>,
+{
+    let (nodes, words) = (nodes as usize, nodes.div_ceil(64) as usize);
+    let graph = edges.fold_assoc(
+        Vec::new(),
+        move |rows: &mut Vec<u64>, edges| {
+            rows.resize(nodes * words, 0);
+            for &(a, b) in (*edges).as_ref().iter().filter(|(a, b)| a != b) {
+                let (a, b) = (a.min(b) as usize, a.max(b) as usize);
+                rows[a * words + b / 64] |= 1 << (b % 64);
+            }
+        },
+        |rows, others| match rows.len() {
+            0 => *rows = others,
+            _ => rows.iter_mut().zip(others).for_each(|(row, other)| *row |= other),
+        },
+    );
+    let parts = graph.filter(|rows| !rows.is_empty()).flat_map(move |rows| {
+        let rows: Arc<[u64]> = rows.into();
+        (0..nodes).step_by(NODES).map(move |from| (from, Arc::clone(&rows)))
+    });
+    let counts = parts.shuffle().map(move |(from, rows)| {
+        let row = |node: usize| &rows[node * words..][..words];
+        let common = |(a, b): (usize, usize)| -> u64 {
+            let both = row(a).iter().zip(row(b)).skip(b / 64);
+            both.map(|(a, b)| u64::from((a & b).count_ones())).sum()
+        };
+        let greater = |a| (0..).zip(row(a).iter().copied()).flat_map(|word| members(&word));
+        let own =
+            (from..nodes.min(from + NODES)).flat_map(|a| greater(a).map(move |b| (a, b as usize)));
+        own.map(common).sum::<u64>()
+    });
+    counts.fold_assoc(0, |count, more| *count += more, |count, others| *count += others)
 }
+
+/// Nodes that are gone through together.
+const NODES: usize = 64;
