@@ -152,6 +152,7 @@ fn surfers<C: Chain<Item = Arc<Vec<Edge>>>>(
         .fold(
             move |sums: &mut Vec<u64>, (edges, (_, _, each))| {
                 sums.resize(nodes, 0);
+                let sums = &mut sums[..];
                 if each.is_empty() {
                     edges.iter().for_each(|(from, _)| sums[*from as usize] += 1);
                 } else {

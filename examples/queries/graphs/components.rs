@@ -23,10 +23,14 @@ where
                 if own.is_empty() {
                     own.clone_from(least);
                 }
+                let own = &mut own[..];
                 for &(a, b) in (**edges).as_ref() {
                     let (a, b) = (a as usize, b as usize);
-                    let smaller = own[a].min(own[b]);
-                    (own[a], own[b]) = (smaller, smaller);
+                    // Most of them agree, and then nothing need be written.
+                    if own[a] != own[b] {
+                        let smaller = own[a].min(own[b]);
+                        (own[a], own[b]) = (smaller, smaller);
+                    }
                 }
             },
             |own, other| match own.len() {

@@ -37,7 +37,7 @@ where
         .fold(
             move |sums: &mut Vec<f64>, (edges, Ranks { shares, .. })| {
                 sums.resize(nodes, 0.0);
-                let edges = (**edges).as_ref().iter();
+                let (sums, edges) = (&mut sums[..], (**edges).as_ref().iter());
                 if shares.is_empty() {
                     edges.for_each(|(from, _)| sums[*from as usize] += 1.0);
                 } else {
