@@ -16,6 +16,7 @@ mod flatten;
 mod fold;
 mod inspect;
 pub mod join;
+mod kept;
 pub mod keyed;
 mod limit;
 pub mod loops;

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 /// So many bytes are taken whether the budget has them or not.
 const ALWAYS: usize = 16 << 10;
-/// The part of the budget that the queues of all tasks may take.
+/// The part of the budget that the queues of all tasks may take: what others keep to be looked at is read more often.
 const SHARE: usize = 8;
 
 /// A queue of records.

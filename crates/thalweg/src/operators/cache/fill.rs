@@ -1,11 +1,11 @@
 //! The sink that fills a cache.
 
 use super::Cached;
-use super::part::{Growing, Part};
 use crate::data::{Data, Portable};
 use crate::error::Error;
 use crate::flow::{Event, Op, Pipe, Push};
 use crate::metrics::Report;
+use crate::operators::kept::{Growing, Part};
 use crate::plan::TaskContext;
 use crate::sync::{Mutex, lock};
 use crate::time::Time;
@@ -35,7 +35,7 @@ impl<D: Data + Sync, T: Time> Filling<D, T> {
         Fill {
             op: cx.op(op),
             task: cx.task,
-            growing: Some(Growing::new(cx)),
+            growing: Some(Growing::new(cx.memory, cx.spill)),
             all: Self { cached: self.cached.clone(), parts: Arc::clone(&self.parts) },
             failed: false,
             records: 0,

@@ -5,9 +5,9 @@
 //! owns out of the parts that may have it.
 
 mod fill;
-mod part;
 mod read;
 
+use super::kept::Part;
 use super::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned, Placement};
 use super::loops::ByRef;
 use crate::data::{Data, Key, Portable, Record, Wire};
@@ -16,7 +16,6 @@ use crate::plan::Origin;
 use crate::stream::{Chain, Environment, Stream};
 use crate::time::Time;
 use fill::Filling;
-use part::Part;
 use read::{Reads, Share};
 use std::sync::{Arc, OnceLock};
 

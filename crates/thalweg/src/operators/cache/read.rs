@@ -1,13 +1,13 @@
 //! The source that reads a cache.
 
 use super::Cached;
-use super::part::{Cursor, Part};
 use crate::clock::Nanos;
 use crate::data::Data;
 use crate::error::Result;
 use crate::exchange::{KEY_GROUPS, owner};
 use crate::flow::{CHUNK, Push};
 use crate::metrics::Total;
+use crate::operators::kept::{Cursor, Part};
 use crate::operators::loops::ByRef;
 use crate::plan::TaskContext;
 use crate::stream::{Produced, Source, SourceFactory};

@@ -4,9 +4,8 @@ use super::head::Input;
 use crate::data::{Covariant, Data, Record};
 use crate::error::Result;
 use crate::flow::{CHUNK, Nowhere, Push};
-use crate::memory::Reservation;
+use crate::operators::kept::{Cursor, Growing, Part};
 use crate::plan::TaskContext;
-use crate::state::{SpillDir, SpillFile, SpillReader, SpillWriter};
 use crate::time::Time;
 use std::marker::PhantomData;
 
@@ -28,101 +27,20 @@ impl<T: 'static> Covariant for ByRef<T> {
     }
 }
 
-/// Records in a run that is not moved when more come.
-const RUN: usize = 1 << 14;
-
-/// A task's input, in memory as far as that goes, and the rest on disk.
+/// A task's input.
 pub struct Kept<D: Data, T: Time> {
-    runs: Vec<Vec<(D, T)>>,
-    heap: usize,
-    reservation: Reservation,
-    spill: SpillDir,
-    writer: Option<SpillWriter<(D, T)>>,
-    file: Option<SpillFile<(D, T)>>,
-    /// The run and the record in it that come next.
-    next: (usize, usize),
-    reader: Option<SpillReader<(D, T)>>,
+    /// While it comes.
+    growing: Growing<D, T>,
+    /// Once all of it is there.
+    part: Option<Part<D, T>>,
+    /// How far a round has come.
+    cursor: Cursor<D, T>,
 }
 
 impl<D: Data, T: Time> Kept<D, T> {
     pub(super) fn new(cx: &TaskContext<'_>) -> Self {
-        Self {
-            runs: Vec::new(),
-            heap: 0,
-            reservation: cx.memory.reserve(),
-            spill: cx.spill.clone(),
-            writer: None,
-            file: None,
-            next: (0, 0),
-            reader: None,
-        }
-    }
-
-    #[inline(always)]
-    fn keep(&mut self, item: D, time: T) -> Result<()> {
-        match self.runs.last_mut() {
-            Some(run) if run.len() < run.capacity() && self.writer.is_none() => {
-                self.heap += item.heap_size();
-                run.push((item, time));
-                Ok(())
-            }
-            _ => self.keep_more(item, time),
-        }
-    }
-
-    #[inline(never)]
-    fn keep_more(&mut self, item: D, time: T) -> Result<()> {
-        if self.writer.is_none() {
-            let bytes = (self.runs.len() + 1) * RUN * size_of::<(D, T)>() + self.heap;
-            if self.reservation.try_resize(bytes) {
-                self.runs.push(Vec::with_capacity(RUN));
-                return self.keep(item, time);
-            }
-        }
-        self.writer.get_or_insert_with(|| self.spill.writer()).push(&(item, time))
-    }
-
-    /// All of the input has come.
-    fn finish(&mut self) -> Result<()> {
-        if let Some(writer) = self.writer.take() {
-            self.file = Some(writer.finish()?);
-        }
-        Ok(())
-    }
-
-    /// Goes back to the first record.
-    fn rewind(&mut self) {
-        self.next = (0, 0);
-        self.reader = self.file.as_ref().map(SpillFile::read);
-    }
-
-    /// Shows some of the records; answers whether there were any.
-    #[inline]
-    fn show(&mut self, mut each: impl FnMut(&D, T)) -> Result<bool> {
-        let (run, from) = self.next;
-        if let Some(records) = self.runs.get(run) {
-            let to = records.len().min(from + CHUNK);
-            for (item, time) in &records[from..to] {
-                each(item, *time);
-            }
-            self.next = if to == records.len() { (run + 1, 0) } else { (run, to) };
-            return Ok(true);
-        }
-        let Some(reader) = &mut self.reader else { return Ok(false) };
-        for _ in 0..CHUNK {
-            if reader.next(|(item, time)| each(&item, time))?.is_none() {
-                self.reader = None;
-                break;
-            }
-        }
-        Ok(true)
-    }
-
-    /// Forgets everything: another input comes.
-    fn clear(&mut self) {
-        self.runs.clear();
-        (self.heap, self.file, self.reader) = (0, None, None);
-        let _ = self.reservation.try_resize(0);
+        let growing = Growing::new(cx.memory, cx.spill);
+        Self { growing, part: None, cursor: Cursor::start() }
     }
 }
 
@@ -134,19 +52,23 @@ impl<D: Data, T: Time> Input<D, T> for Kept<D, T> {
 
     #[inline(always)]
     fn take<N: Push<ByRef<D>, T>>(&mut self, item: D, time: T, _: &mut N) -> Result<()> {
-        self.keep(item, time)
+        self.growing.push(item, time)
     }
 
     fn complete(&mut self) -> Result<()> {
-        self.finish()
+        let others = self.growing.another();
+        let (part, _) = std::mem::replace(&mut self.growing, others).finish()?;
+        self.part = Some(part);
+        Ok(())
     }
 
     fn begin(&mut self) {
-        self.rewind();
+        self.cursor = Cursor::start();
     }
 
     fn give<N: Push<ByRef<D>, T>>(&mut self, next: &mut N) -> Result<bool> {
-        self.show(|item, time| next.push(item, time))
+        let Some(part) = &self.part else { return Ok(false) };
+        self.cursor.show(part, CHUNK, |item, time| next.push(item, time))
     }
 
     fn leave(&mut self, _: &mut Nowhere) -> Result<bool> {
@@ -154,6 +76,6 @@ impl<D: Data, T: Time> Input<D, T> for Kept<D, T> {
     }
 
     fn restart(&mut self) {
-        self.clear();
+        self.part = None;
     }
 }

@@ -21,8 +21,9 @@ impl<D: Data, C: Chain<Item = D>> Stream<C> {
     /// [`Replaying::fold`]. For loops in which what comes out of a round goes into the next, see
     /// [`iterate`](Self::iterate).
     ///
-    /// Records stay in the tasks that have them: a round costs what the body does. They are held within the memory
-    /// budget and beyond it on disk, from where they are then read in each round.
+    /// Records stay in the tasks that have them: a round costs what the body does. They are held in memory
+    /// as long as no more than half of the budget is taken, and beyond that on disk, from where they are then read in
+    /// each round.
     ///
     /// Any operators may stand in the body, further loops too. Those that wait for the end of their input, such
     /// as `fold` or `group_by(…).count()`, speak at the end of each round and begin anew; streams from

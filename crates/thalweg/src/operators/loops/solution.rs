@@ -17,8 +17,11 @@ pub struct Solution<K: Data + Key, V: Data> {
     marks: Vec<bool>,
     /// Which entries have changed in this round, each once.
     changed: Vec<u32>,
-    /// The bytes that keys and values own outside `entries`.
+    /// The bytes that keys, which lie both in `places` and `entries`, and values own outside of these.
     heap: usize,
+    /// The bytes reserved for that.
+    heap_room: usize,
+    /// Together with `heap_room`, for `places` and what goes by entries.
     reservation: Reservation,
 }
 
@@ -30,6 +33,7 @@ impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
             marks: Vec::new(),
             changed: Vec::new(),
             heap: 0,
+            heap_room: 0,
             reservation,
         }
     }
@@ -43,11 +47,12 @@ impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
         item: I::Of<'_>,
         improve: impl FnOnce(&mut V, V) -> bool,
     ) -> Result<()> {
-        if self.places.is_full() || self.entries.len() == self.entries.capacity() {
-            self.make_room()?;
+        let full = self.places.is_full() || self.entries.len() == self.entries.capacity();
+        let key = keys.key(&item);
+        if full && !self.make_room() && self.find(keys.hash(&item), key).is_none() {
+            return Err(self.too_large());
         }
         let new = self.entries.len() as u32;
-        let key = keys.key(&item);
         let at = *self.places.upsert(keys.hash(&item), key.probe(), key, || new);
         if at == new {
             let key = key.clone();
@@ -56,7 +61,7 @@ impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
             self.entries.push((key, value));
             self.marks.push(true);
             self.changed.push(at);
-            return Ok(());
+            return self.reserve_heap();
         }
         let at = at as usize;
         let current = &mut self.entries[at].1;
@@ -67,26 +72,54 @@ impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
                 self.changed.push(at as u32);
             }
         }
-        Ok(())
+        self.reserve_heap()
     }
 
-    /// Room for more keys, whether or not the next one is new.
+    #[cold]
+    fn find(&mut self, hash: u64, key: &K) -> Option<u32> {
+        self.places.find(hash, key.probe()).copied()
+    }
+
+    /// Makes room for more keys, if there is memory for it.
     #[inline(never)]
-    fn make_room(&mut self) -> Result<()> {
+    fn make_room(&mut self) -> bool {
         let keys = (2 * self.entries.len()).clamp(64, u32::MAX as usize);
         let each = size_of::<(K, V)>() + size_of::<bool>() + size_of::<u32>();
-        let bytes = self.places.bytes_if_grown() + keys * each + self.heap;
+        let bytes = self.places.bytes_if_grown() + keys * each + self.heap_room;
         if self.entries.len() == u32::MAX as usize || !self.reservation.try_resize(bytes) {
-            let what = format!(
-                "the {} keys that one of its tasks keeps for all rounds are all that the memory budget has \
-                 room for",
-                self.entries.len(),
-            );
-            return Err(Error::new(ErrorKind::Memory, what));
+            return false;
         }
         self.entries.reserve(keys - self.entries.len());
         self.marks.reserve(keys - self.marks.len());
-        Ok(())
+        true
+    }
+
+    /// Reserves what keys and values have come to own.
+    #[inline(always)]
+    fn reserve_heap(&mut self) -> Result<()> {
+        if self.heap <= self.heap_room { Ok(()) } else { self.reserve_more_heap() }
+    }
+
+    #[inline(never)]
+    fn reserve_more_heap(&mut self) -> Result<()> {
+        let rest = self.reservation.bytes() - self.heap_room;
+        for room in [2 * self.heap, self.heap] {
+            if self.reservation.try_resize(rest + room) {
+                self.heap_room = room;
+                return Ok(());
+            }
+        }
+        Err(self.too_large())
+    }
+
+    #[cold]
+    fn too_large(&self) -> Error {
+        let what = format!(
+            "the {} keys that one of its tasks keeps for all rounds, and their values, are all that the memory \
+             budget has room for",
+            self.entries.len(),
+        );
+        Error::new(ErrorKind::Memory, what)
     }
 
     /// Shows the entries that have changed since the last time, each once.
@@ -140,5 +173,35 @@ impl<X> Handed<X> {
     pub(super) fn take(&self) -> Result<X> {
         let nobody = || Error::new(ErrorKind::Internal, "a solution is in nobody's hands");
         lock(&self.0).take().ok_or_else(nobody)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::MemoryPool;
+    use crate::operators::keyed::FirstOf;
+
+    type Kind = (u64, u64);
+
+    fn offer(solution: &mut Solution<u64, u64>, entry: Kind) -> Result<()> {
+        let larger =
+            |value: &mut u64, other: u64| other > std::mem::replace(value, other.max(*value));
+        solution.take::<Kind, _>(&FirstOf, entry, larger)
+    }
+
+    #[test]
+    fn what_is_full_still_takes_candidates_for_the_keys_it_has() {
+        let pool = MemoryPool::new(1 << 16);
+        let mut solution = Solution::new(pool.reserve());
+        let full = (0..).find(|&key| offer(&mut solution, (key, 0)).is_err()).unwrap();
+        assert!(full > 64);
+        for key in 0..full {
+            offer(&mut solution, (key, key)).unwrap();
+        }
+        assert!(offer(&mut solution, (full, 1)).is_err());
+        let entries = solution.into_entries().entries;
+        assert!(entries.eq((0..full).map(|key| (key, key))));
+        assert_eq!(pool.used(), 0);
     }
 }

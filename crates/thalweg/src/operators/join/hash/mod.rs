@@ -13,7 +13,7 @@
 //! ```
 //!
 //! * Building: rows are gathered. Records of the other side wait in their lanes, where that can hold up nobody
-//!   whom the side that is kept waits for, and in a [buffer](buffer) otherwise.
+//!   whom the side that is kept waits for, and in a [queue](Waiting) otherwise.
 //! * Looking: records are looked up, a batch at a time, one result after the other.
 //! * Alone: rows are given out that have met nobody, where the kind of join wants them.
 //! * Where rows outgrow memory, both sides go to disk in [parts](parts). Of a part that cannot be split up,
@@ -21,7 +21,6 @@
 //!   other side looked up in them; then the next ones. So nothing but the number of results is ever the
 //!   product of two sides.
 
-mod buffer;
 mod kept;
 mod parts;
 mod probe;
@@ -33,10 +32,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Hashed, PairInlet};
 use crate::flow::{CHUNK, Depth, Event, Flow, Op, Pipe, Push, PushTwo, guard, pump};
 use crate::metrics::Report;
+use crate::operators::waiting::Waiting;
 use crate::plan::TaskContext;
 use crate::stream::Chain;
 use crate::time::Time;
-use buffer::Buffer;
 use parts::{Current, Parts, Split};
 use std::marker::PhantomData;
 
@@ -78,7 +77,7 @@ where
             kept: Kept::new(cx.memory.reserve()),
             probes: Probes::new(),
             phase: Phase::Building,
-            buffer: Buffer::new(cx),
+            buffer: Waiting::new(cx),
             buffers: early,
             early,
             splitting: None,
@@ -134,7 +133,7 @@ struct Core<K: Data, B: Data, P: Data, T: Time, S> {
     probes: Probes<K, P, T>,
     phase: Phase,
     /// Records that came too early to be looked up.
-    buffer: Buffer<K, P, T>,
+    buffer: Waiting<Sought<K, P, T>>,
     /// Whether records may come too early, or have.
     buffers: bool,
     /// Whether they may at all.

@@ -226,6 +226,30 @@ fn a_solution_beyond_memory_is_refused_by_name() {
 }
 
 #[test]
+fn values_that_grow_beyond_memory_are_refused_by_name() {
+    let env = Environment::with_config(Config { memory: 1 << 20, ..Config::default() });
+    let longer = |text: &mut String, other: String| {
+        let better = other.len() > text.len();
+        if better {
+            *text = other;
+        }
+        better
+    };
+    let (_, solution) = env
+        .range(0..4)
+        .map(|n| (n, String::from("x")))
+        .keyed()
+        .delta_iterate(40, (), longer, |changed, _| {
+            changed.unkey().map(|(n, text)| (n, text.repeat(2))).keyed()
+        })
+        .all_rounds();
+    solution.unkey().for_each(drop);
+    let error = env.run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Memory);
+    assert!(error.to_string().contains("and their values"), "{error}");
+}
+
+#[test]
 fn wrong_loops_are_refused_and_panics_named() {
     let env = Environment::new();
     let endless = env.generate(1000.0, Some).map(|n| (n, n)).keyed();

@@ -1,9 +1,9 @@
-//! What one task has kept: records in memory, and those after them on disk.
+//! What a task keeps to show it more than once: records in memory, and those after them on disk. For records that are
+//! taken out again there is [`Waiting`](super::waiting::Waiting).
 
 use crate::data::Data;
 use crate::error::Result;
-use crate::memory::Reservation;
-use crate::plan::TaskContext;
+use crate::memory::{MemoryPool, Reservation};
 use crate::state::{SpillDir, SpillFile, SpillReader, SpillWriter};
 use crate::time::Time;
 
@@ -13,7 +13,7 @@ const RUN: usize = 64 << 10;
 const SHARE: usize = 2;
 
 /// Records that do not change any more.
-pub(super) struct Part<D: Data, T: Time> {
+pub struct Part<D: Data, T: Time> {
     runs: Vec<Vec<(D, T)>>,
     file: Option<SpillFile<(D, T)>>,
     len: u64,
@@ -28,7 +28,7 @@ impl<D: Data, T: Time> Part<D, T> {
 }
 
 /// A part that is being filled.
-pub(super) struct Growing<D: Data, T: Time> {
+pub struct Growing<D: Data, T: Time> {
     runs: Vec<Vec<(D, T)>>,
     len: u64,
     /// What the records in memory own on the heap, and what is reserved for that.
@@ -48,17 +48,22 @@ impl<D: Data, T: Time> Growing<D, T> {
         if fit < 16 { 16 } else { fit }
     };
 
-    pub(super) fn new(cx: &TaskContext<'_>) -> Self {
+    pub(super) fn new(memory: &MemoryPool, spill: &SpillDir) -> Self {
         Self {
             runs: Vec::new(),
             len: 0,
             heap: 0,
             heap_reserved: 0,
             flat: 0,
-            reservation: cx.memory.reserve(),
-            spill: cx.spill.clone(),
+            reservation: memory.reserve(),
+            spill: spill.clone(),
             writer: None,
         }
+    }
+
+    /// A part of other records, of the same budget.
+    pub(super) fn another(&self) -> Self {
+        Self::new(self.reservation.pool(), &self.spill)
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -122,7 +127,7 @@ impl<D: Data, T: Time> Growing<D, T> {
 }
 
 /// How far a part has been read.
-pub(super) struct Cursor<D: Data, T: Time> {
+pub struct Cursor<D: Data, T: Time> {
     /// The run, and the record in it.
     next: (usize, usize),
     /// What is left on disk, once that has been begun with.
