@@ -1,5 +1,5 @@
 // The benchmarks on MPI, on as many ranks as cores: `mpirun -n CORES`. Cases: `kmeans`, `connected`, `pagerank`,
-// `triangles`, `closure`, `barrier`.
+// `triangles`, `closure`, `barrier`, `collisions`.
 
 #include "serve.hpp"
 
@@ -22,6 +22,8 @@ int main(int count, char** words) {
             bench::closure(request, rank);
         } else if (name == "barrier") {
             bench::barrier(request, rank);
+        } else if (name == "collisions") {
+            bench::collisions(request, rank);
         } else {
             throw std::runtime_error("this program has no case \"" + name + "\"");
         }

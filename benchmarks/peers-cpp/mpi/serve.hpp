@@ -67,5 +67,6 @@ void pagerank(const Request& request, const Rank& rank);
 void triangles(const Request& request, const Rank& rank);
 void closure(const Request& request, const Rank& rank);
 void barrier(const Request& request, const Rank& rank);
+void collisions(const Request& request, const Rank& rank);
 
 }  // namespace bench

@@ -1,4 +1,5 @@
-// The benchmarks on OpenMP. Cases: `kmeans`, `connected`, `pagerank`, `triangles`, `closure`, `barrier`.
+// The benchmarks on OpenMP. Cases: `kmeans`, `connected`, `pagerank`, `triangles`, `closure`, `barrier`,
+// `collisions`.
 
 #include <omp.h>
 
@@ -21,6 +22,8 @@ int main(int count, char** words) try {
         bench::closure(request);
     } else if (name == "barrier") {
         bench::barrier(request);
+    } else if (name == "collisions") {
+        bench::collisions(request);
     } else {
         throw std::runtime_error("this program has no case \"" + name + "\"");
     }

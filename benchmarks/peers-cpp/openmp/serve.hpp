@@ -26,5 +26,6 @@ void pagerank(const Request& request);
 void triangles(const Request& request);
 void closure(const Request& request);
 void barrier(const Request& request);
+void collisions(const Request& request);
 
 }  // namespace bench

@@ -364,6 +364,8 @@ fn collisions(size: Size) -> Vec<Case> {
         .against("renoir", RENOIR, "collisions")
         .against("polars", POLARS, "collisions")
         .against("duckdb", DUCKDB, "collisions")
+        .against("mpi", MPI, "collisions")
+        .against("openmp", OPENMP, "collisions")
         .against("bound", BOUNDS, "collisions");
     vec![case.on(&format!("collisions:{}", size.pick(128, 1024)))]
 }
