@@ -666,6 +666,19 @@ mod tests {
     }
 
     #[test]
+    fn a_figure_of_k_means_can_be_drawn_in_one_run() {
+        let cases = kmeans(Size::Small, 2);
+        let points = |case: &Case| case.ours.dataset.as_deref() == Some("points:2000000");
+        let names = cases.iter().filter(|case| points(case)).map(|case| case.name.as_str());
+        let names: Vec<_> = names.filter(|name| name.starts_with("k-")).collect();
+        assert_eq!(names, ["k-1", "k-10", "k-30", "k-100", "k-300", "k-750"]);
+        for case in &cases {
+            let peers: BTreeSet<&str> = case.rivals.iter().map(|rival| rival.peer).collect();
+            assert!(peers.is_superset(&BTreeSet::from(["renoir", "rayon", "mpi", "openmp"])));
+        }
+    }
+
+    #[test]
     fn one_core_has_no_case_for_two() {
         let named = |cores| {
             let cases = wordcount(Size::Small, cores);
