@@ -1,6 +1,7 @@
 //! Three ways to run the same tasks.
 
 mod deterministic;
+mod homes;
 mod sleep;
 mod stealing;
 mod threads;

@@ -4,6 +4,7 @@
 //! does a task that has used up its turn: what it sent is received before it sends more. A thread
 //! without work takes half of another's queue.
 
+use super::homes::Homes;
 use super::sleep::Sleep;
 use super::timers::Timers;
 use super::{Cell, Scheduler};
@@ -27,6 +28,7 @@ struct Pool {
     /// Cells woken by threads that are not of this pool.
     injected: Queue,
     sleep: Sleep,
+    homes: Homes,
     timers: Timers,
     clock: Clock,
     turn: usize,
@@ -57,6 +59,7 @@ impl WorkStealing {
             queues: (0..threads).map(|_| Queue::default()).collect(),
             injected: Queue::default(),
             sleep: Sleep::new(threads),
+            homes: Homes::new(threads),
             timers: Timers::new(),
             clock,
             turn,
@@ -116,6 +119,8 @@ impl Pool {
     fn work(pool: &Weak<Self>, me: usize) {
         let Some(pool) = pool.upgrade() else { return };
         WORKER.set((Arc::as_ptr(&pool).addr(), me));
+        pool.homes.go_home(me);
+        pool.homes.leave_home(me);
         let mut turns = 0_u32;
         while !pool.shutdown.load(Ordering::Acquire) {
             turns = turns.wrapping_add(1);
@@ -192,7 +197,9 @@ impl Pool {
             self.fire_timers();
             return;
         }
+        self.homes.go_home(me);
         self.sleep.park(me, span, || self.any_work());
+        self.homes.leave_home(me);
         self.fire_timers();
     }
 }
