@@ -56,7 +56,13 @@ impl<C: Chain> Stream<C> {
         let origin = Origin::here("collect");
         let (output, slot) = Output::new(format!("collect ({})", origin.place));
         let all = Gather::<<C::Item as Portable>::Owned, R>::new(self.tasks(), slot, |parts| {
-            parts.into_iter().flatten().collect()
+            // Where a `Vec` is asked for, the last step costs nothing.
+            let others = parts.iter().skip(1).map(Vec::len).sum();
+            let mut parts = parts.into_iter();
+            let mut all = parts.next().unwrap_or_default();
+            all.reserve_exact(others);
+            parts.for_each(|mut part| all.append(&mut part));
+            all.into_iter().collect()
         });
         let stage = self.stage;
         let env = self.env.clone();
