@@ -3,9 +3,10 @@
 //! Rows lie in the order in which they came. Beside them stands a row of heads, by a part of the hash:
 //! the number of the first row with that part, each row naming the next. So gathering is appending,
 //! linking writes four bytes a row in no order, and a look-up reads four bytes and then the row: two
-//! steps, each of which can be asked for ahead.
+//! steps, each of which can be asked for ahead. Where keys have many rows each, linking also moves the rows of
+//! a head beside each other, so that going from one to the next waits for nothing.
 
-use super::hints::{LARGE, large_pages, prefetch};
+use super::hints::{LARGE, large_pages, prefetch, prefetch_end};
 use crate::data::Data;
 use std::mem::needs_drop;
 
@@ -13,6 +14,8 @@ use std::mem::needs_drop;
 const NONE: u32 = u32::MAX;
 /// Rows that are linked ahead of which their heads are asked for.
 const AHEAD: usize = 16;
+/// As many rows for a head that has any, on average, are worth to be brought together.
+const MANY: usize = 4;
 /// Odd, with about as many ones as zeros: brings all bits of a hash into the top ones.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -45,10 +48,32 @@ pub struct Rows<K, V> {
     heads: Vec<u32>,
     /// How far a spread hash is moved to be the number of its head.
     shift: u32,
-    /// The rows from this one on are linked.
-    linked: usize,
+    linking: Linking,
     /// What keys and values own on the heap.
     heap: usize,
+}
+
+/// What is to be done before rows can be looked up, and how far that is.
+enum Linking {
+    /// To link the rows before this one; so many heads have rows.
+    Rows {
+        before: usize,
+        used: usize,
+    },
+    /// To say of the rows from this head on to which place they go, of which this is the next one.
+    Places {
+        head: usize,
+        place: u32,
+    },
+    /// To bring rows to the places from this one on.
+    Moves {
+        place: usize,
+    },
+    /// To link the rows from this one on, which lie beside each other.
+    Neighbours {
+        row: usize,
+    },
+    Done,
 }
 
 struct Row<K, V> {
@@ -71,7 +96,7 @@ impl Default for Link {
 impl<K: Data + Eq, V: Data> Rows<K, V> {
     /// Without rows.
     pub fn new() -> Self {
-        Self { rows: Vec::new(), heads: Vec::new(), shift: 0, linked: 0, heap: 0 }
+        Self { rows: Vec::new(), heads: Vec::new(), shift: 0, linking: Linking::Done, heap: 0 }
     }
 
     /// The number of rows.
@@ -126,41 +151,106 @@ impl<K: Data + Eq, V: Data> Rows<K, V> {
             self.heap += key.heap_size() + value.heap_size();
         }
         self.rows.push(Row { hash, next: NONE, key, value });
-        self.linked = self.rows.len();
     }
 
-    /// Adds a row and links it before the others of its key, for who looks up while rows come.
+    /// Adds a row and links it before the others of its key, for who looks up while rows come. Rows keep their numbers.
     #[inline]
     pub fn insert(&mut self, hash: u64, key: K, value: V) {
         self.push(hash, key, value);
         if self.heads.len() < self.rows.len() {
-            self.heads.clear();
-            while self.link(usize::MAX) {}
+            self.make_heads();
+            (0..self.rows.len()).rev().for_each(|row| self.link_row(row));
         } else {
             self.link_row(self.rows.len() - 1);
         }
     }
 
-    /// Links up to `most` rows, after which those of a key are found in the order in which they came;
-    /// answers whether there are more to link. Rows must not be added meanwhile.
+    /// Does up to about `most` rows' worth of linking, after all of which those of a key are found in the order in
+    /// which they came; answers whether there is more to do. Rows must not be added meanwhile.
     pub fn link(&mut self, most: usize) -> bool {
         if self.heads.is_empty() {
-            let heads = heads_for(self.rows.len());
-            self.shift = 64 - heads.trailing_zeros();
-            self.heads = Vec::with_capacity(heads);
-            large_pages(self.heads.spare_capacity_mut());
-            self.heads.resize(heads, NONE);
-            self.linked = self.rows.len();
+            self.make_heads();
+            self.linking = Linking::Rows { before: self.rows.len(), used: 0 };
         }
-        let to = self.linked.saturating_sub(most);
-        for row in (to..self.linked).rev() {
+        self.linking = match self.linking {
+            Linking::Rows { before, used } => self.link_rows(before, used, most),
+            Linking::Places { head, place } => self.find_places(head, place, most),
+            Linking::Moves { place } => self.bring_together(place, most),
+            Linking::Neighbours { row } => self.link_neighbours(row, most),
+            Linking::Done => Linking::Done,
+        };
+        !matches!(self.linking, Linking::Done)
+    }
+
+    fn make_heads(&mut self) {
+        let heads = heads_for(self.rows.len());
+        self.shift = 64 - heads.trailing_zeros();
+        self.heads = Vec::with_capacity(heads);
+        large_pages(self.heads.spare_capacity_mut());
+        self.heads.resize(heads, NONE);
+    }
+
+    fn link_rows(&mut self, before: usize, mut used: usize, most: usize) -> Linking {
+        let to = before.saturating_sub(most);
+        for row in (to..before).rev() {
             if let Some(ahead) = row.checked_sub(AHEAD) {
                 prefetch(&self.heads[self.head_of(self.rows[ahead].hash)]);
             }
             self.link_row(row);
+            used += usize::from(self.rows[row].next == NONE);
         }
-        self.linked = to;
-        to > 0
+        match to {
+            0 if self.rows.len() >= MANY * used.max(1) => Linking::Places { head: 0, place: 0 },
+            0 => Linking::Done,
+            before => Linking::Rows { before, used },
+        }
+    }
+
+    /// Notes in place of its link where each row is to go: behind the rows of the heads before its own.
+    fn find_places(&mut self, from: usize, mut place: u32, most: usize) -> Linking {
+        let until = (place as usize).saturating_add(most);
+        for head in from..self.heads.len() {
+            if place as usize >= until {
+                return Linking::Places { head, place };
+            }
+            let first = self.heads[head];
+            if first == NONE {
+                continue;
+            }
+            self.heads[head] = place;
+            let mut at = first;
+            while let Some(row) = self.rows.get_mut(at as usize) {
+                at = std::mem::replace(&mut row.next, place);
+                place += 1;
+            }
+        }
+        Linking::Moves { place: 0 }
+    }
+
+    /// Brings rows to where they are to go. Each exchange puts at least one where it stays.
+    fn bring_together(&mut self, from: usize, most: usize) -> Linking {
+        let mut left = most;
+        for place in from..self.rows.len() {
+            while self.rows[place].next as usize != place {
+                if left == 0 {
+                    return Linking::Moves { place };
+                }
+                left -= 1;
+                let other = self.rows[place].next as usize;
+                self.rows.swap(place, other);
+            }
+        }
+        Linking::Neighbours { row: 0 }
+    }
+
+    fn link_neighbours(&mut self, from: usize, most: usize) -> Linking {
+        let to = from.saturating_add(most).min(self.rows.len());
+        for row in from..to {
+            let head = self.head_of(self.rows[row].hash);
+            let behind = self.rows.get(row + 1).map(|behind| self.head_of(behind.hash));
+            self.rows[row].next = if behind == Some(head) { row as u32 + 1 } else { NONE };
+        }
+        if to == self.rows.len() { Linking::Done } else { Linking::Neighbours { row: to } }
     }
 
     #[inline(always)]
@@ -189,6 +279,7 @@ impl<K: Data + Eq, V: Data> Rows<K, V> {
         let Some(&first) = self.heads.get(self.head_of(hash)) else { return Link(NONE) };
         if let Some(row) = self.rows.get(first as usize) {
             prefetch(row);
+            prefetch_end(row);
         }
         Link(first)
     }
@@ -206,6 +297,7 @@ impl<K: Data + Eq, V: Data> Rows<K, V> {
         match self.rows.get(row.next as usize) {
             Some(behind) => {
                 prefetch(behind);
+                prefetch_end(behind);
                 true
             }
             None => false,

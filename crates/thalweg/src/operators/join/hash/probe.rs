@@ -91,7 +91,7 @@ impl<K: Data + Eq + Clone, P: Data, T: Time> Probes<K, P, T> {
         last: bool,
     ) -> Option<((K, S::Out), T)> {
         loop {
-            if self.at >= self.located && !self.locate(kept) {
+            if self.at >= self.located && !self.locate::<B, S>(kept) {
                 return None;
             }
             let probe = &mut self.waiting[self.at];
@@ -160,7 +160,7 @@ impl<K: Data + Eq + Clone, P: Data, T: Time> Probes<K, P, T> {
     /// Finds out where the partners of the next records may be; answers whether there are any. When not,
     /// all are forgotten.
     #[inline(never)]
-    fn locate<B: Data>(&mut self, kept: &Kept<K, B, T>) -> bool {
+    fn locate<B: Data, S: Shape<B, P>>(&mut self, kept: &Kept<K, B, T>) -> bool {
         let group = self.located..self.waiting.len().min(self.located + GROUP);
         if group.is_empty() {
             self.before += self.waiting.len() as u64;
@@ -173,6 +173,13 @@ impl<K: Data + Eq + Clone, P: Data, T: Time> Probes<K, P, T> {
             kept.rows.prefetch(probe.hash);
         }
         let waiting = &mut self.waiting[group];
+        if !(S::PAIRS || S::KEPT_MET || S::KEPT_ALONE) {
+            // One row is enough, and most often it is the first.
+            for probe in waiting {
+                probe.link = kept.rows.first(probe.hash);
+            }
+            return true;
+        }
         // Those that have rows to be asked for, and the last that was.
         let mut hurried = [(0, Link::default()); GROUP];
         let mut many = 0;
