@@ -40,8 +40,8 @@ const PAGERANK: &str = "examples/queries/graphs/pagerank.rs";
 const COMPONENTS: &str = "examples/queries/graphs/components.rs";
 const TRIANGLES: &str = "examples/queries/graphs/triangles.rs";
 const CLOSURE: &str = "examples/queries/graphs/closure.rs";
-const SETS: (&str, &[&str]) =
-    ("examples/queries/graphs/adjacency.rs", &["struct Set", "impl Set", "fn members"]);
+const LINKS: (&str, &[&str]) =
+    ("examples/queries/graphs/adjacency.rs", &["struct Links", "impl Links"]);
 const SAME: [&str; 5] = [""; 5];
 
 const ROWS: &[Row] = &[
@@ -161,7 +161,7 @@ const ROWS: &[Row] = &[
         form: "adjacency",
         program: "examples/triangles.rs",
         query: &[
-            (TRIANGLES, &["fn triangles_by_adjacency", "const NODES"]),
+            (TRIANGLES, &["fn triangles_by_adjacency", "const LANES", "const NODES"]),
             ("examples/queries/graphs/adjacency.rs", &["fn members"]),
         ],
         papers: SAME,
@@ -177,7 +177,7 @@ const ROWS: &[Row] = &[
         task: "transitive closure",
         form: "adjacency",
         program: "examples/transitive_closure.rs",
-        query: &[(CLOSURE, &["enum Row", "impl Set", "fn closure_by_adjacency"]), SETS],
+        query: &[(CLOSURE, &["fn closure_by_adjacency", "const NODES"]), LINKS],
         papers: SAME,
     },
     Row {

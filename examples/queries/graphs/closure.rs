@@ -1,64 +1,26 @@
 //! The transitive closure: all pairs of nodes with a path from the first to the second, of one edge or more.
 
-use super::adjacency::{Set, members};
-use thalweg::{Chain, Data, Stream};
+use super::adjacency::Links;
+use thalweg::{Chain, Stream};
 
-/// What a node has edges to, or all that it can reach.
-#[derive(Clone, Debug, Data)]
-enum Row {
-    Edges(u32, Set),
-    Reached(u32, Set),
-}
-
-impl Set {
-    /// What can be reached from the members, themselves included, where each node's row of `graph` is what it has
-    /// edges to.
-    pub fn reached(&self, graph: &[Self]) -> Self {
-        let mut reached = vec![0u64; graph.len().div_ceil(64)];
-        let mut todo = vec![self];
-        while let Some(row) = todo.pop() {
-            for &(word, bits) in &row.0 {
-                let new = (word, bits & !reached[word as usize]);
-                reached[word as usize] |= bits;
-                todo.extend(members(&new).map(|node| &graph[node as usize]));
-            }
-        }
-        Self((0..).zip(reached).filter(|(_, bits)| *bits != 0).collect())
-    }
-}
-
-/// The closure by adjacency: what each node has edges to is made known to all in a first round, and in a second
-/// one everything that a node can reach is found from there.
+/// The closure by adjacency: all edges are brought together from all tasks, and everything that a node can reach is
+/// found by walking from there. Every task gets all edges.
 pub fn closure_by_adjacency<C: Chain<Item = (u32, u32)>>(
     edges: Stream<C>,
     nodes: u32,
 ) -> Stream<impl Chain<Item = (u32, u32), Time = C::Time>> {
-    let rows = edges.keyed().fold(Vec::new(), |next, to| next.push(to)).unkey();
-    let (_, reached) = rows
-        .map(|(node, to)| Row::Edges(node, Set::new(to)))
-        .iterate(2, Vec::new(), |rows, graph| {
-            rows.with(graph).map(|(row, graph)| match row {
-                Row::Edges(node, to) if !graph.is_empty() => Row::Reached(node, to.reached(graph)),
-                row => row,
-            })
-        })
-        .fold(
-            |rows: &mut Vec<_>, row| {
-                if let Row::Edges(node, to) = row {
-                    rows.push((*node, to.clone()));
-                }
-            },
-            |rows, others| rows.extend(others),
-        )
-        .all_rounds(move |graph: &mut Vec<Set>, rows| {
-            graph.resize_with(nodes as usize, Set::default);
-            rows.into_iter().for_each(|(node, to)| graph[node as usize] = to);
-        });
-    reached.flat_map(|row| {
-        let (Row::Edges(from, to) | Row::Reached(from, to)) = row;
-        to.into_members().map(move |to| (from, to))
+    let all = edges.fold_assoc(Vec::new(), Vec::push, |all, mut others| all.append(&mut others));
+    let parts = all.flat_map(move |edges| {
+        let links = Links::new(nodes, &edges);
+        (0..nodes).step_by(NODES).map(move |from| (from, links.clone()))
+    });
+    parts.shuffle().flat_map(move |(from, links)| {
+        links.reached(from..nodes.min(from.saturating_add(NODES as u32)))
     })
 }
+
+/// Nodes that are walked from together.
+const NODES: usize = 64;
 
 /// The closure by lengthening paths: those that a round has found are joined with the edges, and what is new of that
 /// is for the next round.

@@ -5,17 +5,18 @@ use std::ops::Deref;
 use std::sync::Arc;
 use thalweg::{Chain, Data, Stream};
 
-/// Counts triangles by joins: two edges from a smallest node make a corner, and the corners whose ends have an
-/// edge between them are counted.
+/// Counts triangles by joins: of two edges, the second of which begins where the first one ends, both upwards, the
+/// ends are looked for among the edges.
 pub fn triangles_by_joins<C: Chain<Item = (u64, u64)>>(
     edges: Stream<C>,
 ) -> Stream<impl Chain<Item = u64, Time = C::Time>> {
     let upwards = edges.filter(|(a, b)| a != b).map(|(a, b)| (a.min(b), a.max(b))).unique();
-    let [left, right, closing] = upwards.split();
-    let corners = left.keyed().join(right.keyed()).unkey().map(|(_, ends)| ends);
-    let corners = corners.filter(|(b, c)| b < c).group_by(|ends| *ends);
+    let [first, second, closing] = upwards.split();
+    let paths = first.map(|(a, b)| (b, a)).keyed().join(second.keyed()).unkey();
+    let corners = paths.map(|(_, ends)| (ends, ())).keyed();
     // There may be far more corners than edges: these go to where those are.
-    let closed = corners.join_with(closing.group_by(|edge| *edge)).broadcast_right().semi();
+    let closing = closing.map(|edge| (edge, ())).keyed();
+    let closed = corners.join_with(closing).broadcast_right().semi();
     closed.unkey().fold_assoc(0, |count, _| *count += 1, |count, others| *count += others)
 }
 
@@ -31,7 +32,7 @@ where
     C: Chain<Item = P>,
     P: Data + Deref<Target: AsRef<[(u32, u32)]>>,
 {
-    let (nodes, words) = (nodes as usize, nodes.div_ceil(64) as usize);
+    let (nodes, words) = (nodes as usize, (nodes as usize).div_ceil(64 * LANES) * LANES);
     let graph = edges.fold_assoc(
         Vec::new(),
         move |rows: &mut Vec<u64>, edges| {
@@ -51,18 +52,24 @@ where
         (0..nodes).step_by(NODES).map(move |from| (from, Arc::clone(&rows)))
     });
     let counts = parts.shuffle().map(move |(from, rows)| {
-        let row = |node: usize| &rows[node * words..][..words];
-        let common = |(a, b): (usize, usize)| -> u64 {
-            let both = row(a).iter().zip(row(b)).skip(b / 64);
-            both.map(|(a, b)| u64::from((a & b).count_ones())).sum()
-        };
-        let greater = |a| (0..).zip(row(a).iter().copied()).flat_map(|word| members(&word));
-        let own =
-            (from..nodes.min(from + NODES)).flat_map(|a| greater(a).map(move |b| (a, b as usize)));
-        own.map(common).sum::<u64>()
+        let row = |node: usize| rows[node * words..][..words].as_chunks::<LANES>().0;
+        let mut count = [0u64; LANES];
+        for a in from..nodes.min(from + NODES) {
+            let own = row(a);
+            for b in (0..).zip(own.as_flattened()).flat_map(|(word, bits)| members(word, *bits)) {
+                for (own, other) in own.iter().zip(row(b as usize)).skip(b as usize / 64 / LANES) {
+                    for lane in 0..LANES {
+                        count[lane] += u64::from((own[lane] & other[lane]).count_ones());
+                    }
+                }
+            }
+        }
+        count.into_iter().sum::<u64>()
     });
     counts.fold_assoc(0, |count, more| *count += more, |count, others| *count += others)
 }
 
+/// Words that are gone through at once.
+const LANES: usize = 8;
 /// Nodes that are gone through together.
 const NODES: usize = 64;
