@@ -9,6 +9,7 @@ use bench_protocol::graphs::{
 };
 use bench_protocol::workload::single_row;
 use bench_protocol::{Answer, Request, Result, serve};
+use thalweg::operators::cache::Cached;
 use thalweg::operators::loops::Outcome;
 use thalweg::{Chain, Data, Environment, Stream};
 use thalweg_queries::graphs::PIECE;
@@ -191,18 +192,34 @@ pub(crate) fn serve_triangles(request: &Request) -> Result<()> {
     }
 }
 
+/// Runs a job whose result stays in the tasks, as in the programs on ranks.
+fn left<D: Data + Sync>(
+    env: &Environment,
+    rows: Stream<impl Chain<Item = D, Time = ()>>,
+) -> thalweg::Result<Cached<D>> {
+    let rows = rows.cache();
+    env.run()?;
+    Ok(rows)
+}
+
+/// What a job has left.
+fn fetched<D: Data + Clone + Sync>(rows: Cached<D>) -> Vec<D> {
+    let env = Environment::new();
+    collected(&env, rows.stream(&env)).expect("what was kept can be read")
+}
+
 pub(crate) fn serve_closure(request: &Request) -> Result<()> {
     let narrow = |(from, to): (u64, u64)| (from as u32, to as u32);
     match request.get("form") {
         Some("changes") => serve_graph(
             request,
-            |env, graph| collected(env, closure_by_changes(graph.wide(env))),
-            |pairs| of_pairs(pairs.into_iter().map(narrow)),
+            |env, graph| left(env, closure_by_changes(graph.wide(env))),
+            |pairs| of_pairs(fetched(pairs).into_iter().map(narrow)),
         ),
         Some("adjacency") => serve_graph(
             request,
-            |env, graph| collected(env, closure_by_adjacency(graph.stream(env), graph.nodes)),
-            of_pairs,
+            |env, graph| left(env, closure_by_adjacency(graph.stream(env), graph.nodes)),
+            |pairs| of_pairs(fetched(pairs)),
         ),
         form => Err(format!("there is no form {form:?}: changes, adjacency").into()),
     }

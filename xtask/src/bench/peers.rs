@@ -116,9 +116,12 @@ pub(super) fn mpi(cores: usize) -> Command {
     command
 }
 
-/// Starts the peer on OpenMP, which is told by `--cores` how many threads it has.
+/// Starts the peer on OpenMP, which is told by `--cores` how many threads it has. They are bound to cores, as MPI binds
+/// ranks: else the system may put two on one core after a pause.
 pub(super) fn openmp() -> Command {
-    program(cpp_target().join("bench-openmp"))
+    let mut command = program(cpp_target().join("bench-openmp"));
+    command.env("OMP_PROC_BIND", "true");
+    command
 }
 
 /// Starts a script of the Python peers.
