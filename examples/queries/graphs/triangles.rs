@@ -48,7 +48,7 @@ where
         },
     );
     let parts = graph.filter(|rows| !rows.is_empty()).flat_map(move |rows| {
-        let rows: Arc<[u64]> = rows.into();
+        let rows = Arc::new(rows);
         (0..nodes).step_by(NODES).map(move |from| (from, Arc::clone(&rows)))
     });
     let counts = parts.shuffle().map(move |(from, rows)| {
@@ -72,4 +72,4 @@ where
 /// Words that are gone through at once.
 const LANES: usize = 8;
 /// Nodes that are gone through together.
-const NODES: usize = 64;
+const NODES: usize = 16;

@@ -6,7 +6,8 @@
 //! that others keep busy is then no place where work gets stuck.
 //!
 //! Where there are fewer threads than the process has cores, or more, the system decides, since several such
-//! processes may share a machine and would all choose the same cores.
+//! processes may share a machine and would all choose the same cores. Which cores those are is asked once, when the
+//! pool is made.
 
 #[cfg(all(target_os = "linux", not(miri), not(loom)))]
 pub(super) use linux::Homes;
