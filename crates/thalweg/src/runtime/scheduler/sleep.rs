@@ -12,8 +12,8 @@
 //! searching, since that one will look at every queue once more after it has stopped searching and
 //! said that it is parked. So either the adder sees a parked thread and no searching one, and wakes
 //! it, or the last look of a thread on its way to sleep sees the work: the fences below put the two
-//! in an order. A thread that finds work while searching, and was the last to search, wakes another
-//! if there is more.
+//! in an order. A thread that is back at work after a search or a sleep wakes another if there is
+//! more.
 
 use crate::clock::Nanos;
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence, lock};
@@ -80,10 +80,10 @@ impl Sleep {
         self.searching.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The search is over. Answers whether nobody searches any more, in which case a thread that
-    /// found work should see whether there is more and call [`work_added`](Self::work_added).
-    pub(crate) fn stop_searching(&self) -> bool {
-        self.searching.fetch_sub(1, Ordering::SeqCst) == 1
+    /// The search is over. A thread that takes a piece of work after it should see whether there is
+    /// more and call [`work_added`](Self::work_added).
+    pub(crate) fn stop_searching(&self) {
+        self.searching.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Parks thread `me` until it is woken or the span is over, unless `any_work` sees some, after
@@ -147,6 +147,9 @@ mod models {
         queue: AtomicUsize,
         /// Pieces of work still to be done; nobody needs to go on at zero.
         left: AtomicUsize,
+        pieces: usize,
+        /// As many pieces as must be worked on at once.
+        together: usize,
     }
 
     impl World {
@@ -156,28 +159,35 @@ mod models {
 
         /// Works, searches and parks as a pool's thread does, until all work is done.
         fn work(&self, me: usize) {
-            let Self { sleep, queue, left } = self;
+            let Self { sleep, queue, left, pieces, together } = self;
             let take = |queued: usize| queued.checked_sub(1);
+            let mut rested = true;
             while left.load(Ordering::SeqCst) > 0 {
                 if queue.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok() {
+                    if std::mem::take(&mut rested) && queue.load(Ordering::SeqCst) > 0 {
+                        sleep.work_added();
+                    }
                     if left.fetch_sub(1, Ordering::SeqCst) == 1 {
                         sleep.wake_all();
+                    }
+                    while left.load(Ordering::SeqCst) > *pieces - *together {
+                        thread::yield_now();
                     }
                     continue;
                 }
                 sleep.start_searching();
                 let found = self.any_work();
-                let last = sleep.stop_searching();
+                sleep.stop_searching();
                 if !found {
                     sleep.park(me, None, || self.any_work());
-                } else if last && queue.load(Ordering::SeqCst) > 1 {
-                    sleep.work_added();
                 }
+                rested = true;
             }
         }
     }
 
-    fn model(threads: usize, pieces: usize) {
+    /// Pieces are added so many at once, of which so many are only done when they are worked on together.
+    fn model(threads: usize, pieces: usize, at_once: usize, together: usize) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(2);
         builder.check(move || {
@@ -185,6 +195,8 @@ mod models {
                 sleep: Sleep::new(threads),
                 queue: AtomicUsize::new(0),
                 left: AtomicUsize::new(pieces),
+                pieces,
+                together,
             });
             let workers: Vec<_> = (0..threads)
                 .map(|me| {
@@ -192,8 +204,8 @@ mod models {
                     thread::spawn(move || world.work(me))
                 })
                 .collect();
-            for _ in 0..pieces {
-                world.queue.fetch_add(1, Ordering::SeqCst);
+            for _ in 0..pieces / at_once {
+                world.queue.fetch_add(at_once, Ordering::SeqCst);
                 world.sleep.work_added();
             }
             for worker in workers {
@@ -204,11 +216,15 @@ mod models {
 
     #[test]
     fn a_thread_does_not_sleep_through_work() {
-        model(1, 2);
+        model(1, 2, 1, 1);
     }
 
     #[test]
     fn of_two_threads_neither_does() {
-        model(2, 2);
+        model(2, 2, 1, 1);
+    }
+    #[test]
+    fn what_is_added_at_once_is_worked_on_at_once() {
+        model(2, 2, 2, 2);
     }
 }

@@ -121,14 +121,23 @@ impl Pool {
         WORKER.set((Arc::as_ptr(&pool).addr(), me));
         pool.homes.go_home(me);
         pool.homes.leave_home(me);
-        let mut turns = 0_u32;
+        let (mut turns, mut rested) = (0_u32, true);
         while !pool.shutdown.load(Ordering::Acquire) {
             turns = turns.wrapping_add(1);
             // A thread whose own queue is never empty would never get to what was woken from outside.
             let waiting = turns.is_multiple_of(FAIR).then(|| pool.injected.pop()).flatten();
             match waiting.or_else(|| pool.find(me)) {
-                Some(cell) => pool.run(me, cell),
-                None => pool.rest(me),
+                Some(cell) => {
+                    // Who woke this thread may have lost its core to it before it could wake another.
+                    if std::mem::take(&mut rested) && pool.any_cell() {
+                        pool.sleep.work_added();
+                    }
+                    pool.run(me, cell);
+                }
+                None => {
+                    pool.rest(me);
+                    rested = true;
+                }
             }
         }
     }
@@ -167,10 +176,12 @@ impl Pool {
             .find_map(|step| self.queues[me].steal_from(&self.queues[(me + step) % threads]))
     }
 
+    fn any_cell(&self) -> bool {
+        self.injected.len() > 0 || self.queues.iter().any(|queue| queue.len() > 0)
+    }
+
     fn any_work(&self) -> bool {
-        self.injected.len() > 0
-            || self.queues.iter().any(|queue| queue.len() > 0)
-            || self.shutdown.load(Ordering::Acquire)
+        self.any_cell() || self.shutdown.load(Ordering::Acquire)
     }
 
     /// Searches for a while, then parks.
@@ -185,11 +196,8 @@ impl Pool {
             }
             found = self.any_work();
         }
-        let last = self.sleep.stop_searching();
+        self.sleep.stop_searching();
         if found {
-            if last && self.queues.iter().map(Queue::len).sum::<usize>() > 1 {
-                self.sleep.work_added();
-            }
             return;
         }
         let span = self.timers.first().map(|at| at.saturating_sub(self.clock.now()));
