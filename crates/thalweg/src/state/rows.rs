@@ -420,6 +420,18 @@ mod tests {
     }
 
     #[test]
+    fn many_rows_of_a_key_are_brought_beside_each_other() {
+        let mut rows = Rows::new();
+        let keys = 100u64;
+        (0..10 * keys).for_each(|n| rows.push((n % keys).key_hash(), n % keys, n));
+        while rows.link(7) {}
+        for row in 0..rows.len() {
+            let Link(next) = rows.after(row);
+            assert!(next == NONE || next as usize == row + 1);
+        }
+    }
+
+    #[test]
     fn one_key_that_has_most_rows_is_seen() {
         let rows = |keys: &[u8]| {
             let mut rows = Rows::new();

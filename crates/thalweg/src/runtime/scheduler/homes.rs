@@ -77,11 +77,12 @@ mod linux {
         }
 
         #[test]
-        fn fewer_threads_than_cores_have_no_home() {
+        fn more_threads_than_cores_or_fewer_have_no_home() {
             let all = allowed();
-            let homes = Homes::new(all.len() + 1);
-            homes.go_home(0);
-            assert_eq!(allowed(), all);
+            for threads in [all.len() + 1, all.len() - 1] {
+                Homes::new(threads).go_home(0);
+                assert_eq!(allowed(), all);
+            }
         }
     }
 }

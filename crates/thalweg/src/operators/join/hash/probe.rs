@@ -173,13 +173,6 @@ impl<K: Data + Eq + Clone, P: Data, T: Time> Probes<K, P, T> {
             kept.rows.prefetch(probe.hash);
         }
         let waiting = &mut self.waiting[group];
-        if !(S::PAIRS || S::KEPT_MET || S::KEPT_ALONE) {
-            // One row is enough, and most often it is the first.
-            for probe in waiting {
-                probe.link = kept.rows.first(probe.hash);
-            }
-            return true;
-        }
         // Those that have rows to be asked for, and the last that was.
         let mut hurried = [(0, Link::default()); GROUP];
         let mut many = 0;
@@ -190,7 +183,9 @@ impl<K: Data + Eq + Clone, P: Data, T: Time> Probes<K, P, T> {
         }
         // So many of a key's rows are near when they are gone through, and no more, since the nearest cache
         // would not hold them.
-        for _ in 0..ROWS_NEAR {
+        // Where one row of a key is enough, it is most often the first.
+        let near = if S::PAIRS || S::KEPT_MET || S::KEPT_ALONE { ROWS_NEAR } else { 0 };
+        for _ in 0..near {
             let mut left = 0;
             for next in 0..many {
                 let (at, mut ahead) = hurried[next];
