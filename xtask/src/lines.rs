@@ -177,7 +177,7 @@ const ROWS: &[Row] = &[
         task: "transitive closure",
         form: "adjacency",
         program: "examples/transitive_closure.rs",
-        query: &[(CLOSURE, &["fn closure_by_adjacency", "const NODES"]), LINKS],
+        query: &[(CLOSURE, &["fn closure_by_adjacency", "const PARTS"]), LINKS],
         papers: SAME,
     },
     Row {

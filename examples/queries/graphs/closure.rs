@@ -12,15 +12,16 @@ pub fn closure_by_adjacency<C: Chain<Item = (u32, u32)>>(
     let all = edges.fold_assoc(Vec::new(), Vec::push, |all, mut others| all.append(&mut others));
     let parts = all.flat_map(move |edges| {
         let links = Links::new(nodes, &edges);
-        (0..nodes).step_by(NODES).map(move |from| (from, links.clone()))
+        let step = nodes.div_ceil(PARTS).max(1);
+        let begins = (0..nodes).step_by(step as usize);
+        begins.map(move |from| (from, nodes.min(from.saturating_add(step)), links.clone()))
     });
-    parts.shuffle().flat_map(move |(from, links)| {
-        links.reached(from..nodes.min(from.saturating_add(NODES as u32)))
-    })
+    parts.shuffle().flat_map(|(from, to, links)| links.reached(from..to))
 }
 
-/// Nodes that are walked from together.
-const NODES: usize = 64;
+/// Parts of the nodes, from which is walked together: enough that tasks end together, few enough that what each
+/// part needs for itself costs nothing.
+const PARTS: u32 = 256;
 
 /// The closure by lengthening paths: those that a round has found are joined with the edges, and what is new of that
 /// is for the next round.
