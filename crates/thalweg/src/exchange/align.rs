@@ -52,6 +52,8 @@ impl Align {
         match event {
             Event::Watermark(at) => (lane.watermark, lane.idle) = (Some(at), false),
             Event::Idle => lane.idle = true,
+            // Never leaves the stage of its source.
+            Event::Partition(_) => {}
             Event::Barrier(epoch) => {
                 lane.at_barrier = true;
                 self.aligning = Some(epoch);

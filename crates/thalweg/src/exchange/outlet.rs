@@ -109,6 +109,10 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     }
 
     fn event(&mut self, event: Event) {
+        // The next stage knows of no partition, since it has records of several.
+        if matches!(event, Event::Partition(_)) {
+            return;
+        }
         self.flush();
         for sending in &self.lanes {
             sending.lane.send_event(event);

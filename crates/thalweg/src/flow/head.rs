@@ -53,7 +53,7 @@ impl Head {
         match event {
             Event::Barrier(epoch) => self.barrier = Some(epoch),
             Event::End => self.over = true,
-            Event::Watermark(_) | Event::Idle | Event::Round(_) => {}
+            Event::Watermark(_) | Event::Idle | Event::Partition(_) | Event::Round(_) => {}
         }
         next.event(event);
     }

@@ -25,6 +25,7 @@ mod guard;
 mod head;
 mod nowhere;
 mod op;
+mod partitions;
 mod task;
 
 pub(crate) use forked::Forked;
@@ -32,6 +33,7 @@ pub(crate) use guard::{arm, guard, take_panicked_operator};
 pub(crate) use head::{Head, Settled};
 pub(crate) use nowhere::Nowhere;
 pub(crate) use op::{Op, Signals};
+pub(crate) use partitions::Partitions;
 pub(crate) use task::{Poll, Task, Turn, Wake, Waker};
 
 use crate::clock::Nanos;
@@ -65,6 +67,9 @@ pub enum Event {
     Watermark(Timestamp),
     /// Until the next watermark, nobody need wait for one from here: there is no input for now.
     Idle,
+    /// What follows was read from this partition of the source; `None` when its piece has been read to the end.
+    /// Within a stage only: from a source whose [`Partitions`] are timed to the operator that makes watermarks.
+    Partition(Option<usize>),
     /// Everything before belongs to this epoch and those before it, everything after does not: where
     /// it comes, all that sources had read when it was sent has come too, and nothing else.
     Barrier(Epoch),

@@ -338,7 +338,9 @@ impl Window {
 
     fn consumed(&self, split: Split) -> u64 {
         match &self.input {
-            Input::File(reader) => reader.consumed().min(split.bytes()),
+            // The bytes of a compressed file itself, of which the places of a split say nothing.
+            Input::File(reader) if split.end == u64::MAX => reader.consumed(),
+            Input::File(reader) => reader.consumed().saturating_sub(split.start).min(split.bytes()),
             Input::Lines(blocks, _) => blocks.consumed(),
         }
     }
@@ -378,8 +380,9 @@ impl Dialect {
             .from_reader(Window::new(input, self.max_row_bytes))
     }
 
-    fn whole(&self, file: &InputFile) -> Result<csv::Reader<Window>> {
-        Ok(self.reader(Input::File(FileReader::open(&file.path, file.compression)?)))
+    /// Reads from this byte on, where a row begins.
+    fn from(&self, file: &InputFile, at: u64) -> Result<csv::Reader<Window>> {
+        Ok(self.reader(Input::File(FileReader::open_at(&file.path, file.compression, at)?)))
     }
 
     /// Whether a row ends inside quotes, as only the last of a file can, and then may have
@@ -404,7 +407,7 @@ impl Dialect {
 
     /// The first row of a file.
     fn first_row(&self, file: &InputFile) -> Result<Option<StringRecord>> {
-        let mut reader = self.whole(file)?;
+        let mut reader = self.from(file, 0)?;
         let mut row = StringRecord::new();
         match reader.read_record(&mut row) {
             Ok(true) => {}
@@ -447,15 +450,16 @@ impl<T: DeserializeOwned + 'static> Parser for CsvParser<T> {
             let sizes =
                 BlockSizes { block_bytes: CHUNK, max_line_bytes: self.dialect.max_row_bytes };
             let blocks = Box::new(ByteBlocks::open(file, split, sizes)?);
-            let mut reader = self.dialect.reader(Input::Lines(blocks, None));
-            // The parser drops a byte order mark in front of all else. The file's is not in its blocks, so
+            self.dialect.reader(Input::Lines(blocks, None))
+        } else {
+            self.dialect.from(file, split.start)?
+        };
+        if self.dialect.one_line_rows || split.start > 0 {
+            // The parser drops a byte order mark in front of all else. The file's is not in what it gets, so
             // any here is a row's. An empty row is dropped too, and a carriage return is no line that is
             // counted.
             reader.get_mut().buffer.push(b'\r');
-            reader
-        } else {
-            self.dialect.whole(file)?
-        };
+        }
         let header = self.dialect.has_header.then_some(first);
         if header.is_some() && split.start == 0 {
             reader.read_record(&mut self.row).map_err(|error| fatal(error, file, 1))?;
@@ -466,12 +470,12 @@ impl<T: DeserializeOwned + 'static> Parser for CsvParser<T> {
 
     fn batch(&mut self, taker: &mut impl Taker<T>) -> Result<bool> {
         let Some(current) = &mut self.current else { return Ok(false) };
-        for _ in 0..ROWS {
+        for row in 0..ROWS {
             let from = current.reader.position().byte();
             current.reader.get_mut().keep = from;
             match current.reader.read_record(&mut self.row) {
                 Ok(true) => {}
-                Ok(false) => return Ok(false),
+                Ok(false) => return Ok(row > 0),
                 Err(error) if matches!(error.kind(), csv::ErrorKind::Utf8 { .. }) => {
                     if self.dialect.one_line_rows {
                         let cut = current.ends_in_line_feed()
@@ -523,6 +527,14 @@ impl<T: DeserializeOwned + 'static> Parser for CsvParser<T> {
         Ok(true)
     }
 
+    fn rest(&self) -> Option<Split> {
+        let Current { reader, file, split, .. } = self.current.as_ref()?;
+        if self.dialect.one_line_rows {
+            return None;
+        }
+        split.cut(file, reader.position().byte()).1
+    }
+
     fn consumed(&self) -> u64 {
         let current = self.current.as_ref();
         current.map_or(0, |current| current.reader.get_ref().consumed(current.split))
@@ -563,6 +575,9 @@ impl Current {
             // In front of the first line there is at most a byte order mark.
             Input::Lines(_, Some(first)) if self.split.start > 0 => {
                 lines.at(self.split.file, &self.file, first)?
+            }
+            Input::File(_) if self.split.start > 0 => {
+                lines.at(self.split.file, &self.file, self.split.start)?
             }
             _ => 1,
         };

@@ -1,10 +1,17 @@
 //! The files of a source, and how its tasks share them.
+//!
+//! Where the stage works by event time, each file is a partition (see [`Partitions`]): its pieces are read in order,
+//! and the order of the files follows from how far each has come.
 
 use super::files::{InputFile, Split, expand_inputs, largest_first, plan_splits};
 use crate::error::{Error, ErrorKind, Result};
+use crate::flow::Partitions;
 use crate::memory::Reservation;
 use crate::metrics::Total;
+use crate::plan::TaskContext;
+use crate::stream::Produced;
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
+use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -86,13 +93,22 @@ pub struct Inputs {
 /// What the tasks of a source take their work from.
 pub struct SplitQueue {
     pub(super) files: Vec<InputFile>,
-    splits: Vec<Split>,
-    next: AtomicUsize,
+    order: Order,
+}
+
+/// In which order splits are read.
+enum Order {
+    /// In that of the list.
+    Listed { splits: Vec<Split>, next: AtomicUsize },
+    /// Those of a file in order, and the file first that is furthest behind in event time.
+    Timed { pieces: Mutex<Vec<VecDeque<Split>>>, partitions: Arc<Partitions> },
 }
 
 /// The smallest and the largest range, unless the program says how large they are to be. Opening
 /// one costs some microseconds; reading the largest takes a few milliseconds.
 const RANGE: (u64, u64) = (256 << 10, 8 << 20);
+/// Where event time counts, so many bytes of each of several files are read before all else.
+const BEGINNING: u64 = 16 << 10;
 /// So many ranges a task, so that the last ones to end do so at about the same time.
 const RANGES_PER_TASK: u64 = 8;
 
@@ -101,8 +117,12 @@ impl Inputs {
         Self { paths, division, queue: Mutex::new(None) }
     }
 
-    /// The queue, shared by `tasks` tasks; the first call lists the files.
-    pub(super) fn open(&self, tasks: usize) -> Result<Arc<SplitQueue>> {
+    /// The queue, shared by the source's tasks; the first call lists the files.
+    pub(super) fn open(&self, cx: &TaskContext<'_>) -> Result<Arc<SplitQueue>> {
+        self.open_for(cx.tasks, cx.partitions)
+    }
+
+    fn open_for(&self, tasks: usize, partitions: &Arc<Partitions>) -> Result<Arc<SplitQueue>> {
         let mut queue = lock(&self.queue);
         if let Some(queue) = &*queue {
             return Ok(Arc::clone(queue));
@@ -117,10 +137,17 @@ impl Inputs {
             }
         };
         let mut splits = plan_splits(&files, split_bytes);
-        if tasks > 1 {
-            largest_first(&files, &mut splits);
-        }
-        let made = Arc::new(SplitQueue { files, splits, next: AtomicUsize::new(0) });
+        let order = if partitions.is_timed() {
+            let pieces = by_file(&files, splits, self.division);
+            partitions.open(pieces.iter().map(VecDeque::len));
+            Order::Timed { pieces: Mutex::new(pieces), partitions: Arc::clone(partitions) }
+        } else {
+            if tasks > 1 {
+                largest_first(&files, &mut splits);
+            }
+            Order::Listed { splits, next: AtomicUsize::new(0) }
+        };
+        let made = Arc::new(SplitQueue { files, order });
         *queue = Some(Arc::clone(&made));
         Ok(made)
     }
@@ -135,12 +162,70 @@ impl SplitQueue {
         (bytes > 0).then_some(Total::Bytes(if task == 0 { bytes } else { 0 }))
     }
 
-    /// The next piece of work.
-    pub(super) fn take(&self) -> Option<(&InputFile, Split)> {
-        let at = self.next.fetch_add(1, Ordering::Relaxed);
-        let split = *self.splits.get(at)?;
-        Some((&self.files[split.file], split))
+    /// The next piece of work for a task.
+    pub(super) fn take(&self, task: usize) -> Option<(&InputFile, Split)> {
+        let split = match &self.order {
+            Order::Listed { splits, next } => *splits.get(next.fetch_add(1, Ordering::Relaxed))?,
+            Order::Timed { pieces, partitions } => {
+                // Under one lock, so that pieces of a file are begun in their order.
+                let mut pieces = lock(pieces);
+                pieces.get_mut(partitions.begin(task)?)?.pop_front()?
+            }
+        };
+        Some((self.files.get(split.file)?, split))
     }
+
+    /// What a source answers when it has taken a split, and has pushed nothing of it yet.
+    pub(super) fn entered(&self, split: Split) -> Produced {
+        match self.order {
+            Order::Listed { .. } => Produced::Some,
+            Order::Timed { .. } => Produced::Partition(Some(split.file)),
+        }
+    }
+
+    /// What a source answers when it has read a split to the end, and pushed nothing after that.
+    pub(super) fn left(&self) -> Produced {
+        match self.order {
+            Order::Listed { .. } => Produced::Some,
+            Order::Timed { .. } => Produced::Partition(None),
+        }
+    }
+
+    /// Whether a task that has read the beginning of a file, of which there is one split, should
+    /// [put back](Self::put_back) the rest.
+    pub(super) fn beginning_is_enough(&self, split: Split) -> bool {
+        matches!(self.order, Order::Timed { .. }) && self.files.len() > 1 && split.start == 0
+    }
+
+    /// Takes the rest of a split that a task stops reading.
+    pub(super) fn put_back(&self, rest: Split) {
+        if let Order::Timed { pieces, partitions } = &self.order {
+            let mut pieces = lock(pieces);
+            if let Some(pieces) = pieces.get_mut(rest.file) {
+                pieces.push_front(rest);
+                partitions.put_back(rest.file);
+            }
+        }
+    }
+}
+
+/// The splits of each file. Of several files, the beginning is a split of its own where that is possible.
+fn by_file(files: &[InputFile], splits: Vec<Split>, division: Division) -> Vec<VecDeque<Split>> {
+    let mut pieces = vec![VecDeque::new(); files.len()];
+    for split in splits {
+        pieces[split.file].push_back(split);
+    }
+    if files.len() > 1 && division != Division::Files {
+        for (file, pieces) in files.iter().zip(&mut pieces) {
+            // A compressed file that is cut must not look like one that is not.
+            let cut = file.bytes > BEGINNING;
+            let Some(first) = cut.then(|| pieces.pop_front()).flatten() else { continue };
+            let (beginning, rest) = first.cut(file, BEGINNING);
+            rest.into_iter().for_each(|rest| pieces.push_front(rest));
+            pieces.push_front(beginning);
+        }
+    }
+    pieces
 }
 
 /// Reserves what a reader's buffers take.
@@ -165,11 +250,12 @@ mod tests {
             std::fs::write(folder.path().join(name), vec![b'x'; bytes]).expect("a file");
         }
         let inputs = Inputs::new(folder.path().into_paths(), Division::Files);
-        let queue = inputs.open(3)?;
+        let untimed = Arc::default();
+        let queue = inputs.open_for(3, &untimed)?;
         let totals: Vec<_> = (0..3).map(|task| queue.total(task)).collect();
         assert_eq!(totals, [42, 0, 0].map(|bytes| Some(Total::Bytes(bytes))));
         let nothing = Inputs::new(folder.path().join("b.txt").into_paths(), Division::Files);
-        assert_eq!(nothing.open(1)?.total(0), None);
+        assert_eq!(nothing.open_for(1, &untimed)?.total(0), None);
         Ok(())
     }
 }

@@ -219,6 +219,7 @@ struct TextFiles<B> {
 
 /// One task's reader.
 struct LineSource<B> {
+    task: usize,
     queue: Arc<SplitQueue>,
     utf8: Utf8,
     sizes: BlockSizes,
@@ -237,9 +238,10 @@ impl<B: Blocks> SourceFactory for TextFiles<B> {
     type Source = LineSource<B>;
 
     fn open(&self, cx: &TaskContext<'_>) -> Result<LineSource<B>> {
-        let queue = self.inputs.open(cx.tasks)?;
+        let queue = self.inputs.open(cx)?;
         Ok(LineSource {
             total: queue.total(cx.task),
+            task: cx.task,
             queue,
             utf8: self.utf8,
             sizes: self.sizes,
@@ -253,9 +255,9 @@ impl<B: Blocks> SourceFactory for TextFiles<B> {
 }
 
 impl<B: Blocks> LineSource<B> {
-    /// Goes on with the next split; answers whether there is one.
-    fn begin(&mut self) -> Result<bool> {
-        let Some((file, split)) = self.queue.take() else { return Ok(false) };
+    /// Goes on with the next split, if there is one.
+    fn begin(&mut self) -> Result<Produced> {
+        let Some((file, split)) = self.queue.take(self.task) else { return Ok(Produced::End) };
         match &mut self.blocks {
             Some(blocks) => blocks.reopen(file, split)?,
             None => {
@@ -264,7 +266,7 @@ impl<B: Blocks> LineSource<B> {
             }
         }
         self.reading = true;
-        Ok(true)
+        Ok(self.queue.entered(split))
     }
 }
 
@@ -273,20 +275,22 @@ impl<B: Blocks> Source for LineSource<B> {
     type Time = ();
 
     fn produce<N: Push<B::Item, ()>>(&mut self, _: Nanos, next: &mut N) -> Result<Produced> {
-        if !self.reading && !self.begin()? {
-            return Ok(Produced::End);
-        }
-        if let Some(blocks) = &mut self.blocks {
-            match blocks.push_block(next)? {
-                Some(lines) => self.records += lines,
-                None => {
-                    self.done += blocks.consumed();
-                    self.reading = false;
-                }
+        let Some(blocks) = self.blocks.as_mut().filter(|_| self.reading) else {
+            return self.begin();
+        };
+        let pushed = blocks.push_block(next)?;
+        hold(&mut self.memory, blocks.buffer_bytes())?;
+        match pushed {
+            Some(lines) => {
+                self.records += lines;
+                Ok(Produced::Some)
             }
-            hold(&mut self.memory, blocks.buffer_bytes())?;
+            None => {
+                self.done += blocks.consumed();
+                self.reading = false;
+                Ok(self.queue.left())
+            }
         }
-        Ok(Produced::Some)
     }
 
     fn records(&self) -> u64 {

@@ -39,6 +39,11 @@ pub trait Parser: Send + 'static {
     /// Parses about one batch; answers whether there may be more in this split.
     fn batch(&mut self, taker: &mut impl Taker<Self::Record>) -> Result<bool>;
 
+    /// What is left of a split that is a whole file and cannot be cut beforehand: where the next record begins.
+    fn rest(&self) -> Option<Split> {
+        None
+    }
+
     /// How much of the split was parsed, in bytes.
     fn consumed(&self) -> u64;
 
@@ -83,9 +88,11 @@ impl<F> Records<F, Stop> {
 
 /// One task's share of a source of records.
 pub struct RecordSource<P, M> {
+    task: usize,
     queue: Arc<SplitQueue>,
     parser: P,
-    parsing: bool,
+    /// What the parser is at, and whether some of it was parsed.
+    parsing: Option<(Split, bool)>,
     memory: Reservation,
     records: u64,
     done: u64,
@@ -95,12 +102,13 @@ pub struct RecordSource<P, M> {
 
 impl<F: Format, M: 'static> Records<F, M> {
     fn source(&self, cx: &TaskContext<'_>) -> Result<RecordSource<F::Parser, M>> {
-        let queue = self.inputs.open(cx.tasks)?;
+        let queue = self.inputs.open(cx)?;
         Ok(RecordSource {
             total: queue.total(cx.task),
+            task: cx.task,
             queue,
             parser: self.format.parser(&self.lines),
-            parsing: false,
+            parsing: None,
             memory: cx.memory.reserve(),
             records: 0,
             done: 0,
@@ -127,21 +135,27 @@ impl<F: Format> SourceFactory for Records<F, Divert> {
 
 impl<P: Parser, M> RecordSource<P, M> {
     fn step(&mut self, taker: &mut impl Taker<P::Record>) -> Result<Produced> {
-        if !self.parsing {
-            let Some((file, split)) = self.queue.take() else { return Ok(Produced::End) };
+        let Some((split, begun)) = self.parsing else {
+            let Some((file, split)) = self.queue.take(self.task) else { return Ok(Produced::End) };
             self.parser.begin(file, split)?;
-            self.parsing = true;
+            self.parsing = Some((split, false));
+            return Ok(self.queue.entered(split));
+        };
+        let rest = (begun && self.queue.beginning_is_enough(split)).then(|| self.parser.rest());
+        if let Some(Some(rest)) = rest {
+            self.queue.put_back(rest);
+        } else if self.parser.batch(taker)? {
+            hold(&mut self.memory, self.parser.buffer_bytes())?;
+            self.parsing = Some((split, true));
+            return Ok(Produced::Some);
         }
-        if !self.parser.batch(taker)? {
-            self.done += self.parser.consumed();
-            self.parsing = false;
-        }
-        hold(&mut self.memory, self.parser.buffer_bytes())?;
-        Ok(Produced::Some)
+        self.done += self.parser.consumed();
+        self.parsing = None;
+        Ok(self.queue.left())
     }
 
     fn bytes_read(&self) -> u64 {
-        self.done + if self.parsing { self.parser.consumed() } else { 0 }
+        self.done + self.parsing.map_or(0, |_| self.parser.consumed())
     }
 }
 

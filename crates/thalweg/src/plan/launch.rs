@@ -4,7 +4,7 @@ use super::measure::measure;
 use super::{Builder, Plan, Strategy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::LaneSettings;
-use crate::flow::{Depth, Op, Signals, Waker};
+use crate::flow::{Depth, Op, Partitions, Signals, Waker};
 use crate::memory::MemoryPool;
 use crate::metrics::Stats;
 use crate::runtime::{Cell, Job, Runtime};
@@ -21,6 +21,8 @@ pub struct TaskContext<'a> {
     pub(crate) clock: &'a crate::clock::Clock,
     /// Wakes the task being made.
     pub(crate) waker: &'a Waker,
+    /// Those of the stage's source, shared by its tasks.
+    pub(crate) partitions: &'a Arc<Partitions>,
     ops: &'a [Op],
     pub(crate) plan: &'a Plan,
 }
@@ -91,6 +93,7 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
     let mut tasks = Vec::new();
     let mut stage_of = Vec::new();
     for (stage, factory) in plan.stages.iter().zip(&factories) {
+        let partitions = Arc::default();
         for (task, waker) in wakers[stage.id].iter().enumerate() {
             let context = TaskContext {
                 task,
@@ -99,6 +102,7 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
                 spill: &spill,
                 clock: &runtime.clock,
                 waker,
+                partitions: &partitions,
                 ops: &ops,
                 plan: &plan,
             };

@@ -17,6 +17,9 @@ pub enum Produced {
     Nothing,
     /// Nothing until the clock shows this.
     NothingUntil(Nanos),
+    /// Nothing, but what follows is read from this partition, or the piece of the last one has been read to its
+    /// end. For sources whose [`Partitions`](crate::flow::Partitions) are timed.
+    Partition(Option<usize>),
     /// There will be nothing more.
     End,
 }
@@ -149,6 +152,10 @@ impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
             }
             Ok(Produced::End) => {
                 self.exhausted = true;
+                None
+            }
+            Ok(Produced::Partition(partition)) => {
+                self.head.send(Event::Partition(partition), &mut self.next);
                 None
             }
             Ok(Produced::Nothing) => Some(self.head.rest(&mut self.next, turn)),

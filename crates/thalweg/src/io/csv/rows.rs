@@ -121,9 +121,10 @@ impl<R: ReadRow<N>, const N: usize> SourceFactory for CsvRows<R, N> {
             let what = "a delimiter, quote or escape beyond ASCII would be a part of a character";
             return Err(Error::new(ErrorKind::Config, what));
         }
-        let queue = self.inputs.open(cx.tasks)?;
+        let queue = self.inputs.open(cx)?;
         Ok(RowSource {
             total: queue.total(cx.task),
+            task: cx.task,
             queue,
             rows: Rows {
                 dialect: self.dialect,
@@ -131,7 +132,6 @@ impl<R: ReadRow<N>, const N: usize> SourceFactory for CsvRows<R, N> {
                 scan: RowScan::new(&self.dialect),
                 lines: Arc::clone(&self.lines),
                 layout: None,
-                lines_before: 0,
                 records: 0,
             },
             blocks: None,
@@ -144,6 +144,7 @@ impl<R: ReadRow<N>, const N: usize> SourceFactory for CsvRows<R, N> {
 
 /// One task's reader.
 pub struct RowSource<R, const N: usize> {
+    task: usize,
     queue: Arc<SplitQueue>,
     rows: Rows<R, N>,
     /// Kept from split to split, for its buffer.
@@ -164,16 +165,14 @@ struct Rows<R, const N: usize> {
     lines: Arc<LineNumbers>,
     /// The number of the file, where its columns are, and how many there are.
     layout: Option<(usize, [usize; N], usize)>,
-    /// How many lines of a compressed file came in the blocks before.
-    lines_before: u64,
     records: u64,
 }
 
 impl<R: ReadRow<N>, const N: usize> RowSource<R, N> {
-    /// Goes on with the next split; answers whether there is one.
-    fn begin(&mut self) -> Result<bool> {
-        let Some((file, split)) = self.queue.take() else { return Ok(false) };
-        let has_rows = self.rows.begin(file, split)?;
+    /// Goes on with the next split, if there is one.
+    fn begin(&mut self) -> Result<Produced> {
+        let Some((file, split)) = self.queue.take(self.task) else { return Ok(Produced::End) };
+        self.rows.begin(file, split)?;
         let max_line_bytes = self.rows.dialect.max_row_bytes.min(u32::MAX as usize);
         match &mut self.blocks {
             Some(blocks) => blocks.reopen(file, split)?,
@@ -183,8 +182,8 @@ impl<R: ReadRow<N>, const N: usize> RowSource<R, N> {
                 self.blocks = Some(ByteBlocks::open(file, split, sizes)?);
             }
         }
-        self.reading = has_rows.then(|| (file.clone(), split, split.start == 0));
-        Ok(true)
+        self.reading = Some((file.clone(), split, split.start == 0));
+        Ok(self.queue.entered(split))
     }
 }
 
@@ -193,22 +192,16 @@ impl<R: ReadRow<N>, const N: usize> Source for RowSource<R, N> {
     type Time = ();
 
     fn produce<P: Push<R::Row, ()>>(&mut self, _: Nanos, next: &mut P) -> Result<Produced> {
-        if self.reading.is_none() && !self.begin()? {
-            return Ok(Produced::End);
-        }
         let (Some(blocks), Some((file, split, header))) = (&mut self.blocks, &mut self.reading)
         else {
-            return Ok(Produced::Some);
+            return self.begin();
         };
-        match blocks.next_block()? {
-            Some(block) => {
-                self.rows.block(file, *split, (block.offset, block.bytes), header, next)?;
-            }
-            None => {
-                self.done += blocks.consumed();
-                self.reading = None;
-            }
-        }
+        let Some(block) = blocks.next_block()? else {
+            self.done += blocks.consumed();
+            self.reading = None;
+            return Ok(self.queue.left());
+        };
+        self.rows.block(file, *split, (block.offset, block.bytes), header, next)?;
         hold(&mut self.memory, blocks.buffer_bytes())?;
         Ok(Produced::Some)
     }
@@ -228,13 +221,13 @@ impl<R: ReadRow<N>, const N: usize> Source for RowSource<R, N> {
 }
 
 impl<R: ReadRow<N>, const N: usize> Rows<R, N> {
-    /// Looks at the header of a split's file; answers whether there is one.
-    fn begin(&mut self, file: &InputFile, split: Split) -> Result<bool> {
-        self.lines_before = 0;
+    /// Looks at the header of a split's file. Without one there are no rows.
+    fn begin(&mut self, file: &InputFile, split: Split) -> Result<()> {
         if self.layout.is_some_and(|(index, ..)| index == split.file) {
-            return Ok(true);
+            return Ok(());
         }
-        let Some(header) = self.dialect.first_row(file)? else { return Ok(false) };
+        self.layout = None;
+        let Some(header) = self.dialect.first_row(file)? else { return Ok(()) };
         let refused = |what: String| {
             Err(Error::new(ErrorKind::Input, what).at(Place::Line(file.path.clone(), 1)))
         };
@@ -249,7 +242,7 @@ impl<R: ReadRow<N>, const N: usize> Rows<R, N> {
             }
         }
         self.layout = Some((split.file, places, header.len()));
-        Ok(true)
+        Ok(())
     }
 
     /// Pushes the rows of a block, of which the file's offset is known.
@@ -271,10 +264,7 @@ impl<R: ReadRow<N>, const N: usize> Rows<R, N> {
             }
         };
         let bad = |rows: &Self, at: usize, error: String| -> Result<()> {
-            let line = match file.compression.is_splittable() {
-                true => rows.lines.at(split.file, file, offset)?,
-                false => 1 + rows.lines_before,
-            };
+            let line = rows.lines.at(split.file, file, offset)?;
             let line = line + memchr_iter(b'\n', &bytes[..at]).count() as u64;
             let row = bytes[at..].split(|&byte| byte == b'\n').next().unwrap_or_default();
             let bytes = row.strip_suffix(b"\r").unwrap_or(row).to_vec();
@@ -310,9 +300,6 @@ impl<R: ReadRow<N>, const N: usize> Rows<R, N> {
         }
         if !rest.is_empty() {
             return bad(self, bytes.len() - rest.len(), "not UTF-8".to_owned());
-        }
-        if !file.compression.is_splittable() {
-            self.lines_before += memchr_iter(b'\n', bytes).count() as u64;
         }
         Ok(())
     }

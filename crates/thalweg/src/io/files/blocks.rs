@@ -59,8 +59,8 @@ impl Default for BlockSizes {
 #[derive(Debug)]
 pub struct ByteBlocks {
     pub(super) reader: FileReader,
-    /// The length that the file had when it was listed.
-    file_bytes: u64,
+    /// The length that the file had when it was listed, if that is the length of what is read.
+    file_bytes: Option<u64>,
     split: Split,
     sizes: BlockSizes,
     pub(super) state: State,
@@ -71,8 +71,8 @@ pub struct ByteBlocks {
     filled: usize,
     /// Where `buffer[head]` lies in the file, decompressed.
     offset: u64,
-    /// Lines that begin here or later belong to other splits. No bound in a compressed file,
-    /// which is one split whatever its length turns out to be.
+    /// Lines that begin here or later belong to other splits. No bound at the end of a compressed file,
+    /// whatever its length turns out to be.
     end: u64,
     at_end_of_file: bool,
 }
@@ -111,7 +111,7 @@ impl ByteBlocks {
         let reader = open_split(file, split)?;
         let mut blocks = Self {
             reader,
-            file_bytes: 0,
+            file_bytes: None,
             split,
             sizes,
             state: State::Unread,
@@ -138,13 +138,13 @@ impl ByteBlocks {
 
     fn begin_split(&mut self, file: &InputFile, split: Split) {
         let splittable = file.compression.is_splittable();
-        self.file_bytes = file.bytes;
+        self.file_bytes = splittable.then_some(file.bytes);
         self.split = split;
         self.state = State::Unread;
         self.head = 0;
         self.filled = 0;
         self.offset = self.reader.position();
-        self.end = if splittable { split.end } else { u64::MAX };
+        self.end = if splittable || !is_whole(file, split) { split.end } else { u64::MAX };
         self.at_end_of_file = false;
     }
 
@@ -189,12 +189,14 @@ impl ByteBlocks {
     }
 
     /// How much of the split was handed out, in bytes of the file itself: rises from 0 to
-    /// [`Split::bytes`]. Of a compressed file, how much was decompressed.
+    /// [`Split::bytes`]. Of a compressed file, how much was decompressed; nothing of a beginning that was cut off,
+    /// which is decompressed again.
     pub fn consumed(&self) -> u64 {
         match self.state {
             State::Unread => 0,
+            _ if self.end == u64::MAX => self.reader.consumed(),
+            _ if self.file_bytes.is_none() => 0,
             State::Ended => self.split.bytes(),
-            _ if self.end == u64::MAX => self.reader.consumed().min(self.split.bytes()),
             _ => self.offset.clamp(self.split.start, self.split.end) - self.split.start,
         }
     }
@@ -335,12 +337,11 @@ impl ByteBlocks {
 
     fn check_length(&self) -> Result<()> {
         let position = self.reader.position();
-        if self.end == u64::MAX || position >= self.file_bytes {
+        let Some(listed) = self.file_bytes.filter(|listed| position < *listed) else {
             return Ok(());
-        }
+        };
         let message = format!(
-            "the file ends here, but had {} bytes when it was listed: it was cut while it was read",
-            self.file_bytes
+            "the file ends here, but had {listed} bytes when it was listed: it was cut while it was read"
         );
         let place = Place::Offset(self.path().to_owned(), position);
         Err(Error::new(ErrorKind::Input, message).at(place))
@@ -351,10 +352,13 @@ impl ByteBlocks {
     }
 }
 
+fn is_whole(file: &InputFile, split: Split) -> bool {
+    split.start == 0 && split.end == file.bytes
+}
+
 fn open_split(file: &InputFile, split: Split) -> Result<FileReader> {
-    let whole = split.start == 0 && split.end == file.bytes;
-    let within = split.start <= split.end && split.end <= file.bytes;
-    if !within || !(whole || file.compression.is_splittable()) {
+    let within = split.end <= file.bytes || !file.compression.is_splittable();
+    if split.start > split.end || !within {
         let message = format!("{split:?} is not a split of this file of {} bytes", file.bytes);
         return Err(Error::new(ErrorKind::Internal, message).at(Place::File(file.path.clone())));
     }

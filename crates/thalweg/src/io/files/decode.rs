@@ -86,26 +86,39 @@ impl FileReader {
         Self::open_at(path, compression, 0)
     }
 
-    /// Opens a file to read it from this byte on.
+    /// Opens a file to read it from this byte on, decompressed where it is compressed. All that comes before is
+    /// decompressed for that; a file that has less is at its end.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] when it cannot be opened; [`ErrorKind::Internal`] when it is compressed
-    /// and `offset` is not 0.
+    /// [`ErrorKind::Io`] when it cannot be opened, and as [`read`](Self::read) where it is compressed.
     pub fn open_at(path: &Path, compression: Compression, offset: u64) -> Result<Self> {
-        if offset > 0 && !compression.is_splittable() {
-            let message = "a compressed file was to be read from its middle";
-            return Err(Error::new(ErrorKind::Internal, message).at(Place::File(path.to_owned())));
-        }
+        let seek = if compression.is_splittable() { offset } else { 0 };
         let open = || {
             let mut file = File::open(path)?;
-            if offset > 0 {
-                file.seek(SeekFrom::Start(offset))?;
+            if seek > 0 {
+                file.seek(SeekFrom::Start(seek))?;
             }
             Ok(file)
         };
         let file = open().map_err(|cause| Error::io(path, "open the file", cause))?;
         let decoder = Decoder::new(file, compression);
-        Ok(Self { path: path.to_owned(), decoder, position: offset })
+        let mut reader = Self { path: path.to_owned(), decoder, position: seek };
+        reader.skip_to(offset)?;
+        Ok(reader)
+    }
+
+    /// Reads up to this byte.
+    fn skip_to(&mut self, offset: u64) -> Result<()> {
+        let mut skipped =
+            vec![0; usize::try_from(offset - self.position).map_or(SKIPPED, |n| n.min(SKIPPED))];
+        while self.position < offset {
+            let left = usize::try_from(offset - self.position).unwrap_or(usize::MAX);
+            let most = left.min(skipped.len());
+            if self.read(&mut skipped[..most])? == 0 {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Reads some bytes; 0 of them only at the end of the file, or into an empty buffer.
@@ -147,6 +160,9 @@ impl FileReader {
         &self.path
     }
 }
+
+/// Decompressed bytes that are passed over at once.
+const SKIPPED: usize = 64 << 10;
 
 /// Undoes the compression of what a reader gives.
 #[derive(Debug)]
@@ -496,8 +512,6 @@ mod tests {
 
             let gone = FileReader::open(&dir.path().join("none"), compression).unwrap_err();
             assert_eq!(gone.kind(), ErrorKind::Io);
-            let middle = FileReader::open_at(&path, compression, 1).unwrap_err();
-            assert_eq!(middle.kind(), ErrorKind::Internal);
         }
     }
 

@@ -2,7 +2,10 @@
 
 use super::paths::InputFile;
 
-/// A range of bytes of one file, read by one reader. A compressed file is always one split.
+/// A range of bytes of one file, read by one reader.
+///
+/// A compressed file is one split as a rule: it is decompressed from its start, whatever part of it is read. Where it
+/// is [cut](Self::cut) all the same, the places are those of decompressed bytes.
 ///
 /// The lines that *begin* in the range belong to it; see the [module](super) for why every line
 /// is then read exactly once.
@@ -20,6 +23,18 @@ impl Split {
     /// The length of the range in bytes, compressed where the file is compressed.
     pub fn bytes(&self) -> u64 {
         self.end - self.start
+    }
+
+    /// Cuts a split that begins with its file in two after `bytes` bytes, if it may have more.
+    ///
+    /// The second part of a compressed file has no end: how many bytes there are is known when all were read.
+    pub(crate) fn cut(self, file: &InputFile, bytes: u64) -> (Self, Option<Self>) {
+        let splittable = file.compression.is_splittable();
+        if self.start > 0 || splittable && self.end <= bytes {
+            return (self, None);
+        }
+        let end = if splittable { self.end } else { u64::MAX };
+        (Self { end: bytes, ..self }, Some(Self { start: bytes, end, ..self }))
     }
 }
 

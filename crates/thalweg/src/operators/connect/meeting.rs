@@ -141,7 +141,7 @@ where
                     self.held_back[1] = Some(event);
                     return;
                 }
-                Event::Barrier(_) | Event::Round(_) | Event::End => {}
+                Event::Partition(_) | Event::Barrier(_) | Event::Round(_) | Event::End => {}
             }
         }
         if event.completes() {

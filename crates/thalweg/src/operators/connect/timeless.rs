@@ -51,7 +51,7 @@ impl<T: Time, N: Pipe> Pipe for TimelessPush<T, N> {
 
     fn event(&mut self, event: Event) {
         match event {
-            Event::Watermark(_) | Event::Idle => {}
+            Event::Watermark(_) | Event::Idle | Event::Partition(_) => {}
             Event::Round(_) => {
                 self.next.event(event);
                 self.said = false;

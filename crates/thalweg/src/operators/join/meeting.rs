@@ -326,7 +326,7 @@ where
                 // A record at the watermark may still come.
                 Some(Event::Watermark(at)) => at.as_micros().checked_sub(1),
                 Some(Event::Round(_) | Event::End) => Some(i64::MAX),
-                Some(Event::Idle | Event::Barrier(_)) => None,
+                Some(Event::Idle | Event::Partition(_) | Event::Barrier(_)) => None,
             };
             if goes_on && until.is_some_and(|until| self.wake_some(until)) {
                 return Flow::Busy;
@@ -336,7 +336,7 @@ where
             match event {
                 Event::Watermark(at) => self.watermark = self.watermark.max(at.as_micros()),
                 Event::Round(_) => self.watermark = i64::MIN,
-                Event::Idle | Event::Barrier(_) | Event::End => {}
+                Event::Idle | Event::Partition(_) | Event::Barrier(_) | Event::End => {}
             }
             self.next.event(event);
         }

@@ -454,7 +454,7 @@ where
                 self.core.check(ended);
             }
             // Every result is still to come.
-            Event::Watermark(_) | Event::Idle => {}
+            Event::Watermark(_) | Event::Idle | Event::Partition(_) => {}
             Event::Barrier(_) | Event::Round(_) => self.next.event(event),
         }
     }

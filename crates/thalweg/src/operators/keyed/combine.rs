@@ -469,7 +469,7 @@ where
     fn event(&mut self, event: Event) {
         match event {
             // Results are known at the end alone, and carry no time of their records.
-            Event::Watermark(_) | Event::Idle => self.next.event(event),
+            Event::Watermark(_) | Event::Idle | Event::Partition(_) => self.next.event(event),
             // What is combined belongs before these.
             Event::Barrier(_) | Event::Round(_) | Event::End => {
                 self.take_waiting();

@@ -250,7 +250,7 @@ where
     fn event(&mut self, event: Event) {
         match event {
             // What is fed back may have any timestamp.
-            Event::Watermark(_) | Event::Idle => {}
+            Event::Watermark(_) | Event::Idle | Event::Partition(_) => {}
             Event::Barrier(_) => self.ends.event(event),
             Event::Round(_) | Event::End => {
                 self.held = event;

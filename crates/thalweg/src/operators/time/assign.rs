@@ -5,7 +5,7 @@ use super::{WatermarkGenerator, Watermarks};
 use crate::clock::{Clock, Nanos, nanos};
 use crate::data::Record;
 use crate::error::Result;
-use crate::flow::{Event, Flow, Op, Pipe, Push, guard};
+use crate::flow::{Event, Flow, Op, Partitions, Pipe, Push, guard};
 use crate::metrics::{Mark, Report};
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Stream};
@@ -17,10 +17,15 @@ use std::time::Duration;
 impl<C: Chain<Time = ()>> Stream<C> {
     /// Says of each record when it happened, so that what follows can work by event time.
     ///
-    /// The closure finds the timestamp in the record. [`Watermarks`] says how disordered they may be:
-    /// each task is a partition of its own with its own watermark, and where streams meet, the least
-    /// of their watermarks counts. So assign timestamps close to the source, before records are
-    /// shuffled: after that, the records of one task are in the order of several.
+    /// The closure finds the timestamp in the record. [`Watermarks`] says how disordered they may be within a
+    /// partition of the source, each of which has a watermark of its own; where partitions and streams meet, the
+    /// least of their watermarks counts. A file is a partition, and so is each task of any other source. So
+    /// assign timestamps close to the source, before records are shuffled: after that, the records of one task
+    /// are in the order of several.
+    ///
+    /// Files may follow one another in time, as rotated logs do, or cover the same span: where each is in order,
+    /// no record is late, on any number of cores. The beginning of every file is read first, since there is no
+    /// watermark as long as one of the files has none; after that, the file whose watermark is least is read on.
     ///
     /// A watermark is sent when the task has no input for now, and else after a fifth of a
     /// millisecond or sixteen batches, whichever comes first. Keeps order and tasks; costs no
@@ -93,9 +98,12 @@ where
         if let Some(drift) = &self.drift {
             drift.join(cx.task, cx.waker);
         }
+        cx.partitions.expect_watermarks();
         let push = AssignPush {
             task: cx.task,
             drift: self.drift.clone(),
+            partitions: Arc::clone(cx.partitions),
+            partition: None,
             op: cx.op(self.op),
             find: Arc::clone(&self.find),
             generator: self.watermarks.generator.clone(),
@@ -129,10 +137,13 @@ const MOST: usize = 4096;
 pub struct AssignPush<I: ?Sized, F, G, N> {
     task: usize,
     drift: Option<Arc<Drift>>,
+    partitions: Arc<Partitions>,
+    /// The one whose records come, where the source says so.
+    partition: Option<usize>,
     op: Op,
     find: Arc<F>,
     generator: G,
-    /// What it is at the beginning, and in each round of a loop anew.
+    /// What it is at the beginning of each piece of a partition, and in each round of a loop.
     first: G,
     idle_after: Option<Nanos>,
     clock: Clock,
@@ -166,11 +177,25 @@ impl<I: ?Sized, F, G: WatermarkGenerator, N: Pipe> AssignPush<I, F, G, N> {
         }
     }
 
+    /// The records that come are of another partition from now on.
+    fn enter(&mut self, partition: Option<usize>) {
+        let left = std::mem::replace(&mut self.generator, self.first.clone());
+        if let Some(before) = self.partition {
+            self.partitions.end(before, self.task, left.watermark());
+        }
+        self.partition = partition;
+    }
+
     /// Sends the watermark if it has moved, or if it is to be said that this task is not idle any more;
     /// answers whether it was sent.
     fn say(&mut self, now: Nanos, returned: bool) -> bool {
         (self.said_at, self.batches) = (now, 0);
-        let watermark = self.generator.watermark().max(self.said);
+        let own = self.generator.watermark();
+        let watermark = match self.partition {
+            Some(partition) => self.partitions.advance(partition, self.task, own),
+            None => own,
+        };
+        let watermark = watermark.max(self.said);
         let Some(at) = watermark.filter(|_| watermark > self.said || returned) else {
             return false;
         };
@@ -225,7 +250,9 @@ where
 
     fn event(&mut self, event: Event) {
         match event {
+            Event::Partition(partition) => return self.enter(partition),
             Event::End => {
+                self.enter(None);
                 self.over = true;
                 self.tell();
             }
@@ -260,6 +287,9 @@ where
         let due = self.quiet_since.get_or_insert(now).saturating_add(idle_after);
         if now >= due {
             (self.idle, self.settled) = (true, false);
+            if let Some(partition) = self.partition {
+                self.partitions.idle(partition, self.task);
+            }
             self.tell();
             self.next.event(Event::Idle);
             return Some(now);

@@ -6,7 +6,8 @@ use std::time::Duration;
 /// Judges, for one partition of a source, below which timestamp no more records are to be expected.
 ///
 /// Two ways to judge are ready: [`Watermarks::monotonous`] and [`Watermarks::bounded_disorder`]. Another
-/// is a value that is cloned for every partition.
+/// is a value that is cloned for every partition; a file is read in pieces, possibly several at once, and each
+/// piece has a clone.
 pub trait WatermarkGenerator: Clone + Send + Sync + 'static {
     /// Sees the timestamp of a record.
     fn observe(&mut self, at: Timestamp);
@@ -41,7 +42,7 @@ impl Watermarks<Disorder> {
 }
 
 impl<G: WatermarkGenerator> Watermarks<G> {
-    /// As a generator says, of which every partition gets a clone.
+    /// As a generator says, of which every partition, or piece of a file, gets a clone.
     pub fn generated_by(generator: G) -> Self {
         Self { generator, idle_after: None, drift: None }
     }
@@ -58,6 +59,9 @@ impl<G: WatermarkGenerator> Watermarks<G> {
 
     /// No partition goes on while its watermark is more than `most` ahead of that of the last one: what
     /// windows hold open is bounded, however different the partitions' speeds.
+    ///
+    /// Tasks that read files are kept together, each with the file that it reads; files advance together in any
+    /// case, since the one with the least watermark is read next.
     ///
     /// All wait for a partition that has no record yet, unless [`idle_after`](Self::idle_after) says
     /// how long, or it ends. A partition that waits is not idle.

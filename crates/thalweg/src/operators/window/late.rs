@@ -176,7 +176,7 @@ where
         match event {
             Event::Watermark(at) => self.passed = self.passed.max(Some(at)),
             Event::Round(_) => self.passed = None,
-            Event::Idle | Event::Barrier(_) | Event::End => {}
+            Event::Idle | Event::Partition(_) | Event::Barrier(_) | Event::End => {}
         }
         self.ends.event(event);
     }

@@ -312,7 +312,7 @@ where
                 self.closed = self.closed.max(Some(closed));
                 closed
             }
-            Event::Idle => return false,
+            Event::Idle | Event::Partition(_) => return false,
             Event::Barrier(_) | Event::End => SliceId::MAX,
             Event::Round(_) => {
                 self.closed = None;

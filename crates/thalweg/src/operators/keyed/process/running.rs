@@ -463,7 +463,7 @@ where
         self.due = match event {
             Event::Watermark(at) => Some(at.as_micros()),
             Event::Round(_) | Event::End => Some(i64::MAX),
-            Event::Idle | Event::Barrier(_) => None,
+            Event::Idle | Event::Partition(_) | Event::Barrier(_) => None,
         };
         self.keys.ended |= event.completes();
         self.held = Some(event);
@@ -485,7 +485,7 @@ where
                     self.keys.watermark = self.keys.watermark.max(Some(at));
                 }
                 Event::Round(_) => self.keys.restart(),
-                Event::Idle | Event::Barrier(_) | Event::End => {}
+                Event::Idle | Event::Partition(_) | Event::Barrier(_) | Event::End => {}
             }
             self.due = None;
             self.ends.event(event);

@@ -324,7 +324,7 @@ where
         match event {
             Event::Watermark(at) => self.shared.watermark = self.shared.watermark.max(Some(at)),
             Event::Round(_) | Event::End => self.shared.ended = true,
-            Event::Idle | Event::Barrier(_) => {}
+            Event::Idle | Event::Partition(_) | Event::Barrier(_) => {}
         }
         self.held = Some(event);
     }

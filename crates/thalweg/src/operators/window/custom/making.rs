@@ -578,7 +578,7 @@ where
             let until = match event {
                 Event::Watermark(at) => Some(at.as_micros()),
                 Event::Round(_) | Event::End => Some(i64::MAX),
-                Event::Idle | Event::Barrier(_) => None,
+                Event::Idle | Event::Partition(_) | Event::Barrier(_) => None,
             };
             if goes_on && until.is_some_and(|until| self.wake_some(until)) {
                 return Flow::Busy;
@@ -593,7 +593,7 @@ where
                     self.keys.clear();
                     (self.ending, self.shop.ended, self.shop.watermark) = (0, false, None);
                 }
-                Event::Idle | Event::Barrier(_) | Event::End => {}
+                Event::Idle | Event::Partition(_) | Event::Barrier(_) | Event::End => {}
             }
             self.held = None;
             self.next.event(event);

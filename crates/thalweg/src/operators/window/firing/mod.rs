@@ -294,7 +294,7 @@ where
         self.until = match event {
             Event::Watermark(at) => Some(self.windows.frames.last_ended(at)),
             Event::Round(_) | Event::End => Some(WindowId::MAX),
-            Event::Idle | Event::Barrier(_) => self.until,
+            Event::Idle | Event::Partition(_) | Event::Barrier(_) => self.until,
         };
         self.held = Some(event);
     }

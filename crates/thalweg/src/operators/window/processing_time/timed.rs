@@ -223,7 +223,9 @@ where
         let (watermark, idle) = match event {
             Event::Watermark(at) => (Some(at), false),
             Event::Idle => (None, true),
-            Event::Barrier(_) | Event::Round(_) | Event::End => return self.clocked.event(event),
+            Event::Partition(_) | Event::Barrier(_) | Event::Round(_) | Event::End => {
+                return self.clocked.event(event);
+            }
         };
         // What came before lies in windows that end by then.
         let (_, last) = self.frames.windows(self.frames.slice(self.clocked.now));

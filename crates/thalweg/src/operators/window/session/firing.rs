@@ -433,7 +433,7 @@ where
             // A record at the last moment of a session may still come until the watermark is behind it.
             Event::Watermark(at) => at.as_micros().checked_sub(1),
             Event::Round(_) | Event::End => Some(i64::MAX),
-            Event::Idle | Event::Barrier(_) => None,
+            Event::Idle | Event::Partition(_) | Event::Barrier(_) => None,
         };
         self.held = Some(event);
     }
@@ -455,7 +455,7 @@ where
             match event {
                 Event::Watermark(at) => self.watermark = self.watermark.max(at),
                 Event::Round(_) => self.watermark = Timestamp::MIN,
-                Event::Idle | Event::Barrier(_) | Event::End => {}
+                Event::Idle | Event::Partition(_) | Event::Barrier(_) | Event::End => {}
             }
             self.forget_spent();
             (self.held, self.due) = (None, None);

@@ -1,0 +1,252 @@
+//! How far the partitions of a source have come in event time, where its tasks read them in turn.
+//!
+//! A task that reads one file after the other must not send a watermark that records of files still to come would
+//! be behind. So no task goes by what it has read alone: all send the least watermark of the partitions that have
+//! not been read to their end, whichever task reads them. A partition that has not been begun has no watermark, and
+//! there is none as long as there is such a partition.
+//!
+//! A partition (a file) is read in pieces (ranges of the file), in order but by several tasks at once. Its watermark
+//! is the least of those of the pieces being read, once the first of these has one: later pieces are not behind it,
+//! begun or not. The piece to be read next is of
+//! the partition that is furthest behind, so that partitions advance together.
+
+use crate::sync::{AtomicBool, Mutex, Ordering, lock};
+use crate::time::Timestamp;
+use std::collections::BTreeSet;
+
+/// The partitions of the source that a stage begins with. Empty where each task of the source is one for itself.
+#[derive(Default)]
+pub(crate) struct Partitions {
+    /// An operator of the stage makes watermarks.
+    timed: AtomicBool,
+    state: Mutex<State>,
+}
+
+impl Partitions {
+    /// Notes that an operator of the stage makes watermarks. Called before the source is opened.
+    pub(crate) fn expect_watermarks(&self) {
+        self.timed.store(true, Ordering::Release);
+    }
+
+    /// Whether the source should say which partition it reads.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.timed.load(Ordering::Acquire)
+    }
+
+    /// Sets of how many pieces each partition consists.
+    pub(crate) fn open(&self, pieces: impl Iterator<Item = usize>) {
+        lock(&self.state).open(pieces);
+    }
+
+    /// The partition of which a task should read a piece next.
+    pub(crate) fn begin(&self, task: usize) -> Option<usize> {
+        lock(&self.state).begin(task)
+    }
+
+    /// Adds a piece to a partition: the rest of one that a task stops reading.
+    pub(crate) fn put_back(&self, partition: usize) {
+        lock(&self.state).update(partition, |of| of.pieces += 1);
+    }
+
+    /// A task that reads a piece of this partition has come so far; answers the watermark of the source.
+    pub(crate) fn advance(
+        &self,
+        partition: usize,
+        task: usize,
+        watermark: Option<Timestamp>,
+    ) -> Option<Timestamp> {
+        let mut state = lock(&self.state);
+        state.update(partition, |of| of.advance(task, watermark, false));
+        state.watermark()
+    }
+
+    /// The piece of this partition that a task reads has no records for now: nobody need wait for it.
+    pub(crate) fn idle(&self, partition: usize, task: usize) {
+        lock(&self.state).update(partition, |of| of.advance(task, None, true));
+    }
+
+    /// A task has read its piece of this partition to the end.
+    pub(crate) fn end(&self, partition: usize, task: usize, watermark: Option<Timestamp>) {
+        lock(&self.state).update(partition, |of| {
+            of.advance(task, watermark, false);
+            of.readers.retain(|reader| reader.task != task);
+            of.settle();
+        });
+    }
+}
+
+/// The same, without a lock.
+#[derive(Default)]
+struct State {
+    partitions: Vec<Partition>,
+    /// Those that hold back the watermark of the source, by their own.
+    holding: BTreeSet<(Option<Timestamp>, usize)>,
+    /// Those that have pieces to be read, by their watermark and how many read them already.
+    waiting: BTreeSet<(Option<Timestamp>, usize, usize)>,
+}
+
+#[derive(Debug, Default)]
+struct Partition {
+    watermark: Option<Timestamp>,
+    /// Pieces that have not been begun.
+    pieces: usize,
+    /// In the order of their pieces.
+    readers: Vec<Reader>,
+}
+
+#[derive(Debug)]
+struct Reader {
+    task: usize,
+    watermark: Option<Timestamp>,
+    idle: bool,
+}
+
+impl State {
+    fn open(&mut self, pieces: impl Iterator<Item = usize>) {
+        for (partition, pieces) in pieces.enumerate() {
+            self.partitions.push(Partition::default());
+            self.update(partition, |of| of.pieces = pieces);
+        }
+    }
+
+    fn begin(&mut self, task: usize) -> Option<usize> {
+        let (_, _, partition) = *self.waiting.first()?;
+        self.update(partition, |of| {
+            of.pieces -= 1;
+            of.readers.push(Reader { task, watermark: None, idle: false });
+        });
+        Some(partition)
+    }
+
+    /// Changes a partition, and its place in the order.
+    fn update(&mut self, partition: usize, change: impl FnOnce(&mut Partition)) {
+        let Some(of) = self.partitions.get_mut(partition) else { return };
+        self.holding.remove(&(of.watermark, partition));
+        self.waiting.remove(&(of.watermark, of.readers.len(), partition));
+        change(of);
+        if of.holds() {
+            self.holding.insert((of.watermark, partition));
+        }
+        if of.pieces > 0 {
+            self.waiting.insert((of.watermark, of.readers.len(), partition));
+        }
+    }
+
+    fn watermark(&self) -> Option<Timestamp> {
+        self.holding.first()?.0
+    }
+}
+
+impl Partition {
+    fn advance(&mut self, task: usize, watermark: Option<Timestamp>, idle: bool) {
+        if let Some(reader) = self.readers.iter_mut().find(|reader| reader.task == task) {
+            reader.idle = idle;
+            reader.watermark = reader.watermark.max(watermark);
+        }
+        self.settle();
+    }
+
+    /// Moves the watermark to the least of its readers, unless the first has none.
+    fn settle(&mut self) {
+        let mut busy =
+            self.readers.iter().filter(|reader| !reader.idle).map(|reader| reader.watermark);
+        if let Some(first) = busy.next().flatten() {
+            let least = busy.flatten().fold(first, Timestamp::min);
+            self.watermark = self.watermark.max(Some(least));
+        }
+    }
+
+    /// Whether records may still come that others have to wait for.
+    fn holds(&self) -> bool {
+        match &*self.readers {
+            [] => self.pieces > 0,
+            readers => readers.iter().any(|reader| !reader.idle),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: i64) -> Option<Timestamp> {
+        Some(Timestamp::from_micros(micros))
+    }
+
+    fn partitions(pieces: &[usize]) -> Partitions {
+        let partitions = Partitions::default();
+        partitions.open(pieces.iter().copied());
+        partitions
+    }
+
+    #[test]
+    fn partitions_that_have_not_begun_hold_time_back() {
+        let all = partitions(&[1, 1, 1]);
+        assert_eq!([all.begin(0), all.begin(1)], [Some(0), Some(1)]);
+        assert_eq!(all.advance(0, 0, at(5)), None);
+        assert_eq!(all.advance(1, 1, at(3)), None);
+        all.end(1, 1, at(4));
+        assert_eq!(all.begin(1), Some(2));
+        assert_eq!(all.advance(0, 0, at(6)), None);
+        assert_eq!(all.advance(2, 1, at(7)), at(6), "the one that has ended is not waited for");
+        all.end(0, 0, at(9));
+        assert_eq!(all.advance(2, 1, at(8)), at(8));
+        assert_eq!(all.begin(0), None);
+    }
+
+    #[test]
+    fn pieces_are_read_in_order_and_the_last_partition_first() {
+        let all = partitions(&[2, 2]);
+        assert_eq!([all.begin(0), all.begin(1)], [Some(0), Some(1)], "the beginning of each first");
+        all.end(0, 0, at(10));
+        all.end(1, 1, at(5));
+        assert_eq!(all.begin(0), Some(1), "it is behind");
+        assert_eq!(all.begin(1), Some(0));
+        assert_eq!(all.advance(0, 1, None), at(5), "nothing of its second piece was read");
+        assert_eq!(
+            all.advance(1, 0, at(20)),
+            at(10),
+            "the piece may begin where the first one ended"
+        );
+        assert_eq!(all.advance(0, 1, at(30)), at(20));
+    }
+
+    #[test]
+    fn pieces_of_one_partition_may_be_read_at_once() {
+        let all = partitions(&[3]);
+        assert_eq!([all.begin(0), all.begin(1)], [Some(0), Some(0)]);
+        assert_eq!(all.advance(0, 1, at(100)), None, "of the first piece nothing was read");
+        assert_eq!(all.advance(0, 0, at(7)), at(7));
+        all.end(0, 1, at(150));
+        assert_eq!(all.begin(1), Some(0));
+        assert_eq!(
+            all.advance(0, 0, at(9)),
+            at(9),
+            "the first is not at its end, the second has none"
+        );
+        all.end(0, 0, at(99));
+        assert_eq!(all.advance(0, 1, None), at(99));
+        assert_eq!(all.advance(0, 1, at(200)), at(200));
+    }
+
+    #[test]
+    fn idle_partitions_are_not_waited_for_until_they_return() {
+        let all = partitions(&[1, 1]);
+        assert_eq!([all.begin(0), all.begin(1)], [Some(0), Some(1)]);
+        all.advance(0, 0, at(1));
+        assert_eq!(all.advance(1, 1, at(50)), at(1));
+        all.idle(0, 0);
+        assert_eq!(all.advance(1, 1, at(60)), at(60));
+        assert_eq!(all.advance(0, 0, at(2)), at(2));
+    }
+
+    #[test]
+    fn what_is_put_back_is_still_to_be_read() {
+        let all = partitions(&[1]);
+        assert_eq!(all.begin(0), Some(0));
+        all.put_back(0);
+        all.end(0, 0, at(5));
+        assert_eq!(all.begin(1), Some(0));
+        assert_eq!(all.advance(0, 1, None), at(5));
+    }
+}
