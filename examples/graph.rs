@@ -13,8 +13,8 @@ struct Args {
     /// The graph; paths in it are taken from where the program is started.
     #[arg(default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/graphs/wordcount.json"))]
     graph: PathBuf,
-    /// Print the rows that the graph collects, and nothing else; otherwise the first twenty, under
-    /// the names of their columns.
+    /// Print the rows that the graph collects, and nothing else; otherwise the first twenty of each
+    /// `collect`, under its name and the names of their columns.
     #[arg(long)]
     tsv: bool,
     #[command(flatten)]
@@ -32,10 +32,17 @@ fn run() -> Result<()> {
         .map_err(|cause| Error::io(&args.graph, "read the graph", cause))?;
     let graph =
         Graph::from_json(&json).map_err(|error| error.at(Place::File(args.graph.clone())))?;
-    let rows = graph.run(&env)?.only()?;
-    let shown = if args.tsv { rows.len() } else { 20 };
-    let header = (!args.tsv).then(|| rows.names().join("\t"));
-    print_lines(header.into_iter().chain(lines(&rows).take(shown))).map_err(output)
+    let mut collected = graph.run(&env)?.into_iter().peekable();
+    if collected.peek().is_none() && !args.tsv {
+        print_lines(["This graph collects no rows; what it writes is written."]).map_err(output)?;
+    }
+    for (name, rows) in collected {
+        let shown = if args.tsv { rows.len() } else { 20 };
+        let header = (!args.tsv).then(|| [name, rows.names().join("\t")]);
+        let header = header.into_iter().flatten();
+        print_lines(header.chain(lines(&rows).take(shown))).map_err(output)?;
+    }
+    Ok(())
 }
 
 fn lines(rows: &Rows) -> impl Iterator<Item = String> {

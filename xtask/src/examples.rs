@@ -237,6 +237,16 @@ const RUNS: &[Run] = &[
         arguments: &["--tsv", "examples/graphs/licence.json"],
         expects: &["15\t4\tappropriateness\trepresentatives"],
     },
+    Run {
+        example: "graph",
+        arguments: &["examples/graphs/two.json"],
+        expects: &["all of them", "1", "the first"],
+    },
+    Run {
+        example: "graph",
+        arguments: &["examples/graphs/written.json"],
+        expects: &["This graph collects no rows; what it writes is written."],
+    },
 ];
 
 /// How long a run may take: far more than any needs, so that a hang ends by name.
@@ -253,6 +263,8 @@ pub(crate) fn check() -> Result<()> {
         run(&mut cargo(["build", "--release", "--example", example]))?;
         println!("{example}: built in {:.1} s", start.elapsed().as_secs_f64());
     }
+    // `graphs/written.json` writes there, whatever directory is built in.
+    std::fs::create_dir_all(root().join("target"))?;
     let folder = metadata.target.join("release/examples");
     RUNS.iter().try_for_each(|run| run.check(&folder))
 }

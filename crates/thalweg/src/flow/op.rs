@@ -3,6 +3,8 @@
 use super::Epoch;
 use crate::error::{Error, Result};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// An operator of a running job: its number in the plan, its name for people, and the way to fail.
@@ -52,6 +54,8 @@ pub(crate) struct Signals {
     failure: Mutex<Option<Error>>,
     /// What makes the job's output visible, once every task has ended well.
     commits: Mutex<Vec<Commit>>,
+    /// The files and directories that the job writes, each with the operator that does.
+    targets: Mutex<BTreeMap<PathBuf, Arc<str>>>,
 }
 
 /// Makes one output of a job visible.
@@ -92,6 +96,18 @@ impl Signals {
     /// Adds what is to be done once every task has ended well, and left undone otherwise.
     pub(crate) fn on_success(&self, commit: impl FnOnce() -> Result<()> + Send + 'static) {
         lock(&self.commits).push(Box::new(commit));
+    }
+
+    /// Notes that an operator writes this file or directory, given as an absolute path without links. Answers
+    /// which operator said so before, if one did.
+    pub(crate) fn claim(&self, target: &Path, operator: Arc<str>) -> Option<Arc<str>> {
+        match lock(&self.targets).entry(target.to_owned()) {
+            Entry::Occupied(there) => Some(Arc::clone(there.get())),
+            Entry::Vacant(free) => {
+                free.insert(operator);
+                None
+            }
+        }
     }
 
     /// Every task has ended: publishes the output, or drops it when the job failed.

@@ -1,18 +1,20 @@
 //! Sources of the rows of CSV files: as types that serde can read, and in [`rows`] borrowed.
 
+mod header;
 mod rows;
 mod scan;
 
 pub use rows::ReadRow;
 
 use super::bad_record::BadRecord;
-use super::files::{BlockSizes, ByteBlocks, FileReader, InputFile, Split};
+use super::files::{BYTE_ORDER_MARK, BlockSizes, ByteBlocks, FileReader, InputFile, Split};
 use super::input::{Division, Inputs, Paths, describe};
 use super::records::{Format, LineNumbers, Parser, Records, Stop, Taker};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::plan::Origin;
 use crate::stream::{Environment, Sourced, Stream};
 use csv::StringRecord;
+use header::{Headers, Wanted};
 use memchr::{memchr, memchr_iter};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -37,6 +39,8 @@ impl Environment {
     /// The job is refused at its start when an input is missing, unreadable or matches nothing.
     /// It stops at the first row that does not parse, and names file and line, column and text.
     /// [`dead_letters`](Stream::dead_letters) gives such rows as a second stream instead.
+    /// It also stops at a header in which two columns have one name that the type looks for; and, for a
+    /// tuple, at a header that differs from another file's.
     ///
     /// ```
     /// use serde::Deserialize;
@@ -68,8 +72,9 @@ impl Environment {
             true => Division::Ranges(dialect.split_bytes),
             false => Division::Files,
         };
-        let records =
-            Records::new(CsvFormat { dialect, types: PhantomData }, Inputs::new(paths, division));
+        let headers = Headers::new(Wanted::by::<T>());
+        let format = CsvFormat { dialect, headers, types: PhantomData };
+        let records = Records::new(format, Inputs::new(paths, division));
         self.source(Origin::here("csv"), detail, self.default_tasks(), true, records)
     }
 }
@@ -206,6 +211,7 @@ impl<P: Paths> From<P> for Csv {
 /// Rows of a type.
 pub struct CsvFormat<T> {
     dialect: Dialect,
+    headers: Headers,
     types: PhantomData<fn() -> T>,
 }
 
@@ -216,6 +222,7 @@ impl<T: DeserializeOwned + 'static> Format for CsvFormat<T> {
     fn parser(&self, lines: &Arc<LineNumbers>) -> CsvParser<T> {
         CsvParser {
             dialect: self.dialect,
+            headers: self.headers.clone(),
             lines: Arc::clone(lines),
             row: StringRecord::new(),
             current: None,
@@ -234,6 +241,7 @@ const PARSED: usize = 32 << 10;
 /// One task's parser.
 pub struct CsvParser<T> {
     dialect: Dialect,
+    headers: Headers,
     lines: Arc<LineNumbers>,
     row: StringRecord,
     current: Option<Current>,
@@ -302,11 +310,16 @@ impl Window {
         }
         match &mut self.input {
             Input::File(reader) => {
-                let old = self.buffer.len();
-                self.buffer.resize(old + CHUNK, 0);
-                let read = reader.read(&mut self.buffer[old..]);
-                self.buffer.truncate(old + *read.as_ref().unwrap_or(&0));
-                read?;
+                // The parser looks for a byte order mark in the first bytes that it is given, and if
+                // there is nothing else, takes it for all that there is.
+                let mut bytes = usize::MAX;
+                while bytes > 0 && self.buffer.len() <= self.given + BYTE_ORDER_MARK.len() {
+                    let old = self.buffer.len();
+                    self.buffer.resize(old + CHUNK, 0);
+                    let read = reader.read(&mut self.buffer[old..]);
+                    self.buffer.truncate(old + *read.as_ref().unwrap_or(&0));
+                    bytes = read?;
+                }
             }
             Input::Lines(blocks, first) => {
                 if let Some(block) = blocks.next_block()? {
@@ -324,6 +337,10 @@ impl Window {
         let index = |position: u64| ((position - self.base) as usize).min(self.buffer.len());
         let is_end = |byte: &&u8| matches!(byte, b'\r' | b'\n');
         let (mut from, mut to) = (index(from), index(to));
+        // The parser drops it.
+        if self.base == 0 && from == 0 && self.buffer[..to].starts_with(BYTE_ORDER_MARK) {
+            from = BYTE_ORDER_MARK.len();
+        }
         // The parser leaves the line feed after a carriage return, and empty lines, to the row
         // that follows them.
         from += self.buffer[from..to].iter().take_while(is_end).count();
@@ -461,6 +478,9 @@ impl<T: DeserializeOwned + 'static> Parser for CsvParser<T> {
             reader.get_mut().buffer.push(b'\r');
         }
         let header = self.dialect.has_header.then_some(first);
+        if let Some(header) = &header {
+            self.headers.check(header, file)?;
+        }
         if header.is_some() && split.start == 0 {
             reader.read_record(&mut self.row).map_err(|error| fatal(error, file, 1))?;
         }

@@ -24,13 +24,16 @@
 //!
 //! A directory is removed with its last user. A process that is killed cannot do that; the next one
 //! to spill under the same parent does it instead. It knows dead directories by their lock: the
-//! process that owns a directory holds the lock of the file `lock` in it as long as it lives.
+//! process that owns a directory holds the lock of the file `lock` in it as long as it lives. Where a file
+//! system has no locks, nothing is removed. Machines that share the parent must see each other's locks, as
+//! those do that mount it by NFS with its default options.
 
 #![expect(clippy::disallowed_methods, reason = "the door to spilled state")]
 
 use crate::data::Wire;
 use crate::error::{Error, ErrorKind, Place, Result};
 use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::ErrorKind::{AlreadyExists, NotFound};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -177,7 +180,8 @@ fn take_lock(dir: &Path) -> io::Result<Lock> {
     let path = dir.join(LOCK);
     let file = match File::create_new(&path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Lock::Lost),
+        // The directory is being removed.
+        Err(error) if matches!(error.kind(), NotFound | AlreadyExists) => return Ok(Lock::Lost),
         Err(error) => return Err(error),
     };
     match file.try_lock() {
@@ -192,11 +196,17 @@ fn take_lock(dir: &Path) -> io::Result<Lock> {
 fn remove_dead(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
-        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+        let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX)
+            && entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let lock = entry.path().join(LOCK);
+        // To open a pipe might take for ever.
+        if !is_ours || fs::symlink_metadata(&lock).is_ok_and(|found| !found.is_file()) {
             continue;
         }
-        // A directory without the file is being created, or being removed, just now.
-        let Ok(lock) = File::open(entry.path().join(LOCK)) else { continue };
+        // The process may have died before it created the file, or while it removed the directory. A
+        // process that is about to create it finds this one, and makes another directory.
+        let open = OpenOptions::new().write(true).create(true).truncate(false).open(&lock);
+        let Ok(lock) = open else { continue };
         if lock.try_lock().is_ok() {
             let _ = fs::remove_dir_all(entry.path());
         }
@@ -543,20 +553,58 @@ mod tests {
     fn what_a_killed_process_left_is_removed() {
         let parent = tempfile::tempdir().unwrap();
         let dead = parent.path().join("thalweg-spill-dead");
+        // Killed before it had a lock; and while it removed its directory, the lock first.
         let young = parent.path().join("thalweg-spill-young");
+        let half = parent.path().join("thalweg-spill-half");
         let other = parent.path().join("other");
-        for dir in [&dead, &young, &other] {
+        for dir in [&dead, &young, &half, &other] {
             fs::create_dir(dir).unwrap();
         }
+        fs::write(half.join("records-1"), "").unwrap();
         for dir in [&dead, &other] {
             fs::write(dir.join(LOCK), "").unwrap();
         }
         let living = numbers(&SpillDir::new(parent.path(), "living"), 1);
-        assert!(!dead.exists() && young.exists() && other.exists());
+        assert!(!dead.exists() && !young.exists() && !half.exists() && other.exists());
         let second = numbers(&SpillDir::new(parent.path(), "second"), 1);
         assert_eq!(living.read().next(|n| n).unwrap(), Some(0));
         drop((living, second));
-        assert_eq!(children(parent.path()).len(), 2);
+        assert_eq!(children(parent.path()), [other]);
+    }
+
+    #[test]
+    fn directories_that_others_take_for_dead_are_made_anew() {
+        let parent = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for count in 1..50 {
+                        let file = numbers(&SpillDir::new(parent.path(), "job"), count);
+                        let mut reader = file.read();
+                        (0..count).for_each(|n| assert_eq!(reader.next(|n| n).unwrap(), Some(n)));
+                    }
+                });
+            }
+        });
+        assert_eq!(children(parent.path()), [] as [PathBuf; 0]);
+    }
+
+    /// Under a parent that others write to as well.
+    #[cfg(unix)]
+    #[test]
+    fn what_only_looks_like_a_directory_of_ours_is_left_alone() {
+        let parent = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let link = parent.path().join("thalweg-spill-link");
+        std::os::unix::fs::symlink(elsewhere.path(), &link).unwrap();
+        fs::write(parent.path().join("thalweg-spill-file"), "").unwrap();
+        let pipe = parent.path().join("thalweg-spill-pipe");
+        fs::create_dir(&pipe).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(pipe.join(LOCK)).status().unwrap();
+        assert!(made.success());
+        drop(numbers(&SpillDir::new(parent.path(), "job"), 1));
+        assert_eq!(children(parent.path()).len(), 3);
+        assert_eq!(children(elsewhere.path()).len(), 0);
     }
 
     #[test]

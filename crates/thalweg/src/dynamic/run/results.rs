@@ -69,6 +69,16 @@ impl Results {
     }
 }
 
+/// The name of each `collect` and its rows, in the order of the graph's nodes.
+impl IntoIterator for Results {
+    type Item = (String, Rows);
+    type IntoIter = std::vec::IntoIter<(String, Rows)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.sinks.into_iter()
+    }
+}
+
 /// Rows with the names of their columns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rows {

@@ -1,5 +1,6 @@
 //! A source of rows whose fields are borrowed from the file's blocks.
 
+use super::header::{list, unambiguous};
 use super::scan::{RowScan, Shape};
 use super::{CHUNK, Csv, Dialect};
 use crate::clock::Nanos;
@@ -14,7 +15,6 @@ use crate::memory::Reservation;
 use crate::metrics::Total;
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Environment, Produced, Source, SourceFactory, Sourced, Stream};
-use csv::StringRecord;
 use memchr::memchr_iter;
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ impl Environment {
     /// # Errors
     ///
     /// The job is refused at its start when an input is missing, unreadable or matches nothing; it stops when a
-    /// header lacks a column, and at the first row that is not as it should be or that `read` refuses: the message
+    /// header lacks a column or has it twice, and at the first row that is not as it should be or that `read` refuses: the message
     /// names file, line and text.
     /// There are no dead letters: where bad rows are to be kept, `read` can give them as good ones of another kind.
     ///
@@ -234,11 +234,13 @@ impl<R: ReadRow<N>, const N: usize> Rows<R, N> {
         if header.iter().any(|name| name.contains('\n')) {
             return refused("the header has a line break within quotes".to_owned());
         }
+        let wanted = self.read.columns();
+        unambiguous(&header, file, |name| wanted.contains(&name))?;
         let mut places = [0; N];
-        for (place, name) in places.iter_mut().zip(self.read.columns()) {
+        for (place, name) in places.iter_mut().zip(wanted) {
             match header.iter().position(|column| column == name) {
                 Some(found) => *place = found,
-                None => return refused(format!("no column `{name}`{}", columns(&header))),
+                None => return refused(format!("no column `{name}`; there are {}", list(&header))),
             }
         }
         self.layout = Some((split.file, places, header.len()));
@@ -303,12 +305,6 @@ impl<R: ReadRow<N>, const N: usize> Rows<R, N> {
         }
         Ok(())
     }
-}
-
-/// For a message: the columns that there are.
-fn columns(header: &StringRecord) -> String {
-    let names: Vec<String> = header.iter().map(|name| format!("`{name}`")).collect();
-    format!("; there are {}", names.join(", "))
 }
 
 #[cfg(test)]
@@ -421,6 +417,19 @@ mod tests {
         assert_eq!(failure(not_text), (Some(12), "not UTF-8, in `\u{fffd},2`".to_owned()));
         let (line, what) = failure("name,cost\nx,1\n");
         assert_eq!((line, &*what), (Some(1), "no column `amount`; there are `name`, `cost`"));
+    }
+
+    #[test]
+    fn a_wanted_column_stands_once_in_each_header() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a.csv"), "name,x,amount,x\nann,,1,\n").unwrap();
+        fs::write(dir.path().join("b.csv"), "amount,name\n2,bob\n").unwrap();
+        let rows = read(&Environment::new(), Csv::new(dir.path())).unwrap();
+        assert_eq!(rows, [("ann".to_owned(), 1), ("bob".to_owned(), 2)]);
+        fs::write(dir.path().join("c.csv"), "amount,name,amount\n2,bob,3\n").unwrap();
+        let error = read(&Environment::new(), Csv::new(dir.path())).unwrap_err();
+        assert_eq!(error.place(), Some(&Place::Line(dir.path().join("c.csv"), 1)));
+        assert_eq!(error.message(), "columns 1 and 3 are both named `amount`");
     }
 
     #[test]

@@ -324,3 +324,103 @@ fn a_file_has_one_mark_and_what_follows_is_text() {
         assert_eq!((names, bad.len()), (vec!["\u{feff}a", "\u{feff}b"], 0), "{one_line_rows}");
     }
 }
+
+#[test]
+fn the_first_row_after_a_mark_is_a_row_like_others() {
+    for mark in ["", "\u{feff}"] {
+        for (text, expected) in [
+            ("\"a,\"\n", vec!["a,"]),
+            ("\"a,\"", vec!["a,"]),
+            ("\"\"", vec![""]),
+            ("\"a\r\n,\"\r\n\"b\"\"\"\r\n", vec!["a\r\n,", "b\""]),
+            ("a\n", vec!["a"]),
+            ("", vec![]),
+        ] {
+            let (dir, _) = file(format!("{mark}{text}"));
+            // Between files that have none.
+            fs::write(dir.path().join("a.csv"), "").unwrap();
+            fs::write(dir.path().join("g.csv"), "last\n").unwrap();
+            let level = flate2::Compression::fast();
+            let packed = fs::File::create(dir.path().join("h.csv.gz")).unwrap();
+            let mut packed = flate2::write::GzEncoder::new(packed, level);
+            // A member a byte: what is read first is not the whole mark.
+            for byte in format!("{mark}{text}").bytes() {
+                io::Write::write_all(&mut packed, &[byte]).unwrap();
+                let file = packed.finish().unwrap();
+                packed = flate2::write::GzEncoder::new(file, level);
+            }
+            packed.finish().unwrap();
+            let one_line = !text.contains("\r\n,");
+            for split in (1..20).filter(|_| one_line).map(Some).chain([None]) {
+                let csv = Csv::new(dir.path()).has_header(false).one_line_rows(split.is_some());
+                let csv = csv.split_bytes(split.unwrap_or(1));
+                let env = environment(2, Scheduler::Deterministic { seed: 1 });
+                let (rows, bad) = env.csv::<(String,)>(csv).dead_letters();
+                let (rows, bad) = (rows.collect::<Vec<_>>(), bad.collect::<Vec<_>>());
+                env.run().unwrap();
+                let mut rows: Vec<_> = rows.take().unwrap().into_iter().map(|row| row.0).collect();
+                rows.sort();
+                let mut expected = [&expected[..], &expected[..], &["last"]].concat();
+                expected.sort();
+                assert_eq!(rows, expected, "{mark:?} {text:?} {split:?}");
+                assert!(bad.take().unwrap().is_empty(), "{mark:?} {text:?} {split:?}");
+            }
+        }
+        // And a header like others.
+        let (_dir, path) = file(format!("{mark}\"name\",amount\n\"a,\",1"));
+        for one_line_rows in [false, true] {
+            let csv = Csv::new(&path).one_line_rows(one_line_rows).split_bytes(4);
+            let (rows, bad) = read(&Environment::new(), csv).unwrap();
+            assert_eq!((rows.len(), bad.len()), (1, 0), "{mark:?}");
+        }
+    }
+    let (_dir, path) = file("\u{feff}\"a\",\"b");
+    let env = Environment::new();
+    let (_rows, bad) =
+        env.csv::<(String, String)>(Csv::new(&path).has_header(false)).dead_letters();
+    let (rows, bad) = (_rows.count(), bad.collect::<Vec<_>>());
+    env.run().unwrap();
+    let bad = bad.take().unwrap();
+    assert_eq!((rows.take().unwrap(), bad.len(), bad[0].line), (0, 1, 1));
+    assert_eq!(bad[0].text(), "\"a\",\"b");
+}
+
+#[test]
+fn a_name_that_is_looked_for_stands_once_in_the_header() {
+    use std::collections::HashMap;
+    let (_dir, path) = file("name,x,amount,x\nann,1,2,3\n");
+    let (rows, _) = read(&Environment::new(), Csv::new(&path)).unwrap();
+    assert_eq!(rows, [Row { name: "ann".into(), amount: 2 }], "nobody looks for `x`");
+    let env = Environment::new();
+    let rows = env.csv::<HashMap<String, String>>(&path).map(|row| row.len()).count();
+    let error = env.run().unwrap_err();
+    assert_eq!(error.place(), Some(&Place::Line(path.clone(), 1)));
+    assert_eq!(error.message(), "columns 2 and 4 are both named `x`");
+    assert!(error.operator().unwrap().starts_with("csv ("), "{error}");
+    assert!(rows.take().is_err());
+
+    let (_dir, path) = file(" amount,name,amount\n1,ann,2\n");
+    let (rows, _) = read(&Environment::new(), Csv::new(&path)).unwrap();
+    assert_eq!(rows[0].amount, 2, "` amount` is another name");
+    let error = failure(Csv::new(&path).trim(true).one_line_rows(true));
+    assert_eq!(error.message(), "columns 1 and 3 are both named `amount`");
+}
+
+#[test]
+fn columns_in_order_are_the_same_in_all_files() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a.csv"), "name,amount,name\nann,1,x\n").unwrap();
+    fs::write(dir.path().join("b.csv"), "\u{feff}name,amount,name\nbob,2,y\n").unwrap();
+    let run = |csv: Csv| {
+        let env = Environment::new();
+        let rows = env.csv::<(String, String, String)>(csv).count();
+        env.run().and_then(|()| rows.take())
+    };
+    assert_eq!(run(Csv::new(dir.path())).unwrap(), 2);
+    fs::write(dir.path().join("c.csv"), "amount,name,name\n3,eve,z\n").unwrap();
+    let error = run(Csv::new(dir.path())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Input);
+    assert!(matches!(error.place(), Some(Place::Line(_, 1))), "{error}");
+    assert!(error.message().contains("a tuple takes them in order"), "{error}");
+    assert_eq!(run(Csv::new(dir.path()).has_header(false)).unwrap(), 6);
+}

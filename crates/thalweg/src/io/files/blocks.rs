@@ -97,7 +97,8 @@ pub struct ByteBlock<'a> {
 /// Past the end of a split, at least so many bytes are read at once.
 const STEP_PAST_END: usize = 4 << 10;
 
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// What editors put before UTF-8 text.
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl ByteBlocks {
     /// Opens the file of a split and finds the place, without reading yet.

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
@@ -18,7 +18,8 @@ pub enum Compression {
     /// Not at all.
     #[default]
     None,
-    /// gzip (RFC 1952), of any number of members.
+    /// gzip (RFC 1952), of any number of members, and zeros after the last, as tapes and disk
+    /// images add them.
     Gzip,
     /// Zstandard (RFC 8878), of any number of frames, skippable ones among them, with a window
     /// of up to 128 MiB and no dictionary.
@@ -150,7 +151,7 @@ impl FileReader {
     pub fn consumed(&self) -> u64 {
         match &self.decoder {
             Decoder::Plain(_) => self.position,
-            Decoder::Gzip(gzip) => consumed(gzip.get_ref()),
+            Decoder::Gzip(gzip) => gzip.consumed(),
             Decoder::Zstd(zstd) => consumed(&zstd.input),
         }
     }
@@ -168,7 +169,7 @@ const SKIPPED: usize = 64 << 10;
 #[derive(Debug)]
 enum Decoder<R> {
     Plain(R),
-    Gzip(Box<MultiGzDecoder<Compressed<R>>>),
+    Gzip(Box<GzipMembers<R>>),
     Zstd(Box<ZstdFrames<R>>),
 }
 
@@ -193,7 +194,7 @@ impl<R: Read> Decoder<R> {
         };
         match compression {
             Compression::None => Self::Plain(reader),
-            Compression::Gzip => Self::Gzip(Box::new(MultiGzDecoder::new(compressed(reader)))),
+            Compression::Gzip => Self::Gzip(Box::new(GzipMembers::new(compressed(reader)))),
             Compression::Zstd => Self::Zstd(Box::new(ZstdFrames::new(compressed(reader)))),
         }
     }
@@ -204,9 +205,7 @@ impl<R: Read> Decoder<R> {
         }
         match self {
             Self::Plain(reader) => retry(reader, buffer).map_err(DecodeError::Io),
-            Self::Gzip(gzip) => {
-                gzip.read(buffer).map_err(|error| blame(gzip.get_mut().get_mut(), error.into()))
-            }
+            Self::Gzip(gzip) => gzip.read(buffer),
             Self::Zstd(zstd) => {
                 zstd.read(buffer).map_err(|error| blame(zstd.input.get_mut(), error))
             }
@@ -257,6 +256,63 @@ fn blame<R>(
 
 fn consumed<R>(input: &Compressed<R>) -> u64 {
     input.get_ref().bytes - input.buffer().len() as u64
+}
+
+/// The members of a gzip file, and the zeros after the last.
+///
+/// The library decodes single members, or any number of them and nothing else.
+#[derive(Debug)]
+struct GzipMembers<R> {
+    /// None at the end.
+    member: Option<GzDecoder<Compressed<R>>>,
+    /// The compressed bytes of all members, once they are known.
+    end: u64,
+}
+
+impl<R: Read> GzipMembers<R> {
+    fn new(input: Compressed<R>) -> Self {
+        Self { member: Some(GzDecoder::new(input)), end: 0 }
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, DecodeError> {
+        while let Some(mut member) = self.member.take() {
+            let read = member.read(buffer);
+            if !matches!(read, Ok(0)) {
+                let member = self.member.insert(member);
+                return read.map_err(|error| blame(member.get_mut().get_mut(), error.into()));
+            }
+            let mut input = member.into_inner();
+            match is_at_member(&mut input) {
+                Ok(true) => self.member = Some(GzDecoder::new(input)),
+                Ok(false) => self.end = consumed(&input),
+                Err(error) => return Err(blame(input.get_mut(), error.into())),
+            }
+        }
+        Ok(0)
+    }
+
+    fn consumed(&self) -> u64 {
+        self.member.as_ref().map_or(self.end, |member| consumed(member.get_ref()))
+    }
+}
+
+/// Whether another gzip member follows; otherwise reads to the end, up to which there may be zeros.
+fn is_at_member(input: &mut impl BufRead) -> io::Result<bool> {
+    if input.fill_buf()?.first().is_some_and(|&byte| byte != 0) {
+        return Ok(true);
+    }
+    loop {
+        let zeros = input.fill_buf()?;
+        if zeros.is_empty() {
+            return Ok(false);
+        }
+        if zeros.iter().any(|&byte| byte != 0) {
+            let what = "zeros follow a member, and something else follows them";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        let count = zeros.len();
+        input.consume(count);
+    }
 }
 
 /// The frames of a Zstandard file, decoded a block (up to 128 KiB) at a time.
@@ -401,6 +457,30 @@ mod tests {
             let packed = [compress(&a, compression), empty, compress(&b, compression)].concat();
             assert!(decode(&packed, compression).unwrap() == [a, b].concat(), "{compression:?}");
         }
+    }
+
+    #[test]
+    fn zeros_after_the_last_member_are_passed_over() {
+        let (a, b) = (content(7000), content(3));
+        let packed = [gzip(&a), gzip(&b)].concat();
+        for zeros in [1, 7, 512, COMPRESSED_BUFFER, 3 * COMPRESSED_BUFFER + 1] {
+            let padded = [&packed[..], &vec![0; zeros]].concat();
+            assert!(
+                decode(&padded, Compression::Gzip).unwrap() == [&a[..], &b].concat(),
+                "{zeros}"
+            );
+            for end in [&b"x"[..], &gzip(b"more")] {
+                let error = decode(&[&padded[..], end].concat(), Compression::Gzip).unwrap_err();
+                assert!(
+                    matches!(&error, DecodeError::Corrupt(e) if e.to_string().contains("zeros")),
+                    "{error:?}"
+                );
+            }
+        }
+        // What holds no member at all is no gzip.
+        assert!(decode(&[0; 512], Compression::Gzip).is_err());
+        // Zstandard knows of no padding; its reference program refuses it too.
+        assert!(decode(&[&zstd(&a)[..], &[0; 512]].concat(), Compression::Zstd).is_err());
     }
 
     #[test]

@@ -49,6 +49,7 @@ pub mod text;
 #[cfg(test)]
 mod tests;
 
+pub(super) use blocks::BYTE_ORDER_MARK;
 pub use blocks::{BlockSizes, ByteBlock, ByteBlocks, ByteLines};
 pub use decode::{Compression, FileReader};
 pub use paths::{InputFile, expand_inputs};

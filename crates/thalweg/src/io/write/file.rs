@@ -1,75 +1,75 @@
 //! Files that appear under their names when they are complete, and not at all otherwise.
+//!
+//! # Hidden files
+//!
+//! A file is written as `.NAME.RANDOM.thalweg-part` in the directory where it is to be, and renamed at the
+//! end. A process that is killed leaves that hidden file. The next sink with the same target removes it. It
+//! tells a left-over from the file of a running job by its lock (`flock`): a sink locks its hidden file and
+//! keeps it open, and the kernel releases the lock when the process ends, however it ends.
+//!
+//! Between creating a file and locking it, another sink may take it for a left-over. So a sink looks for its
+//! file once it has the lock, and begins again with another name if the file is gone. Names are never used
+//! twice, so what is found under the name is the file that was locked.
+//!
+//! Where the file system has no locks, nobody can lock a left-over either, and it stays. Machines that share a
+//! directory must see each other's locks, as those do that mount it by NFS with its default options.
 #![expect(clippy::disallowed_methods, reason = "the door by which sinks reach files")]
 
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::flow::Op;
 use crate::sync::{Mutex, lock};
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-// Of the standard library under loom too: a counter in a static, which no protocol hangs on.
-use std::sync::atomic::{AtomicU64, Ordering};
+use tempfile::TempPath;
 
 /// A file being written. It is in the directory where it is to be, under a hidden name; dropped
 /// before it is published, it is removed.
 pub(super) struct NewFile {
     /// What the program calls it.
     name: PathBuf,
-    /// What it will be called: the name with its links followed.
+    /// What it will be called: an absolute path without links.
     target: PathBuf,
-    hidden: PathBuf,
+    hidden: TempPath,
+    /// Locked, where the file system has locks.
     file: File,
     buffer: Vec<u8>,
 }
 
 /// Bytes written at a time.
 const BUFFER: usize = 128 << 10;
-
-/// Tells the files of this process apart.
-static NUMBER: AtomicU64 = AtomicU64::new(0);
+/// How the names of hidden files end.
+const SUFFIX: &str = ".thalweg-part";
+/// Random characters in the name of a hidden file: so many that no name comes twice.
+const RANDOM: usize = 12;
+/// Bytes of the target's name that the name of its hidden file takes over: with the rest, no more
+/// than the 255 that a name may have.
+const TAKEN_OVER: usize = 200;
 
 impl NewFile {
     /// Creates the file under its hidden name, so that what would keep it from being written is
-    /// known before there is anything to write.
-    pub(super) fn create(path: &Path) -> Result<Self> {
-        let refuse =
-            |kind, what: &str| Err(Error::new(kind, what).at(Place::File(path.to_owned())));
-        let ending = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-        if matches!(&*ending, "gz" | "zst" | "zstd") {
-            let what = "files are written uncompressed, and this name says otherwise";
-            return refuse(ErrorKind::Plan, what);
-        }
-        let target = match fs::metadata(path) {
-            Ok(found) if found.is_dir() => {
-                return refuse(ErrorKind::Io, "cannot write the file: a directory has this name");
+    /// known before there is anything to write. Removes what killed jobs left of the same file.
+    pub(super) fn create(path: &Path, op: &Op) -> Result<Self> {
+        let target = resolve(path)?;
+        claim(path, &target, op)?;
+        let prefix = hidden_prefix(&target);
+        sweep(directory(&target), |name| name.starts_with(&prefix));
+        Self::begin(path, target, &prefix)
+    }
+
+    fn begin(path: &Path, target: PathBuf, prefix: &str) -> Result<Self> {
+        let mut names = tempfile::Builder::new();
+        names.prefix(prefix).suffix(SUFFIX).rand_bytes(RANDOM);
+        let create = |hidden: &Path| OpenOptions::new().write(true).create_new(true).open(hidden);
+        loop {
+            let made = names.make_in(directory(&target), create);
+            let made = made.map_err(|cause| Error::io(path, "create the file", cause))?;
+            let (file, hidden) = made.into_parts();
+            if keep(&file, &hidden).map_err(|cause| Error::io(path, "lock the file", cause))? {
+                let (name, buffer) = (path.to_owned(), Vec::with_capacity(BUFFER));
+                return Ok(Self { name, target, hidden, file, buffer });
             }
-            // Renaming something to the name of a device would remove the device.
-            Ok(found) if !found.is_file() => {
-                return refuse(ErrorKind::Io, "cannot write the file: not a regular file");
-            }
-            Ok(_) => fs::canonicalize(path)
-                .map_err(|cause| Error::io(path, "resolve the path", cause))?,
-            Err(_) => path.to_owned(),
-        };
-        let Some(file_name) = target.file_name() else {
-            return refuse(ErrorKind::Plan, "this path names no file");
-        };
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let mut hidden_name = std::ffi::OsString::from(".");
-        hidden_name.push(file_name);
-        hidden_name.push(format!(".{}-{number}.tmp", std::process::id()));
-        let hidden = target.with_file_name(hidden_name);
-        if !directory(&hidden).is_dir() {
-            let what =
-                format!("cannot write the file: {} is no directory", directory(&hidden).display());
-            return refuse(ErrorKind::Io, &what);
         }
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&hidden)
-            .map_err(|cause| Error::io(path, "create the file", cause))?;
-        let name = path.to_owned();
-        Ok(Self { name, target, hidden, file, buffer: Vec::with_capacity(BUFFER) })
     }
 
     /// Adds bytes to the file.
@@ -97,19 +97,112 @@ impl NewFile {
 
     /// Gives the file its name, replacing what had it before.
     pub(super) fn publish(self) -> Result<()> {
-        fs::rename(&self.hidden, &self.target)
-            .map_err(|cause| Error::io(&self.name, "give the finished file its name", cause))?;
+        let Self { name, target, hidden, .. } = self;
+        hidden
+            .persist(&target)
+            .map_err(|failed| Error::io(&name, "give the finished file its name", failed.error))?;
         // Not every file system can do this, and those that cannot need not.
-        let _ = File::open(directory(&self.target)).and_then(|dir| dir.sync_all());
+        let _ = File::open(directory(&target)).and_then(|dir| dir.sync_all());
         Ok(())
     }
 }
 
-impl Drop for NewFile {
-    fn drop(&mut self) {
-        // Fails when it was published, as it should; there is nobody to tell otherwise.
-        let _ = fs::remove_file(&self.hidden);
+/// The absolute path without links that a file will have; or why no file can have it.
+fn resolve(path: &Path) -> Result<PathBuf> {
+    let refuse = |kind, what: &str| Err(Error::new(kind, what).at(Place::File(path.to_owned())));
+    let failed = |cause| Error::io(path, "create the file", cause);
+    let ending = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    if matches!(&*ending, "gz" | "zst" | "zstd") {
+        return refuse(
+            ErrorKind::Plan,
+            "files are written uncompressed, and this name says otherwise",
+        );
     }
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => {
+            return refuse(ErrorKind::Io, "cannot write the file: a directory has this name");
+        }
+        // Renaming something to the name of a device would remove the device.
+        Ok(found) if !found.is_file() => {
+            return refuse(ErrorKind::Io, "cannot write the file: not a regular file");
+        }
+        Ok(_) => return fs::canonicalize(path).map_err(failed),
+        Err(_) if path.is_symlink() => {
+            return refuse(
+                ErrorKind::Io,
+                "cannot write the file: the link of this name leads nowhere",
+            );
+        }
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
+        Err(cause) if cause.kind() == io::ErrorKind::NotADirectory => {}
+        Err(cause) => return Err(failed(cause)),
+    }
+    let ends_in_separator = path.to_string_lossy().ends_with(std::path::is_separator);
+    let (Some(name), false) = (path.file_name(), ends_in_separator) else {
+        return refuse(ErrorKind::Plan, "this path names no file");
+    };
+    let parent = directory(path);
+    if !parent.is_dir() {
+        let what = format!("cannot write the file: {} is no directory", parent.display());
+        return refuse(ErrorKind::Io, &what);
+    }
+    Ok(fs::canonicalize(parent).map_err(failed)?.join(name))
+}
+
+/// Refuses what another sink of the job writes to: each would replace what the other wrote.
+fn claim(path: &Path, target: &Path, op: &Op) -> Result<()> {
+    match op.signals().claim(target, op.name()) {
+        None => Ok(()),
+        Some(twin) => {
+            let what = format!("writes to `{}`, and so does {twin}", path.display());
+            Err(Error::new(ErrorKind::Plan, what))
+        }
+    }
+}
+
+/// What the names of the hidden files of a target begin with.
+fn hidden_prefix(target: &Path) -> String {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    format!(".{}.", &name[..name.floor_char_boundary(TAKEN_OVER)])
+}
+
+/// Locks a new hidden file; answers whether it is still there.
+fn keep(file: &File, hidden: &Path) -> io::Result<bool> {
+    match file.try_lock() {
+        Ok(()) => hidden.try_exists(),
+        // A sink that removes left-overs holds the lock until the file is gone.
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(_)) => Ok(true),
+    }
+}
+
+/// Removes hidden files of which `is_meant` knows the name, unless a process holds their lock. It is no
+/// concern of the job if it cannot.
+pub(super) fn sweep(dir: &Path, is_meant: impl Fn(&str) -> bool) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        if !entry.file_name().to_str().is_some_and(|name| is_hidden(name) && is_meant(name)) {
+            continue;
+        }
+        // To open a pipe might take for ever.
+        if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            continue;
+        }
+        // For writing, without which NFS grants no lock.
+        let path = entry.path();
+        let Ok(file) = OpenOptions::new().write(true).open(&path) else { continue };
+        if file.try_lock().is_ok() {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+/// Whether this is the name of a hidden file of some target.
+fn is_hidden(name: &str) -> bool {
+    let random = || name.strip_suffix(SUFFIX)?.strip_prefix('.')?.rsplit_once('.');
+    random().is_some_and(|(_, random)| {
+        random.len() == RANDOM && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })
 }
 
 fn directory(path: &Path) -> &Path {
@@ -137,8 +230,9 @@ impl NewDir {
         Self { path: path.to_owned(), state: Mutex::new(DirState::Untouched) }
     }
 
-    /// Makes the directory, or finds it empty; the first call does.
-    pub(super) fn prepare(&self) -> Result<&Path> {
+    /// Makes the directory, or finds it empty but for what killed jobs left there, which it removes; the
+    /// first call does.
+    pub(super) fn prepare(&self, op: &Op) -> Result<&Path> {
         let mut state = lock(&self.state);
         if *state == DirState::Untouched {
             *state = match fs::create_dir(&self.path) {
@@ -146,6 +240,11 @@ impl NewDir {
                 Err(_) if self.path.is_dir() => self.look()?,
                 Err(cause) => return Err(Error::io(&self.path, "make the directory", cause)),
             };
+            let resolved = fs::canonicalize(&self.path)
+                .map_err(|cause| Error::io(&self.path, "make the directory", cause))?;
+            claim(&self.path, &resolved, op)?;
+            // A job on fewer cores has fewer files than the one that was killed.
+            sweep(&resolved, |_| true);
         }
         Ok(&self.path)
     }

@@ -21,11 +21,17 @@ impl<C: Chain> Stream<C> {
     /// replaces what had its name before. A job that fails, or is cancelled, leaves nothing. On an
     /// unbounded stream the file is there once the job is [drained](crate::JobHandle::drain).
     ///
+    /// A process that is killed leaves the hidden file, `.NAME.….thalweg-part`; the next job that writes
+    /// the same file removes it, unless the file system has no locks. Of two jobs that write the same file
+    /// at a time, each writes all of its own, and what the last one to end has written stays. Machines that
+    /// share the directory must see each other's locks, as they do over NFS unless it was mounted
+    /// otherwise.
+    ///
     /// # Errors
     ///
     /// The job is refused at its start when the file cannot be created: the directory is not
-    /// there, may not be written to, or something else than a file has the name. It fails when
-    /// the disk is full.
+    /// there, may not be written to, or something else than a file has the name; or when another of
+    /// its sinks writes the same file, under this name or another. It fails when the disk is full.
     ///
     /// ```
     /// use thalweg::Environment;

@@ -9,7 +9,7 @@ mod json_lines;
 mod lines;
 
 use crate::data::Record;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::exchange::RoundRobin;
 use crate::flow::{Event, Op, Pipe, Push, guard};
 use crate::metrics::Report;
@@ -39,10 +39,10 @@ impl<C: Chain> Stream<C> {
         let path = path.to_owned();
         let tasks = self.tasks();
         let encoded = self.encoded(origin, encode);
-        encoded.refuse_twice(origin, &detail);
         let open = move |cx: &TaskContext<'_>, op| {
             let op = cx.op(op);
-            let file = NewFile::create(&path).map_err(|error| error.in_operator(&*op.name()))?;
+            let file =
+                NewFile::create(&path, &op).map_err(|error| error.in_operator(&*op.name()))?;
             Ok(FilePush::new(op, file, None))
         };
         if tasks == 1 {
@@ -64,11 +64,10 @@ impl<C: Chain> Stream<C> {
         let detail = dir.display().to_string();
         let dir = Arc::new(NewDir::new(dir));
         let encoded = self.encoded(origin, encode);
-        encoded.refuse_twice(origin, &detail);
         encoded.close(origin, detail, move |cx, op| {
             let op = cx.op(op);
             let name = format!("part-{:05}.{ending}", cx.task);
-            let create = || NewFile::create(&dir.prepare()?.join(name));
+            let create = || NewFile::create(&dir.prepare(&op)?.join(name), &op);
             let file = create().map_err(|error| error.in_operator(&*op.name()))?;
             Ok(FilePush::new(op, file, Some(Arc::clone(&dir))))
         });
@@ -76,22 +75,6 @@ impl<C: Chain> Stream<C> {
 
     fn encoded<E: Encode<C::Item>>(self, origin: Origin, encode: E) -> Stream<Encoded<C, E>> {
         self.then(origin, |prev, op| Encoded { prev, op, encode })
-    }
-
-    /// Two sinks with one path would each replace what the other wrote.
-    fn refuse_twice(&self, origin: Origin, detail: &str) {
-        let is_twin =
-            |op: &crate::plan::Operator| op.detail == detail && op.kind.starts_with("write_");
-        let twin = self.build(|builder| {
-            let twin = builder.plan.operators.iter().find(|op| is_twin(op));
-            twin.map(|op| op.label())
-        });
-        if let Some(twin) = twin {
-            let what = format!("writes to `{detail}`, and so does {twin}");
-            let place =
-                format!("{} ({}:{})", origin.kind, origin.place.file(), origin.place.line());
-            self.refuse(Error::new(ErrorKind::Plan, what).in_operator(place));
-        }
     }
 }
 

@@ -220,3 +220,288 @@ fn a_disk_that_takes_no_more_is_an_error() {
     let said = String::from_utf8_lossy(&child.stdout);
     assert!(child.status.success() && said.contains("1 passed"), "{said}{child:?}");
 }
+
+/// What a child process is told of itself: the folder that it writes to, and how.
+#[cfg(unix)]
+const KILLED: &str = "THALWEG_TEST_KILLED";
+
+/// This test again, in a process of its own that ends when `kill` does so.
+#[cfg(unix)]
+fn child(how: &str, folder: &Path) -> std::process::Child {
+    std::process::Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "io::write::tests::what_a_killed_process_leaves_is_removed",
+            "--nocapture",
+        ])
+        .env(KILLED, format!("{how}:{}", folder.display()))
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Writes to a folder without an end, or spills there.
+#[cfg(unix)]
+fn write_for_ever(how: &str, folder: &Path) {
+    let mut config = Config { cores: 3.try_into().unwrap(), ..Config::default() };
+    config.spill_dir = folder.to_owned();
+    if how == "spill" {
+        config.memory = 1 << 20;
+    }
+    let env = Environment::with_config(config);
+    let numbers = env.parallel_iter(|task, tasks| (task as u64..).step_by(tasks));
+    match how {
+        "file" => numbers.write_lines(folder.join("out.txt")),
+        "parts" => numbers.write_lines_parallel(folder.join("parts")),
+        _ => numbers.filter(|&n| n < 1 << 40).unique().write_csv(folder.join("out.txt")),
+    }
+    env.run().unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn what_a_killed_process_leaves_is_removed() {
+    if let Some(told) = std::env::var_os(KILLED) {
+        let told = told.into_string().unwrap();
+        let (how, folder) = told.split_once(':').unwrap();
+        return write_for_ever(how, Path::new(folder));
+    }
+    for how in ["file", "parts", "spill"] {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = temp.path();
+        let written = if how == "parts" { folder.join("parts") } else { folder.to_owned() };
+        let hidden = || {
+            let entries = fs::read_dir(&written).into_iter().flatten();
+            entries.map(|entry| entry.unwrap().path()).collect::<Vec<_>>()
+        };
+        let is_busy = |expected: usize| {
+            let (files, dirs): (Vec<_>, Vec<_>) = hidden().into_iter().partition(|p| p.is_file());
+            let bytes = |path: &Path| fs::metadata(path).map_or(0, |found| found.len());
+            match how {
+                "spill" => dirs.iter().any(|dir| fs::read_dir(dir).unwrap().count() > 1),
+                _ => files.iter().filter(|file| bytes(file) > 0).count() >= expected,
+            }
+        };
+        let parts = if how == "parts" { 3 } else { 1 };
+        let mut killed = child(how, folder);
+        while !is_busy(parts) {
+            assert!(killed.try_wait().unwrap().is_none(), "{how}: the child has ended");
+            std::thread::yield_now();
+        }
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        let left = hidden();
+        assert!(is_busy(parts), "{how}: the child has left nothing: {left:?}");
+        // What a user calls so is no left-over, nor is what stands beside.
+        let others = [".out.txt.mine.thalweg-part", ".out.txt.abcdefghijkl", ".out.txt.old"];
+        for name in others {
+            fs::write(written.join(name), "mine").unwrap();
+        }
+
+        // Another one that lives, and writes the same: a job in this process, and one in its child.
+        if how == "file" {
+            let mut living = child(how, folder);
+            while hidden().iter().any(|path| left.contains(path)) || !is_busy(1) {
+                assert!(living.try_wait().unwrap().is_none(), "{how}: the child has ended");
+                std::thread::yield_now();
+            }
+            let of_child = hidden();
+            let env = Environment::new();
+            let (_sender, stream) = env.channel::<u64>(10);
+            stream.write_lines(folder.join("out.txt"));
+            let job = env.start().unwrap();
+            assert_eq!(hidden().len(), of_child.len() + 1);
+            let env = Environment::new();
+            env.iter(0..3).write_lines(folder.join("out.txt"));
+            env.run().unwrap();
+            assert!(of_child.iter().all(|path| path.exists()), "the child's file is gone");
+            job.cancel();
+            let _ = job.wait();
+            living.kill().unwrap();
+            living.wait().unwrap();
+        }
+        let mut config =
+            Config { cores: 2.try_into().unwrap(), memory: 1 << 20, ..Config::default() };
+        config.spill_dir = folder.to_owned();
+        let env = Environment::with_config(config);
+        if how == "parts" {
+            let numbers = env.parallel_iter(|task, _| 0..task as u64);
+            numbers.write_lines_parallel(&written);
+        } else {
+            env.range(0..400_000).unique().write_lines(written.join("out.txt"));
+        }
+        // The directory of the job itself is gone with its handle.
+        env.start().unwrap().wait().unwrap();
+        let mut expected: Vec<_> = others.map(str::to_owned).into();
+        let results: &[&str] =
+            if how == "parts" { &["part-00000.txt", "part-00001.txt"] } else { &["out.txt"] };
+        expected.extend(results.iter().map(|&name| name.to_owned()));
+        expected.sort();
+        assert_eq!(names(&written), expected, "{how}");
+    }
+}
+
+#[test]
+fn a_file_that_is_swept_before_it_is_locked_is_made_anew() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("out.txt");
+    let over = AtomicBool::new(false);
+    // Sinks of many jobs, each of which sweeps what the others have just created.
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    let env = environment(1, Scheduler::ThreadPerTask);
+                    env.iter(0..100).write_lines(&path);
+                    env.run().unwrap();
+                }
+                over.store(true, Ordering::Relaxed);
+            });
+        }
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                super::file::sweep(temp.path(), |_| true);
+            }
+        });
+    });
+    assert_eq!(names(temp.path()), ["out.txt"]);
+    assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 100);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_no_left_over() {
+    let temp = tempfile::tempdir().unwrap();
+    let hidden = |random: &str| temp.path().join(format!(".out.txt.{random}.thalweg-part"));
+    fs::create_dir(hidden("abcdefghijkl")).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(hidden("bcdefghijklm")).status().unwrap();
+    assert!(made.success());
+    std::os::unix::fs::symlink("elsewhere", hidden("cdefghijklmn")).unwrap();
+    fs::write(temp.path().join("elsewhere"), "mine").unwrap();
+    fs::write(hidden("defghijklmno"), "a left-over").unwrap();
+    let env = Environment::new();
+    env.iter(0..3).write_lines(temp.path().join("out.txt"));
+    env.run().unwrap();
+    assert_eq!(names(temp.path()).len(), 5);
+    assert!(!hidden("defghijklmno").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn one_file_under_two_names_is_refused() {
+    use std::os::unix::fs::symlink;
+    let temp = tempfile::tempdir().unwrap();
+    // Beside what the working directory is, for relative paths; it is not changed, as tests share it.
+    let here = std::env::current_dir().unwrap();
+    let up = here.ancestors().skip(1).map(|_| "..").collect::<Vec<_>>().join("/");
+    let dir = fs::canonicalize(temp.path()).unwrap();
+    let relative = Path::new(&up).join(dir.strip_prefix("/").unwrap());
+    fs::create_dir(dir.join("real")).unwrap();
+    symlink("real", dir.join("link")).unwrap();
+    fs::write(dir.join("real/there.txt"), "old").unwrap();
+    symlink("real/there.txt", dir.join("there.txt")).unwrap();
+    let refused = |first: &Path, second: &Path| {
+        let env = Environment::new();
+        env.iter(0..3).write_lines(first);
+        env.iter(0..3).write_csv(second);
+        let error = env.run().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Plan);
+        assert!(error.operator().unwrap().starts_with("write_csv ("), "{error}");
+        assert!(error.message().contains("and so does write_lines ("), "{error}");
+    };
+    let out = dir.join("real/out.txt");
+    refused(&out, &out);
+    refused(&out, &relative.join("real/out.txt"));
+    refused(&out, &dir.join("real/.//out.txt"));
+    refused(&out, &dir.join("real/../link/out.txt"));
+    refused(&dir.join("there.txt"), &dir.join("link/there.txt"));
+
+    let env = Environment::new();
+    env.iter(0..3).write_lines_parallel(dir.join("real/parts"));
+    env.iter(0..3).write_csv_parallel(dir.join("link/parts"));
+    let error = env.run().unwrap_err();
+    assert!(error.message().contains("and so does write_lines_parallel ("), "{error}");
+
+    // A file of one directory under its own name.
+    fs::create_dir(dir.join("parts")).unwrap();
+    let env = Environment::new();
+    env.iter(0..3).write_lines_parallel(dir.join("parts"));
+    env.iter(0..3).write_lines(dir.join("parts/part-00000.txt"));
+    let error = env.run().unwrap_err();
+    assert!(error.message().contains("and so does write_lines_parallel ("), "{error}");
+
+    // Nothing is left of the jobs that were refused. The same file is free for the next job.
+    assert_eq!(names(&dir), ["link", "parts", "real", "there.txt"]);
+    assert_eq!(names(&dir.join("real")), ["there.txt"]);
+    for _ in 0..2 {
+        let env = Environment::new();
+        env.iter(0..3).write_lines(&out);
+        env.run().unwrap();
+    }
+    // Two hard links are two names, each of which gets a file of its own.
+    fs::hard_link(&out, dir.join("hard.txt")).unwrap();
+    let env = Environment::new();
+    env.iter(0..1).write_lines(&out);
+    env.iter(1..2).write_lines(dir.join("hard.txt"));
+    env.run().unwrap();
+    assert_eq!(fs::read_to_string(&out).unwrap(), "0\n");
+    assert_eq!(fs::read_to_string(dir.join("hard.txt")).unwrap(), "1\n");
+}
+
+#[cfg(unix)]
+#[test]
+fn names_of_any_bytes_and_length_are_written() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let temp = tempfile::tempdir().unwrap();
+    let longest = "ü".repeat(127) + "x";
+    let names: [&[u8]; 5] =
+        [b"a\xff", b"a\xfe", b"line\nbreak \\ ", longest.as_bytes(), b".hidden"];
+    // Those that differ in bytes that are no text are two files.
+    let env = Environment::new();
+    for name in names {
+        env.iter(0..3).write_lines(temp.path().join(OsStr::from_bytes(name)));
+    }
+    env.run().unwrap();
+    for name in names {
+        let path = temp.path().join(OsStr::from_bytes(name));
+        assert_eq!(fs::read_to_string(path).unwrap(), "0\n1\n2\n");
+    }
+    assert_eq!(fs::read_dir(temp.path()).unwrap().count(), names.len());
+
+    let refused = |path: &Path| {
+        let env = Environment::new();
+        env.iter(0..3).write_lines(path);
+        let error = env.run().unwrap_err();
+        assert!(error.operator().unwrap().starts_with("write_lines ("), "{error}");
+        error.to_string()
+    };
+    assert!(refused(&temp.path().join("a\0b")).contains("cannot create the file"));
+    assert!(refused(&temp.path().join("x".repeat(256))).contains("cannot create the file"));
+    assert!(refused(&temp.path().join("none/")).contains("this path names no file"));
+    assert!(refused(Path::new("")).contains("this path names no file"));
+    std::os::unix::fs::symlink("nowhere", temp.path().join("dangling")).unwrap();
+    assert!(refused(&temp.path().join("dangling")).contains("leads nowhere"));
+    std::os::unix::fs::symlink("loop", temp.path().join("loop")).unwrap();
+    assert!(refused(&temp.path().join("loop")).contains("leads nowhere"));
+}
+
+#[test]
+fn a_directory_that_vanishes_fails_the_job() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("dir");
+    fs::create_dir(&dir).unwrap();
+    let env = Environment::new();
+    let (sender, stream) = env.channel(10);
+    stream.write_lines(dir.join("out.txt"));
+    let job = env.start().unwrap();
+    sender.send(1).unwrap();
+    fs::remove_dir_all(&dir).unwrap();
+    drop(sender);
+    let error = job.wait().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert_eq!(error.message(), "cannot give the finished file its name");
+    assert_eq!(error.place(), Some(&Place::File(dir.join("out.txt"))));
+}
