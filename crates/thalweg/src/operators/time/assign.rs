@@ -1,6 +1,7 @@
 //! Says of each record when it happened.
 
 use super::drift::Drift;
+use super::watermarks::watermark_of;
 use super::{WatermarkGenerator, Watermarks};
 use crate::clock::{Clock, Nanos, nanos};
 use crate::data::Record;
@@ -161,7 +162,7 @@ impl<I: ?Sized, F, G: WatermarkGenerator, N: Pipe> AssignPush<I, F, G, N> {
     /// Says to the other tasks how far this one has come.
     fn tell(&self) {
         if let Some(drift) = &self.drift {
-            let at = self.generator.watermark().max(self.said).unwrap_or(Timestamp::MIN);
+            let at = watermark_of(&self.generator).max(self.said).unwrap_or(Timestamp::MIN);
             drift.move_to(self.task, (!self.idle && !self.over).then_some(at));
         }
     }
@@ -170,7 +171,7 @@ impl<I: ?Sized, F, G: WatermarkGenerator, N: Pipe> AssignPush<I, F, G, N> {
     /// answers whether it was sent.
     fn say(&mut self, now: Nanos, returned: bool) -> bool {
         (self.said_at, self.batches) = (now, 0);
-        let watermark = self.generator.watermark().max(self.said);
+        let watermark = watermark_of(&self.generator).max(self.said);
         let Some(at) = watermark.filter(|_| watermark > self.said || returned) else {
             return false;
         };

@@ -61,4 +61,4 @@ pub use total::{Summand, Total};
 pub use windowed::{ByKey, Ending, Window, Windowed, Windowing};
 
 #[cfg(all(test, not(loom)))]
-mod tests;
+pub(super) mod tests;

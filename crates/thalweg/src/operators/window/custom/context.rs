@@ -40,7 +40,8 @@ impl<B> WindowContext<'_, B> {
     /// end, its first moment that does not belong to it. The last end that was said of a window counts.
     ///
     /// Where the watermark has reached it already, the value is late for this window: it does not go into it,
-    /// and is counted as late (`--stats`) if it goes into no other.
+    /// and is counted as late (`--stats`) if it goes into no other. An end at
+    /// [`Timestamp::MAX`] is reached at the end of the input.
     pub fn add_until(&mut self, window: B, end: Timestamp) {
         if self.watermark.is_some_and(|watermark| end <= watermark) {
             self.late = true;
