@@ -362,7 +362,7 @@ where
         let op = self.windows.op.id();
         report.emitted(op, self.emitted);
         report.keys(op, self.windows.live.max(self.windows.coming.keys()) as u64);
-        report.late(op, self.windows.late);
+        report.late(op, self.windows.late, self.windows.late);
         report.open_until(
             op,
             self.windows
