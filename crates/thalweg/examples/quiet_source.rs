@@ -3,6 +3,8 @@
 //! ```text
 //! cargo run --example quiet_source -- --stall-after 2s     says which source windows wait for
 //! cargo run --example quiet_source -- --idle-after 500     does not wait for it
+//! cargo run --example quiet_source -- --readings 2500 --quiet-readings 2 --idle-after 50
+//!                                                          says that its second reading came too late
 //! ```
 
 use clap::Parser;
@@ -14,12 +16,15 @@ use thalweg::time::Timestamp;
 use thalweg::{Chain, Environment, Result, Stream, cli::EngineArgs};
 
 /// Counts the readings of two sensors, second by second: one has a thousand a second, the other one at the
-/// beginning and no more.
+/// beginning and no more, or few.
 #[derive(Parser)]
 struct Args {
     /// Readings of the first sensor; by default they never end
     #[arg(long, default_value_t = u64::MAX)]
     readings: u64,
+    /// Readings of the second sensor, as long as the first one has any
+    #[arg(long, default_value_t = 1)]
+    quiet_readings: u64,
     /// Milliseconds without a reading after which windows do not wait for a sensor
     #[arg(long)]
     idle_after: Option<u64>,
@@ -36,8 +41,9 @@ fn count(args: &Args) -> Result<()> {
     let env = args.engine.environment()?;
     let idle_after = args.idle_after.map(Duration::from_millis);
     let loud = sensor(&env, 1000.0, args.readings, idle_after);
-    // Its second reading would be due when the other sensor has ended.
-    let quiet = sensor(&env, 1000.0 / args.readings as f64, 1, idle_after);
+    // A reading more would be due when the other sensor has ended.
+    let rate = 1000.0 * args.quiet_readings as f64 / args.readings as f64;
+    let quiet = sensor(&env, rate, args.quiet_readings, idle_after);
     loud.merge(quiet)
         .window_all(EventTimeWindow::tumbling(Duration::from_secs(1)))
         .count()

@@ -5,6 +5,19 @@ use std::fmt;
 use std::time::Duration;
 
 /// A point in event time: microseconds since 1970-01-01T00:00:00Z, negative before it.
+///
+/// # The ends of time
+///
+/// Every `i64` is a timestamp that a record may have, [`MIN`](Self::MIN) and [`MAX`](Self::MAX) included, and each
+/// operator does with it what it does with any other. For what would lie beyond the ends there are three rules:
+///
+/// - Bounds that are reported, as those of a [`Pane`](crate::operators::window::Pane), are cut off at the ends: a
+///   window that reaches beyond `MAX` has `MAX` as its end. It is in the results once, like any other.
+/// - A watermark never reaches `MAX`. What waits for that moment or a later one, be it the end of a window or of a
+///   session, a [`Timer`](crate::operators::keyed::Timer) or a commit, comes at the end of the input. So a record
+///   at `MAX` is never late.
+/// - Operators look no further than `i64::MAX` microseconds, which are 292,471 years: a longer [`Duration`] given as
+///   a size, a gap, a distance or a lateness counts as that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
@@ -38,18 +51,18 @@ impl Timestamp {
 
     /// The timestamp `by` later, or `None` past the end of time.
     pub fn checked_add(self, by: Duration) -> Option<Self> {
-        let micros = i64::try_from(by.as_micros()).ok()?;
-        self.0.checked_add(micros).map(Self)
+        let micros = u64::try_from(by.as_micros()).ok()?;
+        self.0.checked_add_unsigned(micros).map(Self)
     }
 
     /// The timestamp `by` later, or the latest one.
     pub fn saturating_add(self, by: Duration) -> Self {
-        Self(self.0.saturating_add(micros(by)))
+        Self(self.0.saturating_add_unsigned(unsigned_micros(by)))
     }
 
     /// The timestamp `by` earlier, or the earliest one.
     pub fn saturating_sub(self, by: Duration) -> Self {
-        Self(self.0.saturating_sub(micros(by)))
+        Self(self.0.saturating_sub_unsigned(unsigned_micros(by)))
     }
 
     /// How long after `earlier` this is; nothing if it is not after it.
@@ -111,7 +124,12 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (400 * cycle + year + later, month, of_month)
 }
 
-/// A span in whole microseconds, or as many as a timestamp can count.
+/// A span in whole microseconds, or as many as lie between the first timestamp and the last.
+fn unsigned_micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// A span in whole microseconds, or as many as a timestamp can count: as far as operators look.
 pub(crate) fn micros(span: Duration) -> i64 {
     i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
@@ -199,6 +217,12 @@ mod tests {
         let second = Duration::from_secs(1);
         assert_eq!(Timestamp::MAX.checked_add(second), None);
         assert_eq!(Timestamp::MAX.saturating_add(second), Timestamp::MAX);
+        // Two timestamps may be further apart than one can count.
+        let all = Duration::from_micros(u64::MAX);
+        assert_eq!(Timestamp::MIN.checked_add(all), Some(Timestamp::MAX));
+        assert_eq!(Timestamp::MIN.checked_add(all + Duration::from_micros(1)), None);
+        assert_eq!(Timestamp::MIN.saturating_add(Duration::MAX), Timestamp::MAX);
+        assert_eq!(Timestamp::MAX.saturating_sub(all), Timestamp::MIN);
         assert_eq!(Timestamp::MIN.saturating_sub(Duration::MAX), Timestamp::MIN);
         assert_eq!(Timestamp::from_secs(-1).saturating_add(second), Timestamp::default());
         assert_eq!(Timestamp::from_secs(i64::MAX), Timestamp::MAX);

@@ -259,6 +259,21 @@ fn nothing_is_said_of_windows_that_have_results_or_where_that_is_not_wanted() {
 }
 
 #[test]
+fn late_records_that_were_dropped_are_told_at_the_end() {
+    // A clock that moves by itself: the second reading of the quiet source comes a quarter of a second after its
+    // window had its result.
+    let call = ["--scheduler", "deterministic", "--readings", "2500", "--idle-after", "50"];
+    let told = Call::of("quiet_source", &[&call[..], &["--quiet-readings", "2"]].concat()).run();
+    assert_eq!((told.status, told.out.lines().count()), (Some(0), 3), "{}", told.err);
+    assert!(told.err.contains("examples/quiet_source.rs:"), "{}", told.err);
+    let lost = "): 1 late record was dropped; allow for more disorder where timestamps are assigned, or, for \
+                windows, for lateness (`allowed_lateness`), or take late records from a stream of their own \
+                (`late_output`)\n";
+    assert!(told.err.starts_with("window_all (") && told.err.ends_with(lost), "{}", told.err);
+    assert_eq!(told.err.lines().count(), 1, "{}", told.err);
+}
+
+#[test]
 fn a_signal_cancels_the_job() {
     let signals = [("INT", 130, "interrupted by Ctrl-C"), ("TERM", 143, "ended by SIGTERM")];
     for (signal, status, why) in signals {

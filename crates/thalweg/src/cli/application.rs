@@ -6,7 +6,6 @@
 
 use super::interrupt;
 use super::progress::Shown;
-use super::watch::Watch;
 use crate::config::{Config, Format, Settings, StatsFormat};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{Stats, show};
@@ -42,8 +41,12 @@ impl Application for Attended {
     fn started(&self, job: &Arc<Running>) -> Result<Box<dyn Attendance>> {
         interrupt::watch(job);
         let shown = Shown::start(job, self.settings.progress)?;
-        let watch = Watch::start(job, self.settings.stalls)?;
-        Ok(Box::new(Attending { stats: self.settings.stats, shown, watch }))
+        Ok(Box::new(Attending { stats: self.settings.stats, shown }))
+    }
+
+    fn warn(&self, what: &str) {
+        // A job goes on where nobody reads what is said of it.
+        let _ = writeln!(std::io::stderr(), "{what}");
     }
 }
 
@@ -67,13 +70,12 @@ fn explained(plan: &Plan, config: &Config, format: Format) -> String {
 struct Attending {
     stats: Option<StatsFormat>,
     shown: Option<Shown>,
-    watch: Option<Watch>,
 }
 
 impl Attendance for Attending {
     fn ended(self: Box<Self>, stats: &Stats) {
         // First, so that the two do not write over each other.
-        drop((self.shown, self.watch));
+        drop(self.shown);
         let text = match self.stats {
             None => return,
             Some(StatsFormat::Text) => stats.to_string(),

@@ -14,6 +14,8 @@
 //! - While a bounded job runs, a terminal shows how far it is.
 //! - Windows that get records and give no results for ten seconds (`--stall-after`) are spoken of on
 //!   standard error, with what holds event time back.
+//! - A job that has dropped late records says so on standard error when it is over: which operator, how many, and
+//!   what to do.
 //!
 //! Settings come, each over the one before, from the defaults, from a TOML file, from variables
 //! named `THALWEG_…`, and from the command line. The file is named by `--config` or
@@ -32,7 +34,6 @@ mod args;
 mod exit;
 mod interrupt;
 mod progress;
-mod watch;
 
 pub use args::EngineArgs;
 pub use exit::run;

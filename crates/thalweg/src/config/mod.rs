@@ -15,7 +15,7 @@ mod text;
 pub(crate) use file::read_file;
 #[cfg(feature = "cli")]
 pub(crate) use settings::{
-    CONFIG_VARIABLE, Format, Given, Progress, SETTINGS, Setting, Settings, Stalls, StatsFormat,
+    CONFIG_VARIABLE, Format, Given, Progress, SETTINGS, Setting, Settings, StatsFormat,
 };
 pub use text::NotAllowed;
 
@@ -62,6 +62,12 @@ pub struct Config {
     pub memory: usize,
     /// Where operators that outgrow their memory write. By default the system's temporary folder.
     pub spill_dir: PathBuf,
+    /// How long windows may get records and give no result before a warning says what holds event time back; `None`:
+    /// however long. By default ten seconds.
+    ///
+    /// The warning is one of the facade `log`, under the target `thalweg::stalls`; an application (module `cli`)
+    /// prints it too. Without an application, only jobs without an end are watched, and only if a logger wants to know.
+    pub stall_after: Option<Duration>,
 }
 
 /// Who runs the tasks of a job.
@@ -139,6 +145,7 @@ impl Default for Config {
             encode_exchanges: false,
             memory: default_memory(),
             spill_dir: std::env::temp_dir(),
+            stall_after: Some(Duration::from_secs(10)),
         }
     }
 }

@@ -8,7 +8,6 @@ use super::text::{BATCH, BYTES, SCHEDULER, WHOLE, bytes, span, whole};
 use super::{BatchMode, Config, Scheduler};
 use crate::error::{Error, ErrorKind, Place, Result};
 use std::path::Path;
-use std::time::Duration;
 
 /// What a job runs by, and what is shown of it.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +18,6 @@ pub(crate) struct Settings {
     /// Show what was counted when a job is over.
     pub(crate) stats: Option<StatsFormat>,
     pub(crate) progress: Progress,
-    pub(crate) stalls: Stalls,
 }
 
 /// How a plan is shown.
@@ -44,16 +42,6 @@ pub(crate) enum Progress {
     Auto,
     Always,
     Never,
-}
-
-/// How long windows may get records and give no result before that is spoken of; `None`: however long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stalls(pub(crate) Option<Duration>);
-
-impl Default for Stalls {
-    fn default() -> Self {
-        Self(Some(Duration::from_secs(10)))
-    }
 }
 
 /// One setting.
@@ -163,7 +151,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
                 "never" | "false" => None,
                 _ => Some(span(text).filter(|span| !span.is_zero())?),
             };
-            to.stalls = Stalls(span);
+            to.config.stall_after = span;
             Some(())
         },
     },
@@ -261,6 +249,7 @@ pub(super) fn most_like<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn variables(given: &[(&str, &str)]) -> Result<Settings> {
         let mut settings = Settings::default();
@@ -297,8 +286,9 @@ mod tests {
         assert_eq!(settings.explain, Some(Format::Dot));
         assert_eq!(settings.stats, Some(StatsFormat::Text));
         assert_eq!(settings.progress, Progress::Never);
-        assert_eq!(settings.stalls, Stalls(Some(Duration::from_millis(1500))));
-        assert_eq!(variables(&[("THALWEG_STALL_AFTER", "never")]).unwrap().stalls, Stalls(None));
+        assert_eq!(config.stall_after, Some(Duration::from_millis(1500)));
+        let never = variables(&[("THALWEG_STALL_AFTER", "never")]).unwrap();
+        assert_eq!(never.config.stall_after, None);
         assert!(variables(&[("THALWEG_STALL_AFTER", "0s")]).is_err());
     }
 

@@ -5,6 +5,7 @@
 
 mod histogram;
 mod hot;
+mod losses;
 mod rounds;
 pub(crate) mod show;
 mod stalls;
@@ -13,9 +14,9 @@ mod watermarks;
 
 pub use histogram::Histogram;
 pub(crate) use hot::HotKeys;
+pub(crate) use losses::losses;
 pub(crate) use rounds::RoundLog;
 pub use rounds::{LoopStats, Rounds};
-#[cfg(feature = "cli")]
 pub(crate) use stalls::{Told, stalls};
 pub use stats::{
     HotKey, Latency, Limit, OperatorStats, Records, Spread, StageStats, Stats, limiting_operator,
@@ -47,6 +48,8 @@ pub(crate) struct OpCount {
     pub(crate) spilled_bytes: u64,
     /// Records that came after all their windows had been given out.
     pub(crate) late: u64,
+    /// Those of them that are in no result and no late output.
+    pub(crate) late_dropped: u64,
     /// Records that found no partner, where each has one.
     pub(crate) unpaired: u64,
     /// How far event time has come, said by who makes watermarks.
@@ -141,8 +144,10 @@ impl Report {
         self.of(op).spilled_bytes = bytes;
     }
 
-    pub(crate) fn late(&mut self, op: usize, records: u64) {
-        self.of(op).late = records;
+    /// Late records, and how many of them were dropped.
+    pub(crate) fn late(&mut self, op: usize, records: u64, dropped: u64) {
+        let count = self.of(op);
+        (count.late, count.late_dropped) = (records, dropped);
     }
 
     pub(crate) fn unpaired(&mut self, op: usize, records: u64) {

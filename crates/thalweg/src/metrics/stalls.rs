@@ -1,5 +1,4 @@
 //! Windows that get records and give no results: who holds them back. Decided from two looks at a job.
-#![cfg_attr(not(feature = "cli"), allow(dead_code))]
 
 use super::stats::{OperatorStats, Stats};
 use crate::time::Timestamp;

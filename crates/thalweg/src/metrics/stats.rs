@@ -70,6 +70,9 @@ pub struct OperatorStats {
     /// Records that came after all windows that they were in had been given out, or behind the watermark of a
     /// join.
     pub late_records: u64,
+    /// Those of the late records that were dropped. The others went to a `late_output`, or were of use all the same,
+    /// as the latest record of the second stream of an as-of join.
+    pub late_dropped: u64,
     /// Records that were dropped because the other stream had none to go with them.
     pub unpaired_records: u64,
     /// How far event time has come, where this operator makes watermarks.
@@ -340,6 +343,38 @@ fn tasks_were(tasks: usize) -> String {
 }
 
 impl Stats {
+    /// How many records were dropped because they came too late, by all operators together; which of them did is in
+    /// [`operators`](Self::operators).
+    ///
+    /// A job that has dropped any says so when it is over and has been [waited for](crate::JobHandle::wait): as a
+    /// warning of the facade `log` under the target `thalweg::late`, and on standard error if an application (module
+    /// `cli`) runs it.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg::Environment;
+    /// use thalweg::config::BatchMode;
+    /// use thalweg::operators::time::Watermarks;
+    /// use thalweg::operators::window::EventTimeWindow;
+    /// use thalweg::time::Timestamp;
+    ///
+    /// let env = Environment::new();
+    /// // A minute's worth of records, one of them twenty seconds late.
+    /// let seconds = (0..60_000).map(|at| if at == 50_000 { at - 20_000 } else { at });
+    /// let counts = env
+    ///     .iter(seconds)
+    ///     .assign_timestamps(|at| Timestamp::from_millis(*at), Watermarks::monotonous())
+    ///     .window_all(EventTimeWindow::tumbling(Duration::from_secs(10)))
+    ///     .count();
+    /// let counts = counts.map(|window| window.value).sum().collect::<Vec<u64>>();
+    /// let stats = env.start()?.wait()?;
+    /// assert_eq!((stats.late_dropped(), counts.take()?), (1, vec![59_999]));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn late_dropped(&self) -> u64 {
+        self.operators.iter().map(|op| op.late_dropped).sum()
+    }
+
     /// The keys that at least this share of an operator's records have, with the operator.
     pub fn hot_keys(&self, share: f64) -> impl Iterator<Item = (&OperatorStats, &HotKey)> {
         let keys =
@@ -497,6 +532,9 @@ impl OperatorStats {
         }
         if self.late_records > 0 {
             notes.push(format!("{} late", show::count(self.late_records)));
+        }
+        if self.late_dropped > 0 {
+            notes.push(format!("{} dropped", show::count(self.late_dropped)));
         }
         if self.unpaired_records > 0 {
             notes.push(format!("{} without a partner", show::count(self.unpaired_records)));

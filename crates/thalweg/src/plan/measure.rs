@@ -143,6 +143,7 @@ fn pass(
         operator.read_bytes += count.read_bytes;
         operator.spilled_bytes += count.spilled_bytes;
         operator.late_records += count.late;
+        operator.late_dropped += count.late_dropped;
         operator.unpaired_records += count.unpaired;
         let open = [operator.open_until, count.open_until.map(Timestamp::as_micros)];
         operator.open_until = open.into_iter().flatten().min();

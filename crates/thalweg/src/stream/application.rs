@@ -16,6 +16,9 @@ pub(crate) trait Application: Send + Sync {
     /// A job that could run is about to. It does not when this fails.
     fn starting(&self, plan: &Plan, config: &Config) -> Result<()>;
 
+    /// Something that whoever runs the program should know.
+    fn warn(&self, what: &str);
+
     /// A job runs. What is done beside it ends when the result is dropped.
     fn started(&self, job: &Arc<Running>) -> Result<Box<dyn Attendance>>;
 }

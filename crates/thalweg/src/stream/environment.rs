@@ -2,6 +2,7 @@
 
 use super::application::Application;
 use super::job::Running;
+use super::watch::{Warnings, Watch};
 use super::{JobHandle, Received, Stream};
 use crate::config::Config;
 use crate::data::Portable;
@@ -110,7 +111,15 @@ impl Environment {
             },
             None => None,
         };
-        Ok(JobHandle::new(running, attendance))
+        let warnings = Warnings::of(self.application.as_ref());
+        let watch = match Watch::start(&running, self.config().stall_after, &warnings) {
+            Ok(watch) => watch,
+            Err(error) => {
+                running.launched().job.cancel("what surrounds the job could not start");
+                return Err(error);
+            }
+        };
+        Ok(JobHandle::new(running, attendance, watch, warnings))
     }
 
     pub(crate) fn build<R>(&self, edit: impl FnOnce(&mut Builder) -> R) -> R {

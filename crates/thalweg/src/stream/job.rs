@@ -1,6 +1,7 @@
 //! A job that runs.
 
 use super::application::Attendance;
+use super::watch::{Warnings, Watch};
 use crate::error::Result;
 use crate::metrics::Stats;
 use crate::plan::{Launched, Plan};
@@ -14,6 +15,9 @@ pub struct JobHandle {
     running: Arc<Running>,
     /// What an application does beside the job; nothing for a job of a library.
     attendance: Option<Box<dyn Attendance>>,
+    /// Who sees that windows wait, if anybody wants to know.
+    watch: Option<Watch>,
+    warnings: Warnings,
 }
 
 /// A job and what it runs on.
@@ -38,11 +42,17 @@ impl Running {
 }
 
 impl JobHandle {
-    pub(super) fn new(running: Arc<Running>, attendance: Option<Box<dyn Attendance>>) -> Self {
-        Self { running, attendance }
+    pub(super) fn new(
+        running: Arc<Running>,
+        attendance: Option<Box<dyn Attendance>>,
+        watch: Option<Watch>,
+        warnings: Warnings,
+    ) -> Self {
+        Self { running, attendance, watch, warnings }
     }
 
-    /// Waits until the job is over, and gives what it counted.
+    /// Waits until the job is over, and gives what it counted. What it has lost without having failed is a warning
+    /// of the facade `log`: see [`Stats::late_dropped`].
     ///
     /// # Errors
     ///
@@ -62,9 +72,13 @@ impl JobHandle {
         let Running { launched, runtime } = &*self.running;
         runtime.wait(&launched.job);
         let stats = launched.stats(runtime);
+        if let Some(watch) = self.watch.take() {
+            watch.end();
+        }
         if let Some(attendance) = self.attendance.take() {
             attendance.ended(&stats);
         }
+        self.warnings.of_losses(&stats);
         launched.job.outcome().map(|()| stats)
     }
 

@@ -11,6 +11,7 @@ mod chain;
 mod environment;
 mod job;
 mod source;
+mod watch;
 
 pub use boxed::Boxed;
 pub use chain::Chain;

@@ -136,8 +136,8 @@ where
     /// cost, and one for each of its results. Where one stream is far ahead of the other, its records are kept
     /// until the other has come so far.
     ///
-    /// A record that comes behind the watermark is late, since its partners may be gone: it is counted
-    /// (`--stats`) and not joined.
+    /// A record that comes behind the watermark is late, since its partners may be gone: it is not joined, but
+    /// [counted, and told of at the end](crate::metrics::Stats::late_dropped).
     ///
     /// # Errors
     ///

@@ -139,6 +139,7 @@ where
             held: None,
             emitted: 0,
             late: 0,
+            dropped: 0,
             next,
             time: PhantomData,
         };
@@ -189,6 +190,8 @@ where
     held: Option<Event>,
     emitted: u64,
     late: u64,
+    /// Late records that were dropped.
+    dropped: u64,
     next: N,
     time: PhantomData<fn(T)>,
 }
@@ -272,6 +275,7 @@ where
         if at < self.watermark {
             self.late += 1;
             if self.meet.drops_late(&value) {
+                self.dropped += 1;
                 return;
             }
         }
@@ -350,7 +354,7 @@ where
         let op = self.op.id();
         report.emitted(op, self.emitted);
         report.keys(op, self.keys.live() as u64);
-        report.late(op, self.late);
+        report.late(op, self.late, self.dropped);
         self.next.report(report);
     }
 }

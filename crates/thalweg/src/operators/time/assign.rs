@@ -1,6 +1,7 @@
 //! Says of each record when it happened.
 
 use super::drift::Drift;
+use super::watermarks::watermark_of;
 use super::{WatermarkGenerator, Watermarks};
 use crate::clock::{Clock, Nanos, nanos};
 use crate::data::Record;
@@ -172,7 +173,7 @@ impl<I: ?Sized, F, G: WatermarkGenerator, N: Pipe> AssignPush<I, F, G, N> {
     /// Says to the other tasks how far this one has come.
     fn tell(&self) {
         if let Some(drift) = &self.drift {
-            let at = self.generator.watermark().max(self.said).unwrap_or(Timestamp::MIN);
+            let at = watermark_of(&self.generator).max(self.said).unwrap_or(Timestamp::MIN);
             drift.move_to(self.task, (!self.idle && !self.over).then_some(at));
         }
     }
@@ -181,7 +182,7 @@ impl<I: ?Sized, F, G: WatermarkGenerator, N: Pipe> AssignPush<I, F, G, N> {
     fn enter(&mut self, partition: Option<usize>) {
         let left = std::mem::replace(&mut self.generator, self.first.clone());
         if let Some(before) = self.partition {
-            self.partitions.end(before, self.task, left.watermark());
+            self.partitions.end(before, self.task, watermark_of(&left));
         }
         self.partition = partition;
     }
@@ -190,7 +191,7 @@ impl<I: ?Sized, F, G: WatermarkGenerator, N: Pipe> AssignPush<I, F, G, N> {
     /// answers whether it was sent.
     fn say(&mut self, now: Nanos, returned: bool) -> bool {
         (self.said_at, self.batches) = (now, 0);
-        let own = self.generator.watermark();
+        let own = watermark_of(&self.generator);
         let watermark = match self.partition {
             Some(partition) => self.partitions.advance(partition, self.task, own),
             None => own,

@@ -14,8 +14,15 @@ pub trait WatermarkGenerator: Clone + Send + Sync + 'static {
 
     /// No later record is expected to have a timestamp below this one; `None` while nothing can be
     /// said. Asked between batches. An answer below an earlier one changes nothing: what was promised
-    /// holds.
+    /// holds. [`Timestamp::MAX`] counts as the moment before it, as only the end of the input ends time.
     fn watermark(&self) -> Option<Timestamp>;
+}
+
+/// What a generator says, as it is passed on: a watermark never reaches the last timestamp, so that what is due
+/// there, which may stand for anything beyond it, waits for the end of the input.
+pub(super) fn watermark_of(generator: &impl WatermarkGenerator) -> Option<Timestamp> {
+    const LAST: Timestamp = Timestamp::from_micros(i64::MAX - 1);
+    generator.watermark().map(|at| at.min(LAST))
 }
 
 /// How the watermarks of a stream are made; for
@@ -89,5 +96,25 @@ impl WatermarkGenerator for Disorder {
 
     fn watermark(&self) -> Option<Timestamp> {
         Some(self.greatest?.saturating_sub(self.by))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn watermarks_stay_within_time() {
+        let of = |at: i64, by: Duration| {
+            let mut disorder = Watermarks::bounded_disorder(by).generator;
+            disorder.observe(Timestamp::from_micros(at));
+            watermark_of(&disorder).map(Timestamp::as_micros)
+        };
+        assert_eq!(of(i64::MAX, Duration::ZERO), Some(i64::MAX - 1));
+        assert_eq!(of(i64::MAX, Duration::from_micros(2)), Some(i64::MAX - 2));
+        assert_eq!(of(i64::MAX, Duration::MAX), Some(i64::MIN));
+        assert_eq!(of(i64::MIN, Duration::ZERO), Some(i64::MIN));
+        assert_eq!(of(i64::MIN + 1, Duration::MAX), Some(i64::MIN));
+        assert_eq!(watermark_of(&Watermarks::monotonous().generator), None);
     }
 }

@@ -21,8 +21,8 @@ use std::time::Duration;
 ///
 /// A window begins every `slide`, at multiples of it counted from 1970-01-01T00:00:00Z, and holds the
 /// records of the `size` that follows. It has its result when the watermark has passed its end. A record
-/// that comes after all its windows have had theirs is late; late records are counted (`--stats`) and
-/// not taken in, or sent to a second stream by
+/// that comes after all its windows have had theirs is late; late records are not taken in, but
+/// [counted, and told of at the end](crate::metrics::Stats::late_dropped), or sent to a second stream by
 /// [`late_output`](crate::operators::window::Windowed::late_output). Results of windows that have not ended are given
 /// [if asked for](Self::early).
 ///
@@ -36,6 +36,9 @@ pub struct EventTimeWindow<E = AtEnd> {
     lateness: Duration,
     early: E,
 }
+
+/// Windows that a record may be in where they have several results: each is gone to with every record or change.
+const MOST_AGAIN: i64 = 1 << 20;
 
 /// Windows have no result before they end; see [`EventTimeWindow::early`].
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +73,8 @@ impl EventTimeWindow {
     /// pair comes again with each.
     ///
     /// Memory: what each key of an open window has had, and slices of windows that overlap, for as long as they
-    /// are in an open window. See [`Early`] for the rest.
+    /// are in an open window. See [`Early`] for the rest. A size of more than 1,048,576 slides is refused at the job's
+    /// start.
     ///
     /// ```
     /// use std::time::Duration;
@@ -111,7 +115,8 @@ impl<E> EventTimeWindow<E> {
     ///
     /// Costs memory: slices are kept for so much longer. A late record costs as many look-ups as its
     /// windows have slices. As a result's timestamp is the last of its window, windows of such results
-    /// take them in only if they allow for as much lateness themselves.
+    /// take them in only if they allow for as much lateness themselves. A size of more than 1,048,576 slides is refused
+    /// at the job's start.
     pub fn allowed_lateness(mut self, lateness: Duration) -> Self {
         self.lateness = lateness;
         self
@@ -134,6 +139,14 @@ impl<E: Earliness> EventTimeWindow<E> {
         }
         if let Some(fault) = self.early.early().and_then(Early::fault) {
             return Err(fault);
+        }
+        let windows = (size - 1) / slide + 1;
+        let again = self.earliness().is_some() || !self.lateness.is_zero();
+        if again && windows > MOST_AGAIN {
+            return Err(format!(
+                "a record would be in {windows} windows, of which each may have several results: \
+                 at most {MOST_AGAIN} can have results early or late"
+            ));
         }
         let frames = Frames::new(size, slide, micros(self.offset));
         Ok(frames.with_lateness(micros(self.lateness)))

@@ -10,7 +10,8 @@
 //!   slices    ├───┼───────┼───┼───────┼───┤  of lengths 1 and 2
 //! ```
 //!
-//! All arithmetic is exact; only what a timestamp cannot hold is cut off at the ends of time.
+//! All arithmetic is exact, at the ends of time too: every slice that holds a timestamp has a number of its own, and
+//! so has every window of such a slice, also where it begins before all of time. Only bounds are cut off there.
 
 use crate::time::Timestamp;
 
@@ -26,26 +27,25 @@ pub struct Frames {
     rest: i64,
     /// How long after its end a window still takes records in.
     lateness: i64,
+    /// How much higher slices are numbered than they would be from the first window on.
+    shift: i64,
 }
 
-/// The number of a slice. Slices without a window have numbers too.
+/// The number of a slice. Slices without a window have numbers too. One goes with each record that is sent, so it
+/// is no wider than it must be.
 pub(super) type SliceId = i64;
-/// The number of a window.
-pub(super) type WindowId = i64;
+/// The number of a window. A timestamp is in up to `i64::MAX` windows, so there are more of them than timestamps.
+pub(super) type WindowId = i128;
 
 impl Frames {
     /// `size` and `slide` in microseconds, above 0.
     pub(super) fn new(size: i64, slide: i64, offset: i64) -> Self {
         debug_assert!(size > 0 && slide > 0);
         // Windows are where they are whichever of them is the first, and so numbers stay small.
-        Self {
-            size,
-            slide,
-            offset: offset.rem_euclid(slide),
-            whole: size / slide,
-            rest: size % slide,
-            lateness: 0,
-        }
+        let (offset, rest) = (offset.rem_euclid(slide), size % slide);
+        // Slices of a microsecond take every number that there is, so they are numbered as the timestamps are.
+        let shift = i64::from(slide == 2 && rest == 1 && offset == 1);
+        Self { size, slide, offset, whole: size / slide, rest, lateness: 0, shift }
     }
 
     /// The same windows, which take records in for so long after their ends.
@@ -60,7 +60,7 @@ impl Frames {
 
     /// The last window that takes no more records in when the watermark is `at`.
     pub(super) fn last_over(&self, at: Timestamp) -> WindowId {
-        self.last_ended(Timestamp::from_micros(at.as_micros().saturating_sub(self.lateness)))
+        self.ended_by(i128::from(at.as_micros()) - i128::from(self.lateness))
     }
 
     /// Whether a window is one slice, so that nothing is to be put together.
@@ -74,64 +74,80 @@ impl Frames {
         let (slide, rest) = (i128::from(self.slide), i128::from(self.rest));
         let (number, within) = (since.div_euclid(slide), since.rem_euclid(slide));
         let slice = if rest == 0 { number } else { 2 * number + i128::from(within >= rest) };
-        // There may be one slice more than numbers, at each end of time.
-        clamp(slice)
+        clamp(slice + i128::from(self.shift))
     }
 
     /// The first timestamp of a slice, and the first one behind it.
     pub(super) fn span(&self, slice: SliceId) -> (Timestamp, Timestamp) {
-        (self.edge(slice), self.edge(slice.saturating_add(1)))
+        let slice = i128::from(slice);
+        (self.edge(slice), self.edge(slice + 1))
     }
 
     /// Where a slice begins.
-    fn edge(&self, slice: SliceId) -> Timestamp {
+    fn edge(&self, slice: i128) -> Timestamp {
+        let slice = slice - i128::from(self.shift);
         if self.rest == 0 {
-            return self.at(i128::from(slice), 0);
+            return self.at(slice, 0);
         }
         let behind = if slice.rem_euclid(2) == 1 { self.rest } else { 0 };
-        self.at(i128::from(slice.div_euclid(2)), behind)
+        self.at(slice.div_euclid(2), behind)
     }
 
-    fn at(&self, slides: i128, behind: i64) -> Timestamp {
-        let micros = slides * i128::from(self.slide) + i128::from(self.offset) + i128::from(behind);
+    fn at(&self, window: WindowId, behind: i64) -> Timestamp {
+        let micros = window * i128::from(self.slide) + i128::from(self.offset) + i128::from(behind);
         Timestamp::from_micros(clamp(micros))
     }
 
     /// The first timestamp of a window, and the first one behind it.
     pub(super) fn window(&self, window: WindowId) -> (Timestamp, Timestamp) {
-        (self.at(i128::from(window), 0), self.at(i128::from(window), self.size))
+        (self.at(window, 0), self.at(window, self.size))
     }
 
-    /// The first and the last slice of a window.
+    /// The last timestamp within a window.
+    pub(super) fn last_of(&self, window: WindowId) -> Timestamp {
+        self.at(window, self.size - 1)
+    }
+
+    /// The first and the last slice of a window that hold timestamps. The window must hold one.
     pub(super) fn slices(&self, window: WindowId) -> (SliceId, SliceId) {
-        if self.rest == 0 {
-            (window, window.saturating_add(self.whole - 1))
+        let whole = i128::from(self.whole);
+        let (first, last) = if self.rest == 0 {
+            (window, window + whole - 1)
         } else {
-            let double = |number: i64| number.saturating_mul(2);
-            (double(window), double(window.saturating_add(self.whole)))
-        }
+            (2 * window, 2 * (window + whole))
+        };
+        let shift = i128::from(self.shift);
+        (clamp(first + shift), clamp(last + shift))
     }
 
     /// The first and the last window that a slice is part of; with gaps between windows, the first may
     /// lie behind the last, and then it is part of none.
     pub(super) fn windows(&self, slice: SliceId) -> (WindowId, WindowId) {
+        let (slice, whole) = (i128::from(slice) - i128::from(self.shift), i128::from(self.whole));
         if self.rest == 0 {
-            return (slice.saturating_sub(self.whole - 1), slice);
+            return (slice - (whole - 1), slice);
         }
         let number = slice.div_euclid(2);
-        let first = number.saturating_sub(self.whole) + slice.rem_euclid(2);
-        (first, number)
+        (number - whole + slice.rem_euclid(2), number)
+    }
+
+    /// The last window of all: none that holds a timestamp begins later.
+    pub(super) fn last(&self) -> WindowId {
+        self.windows(self.slice(Timestamp::MAX)).1
     }
 
     /// The last window that has ended when the watermark is `at`.
     pub(super) fn last_ended(&self, at: Timestamp) -> WindowId {
-        let since = i128::from(at.as_micros()) - i128::from(self.offset) - i128::from(self.size);
-        clamp(since.div_euclid(i128::from(self.slide)))
+        self.ended_by(i128::from(at.as_micros()))
     }
 
-    /// The last slice that has ended when the watermark is `at`.
-    pub(super) fn last_closed(&self, at: Timestamp) -> SliceId {
-        self.slice(at).saturating_sub(1)
+    fn ended_by(&self, at: i128) -> WindowId {
+        (at - i128::from(self.offset) - i128::from(self.size)).div_euclid(i128::from(self.slide))
+    }
+
+    /// The last slice that has ended when the watermark is `at`; `None` where that is before the first of all.
+    pub(super) fn last_closed(&self, at: Timestamp) -> Option<SliceId> {
+        self.slice(at).checked_sub(1)
     }
 }
 
@@ -144,54 +160,89 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn at(micros: i64) -> Timestamp {
-        Timestamp::from_micros(micros)
+    fn at(micros: i128) -> Timestamp {
+        Timestamp::from_micros(clamp(micros))
+    }
+
+    /// Timestamps of every kind: about 1970, at either end, and anywhere.
+    fn times() -> impl Strategy<Value = i64> {
+        let near = 0..300i64;
+        prop_oneof![
+            4 => -300..300i64,
+            2 => near.clone().prop_map(|n| i64::MIN + n),
+            2 => near.prop_map(|n| i64::MAX - n),
+            1 => any::<i64>(),
+        ]
+    }
+
+    /// Sizes and slides of every kind.
+    fn lengths() -> impl Strategy<Value = i64> {
+        prop_oneof![4 => 1..4i64, 4 => 1..40i64, 1 => i64::MAX - 40..=i64::MAX, 1 => 1..=i64::MAX]
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { cases: 2048, ..ProptestConfig::default() })]
+
         /// Slices and windows against their definitions.
         #[test]
         fn a_record_is_in_the_windows_that_its_slice_is_part_of(
-            size in 1..40i64,
-            slide in 1..40i64,
-            offset in -50..50i64,
-            micros in -300..300i64,
+            (size, slide, lateness) in (lengths(), lengths(), prop_oneof![Just(0), lengths()]),
+            offset in prop_oneof![-50..50i64, any::<i64>()],
+            (micros, apart) in (times(), 0..60i64),
         ) {
-            let frames = Frames::new(size, slide, offset);
-            let offset = offset.rem_euclid(slide);
-            let slice = frames.slice(at(micros));
-            let (begin, end) = frames.span(slice);
-            prop_assert!(begin <= at(micros) && at(micros) < end);
-            let (first, last) = frames.windows(slice);
-            for window in -700..700 {
-                let (begin, end) = frames.window(window);
-                prop_assert_eq!(begin, at(offset + window * slide));
-                prop_assert_eq!(end, at(offset + window * slide + size));
-                let within = begin <= at(micros) && at(micros) < end;
-                prop_assert_eq!(within, (first..=last).contains(&window), "window {}", window);
-                let (from, to) = frames.slices(window);
-                prop_assert_eq!(within, (from..=to).contains(&slice));
-                prop_assert_eq!((frames.span(from).0, frames.span(to).1), (begin, end));
-                prop_assert_eq!(end <= at(micros), window <= frames.last_ended(at(micros)));
+            let frames = Frames::new(size, slide, offset).with_lateness(lateness);
+            let wide = |n: i64| i128::from(n);
+            let offset = wide(offset.rem_euclid(slide));
+            let begins = |window: i128| offset + window * wide(slide);
+            let ends = |window: i128| begins(window) + wide(size);
+            // The first window that ends behind a time, and the last that does not begin behind it.
+            let windows = |at: i64| {
+                let since = wide(at) - offset;
+                ((since - wide(size)).div_euclid(wide(slide)) + 1, since.div_euclid(wide(slide)))
+            };
+            let other = micros.saturating_add(apart);
+            for micros in [micros, other] {
+                let slice = frames.slice(at(wide(micros)));
+                let (begin, end) = frames.span(slice);
+                prop_assert!(begin.as_micros() <= micros);
+                prop_assert!(micros < end.as_micros() || end == Timestamp::MAX);
+                let (first, last) = windows(micros);
+                prop_assert_eq!(frames.windows(slice).1, last);
+                prop_assert!(frames.windows(slice).0 == first || (first > last && frames.windows(slice).0 > last));
+                prop_assert!(last <= frames.last());
+                for window in [first - 1, first, last, last + 1] {
+                    prop_assert_eq!(frames.window(window), (at(begins(window)), at(ends(window))));
+                    prop_assert_eq!(frames.last_of(window), at(ends(window) - 1));
+                    let holds = |at: i64| begins(window) <= wide(at) && wide(at) < ends(window);
+                    let is_in_time = begins(window) <= wide(i64::MAX) && ends(window) > wide(i64::MIN);
+                    let (from, to) = frames.slices(window);
+                    for other in [micros, other].into_iter().filter(|_| is_in_time) {
+                        let slice = frames.slice(at(wide(other)));
+                        prop_assert_eq!(holds(other), (from..=to).contains(&slice), "window {}", window);
+                    }
+                }
+                let (ended, over) = (frames.last_ended(at(wide(micros))), frames.last_over(at(wide(micros))));
+                prop_assert!(ends(ended) <= wide(micros) && ends(ended + 1) > wide(micros));
+                let until = wide(micros) - wide(lateness);
+                prop_assert!(ends(over) <= until && ends(over + 1) > until);
+                let closed = frames.last_closed(at(wide(micros)));
+                prop_assert!(closed.is_none_or(|closed| closed + 1 == slice && frames.span(closed).1 == begin));
             }
-            prop_assert_eq!(frames.is_one_slice(), frames.slices(3).0 == frames.slices(3).1);
-            let closed = frames.last_closed(at(micros));
-            prop_assert!(frames.span(closed).1 <= at(micros) && at(micros) < frames.span(closed + 1).1);
+            let (from, to) = frames.slices(frames.windows(frames.slice(at(0))).1);
+            prop_assert_eq!(frames.is_one_slice(), from == to);
         }
     }
 
+    /// With slices of a microsecond there are just as many of them as timestamps.
     #[test]
-    fn the_ends_of_time_are_in_some_window() {
-        for (size, slide) in [(1, 1), (10, 3), (i64::MAX, i64::MAX), (7, i64::MAX), (i64::MAX, 1)] {
-            for offset in [0, i64::MIN, i64::MAX] {
+    fn no_two_slices_have_one_number() {
+        for (size, slide) in [(1, 1), (5, 1), (1, 2), (7, 2)] {
+            for offset in [0, 1] {
                 let frames = Frames::new(size, slide, offset);
-                for micros in [i64::MIN, -1, 0, i64::MAX] {
-                    let slice = frames.slice(at(micros));
-                    let (begin, end) = frames.span(slice);
-                    assert!(begin <= at(micros) && at(micros) <= end, "{frames:?} {micros}");
-                    frames.windows(slice);
-                    frames.last_ended(at(micros));
-                    frames.last_closed(at(micros));
+                for end in [i64::MIN, i64::MAX - 9] {
+                    let slices: Vec<_> =
+                        (end..=end + 9).map(|micros| frames.slice(at(micros.into()))).collect();
+                    assert!(slices.is_sorted_by(|a, b| a < b), "{frames:?}: {slices:?}");
                 }
             }
         }

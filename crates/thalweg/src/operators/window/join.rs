@@ -285,7 +285,7 @@ mod tests {
     use crate::Environment;
     use crate::check::check;
     use crate::operators::time::Watermarks;
-    use crate::operators::window::EventTimeWindow;
+    use crate::operators::window::tests::{beginnings, shapes};
     use crate::time::Timestamp;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
@@ -294,8 +294,9 @@ mod tests {
     /// A key, a timestamp in microseconds, a value.
     type Reading = (u8, i64, u16);
 
-    fn side(numbers: &[(u8, i64)]) -> Vec<Reading> {
-        numbers.iter().zip(0..).map(|(&(key, at), value)| (key, at, value)).collect()
+    fn side(begin: i64, numbers: &[(u8, i64)]) -> Vec<Reading> {
+        let reading = |(&(key, at), value)| (key, begin.saturating_add(at), value);
+        numbers.iter().zip(0..).map(reading).collect()
     }
 
     fn timed(
@@ -313,34 +314,26 @@ mod tests {
         /// Against all pairs of readings, looked at one by one.
         #[test]
         fn every_pair_in_a_window_is_joined(
+            begin in beginnings(),
             left in prop::collection::vec((0..3u8, 0..100i64), 0..40),
             right in prop::collection::vec((0..3u8, 0..100i64), 0..40),
-            (size, slide) in (1..30i64, 1..30i64),
+            shape in shapes(),
         ) {
-            let (left, right) = (side(&left), side(&right));
-            let window = EventTimeWindow::sliding(
-                Duration::from_micros(size.unsigned_abs()),
-                Duration::from_micros(slide.unsigned_abs()),
-            );
-            let within = |start: i64, at: i64| (start..start + size).contains(&at);
-            let starts = || (-30..130i64).filter(|start| start.rem_euclid(slide) == 0);
+            let (left, right) = (side(begin, &left), side(begin, &right));
+            let window = shape.window();
+            // The values of the right side are below 0.
+            let lefts = left.iter().map(|(key, at, value)| (*key, *at, i32::from(*value)));
+            let rights = right.iter().map(|(key, at, value)| (*key, *at, -1 - i32::from(*value)));
+            let all: Vec<_> = lefts.chain(rights).collect();
             let mut pairs = Vec::new();
             let mut groups = Vec::new();
-            for start in starts() {
-                let (from, to) = (Timestamp::from_micros(start), Timestamp::from_micros(start + size));
-                for key in 0..3u8 {
-                    let of = |side: &[Reading]| -> Vec<u16> {
-                        let here = side.iter().filter(|(k, at, _)| *k == key && within(start, *at));
-                        here.map(|(_, _, value)| *value).collect()
-                    };
-                    let (a, b) = (of(&left), of(&right));
-                    let pane = |value| Pane::on_time(from, to, value);
-                    pairs.extend(a.iter().flat_map(|a| b.iter().map(|b| (key, pane((*a, *b))))));
-                    let all: BTreeSet<_> = a.iter().map(|a| (0u8, *a)).chain(b.iter().map(|b| (1, *b))).collect();
-                    if !all.is_empty() {
-                        groups.push((key, Pane::on_time(from, to, all)));
-                    }
-                }
+            for (key, pane) in shape.expected(&all, <[i32]>::to_vec) {
+                let of = |left: bool| pane.value.iter().copied().filter(move |value| (*value >= 0) == left);
+                let (a, b) = (of(true).map(|a| a as u16), of(false).map(|b| (-1 - b) as u16));
+                let with = |a| b.clone().map(move |b| (a, b));
+                pairs.extend(a.clone().flat_map(with).map(|pair| (key, pane.with(pair))));
+                let all: BTreeSet<_> = a.map(|a| (0u8, a)).chain(b.map(|b| (1, b))).collect();
+                groups.push((key, pane.with(all)));
             }
             check(|env| {
                 let (a, b) = (timed(env, &left), timed(env, &right));

@@ -182,7 +182,7 @@ where
     }
 
     fn report(&mut self, report: &mut Report) {
-        report.late(self.op.id(), self.gone);
+        report.late(self.op.id(), self.gone, 0);
         self.ends.report(report);
     }
 }

@@ -59,4 +59,4 @@ pub use session::SessionWindow;
 pub use windowed::{ByKey, Ending, Window, Windowed, Windowing};
 
 #[cfg(all(test, not(loom)))]
-mod tests;
+pub(super) mod tests;

@@ -6,7 +6,7 @@ use crate::time::Timestamp;
 /// The result of one window of time, with its bounds.
 ///
 /// The record's own timestamp is the last one within the window, `end` less a microsecond; of a window of processing
-/// time, the greatest of the window's records.
+/// time, the greatest of the window's records. Bounds beyond the first or the last timestamp are cut off there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Data)]
 pub struct Pane<T> {
     /// The first timestamp of the window.

@@ -1,14 +1,14 @@
-//! Tables of what is known of each slice.
+//! Tables of what is known of each slice, or of each window.
 
 use super::frames::SliceId;
 use crate::data::Key;
 use crate::state::GroupTable;
 use std::collections::VecDeque;
 
-/// A table for every slice that has records, in the order of the slices.
-pub(super) struct Slices<K: Key + ?Sized, S> {
+/// A table for every slice that has records, in the order of the slices; or for what else has numbers.
+pub(super) struct Slices<K: Key + ?Sized, S, I = SliceId> {
     /// One that is [taken in hand](Self::take) leaves a gap, so that the others keep their places.
-    tables: VecDeque<(SliceId, Option<GroupTable<K, S>>)>,
+    tables: VecDeque<(I, Option<GroupTable<K, S>>)>,
     /// Emptied tables, to be used again: one that has grown need not grow again.
     spare: Vec<GroupTable<K, S>>,
 }
@@ -16,13 +16,13 @@ pub(super) struct Slices<K: Key + ?Sized, S> {
 /// Emptied tables that are kept.
 const SPARES: usize = 4;
 
-impl<K: Key + ?Sized, S> Slices<K, S> {
+impl<K: Key + ?Sized, S, I: Copy + Ord> Slices<K, S, I> {
     pub(super) fn new() -> Self {
         Self { tables: VecDeque::new(), spare: Vec::new() }
     }
 
     /// The place of a slice's table, which is made if there is none. Tables before it keep theirs.
-    pub(super) fn place(&mut self, slice: SliceId) -> usize {
+    pub(super) fn place(&mut self, slice: I) -> usize {
         let at = self.tables.partition_point(|(other, _)| *other < slice);
         if self.tables.get(at).is_none_or(|(other, _)| *other != slice) {
             let table = self.spare.pop().unwrap_or_default();
@@ -33,7 +33,7 @@ impl<K: Key + ?Sized, S> Slices<K, S> {
 
     /// The table of a slice, made if there is none.
     #[inline]
-    pub(super) fn table(&mut self, slice: SliceId) -> &mut GroupTable<K, S> {
+    pub(super) fn table(&mut self, slice: I) -> &mut GroupTable<K, S> {
         let at = self.place(slice);
         self.tables[at].1.get_or_insert_default()
     }
@@ -45,13 +45,13 @@ impl<K: Key + ?Sized, S> Slices<K, S> {
     }
 
     /// Takes a slice's table in hand, made if there is none; its place is kept.
-    pub(super) fn take(&mut self, slice: SliceId) -> GroupTable<K, S> {
+    pub(super) fn take(&mut self, slice: I) -> GroupTable<K, S> {
         let at = self.place(slice);
         self.tables[at].1.take().unwrap_or_default()
     }
 
     /// Puts it back.
-    pub(super) fn put_back(&mut self, slice: SliceId, table: GroupTable<K, S>) {
+    pub(super) fn put_back(&mut self, slice: I, table: GroupTable<K, S>) {
         let at = self.tables.partition_point(|(other, _)| *other < slice);
         match self.tables.get_mut(at) {
             Some((other, place)) if *other == slice => *place = Some(table),
@@ -60,17 +60,12 @@ impl<K: Key + ?Sized, S> Slices<K, S> {
     }
 
     /// The first slice.
-    pub(super) fn first(&self) -> Option<SliceId> {
+    pub(super) fn first(&self) -> Option<I> {
         self.tables.front().map(|(slice, _)| *slice)
     }
 
     /// Shows the tables of the slices from one to another.
-    pub(super) fn each_in(
-        &mut self,
-        from: SliceId,
-        to: SliceId,
-        each: impl FnMut(&mut GroupTable<K, S>),
-    ) {
+    pub(super) fn each_in(&mut self, from: I, to: I, each: impl FnMut(&mut GroupTable<K, S>)) {
         let first = self.tables.partition_point(|(slice, _)| *slice < from);
         let tables = self.tables.range_mut(first..);
         tables
@@ -82,9 +77,9 @@ impl<K: Key + ?Sized, S> Slices<K, S> {
     /// The same, with the slices.
     pub(super) fn each_numbered(
         &mut self,
-        from: SliceId,
-        to: SliceId,
-        mut each: impl FnMut(SliceId, &mut GroupTable<K, S>),
+        from: I,
+        to: I,
+        mut each: impl FnMut(I, &mut GroupTable<K, S>),
     ) {
         let first = self.tables.partition_point(|(slice, _)| *slice < from);
         let tables = self.tables.range_mut(first..);
@@ -95,7 +90,7 @@ impl<K: Key + ?Sized, S> Slices<K, S> {
     }
 
     /// Takes the first table out, if it is of this slice or one before.
-    pub(super) fn take_until(&mut self, slice: SliceId) -> Option<(SliceId, GroupTable<K, S>)> {
+    pub(super) fn take_until(&mut self, slice: I) -> Option<(I, GroupTable<K, S>)> {
         if self.first()? > slice {
             return None;
         }

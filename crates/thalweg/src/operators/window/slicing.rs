@@ -309,16 +309,17 @@ where
         let until = match event {
             Event::Watermark(at) => {
                 let closed = self.frames.last_closed(at);
-                self.closed = self.closed.max(Some(closed));
+                self.closed = self.closed.max(closed);
                 closed
             }
-            Event::Idle | Event::Partition(_) => return false,
-            Event::Barrier(_) | Event::End => SliceId::MAX,
+            Event::Idle | Event::Partition(_) => None,
+            Event::Barrier(_) | Event::End => Some(SliceId::MAX),
             Event::Round(_) => {
                 self.closed = None;
-                SliceId::MAX
+                Some(SliceId::MAX)
             }
         };
+        let Some(until) = until else { return false };
         self.leave();
         let mut any = false;
         while let Some((slice, table)) = self.slices.take_until(until) {

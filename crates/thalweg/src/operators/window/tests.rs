@@ -37,31 +37,39 @@ impl Shape {
         all: &[Reading],
         of: impl Fn(&[i32]) -> T,
     ) -> Vec<(u8, Pane<T>)> {
-        let mut windows: BTreeMap<(u8, i64), Vec<i32>> = BTreeMap::new();
+        let mut windows: BTreeMap<(u8, i128), Vec<i32>> = BTreeMap::new();
+        let [size, slide, offset] = [self.size, self.slide, self.offset].map(i128::from);
         for &(key, at, value) in all {
-            let mut start = (at - self.offset).div_euclid(self.slide) * self.slide + self.offset;
-            while start + self.size > at {
+            let at = i128::from(at);
+            let mut start = (at - offset).div_euclid(slide) * slide + offset;
+            while start + size > at {
                 windows.entry((key, start)).or_default().push(value);
-                start -= self.slide;
+                start -= slide;
             }
         }
-        let at = Timestamp::from_micros;
-        let pane =
-            |start, values: &[i32]| Pane::on_time(at(start), at(start + self.size), of(values));
+        let pane = |start, values: &[i32]| {
+            Pane::on_time(within_time(start), within_time(start + size), of(values))
+        };
         windows.iter().map(|(&(key, start), values)| (key, pane(start, values))).collect()
     }
 }
 
+/// The timestamp, or the end of time that it lies beyond.
+pub(super) fn within_time(micros: i128) -> Timestamp {
+    let (first, last) = (i128::from(i64::MIN), i128::from(i64::MAX));
+    Timestamp::from_micros(micros.clamp(first, last) as i64)
+}
+
 /// How far a timestamp lies behind the greatest before it in the same task.
 pub(super) fn disorder(all: &[Reading], tasks: usize) -> Duration {
-    let mut greatest = vec![i64::MIN; tasks];
-    let mut worst = 0;
+    let mut greatest = vec![Timestamp::MIN; tasks];
+    let mut worst = Duration::ZERO;
     for (number, (_, at, _)) in all.iter().enumerate() {
-        let greatest = &mut greatest[number % tasks];
-        *greatest = (*greatest).max(*at);
-        worst = worst.max(*greatest - at);
+        let (at, greatest) = (Timestamp::from_micros(*at), &mut greatest[number % tasks]);
+        *greatest = (*greatest).max(at);
+        worst = worst.max(greatest.since(at));
     }
-    micros(worst)
+    worst
 }
 
 /// The readings dealt out to all tasks, with timestamps.
@@ -78,17 +86,39 @@ pub(super) fn readings(
     .assign_timestamps(|(_, at, _)| Timestamp::from_micros(*at), watermarks)
 }
 
-pub(super) fn shapes() -> impl Strategy<Value = Shape> {
+/// Windows that a brute search finds.
+pub(super) fn small_shapes() -> impl Strategy<Value = Shape> {
     (1..60i64, 1..30i64, 0..40i64).prop_map(|(size, slide, offset)| Shape { size, slide, offset })
 }
 
+pub(super) fn shapes() -> impl Strategy<Value = Shape> {
+    // A record is in a bounded number of windows, or there would be too many results.
+    let huge = (i64::MAX - 60..=i64::MAX, 1..30i64).prop_map(|(size, part)| (size, size / part));
+    let apart = (1..60i64, 1..=i64::MAX);
+    let fine = (1..60i64, 1..3i64);
+    let sizes = prop_oneof![2 => fine, 1 => huge, 1 => apart];
+    let rare = (sizes, prop_oneof![0..3i64, 0..=i64::MAX])
+        .prop_map(|((size, slide), offset)| Shape { size, slide, offset });
+    prop_oneof![2 => small_shapes(), 1 => rare]
+}
+
+/// Where the timestamps of some records begin: about 1970, or at either end of time.
+pub(in crate::operators) fn beginnings() -> impl Strategy<Value = i64> {
+    prop_oneof![
+        4 => Just(-40),
+        1 => i64::MIN..i64::MIN + 40,
+        1 => i64::MAX - 100..=i64::MAX,
+        1 => any::<i64>(),
+    ]
+}
+
 pub(super) fn some_readings() -> impl Strategy<Value = Vec<Reading>> {
-    // Runs in which time goes on, with jumps back and far ahead.
-    let step = prop_oneof![8 => 0..4i64, 2 => -20..0i64, 1 => 0..200i64];
-    prop::collection::vec((0..4u8, step, -50..50i32), 0..120).prop_map(|steps| {
-        let mut at = -40;
+    // Runs in which time goes on, with jumps back and far ahead, also from one end of time to the other.
+    let step = prop_oneof![80 => 0..4i64, 20 => -20..0i64, 10 => 0..200i64, 1 => any::<i64>()];
+    let steps = prop::collection::vec((0..4u8, step, -50..50i32), 0..120);
+    (beginnings(), steps).prop_map(|(mut at, steps)| {
         let each = |(key, step, value)| {
-            at += step;
+            at = at.saturating_add(step);
             (key, at, value)
         };
         steps.into_iter().map(each).collect()
@@ -175,7 +205,7 @@ fn results_with_lateness(
     all: &[Reading],
     shape: Shape,
 ) -> crate::Output<Vec<(u8, Pane<Vec<i32>>)>> {
-    let window = shape.window().allowed_lateness(Duration::from_secs(1));
+    let window = shape.window().allowed_lateness(Duration::MAX);
     env.iter(all.to_vec())
         .batch_mode(BatchMode::Single)
         .forward()
@@ -202,15 +232,19 @@ proptest! {
             values.sort_unstable();
             values
         };
-        let expected: BTreeMap<(u8, Timestamp), Vec<i32>> = shape
+        // No lateness is longer.
+        prop_assume!(disorder(&all, 1) <= micros(i64::MAX));
+        // Windows that begin before all of time are told apart by their ends.
+        let at = |key: u8, pane: &Pane<Vec<i32>>| (key, pane.start, pane.end);
+        let expected: BTreeMap<_, _> = shape
             .expected(&all, sorted)
             .into_iter()
-            .map(|(key, pane)| ((key, pane.start), pane.value))
+            .map(|(key, pane)| (at(key, &pane), pane.value))
             .collect();
         check_each(|env| {
             let results = results_with_lateness(env, &all, shape);
             let stats = env.start()?.wait()?;
-            let mut last: BTreeMap<(u8, Timestamp), (u32, Vec<i32>)> = BTreeMap::new();
+            let mut last: BTreeMap<_, (u32, Vec<i32>)> = BTreeMap::new();
             for (key, pane) in results.take()? {
                 let number = match pane.timing {
                     Timing::Early(_) => unreachable!("nobody asked for them"),
@@ -218,11 +252,11 @@ proptest! {
                     Timing::Late(number) => number,
                 };
                 let values = sorted(&pane.value);
-                if let Some((before, held)) = last.get(&(key, pane.start)) {
+                if let Some((before, held)) = last.get(&at(key, &pane)) {
                     assert_eq!(number, before + 1, "results are numbered");
                     assert!(held.len() < values.len(), "a late result has more records");
                 }
-                last.insert((key, pane.start), (number, values));
+                last.insert(at(key, &pane), (number, values));
             }
             let last: BTreeMap<_, _> =
                 last.into_iter().map(|(at, (_, values))| (at, values)).collect();
@@ -339,6 +373,87 @@ fn windows_at_the_ends_of_time() {
     .satisfies(|panes: Vec<(u8, Pane<u64>)>| {
         let sum: u64 = panes.iter().map(|(_, pane)| pane.value).sum();
         if sum == 6 && panes.len() == 4 { Ok(()) } else { Err(format!("{panes:?}")) }
+    });
+}
+
+/// What would hold a task up for ever, in each of the windows that a record is in.
+#[test]
+fn too_many_windows_with_several_results_are_refused() {
+    let window = EventTimeWindow::sliding(Duration::MAX, micros(1));
+    for (window, fault) in [(window.allowed_lateness(micros(1)), true), (window, false)] {
+        let env = Environment::new();
+        readings(&env, &[]).window_all(window).count().for_each(drop);
+        let error = env.run().err().map(|error| error.to_string()).unwrap_or_default();
+        assert_eq!(error.contains("would be in 9223372036854775807 windows"), fault, "{error}");
+    }
+    let env = Environment::new();
+    let early = window.early(super::Early::every(1));
+    readings(&env, &[]).window_all(early).count().for_each(drop);
+    assert_eq!(env.run().unwrap_err().kind(), ErrorKind::Plan);
+}
+
+/// A record at an end of time is in as many windows as any other, and each has one result.
+#[test]
+fn a_record_at_the_end_of_time_is_in_so_many_windows() {
+    for (size, slide) in
+        [(2, 1), (5, 1), (5, 2), (7, 3), (10, 10), (1, 3), (i64::MAX, i64::MAX / 3)]
+    {
+        for offset in [0, 1] {
+            let shape = Shape { size, slide, offset };
+            let ends = [i64::MIN, i64::MIN + 1, i64::MAX - 1, i64::MAX];
+            let all: Vec<Reading> = ends.iter().map(|at| (0, *at, 7)).collect();
+            let of = |env: &Environment| readings(env, &all).group_by(|reading| reading.0);
+            let sums = shape.expected(&all, |values| values.iter().sum::<i32>());
+            let panes = sums.len() as u64;
+            // With an inverse and without one.
+            check(|env| of(env).window(shape.window()).sum(|r| r.2)).seeds(0).equals(sums);
+            check(|env| of(env).window(shape.window()).max(|r| r.2))
+                .seeds(0)
+                .equals(shape.expected(&all, |_| 7));
+            // Results are within time, and not late.
+            check(|env| {
+                let windows = of(env).window(shape.window()).count().unkey();
+                windows
+                    .window_all(EventTimeWindow::tumbling(micros(1)))
+                    .count()
+                    .map(|pane| pane.value)
+            })
+            .seeds(0)
+            .satisfies(|counts: Vec<u64>| {
+                let sum: u64 = counts.iter().sum();
+                if sum == panes { Ok(()) } else { Err(format!("{sum} of {panes}")) }
+            });
+        }
+    }
+}
+
+/// What the last windows of a round held is not in those of the next.
+#[test]
+fn windows_at_the_end_of_time_begin_anew_in_each_round() {
+    every(|env| {
+        let outcome = env
+            .iter([7u64])
+            .assign_timestamps(|_| Timestamp::MAX, Watermarks::monotonous())
+            .replay(3, 0, |values, round| {
+                let values = values.with(round).map(|(n, round)| n - round);
+                let windows = EventTimeWindow::sliding(micros(4), micros(1));
+                values
+                    .group_by(|_| ())
+                    .window(windows)
+                    .max(|n| n)
+                    .unkey()
+                    .map(|(_, pane)| pane.value)
+            })
+            .fold(|all: &mut Vec<u64>, n| all.push(n), |all, other| all.extend(other))
+            .until(|round, values| {
+                assert_eq!(values, vec![7 - *round; 4]);
+                *round += 1;
+                false
+            });
+        let out = outcome.collect::<Vec<_>>();
+        env.run()?;
+        assert_eq!(out.take()?.pop().unwrap().state, 3);
+        Ok(())
     });
 }
 

@@ -101,7 +101,7 @@ where
     /// At the end of the input, all timers that are set come at once: those of event time first, also
     /// those that are set meanwhile, then those of processing time, of which no more can be set. A
     /// handler that always sets another timer stops at
-    /// [`is_ended`](ProcessContext::is_ended).
+    /// [`is_ended`](ProcessContext::is_ended). A timer of event time at [`Timestamp::MAX`] comes then, and never before.
     ///
     /// Costs two look-ups a record, and near-constant time a timer. Memory: a state a key until it is
     /// cleared, sixteen bytes a timer beside it, and 24 for when it comes. What is cleared is given

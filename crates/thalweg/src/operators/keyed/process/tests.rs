@@ -2,9 +2,10 @@
 
 use super::{Process, ProcessContext, Timer};
 use crate::check::{check, every};
-use crate::config::{Config, Scheduler};
+use crate::config::{BatchMode, Config, Scheduler};
 use crate::operators::time::Watermarks;
 use crate::operators::window::EventTimeWindow;
+use crate::operators::window::tests::beginnings;
 use crate::time::Timestamp;
 use crate::{Chain, Environment, ErrorKind, Stream};
 use proptest::prelude::*;
@@ -33,12 +34,13 @@ fn timed(
     env: &Environment,
     all: &[Reading],
 ) -> Stream<impl Chain<Item = Reading, Time = Timestamp> + use<>> {
-    let mut greatest = i64::MIN;
+    let mut greatest = Timestamp::MIN;
     let behind = all.iter().map(|reading| {
-        greatest = greatest.max(reading.1);
-        greatest - reading.1
+        let at = Timestamp::from_micros(reading.1);
+        greatest = greatest.max(at);
+        greatest.since(at)
     });
-    let disorder = Duration::from_micros(behind.max().unwrap_or(0).unsigned_abs());
+    let disorder = behind.max().unwrap_or_default();
     env.iter(all.to_vec()).assign_timestamps(
         |reading| Timestamp::from_micros(reading.1),
         Watermarks::bounded_disorder(disorder),
@@ -66,7 +68,7 @@ impl Process<u8, Reading> for Before {
         cx: &mut NoAside<'_, (i64, usize)>,
     ) {
         seen.push(time);
-        cx.set_timer(at(time + delay));
+        cx.set_timer(at(time.saturating_add(delay)));
     }
 
     fn on_timer(
@@ -82,11 +84,12 @@ impl Process<u8, Reading> for Before {
 }
 
 fn some_readings() -> impl Strategy<Value = Vec<Reading>> {
-    let step = prop_oneof![6 => 0..5i64, 2 => -15..0i64, 1 => 0..100i64];
-    prop::collection::vec((0..3u8, step, 1..60i64), 0..80).prop_map(|steps| {
-        let mut time = -60;
+    let step = prop_oneof![60 => 0..5i64, 20 => -15..0i64, 10 => 0..100i64, 1 => any::<i64>()];
+    let delay = prop_oneof![20 => 1..60i64, 1 => 1..=i64::MAX];
+    let steps = prop::collection::vec((0..3u8, step, delay), 0..80);
+    (beginnings(), steps).prop_map(|(mut time, steps)| {
         let each = |(key, step, delay)| {
-            time += step;
+            time = time.saturating_add(step);
             (key, time, delay)
         };
         steps.into_iter().map(each).collect()
@@ -99,7 +102,7 @@ proptest! {
     #[test]
     fn timers_come_when_all_before_them_has(all in some_readings()) {
         let due: BTreeSet<(u8, i64)> =
-            all.iter().map(|(key, time, delay)| (*key, time + delay)).collect();
+            all.iter().map(|(key, time, delay)| (*key, time.saturating_add(*delay))).collect();
         let before = |key, due| all.iter().filter(|r| r.0 == key && r.1 < due).count();
         let expected: Vec<_> =
             due.iter().map(|&(key, due)| (key, (due, before(key, due)))).collect();
@@ -108,7 +111,8 @@ proptest! {
             .equals(expected);
         // What is emitted has the timer's time, and is not late.
         let mut tens: BTreeMap<i64, u64> = BTreeMap::new();
-        due.iter().for_each(|(_, due)| *tens.entry(due.div_euclid(10) * 10).or_default() += 1);
+        let start = |due: &i64| due.div_euclid(10).saturating_mul(10);
+        due.iter().for_each(|(_, due)| *tens.entry(start(due)).or_default() += 1);
         check(|env| {
             let out = timed(env, &all).group_by(|reading| reading.0).process(Before).unkey();
             let tens = out.group_by(|_| ()).window(EventTimeWindow::tumbling(Duration::from_micros(10)));
@@ -165,6 +169,55 @@ impl Process<u8, Reading> for Debounced {
             cx.clear();
         }
     }
+}
+
+/// Sets a timer for every second after a record, until the input ends.
+struct Seconds;
+
+impl Process<u8, Reading> for Seconds {
+    type State = ();
+    type Out = Timer;
+    type Aside = Infallible;
+
+    fn start(&self) {}
+
+    fn on_record(
+        &self,
+        _: &u8,
+        (): &mut (),
+        _: Reading,
+        time: Timestamp,
+        cx: &mut NoAside<'_, Timer>,
+    ) {
+        cx.set_timer(Timer::EventTime(time.saturating_add(Duration::from_secs(1))));
+    }
+
+    fn on_timer(&self, _: &u8, (): &mut (), timer: Timer, cx: &mut NoAside<'_, Timer>) {
+        cx.emit(timer);
+        let next = Timestamp::from_micros(time_of(timer)).saturating_add(Duration::from_secs(1));
+        if !cx.is_ended() {
+            cx.set_timer(Timer::EventTime(next));
+        }
+    }
+}
+
+/// A timer for the last timestamp comes at the end of the input, or one that is set again with each would come for
+/// ever.
+#[test]
+fn the_last_timestamp_comes_with_the_end() {
+    let second = 1_000_000;
+    let begin = i64::MAX - 5 * second;
+    // Long enough for watermarks to come in between.
+    let last = std::iter::repeat_n((0, i64::MAX, 0), 200);
+    let all: Vec<Reading> = std::iter::once((0, begin, 0)).chain(last).collect();
+    let seconds = (1..=5).map(|n| (0, at(begin + n * second)));
+    check(|env| {
+        let one_by_one = env.iter(all.clone()).batch_mode(BatchMode::Single).forward();
+        let timed =
+            one_by_one.assign_timestamps(|r| Timestamp::from_micros(r.1), Watermarks::monotonous());
+        timed.group_by(|reading| reading.0).process(Seconds)
+    })
+    .equals(seconds);
 }
 
 fn in_order(records: u32) -> Vec<Reading> {

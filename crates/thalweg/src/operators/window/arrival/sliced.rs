@@ -11,6 +11,7 @@ use super::spans::Spans;
 use crate::data::{Data, Record};
 use crate::operators::keyed::Combine;
 use crate::operators::window::CountPane;
+use crate::operators::window::frames::WindowId;
 use crate::operators::window::rolling::Rolling;
 use crate::time::Time;
 use std::collections::VecDeque;
@@ -49,7 +50,7 @@ struct Full<S, T> {
     /// What the last slice owned on the heap, taken to be what each does.
     each: usize,
     /// At the end, the window to be given next.
-    ending: Option<i64>,
+    ending: Option<WindowId>,
 }
 
 impl<S: Data + Clone, T: Time> Full<S, T> {

@@ -1,6 +1,6 @@
 //! Which arrivals of a key each window holds.
 
-use crate::operators::window::frames::Frames;
+use crate::operators::window::frames::{Frames, SliceId, WindowId};
 use crate::time::Timestamp;
 
 /// Windows of so many arrivals, one every so many, and which of the unfilled ones count.
@@ -50,35 +50,35 @@ impl Spans {
     }
 
     /// The number of the record that follows a slice.
-    pub(super) fn end_of(&self, slice: i64) -> u64 {
+    pub(super) fn end_of(&self, slice: SliceId) -> u64 {
         number(self.frames.span(slice).1)
     }
 
     /// Whether a slice is part of no window.
-    pub(super) fn is_gap(&self, slice: i64) -> bool {
+    pub(super) fn is_gap(&self, slice: SliceId) -> bool {
         let (first, last) = self.frames.windows(slice);
         first > last
     }
 
     /// The window that is complete with a slice.
-    pub(super) fn completed_by(&self, slice: i64) -> Option<i64> {
+    pub(super) fn completed_by(&self, slice: SliceId) -> Option<WindowId> {
         let (first, last) = self.frames.windows(slice);
         (first <= last && self.frames.slices(first).1 == slice).then_some(first)
     }
 
     /// The first window that is not filled when so many records have come.
-    pub(super) fn unfilled(&self, arrived: u64) -> i64 {
+    pub(super) fn unfilled(&self, arrived: u64) -> WindowId {
         let filled = arrived.checked_sub(self.size).map_or(0, |more| more / self.slide + 1);
-        i64::try_from(filled).unwrap_or(i64::MAX)
+        WindowId::from(filled)
     }
 
     /// The first slice of a window.
-    pub(super) fn first_slice(&self, window: i64) -> i64 {
+    pub(super) fn first_slice(&self, window: WindowId) -> SliceId {
         self.frames.slices(window).0
     }
 
     /// The number of the first record of a window.
-    pub(super) fn first_record(&self, window: i64) -> u64 {
+    pub(super) fn first_record(&self, window: WindowId) -> u64 {
         number(self.frames.window(window).0)
     }
 }

@@ -2,8 +2,9 @@
 //! of it.
 
 use crate::check::{Checked, check, every};
-use crate::config::{Config, Scheduler};
+use crate::config::{BatchMode, Config, Scheduler};
 use crate::operators::time::Watermarks;
+use crate::operators::window::tests::beginnings;
 use crate::operators::window::{
     CountPane, CountWindow, EventTimeWindow, GlobalWindow, LastWindow, Pane, Transaction,
     TransactionWindow,
@@ -98,6 +99,14 @@ fn some_readings() -> impl Strategy<Value = Vec<Reading>> {
     prop::collection::vec((0..4u8, -50..50i64), 0..90)
 }
 
+/// The same from some time on.
+fn some_times() -> impl Strategy<Value = Vec<Reading>> {
+    (beginnings(), some_readings()).prop_map(|(begin, mut all)| {
+        all.iter_mut().for_each(|(_, at)| *at = at.saturating_add(begin));
+        all
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
@@ -161,7 +170,7 @@ proptest! {
     #[test]
     fn a_result_has_the_greatest_timestamp_of_its_window(
         shape in shapes(),
-        all in some_readings(),
+        all in some_times(),
         combines in any::<bool>(),
     ) {
         let mut expected: BTreeMap<i64, u64> = BTreeMap::new();
@@ -169,12 +178,12 @@ proptest! {
             *expected.entry(pane.value).or_default() += 1;
         }
         let panes = expected.into_iter().map(|(at, value)| {
-            let (start, end) = (Timestamp::from_micros(at), Timestamp::from_micros(at + 1));
+            let (start, end) = (Timestamp::from_micros(at), Timestamp::from_micros(at.saturating_add(1)));
             Pane::on_time(start, end, value)
         });
         let panes: Vec<_> = panes.collect();
         let timed = |env: &Environment| {
-            let never_late = Watermarks::bounded_disorder(Duration::from_secs(1));
+            let never_late = Watermarks::bounded_disorder(Duration::MAX);
             let readings = env.iter(all.clone());
             readings.assign_timestamps(|r| Timestamp::from_micros(r.1), never_late).group_by(|r| r.0)
         };
@@ -355,6 +364,21 @@ fn the_last_answer_counts() {
 }
 
 /// By the watermark in a stream with timestamps, whatever the schedule: a window never holds a later value.
+/// What would be committed beyond the end of time is committed at the end of the input.
+#[test]
+fn transactions_at_the_end_of_time() {
+    every(|env| {
+        let last = env.iter(0..100).batch_mode(BatchMode::Single).forward();
+        let last = last.assign_timestamps(|_| Timestamp::MAX, Watermarks::monotonous());
+        let second = |_: &i32| Transaction::CommitAfter(Duration::from_secs(1));
+        let counts = last.window_all(TransactionWindow::new(second)).count();
+        let counts = counts.map(|pane| pane.value).collect::<Vec<_>>();
+        env.run()?;
+        assert_eq!(counts.take()?, [100]);
+        Ok(())
+    });
+}
+
 #[test]
 fn time_commits_by_timestamps_where_there_are_any() {
     let carts = || {

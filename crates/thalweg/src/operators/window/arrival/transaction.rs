@@ -260,7 +260,8 @@ where
     }
 
     fn before(&self, known: &mut Self::State, time: T, cx: &mut Cx) -> Option<Given<A::Output, T>> {
-        let at = known.commit?;
+        // What lies beyond the end of time comes at the end of the input.
+        let at = known.commit.filter(|at| *at < Due::MAX)?;
         let now = time.timestamp().map(Timestamp::as_micros).or_else(|| cx.now::<T>());
         now.is_some_and(|now| now >= at).then(|| self.commit_at(known, at, cx)).flatten()
     }

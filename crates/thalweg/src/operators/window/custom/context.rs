@@ -40,7 +40,8 @@ impl<B> WindowContext<'_, B> {
     /// end, its first moment that does not belong to it. The last end that was said of a window counts.
     ///
     /// Where the watermark has reached it already, the value is late for this window: it does not go into it,
-    /// and is counted as late (`--stats`) if it goes into no other.
+    /// and is [counted as late](crate::metrics::Stats::late_dropped) if it goes into no other. An end at
+    /// [`Timestamp::MAX`] is reached at the end of the input.
     pub fn add_until(&mut self, window: B, end: Timestamp) {
         if self.watermark.is_some_and(|watermark| end <= watermark) {
             self.late = true;
@@ -87,7 +88,8 @@ impl<B> WindowContext<'_, B> {
         self.orders.push(Order::SetTimer(at));
     }
 
-    /// The value is late, and in no window for that reason: it is counted (`--stats`).
+    /// The value is late, and in no window for that reason: it is
+    /// [counted](crate::metrics::Stats::late_dropped).
     pub fn drop_late(&mut self) {
         self.late = true;
     }

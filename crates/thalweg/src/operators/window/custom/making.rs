@@ -610,7 +610,7 @@ where
         let op = self.shop.op.id();
         report.emitted(op, self.emitted);
         report.keys(op, self.keys.live() as u64);
-        report.late(op, self.shop.late);
+        report.late(op, self.shop.late, self.shop.late);
         if T::LAST.timestamp().is_some() {
             report.open_until(op, self.keys.first_due().map(Timestamp::from_micros));
         }

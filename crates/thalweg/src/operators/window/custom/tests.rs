@@ -1,10 +1,10 @@
 //! Windows of one's own against their definition: each test has a handler, and another way to the same windows.
 
-use super::super::tests::{Reading, micros, readings, some_readings};
+use super::super::tests::{Reading, beginnings, micros, readings, some_readings};
 use super::super::{EventTimeWindow, Pane, SessionWindow};
 use super::{CustomPane, CustomWindow, MakeWindows, WindowContext};
 use crate::check::{check, every};
-use crate::config::Config;
+use crate::config::{BatchMode, Config};
 use crate::operators::time::Watermarks;
 use crate::time::{Time, Timestamp};
 use crate::{Environment, ErrorKind};
@@ -90,10 +90,11 @@ impl<V: ?Sized> MakeWindows<V> for ByTimers {
 }
 
 fn calendars() -> impl Strategy<Value = (Vec<i64>, usize)> {
-    (prop::collection::vec(1..60i64, 4..30), 1..4usize).prop_map(|(days, lengths)| {
-        let mut begins = -60;
+    let days = prop::collection::vec(1..60i64, 4..30);
+    (beginnings(), days, 1..4usize).prop_map(|(mut begins, days, lengths)| {
+        begins = begins.saturating_sub(20);
         let each = |days| {
-            begins += days;
+            begins = begins.saturating_add(days);
             begins
         };
         (days.into_iter().map(each).collect(), lengths)
@@ -176,11 +177,11 @@ proptest! {
     }
 
     #[test]
-    fn sessions_are_windows_that_merge(gap in 0..40i64, all in some_readings()) {
+    fn sessions_are_windows_that_merge(gap in prop_oneof![8 => 0..40i64, 1 => 0..=i64::MAX], all in some_readings()) {
         let custom = check(|env| {
             let keyed = readings(env, &all).group_by(|reading| reading.0);
             let sessions = keyed.window(CustomWindow::new(Visits { gap })).sum(|reading| i64::from(reading.2));
-            sessions.map(|_, pane| (pane.bounds.0, pane.bounds.1, pane.value))
+            sessions.map(|_, pane| (pane.bounds.0, pane.bounds.1.saturating_add(1), pane.value))
         });
         let sessions = check(|env| {
             let keyed = readings(env, &all).group_by(|reading| reading.0);
@@ -225,6 +226,7 @@ struct Visits {
 }
 
 impl<V: ?Sized> MakeWindows<V> for Visits {
+    /// The first moment, and the last that belongs to it.
     type Bounds = (i64, i64);
     /// Those that are open.
     type State = Vec<(i64, i64)>;
@@ -241,20 +243,34 @@ impl<V: ?Sized> MakeWindows<V> for Visits {
         cx: &mut WindowContext<'_, (i64, i64)>,
     ) {
         // Those that have ended are gone, and so is what is known of them when all have.
-        open.retain(|span| cx.watermark() < Some(at(span.1)));
+        open.retain(|span| cx.watermark() <= Some(at(span.1)));
         cx.forget();
         let time = time.as_micros();
-        let mut all = (time, time + self.gap + 1);
+        let mut all = (time, time.saturating_add(self.gap));
         let (joined, apart): (Vec<(i64, i64)>, Vec<_>) =
-            open.iter().copied().partition(|span: &(i64, i64)| time < span.1 && span.0 < all.1);
+            open.iter().copied().partition(|span: &(i64, i64)| time <= span.1 && span.0 <= all.1);
         for span in &joined {
             all = (all.0.min(span.0), all.1.max(span.1));
         }
         joined.iter().for_each(|span| cx.merge(*span, all));
-        cx.add_until(all, at(all.1));
+        cx.add_until(all, at(all.1.saturating_add(1)));
         *open = apart;
         open.push(all);
     }
+}
+
+/// However far a watermark comes, it does not reach the last timestamp.
+#[test]
+fn windows_that_end_with_time_are_never_over_before() {
+    every(|env| {
+        let last = env.iter(vec![i64::MAX; 300]).batch_mode(BatchMode::Single).forward();
+        let last = last.assign_timestamps(|time| at(*time), Watermarks::monotonous());
+        let visits = last.window_all(CustomWindow::new(Visits { gap: 10 })).count();
+        let counts = visits.map(|pane| pane.value).collect::<Vec<_>>();
+        env.run()?;
+        assert_eq!(counts.take()?, [300]);
+        Ok(())
+    });
 }
 
 /// Windows of readings above a limit, for streams of any time.

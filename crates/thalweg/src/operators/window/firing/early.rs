@@ -30,7 +30,7 @@ pub(super) struct Earlies<K: Key + ?Sized, S> {
     /// That time has come.
     come: bool,
     /// What each key of an open window has had.
-    had: Slices<K, Had>,
+    had: Slices<K, Had, WindowId>,
     /// What has changed since the last results.
     changed: Changed<K>,
     /// The bytes of the lists in there.
@@ -169,7 +169,7 @@ impl<K: Key + ?Sized, S: Clone> Earlies<K, S> {
         due.clear();
         for slice in slices {
             let (first, last) = windows.open(*slice);
-            let behind = due.last().map_or(WindowId::MIN, |(window, _)| window.saturating_add(1));
+            let behind = due.last().map_or(WindowId::MIN, |(window, _)| window + 1);
             for window in first.max(behind)..=last {
                 let had = had.table(window).upsert(hash, probe, key, Had::default);
                 due.push((window, had.another()));

@@ -137,7 +137,8 @@ where
             Phase::Taking => None,
             Phase::Whole(window, table) => {
                 let Windows { op, feed, frames, kept, .. } = windows;
-                let (start, end) = frames.window(*window);
+                let ((start, end), time) =
+                    (frames.window(*window), T::from(frames.last_of(*window)));
                 let (slice, _) = frames.slices(*window);
                 let mut left = true;
                 for _ in 0..CHUNK {
@@ -157,7 +158,7 @@ where
                     };
                     let value = guard(op, || feed.finish(state));
                     *emitted += 1;
-                    next.push((key, Pane::on_time(start, end, value)), T::from(last_of(end)));
+                    next.push((key, Pane::on_time(start, end, value)), time);
                 }
                 (!left).then_some(Phase::Taking)
             }
@@ -167,7 +168,8 @@ where
             }
             Phase::Giving(window, cursor) => {
                 let Windows { op, feed, frames, rolling, live, .. } = windows;
-                let (start, end) = frames.window(*window);
+                let ((start, end), time) =
+                    (frames.window(*window), T::from(frames.last_of(*window)));
                 let (first, _) = frames.slices(*window);
                 let combine = |into: &mut F::State, from: F::State| feed.combine(into, from);
                 let mut left = true;
@@ -184,7 +186,7 @@ where
                         let value = guard(op, || feed.finish(total));
                         *emitted += 1;
                         let pane = Pane::on_time(start, end, value);
-                        next.push((key.own(), pane), T::from(last_of(end)));
+                        next.push((key.own(), pane), time);
                     });
                     if given.is_none() {
                         left = false;
@@ -197,7 +199,9 @@ where
                 (!windows.join_some(*slice, table)).then_some(Phase::Taking)
             }
             Phase::Again(window, keys) => {
-                let (start, end) = windows.frames.window(*window);
+                let frames = windows.frames;
+                let ((start, end), time) =
+                    (frames.window(*window), T::from(frames.last_of(*window)));
                 let mut left = true;
                 for _ in 0..CHUNK {
                     let given = keys.for_next(|key, ()| {
@@ -205,7 +209,7 @@ where
                         let value = guard(&windows.op, || windows.feed.finish(total));
                         *emitted += 1;
                         let pane = Pane { start, end, timing: Timing::Late(count), value };
-                        next.push((key.own(), pane), T::from(last_of(end)));
+                        next.push((key.own(), pane), time);
                     });
                     if given.is_none() {
                         left = false;
@@ -254,12 +258,7 @@ fn early_pane<V, T: EventTime>(
     value: V,
 ) -> (Pane<V>, T) {
     let (start, end) = frames.window(window);
-    (Pane { start, end, timing: Timing::Early(number), value }, T::from(last_of(end)))
-}
-
-/// The last timestamp before another one.
-fn last_of(end: Timestamp) -> Timestamp {
-    Timestamp::from_micros(end.as_micros().saturating_sub(1))
+    (Pane { start, end, timing: Timing::Early(number), value }, T::from(frames.last_of(window)))
 }
 
 impl<I, T, F, N, const EARLY: bool> Push<I, T> for FiringPush<I, T, F, N, EARLY>
@@ -293,7 +292,7 @@ where
     fn event(&mut self, event: Event) {
         self.until = match event {
             Event::Watermark(at) => Some(self.windows.frames.last_ended(at)),
-            Event::Round(_) | Event::End => Some(WindowId::MAX),
+            Event::Round(_) | Event::End => Some(self.windows.frames.last()),
             Event::Idle | Event::Partition(_) | Event::Barrier(_) => self.until,
         };
         self.held = Some(event);
@@ -363,11 +362,11 @@ where
         let op = self.windows.op.id();
         report.emitted(op, self.emitted);
         report.keys(op, self.windows.live.max(self.windows.coming.keys()) as u64);
-        report.late(op, self.windows.late);
+        report.late(op, self.windows.late, self.windows.late);
         report.open_until(
             op,
             self.windows
-                .next_window(WindowId::MAX)
+                .next_window(self.windows.frames.last())
                 .map(|window| self.windows.frames.window(window).1),
         );
         self.next.report(report);

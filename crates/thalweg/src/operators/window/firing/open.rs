@@ -72,9 +72,9 @@ pub(super) struct Windows<I: Record + ?Sized, F: Feed<I>> {
     /// What has come for those since the last batch.
     pub(super) behind: Slices<F::Key, F::State>,
     /// The keys of each window that have to be given out again.
-    changed: Slices<F::Key, ()>,
+    changed: Slices<F::Key, (), WindowId>,
     /// How often each key of a window was.
-    updates: Slices<F::Key, u32>,
+    updates: Slices<F::Key, u32, WindowId>,
     /// Slices are kept that windows were given out of.
     keeps: bool,
     /// Bytes that are used elsewhere for these windows.
@@ -220,7 +220,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
 
     /// The next window that has records, up to one that has ended.
     pub(super) fn next_window(&self, until: WindowId) -> Option<WindowId> {
-        let after = self.fired.map_or(WindowId::MIN, |fired| fired.saturating_add(1));
+        let after = self.fired.map_or(WindowId::MIN, |fired| fired + 1);
         let coming = self.coming.first().map(|slice| self.frames.windows(slice).0.max(after));
         let rolling = (self.live > 0).then_some(after);
         let next = coming.into_iter().chain(rolling).min()?;
@@ -269,7 +269,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         table: &mut Drain<F::Key, F::State>,
     ) -> bool {
         let (first, last) = self.frames.windows(slice);
-        let first = self.over.map_or(first, |over| first.max(over.saturating_add(1)));
+        let first = self.over.map_or(first, |over| first.max(over + 1));
         let Self { op, feed, coming, kept, changed, fired, .. } = self;
         let fired = fired.unwrap_or(WindowId::MIN);
         let put = |tables: &mut Slices<F::Key, F::State>, key: &F::Key, state: F::State| {
@@ -330,6 +330,10 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
     /// Begins anew, for the next round of a loop: all windows have been given out.
     pub(super) fn restart(&mut self) {
         (self.fired, self.entered_until, self.over) = (None, None, None);
+        // Keys of the last windows have not left, as no window comes after those.
+        if self.live > 0 {
+            (self.rolling, self.live) = (GroupTable::new(), 0);
+        }
         while self.kept.take_until(SliceId::MAX).is_some() {}
         while self.updates.take_until(WindowId::MAX).is_some() {}
     }
@@ -391,8 +395,8 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
     /// A window was given out: some of the keys leave that the one after it does not have; answers
     /// whether there are more.
     pub(super) fn leave_some(&mut self, window: WindowId) -> bool {
-        let (first, _) = self.frames.slices(window.saturating_add(1));
-        if self.entered.front().is_none_or(|(slice, _)| *slice >= first) {
+        let stays = |slice: SliceId| self.frames.windows(slice).1 > window;
+        if self.entered.front().is_none_or(|(slice, _)| stays(*slice)) {
             self.forget_spent();
             return false;
         }

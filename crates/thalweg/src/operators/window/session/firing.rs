@@ -493,7 +493,7 @@ where
         let op = self.op.id();
         report.emitted(op, self.emitted);
         report.keys(op, self.live as u64);
-        report.late(op, self.late);
+        report.late(op, self.late, if X::OPEN { 0 } else { self.late });
         // Those that were extended end later.
         let until = self.timers.first();
         report.open_until(op, until.map(|until| Timestamp::from_micros(until.saturating_add(1))));

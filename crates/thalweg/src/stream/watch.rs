@@ -1,0 +1,100 @@
+//! What a job warns of: windows that wait for a watermark, while it runs, and records that were dropped as late, when
+//! it is over.
+//!
+//! A library prints nothing: warnings are events of the facade `log`, which do nothing where the program has
+//! installed no logger. An application has them printed too.
+
+use super::application::Application;
+use super::job::Running;
+use crate::error::Result;
+use crate::metrics::{Stats, Told, losses, stalls};
+use crate::sync::spawn;
+use log::{Level, log_enabled, warn};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What events about windows that wait are named by.
+const STALLS: &str = "thalweg::stalls";
+/// What events about dropped records are named by.
+const LATE: &str = "thalweg::late";
+
+/// Where the warnings of a job go.
+#[derive(Clone)]
+pub(super) struct Warnings(Option<Arc<dyn Application>>);
+
+impl Warnings {
+    /// Those of a job that an application surrounds, or none does.
+    pub(super) fn of(application: Option<&Arc<dyn Application>>) -> Self {
+        Self(application.cloned())
+    }
+
+    fn warn(&self, target: &str, what: &str) {
+        warn!(target: target, "{what}");
+        if let Some(application) = &self.0 {
+            application.warn(what);
+        }
+    }
+
+    /// Warns of the records that a job which is over has dropped.
+    pub(super) fn of_losses(&self, stats: &Stats) {
+        losses(stats).iter().for_each(|loss| self.warn(LATE, loss));
+    }
+}
+
+/// A thread that looks at a job now and then, until this is dropped.
+pub(super) struct Watch {
+    /// Dropped to end the thread.
+    stop: Option<Sender<()>>,
+    thread: JoinHandle<()>,
+}
+
+impl Watch {
+    /// Watches a job, if anybody wants to know and the job has anything to do with event time. In a library that is
+    /// a job without an end: any other one tells when it is over.
+    pub(super) fn start(
+        job: &Arc<Running>,
+        patience: Option<Duration>,
+        warnings: &Warnings,
+    ) -> Result<Option<Self>> {
+        let plan = &job.launched().plan;
+        let wanted = match &warnings.0 {
+            Some(_) => true,
+            None => {
+                log_enabled!(target: STALLS, Level::Warn)
+                    && !plan.stages.iter().all(|stage| stage.bounded)
+            }
+        };
+        let timed = plan.operators.iter().any(|op| op.kind == "assign_timestamps");
+        let Some(patience) = patience.filter(|_| wanted && timed) else { return Ok(None) };
+        let (stop, stopped) = channel();
+        let (job, warnings) = (Arc::downgrade(job), warnings.clone());
+        let thread = spawn("thalweg-watch".to_owned(), move || {
+            let mut told = Told::default();
+            // At its beginning too, or the first windows could wait for twice as long in silence.
+            let Some(mut before) = look(&job) else { return };
+            while stopped.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+                let Some(now) = look(&job) else { break };
+                for stall in told.worth(stalls(&before, &now, patience)) {
+                    warnings.warn(STALLS, &stall.said);
+                }
+                before = now;
+            }
+        })?;
+        Ok(Some(Self { stop: Some(stop), thread }))
+    }
+
+    /// Ends the thread, of a job that is over, and waits for its last words.
+    pub(super) fn end(mut self) {
+        drop(self.stop.take());
+        // It only looks; a panic there is no reason to fail a job that went well.
+        let _ = self.thread.join();
+    }
+}
+
+/// What a job has counted, unless it is over.
+fn look(job: &Weak<Running>) -> Option<Stats> {
+    let job = job.upgrade()?;
+    (!job.launched().job.is_over()).then(|| job.stats())
+}
