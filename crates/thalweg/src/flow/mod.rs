@@ -28,10 +28,10 @@ mod op;
 mod task;
 
 pub(crate) use forked::Forked;
-pub(crate) use guard::{arm, guard, take_panicked_operator};
+pub(crate) use guard::{arm, catch, discard, guard};
 pub(crate) use head::{Head, Settled};
 pub(crate) use nowhere::Nowhere;
-pub(crate) use op::{Op, Signals};
+pub(crate) use op::{Op, Publish, Signals};
 pub(crate) use task::{Poll, Task, Turn, Wake, Waker};
 
 use crate::clock::Nanos;

@@ -144,8 +144,9 @@ impl<T> Drop for Incoming<T> {
         let unread = std::mem::take(&mut queue.records);
         let waiting = std::mem::take(&mut queue.waiting);
         drop(queue);
-        drop(unread);
+        // First, since a record's destructor may do anything.
         waiting.iter().for_each(Waker::wake);
+        drop(unread);
     }
 }
 

@@ -50,9 +50,13 @@ impl Runtime {
         Arc::new(Self { config, clock, memory, scheduler })
     }
 
-    /// Starts a job's tasks.
+    /// Starts a job's tasks. Where not all can be started, the job is over when this returns.
     pub(crate) fn start(&self, job: &Arc<Job>) -> Result<()> {
-        self.scheduler.start(&job.cells())
+        let cells = job.cells();
+        let Err(error) = self.scheduler.start(&cells) else { return Ok(()) };
+        job.fail(error);
+        cells.iter().for_each(|cell| cell.abandon());
+        job.outcome()
     }
 
     /// Returns when the job is over.
@@ -71,5 +75,82 @@ impl Runtime {
     /// What new cells are scheduled by.
     pub(crate) fn scheduler(&self) -> Arc<dyn Scheduler> {
         Arc::clone(&self.scheduler)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{Error, ErrorKind};
+    use crate::flow::{Poll, Signals, Task, Turn};
+    use crate::metrics::Report;
+
+    /// Ends at once, and panics when it is asked what it has counted.
+    struct Secretive;
+
+    impl Task for Secretive {
+        fn poll(&mut self, _: &mut Turn<'_>) -> Poll {
+            Poll::Done
+        }
+
+        fn report(&mut self, _: &mut Report) {
+            panic!("not to be told");
+        }
+    }
+
+    /// A job of tasks like this one, which has not been started.
+    fn job(runtime: &Runtime, tasks: usize, task: fn() -> Box<dyn Task>) -> Arc<Job> {
+        let job = Job::new(Arc::new(Signals::default()), tasks);
+        let cell = |index| Cell::new(index, task(), Arc::clone(&job), runtime.scheduler(), 0);
+        job.set_cells((0..tasks).map(cell).collect());
+        job
+    }
+
+    #[test]
+    fn a_task_that_panics_when_it_reports_fails_its_job() {
+        for scheduler in [
+            config::Scheduler::WorkStealing,
+            config::Scheduler::ThreadPerTask,
+            config::Scheduler::Deterministic { seed: 1 },
+        ] {
+            let runtime = Runtime::new(Config { scheduler, ..Config::default() });
+            for _ in 0..20 {
+                let job = job(&runtime, 5, || Box::new(Secretive));
+                runtime.start(&job).unwrap();
+                let (over, ended) = std::sync::mpsc::channel();
+                let (on, waited_for) = (Arc::clone(&runtime), Arc::clone(&job));
+                std::thread::spawn(move || {
+                    on.wait(&waited_for);
+                    over.send(())
+                });
+                let minute = std::time::Duration::from_secs(60);
+                ended.recv_timeout(minute).expect("the job ends");
+                let error = job.outcome().unwrap_err();
+                assert_eq!(error.message(), "panicked: not to be told", "{scheduler:?}");
+            }
+        }
+    }
+
+    /// Has no thread to spare.
+    struct Refusing;
+
+    impl Scheduler for Refusing {
+        fn start(&self, _: &[Arc<Cell>]) -> Result<()> {
+            Err(Error::new(ErrorKind::Io, "cannot start a thread"))
+        }
+
+        fn schedule(&self, _: Arc<Cell>) {}
+    }
+
+    #[test]
+    fn a_job_that_cannot_be_started_is_over() {
+        let (config, clock) = (Config::default(), Clock::system());
+        let memory = MemoryPool::new(config.memory);
+        let runtime = Runtime { config, clock, memory, scheduler: Arc::new(Refusing) };
+        let job = job(&runtime, 3, || Box::new(Secretive));
+        assert_eq!(runtime.start(&job).unwrap_err().message(), "cannot start a thread");
+        assert!(job.is_over());
+        let job = Arc::into_inner(job).expect("no task is left that could run");
+        assert!(job.outcome().is_ok(), "its failure was given already");
     }
 }

@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::data::Portable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::Edge;
+use crate::flow::catch;
 use crate::plan::{Builder, Origin, Plan, Strategy, check, launch, linked};
 use crate::runtime::Runtime;
 use crate::sync::{Mutex, lock};
@@ -81,7 +82,8 @@ impl Environment {
     /// # Errors
     ///
     /// The first failure of any of its tasks. The job's outputs hold nothing then, and files that
-    /// it was to write are not there.
+    /// it was to write are not there. Should the system refuse to rename a finished file when all of the job has
+    /// gone well, the error says which files have their names already.
     pub fn run(&self) -> Result<()> {
         self.start()?.wait().map(drop)
     }
@@ -93,6 +95,11 @@ impl Environment {
     /// When the job cannot run as it is described: a stream without a sink, an operator on an
     /// unbounded stream that needs a bounded one, a file that is not there.
     pub fn start(&self) -> Result<JobHandle> {
+        // Closures that make sources are called here, and what the job's description holds is dropped.
+        catch(|| self.launch()).and_then(|launched| launched)
+    }
+
+    fn launch(&self) -> Result<JobHandle> {
         let mut builder = std::mem::take(&mut *lock(&self.builder));
         if let Some(application) = &self.application {
             check(&mut builder)?;

@@ -81,7 +81,10 @@ impl JobHandle {
 
     /// Ends the job as soon as its tasks have ended their turns. What it has computed is dropped,
     /// and [`wait`](Self::wait) gives an error of kind
-    /// [`Cancelled`](crate::ErrorKind::Cancelled). A job that is over stays as it ended.
+    /// [`Cancelled`](crate::ErrorKind::Cancelled).
+    ///
+    /// Once all tasks have ended well and their results are computed, the job is done, and cancelling it
+    /// changes nothing any more: all of its output appears, and `wait` gives no error. Before, none does.
     pub fn cancel(&self) {
         self.running.launched.job.cancel("the job was cancelled");
     }

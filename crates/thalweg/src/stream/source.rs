@@ -99,7 +99,8 @@ impl<F: SourceFactory> Chain for Sourced<F> {
         N: Push<Self::Item, Self::Time> + 'static,
     {
         let op = cx.op(self.op);
-        let source = self.factory.open(cx).map_err(|error| error.in_operator(&*op.name()))?;
+        let opened = guard(&op, || self.factory.open(cx));
+        let source = opened.map_err(|error| error.in_operator(&*op.name()))?;
         let (epoch, head) = (Epoch::default(), Head::default());
         Ok(SourceTask { op, source, next, exhausted: false, epoch, head })
     }
