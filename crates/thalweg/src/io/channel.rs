@@ -4,6 +4,7 @@ use crate::clock::Nanos;
 use crate::error::Result;
 use crate::flow::{Push, Waker};
 use crate::plan::{Origin, TaskContext};
+use crate::runtime::Threads;
 use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream};
 use crate::sync::{Condvar, Mutex, lock};
 use std::collections::VecDeque;
@@ -56,6 +57,7 @@ impl Environment {
             }),
             taken: Condvar::new(),
             capacity,
+            threads: self.threads(),
         });
         let sender = Sender { shared: Arc::clone(&shared) };
         // The plan has one task for this stage, so the receiver is taken once.
@@ -74,9 +76,17 @@ pub struct Sender<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// The record that could not be sent, because the job has ended or will never start.
+/// The record that could not be sent: because the job has ended or will never start, or because a
+/// closure on one of its threads would have had to wait for room.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct SendError<T>(pub T);
+pub struct SendError<T>(pub T, Refused);
+
+/// Why a record was not sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Refused {
+    Closed,
+    NeedsThread,
+}
 
 /// The record that could not be sent at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -92,6 +102,8 @@ struct Shared<T> {
     /// Told when records were taken, and when the receiver has gone.
     taken: Condvar,
     capacity: usize,
+    /// Those that the job runs on, which must not wait for it.
+    threads: Threads,
 }
 
 struct State<T> {
@@ -99,7 +111,7 @@ struct State<T> {
     senders: usize,
     /// Senders that wait for room.
     waiting: usize,
-    /// Nobody will take anything any more.
+    /// Nothing more is accepted.
     closed: bool,
     /// The task to wake, while it waits for records.
     sleeper: Option<Waker>,
@@ -113,7 +125,9 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     ///
-    /// Gives the record back when the job has ended, or was dropped before it started.
+    /// Gives the record back when the job has ended, or was dropped before it started; and when a
+    /// closure on one of the job's own threads would have to wait, which might be for ever:
+    /// [`try_send`](Self::try_send) there.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -126,12 +140,15 @@ impl<T> Sender<T> {
     pub fn send(&self, record: T) -> Result<(), SendError<T>> {
         let mut state = lock(&self.shared.state);
         while state.queue.len() >= self.shared.capacity && !state.closed {
+            if self.shared.threads.may_wait().is_err() {
+                return Err(SendError(record, Refused::NeedsThread));
+            }
             state.waiting += 1;
             state = self.shared.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.waiting -= 1;
         }
         if state.closed {
-            return Err(SendError(record));
+            return Err(SendError(record, Refused::Closed));
         }
         state.queue.push_back(record);
         let sleeper = state.sleeper.take();
@@ -215,7 +232,12 @@ impl<T> fmt::Debug for SendError<T> {
 
 impl<T> fmt::Display for SendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the job that this channel feeds has ended")
+        f.write_str(match self.1 {
+            Refused::Closed => "the job that this channel feeds has ended",
+            Refused::NeedsThread => {
+                "the channel is full, and a closure on the threads of the job that it feeds cannot wait"
+            }
+        })
     }
 }
 
@@ -399,7 +421,7 @@ mod tests {
         });
         job.cancel();
         drop(go_on);
-        assert_eq!(waits.join().unwrap(), Err(SendError(3)));
+        assert_eq!(waits.join().unwrap().unwrap_err().0, 3);
         assert_eq!(job.wait().unwrap_err().kind(), crate::ErrorKind::Cancelled);
         assert!(sender.is_closed());
         assert_eq!(sender.try_send(4), Err(TrySendError::Closed(4)));
@@ -412,6 +434,6 @@ mod tests {
         // Counting needs an end, so the job is refused.
         let _count = stream.count();
         assert_eq!(env.start().err().unwrap().kind(), crate::ErrorKind::Plan);
-        assert_eq!(sender.send(1), Err(SendError(1)));
+        assert_eq!(sender.send(1).unwrap_err().0, 1);
     }
 }

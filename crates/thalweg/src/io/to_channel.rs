@@ -15,6 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, Waker};
 use crate::metrics::Report;
 use crate::plan::Origin;
+use crate::runtime::Threads;
 use crate::stream::{Chain, Stream};
 use crate::sync::{Condvar, Mutex, lock};
 use crate::time::Time;
@@ -72,8 +73,13 @@ impl<C: Chain> Stream<C> {
         let credit = self.env.config().credit;
         let shared = Arc::new(Shared { queue: Mutex::new(queue), changed: Condvar::new(), credit });
         let operator = format!("{} ({}:{})", origin.kind, origin.place.file(), origin.place.line());
-        let receiver =
-            Incoming { shared: Arc::clone(&shared), taken: VecDeque::new(), told: false, operator };
+        let receiver = Incoming {
+            shared: Arc::clone(&shared),
+            taken: VecDeque::new(),
+            told: false,
+            operator,
+            threads: self.env.threads(),
+        };
         let sender = Arc::new(Sender { shared });
         self.close(origin, String::new(), move |cx, op| {
             Ok(ChannelPush {
@@ -101,6 +107,8 @@ pub struct Incoming<T> {
     /// The iterator has said that the job failed.
     told: bool,
     operator: String,
+    /// Those that the job runs on, which must not wait for it.
+    threads: Threads,
 }
 
 struct Shared<T> {
@@ -156,7 +164,8 @@ impl<T> Incoming<T> {
     /// # Errors
     ///
     /// [`NotProduced`](ErrorKind::NotProduced) when the job failed, was cancelled or was never
-    /// started; [`JobHandle::wait`](crate::JobHandle::wait) says why.
+    /// started; [`JobHandle::wait`](crate::JobHandle::wait) says why. [`Plan`](ErrorKind::Plan) when a
+    /// closure of a job on the same threads would have to wait.
     pub fn recv(&mut self) -> Result<Option<T>> {
         self.next_until(None)
     }
@@ -211,6 +220,9 @@ impl<T> Incoming<T> {
             if queue.gone {
                 let what = "there are no more records: the job has not run to its end";
                 let error = Error::new(ErrorKind::NotProduced, what);
+                return Err(error.in_operator(self.operator.clone()));
+            }
+            if let Err(error) = self.threads.may_wait() {
                 return Err(error.in_operator(self.operator.clone()));
             }
             let changed = &self.shared.changed;

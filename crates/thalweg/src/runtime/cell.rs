@@ -14,6 +14,7 @@
 //! is missed.
 
 use super::job::{Counted, Job};
+use super::running::{self, Running};
 use super::scheduler::Scheduler;
 use crate::clock::{Clock, Nanos};
 use crate::flow::{Poll, Task, Turn, Wake, catch};
@@ -126,6 +127,7 @@ impl Cell {
     /// Runs one turn. The caller is the scheduler that took the cell from a queue.
     pub(crate) fn run(&self, clock: &Clock, budget: usize) -> Next {
         self.life.run();
+        let _running = Running::turn(self.job.signals(), &self.scheduler);
         let mut body = lock(&self.body);
         if self.job.signals().stopped() {
             return self.end(&mut body);
@@ -202,7 +204,8 @@ impl Cell {
         Some(Counted { times: body.times.clone(), report })
     }
 
-    /// What the task has counted, unless it has ended; waits for its turn to end.
+    /// What the task has counted, unless it has ended; waits for its turn to end. Nothing where the calling
+    /// thread is itself in a turn and the task too: the two may wait for each other, or be one.
     pub(crate) fn look(&self) -> Option<Counted> {
         *lock(&self.looking.told) = None;
         loop {
@@ -211,6 +214,7 @@ impl Cell {
                 Err(TryLockError::Poisoned(poisoned)) => {
                     return self.counted(&mut poisoned.into_inner());
                 }
+                Err(TryLockError::WouldBlock) if running::is_in_turn() => return None,
                 Err(TryLockError::WouldBlock) => {}
             }
             self.looking.asked.store(true, Ordering::Relaxed);

@@ -8,17 +8,19 @@
 
 mod cell;
 mod job;
+mod running;
 mod scheduler;
 
 pub(crate) use cell::{Cell, TaskTimes};
 pub(crate) use job::{Counted, Job};
+pub(crate) use running::Running;
 
 use crate::clock::Clock;
 use crate::config::{self, Config};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryPool;
 use scheduler::{Deterministic, Scheduler, ThreadPerTask, WorkStealing};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// The threads, the clock and the memory that jobs share.
 pub(crate) struct Runtime {
@@ -59,17 +61,44 @@ impl Runtime {
         job.outcome()
     }
 
-    /// Returns when the job is over.
-    pub(crate) fn wait(&self, job: &Arc<Job>) {
-        self.scheduler.drive(&|| job.is_over());
-        job.wait();
+    /// Returns when the job is over, or at once with an error where waiting for it might take for ever.
+    pub(crate) fn wait(&self, job: &Arc<Job>) -> Result<()> {
+        if !job.is_over() {
+            self.may_wait_for(job)?;
+            self.scheduler.drive(&|| job.is_over());
+            job.wait();
+        }
+        Ok(())
     }
 
     /// Sends a barrier through a job; returns when every task has passed it, or the job is over.
-    pub(crate) fn barrier(&self, job: &Arc<Job>) {
-        let epoch = job.ask_barrier();
-        self.scheduler.drive(&|| job.is_past(epoch) || job.is_over());
-        job.wait_past(epoch);
+    pub(crate) fn barrier(&self, job: &Arc<Job>) -> Result<()> {
+        if !job.is_over() {
+            self.may_wait_for(job)?;
+            let epoch = job.ask_barrier();
+            self.scheduler.drive(&|| job.is_past(epoch) || job.is_over());
+            job.wait_past(epoch);
+        }
+        Ok(())
+    }
+
+    /// Refuses to block a thread that this runtime needs for what is waited for.
+    pub(crate) fn may_wait(&self) -> Result<()> {
+        self.threads().may_wait()
+    }
+
+    /// The threads of this runtime.
+    pub(crate) fn threads(&self) -> Threads {
+        let needed = self.scheduler.needs_its_threads();
+        Threads { scheduler: Arc::downgrade(&self.scheduler), needed }
+    }
+
+    fn may_wait_for(&self, job: &Arc<Job>) -> Result<()> {
+        if running::is_in_job(job.signals()) {
+            let what = "a closure of a job cannot wait for that job, which waits for the closure to return";
+            return Err(Error::new(ErrorKind::Plan, what));
+        }
+        self.may_wait()
     }
 
     /// What new cells are scheduled by.
@@ -78,10 +107,30 @@ impl Runtime {
     }
 }
 
+/// The threads of a runtime, for what must not block one of them and may outlive them.
+#[derive(Clone)]
+pub(crate) struct Threads {
+    scheduler: Weak<dyn Scheduler>,
+    /// Whether a closure that blocks may keep other tasks from running at all.
+    needed: bool,
+}
+
+impl Threads {
+    /// Refuses to block the calling thread where that might take for ever.
+    pub(crate) fn may_wait(&self) -> Result<()> {
+        if self.needed && running::is_in_turn_of(&self.scheduler) {
+            let what = "a closure of a job cannot wait for another job on the same threads, which may \
+                        need the thread that waits: run it in an environment with threads of its own \
+                        (`Environment::new`), or wait for it outside of the engine's threads";
+            return Err(Error::new(ErrorKind::Plan, what));
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{Error, ErrorKind};
     use crate::flow::{Poll, Signals, Task, Turn};
     use crate::metrics::Report;
 
@@ -119,12 +168,9 @@ mod tests {
                 runtime.start(&job).unwrap();
                 let (over, ended) = std::sync::mpsc::channel();
                 let (on, waited_for) = (Arc::clone(&runtime), Arc::clone(&job));
-                std::thread::spawn(move || {
-                    on.wait(&waited_for);
-                    over.send(())
-                });
+                std::thread::spawn(move || over.send(on.wait(&waited_for)));
                 let minute = std::time::Duration::from_secs(60);
-                ended.recv_timeout(minute).expect("the job ends");
+                ended.recv_timeout(minute).expect("the job ends").unwrap();
                 let error = job.outcome().unwrap_err();
                 assert_eq!(error.message(), "panicked: not to be told", "{scheduler:?}");
             }

@@ -7,9 +7,9 @@ use crate::config::Config;
 use crate::data::Portable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::Edge;
-use crate::flow::catch;
+use crate::flow::{catch, discard};
 use crate::plan::{Builder, Origin, Plan, Strategy, check, launch, linked};
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, Threads};
 use crate::sync::{Mutex, lock};
 use crate::time::Time;
 use std::sync::Arc;
@@ -56,6 +56,8 @@ impl Environment {
     }
 
     /// An environment for other jobs on the threads and memory of this one.
+    ///
+    /// A closure of a job may describe and start such jobs, and cannot wait for them: see [`JobHandle::wait`].
     pub fn sharing(&self) -> Self {
         Self { builder: Arc::default(), ..self.clone() }
     }
@@ -84,7 +86,13 @@ impl Environment {
     /// The first failure of any of its tasks. The job's outputs hold nothing then, and files that
     /// it was to write are not there. Should the system refuse to rename a finished file when all of the job has
     /// gone well, the error says which files have their names already.
+    ///
+    /// In a closure of a job that runs on the same threads: see [`JobHandle::wait`].
     pub fn run(&self) -> Result<()> {
+        if let Err(error) = self.runtime.may_wait() {
+            discard([std::mem::take(&mut *lock(&self.builder))]);
+            return Err(error);
+        }
         self.start()?.wait().map(drop)
     }
 
@@ -118,6 +126,11 @@ impl Environment {
             None => None,
         };
         Ok(JobHandle::new(running, attendance))
+    }
+
+    /// The threads that its jobs run on.
+    pub(crate) fn threads(&self) -> Threads {
+        self.runtime.threads()
     }
 
     pub(crate) fn build<R>(&self, edit: impl FnOnce(&mut Builder) -> R) -> R {

@@ -1,5 +1,7 @@
 //! A job that runs.
 
+#[cfg(doc)]
+use super::Environment;
 use super::application::Attendance;
 use crate::error::Result;
 use crate::metrics::Stats;
@@ -48,6 +50,12 @@ impl JobHandle {
     ///
     /// The first failure of any of its tasks.
     ///
+    /// A closure of a job cannot wait for that job, nor for another one on the same threads: the thread
+    /// that waits may be the one that the job needs. That is an error of kind
+    /// [`Plan`](crate::ErrorKind::Plan), and the job goes on. A closure may [start](Environment::start)
+    /// such a job and leave the waiting to a thread of the program, or run it in an environment with threads
+    /// of its own ([`Environment::new`]).
+    ///
     /// ```
     /// use thalweg::Environment;
     ///
@@ -60,7 +68,7 @@ impl JobHandle {
     /// ```
     pub fn wait(mut self) -> Result<Stats> {
         let Running { launched, runtime } = &*self.running;
-        runtime.wait(&launched.job);
+        runtime.wait(&launched.job)?;
         let stats = launched.stats(runtime);
         if let Some(attendance) = self.attendance.take() {
             attendance.ended(&stats);
@@ -74,7 +82,8 @@ impl JobHandle {
     }
 
     /// What the job has counted so far. Waits for the tasks that run to end their turns, which
-    /// takes milliseconds unless a closure blocks; the job goes on meanwhile.
+    /// takes milliseconds unless a closure blocks; the job goes on meanwhile. Called by a closure of a job, it
+    /// waits for none, and leaves out what tasks have counted that run.
     pub fn stats(&self) -> Stats {
         self.running.stats()
     }
@@ -102,6 +111,10 @@ impl JobHandle {
     ///
     /// What has been pushed into a channel but not been read is not waited for.
     ///
+    /// # Errors
+    ///
+    /// In a closure of a job, where [`wait`](Self::wait) is refused.
+    ///
     /// ```
     /// use std::sync::Arc;
     /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -115,15 +128,15 @@ impl JobHandle {
     /// let job = env.start()?;
     /// for _ in 0..5 {
     ///     let read = seen.load(Ordering::SeqCst);
-    ///     job.barrier();
+    ///     job.barrier()?;
     ///     assert!(sum.load(Ordering::SeqCst) >= read);
     /// }
     /// job.drain();
     /// job.wait()?;
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    pub fn barrier(&self) {
-        self.running.runtime.barrier(&self.running.launched.job);
+    pub fn barrier(&self) -> Result<()> {
+        self.running.runtime.barrier(&self.running.launched.job)
     }
 
     /// The plan that the job runs by.
@@ -221,7 +234,7 @@ mod tests {
             cut(keyed.map(|_, pair| pair).unkey(), &mut all).for_each(drop);
             let job = env.start()?;
             for _ in 0..3 {
-                job.barrier();
+                job.barrier()?;
             }
             job.drain();
             job.wait()?;
@@ -240,7 +253,7 @@ mod tests {
                 env.iter(0u64..).merge(env.generate(1e5, Some)).for_each(drop);
             }
             let job = env.start()?;
-            (0..3).for_each(|_| job.barrier());
+            (0..3).try_for_each(|_| job.barrier())?;
             job.drain();
             job.wait()?;
             Ok(())
@@ -252,13 +265,13 @@ mod tests {
         every(|env| {
             let few = env.iter(0..100).shuffle().count();
             let job = env.start()?;
-            job.barrier();
-            job.barrier();
+            job.barrier()?;
+            job.barrier()?;
             job.wait()?;
             assert_eq!(few.take()?, 100);
             env.iter(0..100).map(|n| 10 / (n - 50)).shuffle().for_each(drop);
             let job = env.start()?;
-            job.barrier();
+            job.barrier()?;
             assert!(job.wait().is_err());
             Ok(())
         });

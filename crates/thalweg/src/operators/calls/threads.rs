@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::error::Result;
 use crate::flow::{Op, Waker, catch, discard, guard};
 use crate::plan::TaskContext;
+use crate::runtime::Running;
 use crate::sync::{Condvar, Mutex, lock, spawn};
 use std::collections::VecDeque;
 use std::fmt::Display;
@@ -195,8 +196,11 @@ where
             return Ok(());
         };
         let (f, returned) = (Arc::clone(&self.f), Arc::clone(&self.returned));
+        let job = Arc::clone(op.signals());
         pool.give(Box::new(move |returns| {
+            let running = Running::call(&job);
             let result = catch(|| f(item));
+            drop(running);
             returns();
             // Not before the call has returned: while it has not, its thread is taken.
             drop((permit, f));

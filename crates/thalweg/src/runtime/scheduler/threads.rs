@@ -61,6 +61,10 @@ impl Scheduler for ThreadPerTask {
             bed.changed.notify_one();
         }
     }
+
+    fn needs_its_threads(&self) -> bool {
+        false
+    }
 }
 
 fn live(cell: &Cell, bed: &Bed, clock: &Clock, turn: usize) {
