@@ -76,7 +76,7 @@ pub struct Sender<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// The record that could not be sent: because the job has ended or will never start, or because a
+/// The record that could not be sent: because the job has ended, drains or will never start, or because a
 /// closure on one of its threads would have had to wait for room.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SendError<T>(pub T, Refused);
@@ -93,7 +93,7 @@ enum Refused {
 pub enum TrySendError<T> {
     /// As many records wait as the channel holds.
     Full(T),
-    /// The job has ended or will never start.
+    /// The job has ended, drains, or will never start.
     Closed(T),
 }
 
@@ -120,12 +120,12 @@ struct State<T> {
 impl<T> Sender<T> {
     /// Sends one record, and waits for room when the job is behind.
     ///
-    /// A record that was sent is in the job's hands: should the job end early, cancelled or
-    /// satisfied, it may go unread.
+    /// A record that was sent is worked through, also when the job [drains](crate::JobHandle::drain). Should the job
+    /// end early, cancelled, failed or satisfied, it may go unread.
     ///
     /// # Errors
     ///
-    /// Gives the record back when the job has ended, or was dropped before it started; and when a
+    /// Gives the record back when the job has ended or drains, or was dropped before it started; and when a
     /// closure on one of the job's own threads would have to wait, which might be for ever:
     /// [`try_send`](Self::try_send) there.
     ///
@@ -191,7 +191,7 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Whether sending has become useless: the job has ended, or was dropped before it started.
+    /// Whether sending has become useless: the job has ended or drains, or was dropped before it started.
     pub fn is_closed(&self) -> bool {
         lock(&self.shared.state).closed
     }
@@ -233,7 +233,7 @@ impl<T> fmt::Debug for SendError<T> {
 impl<T> fmt::Display for SendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.1 {
-            Refused::Closed => "the job that this channel feeds has ended",
+            Refused::Closed => "the job that this channel feeds has ended or drains",
             Refused::NeedsThread => {
                 "the channel is full, and a closure on the threads of the job that it feeds cannot wait"
             }
@@ -256,7 +256,7 @@ impl<T> fmt::Display for TrySendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Full(_) => "the channel is full",
-            Self::Closed(_) => "the job that this channel feeds has ended",
+            Self::Closed(_) => "the job that this channel feeds has ended or drains",
         })
     }
 }
@@ -310,7 +310,7 @@ impl<T: Send + 'static> Source for Received<T> {
         if batch.is_empty() {
             let mut state = lock(&shared.state);
             if state.queue.is_empty() {
-                if state.senders == 0 {
+                if state.senders == 0 || state.closed {
                     return Ok(Produced::End);
                 }
                 state.sleeper = Some(self.waker.clone());
@@ -329,6 +329,14 @@ impl<T: Send + 'static> Source for Received<T> {
         }
         self.records += count as u64;
         Ok(Produced::Some)
+    }
+
+    fn stop(&mut self) -> bool {
+        let Some(Receiver { shared, .. }) = &self.receiver else { return false };
+        // What is in the queue has been accepted, and nothing is from here on.
+        lock(&shared.state).closed = true;
+        shared.taken.notify_all();
+        true
     }
 
     fn records(&self) -> u64 {

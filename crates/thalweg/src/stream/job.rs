@@ -100,6 +100,9 @@ impl JobHandle {
 
     /// Ends the job's sources as if their input had ended: what was read is worked through, and
     /// the job ends well.
+    ///
+    /// A [channel](Environment::channel) takes no more records in, and the job works through all that it has
+    /// accepted: a `send` that comes at the same time either fails or is worked through.
     pub fn drain(&self) {
         self.running.launched.job.drain();
     }

@@ -33,6 +33,12 @@ pub trait Source: Send + 'static {
     where
         N: Push<Self::Item, Self::Time>;
 
+    /// Takes nothing more in, since the job drains. Answers whether something may be left that others have
+    /// handed over for good: that is produced, up to [`Produced::End`]. Nothing is produced otherwise.
+    fn stop(&mut self) -> bool {
+        false
+    }
+
     /// The records pushed so far.
     fn records(&self) -> u64;
 
@@ -102,7 +108,7 @@ impl<F: SourceFactory> Chain for Sourced<F> {
         let opened = guard(&op, || self.factory.open(cx));
         let source = opened.map_err(|error| error.in_operator(&*op.name()))?;
         let (epoch, head) = (Epoch::default(), Head::default());
-        Ok(SourceTask { op, source, next, exhausted: false, epoch, head })
+        Ok(SourceTask { op, source, next, stopped: false, exhausted: false, epoch, head })
     }
 }
 
@@ -111,6 +117,8 @@ pub struct SourceTask<S, N> {
     op: Op,
     source: S,
     next: N,
+    /// The source was told to take nothing more in.
+    stopped: bool,
     /// The source will give nothing more.
     exhausted: bool,
     /// The last barrier that was sent.
@@ -120,6 +128,11 @@ pub struct SourceTask<S, N> {
 
 impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
     fn step(&mut self, turn: &mut Turn<'_>) -> Option<Poll> {
+        // Also where receivers are slow, since others may wait to hand something over.
+        if !self.stopped && self.op.signals().draining() {
+            self.stopped = true;
+            self.exhausted |= !guard(&self.op, || self.source.stop());
+        }
         match self.head.settle(&mut self.next, turn) {
             Settled::Ready => {}
             Settled::Busy => return None,
@@ -136,8 +149,7 @@ impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
             self.head.send(Event::End, &mut self.next);
             return None;
         }
-        let unwanted = self.next.is_closed() || self.op.signals().draining();
-        let produced = if unwanted {
+        let produced = if self.next.is_closed() {
             Ok(Produced::End)
         } else {
             let now = turn.clock.now();

@@ -2,6 +2,7 @@
 //! program's own code does.
 
 mod cancelled;
+mod drained;
 mod nested;
 mod panics;
 
