@@ -14,6 +14,7 @@ use crate::plan::Plan;
 use crate::stream::{Application, Attendance, Running};
 use std::io::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The application mode that the settings ask for.
 pub(super) struct Attended {
@@ -27,6 +28,15 @@ impl Attended {
 }
 
 impl Application for Attended {
+    fn patience(&self) -> Option<Duration> {
+        self.settings.stalls.0
+    }
+
+    fn say(&self, what: &str) {
+        // The program goes on where nobody reads what is said.
+        let _ = writeln!(std::io::stderr(), "{what}");
+    }
+
     fn starting(&self, plan: &Plan, config: &Config) -> Result<()> {
         if let Some(format) = self.settings.explain {
             let mut out = std::io::stdout();

@@ -1,4 +1,5 @@
-//! Looks now and then whether windows wait for a watermark that does not come, and says for whose.
+//! Looks now and then whether windows wait for a watermark that does not come, or the job for the program, and
+//! says so.
 
 use crate::config::Stalls;
 use crate::error::Result;
@@ -10,6 +11,9 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
+/// The operators that may.
+const WAITING: [&str; 3] = ["assign_timestamps", "channel", "to_channel"];
+
 /// A thread that looks at a job until this is dropped.
 pub(super) struct Watch {
     /// Dropped to end the thread.
@@ -18,11 +22,11 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Watches a job, if that is wanted and the job has anything to do with event time.
+    /// Watches a job, if that is wanted and the job has an operator that may wait for what never comes.
     pub(super) fn start(job: &Arc<Running>, after: Stalls) -> Result<Option<Self>> {
         let Stalls(Some(patience)) = after else { return Ok(None) };
         let plan = &job.launched().plan;
-        if !plan.operators.iter().any(|op| op.kind == "assign_timestamps") {
+        if !plan.operators.iter().any(|op| WAITING.contains(&&*op.kind)) {
             return Ok(None);
         }
         let (stop, stopped) = channel();

@@ -3,13 +3,16 @@
 use crate::clock::Nanos;
 use crate::error::Result;
 use crate::flow::{Push, Waker};
+use crate::metrics::{Awaits, show};
 use crate::plan::{Origin, TaskContext};
 use crate::runtime::Threads;
-use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream};
-use crate::sync::{Condvar, Mutex, lock};
+use crate::stream::{Application, Chain, Environment, Produced, Source, SourceFactory, Stream};
+use crate::sync::{Condvar, Mutex, MutexGuard, lock};
 use std::collections::VecDeque;
 use std::fmt;
+use std::panic::Location;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 /// Records pushed before the task looks around.
 const RUN: usize = 4096;
@@ -26,7 +29,11 @@ impl Environment {
     /// has no end, so what needs one (`collect`, `count`) is refused.
     ///
     /// Before the job starts nothing is taken: a thread that sends more than `capacity` records
-    /// and then means to start the job waits for itself.
+    /// and then means to start the job waits for itself. So does one that [runs](Self::run) the job while it holds
+    /// a sender: [start](Self::start) it, and drop the sender before waiting. Neither is refused, since another
+    /// thread may start the job, or send. A program with an environment from the command line says on standard
+    /// error what it waits for, once, after `--stall-after`; that a running job waits for its senders is also in
+    /// [`OperatorStats::awaits`](crate::metrics::OperatorStats::awaits).
     ///
     /// ```
     /// use thalweg::Environment;
@@ -53,11 +60,15 @@ impl Environment {
                 senders: 1,
                 waiting: 0,
                 closed: false,
+                started: false,
+                told: false,
                 sleeper: None,
             }),
             taken: Condvar::new(),
             capacity,
             threads: self.threads(),
+            application: self.application(),
+            place: Location::caller(),
         });
         let sender = Sender { shared: Arc::clone(&shared) };
         // The plan has one task for this stage, so the receiver is taken once.
@@ -104,6 +115,9 @@ struct Shared<T> {
     capacity: usize,
     /// Those that the job runs on, which must not wait for it.
     threads: Threads,
+    /// Where it is said that a sender waits for a job that has not started.
+    application: Option<Arc<dyn Application>>,
+    place: &'static Location<'static>,
 }
 
 struct State<T> {
@@ -113,8 +127,54 @@ struct State<T> {
     waiting: usize,
     /// Nothing more is accepted.
     closed: bool,
+    /// The job has been started.
+    started: bool,
+    /// It was said that a sender waits for that.
+    told: bool,
     /// The task to wake, while it waits for records.
     sleeper: Option<Waker>,
+}
+
+impl<T> Shared<T> {
+    /// Waits until records are taken, or nothing more is accepted. If the job does not start for a while, that is
+    /// said once.
+    fn wait<'a>(&'a self, mut state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
+        state.waiting += 1;
+        let waits_for_start = !state.started && !state.told;
+        let watch = self.application.as_ref().filter(|_| waits_for_start);
+        let mut state = match watch.and_then(|application| application.patience()) {
+            None => self.taken.wait(state).unwrap_or_else(PoisonError::into_inner),
+            Some(patience) => {
+                let waited = self.taken.wait_timeout(state, patience);
+                let (state, time) = waited.unwrap_or_else(PoisonError::into_inner);
+                if time.timed_out() { self.tell(state, patience) } else { state }
+            }
+        };
+        state.waiting -= 1;
+        state
+    }
+
+    #[cold]
+    fn tell<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<T>>,
+        waited: Duration,
+    ) -> MutexGuard<'a, State<T>> {
+        if state.started || state.closed || std::mem::replace(&mut state.told, true) {
+            return state;
+        }
+        drop(state);
+        if let Some(application) = &self.application {
+            application.say(&format!(
+                "channel ({}): a sender has waited for room for {}, and the job has not started: a thread \
+                 that sends more than the capacity of {} and then starts the job waits for itself",
+                self.place,
+                show::span(waited),
+                self.capacity
+            ));
+        }
+        lock(&self.state)
+    }
 }
 
 impl<T> Sender<T> {
@@ -143,9 +203,7 @@ impl<T> Sender<T> {
             if self.shared.threads.may_wait().is_err() {
                 return Err(SendError(record, Refused::NeedsThread));
             }
-            state.waiting += 1;
-            state = self.shared.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.waiting -= 1;
+            state = self.shared.wait(state);
         }
         if state.closed {
             return Err(SendError(record, Refused::Closed));
@@ -290,7 +348,11 @@ impl<T: Send + 'static> SourceFactory for Channel<T> {
     type Source = Received<T>;
 
     fn open(&self, cx: &TaskContext<'_>) -> Result<Received<T>> {
-        Ok(Received { receiver: lock(&self.receiver).take(), waker: cx.waker.clone(), records: 0 })
+        let receiver = lock(&self.receiver).take();
+        if let Some(receiver) = &receiver {
+            lock(&receiver.shared.state).started = true;
+        }
+        Ok(Received { receiver, waker: cx.waker.clone(), records: 0 })
     }
 }
 
@@ -337,6 +399,13 @@ impl<T: Send + 'static> Source for Received<T> {
         lock(&shared.state).closed = true;
         shared.taken.notify_all();
         true
+    }
+
+    fn awaits(&self) -> Option<Awaits> {
+        let Receiver { shared, batch } = self.receiver.as_ref()?;
+        let state = lock(&shared.state);
+        let waits = batch.is_empty() && state.queue.is_empty() && !state.closed;
+        (waits && state.senders > 0).then_some(Awaits::Senders(state.senders))
     }
 
     fn records(&self) -> u64 {

@@ -13,7 +13,7 @@ use crate::clock::{Clock, Nanos, nanos};
 use crate::data::{Data, Portable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, Waker};
-use crate::metrics::Report;
+use crate::metrics::{Awaits, Report};
 use crate::plan::Origin;
 use crate::runtime::Threads;
 use crate::stream::{Chain, Stream};
@@ -34,7 +34,10 @@ impl<C: Chain> Stream<C> {
     /// The program must read while the job runs, so [start](crate::Environment::start) the job
     /// rather than [run](crate::Environment::run) it: a job that is ahead of its reader by twice the
     /// [credit](crate::config::Config::credit) waits, and one whose reader has been dropped ends what
-    /// feeds this sink alone. The deterministic scheduler runs tasks only in
+    /// feeds this sink alone. A thread that runs the job and means to read afterwards waits for itself. That is
+    /// not refused, since another thread may read, and is in
+    /// [`OperatorStats::awaits`](crate::metrics::OperatorStats::awaits); a program with an environment from the
+    /// command line says so on standard error, once, after `--stall-after`. The deterministic scheduler runs tasks only in
     /// [`wait`](crate::JobHandle::wait): read in another thread then.
     ///
     /// A lock is taken for each batch, on both sides, and none for a record.
@@ -337,6 +340,9 @@ impl<I: ?Sized, O: Send> Pipe for ChannelPush<I, O> {
 
     fn report(&mut self, report: &mut Report) {
         report.emitted(self.op.id(), self.count);
+        let queue = lock(&self.sender.shared.queue);
+        let waits = queue.bytes > self.sender.shared.credit && !queue.unwanted && !self.ended;
+        report.awaits(self.op.id(), waits.then_some(Awaits::Reader));
     }
 }
 

@@ -10,9 +10,16 @@ use crate::error::Result;
 use crate::metrics::Stats;
 use crate::plan::Plan;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What is done around every job of an environment.
 pub(crate) trait Application: Send + Sync {
+    /// How long something may stand still before it is spoken of; `None` for ever.
+    fn patience(&self) -> Option<Duration>;
+
+    /// Speaks of something that stands still.
+    fn say(&self, what: &str);
+
     /// A job that could run is about to. It does not when this fails.
     fn starting(&self, plan: &Plan, config: &Config) -> Result<()>;
 

@@ -133,6 +133,11 @@ impl Environment {
         self.runtime.threads()
     }
 
+    /// What surrounds its jobs, if it is an application's.
+    pub(crate) fn application(&self) -> Option<Arc<dyn Application>> {
+        self.application.clone()
+    }
+
     pub(crate) fn build<R>(&self, edit: impl FnOnce(&mut Builder) -> R) -> R {
         edit(&mut lock(&self.builder))
     }

@@ -12,6 +12,7 @@ mod environment;
 mod job;
 mod source;
 
+pub(crate) use application::Application;
 pub use boxed::Boxed;
 pub use chain::Chain;
 pub(crate) use chain::Received;
@@ -19,10 +20,7 @@ pub use environment::Environment;
 pub use job::JobHandle;
 pub(crate) use source::{Produced, Source, SourceFactory, Sourced};
 #[cfg(feature = "cli")]
-pub(crate) use {
-    application::{Application, Attendance},
-    job::Running,
-};
+pub(crate) use {application::Attendance, job::Running};
 
 use crate::config::BatchMode;
 use crate::data::Portable;

@@ -5,7 +5,7 @@ use crate::clock::Nanos;
 use crate::data::Record;
 use crate::error::Result;
 use crate::flow::{Epoch, Event, Head, Op, Poll, Push, Settled, Task, Turn, guard};
-use crate::metrics::{Report, Total};
+use crate::metrics::{Awaits, Report, Total};
 use crate::plan::{Origin, TaskContext};
 use crate::time::Time;
 
@@ -45,6 +45,11 @@ pub trait Source: Send + 'static {
     /// The bytes read so far, where that means something.
     fn bytes(&self) -> u64 {
         0
+    }
+
+    /// What it waits for that the program must do, if it does.
+    fn awaits(&self) -> Option<Awaits> {
+        None
     }
 
     /// What this task's share adds to what there is to read in all, where that is known when it
@@ -192,6 +197,7 @@ impl<S: Source, N: Push<S::Item, S::Time>> Task for SourceTask<S, N> {
     fn report(&mut self, report: &mut Report) {
         let (records, bytes) = (self.source.records(), self.source.bytes());
         report.read(self.op.id(), records, bytes, self.source.total());
+        report.awaits(self.op.id(), self.source.awaits());
         self.next.report(report);
     }
 }

@@ -5,6 +5,8 @@ mod cancelled;
 mod drained;
 mod nested;
 mod panics;
+#[cfg(feature = "cli")]
+mod waiting;
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{RecvTimeoutError, channel};
