@@ -100,6 +100,13 @@ impl Error {
         self
     }
 
+    /// Adds what else is to be known, behind the message.
+    #[must_use]
+    pub(crate) fn with(mut self, note: &str) -> Self {
+        self.0.message += &format!(" ({note})");
+        self
+    }
+
     /// What sort of failure this is.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

@@ -108,7 +108,7 @@ pub struct EngineArgs {
     progress: Option<String>,
 
     /// Say on standard error why windows that get records have given no result for so long, as in
-    /// 10s, or never
+    /// 10s, or never; and what a job waits for that only the program can do
     /// [env: THALWEG_STALL_AFTER] [default: 10s]
     #[arg(long, value_name = "SPAN", value_parser = allowed("stall-after"))]
     stall_after: Option<String>,

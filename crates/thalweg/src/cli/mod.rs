@@ -13,7 +13,10 @@
 //! - With `--stats`, what a job counted is printed to standard error when it is over.
 //! - While a bounded job runs, a terminal shows how far it is.
 //! - Windows that get records and give no results for ten seconds (`--stall-after`) are spoken of on
-//!   standard error, with what holds event time back.
+//!   standard error, with what holds event time back. So is, after the same time, a job that waits for the program:
+//!   for the reader of [`to_channel`](crate::Stream::to_channel), or for records from a sender of
+//!   [`channel`](Environment::channel) while nothing else moves; and a sender that has filled its channel before
+//!   the job has started.
 //! - A job that has dropped late records says so on standard error when it is over: which operator, how many, and
 //!   what to do.
 //!

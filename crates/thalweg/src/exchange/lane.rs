@@ -174,8 +174,9 @@ impl<B> Lane<B> {
         self.queued.store(0, Ordering::Release);
         self.closed.store(true, Ordering::Release);
         drop(state);
-        drop(dropped);
+        // First, since a record's destructor may do anything.
         self.sender.wake();
+        drop(dropped);
     }
 }
 

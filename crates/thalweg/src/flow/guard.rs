@@ -1,12 +1,18 @@
-//! Which operator a panic came from, at no cost to those that do not panic.
+//! Panics of the program's code: the only place where they are caught, and which operator each came from, at no cost
+//! to those that do not panic.
+//!
+//! Closures are not all of the program's code that runs on the engine's threads: records, captured values,
+//! results and even the values that a panic carries have destructors, and collections are built by their own
+//! code. Whatever may run any of it goes through [`catch`], so that none of it ends a thread.
 //!
 //! An aggregate that has no result, as a sum that its type does not hold, unwinds as a panic does
 //! ([`refuse`]): it knows neither its operator nor its key, and a result to be looked at for each value would
-//! cost something for each. On the way up, those that know add the key and the operator; the task makes an
+//! cost something for each. On the way up, those that know add the key and the operator; [`catch`] makes an
 //! error of it.
+#![expect(clippy::disallowed_methods, reason = "the door to caught panics")]
 
 use super::Op;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use std::any::Any;
 use std::cell::RefCell;
 use std::fmt::Debug;
@@ -118,17 +124,82 @@ pub(crate) fn note_key<K: Debug + ?Sized>(key: &K) {
     UNWINDING.with_borrow_mut(|unwinding| unwinding.key = Some(key));
 }
 
-/// The error that a panic is if it is a refusal, on the thread on which it came up.
-pub(crate) fn refused(panic: &(dyn Any + Send)) -> Option<Error> {
+/// The error that a panic is if it is a refusal, of what is known to be this key.
+fn refused(panic: &(dyn Any + Send), key: Option<String>) -> Option<Error> {
     let Refusal(what) = panic.downcast_ref::<Refusal>()?;
-    let key = UNWINDING.with_borrow_mut(|unwinding| unwinding.key.take());
     // Where all records have one key, it says nothing.
     let key = key.filter(|key| key != "()");
     let key = key.map_or_else(String::new, |key| format!(", of key {key}"));
     Some(Error::new(ErrorKind::Input, format!("{what}{key}")))
 }
 
-/// The operator whose closure panicked last on this thread.
-pub(crate) fn take_panicked_operator() -> Option<Arc<str>> {
-    UNWINDING.take().operator
+/// Calls what may run code of the program's. A panic becomes an error, which names the operator where it
+/// is known.
+pub(crate) fn catch<R>(body: impl FnOnce() -> R) -> Result<R> {
+    catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
+        let error = panic_error(&*payload);
+        if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            // The destructor of what the panic carried has panicked in turn. What that panic carries could
+            // do the same for ever, so it is left alone.
+            std::mem::forget(another);
+        }
+        error
+    })
+}
+
+/// Drops each value by itself. Panics of destructors are of no consequence any more: what they could have
+/// failed has failed or ended already.
+pub(crate) fn discard<T>(values: impl IntoIterator<Item = T>) {
+    for value in values {
+        let _ = catch(|| drop(value));
+    }
+}
+
+fn panic_error(payload: &(dyn Any + Send)) -> Error {
+    let Unwinding { operator, key, .. } = UNWINDING.take();
+    let said = payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a value that is not text");
+    let error = refused(payload, key)
+        .unwrap_or_else(|| Error::new(ErrorKind::Panic, format!("panicked: {said}")));
+    // The guard of the closure that panicked has left the operator's name.
+    match operator {
+        Some(operator) => error.in_operator(&*operator),
+        None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Its destructor panics with the next one, so many times.
+    struct Chain(u32);
+
+    impl Drop for Chain {
+        fn drop(&mut self) {
+            if self.0 > 0 {
+                std::panic::panic_any(Chain(self.0 - 1));
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_a_panic_carries_is_contained() {
+        for links in [0, 1, 2, 100] {
+            let error = catch(|| std::panic::panic_any(Chain(links))).unwrap_err();
+            assert_eq!(error.message(), "panicked: a value that is not text");
+        }
+        let text = |body: fn()| catch(body).unwrap_err().message().to_owned();
+        assert_eq!(text(|| panic!("plain")), "panicked: plain");
+        assert_eq!(text(|| panic!("{}", 1)), "panicked: 1");
+        assert_eq!(catch(|| 3).unwrap(), 3);
+    }
+
+    #[test]
+    fn all_of_several_values_are_dropped() {
+        discard((0..4).map(|_| Chain(1)));
+    }
 }

@@ -29,10 +29,10 @@ mod partitions;
 mod task;
 
 pub(crate) use forked::Forked;
-pub(crate) use guard::{arm, guard, guard_key, note_key, refuse, refused, take_panicked_operator};
+pub(crate) use guard::{arm, catch, discard, guard, guard_key, note_key, refuse};
 pub(crate) use head::{Head, Settled};
 pub(crate) use nowhere::Nowhere;
-pub(crate) use op::{Op, Signals};
+pub(crate) use op::{Op, Publish, Signals};
 pub(crate) use partitions::Partitions;
 pub(crate) use task::{Poll, Task, Turn, Wake, Waker};
 

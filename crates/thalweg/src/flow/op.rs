@@ -1,6 +1,6 @@
 //! What an operator knows of itself and of its job.
 
-use super::Epoch;
+use super::{Epoch, catch, discard};
 use crate::error::{Error, Result};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -45,27 +45,60 @@ impl Op {
 }
 
 /// What every task of a job looks at between batches.
+///
+/// How the job ends is decided once, under one lock: by the first failure, which a cancellation is too, or by
+/// the last task that ends. Outputs become visible only after that decision, so a job that is cancelled
+/// publishes none of them, and one that publishes can no longer be cancelled.
 #[derive(Default)]
 pub(crate) struct Signals {
     stopped: AtomicBool,
     draining: AtomicBool,
     /// The last barrier that sources are to send.
     epoch: AtomicU64,
-    failure: Mutex<Option<Error>>,
-    /// What makes the job's output visible, once every task has ended well.
-    commits: Mutex<Vec<Commit>>,
+    ending: Mutex<Ending>,
+    /// The job's outputs, to be published once every task has ended well.
+    outputs: Mutex<Vec<Prepare>>,
     /// The files and directories that the job writes, each with the operator that does.
     targets: Mutex<BTreeMap<PathBuf, Arc<str>>>,
 }
 
-/// Makes one output of a job visible.
-type Commit = Box<dyn FnOnce() -> Result<()> + Send>;
+/// How a job ends.
+#[derive(Default)]
+enum Ending {
+    #[default]
+    Undecided,
+    Failed(Error),
+    Done,
+}
+
+/// Does all of an output that can fail or that runs code of the program's, and answers with what is left.
+type Prepare = Box<dyn FnOnce() -> Result<Publish> + Send>;
+
+/// Makes one prepared output of a job visible.
+pub(crate) enum Publish {
+    /// Hands a result to the program, which cannot fail.
+    Result(Box<dyn FnOnce() + Send>),
+    /// Gives a file its name. That can fail in spite of all preparation, so the file's name is known
+    /// for a message.
+    File {
+        /// What the program calls the file.
+        name: String,
+        /// Renames the file.
+        rename: Box<dyn FnOnce() -> Result<()> + Send>,
+    },
+}
 
 impl Signals {
-    /// Records a failure, unless there is one already, and stops the job.
+    /// Records a failure and stops the job, unless it is decided already how the job ends.
     pub(crate) fn fail(&self, error: Error) {
-        lock(&self.failure).get_or_insert(error);
-        self.stopped.store(true, Ordering::Release);
+        let mut ending = lock(&self.ending);
+        if matches!(*ending, Ending::Undecided) {
+            *ending = Ending::Failed(error);
+            self.stopped.store(true, Ordering::Release);
+        } else {
+            drop(ending);
+            discard([error]);
+        }
     }
 
     /// Whether tasks should drop what they do.
@@ -93,9 +126,10 @@ impl Signals {
         Epoch(self.epoch.load(Ordering::Acquire))
     }
 
-    /// Adds what is to be done once every task has ended well, and left undone otherwise.
-    pub(crate) fn on_success(&self, commit: impl FnOnce() -> Result<()> + Send + 'static) {
-        lock(&self.commits).push(Box::new(commit));
+    /// Adds an output, which is prepared and then published once every task has ended well, and dropped
+    /// otherwise.
+    pub(crate) fn on_success(&self, prepare: impl FnOnce() -> Result<Publish> + Send + 'static) {
+        lock(&self.outputs).push(Box::new(prepare));
     }
 
     /// Notes that an operator writes this file or directory, given as an absolute path without links. Answers
@@ -110,21 +144,177 @@ impl Signals {
         }
     }
 
-    /// Every task has ended: publishes the output, or drops it when the job failed.
-    pub(crate) fn commit(&self) {
-        let commits = std::mem::take(&mut *lock(&self.commits));
-        for commit in commits {
+    /// Every task has ended: prepares all outputs, decides how the job ends, and publishes the outputs if
+    /// it has ended well.
+    pub(crate) fn finish(&self) {
+        let outputs = std::mem::take(&mut *lock(&self.outputs));
+        let mut prepared = Vec::with_capacity(outputs.len());
+        for prepare in outputs {
             if self.stopped() {
-                return;
+                discard([prepare]);
+                continue;
             }
-            if let Err(error) = commit() {
-                self.fail(error);
+            match catch(prepare).and_then(|prepared| prepared) {
+                Ok(publish) => prepared.push(publish),
+                Err(error) => self.fail(error),
             }
+        }
+        let mut ending = lock(&self.ending);
+        let done = matches!(*ending, Ending::Undecided);
+        if done {
+            *ending = Ending::Done;
+        }
+        drop(ending);
+        if !done {
+            discard(prepared);
+        } else if let Err(error) = publish(prepared) {
+            *lock(&self.ending) = Ending::Failed(error);
         }
     }
 
-    /// The first failure, taken out.
+    /// The failure that the job ended with, taken out.
     pub(crate) fn take_failure(&self) -> Option<Error> {
-        lock(&self.failure).take()
+        match std::mem::replace(&mut *lock(&self.ending), Ending::Done) {
+            Ending::Failed(error) => Some(error),
+            Ending::Undecided | Ending::Done => None,
+        }
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        // On whatever thread: an error may carry a value of the program's, and so may outputs.
+        discard(self.take_failure());
+        discard(std::mem::take(&mut *lock(&self.outputs)));
+    }
+}
+
+/// Makes the outputs of a job visible: files first, since they alone can fail. After the first that does,
+/// nothing more is published, and the error says what was.
+fn publish(outputs: Vec<Publish>) -> Result<()> {
+    let (mut files, mut results) = (Vec::new(), Vec::new());
+    for output in outputs {
+        match output {
+            Publish::File { name, rename } => files.push((name, rename)),
+            Publish::Result(publish) => results.push(publish),
+        }
+    }
+    let mut published = Vec::new();
+    let mut files = files.into_iter();
+    while let Some((name, rename)) = files.next() {
+        if let Err(error) = catch(rename).and_then(|renamed| renamed) {
+            let missing: Vec<String> =
+                std::iter::once(name).chain(files.map(|file| file.0)).collect();
+            let list = |names: &[String]| match names {
+                [] => "nothing".to_owned(),
+                names => names.join(", "),
+            };
+            let also = if results.is_empty() { "" } else { " and the results for the program" };
+            discard(results);
+            return Err(error.with(&format!(
+                "published: {}; not published: {}{also}",
+                list(&published),
+                list(&missing)
+            )));
+        }
+        published.push(name);
+    }
+    // A result that the program has no use for any more is dropped here, and may panic then.
+    results.into_iter().map(catch).fold(Ok(()), Result::and)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use std::sync::atomic::AtomicUsize;
+
+    fn file(name: &str, works: bool, seen: &Arc<Mutex<Vec<String>>>) -> Publish {
+        let (shown, seen) = (name.to_owned(), Arc::clone(seen));
+        let rename = move || {
+            if !works {
+                return Err(Error::new(ErrorKind::Io, "no"));
+            }
+            lock(&seen).push(shown);
+            Ok(())
+        };
+        Publish::File { name: name.to_owned(), rename: Box::new(rename) }
+    }
+
+    fn result(seen: &Arc<Mutex<Vec<String>>>) -> Publish {
+        let seen = Arc::clone(seen);
+        Publish::Result(Box::new(move || lock(&seen).push("result".to_owned())))
+    }
+
+    #[test]
+    fn nothing_is_published_before_all_is_prepared() {
+        let (signals, seen) = (Signals::default(), Arc::default());
+        let (first, second) = (file("a", true, &seen), result(&seen));
+        signals.on_success(move || Ok(first));
+        signals.on_success(move || Ok(second));
+        signals.on_success(|| Err(Error::new(ErrorKind::Io, "the disk is full")));
+        signals.finish();
+        assert_eq!(signals.take_failure().unwrap().message(), "the disk is full");
+        assert!(lock(&seen).is_empty());
+    }
+
+    #[test]
+    fn a_panic_in_preparation_fails_the_job() {
+        let (signals, seen) = (Signals::default(), Arc::default());
+        let first = result(&seen);
+        signals.on_success(move || Ok(first));
+        signals.on_success(|| panic!("cannot be built"));
+        signals.finish();
+        assert_eq!(signals.take_failure().unwrap().kind(), ErrorKind::Panic);
+        assert!(lock(&seen).is_empty());
+    }
+
+    #[test]
+    fn a_failed_rename_says_what_was_published() {
+        let (signals, seen) = (Signals::default(), Arc::default());
+        let outputs = [
+            result(&seen),
+            file("a", true, &seen),
+            file("b", false, &seen),
+            file("c", true, &seen),
+        ];
+        for output in outputs {
+            signals.on_success(move || Ok(output));
+        }
+        signals.finish();
+        let error = signals.take_failure().unwrap();
+        let said = "no (published: a; not published: b, c and the results for the program)";
+        assert_eq!(error.to_string(), said);
+        assert_eq!(*lock(&seen), ["a"]);
+    }
+
+    #[test]
+    fn a_cancellation_comes_before_the_decision_or_has_no_effect() {
+        let cancelled = || Error::new(ErrorKind::Cancelled, "cancelled");
+        // While the last output is prepared: before the decision.
+        let (signals, seen) = (Arc::new(Signals::default()), Arc::default());
+        let (output, cancelling) = (result(&seen), Arc::clone(&signals));
+        signals.on_success(move || {
+            cancelling.fail(cancelled());
+            Ok(output)
+        });
+        signals.finish();
+        assert_eq!(signals.take_failure().unwrap().kind(), ErrorKind::Cancelled);
+        assert!(lock(&seen).is_empty());
+
+        // While the first of two is published: after it.
+        let (signals, seen) = (Arc::new(Signals::default()), Arc::default());
+        let (last, cancelling) = (result(&seen), Arc::clone(&signals));
+        let published = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&published);
+        let first = Publish::Result(Box::new(move || {
+            cancelling.fail(cancelled());
+            count.fetch_add(1, Ordering::Relaxed);
+        }));
+        signals.on_success(move || Ok(first));
+        signals.on_success(move || Ok(last));
+        signals.finish();
+        assert!(signals.take_failure().is_none());
+        assert_eq!((published.load(Ordering::Relaxed), lock(&seen).len()), (1, 1));
     }
 }

@@ -3,12 +3,16 @@
 use crate::clock::Nanos;
 use crate::error::Result;
 use crate::flow::{Push, Waker};
+use crate::metrics::{Awaits, show};
 use crate::plan::{Origin, TaskContext};
-use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream};
-use crate::sync::{Condvar, Mutex, lock};
+use crate::runtime::Threads;
+use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream, Warnings};
+use crate::sync::{Condvar, Mutex, MutexGuard, lock};
 use std::collections::VecDeque;
 use std::fmt;
+use std::panic::Location;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 /// Records pushed before the task looks around.
 const RUN: usize = 4096;
@@ -25,7 +29,11 @@ impl Environment {
     /// has no end, so what needs one (`collect`, `count`) is refused.
     ///
     /// Before the job starts nothing is taken: a thread that sends more than `capacity` records
-    /// and then means to start the job waits for itself.
+    /// and then means to start the job waits for itself. So does one that [runs](Self::run) the job while it holds
+    /// a sender: [start](Self::start) it, and drop the sender before waiting. Neither is refused, since another
+    /// thread may start the job, or send. A program with an environment from the command line says on standard
+    /// error what it waits for, once, after `--stall-after`; that a running job waits for its senders is also in
+    /// [`OperatorStats::awaits`](crate::metrics::OperatorStats::awaits).
     ///
     /// ```
     /// use thalweg::Environment;
@@ -52,10 +60,16 @@ impl Environment {
                 senders: 1,
                 waiting: 0,
                 closed: false,
+                started: false,
+                told: false,
                 sleeper: None,
             }),
             taken: Condvar::new(),
             capacity,
+            threads: self.threads(),
+            warnings: self.warnings(),
+            patience: self.config().stall_after,
+            place: Location::caller(),
         });
         let sender = Sender { shared: Arc::clone(&shared) };
         // The plan has one task for this stage, so the receiver is taken once.
@@ -74,16 +88,24 @@ pub struct Sender<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// The record that could not be sent, because the job has ended or will never start.
+/// The record that could not be sent: because the job has ended, drains or will never start, or because a
+/// closure on one of its threads would have had to wait for room.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct SendError<T>(pub T);
+pub struct SendError<T>(pub T, Refused);
+
+/// Why a record was not sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Refused {
+    Closed,
+    NeedsThread,
+}
 
 /// The record that could not be sent at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TrySendError<T> {
     /// As many records wait as the channel holds.
     Full(T),
-    /// The job has ended or will never start.
+    /// The job has ended, drains, or will never start.
     Closed(T),
 }
 
@@ -92,6 +114,12 @@ struct Shared<T> {
     /// Told when records were taken, and when the receiver has gone.
     taken: Condvar,
     capacity: usize,
+    /// Those that the job runs on, which must not wait for it.
+    threads: Threads,
+    /// Where it is said that a sender waits for a job that has not started, and after how long.
+    warnings: Warnings,
+    patience: Option<Duration>,
+    place: &'static Location<'static>,
 }
 
 struct State<T> {
@@ -99,21 +127,66 @@ struct State<T> {
     senders: usize,
     /// Senders that wait for room.
     waiting: usize,
-    /// Nobody will take anything any more.
+    /// Nothing more is accepted.
     closed: bool,
+    /// The job has been started.
+    started: bool,
+    /// It was said that a sender waits for that.
+    told: bool,
     /// The task to wake, while it waits for records.
     sleeper: Option<Waker>,
+}
+
+impl<T> Shared<T> {
+    /// Waits until records are taken, or nothing more is accepted. If the job does not start for a while, that is
+    /// said once.
+    fn wait<'a>(&'a self, mut state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
+        state.waiting += 1;
+        let waits_for_start = !state.started && !state.told;
+        let mut state = match self.patience.filter(|_| waits_for_start) {
+            None => self.taken.wait(state).unwrap_or_else(PoisonError::into_inner),
+            Some(patience) => {
+                let waited = self.taken.wait_timeout(state, patience);
+                let (state, time) = waited.unwrap_or_else(PoisonError::into_inner);
+                if time.timed_out() { self.tell(state, patience) } else { state }
+            }
+        };
+        state.waiting -= 1;
+        state
+    }
+
+    #[cold]
+    fn tell<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<T>>,
+        waited: Duration,
+    ) -> MutexGuard<'a, State<T>> {
+        if state.started || state.closed || std::mem::replace(&mut state.told, true) {
+            return state;
+        }
+        drop(state);
+        self.warnings.of_stall(&format!(
+            "channel ({}): a sender has waited for room for {}, and the job has not started: a thread that \
+             sends more than the capacity of {} and then starts the job waits for itself",
+            self.place,
+            show::span(waited),
+            self.capacity
+        ));
+        lock(&self.state)
+    }
 }
 
 impl<T> Sender<T> {
     /// Sends one record, and waits for room when the job is behind.
     ///
-    /// A record that was sent is in the job's hands: should the job end early, cancelled or
-    /// satisfied, it may go unread.
+    /// A record that was sent is worked through, also when the job [drains](crate::JobHandle::drain). Should the job
+    /// end early, cancelled, failed or satisfied, it may go unread.
     ///
     /// # Errors
     ///
-    /// Gives the record back when the job has ended, or was dropped before it started.
+    /// Gives the record back when the job has ended or drains, or was dropped before it started; and when a
+    /// closure on one of the job's own threads would have to wait, which might be for ever:
+    /// [`try_send`](Self::try_send) there.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -126,12 +199,13 @@ impl<T> Sender<T> {
     pub fn send(&self, record: T) -> Result<(), SendError<T>> {
         let mut state = lock(&self.shared.state);
         while state.queue.len() >= self.shared.capacity && !state.closed {
-            state.waiting += 1;
-            state = self.shared.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.waiting -= 1;
+            if self.shared.threads.may_wait().is_err() {
+                return Err(SendError(record, Refused::NeedsThread));
+            }
+            state = self.shared.wait(state);
         }
         if state.closed {
-            return Err(SendError(record));
+            return Err(SendError(record, Refused::Closed));
         }
         state.queue.push_back(record);
         let sleeper = state.sleeper.take();
@@ -174,7 +248,7 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Whether sending has become useless: the job has ended, or was dropped before it started.
+    /// Whether sending has become useless: the job has ended or drains, or was dropped before it started.
     pub fn is_closed(&self) -> bool {
         lock(&self.shared.state).closed
     }
@@ -215,7 +289,12 @@ impl<T> fmt::Debug for SendError<T> {
 
 impl<T> fmt::Display for SendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the job that this channel feeds has ended")
+        f.write_str(match self.1 {
+            Refused::Closed => "the job that this channel feeds has ended or drains",
+            Refused::NeedsThread => {
+                "the channel is full, and a closure on the threads of the job that it feeds cannot wait"
+            }
+        })
     }
 }
 
@@ -234,7 +313,7 @@ impl<T> fmt::Display for TrySendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Full(_) => "the channel is full",
-            Self::Closed(_) => "the job that this channel feeds has ended",
+            Self::Closed(_) => "the job that this channel feeds has ended or drains",
         })
     }
 }
@@ -268,7 +347,11 @@ impl<T: Send + 'static> SourceFactory for Channel<T> {
     type Source = Received<T>;
 
     fn open(&self, cx: &TaskContext<'_>) -> Result<Received<T>> {
-        Ok(Received { receiver: lock(&self.receiver).take(), waker: cx.waker.clone(), records: 0 })
+        let receiver = lock(&self.receiver).take();
+        if let Some(receiver) = &receiver {
+            lock(&receiver.shared.state).started = true;
+        }
+        Ok(Received { receiver, waker: cx.waker.clone(), records: 0 })
     }
 }
 
@@ -288,7 +371,7 @@ impl<T: Send + 'static> Source for Received<T> {
         if batch.is_empty() {
             let mut state = lock(&shared.state);
             if state.queue.is_empty() {
-                if state.senders == 0 {
+                if state.senders == 0 || state.closed {
                     return Ok(Produced::End);
                 }
                 state.sleeper = Some(self.waker.clone());
@@ -307,6 +390,21 @@ impl<T: Send + 'static> Source for Received<T> {
         }
         self.records += count as u64;
         Ok(Produced::Some)
+    }
+
+    fn stop(&mut self) -> bool {
+        let Some(Receiver { shared, .. }) = &self.receiver else { return false };
+        // What is in the queue has been accepted, and nothing is from here on.
+        lock(&shared.state).closed = true;
+        shared.taken.notify_all();
+        true
+    }
+
+    fn awaits(&self) -> Option<Awaits> {
+        let Receiver { shared, batch } = self.receiver.as_ref()?;
+        let state = lock(&shared.state);
+        let waits = batch.is_empty() && state.queue.is_empty() && !state.closed;
+        (waits && state.senders > 0).then_some(Awaits::Senders(state.senders))
     }
 
     fn records(&self) -> u64 {
@@ -399,7 +497,7 @@ mod tests {
         });
         job.cancel();
         drop(go_on);
-        assert_eq!(waits.join().unwrap(), Err(SendError(3)));
+        assert_eq!(waits.join().unwrap().unwrap_err().0, 3);
         assert_eq!(job.wait().unwrap_err().kind(), crate::ErrorKind::Cancelled);
         assert!(sender.is_closed());
         assert_eq!(sender.try_send(4), Err(TrySendError::Closed(4)));
@@ -412,6 +510,6 @@ mod tests {
         // Counting needs an end, so the job is refused.
         let _count = stream.count();
         assert_eq!(env.start().err().unwrap().kind(), crate::ErrorKind::Plan);
-        assert_eq!(sender.send(1), Err(SendError(1)));
+        assert_eq!(sender.send(1).unwrap_err().0, 1);
     }
 }

@@ -130,7 +130,7 @@ impl<P: Send + 'static, R: Send + 'static> Gather<P, R> {
         if self.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
             let parts = std::mem::take(&mut *lock(&self.parts));
             let finish = self.finish;
-            Arc::clone(&self.slot).publish(op.signals(), move || finish(parts));
+            Arc::clone(&self.slot).publish(op, move || finish(parts));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a job hands back to the program that ran it.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::Signals;
+use crate::flow::{Op, Publish, guard};
 use crate::sync::{Mutex, lock};
 use std::sync::Arc;
 
@@ -77,15 +77,16 @@ impl<R> Output<R> {
 }
 
 impl<R: Send + 'static> Slot<R> {
-    /// Publishes the value when the job has ended well.
-    pub(super) fn publish(
-        self: Arc<Self>,
-        signals: &Signals,
-        value: impl FnOnce() -> R + Send + 'static,
-    ) {
-        signals.on_success(move || {
-            *lock(&self.value) = Some(value());
-            Ok(())
+    /// Publishes the value, which is made by code of the program's, when the job has ended well.
+    pub(super) fn publish(self: Arc<Self>, op: &Op, value: impl FnOnce() -> R + Send + 'static) {
+        let maker = op.clone();
+        op.signals().on_success(move || {
+            let value = guard(&maker, || {
+                let value = value();
+                // A value that the program has no use for is dropped while that may still fail the job.
+                (Arc::strong_count(&self) > 1).then_some(value)
+            });
+            Ok(Publish::Result(Box::new(move || *lock(&self.value) = value)))
         });
     }
 }

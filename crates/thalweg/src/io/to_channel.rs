@@ -13,8 +13,9 @@ use crate::clock::{Clock, Nanos, nanos};
 use crate::data::{Data, Portable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, Waker};
-use crate::metrics::Report;
+use crate::metrics::{Awaits, Report};
 use crate::plan::Origin;
+use crate::runtime::Threads;
 use crate::stream::{Chain, Stream};
 use crate::sync::{Condvar, Mutex, lock};
 use crate::time::Time;
@@ -33,7 +34,10 @@ impl<C: Chain> Stream<C> {
     /// The program must read while the job runs, so [start](crate::Environment::start) the job
     /// rather than [run](crate::Environment::run) it: a job that is ahead of its reader by twice the
     /// [credit](crate::config::Config::credit) waits, and one whose reader has been dropped ends what
-    /// feeds this sink alone. The deterministic scheduler runs tasks only in
+    /// feeds this sink alone. A thread that runs the job and means to read afterwards waits for itself. That is
+    /// not refused, since another thread may read, and is in
+    /// [`OperatorStats::awaits`](crate::metrics::OperatorStats::awaits); a program with an environment from the
+    /// command line says so on standard error, once, after `--stall-after`. The deterministic scheduler runs tasks only in
     /// [`wait`](crate::JobHandle::wait): read in another thread then.
     ///
     /// A lock is taken for each batch, on both sides, and none for a record.
@@ -72,8 +76,13 @@ impl<C: Chain> Stream<C> {
         let credit = self.env.config().credit;
         let shared = Arc::new(Shared { queue: Mutex::new(queue), changed: Condvar::new(), credit });
         let operator = format!("{} ({}:{})", origin.kind, origin.place.file(), origin.place.line());
-        let receiver =
-            Incoming { shared: Arc::clone(&shared), taken: VecDeque::new(), told: false, operator };
+        let receiver = Incoming {
+            shared: Arc::clone(&shared),
+            taken: VecDeque::new(),
+            told: false,
+            operator,
+            threads: self.env.threads(),
+        };
         let sender = Arc::new(Sender { shared });
         self.close(origin, String::new(), move |cx, op| {
             Ok(ChannelPush {
@@ -101,6 +110,8 @@ pub struct Incoming<T> {
     /// The iterator has said that the job failed.
     told: bool,
     operator: String,
+    /// Those that the job runs on, which must not wait for it.
+    threads: Threads,
 }
 
 struct Shared<T> {
@@ -144,8 +155,9 @@ impl<T> Drop for Incoming<T> {
         let unread = std::mem::take(&mut queue.records);
         let waiting = std::mem::take(&mut queue.waiting);
         drop(queue);
-        drop(unread);
+        // First, since a record's destructor may do anything.
         waiting.iter().for_each(Waker::wake);
+        drop(unread);
     }
 }
 
@@ -155,7 +167,8 @@ impl<T> Incoming<T> {
     /// # Errors
     ///
     /// [`NotProduced`](ErrorKind::NotProduced) when the job failed, was cancelled or was never
-    /// started; [`JobHandle::wait`](crate::JobHandle::wait) says why.
+    /// started; [`JobHandle::wait`](crate::JobHandle::wait) says why. [`Plan`](ErrorKind::Plan) when a
+    /// closure of a job on the same threads would have to wait.
     pub fn recv(&mut self) -> Result<Option<T>> {
         self.next_until(None)
     }
@@ -210,6 +223,9 @@ impl<T> Incoming<T> {
             if queue.gone {
                 let what = "there are no more records: the job has not run to its end";
                 let error = Error::new(ErrorKind::NotProduced, what);
+                return Err(error.in_operator(self.operator.clone()));
+            }
+            if let Err(error) = self.threads.may_wait() {
                 return Err(error.in_operator(self.operator.clone()));
             }
             let changed = &self.shared.changed;
@@ -324,6 +340,9 @@ impl<I: ?Sized, O: Send> Pipe for ChannelPush<I, O> {
 
     fn report(&mut self, report: &mut Report) {
         report.emitted(self.op.id(), self.count);
+        let queue = lock(&self.sender.shared.queue);
+        let waits = queue.bytes > self.sender.shared.credit && !queue.unwanted && !self.ended;
+        report.awaits(self.op.id(), waits.then_some(Awaits::Reader));
     }
 }
 

@@ -19,7 +19,8 @@ pub(crate) use rounds::RoundLog;
 pub use rounds::{LoopStats, Rounds};
 pub(crate) use stalls::{Told, stalls};
 pub use stats::{
-    HotKey, Latency, Limit, OperatorStats, Records, Spread, StageStats, Stats, limiting_operator,
+    Awaits, HotKey, Latency, Limit, OperatorStats, Records, Spread, StageStats, Stats,
+    limiting_operator,
 };
 pub(crate) use watermarks::Mark;
 pub use watermarks::WatermarkStats;
@@ -66,6 +67,8 @@ pub(crate) struct OpCount {
     pub(crate) in_flight: u64,
     /// Records whose result was remembered.
     pub(crate) remembered: u64,
+    /// What it waits for that the program must do.
+    pub(crate) awaits: Option<Awaits>,
     /// Sampled keys and how often each was seen in the sample.
     pub(crate) hot: Vec<(String, u64)>,
     /// How many records the sample for `hot` held.
@@ -180,6 +183,10 @@ impl Report {
 
     pub(crate) fn remembered(&mut self, op: usize, records: u64) {
         self.of(op).remembered = records;
+    }
+
+    pub(crate) fn awaits(&mut self, op: usize, what: Option<Awaits>) {
+        self.of(op).awaits = what;
     }
 
     pub(crate) fn hot(&mut self, op: usize, keys: &HotKeys) {

@@ -1,11 +1,14 @@
-//! Windows that get records and give no results: who holds them back. Decided from two looks at a job.
+//! What stands still, and why: windows that get records and give no results, and operators that wait for the
+//! program. Decided from two looks at a job.
 
-use super::stats::{OperatorStats, Stats};
+use super::show;
+use super::stats::{Awaits, OperatorStats, Stats};
 use crate::time::Timestamp;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// An operator that has taken records in between two looks, and has held windows open without a result.
+/// An operator that has taken records in between two looks, and has held windows open without a result, or
+/// that has waited for the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stall {
     /// Its place among the operators.
@@ -16,7 +19,7 @@ pub(crate) struct Stall {
     pub(crate) said: String,
 }
 
-/// The operators that held windows open between two looks, which were so far apart.
+/// The operators that stood still between two looks, which were so far apart.
 pub(crate) fn stalls(before: &Stats, now: &Stats, apart: Duration) -> Vec<Stall> {
     let pairs = before.operators.iter().zip(&now.operators).enumerate();
     let held = now
@@ -24,14 +27,45 @@ pub(crate) fn stalls(before: &Stats, now: &Stats, apart: Duration) -> Vec<Stall>
         .iter()
         .filter_map(|op| op.watermark.as_ref())
         .any(|mark| mark.held_by.is_some() && mark.still >= apart);
-    let stall = |(operator, (before, after))| {
-        let said = stall(before, after, now)?;
-        Some(Stall { operator, held, said })
+    // A source without records is nothing special where other sources have some.
+    let anything = before.operators.iter().zip(&now.operators).any(|(a, b)| has_moved(a, b));
+    let stall = |(operator, (before, after))| match stall(before, after, now) {
+        Some(said) => Some(Stall { operator, held, said }),
+        None => {
+            let said = awaits(before, after, anything, apart)?;
+            Some(Stall { operator, held: false, said })
+        }
     };
     pairs.filter_map(stall).collect()
 }
 
-/// What is worth saying: of time that stands still again and again, of windows that are long once.
+fn has_moved(before: &OperatorStats, after: &OperatorStats) -> bool {
+    (before.records_in, before.records_out) != (after.records_in, after.records_out)
+}
+
+/// What is to be said of an operator that waits for the program at both looks.
+fn awaits(
+    before: &OperatorStats,
+    after: &OperatorStats,
+    anything_moved: bool,
+    apart: Duration,
+) -> Option<String> {
+    let (name, place, apart) = (&after.name, &after.place, show::span(apart));
+    match (before.awaits?, after.awaits?) {
+        (Awaits::Reader, Awaits::Reader) if !has_moved(before, after) => Some(format!(
+            "{name} ({place}): nobody has read what it returned for {apart}, and the job waits for that: read \
+             while the job runs, which `start` is for rather than `run`, or in another thread, or drop it"
+        )),
+        (Awaits::Senders(_), Awaits::Senders(senders)) if !anything_moved => Some(format!(
+            "{name} ({place}): nothing has been sent for {apart}, and the job goes on until the last sender is \
+             dropped, of which there {}: a thread that runs the job while it holds one waits for itself",
+            if senders == 1 { "is 1".to_owned() } else { format!("are {senders}") }
+        )),
+        _ => None,
+    }
+}
+
+/// What is worth saying: of time that stands still again and again, of anything else once.
 #[derive(Default)]
 pub(crate) struct Told {
     operators: BTreeSet<usize>,
@@ -123,5 +157,35 @@ mod tests {
         let mut told = Told::default();
         assert_eq!([1, 2].map(|_| told.worth(found(12)).len()), [1, 0]);
         assert_eq!(told.worth(found(10)).len(), 1);
+    }
+
+    #[test]
+    fn who_waits_for_the_program_says_so_once() {
+        let look = |moved: u64, awaits| {
+            let waiting = OperatorStats {
+                name: "to_channel".to_owned(),
+                place: "main.rs:3".to_owned(),
+                awaits,
+                ..OperatorStats::default()
+            };
+            let other = OperatorStats { records_in: Some(moved), ..OperatorStats::default() };
+            Stats { operators: vec![waiting, other], ..Stats::default() }
+        };
+        let found = |before: (u64, _), after: (u64, _)| {
+            stalls(&look(before.0, before.1), &look(after.0, after.1), Duration::from_secs(10))
+        };
+        let reader = Some(Awaits::Reader);
+        let said = found((1, reader), (2, reader));
+        assert!(said[0].said.starts_with("to_channel (main.rs:3): nobody has read "), "{said:?}");
+        assert!(said[0].said.contains(" for 10.00 s, "), "{said:?}");
+        let mut told = Told::default();
+        assert_eq!([1, 2].map(|_| told.worth(found((1, reader), (1, reader))).len()), [1, 0]);
+        assert!(found((1, None), (1, reader)).is_empty(), "it has just begun to wait");
+
+        let senders = Some(Awaits::Senders(2));
+        let said = found((1, senders), (1, senders));
+        assert!(said[0].said.contains("nothing has been sent for 10.00 s"), "{said:?}");
+        assert!(said[0].said.contains("there are 2"), "{said:?}");
+        assert!(found((1, senders), (2, senders)).is_empty(), "the job has other records");
     }
 }

@@ -89,9 +89,22 @@ pub struct OperatorStats {
     pub in_flight: u64,
     /// Records of a memoised map whose result was remembered; the others were computed.
     pub remembered: u64,
+    /// What it waits for that the program must do, if it does.
+    pub awaits: Option<Awaits>,
     /// The most frequent keys, from a sample, most frequent first: at most 64, and none where the
     /// sample is too small to say.
     pub hot_keys: Vec<HotKey>,
+}
+
+/// What only the program can do for an operator to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Awaits {
+    /// To read what [`to_channel`](crate::Stream::to_channel) returned: more waits there than the credit allows.
+    Reader,
+    /// To send into a [`channel`](crate::Environment::channel), or to drop its last sender. So many live.
+    Senders(usize),
 }
 
 /// A key that many records have.

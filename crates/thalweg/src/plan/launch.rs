@@ -66,7 +66,7 @@ impl Launched {
 pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
     let mut builder = builder;
     check(&mut builder)?;
-    let Builder { plan, factories, connectors, batches, .. } = builder;
+    let Builder { plan, factories, untaken, connectors, batches, .. } = builder;
     let signals = Arc::new(Signals::default());
     let ops: Vec<Op> = plan
         .operators
@@ -112,6 +112,9 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
             }
         }
     }
+
+    // Before anything runs: what closures have captured may panic when it is dropped.
+    drop((factories, untaken));
 
     let job = Job::new(signals, tasks.len());
     let started = runtime.clock.now();

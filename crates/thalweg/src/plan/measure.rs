@@ -154,6 +154,7 @@ fn pass(
         }
         operator.in_flight += count.in_flight;
         operator.remembered += count.remembered;
+        operator.awaits = operator.awaits.or(count.awaits);
     }
     head
 }

@@ -14,14 +14,12 @@
 //! is missed.
 
 use super::job::{Counted, Job};
+use super::running::{self, Running};
 use super::scheduler::Scheduler;
 use crate::clock::{Clock, Nanos};
-use crate::error::{Error, ErrorKind};
-use crate::flow::{Poll, Task, Turn, Wake, refused, take_panicked_operator};
+use crate::flow::{Poll, Task, Turn, Wake, catch};
 use crate::metrics::{Histogram, Report};
 use crate::sync::{AtomicBool, AtomicU8, Condvar, Mutex, Ordering, lock};
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, TryLockError, Weak};
 use std::time::Duration;
 
@@ -129,6 +127,7 @@ impl Cell {
     /// Runs one turn. The caller is the scheduler that took the cell from a queue.
     pub(crate) fn run(&self, clock: &Clock, budget: usize) -> Next {
         self.life.run();
+        let _running = Running::turn(self.job.signals(), &self.scheduler);
         let mut body = lock(&self.body);
         if self.job.signals().stopped() {
             return self.end(&mut body);
@@ -137,12 +136,12 @@ impl Cell {
         body.wait_until(began);
         let Some(task) = &mut body.task else { return Next::Done };
         let mut turn = Turn::new(clock, began, budget, self.job.signals());
-        let polled = catch_unwind(AssertUnwindSafe(|| task.poll(&mut turn)));
+        let polled = catch(|| task.poll(&mut turn));
         let (back_pressured, passed) = (turn.back_pressured, turn.passed);
         let ended = clock.now();
         body.turn(ended, ended.saturating_sub(began), back_pressured);
         let poll = polled.unwrap_or_else(|panic| {
-            self.job.signals().fail(panic_error(&*panic));
+            self.job.fail(panic);
             Poll::Done
         });
         if let Some(epoch) = passed {
@@ -178,26 +177,44 @@ impl Cell {
 
     /// Drops the task, and with it everything that only it holds.
     fn end(&self, body: &mut Body) -> Next {
-        if let Some(mut task) = body.task.take() {
-            let mut report = Report::default();
-            task.report(&mut report);
-            // A destructor of the user's may panic too.
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(task))) {
-                self.job.signals().fail(panic_error(&*panic));
+        if let Some(counted) = self.counted(body) {
+            let task = body.task.take();
+            if let Err(panic) = catch(|| drop(task)) {
+                self.job.fail(panic);
             }
             self.life.end();
-            self.job.one_ended(self.index, Counted { times: body.times.clone(), report });
+            self.job.one_ended(self.index, counted);
         }
         Next::Done
     }
 
-    /// What the task has counted, unless it has ended; waits for its turn to end.
+    /// Ends a task that its scheduler could not take on. The job has failed.
+    pub(crate) fn abandon(&self) {
+        self.end(&mut lock(&self.body));
+    }
+
+    /// What the task has counted, unless it has ended.
+    fn counted(&self, body: &mut Body) -> Option<Counted> {
+        let task = body.task.as_mut()?;
+        let mut report = Report::default();
+        // Operators may call code of the program's for it.
+        if let Err(panic) = catch(|| task.report(&mut report)) {
+            self.job.fail(panic);
+        }
+        Some(Counted { times: body.times.clone(), report })
+    }
+
+    /// What the task has counted, unless it has ended; waits for its turn to end. Nothing where the calling
+    /// thread is itself in a turn and the task too: the two may wait for each other, or be one.
     pub(crate) fn look(&self) -> Option<Counted> {
         *lock(&self.looking.told) = None;
         loop {
             match self.body.try_lock() {
-                Ok(mut body) => return body.counted(),
-                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner().counted(),
+                Ok(mut body) => return self.counted(&mut body),
+                Err(TryLockError::Poisoned(poisoned)) => {
+                    return self.counted(&mut poisoned.into_inner());
+                }
+                Err(TryLockError::WouldBlock) if running::is_in_turn() => return None,
                 Err(TryLockError::WouldBlock) => {}
             }
             self.looking.asked.store(true, Ordering::Relaxed);
@@ -213,18 +230,13 @@ impl Cell {
     #[cold]
     fn tell(&self, body: &mut Body) {
         self.looking.asked.store(false, Ordering::Relaxed);
-        *lock(&self.looking.told) = body.counted();
+        let counted = self.counted(body);
+        *lock(&self.looking.told) = counted;
         self.looking.has_told.notify_one();
     }
 }
 
 impl Body {
-    fn counted(&mut self) -> Option<Counted> {
-        let mut report = Report::default();
-        self.task.as_mut()?.report(&mut report);
-        Some(Counted { times: self.times.clone(), report })
-    }
-
     fn wait_until(&mut self, now: Nanos) {
         let waited = now.saturating_sub(self.since);
         match self.waits_for {
@@ -251,20 +263,6 @@ impl Wake for Cell {
         {
             self.scheduler.schedule(me);
         }
-    }
-}
-
-fn panic_error(panic: &(dyn Any + Send)) -> Error {
-    let said = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("a value that is not text");
-    let error =
-        refused(panic).unwrap_or_else(|| Error::new(ErrorKind::Panic, format!("panicked: {said}")));
-    match take_panicked_operator() {
-        Some(operator) => error.in_operator(&*operator),
-        None => error,
     }
 }
 

@@ -68,12 +68,15 @@ impl Job {
         &self.signals
     }
 
-    /// Ends the job with an error that says why.
+    /// Ends the job with an error, unless it is decided already how it ends.
+    pub(crate) fn fail(&self, error: Error) {
+        self.signals.fail(error);
+        self.wake_all();
+    }
+
+    /// Ends the job with an error that says why, unless it is decided already how it ends.
     pub(crate) fn cancel(&self, why: &str) {
-        if !self.is_over() {
-            self.signals.fail(Error::new(ErrorKind::Cancelled, why));
-            self.wake_all();
-        }
+        self.fail(Error::new(ErrorKind::Cancelled, why));
     }
 
     /// Ends the sources as if their input had ended, so that the job ends with what it has.
@@ -94,8 +97,9 @@ impl Job {
         lock(&self.counted)[index] = Some(counted);
         self.passed(index, Epoch::LAST);
         if self.running.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.signals.commit();
-            lock(&self.cells).clear();
+            self.signals.finish();
+            let cells = std::mem::take(&mut *lock(&self.cells));
+            drop(cells);
             *lock(&self.over) = true;
             self.changed.notify_all();
         }

@@ -8,17 +8,19 @@
 
 mod cell;
 mod job;
+mod running;
 mod scheduler;
 
 pub(crate) use cell::{Cell, TaskTimes};
 pub(crate) use job::{Counted, Job};
+pub(crate) use running::Running;
 
 use crate::clock::Clock;
 use crate::config::{self, Config};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryPool;
 use scheduler::{Deterministic, Scheduler, ThreadPerTask, WorkStealing};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// The threads, the clock and the memory that jobs share.
 pub(crate) struct Runtime {
@@ -50,26 +52,151 @@ impl Runtime {
         Arc::new(Self { config, clock, memory, scheduler })
     }
 
-    /// Starts a job's tasks.
+    /// Starts a job's tasks. Where not all can be started, the job is over when this returns.
     pub(crate) fn start(&self, job: &Arc<Job>) -> Result<()> {
-        self.scheduler.start(&job.cells())
+        let cells = job.cells();
+        let Err(error) = self.scheduler.start(&cells) else { return Ok(()) };
+        job.fail(error);
+        cells.iter().for_each(|cell| cell.abandon());
+        job.outcome()
     }
 
-    /// Returns when the job is over.
-    pub(crate) fn wait(&self, job: &Arc<Job>) {
-        self.scheduler.drive(&|| job.is_over());
-        job.wait();
+    /// Returns when the job is over, or at once with an error where waiting for it might take for ever.
+    pub(crate) fn wait(&self, job: &Arc<Job>) -> Result<()> {
+        if !job.is_over() {
+            self.may_wait_for(job)?;
+            self.scheduler.drive(&|| job.is_over());
+            job.wait();
+        }
+        Ok(())
     }
 
     /// Sends a barrier through a job; returns when every task has passed it, or the job is over.
-    pub(crate) fn barrier(&self, job: &Arc<Job>) {
-        let epoch = job.ask_barrier();
-        self.scheduler.drive(&|| job.is_past(epoch) || job.is_over());
-        job.wait_past(epoch);
+    pub(crate) fn barrier(&self, job: &Arc<Job>) -> Result<()> {
+        if !job.is_over() {
+            self.may_wait_for(job)?;
+            let epoch = job.ask_barrier();
+            self.scheduler.drive(&|| job.is_past(epoch) || job.is_over());
+            job.wait_past(epoch);
+        }
+        Ok(())
+    }
+
+    /// Refuses to block a thread that this runtime needs for what is waited for.
+    pub(crate) fn may_wait(&self) -> Result<()> {
+        self.threads().may_wait()
+    }
+
+    /// The threads of this runtime.
+    pub(crate) fn threads(&self) -> Threads {
+        let needed = self.scheduler.needs_its_threads();
+        Threads { scheduler: Arc::downgrade(&self.scheduler), needed }
+    }
+
+    fn may_wait_for(&self, job: &Arc<Job>) -> Result<()> {
+        if running::is_in_job(job.signals()) {
+            let what = "a closure of a job cannot wait for that job, which waits for the closure to return";
+            return Err(Error::new(ErrorKind::Plan, what));
+        }
+        self.may_wait()
     }
 
     /// What new cells are scheduled by.
     pub(crate) fn scheduler(&self) -> Arc<dyn Scheduler> {
         Arc::clone(&self.scheduler)
+    }
+}
+
+/// The threads of a runtime, for what must not block one of them and may outlive them.
+#[derive(Clone)]
+pub(crate) struct Threads {
+    scheduler: Weak<dyn Scheduler>,
+    /// Whether a closure that blocks may keep other tasks from running at all.
+    needed: bool,
+}
+
+impl Threads {
+    /// Refuses to block the calling thread where that might take for ever.
+    pub(crate) fn may_wait(&self) -> Result<()> {
+        if self.needed && running::is_in_turn_of(&self.scheduler) {
+            let what = "a closure of a job cannot wait for another job on the same threads, which may \
+                        need the thread that waits: run it in an environment with threads of its own \
+                        (`Environment::new`), or wait for it outside of the engine's threads";
+            return Err(Error::new(ErrorKind::Plan, what));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::{Poll, Signals, Task, Turn};
+    use crate::metrics::Report;
+
+    /// Ends at once, and panics when it is asked what it has counted.
+    struct Secretive;
+
+    impl Task for Secretive {
+        fn poll(&mut self, _: &mut Turn<'_>) -> Poll {
+            Poll::Done
+        }
+
+        fn report(&mut self, _: &mut Report) {
+            panic!("not to be told");
+        }
+    }
+
+    /// A job of tasks like this one, which has not been started.
+    fn job(runtime: &Runtime, tasks: usize, task: fn() -> Box<dyn Task>) -> Arc<Job> {
+        let job = Job::new(Arc::new(Signals::default()), tasks);
+        let cell = |index| Cell::new(index, task(), Arc::clone(&job), runtime.scheduler(), 0);
+        job.set_cells((0..tasks).map(cell).collect());
+        job
+    }
+
+    #[test]
+    fn a_task_that_panics_when_it_reports_fails_its_job() {
+        for scheduler in [
+            config::Scheduler::WorkStealing,
+            config::Scheduler::ThreadPerTask,
+            config::Scheduler::Deterministic { seed: 1 },
+        ] {
+            let runtime = Runtime::new(Config { scheduler, ..Config::default() });
+            for _ in 0..20 {
+                let job = job(&runtime, 5, || Box::new(Secretive));
+                runtime.start(&job).unwrap();
+                let (over, ended) = std::sync::mpsc::channel();
+                let (on, waited_for) = (Arc::clone(&runtime), Arc::clone(&job));
+                std::thread::spawn(move || over.send(on.wait(&waited_for)));
+                let minute = std::time::Duration::from_secs(60);
+                ended.recv_timeout(minute).expect("the job ends").unwrap();
+                let error = job.outcome().unwrap_err();
+                assert_eq!(error.message(), "panicked: not to be told", "{scheduler:?}");
+            }
+        }
+    }
+
+    /// Has no thread to spare.
+    struct Refusing;
+
+    impl Scheduler for Refusing {
+        fn start(&self, _: &[Arc<Cell>]) -> Result<()> {
+            Err(Error::new(ErrorKind::Io, "cannot start a thread"))
+        }
+
+        fn schedule(&self, _: Arc<Cell>) {}
+    }
+
+    #[test]
+    fn a_job_that_cannot_be_started_is_over() {
+        let (config, clock) = (Config::default(), Clock::system());
+        let memory = MemoryPool::new(config.memory);
+        let runtime = Runtime { config, clock, memory, scheduler: Arc::new(Refusing) };
+        let job = job(&runtime, 3, || Box::new(Secretive));
+        assert_eq!(runtime.start(&job).unwrap_err().message(), "cannot start a thread");
+        assert!(job.is_over());
+        let job = Arc::into_inner(job).expect("no task is left that could run");
+        assert!(job.outcome().is_ok(), "its failure was given already");
     }
 }

@@ -8,8 +8,9 @@ use crate::config::Config;
 use crate::data::Portable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::Edge;
+use crate::flow::{catch, discard};
 use crate::plan::{Builder, Origin, Plan, Strategy, check, launch, linked};
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, Threads};
 use crate::sync::{Mutex, lock};
 use crate::time::Time;
 use std::sync::Arc;
@@ -56,6 +57,8 @@ impl Environment {
     }
 
     /// An environment for other jobs on the threads and memory of this one.
+    ///
+    /// A closure of a job may describe and start such jobs, and cannot wait for them: see [`JobHandle::wait`].
     pub fn sharing(&self) -> Self {
         Self { builder: Arc::default(), ..self.clone() }
     }
@@ -82,8 +85,15 @@ impl Environment {
     /// # Errors
     ///
     /// The first failure of any of its tasks. The job's outputs hold nothing then, and files that
-    /// it was to write are not there.
+    /// it was to write are not there. Should the system refuse to rename a finished file when all of the job has
+    /// gone well, the error says which files have their names already.
+    ///
+    /// In a closure of a job that runs on the same threads: see [`JobHandle::wait`].
     pub fn run(&self) -> Result<()> {
+        if let Err(error) = self.runtime.may_wait() {
+            discard([std::mem::take(&mut *lock(&self.builder))]);
+            return Err(error);
+        }
         self.start()?.wait().map(drop)
     }
 
@@ -94,6 +104,11 @@ impl Environment {
     /// When the job cannot run as it is described: a stream without a sink, an operator on an
     /// unbounded stream that needs a bounded one, a file that is not there.
     pub fn start(&self) -> Result<JobHandle> {
+        // Closures that make sources are called here, and what the job's description holds is dropped.
+        catch(|| self.launch()).and_then(|launched| launched)
+    }
+
+    fn launch(&self) -> Result<JobHandle> {
         let mut builder = std::mem::take(&mut *lock(&self.builder));
         if let Some(application) = &self.application {
             check(&mut builder)?;
@@ -111,7 +126,7 @@ impl Environment {
             },
             None => None,
         };
-        let warnings = Warnings::of(self.application.as_ref());
+        let warnings = self.warnings();
         let watch = match Watch::start(&running, self.config().stall_after, &warnings) {
             Ok(watch) => watch,
             Err(error) => {
@@ -120,6 +135,16 @@ impl Environment {
             }
         };
         Ok(JobHandle::new(running, attendance, watch, warnings))
+    }
+
+    /// The threads that its jobs run on.
+    pub(crate) fn threads(&self) -> Threads {
+        self.runtime.threads()
+    }
+
+    /// Where warnings about its jobs go.
+    pub(crate) fn warnings(&self) -> Warnings {
+        Warnings::of(self.application.as_ref())
     }
 
     pub(crate) fn build<R>(&self, edit: impl FnOnce(&mut Builder) -> R) -> R {

@@ -1,5 +1,7 @@
 //! A job that runs.
 
+#[cfg(doc)]
+use super::Environment;
 use super::application::Attendance;
 use super::watch::{Warnings, Watch};
 use crate::error::Result;
@@ -58,6 +60,12 @@ impl JobHandle {
     ///
     /// The first failure of any of its tasks.
     ///
+    /// A closure of a job cannot wait for that job, nor for another one on the same threads: the thread
+    /// that waits may be the one that the job needs. That is an error of kind
+    /// [`Plan`](crate::ErrorKind::Plan), and the job goes on. A closure may [start](Environment::start)
+    /// such a job and leave the waiting to a thread of the program, or run it in an environment with threads
+    /// of its own ([`Environment::new`]).
+    ///
     /// ```
     /// use thalweg::Environment;
     ///
@@ -70,7 +78,7 @@ impl JobHandle {
     /// ```
     pub fn wait(mut self) -> Result<Stats> {
         let Running { launched, runtime } = &*self.running;
-        runtime.wait(&launched.job);
+        runtime.wait(&launched.job)?;
         let stats = launched.stats(runtime);
         if let Some(watch) = self.watch.take() {
             watch.end();
@@ -88,20 +96,27 @@ impl JobHandle {
     }
 
     /// What the job has counted so far. Waits for the tasks that run to end their turns, which
-    /// takes milliseconds unless a closure blocks; the job goes on meanwhile.
+    /// takes milliseconds unless a closure blocks; the job goes on meanwhile. Called by a closure of a job, it
+    /// waits for none, and leaves out what tasks have counted that run.
     pub fn stats(&self) -> Stats {
         self.running.stats()
     }
 
     /// Ends the job as soon as its tasks have ended their turns. What it has computed is dropped,
     /// and [`wait`](Self::wait) gives an error of kind
-    /// [`Cancelled`](crate::ErrorKind::Cancelled). A job that is over stays as it ended.
+    /// [`Cancelled`](crate::ErrorKind::Cancelled).
+    ///
+    /// Once all tasks have ended well and their results are computed, the job is done, and cancelling it
+    /// changes nothing any more: all of its output appears, and `wait` gives no error. Before, none does.
     pub fn cancel(&self) {
         self.running.launched.job.cancel("the job was cancelled");
     }
 
     /// Ends the job's sources as if their input had ended: what was read is worked through, and
     /// the job ends well.
+    ///
+    /// A [channel](Environment::channel) takes no more records in, and the job works through all that it has
+    /// accepted: a `send` that comes at the same time either fails or is worked through.
     pub fn drain(&self) {
         self.running.launched.job.drain();
     }
@@ -112,6 +127,10 @@ impl JobHandle {
     /// more. Returns at once when the job is over, and when it ends, however it ends.
     ///
     /// What has been pushed into a channel but not been read is not waited for.
+    ///
+    /// # Errors
+    ///
+    /// In a closure of a job, where [`wait`](Self::wait) is refused.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -126,15 +145,15 @@ impl JobHandle {
     /// let job = env.start()?;
     /// for _ in 0..5 {
     ///     let read = seen.load(Ordering::SeqCst);
-    ///     job.barrier();
+    ///     job.barrier()?;
     ///     assert!(sum.load(Ordering::SeqCst) >= read);
     /// }
     /// job.drain();
     /// job.wait()?;
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    pub fn barrier(&self) {
-        self.running.runtime.barrier(&self.running.launched.job);
+    pub fn barrier(&self) -> Result<()> {
+        self.running.runtime.barrier(&self.running.launched.job)
     }
 
     /// The plan that the job runs by.
@@ -232,7 +251,7 @@ mod tests {
             cut(keyed.map(|_, pair| pair).unkey(), &mut all).for_each(drop);
             let job = env.start()?;
             for _ in 0..3 {
-                job.barrier();
+                job.barrier()?;
             }
             job.drain();
             job.wait()?;
@@ -251,7 +270,7 @@ mod tests {
                 env.iter(0u64..).merge(env.generate(1e5, Some)).for_each(drop);
             }
             let job = env.start()?;
-            (0..3).for_each(|_| job.barrier());
+            (0..3).try_for_each(|_| job.barrier())?;
             job.drain();
             job.wait()?;
             Ok(())
@@ -263,13 +282,13 @@ mod tests {
         every(|env| {
             let few = env.iter(0..100).shuffle().count();
             let job = env.start()?;
-            job.barrier();
-            job.barrier();
+            job.barrier()?;
+            job.barrier()?;
             job.wait()?;
             assert_eq!(few.take()?, 100);
             env.iter(0..100).map(|n| 10 / (n - 50)).shuffle().for_each(drop);
             let job = env.start()?;
-            job.barrier();
+            job.barrier()?;
             assert!(job.wait().is_err());
             Ok(())
         });

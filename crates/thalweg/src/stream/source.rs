@@ -5,7 +5,7 @@ use crate::clock::Nanos;
 use crate::data::Record;
 use crate::error::Result;
 use crate::flow::{Epoch, Event, Head, Op, Poll, Push, Settled, Task, Turn, guard};
-use crate::metrics::{Report, Total};
+use crate::metrics::{Awaits, Report, Total};
 use crate::plan::{Origin, TaskContext};
 use crate::time::Time;
 
@@ -36,12 +36,23 @@ pub trait Source: Send + 'static {
     where
         N: Push<Self::Item, Self::Time>;
 
+    /// Takes nothing more in, since the job drains. Answers whether something may be left that others have
+    /// handed over for good: that is produced, up to [`Produced::End`]. Nothing is produced otherwise.
+    fn stop(&mut self) -> bool {
+        false
+    }
+
     /// The records pushed so far.
     fn records(&self) -> u64;
 
     /// The bytes read so far, where that means something.
     fn bytes(&self) -> u64 {
         0
+    }
+
+    /// What it waits for that the program must do, if it does.
+    fn awaits(&self) -> Option<Awaits> {
+        None
     }
 
     /// What this task's share adds to what there is to read in all, where that is known when it
@@ -102,9 +113,10 @@ impl<F: SourceFactory> Chain for Sourced<F> {
         N: Push<Self::Item, Self::Time> + 'static,
     {
         let op = cx.op(self.op);
-        let source = self.factory.open(cx).map_err(|error| error.in_operator(&*op.name()))?;
+        let opened = guard(&op, || self.factory.open(cx));
+        let source = opened.map_err(|error| error.in_operator(&*op.name()))?;
         let (epoch, head) = (Epoch::default(), Head::default());
-        Ok(SourceTask { op, source, next, exhausted: false, epoch, head })
+        Ok(SourceTask { op, source, next, stopped: false, exhausted: false, epoch, head })
     }
 }
 
@@ -113,6 +125,8 @@ pub struct SourceTask<S, N> {
     op: Op,
     source: S,
     next: N,
+    /// The source was told to take nothing more in.
+    stopped: bool,
     /// The source will give nothing more.
     exhausted: bool,
     /// The last barrier that was sent.
@@ -122,6 +136,11 @@ pub struct SourceTask<S, N> {
 
 impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
     fn step(&mut self, turn: &mut Turn<'_>) -> Option<Poll> {
+        // Also where receivers are slow, since others may wait to hand something over.
+        if !self.stopped && self.op.signals().draining() {
+            self.stopped = true;
+            self.exhausted |= !guard(&self.op, || self.source.stop());
+        }
         match self.head.settle(&mut self.next, turn) {
             Settled::Ready => {}
             Settled::Busy => return None,
@@ -138,8 +157,7 @@ impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
             self.head.send(Event::End, &mut self.next);
             return None;
         }
-        let unwanted = self.next.is_closed() || self.op.signals().draining();
-        let produced = if unwanted {
+        let produced = if self.next.is_closed() {
             Ok(Produced::End)
         } else {
             let now = turn.clock.now();
@@ -186,6 +204,7 @@ impl<S: Source, N: Push<S::Item, S::Time>> Task for SourceTask<S, N> {
     fn report(&mut self, report: &mut Report) {
         let (records, bytes) = (self.source.records(), self.source.bytes());
         report.read(self.op.id(), records, bytes, self.source.total());
+        report.awaits(self.op.id(), self.source.awaits());
         self.next.report(report);
     }
 }

@@ -1,5 +1,5 @@
-//! What a job warns of: windows that wait for a watermark, while it runs, and records that were dropped as late, when
-//! it is over.
+//! What a job warns of: windows that wait for a watermark, or operators for the program, while it runs, and records
+//! that were dropped as late, when it is over.
 //!
 //! A library prints nothing: warnings are events of the facade `log`, which do nothing where the program has
 //! installed no logger. An application has them printed too.
@@ -15,14 +15,17 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What events about windows that wait are named by.
+/// What events about what stands still are named by.
 const STALLS: &str = "thalweg::stalls";
 /// What events about dropped records are named by.
 const LATE: &str = "thalweg::late";
 
+/// The operators that may stand still.
+const WAITING: [&str; 3] = ["assign_timestamps", "channel", "to_channel"];
+
 /// Where the warnings of a job go.
 #[derive(Clone)]
-pub(super) struct Warnings(Option<Arc<dyn Application>>);
+pub(crate) struct Warnings(Option<Arc<dyn Application>>);
 
 impl Warnings {
     /// Those of a job that an application surrounds, or none does.
@@ -35,6 +38,11 @@ impl Warnings {
         if let Some(application) = &self.0 {
             application.warn(what);
         }
+    }
+
+    /// Warns of something that stands still.
+    pub(crate) fn of_stall(&self, what: &str) {
+        self.warn(STALLS, what);
     }
 
     /// Warns of the records that a job which is over has dropped.
@@ -51,23 +59,23 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Watches a job, if anybody wants to know and the job has anything to do with event time. In a library that is
-    /// a job without an end: any other one tells when it is over.
+    /// Watches a job, if anybody wants to know and the job has an operator that may stand still. Without an
+    /// application, a job that ends by itself is not watched.
     pub(super) fn start(
         job: &Arc<Running>,
         patience: Option<Duration>,
         warnings: &Warnings,
     ) -> Result<Option<Self>> {
         let plan = &job.launched().plan;
+        let has = |kinds: &[&str]| plan.operators.iter().any(|op| kinds.contains(&&*op.kind));
         let wanted = match &warnings.0 {
             Some(_) => true,
             None => {
                 log_enabled!(target: STALLS, Level::Warn)
-                    && !plan.stages.iter().all(|stage| stage.bounded)
+                    && (!plan.stages.iter().all(|stage| stage.bounded) || has(&["to_channel"]))
             }
         };
-        let timed = plan.operators.iter().any(|op| op.kind == "assign_timestamps");
-        let Some(patience) = patience.filter(|_| wanted && timed) else { return Ok(None) };
+        let Some(patience) = patience.filter(|_| wanted && has(&WAITING)) else { return Ok(None) };
         let (stop, stopped) = channel();
         let (job, warnings) = (Arc::downgrade(job), warnings.clone());
         let thread = spawn("thalweg-watch".to_owned(), move || {
@@ -77,7 +85,7 @@ impl Watch {
             while stopped.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
                 let Some(now) = look(&job) else { break };
                 for stall in told.worth(stalls(&before, &now, patience)) {
-                    warnings.warn(STALLS, &stall.said);
+                    warnings.of_stall(&stall.said);
                 }
                 before = now;
             }

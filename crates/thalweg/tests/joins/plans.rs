@@ -159,8 +159,8 @@ fn a_barrier_comes_through_while_a_side_waits() {
         };
         let out = left.group_by(|n| *n).join(right.group_by(|n| *n)).unkey().count();
         let job = env.start().unwrap();
-        job.barrier();
-        job.barrier();
+        job.barrier().unwrap();
+        job.barrier().unwrap();
         assert!(read.load(Ordering::Relaxed) < RECORDS, "{diamond}");
         job.wait().unwrap();
         assert_eq!(out.take().unwrap(), RECORDS);

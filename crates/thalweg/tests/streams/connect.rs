@@ -259,7 +259,7 @@ fn barriers_come_through() {
         let all = b.reduce(u64::max);
         a.connect_after(all, 0, |to, n| *to = n).map(|(n, to)| to - n).for_each(drop);
         let job = env.start()?;
-        (0..3).for_each(|_| job.barrier());
+        (0..3).try_for_each(|_| job.barrier())?;
         job.drain();
         job.wait()?;
         Ok(())

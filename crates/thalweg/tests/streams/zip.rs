@@ -165,7 +165,7 @@ fn barriers_come_through_whichever_is_ahead() {
         let pairs = env.iter(0u64..).zip(env.generate(1e5, Some)).zip(env.iter(0u64..).shuffle());
         pairs.for_each(drop);
         let job = env.start()?;
-        (0..3).for_each(|_| job.barrier());
+        (0..3).try_for_each(|_| job.barrier())?;
         job.drain();
         job.wait()?;
         Ok(())

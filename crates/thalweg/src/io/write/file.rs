@@ -95,6 +95,22 @@ impl NewFile {
         self.file.sync_all().map_err(|cause| Error::io(&self.name, "write the file", cause))
     }
 
+    /// What the program calls the file.
+    pub(super) fn name(&self) -> &Path {
+        &self.name
+    }
+
+    /// Finds what would keep the file from getting its name, as far as that can be seen beforehand.
+    pub(super) fn check(&self) -> Result<()> {
+        fs::metadata(&self.hidden)
+            .map_err(|cause| Error::io(&self.name, "find the finished file", cause))?;
+        if self.target.is_dir() {
+            let what = "cannot give the finished file its name: a directory has it";
+            return Err(Error::new(ErrorKind::Io, what).at(Place::File(self.name.clone())));
+        }
+        Ok(())
+    }
+
     /// Gives the file its name, replacing what had it before.
     pub(super) fn publish(self) -> Result<()> {
         let Self { name, target, hidden, .. } = self;

@@ -9,9 +9,9 @@ mod json_lines;
 mod lines;
 
 use crate::data::Record;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::exchange::RoundRobin;
-use crate::flow::{Event, Op, Pipe, Push, guard};
+use crate::flow::{Event, Op, Pipe, Publish, Push, guard};
 use crate::metrics::Report;
 use crate::plan::{Origin, Strategy, TaskContext};
 use crate::stream::{Chain, Stream};
@@ -184,9 +184,15 @@ impl FilePush {
         file.complete()?;
         let (dir, operator) = (self.dir.take(), self.op.name());
         self.op.signals().on_success(move || {
-            let published = file.publish().map_err(|error| error.in_operator(&*operator));
-            drop(dir);
-            published
+            let named = move |error: Error| error.in_operator(&*operator);
+            file.check().map_err(&named)?;
+            let name = file.name().display().to_string();
+            let rename = move || {
+                let published = file.publish().map_err(named);
+                drop(dir);
+                published
+            };
+            Ok(Publish::File { name, rename: Box::new(rename) })
         });
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::Cached;
 use crate::data::{Data, Portable};
 use crate::error::Error;
-use crate::flow::{Event, Op, Pipe, Push};
+use crate::flow::{Event, Op, Pipe, Publish, Push};
 use crate::metrics::Report;
 use crate::operators::kept::{Growing, Part};
 use crate::plan::TaskContext;
@@ -55,8 +55,7 @@ impl<D: Data + Sync, T: Time> Filling<D, T> {
         let cached = self.cached.clone();
         op.signals().on_success(move || {
             // A job runs once, so it is not set before.
-            let _ = cached.0.parts.set(parts);
-            Ok(())
+            Ok(Publish::Result(Box::new(move || drop(cached.0.parts.set(parts)))))
         });
     }
 }

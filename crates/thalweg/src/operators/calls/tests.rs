@@ -612,7 +612,7 @@ fn a_barrier_waits_for_the_calls_before_it() {
     let job = env.start().unwrap();
     for _ in 0..5 {
         let begun = begun.load(Ordering::SeqCst);
-        job.barrier();
+        job.barrier().unwrap();
         assert!(done.load(Ordering::SeqCst) >= begun);
     }
     job.drain();

@@ -10,14 +10,13 @@ use super::permits::Permit;
 use super::running::{Finished, Make, Run};
 use crate::clock::Clock;
 use crate::error::Result;
-use crate::flow::{Op, Waker, guard};
+use crate::flow::{Op, Waker, catch, discard, guard};
 use crate::plan::TaskContext;
+use crate::runtime::Running;
 use crate::sync::{Condvar, Mutex, lock, spawn};
-use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt::Display;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
@@ -82,7 +81,8 @@ fn live(number: usize, shared: &Shared) {
         if let Some(work) = state.queue.pop_front() {
             state.busy[number] = true;
             drop(state);
-            work(&|| lock(&shared.state).busy[number] = false);
+            // What fails the job is caught in there; what is caught here nobody waits for any more.
+            let _ = catch(|| work(&|| lock(&shared.state).busy[number] = false));
             state = lock(&shared.state);
         } else if state.closed {
             return;
@@ -100,7 +100,6 @@ impl Drop for Pool {
         let unbegun = std::mem::take(&mut state.queue);
         let busy = state.busy.clone();
         drop(state);
-        drop(unbegun);
         self.shared.changed.notify_all();
         for (thread, busy) in lock(&self.threads).drain(..).zip(busy) {
             if !busy {
@@ -108,6 +107,7 @@ impl Drop for Pool {
                 let _ = thread.join();
             }
         }
+        discard(unbegun);
     }
 }
 
@@ -153,7 +153,8 @@ struct Returned<O, E> {
 struct Return<O, E> {
     at: usize,
     call: u64,
-    result: Result<Result<O, E>, Box<dyn Any + Send>>,
+    /// An outer error where the closure panicked.
+    result: Result<Result<O, E>>,
 }
 
 /// The calls of a running task.
@@ -195,8 +196,11 @@ where
             return Ok(());
         };
         let (f, returned) = (Arc::clone(&self.f), Arc::clone(&self.returned));
+        let job = Arc::clone(op.signals());
         pool.give(Box::new(move |returns| {
-            let result = catch_unwind(AssertUnwindSafe(|| f(item)));
+            let running = Running::call(&job);
+            let result = catch(|| f(item));
+            drop(running);
             returns();
             // Not before the call has returned: while it has not, its thread is taken.
             drop((permit, f));
@@ -211,9 +215,10 @@ where
             if self.running[at] != call {
                 continue;
             }
-            // The task that the call is of panics in its place, so that the job ends as with any other closure.
-            let result = guard(op, || result.unwrap_or_else(|panic| resume_unwind(panic)));
-            finished.push((at, result));
+            match result {
+                Ok(result) => finished.push((at, result)),
+                Err(panic) => op.fail(panic),
+            }
         }
     }
 

@@ -26,4 +26,9 @@ pub(crate) trait Scheduler: Send + Sync {
     /// Lends the calling thread until something is done; returns at once where there are threads of
     /// the scheduler's own.
     fn drive(&self, _done: &dyn Fn() -> bool) {}
+
+    /// Whether a closure that blocks may keep other tasks from running at all.
+    fn needs_its_threads(&self) -> bool {
+        true
+    }
 }

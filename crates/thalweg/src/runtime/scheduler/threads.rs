@@ -38,13 +38,18 @@ impl Scheduler for ThreadPerTask {
     fn start(&self, cells: &[Arc<Cell>]) -> Result<()> {
         let beds: Vec<Arc<Bed>> = cells.iter().map(|_| Arc::default()).collect();
         lock(&self.beds).extend(cells.iter().map(address).zip(beds.iter().cloned()));
-        for (cell, bed) in cells.iter().zip(beds) {
+        for (at, (cell, bed)) in cells.iter().zip(beds).enumerate() {
             let (cell, clock, turn) = (Arc::clone(cell), self.clock.clone(), self.turn);
             let registered = Arc::clone(&self.beds);
-            spawn(format!("thalweg-task-{}", cell.index()), move || {
+            let started = spawn(format!("thalweg-task-{}", cell.index()), move || {
                 live(&cell, &bed, &clock, turn);
                 lock(&registered).remove(&address(&cell));
-            })?;
+            });
+            if let Err(error) = started {
+                let mut beds = lock(&self.beds);
+                cells[at..].iter().for_each(|cell| drop(beds.remove(&address(cell))));
+                return Err(error);
+            }
         }
         Ok(())
     }
@@ -55,6 +60,10 @@ impl Scheduler for ThreadPerTask {
             *lock(&bed.woken) = true;
             bed.changed.notify_one();
         }
+    }
+
+    fn needs_its_threads(&self) -> bool {
+        false
     }
 }
 
