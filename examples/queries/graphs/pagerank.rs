@@ -5,6 +5,7 @@
 
 use std::ops::{Add, Deref};
 use std::sync::Arc;
+use thalweg::operators::Summand;
 use thalweg::operators::loops::Outcome;
 use thalweg::{Chain, Data, Stream};
 
@@ -64,7 +65,7 @@ where
 }
 
 /// A number that a rank can be, where each node begins with a rank of one.
-pub trait Rank: Data + Copy + Default + Sync + Add<Output = Self> {
+pub trait Rank: Summand + Sync + Add<Output = Self> {
     /// One.
     const ONE: Self;
 

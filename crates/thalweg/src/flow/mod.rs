@@ -28,7 +28,7 @@ mod op;
 mod task;
 
 pub(crate) use forked::Forked;
-pub(crate) use guard::{arm, guard, take_panicked_operator};
+pub(crate) use guard::{arm, guard, guard_key, note_key, refuse, refused, take_panicked_operator};
 pub(crate) use head::{Head, Settled};
 pub(crate) use nowhere::Nowhere;
 pub(crate) use op::{Op, Signals};

@@ -44,6 +44,7 @@ mod zip;
 
 pub use flat_each::Visit;
 pub use flat_map_str::Texts;
+pub use keyed::Summand;
 pub use route::Route;
 pub use side_output::Side;
 pub use sum::Number;

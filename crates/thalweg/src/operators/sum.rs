@@ -1,6 +1,6 @@
 //! Sums and means of streams of numbers.
 
-use crate::data::Data;
+use super::keyed::Summand;
 use crate::error::{Error, ErrorKind};
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
@@ -12,13 +12,7 @@ use crate::stream::{Chain, Stream};
     note = "make numbers of the records first, with `map`; to sum up by key, call `group_by` first",
     note = "values of other types are added with `reduce` or `fold_assoc`"
 )]
-pub trait Number: Data + Copy + sealed::Sealed {
-    /// Nothing.
-    const ZERO: Self;
-
-    /// The sum, or `None` where the type does not hold it.
-    fn checked_sum(self, other: Self) -> Option<Self>;
-
+pub trait Number: Summand + sealed::Sealed {
     /// The nearest float.
     fn to_f64(self) -> f64;
 }
@@ -27,18 +21,11 @@ mod sealed {
     pub trait Sealed {}
 }
 
-macro_rules! integers {
-    ($($integer:ty)*) => {$(
-        impl sealed::Sealed for $integer {}
+macro_rules! numbers {
+    ($($number:ty)*) => {$(
+        impl sealed::Sealed for $number {}
 
-        impl Number for $integer {
-            const ZERO: Self = 0;
-
-            #[inline(always)]
-            fn checked_sum(self, other: Self) -> Option<Self> {
-                self.checked_add(other)
-            }
-
+        impl Number for $number {
             #[inline(always)]
             fn to_f64(self) -> f64 {
                 self as f64
@@ -47,28 +34,7 @@ macro_rules! integers {
     )*};
 }
 
-macro_rules! floats {
-    ($($float:ty)*) => {$(
-        impl sealed::Sealed for $float {}
-
-        impl Number for $float {
-            const ZERO: Self = 0.0;
-
-            #[inline(always)]
-            fn checked_sum(self, other: Self) -> Option<Self> {
-                Some(self + other)
-            }
-
-            #[inline(always)]
-            fn to_f64(self) -> f64 {
-                self as f64
-            }
-        }
-    )*};
-}
-
-integers!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize);
-floats!(f32 f64);
+numbers!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64);
 
 impl<C, T> Stream<C>
 where
@@ -83,7 +49,8 @@ where
     /// # Errors
     ///
     /// An integer sum that its type does not hold stops the job: widen the records with `map`
-    /// first. On a stream that does not end, the job is refused at its start.
+    /// first. Where there are numbers of both signs, a sum that is too large on the way may come back;
+    /// whether it becomes so depends on the order in which they are added. On a stream that does not end, the job is refused at its start.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -110,7 +77,7 @@ where
             *sum = sum.checked_sum(number).ok_or_else(too_large)?;
             Ok(())
         };
-        self.fold_twice(Origin::here("sum"), T::ZERO, add, add)
+        self.fold_twice(Origin::here("sum"), T::default(), add, add)
     }
 
     /// The mean of all records, as one record; an empty stream gives an empty stream.

@@ -17,7 +17,7 @@ use super::job::{Counted, Job};
 use super::scheduler::Scheduler;
 use crate::clock::{Clock, Nanos};
 use crate::error::{Error, ErrorKind};
-use crate::flow::{Poll, Task, Turn, Wake, take_panicked_operator};
+use crate::flow::{Poll, Task, Turn, Wake, refused, take_panicked_operator};
 use crate::metrics::{Histogram, Report};
 use crate::sync::{AtomicBool, AtomicU8, Condvar, Mutex, Ordering, lock};
 use std::any::Any;
@@ -260,7 +260,8 @@ fn panic_error(panic: &(dyn Any + Send)) -> Error {
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("a value that is not text");
-    let error = Error::new(ErrorKind::Panic, format!("panicked: {said}"));
+    let error =
+        refused(panic).unwrap_or_else(|| Error::new(ErrorKind::Panic, format!("panicked: {said}")));
     match take_panicked_operator() {
         Some(operator) => error.in_operator(&*operator),
         None => error,

@@ -4,7 +4,8 @@
 
 use super::slots::Slots;
 use crate::data::{Key, Portable};
-use std::fmt;
+use crate::flow::note_key;
+use std::{fmt, mem};
 
 /// Up to this many bytes, a look-up is answered by the nearest caches, and doing it in steps only
 /// costs. Measured: counts by uniform `u64`s break even between 0.6 and 2 MB.
@@ -47,7 +48,8 @@ pub struct GroupTable<K: Key + ?Sized, A> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Place(usize);
 
-/// A key that is in a table, and its accumulator; made by [`GroupTable::entry`].
+/// A key that is in a table, and its accumulator; made by [`GroupTable::entry`] and
+/// [`GroupTable::known`].
 pub struct Known<'t, K: Key + ?Sized, A> {
     key: &'t K::Slot,
     arena: &'t K::Arena,
@@ -61,6 +63,42 @@ impl<K: Key + ?Sized, A> Known<'_, K, A> {
     pub fn key(&self) -> <K as Portable>::Owned {
         K::view(self.key, self.arena, K::own)
     }
+}
+
+impl<'t, K: Key + ?Sized, A> Known<'t, K, A> {
+    /// The same for a while.
+    #[inline(always)]
+    pub(crate) fn reborrow(&mut self) -> Known<'_, K, A> {
+        Known { key: self.key, arena: self.arena, value: self.value }
+    }
+
+    /// Calls what may refuse a value of this key with the accumulator.
+    #[inline(always)]
+    pub(crate) fn guard<R>(self, closure: impl FnOnce(&'t mut A) -> R) -> R {
+        let of_key = OfKey::<K> { key: self.key, arena: self.arena };
+        let result = closure(self.value);
+        mem::forget(of_key);
+        result
+    }
+}
+
+/// While this is there, what is refused is known to be of this key.
+struct OfKey<'t, K: Key + ?Sized> {
+    key: &'t K::Slot,
+    arena: &'t K::Arena,
+}
+
+impl<K: Key + ?Sized> Drop for OfKey<'_, K> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        note_slot::<K>(self.key, self.arena);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn note_slot<K: Key + ?Sized>(key: &K::Slot, arena: &K::Arena) {
+    K::view(key, arena, note_key);
 }
 
 struct Entry<K: Key + ?Sized, A> {
@@ -139,18 +177,35 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
     /// [`find`](Self::find) may still find it. The table may have changed in between.
     #[inline(always)]
     pub fn find_at(&mut self, place: Place, hash: u64, probe: K::Probe<'_>) -> Option<&mut A> {
+        self.known_at(place, hash, probe).map(|known| known.value)
+    }
+
+    /// As [`find_at`](Self::find_at), with the key as the table holds it.
+    #[inline(always)]
+    pub fn known_at(
+        &mut self,
+        place: Place,
+        hash: u64,
+        probe: K::Probe<'_>,
+    ) -> Option<Known<'_, K, A>> {
         let arena = &self.keys.arena;
         let entry =
             self.slots.find_at(place.0, hash, |entry| K::matches(&entry.key, arena, probe))?;
-        Some(&mut entry.value)
+        Some(Known { key: &entry.key, arena, value: &mut entry.value })
     }
 
     /// The accumulator of a key, if the key is known.
     #[inline(always)]
     pub fn find(&mut self, hash: u64, probe: K::Probe<'_>) -> Option<&mut A> {
+        self.known(hash, probe).map(|known| known.value)
+    }
+
+    /// As [`find`](Self::find), with the key as the table holds it.
+    #[inline(always)]
+    pub fn known(&mut self, hash: u64, probe: K::Probe<'_>) -> Option<Known<'_, K, A>> {
         let arena = &self.keys.arena;
         let entry = self.slots.find(hash, |entry| K::matches(&entry.key, arena, probe))?;
-        Some(&mut entry.value)
+        Some(Known { key: &entry.key, arena, value: &mut entry.value })
     }
 
     /// The accumulator of a key, made by `init` if the key is new. `probe` must be `key`'s.
@@ -266,7 +321,7 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
         // Room for as many as there may be before the next time.
         let keys = Keys { arena: K::Arena::default(), heap: 0 };
         let room = Self { slots: Slots::with_room(2 * live), keys };
-        let mut all = std::mem::replace(self, room).into_drain();
+        let mut all = mem::replace(self, room).into_drain();
         let mut keep_next = |key, arena: &K::Arena, value| {
             if keep(&value) {
                 self.insert_slot(K::slot_hash(&key, arena), key, arena, value);

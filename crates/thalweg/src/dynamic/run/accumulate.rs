@@ -183,14 +183,18 @@ impl Program {
         }
     }
 
-    /// The results of keys, as columns.
-    pub(super) fn columns<S: State>(&self, states: &[S]) -> Result<Vec<Column>> {
-        self.parts.iter().map(|part| part.column(states)).collect()
+    /// The results of keys, as columns. The closure says of which key a state is, for messages.
+    pub(super) fn columns<S: State>(
+        &self,
+        states: &[S],
+        key: impl Fn(usize) -> String,
+    ) -> Result<Vec<Column>> {
+        self.parts.iter().map(|part| part.column(states, &key)).collect()
     }
 }
 
 impl Part {
-    fn column<S: State>(&self, states: &[S]) -> Result<Column> {
+    fn column<S: State>(&self, states: &[S], key: &impl Fn(usize) -> String) -> Result<Column> {
         let (at, of) = (self.at, self.step.of);
         Ok(match self.step.function {
             AggregateFunction::Count => Column::U64(states.iter().map(|s| s.words()[at]).collect()),
@@ -210,8 +214,8 @@ impl Part {
                     let sum = |state: &S| f64::from_bits(state.words()[at]);
                     Column::F64(states.iter().map(sum).collect())
                 }
-                Type::I64 => Column::I64(self.sums(states)?),
-                _ => Column::U64(self.sums(states)?),
+                Type::I64 => Column::I64(self.sums(states, key)?),
+                _ => Column::U64(self.sums(states, key)?),
             },
             AggregateFunction::Min | AggregateFunction::Max => match of {
                 Type::Bytes => {
@@ -239,16 +243,20 @@ impl Part {
         })
     }
 
-    fn sums<S: State, T: TryFrom<i128>>(&self, states: &[S]) -> Result<Vec<T>> {
-        let sum = |state: &S| {
+    fn sums<S: State, T: TryFrom<i128>>(
+        &self,
+        states: &[S],
+        key: &impl Fn(usize) -> String,
+    ) -> Result<Vec<T>> {
+        let sum = |(at, state): (usize, &S)| {
             let sum = get_sum(state.words(), self.at);
             T::try_from(sum).map_err(|_| {
-                let (name, of) = (&self.step.name, self.step.of);
-                let what = format!("the sum `{name}` of a key is {sum}, which is no {of}");
+                let (name, of, key) = (&self.step.name, self.step.of, key(at));
+                let what = format!("the sum `{name}`{key} is {sum}, which is no {of}");
                 Error::new(ErrorKind::Input, what)
             })
         };
-        states.iter().map(sum).collect()
+        states.iter().enumerate().map(sum).collect()
     }
 }
 

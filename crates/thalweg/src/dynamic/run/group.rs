@@ -118,7 +118,13 @@ impl<X: KeyKind, S: State> Fill<(<X::Key as Portable>::Owned, S)> for Rows<X, S>
         let rows = self.keys.len();
         let keys = std::mem::take(&mut self.keys);
         let mut columns = X::columns(&self.fields, keys).ok_or_else(mismatch)?;
-        columns.extend(self.program.columns(&self.states)?);
+        let key = |at: usize| {
+            let values = columns.iter().filter_map(|column| column.value(at));
+            let key = values.map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
+            if key.is_empty() { key } else { format!(" of key {key}") }
+        };
+        let results = self.program.columns(&self.states, key)?;
+        columns.extend(results);
         self.states.clear();
         Block::new(rows, columns).ok_or_else(mismatch)
     }

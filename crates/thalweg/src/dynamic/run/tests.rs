@@ -266,11 +266,16 @@ fn what_fails_names_its_node() {
     assert!(error.ends_with("`sub` of 0 and 7 does not fit into u64"), "{error}");
     let sum = Aggregate::sum(col("n").mul(lit(u64::MAX / 100_000))).named("total");
     let error = fails(numbers().group_by([""; 0]).aggregate([sum]).named("sums").collect());
-    assert!(
-        error.starts_with("sums (") && error.contains("the sum `total` of a key is "),
-        "{error}"
-    );
+    assert!(error.starts_with("sums (") && error.contains(": the sum `total` is "), "{error}");
     assert!(error.ends_with("which is no u64"), "{error}");
+    let sum = || Aggregate::sum(col("n").mul(lit(u64::MAX / 3))).named("total");
+    let odd = || ("odd", col("n").rem(lit(2_u64)));
+    let pairs = || Graph::new().range(0, 4).select([odd(), ("n", col("n"))]);
+    let error = fails(pairs().group_by(["odd"]).aggregate([sum()]).named("sums").collect());
+    assert!(error.contains(": the sum `total` of key 1 is "), "{error}");
+    let texts = pairs().select([("a", col("odd").to_utf8()), ("b", col("odd")), ("n", col("n"))]);
+    let error = fails(texts.group_by(["a", "b"]).aggregate([sum()]).named("sums").collect());
+    assert!(error.contains(": the sum `total` of key 1, 1 is "), "{error}");
     let dir = tempfile::tempdir().unwrap();
     let bad = dir.path().join("bad.txt");
     fs::write(&bad, b"fine\nna\xefve\n").unwrap();

@@ -72,8 +72,7 @@ pub use spread::{Spread, stddev, variance};
 pub use to_vec::{ToVec, to_vec};
 pub use top::{Nth, Top, TopBy, bottom, bottom_by, nth_by, top, top_by};
 
-use super::keyed::{Average, Count, FoldAssoc, Max, Min, Reduce};
-use super::window::Total;
+use super::keyed::{Average, Count, FoldAssoc, Max, Min, Reduce, Sum};
 
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -97,7 +96,7 @@ pub fn count() -> Count {
 
 /// The sum of what the closure makes of the values: of integers, floats or durations.
 ///
-/// Overflow behaves as the type's `+` does. Sums of floats depend, in their last digits, on the order in
+/// A sum that its type does not hold fails the job; see [`KeyedStream::sum`](crate::KeyedStream::sum). Sums of floats depend, in their last digits, on the order in
 /// which they are added, which is not defined.
 ///
 /// ```
@@ -111,8 +110,8 @@ pub fn count() -> Count {
 /// assert_eq!(out.take()?, [((), 23)]);
 /// # Ok::<(), thalweg::Error>(())
 /// ```
-pub fn sum<F, N>(of: F) -> Total<F, N> {
-    Total::new(of)
+pub fn sum<F, N>(of: F) -> Sum<F, N> {
+    Sum::new(of)
 }
 
 /// The least of what the closure makes of the values. A float that is no number is the result only where

@@ -5,7 +5,6 @@ use crate::data::{Data, Record};
 use crate::operators::aggregates::better;
 use std::cmp::Ordering;
 use std::marker::PhantomData;
-use std::ops::Add;
 
 /// How many values there were.
 #[derive(Clone, Copy, Debug)]
@@ -46,71 +45,6 @@ impl<V: Record + ?Sized> Combine<V> for Count {
     }
 
     const INVERSE: Option<fn(&Self, &mut u64, &u64)> = Some(|_, state, other| *state -= other);
-}
-
-/// The sum of what a closure makes of the values.
-pub struct Sum<F, N> {
-    of: F,
-    number: PhantomData<fn() -> N>,
-}
-
-/// What a keyed sum is made of: every `Data` type that is `Copy`, starts as its default and can be
-/// added to itself, and no other.
-///
-/// It stands in the bounds of [`KeyedStream::sum`](super::KeyedStream::sum) so that the compiler
-/// can say what to do about a type that is none.
-#[diagnostic::on_unimplemented(
-    message = "values of `{Self}` cannot be summed up",
-    label = "needs a closure that gives numbers",
-    note = "make a number of each value in the closure of `sum`; \
-            values of other types are added with `reduce_assoc` or `fold_assoc`"
-)]
-pub trait Addable: Data + Default + Add<Output = Self> + Copy {}
-
-#[diagnostic::do_not_recommend]
-impl<N: Data + Default + Add<Output = N> + Copy> Addable for N {}
-
-impl<F, N> Sum<F, N> {
-    pub(in crate::operators) fn new(of: F) -> Self {
-        Self { of, number: PhantomData }
-    }
-}
-
-impl<V, F, N> Aggregate<V> for Sum<F, N>
-where
-    V: Record + ?Sized,
-    F: for<'a> Fn(V::Of<'a>) -> N + Send + Sync + 'static,
-    N: Addable,
-{
-    type State = N;
-    type Output = N;
-
-    #[inline(always)]
-    fn start(&self) -> N {
-        N::default()
-    }
-
-    #[inline(always)]
-    fn update(&self, state: &mut N, value: V::Of<'_>) {
-        *state = *state + (self.of)(value);
-    }
-
-    #[inline(always)]
-    fn finish(&self, state: N) -> N {
-        state
-    }
-}
-
-impl<V, F, N> Combine<V> for Sum<F, N>
-where
-    V: Record + ?Sized,
-    F: for<'a> Fn(V::Of<'a>) -> N + Send + Sync + 'static,
-    N: Addable,
-{
-    #[inline(always)]
-    fn combine(&self, state: &mut N, other: N) {
-        *state = *state + other;
-    }
 }
 
 /// Defines an aggregate that keeps the least or the greatest of what a closure makes of the values.

@@ -275,8 +275,10 @@ where
             let mut places = places.into_iter();
             waiting.drain(|part| {
                 let place = places.next().unwrap_or_default();
-                match self.table.find_at(place, part.hash, part.probe()) {
-                    Some(state) => guard(&self.op, || self.aggregate.combine(state, part.state)),
+                match self.table.known_at(place, part.hash, part.probe()) {
+                    Some(known) => guard(&self.op, || {
+                        known.guard(|state| self.aggregate.combine(state, part.state));
+                    }),
                     None => self.find_or_insert(part),
                 }
             });
@@ -308,8 +310,8 @@ where
         let armed = arm(op);
         let (hash, key) = (keys.hash(&item), keys.key(&item));
         hot.pass(1);
-        if let Some(state) = table.find(hash, key.probe()) {
-            aggregate.update(state, keys.value(item));
+        if let Some(known) = table.known(hash, key.probe()) {
+            known.guard(|state| aggregate.update(state, keys.value(item)));
             armed.disarm();
         } else {
             armed.disarm();
@@ -334,8 +336,8 @@ where
         let Self { op, keys, aggregate, table, .. } = self;
         guard(op, || {
             let key = keys.key(&item);
-            let state = table.upsert(hash, key.probe(), key, || aggregate.start());
-            aggregate.update(state, keys.value(item));
+            let known = table.entry(hash, key.probe(), key, || aggregate.start());
+            known.guard(|state| aggregate.update(state, keys.value(item)));
         });
         self.find_way();
     }
@@ -343,8 +345,10 @@ where
     /// A key that is not where it was expected.
     #[inline(never)]
     fn find_or_insert(&mut self, part: Part<'_, G::Key, A::State>) {
-        match self.table.find(part.hash, part.probe()) {
-            Some(state) => guard(&self.op, || self.aggregate.combine(state, part.state)),
+        match self.table.known(part.hash, part.probe()) {
+            Some(known) => guard(&self.op, || {
+                known.guard(|state| self.aggregate.combine(state, part.state));
+            }),
             None => self.insert(part),
         }
     }

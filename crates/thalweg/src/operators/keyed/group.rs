@@ -88,15 +88,17 @@ where
     #[inline(always)]
     fn absorb(&self, table: &mut GroupTable<G::Key, A::State>, item: I::Of<'_>) {
         let (hash, key) = (self.keys.hash(&item), self.keys.key(&item));
-        let state = table.upsert(hash, key.probe(), key, || self.aggregate.start());
-        self.aggregate.update(state, self.keys.value(item));
+        let known = table.entry(hash, key.probe(), key, || self.aggregate.start());
+        known.guard(|state| self.aggregate.update(state, self.keys.value(item)));
     }
 
     #[inline(always)]
     fn absorb_at(&self, table: &mut GroupTable<G::Key, A::State>, place: Place, item: I::Of<'_>) {
         let (hash, key) = (self.keys.hash(&item), self.keys.key(&item));
-        match table.find_at(place, hash, key.probe()) {
-            Some(state) => self.aggregate.update(state, self.keys.value(item)),
+        match table.known_at(place, hash, key.probe()) {
+            Some(known) => {
+                known.guard(|state| self.aggregate.update(state, self.keys.value(item)));
+            }
             None => self.absorb(table, item),
         }
     }
@@ -154,8 +156,8 @@ where
 
     #[inline(always)]
     fn absorb(&self, table: &mut GroupTable<K, A::State>, part: Part<'_, K, A::State>) {
-        match table.find(part.hash, part.probe()) {
-            Some(state) => self.aggregate.combine(state, part.state),
+        match table.known(part.hash, part.probe()) {
+            Some(known) => known.guard(|state| self.aggregate.combine(state, part.state)),
             // The first part of a key becomes its state.
             None => table.insert_slot(part.hash, part.key, part.arena, part.state),
         }
@@ -168,8 +170,8 @@ where
         place: Place,
         part: Part<'_, K, A::State>,
     ) {
-        match table.find_at(place, part.hash, part.probe()) {
-            Some(state) => self.aggregate.combine(state, part.state),
+        match table.known_at(place, part.hash, part.probe()) {
+            Some(known) => known.guard(|state| self.aggregate.combine(state, part.state)),
             None => self.absorb(table, part),
         }
     }

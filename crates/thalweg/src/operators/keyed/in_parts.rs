@@ -1,7 +1,8 @@
 //! Aggregates of which each task computes a part before anything is sent.
 
-use super::aggregates::{Addable, Average, Count, FoldAssoc, Max, Min, Reduce, Sum};
+use super::aggregates::{Average, Count, FoldAssoc, Max, Min, Reduce};
 use super::partition::Combining;
+use super::sum::{Sum, Summand};
 use super::{Combine, FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::data::{Data, Record};
 use crate::error::{Error, ErrorKind};
@@ -76,8 +77,14 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     /// Adds up what the closure makes of the values of each key. See
     /// [`aggregate`](Self::aggregate) for how.
     ///
-    /// Overflow behaves as the type's `+` does. Sums of floats depend, in their last digits, on the
-    /// order in which they are added, which is not defined.
+    /// Sums of floats depend, in their last digits, on the order in which they are added, which is not
+    /// defined.
+    ///
+    /// # Errors
+    ///
+    /// A sum that its type does not hold fails the job, with the operator and the key in the message: make
+    /// a wider type of each value in the closure. Where there are numbers of both signs, a sum that is too
+    /// large on the way may come back; whether it becomes so depends on the order in which they are added.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -92,7 +99,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     #[track_caller]
     pub fn sum<N, F>(self, of: F) -> Results<C, G, P, Sum<F, N>>
     where
-        N: Addable,
+        N: Summand,
         F: for<'a> Fn(Value<'a, C, G>) -> N + Send + Sync + 'static,
         P: Combining<C, G, Sum<F, N>>,
     {

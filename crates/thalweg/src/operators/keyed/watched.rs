@@ -91,6 +91,12 @@ impl<K: Key + ?Sized, S: Lasting> Visit<'_, K, S> {
         &mut self.known.value.state
     }
 
+    /// Calls what may refuse a value of the key with what is kept for it.
+    #[inline(always)]
+    pub(in crate::operators) fn guard<R>(&mut self, closure: impl FnOnce(&mut S) -> R) -> R {
+        self.known.reborrow().guard(|kept| closure(&mut kept.state))
+    }
+
     /// A copy of the key.
     pub(in crate::operators) fn key(&self) -> <K as Portable>::Owned {
         self.known.key()

@@ -41,7 +41,6 @@ mod rolling;
 mod session;
 mod slices;
 mod slicing;
-mod total;
 mod windowed;
 
 pub use all::{OfAll, Unkeyed};
@@ -57,7 +56,6 @@ pub(super) use join::{Kept as KeptOf, both};
 pub use pane::{CountPane, Pane, Timing};
 pub use processing_time::ProcessingTimeWindow;
 pub use session::SessionWindow;
-pub use total::{Summand, Total};
 pub use windowed::{ByKey, Ending, Window, Windowed, Windowing};
 
 #[cfg(all(test, not(loom)))]

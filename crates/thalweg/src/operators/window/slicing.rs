@@ -198,8 +198,8 @@ where
         let Some(table) = open else { return };
         guard(op, || {
             let key = keys.key(&item);
-            let state = table.upsert(hash, key.probe(), key, || aggregate.start());
-            aggregate.update(state, keys.value(item));
+            let known = table.entry(hash, key.probe(), key, || aggregate.start());
+            known.guard(|state| aggregate.update(state, keys.value(item)));
         });
     }
 
@@ -352,9 +352,9 @@ where
         let Self { op, keys, aggregate, open, .. } = self;
         let armed = arm(op);
         let (hash, key) = (keys.hash(&item), keys.key(&item));
-        let found = open.as_mut().and_then(|table| table.find(hash, key.probe()));
-        if let Some(state) = found {
-            aggregate.update(state, keys.value(item));
+        let found = open.as_mut().and_then(|table| table.known(hash, key.probe()));
+        if let Some(known) = found {
+            known.guard(|state| aggregate.update(state, keys.value(item)));
             armed.disarm();
         } else {
             armed.disarm();

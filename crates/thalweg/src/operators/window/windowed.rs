@@ -1,12 +1,11 @@
 //! Keyed streams cut into windows.
 
 use super::join::{Side, Sides};
-use super::total::{Summand, Total};
 use crate::data::{Data, Portable, Record};
 use crate::error::{Error, ErrorKind};
 use crate::operators::keyed::{
     Aggregate, Average, Combine, Count, FirstOf, FoldAssoc, KeyBy, KeyedStream, Max, Min,
-    Partitioned, Reduce,
+    Partitioned, Reduce, Sum, Summand,
 };
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
@@ -252,15 +251,16 @@ where
 
     /// Adds up what the closure makes of the values of each window. See
     /// [`aggregate`](Self::aggregate) for how. Integers are subtracted again when they leave a window;
-    /// floats, which would not come out the same, are not.
+    /// floats, which would not come out the same, are not. A sum that its type does not hold fails the
+    /// job, as [`KeyedStream::sum`] says.
     #[track_caller]
-    pub fn sum<N, F>(self, of: F) -> Combined<C, G, P, W, E, Total<F, N>>
+    pub fn sum<N, F>(self, of: F) -> Combined<C, G, P, W, E, Sum<F, N>>
     where
         N: Summand,
         F: for<'a> Fn(Value<'a, C, G>) -> N + Send + Sync + 'static,
-        W: Windowing<C, G, P, Total<F, N>>,
+        W: Windowing<C, G, P, Sum<F, N>>,
     {
-        self.aggregate_as("sum", Origin::here(E::KIND), Total::new(of))
+        self.aggregate_as("sum", Origin::here(E::KIND), Sum::new(of))
     }
 
     /// The least of what the closure makes of the values of each window. See

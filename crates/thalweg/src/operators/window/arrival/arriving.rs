@@ -8,7 +8,7 @@ use super::course::{Answer, Course, Cx, Due, nanos_of};
 use crate::clock::Nanos;
 use crate::data::{Data, Key, Portable, Record, Wire};
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, arm, guard};
+use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, arm, guard, guard_key};
 use crate::memory::Reservation;
 use crate::metrics::Report;
 use crate::operators::keyed::{KeyBy, KeyedStream, Placement};
@@ -222,7 +222,9 @@ where
                 let Self { op, course, table, shared, .. } = self;
                 let probe = key.borrow().probe();
                 let known = table.find(G::Key::hash(probe), probe);
-                known.map(|state| guard(op, || course.wake(state, now, shared)))
+                known.map(|state| {
+                    guard(op, || guard_key(key.borrow(), || course.wake(state, now, shared)))
+                })
             };
             match answer {
                 Some(Answer::Give((pane, time))) => {
@@ -250,7 +252,8 @@ where
         for _ in 0..CHUNK {
             let at = *ending;
             let given = table.see_next_mut(ending, |key, state| {
-                guard(op, || course.at_end(state, shared)).map(|given| (key.own(), given))
+                let given = guard(op, || guard_key(key, || course.at_end(state, shared)));
+                given.map(|given| (key.own(), given))
             });
             match given {
                 None => return true,
@@ -286,12 +289,13 @@ where
         let Self { op, keys, course, table, shared, emitted, next, .. } = self;
         let armed = arm(op);
         let (hash, key) = (keys.hash(&item), keys.key(&item));
-        let known = table.entry(hash, key.probe(), key, || course.start());
+        let mut known = table.entry(hash, key.probe(), key, || course.start());
         if let Some((pane, time)) = course.before(known.value, time, shared) {
             *emitted += 1;
             next.push((known.key(), pane), time);
         }
-        let answer = course.take(known.value, keys.value(item), time, shared);
+        let answer =
+            known.reborrow().guard(|state| course.take(state, keys.value(item), time, shared));
         let key = match answer {
             Answer::Nothing => None,
             Answer::Give(_) | Answer::Wake(_) => Some(known.key()),

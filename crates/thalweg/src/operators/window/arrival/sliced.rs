@@ -95,9 +95,14 @@ impl<A> Sliced<A> {
             none => none.insert(Box::new(Full::new(A::INVERSE.is_some()))),
         };
         let (state, time) = open.into_parts(cx);
-        self.enter::<V, T>(full, slice, state, time);
         let window = self.spans.completed_by(slice);
-        let total = window.filter(|window| *window >= 0 || self.spans.early).and_then(|window| {
+        let window = window.filter(|window| *window >= 0 || self.spans.early);
+        if let Some(window) = window {
+            // First, so that a sum is of no more than a window.
+            self.leave::<V, T>(full, self.spans.first_slice(window));
+        }
+        self.enter::<V, T>(full, slice, state, time);
+        let total = window.and_then(|window| {
             Some((window, self.total::<V, T>(full, self.spans.first_slice(window))?))
         });
         cx.resized(before, full.bytes());
@@ -223,11 +228,12 @@ where
         let Slices { arrived, slice, open, full, .. } = state;
         let full = full.get_or_insert_with(|| Box::new(Full::new(A::INVERSE.is_some())));
         let before = full.bytes();
-        if let Some((state, time)) = open.take().map(|open| open.into_parts(cx)) {
-            self.enter::<V, T>(full, *slice, state, time);
-        }
         let window = full.ending.unwrap_or_else(|| self.spans.unfilled(*arrived));
         full.ending = Some(window + 1);
+        if let Some((state, time)) = open.take().map(|open| open.into_parts(cx)) {
+            self.leave::<V, T>(full, self.spans.first_slice(window));
+            self.enter::<V, T>(full, *slice, state, time);
+        }
         let first = self.spans.first_record(window);
         let total = (first < *arrived)
             .then(|| self.total::<V, T>(full, self.spans.first_slice(window)))

@@ -5,7 +5,7 @@ use super::shelf::Shelf;
 use super::{CustomPane, MakeWindows};
 use crate::data::{Data, Key, Portable, Record, Wire};
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, guard};
+use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, guard, guard_key};
 use crate::metrics::Report;
 use crate::operators::keyed::{Aggregate, KeyBy, KeyedStream, Lasting, Placement, Watched};
 use crate::operators::window::Inspected;
@@ -469,10 +469,11 @@ where
                 return true;
             }
             let woken = keys.wake(until, |key, course| {
-                shop.time_has_come::<G::Value, T>(course, until, |(pane, time)| {
+                let give = |(pane, time)| {
                     *emitted += 1;
                     next.push((key.own(), pane), time);
-                });
+                };
+                guard_key(key, || shop.time_has_come::<G::Value, T>(course, until, give));
             });
             if woken.is_none() {
                 return false;
@@ -492,9 +493,12 @@ where
                 let end = |handler: &H, own: &mut _, cx: &mut WindowContext<'_, _>| {
                     handler.on_end(own, cx)
                 };
-                shop.call::<G::Value, T>(course, None, Timestamp::MIN, end, |(pane, time)| {
+                let give = |(pane, time)| {
                     *emitted += 1;
                     next.push((key.own(), pane), time);
+                };
+                guard_key(key, || {
+                    shop.call::<G::Value, T>(course, None, Timestamp::MIN, end, give);
                 });
             });
             if seen.is_none() {
@@ -536,7 +540,9 @@ where
             handler.on_value(own, G::Value::inspect(&value), time, cx);
         };
         let give = |given| out.push(given);
-        shop.call::<G::Value, T>(course, Some((&value, time)), Timestamp::MIN, call, give);
+        visit.guard(|course| {
+            shop.call::<G::Value, T>(course, Some((&value, time)), Timestamp::MIN, call, give);
+        });
         for (pane, time) in out.drain(..) {
             *emitted += 1;
             next.push((visit.key(), pane), time);

@@ -9,7 +9,7 @@ use super::feed::Feed;
 use super::open::Windows;
 use crate::clock::{Clock, Nanos};
 use crate::data::{Key, Record};
-use crate::flow::guard;
+use crate::flow::{guard, guard_key};
 use crate::operators::window::early::{Early, Ticks};
 use crate::operators::window::frames::{SliceId, WindowId};
 use crate::operators::window::rolling::Stacks;
@@ -237,7 +237,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         if of.len() == 1 {
             let value = guard(op, || {
                 let total = parts.map(|(_, state)| state).reduce(|mut total, state| {
-                    feed.combine(&mut total, state);
+                    guard_key(key, || feed.combine(&mut total, state));
                     total
                 });
                 total.map(|total| feed.finish(total))
@@ -251,11 +251,14 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         for at in of {
             let (from, to) = frames.slices(at.0);
             let value = guard(op, || {
-                while let Some((slice, state)) = parts.next_if(|(slice, _)| *slice <= to) {
-                    stacks.add(slice, state, &combine);
-                }
-                stacks.forget_before(from, &combine);
-                stacks.total(&combine).map(|total| feed.finish(total))
+                let total = guard_key(key, || {
+                    while let Some((slice, state)) = parts.next_if(|(slice, _)| *slice <= to) {
+                        stacks.add(slice, state, &combine);
+                    }
+                    stacks.forget_before(from, &combine);
+                    stacks.total(&combine)
+                });
+                total.map(|total| feed.finish(total))
             });
             if let Some(value) = value {
                 give(*at, value);

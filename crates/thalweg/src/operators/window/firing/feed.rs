@@ -74,8 +74,8 @@ where
     #[inline(always)]
     fn take(&self, table: &mut GroupTable<G::Key, A::State>, item: I::Of<'_>) {
         let (hash, key) = (self.keys.hash(&item), self.keys.key(&item));
-        let state = table.upsert(hash, key.probe(), key, || self.aggregate.start());
-        self.aggregate.update(state, self.keys.value(item));
+        let known = table.entry(hash, key.probe(), key, || self.aggregate.start());
+        known.guard(|state| self.aggregate.update(state, self.keys.value(item)));
     }
 
     fn combine(&self, into: &mut A::State, from: A::State) {
@@ -135,8 +135,8 @@ where
 
     #[inline(always)]
     fn take(&self, table: &mut GroupTable<K, A::State>, part: Part<'_, K, (i64, A::State)>) {
-        match table.find(part.hash, part.probe()) {
-            Some(state) => self.aggregate.combine(state, part.state.1),
+        match table.known(part.hash, part.probe()) {
+            Some(known) => known.guard(|state| self.aggregate.combine(state, part.state.1)),
             None => table.insert_slot(part.hash, part.key, part.arena, part.state.1),
         }
     }

@@ -25,7 +25,7 @@ use super::pane::{Pane, Timing};
 use crate::clock::Nanos;
 use crate::data::{Key, Portable, Record};
 use crate::error::Result;
-use crate::flow::{CHUNK, Event, Flow, Pipe, Push, guard};
+use crate::flow::{CHUNK, Event, Flow, Pipe, Push, guard, guard_key};
 use crate::metrics::Report;
 use crate::plan::TaskContext;
 use crate::stream::Chain;
@@ -176,7 +176,7 @@ where
                         if there.is_empty() {
                             return;
                         }
-                        let total = guard(op, || there.total(first, &combine));
+                        let total = guard(op, || guard_key(key, || there.total(first, &combine)));
                         let Some(total) = total else {
                             *live -= 1;
                             return;

@@ -4,7 +4,7 @@ use super::feed::Feed;
 use crate::data::{Batch, Key, Record};
 use crate::error::{Error, ErrorKind};
 use crate::exchange::PartialBatch;
-use crate::flow::{CHUNK, Event, Op, guard};
+use crate::flow::{CHUNK, Event, Op, guard, guard_key};
 use crate::memory::Reservation;
 use crate::operators::window::frames::{Frames, SliceId, WindowId};
 use crate::operators::window::rolling::Rolling;
@@ -276,7 +276,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
             let probe = key.probe();
             let table = tables.table(slice);
             match table.find(F::Key::hash(probe), probe) {
-                Some(there) => guard(op, || feed.combine(there, state)),
+                Some(there) => guard(op, || guard_key(key, || feed.combine(there, state))),
                 None => drop(table.upsert(F::Key::hash(probe), probe, key, || state)),
             }
         };
@@ -308,7 +308,9 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
             let Some(state) = table.find(hash, probe) else { return };
             match &mut total {
                 None => total = Some(state.clone()),
-                Some(total) => guard(op, || feed.combine(total, state.clone())),
+                Some(total) => {
+                    guard(op, || guard_key(key, || feed.combine(total, state.clone())));
+                }
             }
         });
         let count = updates.table(window).upsert(hash, probe, key, || 0);
@@ -364,7 +366,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
                     Rolling::new(F::INVERTIBLE)
                 });
                 *live += usize::from(fresh || there.is_empty());
-                guard(op, || there.add(slice, state.clone(), &combine));
+                guard(op, || guard_key(key, || there.add(slice, state.clone(), &combine)));
                 if keeps {
                     kept.table(slice).upsert(hash, probe, key, || state.clone());
                 }
@@ -398,10 +400,13 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         if let Some((_, mut leaving)) = self.entered.pop_front() {
             self.entered_bytes -= leaving.bytes();
             leaving.drain(|part| {
-                if let Some(there) = rolling.find(part.hash, part.probe()) {
-                    guard(op, || there.subtract(|from| feed.subtract(from, &part.state)));
-                    *live -= usize::from(there.is_empty());
-                }
+                let Some(known) = rolling.known(part.hash, part.probe()) else { return };
+                *live -= guard(op, || {
+                    known.guard(|there| {
+                        there.subtract(|from| feed.subtract(from, &part.state));
+                        usize::from(there.is_empty())
+                    })
+                });
             });
         }
         true

@@ -202,10 +202,12 @@ where
         let Self { op, keys, gap, aggregate, table, watermark, .. } = self;
         let armed = arm(op);
         let hash = keys.hash(&item);
-        let found = table.find(hash, keys.key(&item).probe());
-        if let Some(sessions) = found {
-            let entry = Entry { sessions, keys, gap, aggregate: &**aggregate };
-            let entered = entry.enter::<I>(item, at, *watermark);
+        let found = table.known(hash, keys.key(&item).probe());
+        if let Some(known) = found {
+            let entered = known.guard(|sessions| {
+                let entry = Entry { sessions, keys, gap, aggregate: &**aggregate };
+                entry.enter::<I>(item, at, *watermark)
+            });
             armed.disarm();
             self.note(hash, entered);
         } else {
@@ -228,8 +230,11 @@ where
         let Self { op, keys, gap, aggregate, table, watermark, .. } = self;
         let entered = guard(op, || {
             let key = keys.key(&item);
-            let sessions = table.upsert(hash, key.probe(), key, || Sessions::new(number));
-            Entry { sessions, keys, gap, aggregate: &**aggregate }.enter::<I>(item, at, *watermark)
+            let known = table.entry(hash, key.probe(), key, || Sessions::new(number));
+            known.guard(|sessions| {
+                let entry = Entry { sessions, keys, gap, aggregate: &**aggregate };
+                entry.enter::<I>(item, at, *watermark)
+            })
         });
         self.note(hash, entered);
     }
@@ -250,14 +255,16 @@ where
         let (hash, entered, late) = guard(op, || {
             let key = keys.key(&item);
             let (hash, own) = (keys.hash(&item), key.own());
-            let sessions = table.upsert(hash, key.probe(), key, || Sessions::new(number));
-            let entry = Entry { sessions, keys, gap, aggregate: &**aggregate };
+            let known = table.entry(hash, key.probe(), key, || Sessions::new(number));
             let mut value = Some(keys.value(item));
-            let gap = value.as_ref().map_or(0, |value| gap.gap(value));
-            let entered = entry.enter_with::<I>(gap, at, *watermark, |state| {
-                if let Some(value) = value.take() {
-                    aggregate.update(state, value);
-                }
+            let gap_of = value.as_ref().map_or(0, |value| gap.gap(value));
+            let entered = known.guard(|sessions| {
+                let entry = Entry { sessions, keys, gap, aggregate: &**aggregate };
+                entry.enter_with::<I>(gap_of, at, *watermark, |state| {
+                    if let Some(value) = value.take() {
+                        aggregate.update(state, value);
+                    }
+                })
             });
             (hash, entered, value.map(|value| (own, value)))
         });
