@@ -1,6 +1,6 @@
 //! Records as rows of CSV.
 
-use super::Encode;
+use super::{Encode, Layout};
 use crate::data::Record;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Origin;
@@ -65,7 +65,7 @@ impl<C: Chain> Stream<C> {
 struct Rows {
     /// Made for the first record.
     writer: Option<(csv::Writer<Written>, Written)>,
-    header: Vec<u8>,
+    layout: Option<Layout>,
 }
 
 /// A task begins with a writer of its own.
@@ -111,7 +111,10 @@ impl Rows {
         };
         let (mut both, row) = (written(true)?, written(false)?);
         both.truncate(both.len() - row.len());
-        self.header = both;
+        let mut fields = csv::ReaderBuilder::new().has_headers(false).from_reader(&*row);
+        let fields = fields.byte_records().next().transpose().map_err(failed)?;
+        let fields = fields.map_or(0, |fields| fields.len() as u64);
+        self.layout = Some(Layout { fields, header: both });
         self.writer = Some(writer(false));
         Ok(())
     }
@@ -133,7 +136,7 @@ where
         Ok(())
     }
 
-    fn header(&self) -> Option<&[u8]> {
-        (!self.header.is_empty()).then_some(&*self.header)
+    fn layout(&self) -> Option<&Layout> {
+        self.layout.as_ref()
     }
 }

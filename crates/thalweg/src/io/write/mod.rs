@@ -9,7 +9,7 @@ mod json_lines;
 mod lines;
 
 use crate::data::Record;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::RoundRobin;
 use crate::flow::{Event, Op, Pipe, Push, guard};
 use crate::metrics::Report;
@@ -26,10 +26,20 @@ pub(crate) trait Encode<I: Record + ?Sized>: Clone + Send + 'static {
     /// Adds the bytes of a record, its line end included.
     fn encode(&mut self, item: I::Of<'_>, out: &mut Vec<u8>) -> Result<()>;
 
-    /// What a file begins with, where there is such a thing. Known once a record was encoded.
-    fn header(&self) -> Option<&[u8]> {
+    /// What all records of a file must have in common, where there is such a thing. Known once a record
+    /// was encoded.
+    fn layout(&self) -> Option<&Layout> {
         None
     }
+}
+
+/// What the records of a file have in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// How many fields there are.
+    fields: u64,
+    /// What the file begins with.
+    header: Vec<u8>,
 }
 
 impl<C: Chain> Stream<C> {
@@ -85,12 +95,13 @@ struct Encoded<C, E> {
     encode: E,
 }
 
-/// What the bytes after it are. They may come from several tasks, each of which sends the header.
+/// What the bytes after it are. They may come from several tasks, each of which sends its layout: the number of
+/// fields in eight bytes, and the header.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Tag {
     Record,
-    Header,
+    Layout,
 }
 
 impl<C: Chain, E: Encode<C::Item>> Chain for Encoded<C, E> {
@@ -121,7 +132,7 @@ struct EncodePush<I: ?Sized, E, N> {
     encode: E,
     /// A tag and one record.
     bytes: Vec<u8>,
-    /// Whether the header was sent, if there is one.
+    /// Whether the layout was sent, if there is one.
     begun: bool,
     failed: bool,
     next: N,
@@ -154,8 +165,9 @@ where
         }
         if !self.begun {
             self.begun = true;
-            if let Some(header) = self.encode.header() {
-                let mut tagged = vec![Tag::Header as u8];
+            if let Some(Layout { fields, header }) = self.encode.layout() {
+                let mut tagged = vec![Tag::Layout as u8];
+                tagged.extend_from_slice(&fields.to_le_bytes());
                 tagged.extend_from_slice(header);
                 self.next.push(&tagged, ());
             }
@@ -169,7 +181,8 @@ struct FilePush {
     op: Op,
     /// None once it is complete, or has failed.
     file: Option<NewFile>,
-    has_header: bool,
+    /// That of the first record.
+    layout: Option<Vec<u8>>,
     records: u64,
     /// Declared after the file, so that the directory is empty when it is dropped with it.
     dir: Option<Arc<NewDir>>,
@@ -177,7 +190,7 @@ struct FilePush {
 
 impl FilePush {
     fn new(op: Op, file: NewFile, dir: Option<Arc<NewDir>>) -> Self {
-        Self { op, file: Some(file), has_header: false, records: 0, dir }
+        Self { op, file: Some(file), layout: None, records: 0, dir }
     }
 
     fn complete(&mut self, mut file: NewFile) -> Result<()> {
@@ -217,16 +230,31 @@ impl Push<[u8], ()> for FilePush {
         let (Some(file), Some((&tag, bytes))) = (&mut self.file, item.split_first()) else {
             return;
         };
-        if tag == Tag::Header as u8 {
-            if std::mem::replace(&mut self.has_header, true) {
-                return;
-            }
+        let written = if tag == Tag::Layout as u8 {
+            begin(file, &mut self.layout, bytes)
         } else {
             self.records += 1;
-        }
-        if let Err(error) = file.write(bytes) {
+            file.write(bytes)
+        };
+        if let Err(error) = written {
             self.file = None;
             self.op.fail(error);
+        }
+    }
+}
+
+/// Begins a file with the header of its first record, and refuses records that have another layout.
+#[cold]
+fn begin(file: &mut NewFile, first: &mut Option<Vec<u8>>, layout: &[u8]) -> Result<()> {
+    match first {
+        Some(first) if first == layout => Ok(()),
+        Some(_) => {
+            let what = "records of one file have different columns";
+            Err(Error::new(ErrorKind::Input, what))
+        }
+        None => {
+            *first = Some(layout.to_vec());
+            file.write(layout.get(size_of::<u64>()..).unwrap_or_default())
         }
     }
 }

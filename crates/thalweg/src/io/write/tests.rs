@@ -221,6 +221,30 @@ fn a_disk_that_takes_no_more_is_an_error() {
     assert!(child.status.success() && said.contains("1 passed"), "{said}{child:?}");
 }
 
+/// Whether the records come from one task or from several, which each know their own alone.
+#[test]
+fn rows_of_one_file_have_the_same_columns() {
+    #[derive(Clone, Serialize, Data)]
+    struct Sparse {
+        id: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        note: Option<u64>,
+    }
+    crate::check::every(|env| {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("a.csv");
+        env.iter([vec![1_u64; 2], vec![1; 3]]).shuffle().write_csv(&path);
+        let error = env.run().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Input, "{error}");
+        assert!(error.operator().unwrap().starts_with("write_csv ("), "{error}");
+        let sparse = env.iter([Some(1), None, Some(2)]).shuffle();
+        sparse.map(|note| Sparse { id: 1, note }).write_csv(&path);
+        assert_eq!(env.run().unwrap_err().kind(), ErrorKind::Input);
+        assert!(names(temp.path()).is_empty());
+        Ok(())
+    });
+}
+
 /// What a child process is told of itself: the folder that it writes to, and how.
 #[cfg(unix)]
 const KILLED: &str = "THALWEG_TEST_KILLED";
