@@ -532,6 +532,6 @@ fn a_directory_that_vanishes_fails_the_job() {
     drop(sender);
     let error = job.wait().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);
-    assert_eq!(error.message(), "cannot give the finished file its name");
+    assert_eq!(error.message(), "cannot find the finished file");
     assert_eq!(error.place(), Some(&Place::File(dir.join("out.txt"))));
 }
