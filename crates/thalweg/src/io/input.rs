@@ -1,7 +1,7 @@
 //! The files of a source, and how its tasks share them.
 
 use super::files::{InputFile, Split, expand_inputs, largest_first, plan_splits};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::memory::Reservation;
 use crate::metrics::Total;
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
@@ -151,7 +151,7 @@ pub(super) fn hold(reservation: &mut Reservation, bytes: usize) -> Result<()> {
     let limit = reservation.pool().limit();
     let what =
         format!("a read buffer of {bytes} bytes does not fit into the memory budget of {limit}");
-    Err(Error::new(ErrorKind::Memory, what))
+    Err(reservation.refused(what))
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ impl<C: Chain> Stream<C> {
         });
         let init = Init::new(init);
         self.gather(origin)
-            .absorb(origin, String::new(), WHY, move |_| Folding::new(init.get(), &f))
+            .absorb(origin, String::new(), WHY, move |_, _| Folding::new(init.get(), &f))
             .with_state(false, S::schema())
     }
 
@@ -117,10 +117,10 @@ impl<C: Chain> Stream<C> {
         let (local, global) = (Arc::new(local), Arc::new(global));
         let init = Init::new(init);
         let first = init.clone();
-        self.absorb(origin, "local".to_owned(), WHY, move |_| Folding::new(first.get(), &local))
+        self.absorb(origin, "local".to_owned(), WHY, move |_, _| Folding::new(first.get(), &local))
             .with_state(false, S::schema())
             .gather(origin)
-            .absorb(origin, "global".to_owned(), WHY, move |_| Folding::new(init.get(), &global))
+            .absorb(origin, "global".to_owned(), WHY, move |_, _| Folding::new(init.get(), &global))
             .with_state(false, S::schema())
     }
 }

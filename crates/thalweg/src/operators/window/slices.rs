@@ -110,10 +110,20 @@ impl<K: Key + ?Sized, S> Slices<K, S> {
         }
     }
 
+    /// Forgets the emptied tables.
+    pub(super) fn drop_spares(&mut self) {
+        self.spare.clear();
+    }
+
     /// The bytes of all tables.
     pub(super) fn bytes(&self) -> usize {
         let tables = self.tables.iter().filter_map(|(_, table)| table.as_ref());
         tables.chain(&self.spare).map(GroupTable::bytes).sum()
+    }
+
+    /// What is known in all tables.
+    pub(super) fn values(&self) -> impl Iterator<Item = &S> {
+        self.tables.iter().filter_map(|(_, table)| table.as_ref()).flat_map(GroupTable::values)
     }
 
     /// The keys of all tables; those of several slices count several times.

@@ -136,7 +136,7 @@ where
         let following = match phase {
             Phase::Taking => None,
             Phase::Whole(window, table) => {
-                let Windows { op, feed, frames, kept, .. } = windows;
+                let Windows { op, feed, frames, kept, weighed, .. } = windows;
                 let (start, end) = frames.window(*window);
                 let (slice, _) = frames.slices(*window);
                 let mut left = true;
@@ -145,6 +145,7 @@ where
                         table.for_next(|key, state| {
                             let probe = key.probe();
                             let hash = F::Key::hash(probe);
+                            weighed.changed();
                             kept.table(slice).upsert(hash, probe, key, || state.clone());
                             (key.own(), state)
                         })
@@ -155,6 +156,7 @@ where
                         left = false;
                         break;
                     };
+                    weighed.leaves(&state);
                     let value = guard(op, || feed.finish(state));
                     *emitted += 1;
                     next.push((key, Pane::on_time(start, end, value)), T::from(last_of(end)));
@@ -300,6 +302,9 @@ where
     }
 
     fn resume(&mut self) -> Flow {
+        if matches!(self.phase, Phase::Taking) {
+            self.windows.account();
+        }
         loop {
             match self.next.resume() {
                 Flow::Ready => {}
