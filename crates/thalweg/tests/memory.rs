@@ -92,7 +92,7 @@ enum Must {
 fn run(name: &str, must: Must, expected: u64, job: impl Fn(&Environment) -> Output<Vec<u64>>) {
     let _alone = alone();
     for config in configs() {
-        let scheduler = config.scheduler.clone();
+        let scheduler = config.scheduler;
         let before = LIVE.load(Ordering::Relaxed);
         PEAK.store(before, Ordering::Relaxed);
         let env = Environment::with_config(config);

@@ -14,6 +14,9 @@ impl<C: Chain> Stream<C> {
     /// they arrive: that of the source where the stream has one task, and otherwise kept only among
     /// the records of each task. An empty stream gives `init`.
     ///
+    /// Memory: one state a task, which the budget does not know of. A state that grows with the input, as a list of
+    /// all records does, belongs into [`collect`](Self::collect) or [`sorted`](Self::sorted).
+    ///
     /// # Errors
     ///
     /// On a stream that does not end, the job is refused at its start.
