@@ -2,9 +2,34 @@
 //!
 //! Nothing allocates through the pool. Whoever holds much says so beforehand, and when the pool
 //! refuses, moves something to disk, sends something on, or fails by name.
+//!
+//! # Who gives way
+//!
+//! A reservation makes one of three [claims](Claim), so that what can go to disk does not starve what
+//! cannot:
+//!
+//! * *Fixed* reservations belong to state that has to stay in memory. They are refused only where all that
+//!   cannot be given back would exceed the budget: what spillable ones hold does not count against them.
+//! * *Spillable* ones get what is free. When a fixed one has taken what they hold, the pool is
+//!   [over its budget](Reservation::is_over_budget) and their tasks are woken; they look at that between
+//!   batches and give back what they hold.
+//! * *Modest* ones hold what could have gone to disk and cannot any more, as the table of a join that is
+//!   being looked up. They leave a quarter of the pool to the others.
+//!
+//! Nobody waits for anybody, so nothing can deadlock. The price is that the pool may be over its budget from
+//! the moment that a fixed reservation grows until the spillable ones have had a turn.
 
+use crate::error::{Error, ErrorKind};
+use crate::sync::{Mutex, lock};
+use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The part of the pool that modest reservations leave to the others.
+const SPARED: usize = 4;
+/// How many holders a refusal names.
+const NAMED: usize = 3;
 
 /// A budget in bytes, shared by every job of a runtime. Cloning shares it.
 #[derive(Clone, Debug)]
@@ -14,7 +39,38 @@ pub struct MemoryPool(Arc<Pool>);
 struct Pool {
     limit: usize,
     used: AtomicUsize,
+    /// What of that cannot be given back on demand.
+    fixed: AtomicUsize,
     peak: AtomicUsize,
+    /// The reservations of operators.
+    holders: Mutex<Vec<Arc<Holder>>>,
+}
+
+/// What a reservation's holder does when memory is short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// It has no other way.
+    Fixed,
+    /// It goes on on disk, and keeps what it has.
+    Modest,
+    /// It goes on on disk, and gives back what it has.
+    Spillable,
+}
+
+/// Wakes the task that a reservation belongs to.
+pub(crate) type WakeHolder = Arc<dyn Fn() + Send + Sync>;
+
+/// An operator's reservation in one task.
+struct Holder {
+    operator: Arc<str>,
+    bytes: AtomicUsize,
+    wake: Option<WakeHolder>,
+}
+
+impl fmt::Debug for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.operator, self.bytes.load(Ordering::Relaxed))
+    }
 }
 
 /// Bytes taken from a [`MemoryPool`], given back when dropped.
@@ -22,12 +78,20 @@ struct Pool {
 pub struct Reservation {
     pool: MemoryPool,
     bytes: usize,
+    claim: Claim,
+    holder: Option<Arc<Holder>>,
 }
 
 impl MemoryPool {
     /// A pool of `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        Self(Arc::new(Pool { limit, used: AtomicUsize::new(0), peak: AtomicUsize::new(0) }))
+        Self(Arc::new(Pool {
+            limit,
+            used: AtomicUsize::new(0),
+            fixed: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
+            holders: Mutex::new(Vec::new()),
+        }))
     }
 
     /// The budget in bytes.
@@ -45,13 +109,68 @@ impl MemoryPool {
         self.0.peak.load(Ordering::Relaxed)
     }
 
-    /// A reservation of nothing, to be resized.
+    /// A reservation of nothing, to be resized, for what has to stay in memory.
     pub fn reserve(&self) -> Reservation {
-        Reservation { pool: self.clone(), bytes: 0 }
+        self.unnamed(Claim::Fixed)
+    }
+
+    /// A reservation of nothing that is listed under no operator.
+    pub(crate) fn unnamed(&self, claim: Claim) -> Reservation {
+        Reservation { pool: self.clone(), bytes: 0, claim, holder: None }
+    }
+
+    /// A reservation of nothing for an operator's task, which `wake` wakes where it is to give back.
+    pub(crate) fn named(
+        &self,
+        claim: Claim,
+        operator: Arc<str>,
+        wake: Option<WakeHolder>,
+    ) -> Reservation {
+        let holder = Arc::new(Holder { operator, bytes: AtomicUsize::new(0), wake });
+        lock(&self.0.holders).push(Arc::clone(&holder));
+        Reservation { pool: self.clone(), bytes: 0, claim, holder: Some(holder) }
+    }
+
+    /// Wakes those that can give back.
+    #[cold]
+    fn call_in(&self) {
+        let able = |holder: &Arc<Holder>| {
+            let wake = holder.wake.as_ref().filter(|_| holder.bytes.load(Ordering::Relaxed) > 0);
+            wake.cloned()
+        };
+        // Called without the lock: what a scheduler does then is its own business.
+        let able: Vec<_> = lock(&self.0.holders).iter().filter_map(able).collect();
+        able.iter().for_each(|wake| wake());
+    }
+
+    /// The operators that hold most, for messages: "`sorted (a.rs:3)` holds 40.0 MiB, …".
+    fn greatest_holders(&self) -> String {
+        let mut by_operator = BTreeMap::<Arc<str>, usize>::new();
+        for holder in &*lock(&self.0.holders) {
+            *by_operator.entry(Arc::clone(&holder.operator)).or_default() +=
+                holder.bytes.load(Ordering::Relaxed);
+        }
+        let mut all: Vec<_> = by_operator.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
+        all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        let named = all.iter().take(NAMED).map(|(operator, bytes)| {
+            format!("{operator} holds {}", crate::metrics::show::bytes(*bytes as u64))
+        });
+        named.collect::<Vec<_>>().join(", ")
     }
 }
 
 impl Reservation {
+    /// Another reservation of nothing, with the same claim, for the same operator's task.
+    pub(crate) fn another(&self) -> Self {
+        match &self.holder {
+            None => self.pool.unnamed(self.claim),
+            Some(holder) => {
+                let (operator, wake) = (Arc::clone(&holder.operator), holder.wake.clone());
+                self.pool.named(self.claim, operator, wake)
+            }
+        }
+    }
+
     /// The bytes held.
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -62,37 +181,91 @@ impl Reservation {
         &self.pool
     }
 
+    /// Whether this is to give back what it holds, as others need it that have no other way. Costs a relaxed
+    /// load: look between batches.
+    #[inline]
+    pub(crate) fn is_over_budget(&self) -> bool {
+        self.claim == Claim::Spillable && self.bytes > 0 && self.pool.used() > self.pool.limit()
+    }
+
+    /// The error of what has no room: `what`, and the operators that hold the memory.
+    #[cold]
+    pub(crate) fn refused(&self, mut what: String) -> Error {
+        let holders = self.pool.greatest_holders();
+        if !holders.is_empty() {
+            what += "; ";
+            what += &holders;
+        }
+        Error::new(ErrorKind::Memory, what)
+    }
+
     /// Makes the reservation `bytes` large. Shrinking always succeeds; growing fails, and changes
     /// nothing, when the pool does not have the difference.
     #[must_use = "a refused reservation must lead to a spill or an error"]
     pub fn try_resize(&mut self, bytes: usize) -> bool {
         let pool = &*self.pool.0;
         if bytes <= self.bytes {
-            pool.used.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
-            self.bytes = bytes;
+            let less = self.bytes - bytes;
+            if self.claim != Claim::Spillable {
+                pool.fixed.fetch_sub(less, Ordering::Relaxed);
+            }
+            pool.used.fetch_sub(less, Ordering::Relaxed);
+            self.set(bytes);
             return true;
         }
         let more = bytes - self.bytes;
-        let taken = pool.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-            used.checked_add(more).filter(|&sum| sum <= pool.limit)
-        });
-        if let Ok(before) = taken {
-            self.bytes = bytes;
-            pool.peak.fetch_max(before + more, Ordering::Relaxed);
+        let take = |from: &AtomicUsize, limit: usize| {
+            from.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
+                taken.checked_add(more).filter(|&sum| sum <= limit)
+            })
+        };
+        let before = match self.claim {
+            // The sum of both cannot overflow: neither exceeds the limit, which may be `usize::MAX` where
+            // nothing is refused, and then no machine has as much.
+            Claim::Fixed if take(&pool.fixed, pool.limit).is_ok() => {
+                Ok(pool.used.fetch_add(more, Ordering::Relaxed))
+            }
+            Claim::Fixed => return false,
+            Claim::Modest => take(&pool.used, pool.limit - pool.limit / SPARED),
+            Claim::Spillable => take(&pool.used, pool.limit),
+        };
+        let Ok(before) = before else { return false };
+        if self.claim == Claim::Modest {
+            pool.fixed.fetch_add(more, Ordering::Relaxed);
         }
-        taken.is_ok()
+        let used = before.saturating_add(more);
+        pool.peak.fetch_max(used, Ordering::Relaxed);
+        if used > pool.limit {
+            self.pool.call_in();
+        }
+        self.set(bytes);
+        true
+    }
+
+    fn set(&mut self, bytes: usize) {
+        self.bytes = bytes;
+        if let Some(holder) = &self.holder {
+            holder.bytes.store(bytes, Ordering::Relaxed);
+        }
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.pool.0.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        let _ = self.try_resize(0);
+        if let Some(holder) = &self.holder {
+            let mut holders = lock(&self.pool.0.holders);
+            if let Some(at) = holders.iter().position(|other| Arc::ptr_eq(other, holder)) {
+                holders.swap_remove(at);
+            }
+        }
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicBool;
 
     #[test]
     fn what_is_dropped_comes_back() {
@@ -107,5 +280,41 @@ mod tests {
         assert_eq!((pool.used(), pool.peak()), (40, 100));
         assert!(b.try_resize(0));
         assert_eq!(pool.used(), 0);
+    }
+
+    #[test]
+    fn what_can_spill_gives_way_to_what_cannot() {
+        let pool = MemoryPool::new(100);
+        let woken = Arc::new(AtomicBool::new(false));
+        let wake = Arc::clone(&woken);
+        let wake: WakeHolder = Arc::new(move || wake.store(true, Ordering::Relaxed));
+        let mut sort = pool.named(Claim::Spillable, "sort".into(), Some(wake));
+        let mut table = pool.named(Claim::Modest, "table".into(), None);
+        let mut windows = pool.named(Claim::Fixed, "windows".into(), None);
+        assert!(table.try_resize(20) && sort.try_resize(80) && !sort.try_resize(81));
+        assert!(!sort.is_over_budget() && !table.try_resize(21));
+        assert!(windows.try_resize(80) && woken.load(Ordering::Relaxed));
+        assert!(sort.is_over_budget() && !windows.is_over_budget());
+        let error = windows.refused("too many keys".into());
+        assert_eq!(error.kind(), ErrorKind::Memory);
+        let holders = "sort holds 80 B, windows holds 80 B, table holds 20 B";
+        assert!(error.message().ends_with(holders), "{error}");
+        // What is really too much is refused.
+        assert!(!windows.try_resize(81));
+        assert!(sort.try_resize(0) && !sort.is_over_budget());
+        assert!(!sort.try_resize(1));
+        drop((sort, windows));
+        assert_eq!((pool.used(), pool.0.fixed.load(Ordering::Relaxed)), (20, 20));
+        assert_eq!(lock(&pool.0.holders).len(), 1);
+    }
+
+    #[test]
+    fn what_keeps_its_memory_leaves_some_to_others() {
+        let pool = MemoryPool::new(100);
+        let mut table = pool.unnamed(Claim::Modest);
+        assert!(!table.try_resize(76) && table.try_resize(75));
+        let mut another = table.another();
+        assert!(!another.try_resize(1));
+        assert!(pool.reserve().try_resize(25));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::codec::list_heap;
 use super::{Data, DecodeError, Record};
+use std::mem::needs_drop;
 
 /// A growable run of records of one kind, taken apart in the order in which it was built.
 ///
@@ -21,6 +22,13 @@ pub trait Batch<I: Record + ?Sized>: Default + Send + 'static {
 
     /// The bytes that the held records occupy, those on the heap behind them estimated.
     fn bytes(&self) -> usize;
+
+    /// The bytes that the last record owns on the heap, estimated; 0 where records own none. Asked at every record
+    /// that is sent, so that a batch of a few large ones does not wait for more.
+    #[inline(always)]
+    fn last_heap(&self) -> usize {
+        0
+    }
 
     /// Hands every record to `each`, in order, and leaves the batch empty with its capacity kept.
     fn drain(&mut self, each: impl FnMut(I::Of<'_>));
@@ -54,6 +62,11 @@ impl<T: Data> Batch<T> for Vec<T> {
     #[inline]
     fn bytes(&self) -> usize {
         Vec::len(self) * size_of::<T>() + list_heap(self)
+    }
+
+    #[inline(always)]
+    fn last_heap(&self) -> usize {
+        if needs_drop::<T>() { self.last().map_or(0, T::heap_size) } else { 0 }
     }
 
     #[inline]

@@ -4,7 +4,7 @@ use super::lane::{Credit, Lane};
 use super::packet::Packet;
 use super::{BatchMode, LaneSettings, Route};
 use crate::clock::{Nanos, nanos};
-use crate::data::{Portable, Record};
+use crate::data::{Batch, Portable, Record};
 use crate::error::{Error, ErrorKind};
 use crate::flow::{Event, Flow, Op, Pipe, Push, guard};
 use crate::metrics::{Report, Sent};
@@ -15,6 +15,9 @@ use std::time::Duration;
 /// How long a record of a busy task may wait in a batch that does not fill.
 const PATIENCE: Duration = Duration::from_millis(1);
 
+/// A batch whose records own so much on the heap is sent, however few they are, or the credit of a lane if that is more.
+const HEAVY: usize = 64 << 10;
+
 /// One batch in this many has its time under way measured.
 const MEASURED: u64 = 16;
 
@@ -24,6 +27,8 @@ pub(crate) struct Lanes<I: Portable + ?Sized, T: Time> {
     lanes: Vec<Sending<I, T>>,
     settings: LaneSettings,
     size: usize,
+    /// What the records of a batch may own on the heap before it is sent.
+    heavy: usize,
     /// What a batch is encoded into, if it is.
     bytes: Vec<u8>,
     /// Lanes short of credit when they were last asked.
@@ -34,6 +39,8 @@ pub(crate) struct Lanes<I: Portable + ?Sized, T: Time> {
 
 struct Sending<I: Portable + ?Sized, T: Time> {
     open: Packet<I, T>,
+    /// What its records own on the heap.
+    heap: usize,
     lane: Arc<Lane<Packet<I, T>>>,
     credit: Credit,
 }
@@ -45,12 +52,13 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         lanes: impl Iterator<Item = Arc<Lane<Packet<I, T>>>>,
     ) -> Self {
         let lanes: Vec<_> = lanes
-            .map(|lane| Sending { open: Packet::default(), lane, credit: Credit::Left })
+            .map(|lane| Sending { open: Packet::default(), heap: 0, lane, credit: Credit::Left })
             .collect();
         Self {
             op,
             lanes,
             size: settings.batch.size(),
+            heavy: settings.credit.max(HEAVY),
             settings,
             bytes: Vec::new(),
             short: 0,
@@ -67,7 +75,8 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     pub(crate) fn push(&mut self, to: usize, item: I::Of<'_>, time: T) {
         let sending = &mut self.lanes[to];
         sending.open.push(item, time);
-        if sending.open.len() >= self.size {
+        sending.heap += sending.open.items.last_heap();
+        if sending.open.len() >= self.size || sending.heap >= self.heavy {
             self.send(to);
         }
     }
@@ -75,7 +84,8 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     #[cold]
     #[inline(never)]
     fn send(&mut self, to: usize) {
-        let Sending { open, lane, credit } = &mut self.lanes[to];
+        let Sending { open, heap, lane, credit } = &mut self.lanes[to];
+        *heap = 0;
         let bytes = open.bytes();
         let measured = self.sent.batches.is_multiple_of(MEASURED);
         open.sent_at = measured.then(|| self.settings.clock.now());

@@ -4,6 +4,7 @@ use crate::clock::Nanos;
 use crate::data::{Batch, Covariant, Data, DecodeError, Key, Portable, Record, Wire};
 use crate::time::Time;
 use std::marker::PhantomData;
+use std::mem::needs_drop;
 
 /// A batch of records and, in a timed stream, their timestamps.
 pub(crate) struct Packet<I: Portable + ?Sized, T> {
@@ -142,6 +143,11 @@ impl<I: Portable + ?Sized> Batch<Hashed<I>> for HashedBatch<I> {
         self.items.len()
     }
 
+    #[inline(always)]
+    fn last_heap(&self) -> usize {
+        self.items.last_heap()
+    }
+
     fn bytes(&self) -> usize {
         self.hashes.len() * size_of::<u64>() + self.items.bytes()
     }
@@ -276,8 +282,20 @@ impl<K: Key + ?Sized, A: Data> Batch<Partial<K, A>> for PartialBatch<K, A> {
         self.rows.len()
     }
 
+    #[inline(always)]
+    fn last_heap(&self) -> usize {
+        match needs_drop::<A>() {
+            true => self.rows.last().map_or(0, |row| row.state.heap_size()),
+            false => 0,
+        }
+    }
+
     fn bytes(&self) -> usize {
-        self.rows.len() * size_of::<Row<K, A>>() + K::arena_bytes(&self.arena)
+        let states = match needs_drop::<A>() {
+            true => self.rows.iter().map(|row| row.state.heap_size()).sum(),
+            false => 0,
+        };
+        self.rows.len() * size_of::<Row<K, A>>() + K::arena_bytes(&self.arena) + states
     }
 
     #[inline(always)]

@@ -4,7 +4,7 @@
 //! and the order of the files follows from how far each has come.
 
 use super::files::{InputFile, Split, expand_inputs, largest_first, plan_splits};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::flow::Partitions;
 use crate::memory::Reservation;
 use crate::metrics::Total;
@@ -236,7 +236,7 @@ pub(super) fn hold(reservation: &mut Reservation, bytes: usize) -> Result<()> {
     let limit = reservation.pool().limit();
     let what =
         format!("a read buffer of {bytes} bytes does not fit into the memory budget of {limit}");
-    Err(Error::new(ErrorKind::Memory, what))
+    Err(reservation.refused(what))
 }
 
 #[cfg(test)]

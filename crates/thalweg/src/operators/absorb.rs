@@ -35,13 +35,23 @@ pub trait Absorb<I: Record + ?Sized>: Send + 'static {
     /// The next record of the output, after the end.
     fn give(&mut self) -> Result<Option<Self::Out>>;
 
+    /// Between two batches: gives back memory that others need who have no other way.
+    fn give_way(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The bytes written to disk so far.
+    fn spilled(&self) -> u64 {
+        0
+    }
+
     /// Begins anew, for the next round of a loop: all is given.
     fn restart(&mut self);
 }
 
 impl<C: Chain> Stream<C> {
-    /// Adds an operator that takes in everything, made once a task by `make`. Needs an input that
-    /// ends: `why` completes the message when it does not.
+    /// Adds an operator that takes in everything, made once a task by `make`, which is
+    /// given its number in the plan. Needs an input that ends: `why` completes the message when it does not.
     pub(super) fn absorb<A, M>(
         self,
         origin: Origin,
@@ -51,7 +61,7 @@ impl<C: Chain> Stream<C> {
     ) -> Stream<Absorbed<C, A, M>>
     where
         A: Absorb<C::Item>,
-        M: Fn(&TaskContext<'_>) -> A + Send + 'static,
+        M: Fn(&TaskContext<'_>, usize) -> A + Send + 'static,
     {
         let wrap = |prev, op| Absorbed { prev, op, make, output: PhantomData };
         self.then_described(origin, detail, wrap).bounded_for(why)
@@ -81,7 +91,7 @@ impl<C, A, M> Chain for Absorbed<C, A, M>
 where
     C: Chain,
     A: Absorb<C::Item>,
-    M: Fn(&TaskContext<'_>) -> A + Send + 'static,
+    M: Fn(&TaskContext<'_>, usize) -> A + Send + 'static,
 {
     type Item = A::Out;
     type Time = C::Time;
@@ -91,7 +101,7 @@ where
     where
         N: Push<A::Out, C::Time> + 'static,
     {
-        let (op, value) = (cx.op(self.op), (self.make)(cx));
+        let (op, value) = (cx.op(self.op), (self.make)(cx, self.op));
         let push =
             AbsorbPush { op, value, phase: Phase::Taking, emitted: 0, next, types: PhantomData };
         self.prev.attach(cx, push)
@@ -143,6 +153,9 @@ where
     }
 
     fn resume(&mut self) -> Flow {
+        if let Err(error) = guard(&self.op, || self.value.give_way()) {
+            self.op.fail(error);
+        }
         let Phase::Giving(held) = self.phase else { return self.next.resume() };
         let Self { op, value, phase, emitted, next, .. } = self;
         let flow = pump(next, |next| {
@@ -178,6 +191,7 @@ where
 
     fn report(&mut self, report: &mut Report) {
         report.emitted(self.op.id(), self.emitted);
+        report.spilled(self.op.id(), self.value.spilled());
         self.next.report(report);
     }
 }

@@ -14,6 +14,9 @@ impl<C: Chain> Stream<C> {
     /// they arrive: that of the source where the stream has one task, and otherwise kept only among
     /// the records of each task. An empty stream gives `init`.
     ///
+    /// Memory: one state a task, which the budget does not know of. A state that grows with the input, as a list of
+    /// all records does, belongs into [`collect`](Self::collect) or [`sorted`](Self::sorted).
+    ///
     /// # Errors
     ///
     /// On a stream that does not end, the job is refused at its start.
@@ -44,7 +47,7 @@ impl<C: Chain> Stream<C> {
         });
         let init = Init::new(init);
         self.gather(origin)
-            .absorb(origin, String::new(), WHY, move |_| Folding::new(init.get(), &f))
+            .absorb(origin, String::new(), WHY, move |_, _| Folding::new(init.get(), &f))
             .with_state(false, S::schema())
     }
 
@@ -117,10 +120,10 @@ impl<C: Chain> Stream<C> {
         let (local, global) = (Arc::new(local), Arc::new(global));
         let init = Init::new(init);
         let first = init.clone();
-        self.absorb(origin, "local".to_owned(), WHY, move |_| Folding::new(first.get(), &local))
+        self.absorb(origin, "local".to_owned(), WHY, move |_, _| Folding::new(first.get(), &local))
             .with_state(false, S::schema())
             .gather(origin)
-            .absorb(origin, "global".to_owned(), WHY, move |_| Folding::new(init.get(), &global))
+            .absorb(origin, "global".to_owned(), WHY, move |_, _| Folding::new(init.get(), &global))
             .with_state(false, S::schema())
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::data::Data;
 use crate::error::Result;
-use crate::memory::{MemoryPool, Reservation};
+use crate::memory::Reservation;
 use crate::state::{SpillDir, SpillFile, SpillReader, SpillWriter};
 use crate::time::Time;
 
@@ -48,14 +48,14 @@ impl<D: Data, T: Time> Growing<D, T> {
         if fit < 16 { 16 } else { fit }
     };
 
-    pub(super) fn new(memory: &MemoryPool, spill: &SpillDir) -> Self {
+    pub(super) fn new(reservation: Reservation, spill: &SpillDir) -> Self {
         Self {
             runs: Vec::new(),
             len: 0,
             heap: 0,
             heap_reserved: 0,
             flat: 0,
-            reservation: memory.reserve(),
+            reservation,
             spill: spill.clone(),
             writer: None,
         }
@@ -63,7 +63,7 @@ impl<D: Data, T: Time> Growing<D, T> {
 
     /// A part of other records, of the same budget.
     pub(super) fn another(&self) -> Self {
-        Self::new(self.reservation.pool(), &self.spill)
+        Self::new(self.reservation.another(), &self.spill)
     }
 
     pub(super) fn len(&self) -> u64 {

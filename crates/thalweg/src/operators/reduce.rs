@@ -141,10 +141,10 @@ where
         let local = Arc::new(f);
         let global = Arc::clone(&local);
         let reducing = |f: &Arc<F>| Reducing { value: None, f: Arc::clone(f) };
-        self.absorb(origin, "local".to_owned(), WHY, move |_| reducing(&local))
+        self.absorb(origin, "local".to_owned(), WHY, move |_, _| reducing(&local))
             .with_state(false, T::schema())
             .gather(origin)
-            .absorb(origin, "global".to_owned(), WHY, move |_| reducing(&global))
+            .absorb(origin, "global".to_owned(), WHY, move |_, _| reducing(&global))
             .with_state(false, T::schema())
     }
 }

@@ -110,13 +110,13 @@ impl<C: Chain> Stream<C> {
         let local = Arc::clone(&compare);
         let why = "the least record could still come";
         let Stream { env, chain: Received { edges, op }, stage } = self
-            .absorb(origin, String::new(), why, move |cx| {
+            .absorb(origin, String::new(), why, move |cx, op| {
                 let compare = Arc::clone(&local);
-                let (memory, spill) = (cx.memory.clone(), cx.spill.clone());
+                let (memory, spill) = (cx.spillable(op), cx.spill.clone());
                 Sorting::new(move || {
                     let compare = Arc::clone(&compare);
                     let compare = move |a: &Owned<C>, b: &Owned<C>| compare(a, b);
-                    Sorter::new(compare, memory.reserve(), spill.clone())
+                    Sorter::new(compare, memory.another(), spill.clone())
                 })
             })
             .with_state(false, Vec::<Owned<C>>::schema())
@@ -156,6 +156,8 @@ where
 struct Sorting<T: Data, F> {
     begin: Box<dyn Fn() -> Sorter<T, F> + Send>,
     phase: Phase<T, F>,
+    /// The bytes that were written to disk before the present round of a loop.
+    spilled: u64,
 }
 
 /// A sort, before and after its input's end.
@@ -167,7 +169,7 @@ enum Phase<T: Data, F> {
 
 impl<T: Data, F> Sorting<T, F> {
     fn new(begin: impl Fn() -> Sorter<T, F> + Send + 'static) -> Self {
-        Self { phase: Phase::Taking(Some(begin())), begin: Box::new(begin) }
+        Self { phase: Phase::Taking(Some(begin())), begin: Box::new(begin), spilled: 0 }
     }
 }
 
@@ -203,7 +205,24 @@ where
         }
     }
 
+    fn give_way(&mut self) -> Result<()> {
+        match &mut self.phase {
+            Phase::Taking(Some(sorter)) => sorter.give_way(),
+            Phase::Taking(None) => Ok(()),
+            Phase::Giving(sorted) => sorted.give_way(),
+        }
+    }
+
+    fn spilled(&self) -> u64 {
+        let now = match &self.phase {
+            Phase::Taking(sorter) => sorter.as_ref().map_or(0, Sorter::spilled),
+            Phase::Giving(sorted) => sorted.spilled(),
+        };
+        self.spilled + now
+    }
+
     fn restart(&mut self) {
+        self.spilled = Absorb::<I>::spilled(self);
         self.phase = Phase::Taking(Some((self.begin)()));
     }
 }

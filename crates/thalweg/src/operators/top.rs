@@ -2,11 +2,12 @@
 
 use super::absorb::Absorb;
 use crate::data::{Data, Ordered, Portable};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::memory::Reservation;
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
 use std::cmp::Ordering;
+use std::mem::needs_drop;
 use std::sync::Arc;
 
 /// The owned form of a chain's records.
@@ -86,12 +87,12 @@ impl<C: Chain> Stream<C> {
         let local = Arc::new(compare);
         let global = Arc::clone(&local);
         let schema = Vec::<Owned<C>>::schema();
-        self.absorb(origin, format!("{n} of each task"), why, move |cx| {
-            Top::new(n, &local, cx.memory.reserve())
+        self.absorb(origin, format!("{n} of each task"), why, move |cx, op| {
+            Top::new(n, &local, cx.fixed(op))
         })
         .with_state(false, &schema)
         .gather(origin)
-        .absorb(origin, n.to_string(), why, move |cx| Top::new(n, &global, cx.memory.reserve()))
+        .absorb(origin, n.to_string(), why, move |cx, op| Top::new(n, &global, cx.fixed(op)))
         .with_state(false, &schema)
     }
 }
@@ -126,6 +127,7 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Top<T, F> {
         self.records.push(record);
         if self.records.len() >= self.n.saturating_mul(2) {
             self.cut();
+            return self.account(self.records.capacity());
         }
         Ok(())
     }
@@ -141,8 +143,19 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Top<T, F> {
     #[cold]
     fn grow(&mut self) -> Result<()> {
         let more = self.records.len().clamp(16, 1 << 20).min(self.n.saturating_mul(2));
-        let heap: usize = self.records.iter().map(T::heap_size).sum();
-        let bytes = (self.records.len() + more) * size_of::<T>() + heap;
+        self.account(self.records.len() + more)?;
+        self.records.reserve_exact(more);
+        Ok(())
+    }
+
+    /// Reserves room for so many records, and for what those that are there own on the heap.
+    fn account(&mut self, room: usize) -> Result<()> {
+        let heap: usize = match needs_drop::<T>() {
+            true => self.records.iter().map(T::heap_size).sum(),
+            false => 0,
+        };
+        // As many again may come before this is looked at the next time.
+        let bytes = room * size_of::<T>() + 2 * heap;
         if !self.reservation.try_resize(bytes) {
             let what = format!(
                 "{} records need more than the memory budget of {} bytes; `sorted` and `limit` \
@@ -150,9 +163,8 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Top<T, F> {
                 self.n,
                 self.reservation.pool().limit(),
             );
-            return Err(Error::new(ErrorKind::Memory, what));
+            return Err(self.reservation.refused(what));
         }
-        self.records.reserve_exact(more);
         Ok(())
     }
 }
@@ -191,10 +203,10 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Environment;
     use crate::check::every;
     use crate::config::Config;
     use crate::memory::MemoryPool;
+    use crate::{Environment, ErrorKind};
     use proptest::prelude::*;
 
     proptest! {

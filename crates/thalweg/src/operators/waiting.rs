@@ -29,12 +29,12 @@ pub(super) struct Waiting<R: Data> {
 }
 
 impl<R: Data> Waiting<R> {
-    pub(super) fn new(cx: &TaskContext<'_>) -> Self {
+    pub(super) fn new(cx: &TaskContext<'_>, op: usize) -> Self {
         Self {
             memory: VecDeque::new(),
             bytes: 0,
             most: cx.memory.limit() / SHARE / cx.tasks.max(1),
-            reservation: cx.memory.reserve(),
+            reservation: cx.modest(op),
             spill: cx.spill.clone(),
             reader: None,
             writer: None,

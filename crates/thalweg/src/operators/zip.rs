@@ -166,8 +166,8 @@ where
     {
         let push = ZipPush {
             op: cx.op(self.op),
-            first: Waiting::new(cx),
-            second: Waiting::new(cx),
+            first: Waiting::new(cx, self.op),
+            second: Waiting::new(cx, self.op),
             over: [false; 2],
             both: cx.plan.hang_together(self.first.from, self.second.from, self.stage),
             in_loop: cx.depth(self.op) > Depth(0),

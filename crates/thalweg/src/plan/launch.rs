@@ -5,7 +5,7 @@ use super::{Builder, Plan, Strategy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::LaneSettings;
 use crate::flow::{Depth, Op, Partitions, Signals, Waker};
-use crate::memory::MemoryPool;
+use crate::memory::{Claim, MemoryPool, Reservation};
 use crate::metrics::Stats;
 use crate::runtime::{Cell, Job, Runtime};
 use crate::state::SpillDir;
@@ -31,6 +31,23 @@ impl TaskContext<'_> {
     /// The operator with this number in the plan.
     pub(crate) fn op(&self, id: usize) -> Op {
         self.ops[id].clone()
+    }
+
+    /// A reservation for what the operator has to keep in memory.
+    pub(crate) fn fixed(&self, id: usize) -> Reservation {
+        self.memory.named(Claim::Fixed, self.ops[id].name(), None)
+    }
+
+    /// A reservation for what the operator keeps in memory while there is enough, and does not give back.
+    pub(crate) fn modest(&self, id: usize) -> Reservation {
+        self.memory.named(Claim::Modest, self.ops[id].name(), None)
+    }
+
+    /// A reservation for what the operator can move to disk: it looks between batches whether it is to.
+    pub(crate) fn spillable(&self, id: usize) -> Reservation {
+        let waker = self.waker.clone();
+        let wake = Arc::new(move || waker.wake());
+        self.memory.named(Claim::Spillable, self.ops[id].name(), Some(wake))
     }
 
     /// How many loops that operator is within.

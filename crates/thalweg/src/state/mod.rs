@@ -17,6 +17,7 @@ mod sort;
 mod spill;
 mod table;
 mod timers;
+mod weighed;
 
 pub(crate) use losers::{Losers, goes_first};
 pub use rows::{Link, Rows};
@@ -24,3 +25,4 @@ pub use sort::{Sorted, Sorter};
 pub use spill::{SpillDir, SpillFile, SpillReader, SpillWriter};
 pub use table::{Drain, GroupTable, Known, Place};
 pub use timers::Timers;
+pub(crate) use weighed::Weighed;

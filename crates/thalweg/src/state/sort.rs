@@ -28,8 +28,9 @@ const MINIMUM: usize = 256 * 1024;
 /// it is a `Vec` and its `sort_by`, and costs as much. Beyond it every record is written to
 /// disk and read back once for every factor of 128 in the number of runs.
 ///
-/// Records, their heap and the scratch space of the sort are reserved ahead, by doubling; 256 KB
-/// are used whether the pool has them or not, and 64 KB for each run while merging.
+/// Records, their heap and the scratch space of the sort are reserved ahead, by doubling, and 64 KB for each of
+/// the runs that are merged at once: where the pool has not as much, fewer at once are merged, in more
+/// passes. 256 KB are used whether the pool has them or not.
 ///
 /// ```
 /// use thalweg::memory::MemoryPool;
@@ -56,6 +57,8 @@ pub struct Sorter<T: Data, F> {
     room: Room,
     compare: F,
     runs: Vec<SpillFile<T>>,
+    /// The bytes of all runs.
+    spilled: u64,
     reservation: Reservation,
     spill: SpillDir,
     limits: Limits,
@@ -99,6 +102,7 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
             room: Room { records: 0, heap: 0 },
             compare,
             runs: Vec::new(),
+            spilled: 0,
             reservation,
             spill,
             limits: Limits { fan_in: FAN_IN, minimum: MINIMUM },
@@ -133,9 +137,23 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
         self.runs.len()
     }
 
-    /// The bytes of the sorted runs on disk.
+    /// The bytes written to disk.
     pub fn spilled(&self) -> u64 {
-        self.runs.iter().map(SpillFile::bytes).sum()
+        self.spilled
+    }
+
+    /// Writes what is in memory to disk, where others need the memory that have no other way. To be called between
+    /// batches; fails as [`push`](Self::push) does.
+    pub(crate) fn give_way(&mut self) -> Result<()> {
+        if !self.reservation.is_over_budget() {
+            return Ok(());
+        }
+        if !self.records.is_empty() {
+            self.spill_run()?;
+        }
+        (self.records, self.room) = (Vec::new(), Room { records: 0, heap: 0 });
+        let _ = self.reservation.try_resize(0);
+        Ok(())
     }
 
     /// Makes room for one more record, with this much heap: grows, or else spills.
@@ -189,7 +207,9 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
             writer.push(&record)?;
         }
         self.heap = 0;
-        self.runs.push(writer.finish()?);
+        let run = writer.finish()?;
+        self.spilled += run.bytes();
+        self.runs.push(run);
         Ok(())
     }
 
@@ -200,31 +220,39 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
     pub fn finish(mut self) -> Result<Sorted<T, F>> {
         if self.runs.is_empty() {
             self.sort();
-            let Self { records, compare, reservation, .. } = self;
+            let Self { records, compare, reservation, spill, .. } = self;
             let state = State::Memory(records.into_iter());
-            return Ok(Sorted { state, compare, reservation });
+            return Ok(Sorted { state, compare, reservation, blocks: 0, spill, spilled: 0 });
         }
         // The last run stays in memory where the merge has memory beside it.
-        let blocks = self.limits.fan_in.min(self.runs.len()) * BLOCK;
+        let mut blocks = self.limits.fan_in.min(self.runs.len()) * BLOCK;
         let tail = !self.records.is_empty();
         if tail && !self.reservation.try_resize(self.reservation.bytes() + blocks) {
             self.spill_run()?;
         }
         self.sort();
         let Self { mut records, mut runs, compare, mut reservation, spill, limits, .. } = self;
+        let mut spilled = self.spilled;
+        let mut fan_in = limits.fan_in;
         if records.is_empty() {
             records = Vec::new();
-            // Refused or not: the merge needs its blocks, and less than that there is not.
-            let _ = reservation.try_resize(0) && reservation.try_resize(blocks);
+            let _ = reservation.try_resize(0);
+            // Fewer at once where there is not as much memory, down to what is always taken.
+            fan_in = fan_in.min(runs.len()).max(2);
+            let least = (limits.minimum / BLOCK).max(2);
+            while fan_in > least && !reservation.try_resize(fan_in * BLOCK) {
+                fan_in = (fan_in / 2).max(least);
+            }
+            blocks = reservation.bytes();
         }
-        let slots = limits.fan_in - usize::from(!records.is_empty());
+        let slots = fan_in - usize::from(!records.is_empty());
         while runs.len() > slots {
-            runs = merge_pass(runs, slots, limits.fan_in, &compare, &spill)?;
+            runs = merge_pass(runs, slots, fan_in, &compare, &spill, &mut spilled)?;
         }
         let disk = runs.iter().map(|run| Source::Disk(run.read()));
         let memory = (!records.is_empty()).then(|| Source::Memory(records.into_iter()));
         let merge = Merge::new(disk.chain(memory).collect(), &compare)?;
-        Ok(Sorted { state: State::Merge(merge), compare, reservation })
+        Ok(Sorted { state: State::Merge(merge), compare, reservation, blocks, spill, spilled })
     }
 }
 
@@ -235,6 +263,7 @@ fn merge_pass<T: Data>(
     fan_in: usize,
     compare: &impl Fn(&T, &T) -> Ordering,
     spill: &SpillDir,
+    spilled: &mut u64,
 ) -> Result<Vec<SpillFile<T>>> {
     let mut excess = runs.len() - slots;
     let mut merged = Vec::new();
@@ -252,7 +281,9 @@ fn merge_pass<T: Data>(
         while let Some(record) = merge.next(compare)? {
             writer.push(&record)?;
         }
-        merged.push(writer.finish()?);
+        let run = writer.finish()?;
+        *spilled += run.bytes();
+        merged.push(run);
     }
     merged.extend(runs);
     Ok(merged)
@@ -265,6 +296,10 @@ pub struct Sorted<T: Data, F> {
     state: State<T>,
     compare: F,
     reservation: Reservation,
+    /// What of that is for the blocks of runs on disk.
+    blocks: usize,
+    spill: SpillDir,
+    spilled: u64,
 }
 
 enum State<T: Data> {
@@ -295,6 +330,41 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorted<T, F> {
                 heads + merge.sources.iter().map(Source::remaining).sum::<u64>()
             }
         }
+    }
+
+    /// The bytes written to disk, when they were still to be sorted and since.
+    pub fn spilled(&self) -> u64 {
+        self.spilled
+    }
+
+    /// Writes what is in memory to disk, where others need the memory that have no other way. To be called between
+    /// batches; fails with [`ErrorKind::Io`](crate::ErrorKind::Io) when the disk is full or refuses.
+    pub(crate) fn give_way(&mut self) -> Result<()> {
+        if self.reservation.bytes() <= self.blocks || !self.reservation.is_over_budget() {
+            return Ok(());
+        }
+        let mut write = |records: &mut std::vec::IntoIter<T>| -> Result<Source<T>> {
+            let mut writer = self.spill.writer();
+            records.try_for_each(|record| writer.push(&record))?;
+            let run = writer.finish()?;
+            self.spilled += run.bytes();
+            Ok(Source::Disk(run.read()))
+        };
+        match &mut self.state {
+            State::Memory(records) => {
+                let run = write(records)?;
+                self.state = State::Merge(Merge::new(vec![run], &self.compare)?);
+            }
+            State::Merge(merge) => {
+                for source in &mut merge.sources {
+                    if let Source::Memory(records) = source {
+                        *source = write(records)?;
+                    }
+                }
+            }
+        }
+        let _ = self.reservation.try_resize(self.blocks);
+        Ok(())
     }
 
     /// The bytes reserved from the pool.
@@ -489,7 +559,7 @@ mod tests {
                     writer.finish().unwrap()
                 })
                 .collect();
-            let merged = merge_pass(runs, slots, fan_in, &u8::cmp, &spill).unwrap();
+            let merged = merge_pass(runs, slots, fan_in, &u8::cmp, &spill, &mut 0).unwrap();
             assert_eq!(merged.len(), expected, "{count} runs");
             let mut records = Vec::new();
             for run in &merged {

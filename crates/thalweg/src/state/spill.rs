@@ -248,6 +248,15 @@ impl<I: Wire + ?Sized> SpillWriter<I> {
         self.records + u64::from(self.in_block)
     }
 
+    /// Writes what there is and lets go of the buffer, where no more records may come for a while.
+    pub(crate) fn rest(&mut self) -> Result<()> {
+        if self.in_block > 0 {
+            self.write_block()?;
+        }
+        self.block = Vec::new();
+        Ok(())
+    }
+
     /// Writes what is left and hands over the file, to be read any number of times.
     pub fn finish(mut self) -> Result<SpillFile<I>> {
         if self.in_block > 0 {

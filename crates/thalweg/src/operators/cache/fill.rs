@@ -35,7 +35,7 @@ impl<D: Data + Sync, T: Time> Filling<D, T> {
         Fill {
             op: cx.op(op),
             task: cx.task,
-            growing: Some(Growing::new(cx.memory, cx.spill)),
+            growing: Some(Growing::new(cx.modest(op), cx.spill)),
             all: Self { cached: self.cached.clone(), parts: Arc::clone(&self.parts) },
             failed: false,
             records: 0,

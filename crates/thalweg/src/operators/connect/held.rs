@@ -32,12 +32,12 @@ pub(super) struct Held<I: Wire + ?Sized, T: Time> {
 }
 
 impl<I: Wire + ?Sized, T: Time> Held<I, T> {
-    pub(super) fn new(cx: &TaskContext<'_>) -> Self {
+    pub(super) fn new(cx: &TaskContext<'_>, op: usize) -> Self {
         Self {
             packets: VecDeque::new(),
             bytes: 0,
             most: cx.memory.limit() / SHARE / cx.tasks.max(1),
-            reservation: cx.memory.reserve(),
+            reservation: cx.modest(op),
             spill: cx.spill.clone(),
             writers: None,
             readers: None,

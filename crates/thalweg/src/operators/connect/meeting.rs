@@ -78,7 +78,7 @@ where
             waits,
             open: !waits,
             holds: waits && cx.plan.hang_together(controls.from, records.from, self.stage),
-            held: Held::new(cx),
+            held: Held::new(cx, self.op),
             held_back: [None; 2],
             over: false,
             in_loop: cx.depth(self.op) > Depth(0),

@@ -2,14 +2,14 @@
 
 use super::keyed::InBeside;
 use crate::data::{Data, Key, Portable, Record};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::flow::{Event, Flow, Op, Pipe, Push, guard};
 use crate::memory::Reservation;
 use crate::metrics::Report;
 use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::operators::loops::Beside;
 use crate::plan::{Origin, TaskContext};
-use crate::state::GroupTable;
+use crate::state::{GroupTable, Weighed};
 use crate::stream::Chain;
 use crate::time::Time;
 use std::borrow::Borrow;
@@ -62,7 +62,7 @@ where
     ///
     /// # Errors
     ///
-    /// More keys than the memory budget holds stop the job.
+    /// More keys and states, with what they own on the heap, than the memory budget holds stop the job.
     #[track_caller]
     pub fn stateful_map_with<V, O, F>(
         self,
@@ -127,7 +127,8 @@ where
             keys: self.keys.clone(),
             with: Arc::clone(&self.with),
             table: GroupTable::new(),
-            memory: cx.memory.reserve(),
+            weighed: Weighed::new(),
+            memory: cx.fixed(self.op),
             failed: false,
             emitted: 0,
             seen: 0,
@@ -147,6 +148,8 @@ where
     keys: G,
     with: Arc<(V, F)>,
     table: GroupTable<G::Key, V>,
+    /// What is remembered owns this on the heap.
+    weighed: Weighed<V>,
     memory: Reservation,
     failed: bool,
     emitted: u64,
@@ -169,11 +172,11 @@ where
         if !self.failed {
             self.failed = true;
             let what = format!(
-                "the {} keys of one of its tasks are more than the memory budget of {} bytes lets it remember",
+                "the {} keys of one of its tasks are more than the memory budget of {} bytes lets it remember, with what is remembered for them",
                 self.table.len(),
                 self.memory.pool().limit(),
             );
-            self.op.fail(Error::new(ErrorKind::Memory, what));
+            self.op.fail(self.memory.refused(what));
         }
         false
     }
@@ -195,14 +198,18 @@ where
         if matches!(event, Event::Round(_)) {
             self.seen += self.table.len() as u64;
             self.table = GroupTable::new();
+            self.weighed = Weighed::new();
             let _ = self.memory.try_resize(0);
         }
         self.next.event(event);
     }
 
     fn resume(&mut self) -> Flow {
-        // The bytes of long keys grow apart from the slots.
-        let used = self.table.bytes();
+        if self.weighed.is_due(self.table.len()) {
+            self.weighed.weigh(self.table.values().map(Data::heap_size));
+        }
+        // The bytes of long keys and of what is remembered grow apart from the slots.
+        let used = self.table.bytes() + self.weighed.bytes();
         self.may_take(used);
         self.next.resume()
     }
@@ -229,11 +236,12 @@ where
     #[inline(always)]
     fn push(&mut self, (item, state): <Beside<I, S> as Record>::Of<'_>, time: T) {
         if self.table.is_full() {
-            let grown = self.table.bytes_if_grown();
+            let grown = self.table.bytes_if_grown() + self.weighed.bytes();
             if !self.may_take(grown) {
                 return;
             }
         }
+        self.weighed.changed();
         let Self { op, keys, with, table, emitted, next, .. } = self;
         let (init, f) = &**with;
         let made = guard(op, || {

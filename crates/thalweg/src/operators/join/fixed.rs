@@ -269,7 +269,7 @@ where
         N: Push<O, C::Time> + 'static,
     {
         let op = cx.op(self.op);
-        let mut memory = cx.memory.reserve();
+        let mut memory = cx.fixed(self.op);
         let rows = self.table.ready().map_err(|error| error.in_operator(&*op.name()))?;
         let bytes = Rows::<K, V>::bytes_with(rows.capacity()) + rows.heap();
         // One of the tasks answers for all.
@@ -278,7 +278,7 @@ where
                 "its table takes {bytes} bytes, which the memory budget of {} has not left",
                 cx.memory.limit()
             );
-            return Err(Error::new(ErrorKind::Memory, what).in_operator(&*op.name()));
+            return Err(memory.refused(what).in_operator(&*op.name()));
         }
         let (table, with) = (self.table.clone(), Arc::clone(&self.with));
         let push = WithTablePush {

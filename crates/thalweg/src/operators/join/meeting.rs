@@ -130,7 +130,7 @@ where
     {
         let op = cx.op(self.op);
         let push = JoinedPush {
-            keys: Watched::new(op.clone(), cx.memory.reserve(), X::KEEPS),
+            keys: Watched::new(op.clone(), cx.fixed(self.op), X::KEEPS),
             op,
             meet: self.meet.clone(),
             waiting: VecDeque::new(),

@@ -54,10 +54,10 @@ where
         self.sides.refuse_in_loops(cx, self.op)?;
         let core = Core {
             op: cx.op(self.op),
-            left: Side::new(cx),
-            right: Side::new(cx),
+            left: Side::new(cx, self.op),
+            right: Side::new(cx, self.op),
             phase: Phase::Taking,
-            group: Group::new(cx),
+            group: Group::new(cx, self.op),
             spilled: 0,
             kind: PhantomData,
         };
@@ -166,9 +166,9 @@ fn rows_in_order<K: Data + Eq, V, T>(a: &Row<K, V, T>, b: &Row<K, V, T>) -> Orde
 }
 
 impl<K: Data + Eq, V: Data, T: Time> Side<K, V, T> {
-    fn new(cx: &TaskContext<'_>) -> Self {
+    fn new(cx: &TaskContext<'_>, op: usize) -> Self {
         let compare: Compare<K, V, T> = rows_in_order;
-        let sorter = Sorter::new(compare, cx.memory.reserve(), cx.spill.clone());
+        let sorter = Sorter::new(compare, cx.spillable(op), cx.spill.clone());
         Self { taking: Some(sorter), sorted: None, head: None }
     }
 
@@ -180,13 +180,27 @@ impl<K: Data + Eq, V: Data, T: Time> Side<K, V, T> {
         }
     }
 
-    /// Ends the input; answers how much of it is on disk.
-    fn end(&mut self) -> Result<u64> {
-        let Some(sorter) = self.taking.take() else { return Ok(0) };
-        let spilled = sorter.spilled();
+    /// Ends the input.
+    fn end(&mut self) -> Result<()> {
+        let Some(sorter) = self.taking.take() else { return Ok(()) };
         self.sorted = Some(sorter.finish()?);
         self.step()?;
-        Ok(spilled)
+        Ok(())
+    }
+
+    /// Gives back memory that others need who have no other way.
+    fn give_way(&mut self) -> Result<()> {
+        match (&mut self.taking, &mut self.sorted) {
+            (Some(sorter), _) => sorter.give_way(),
+            (None, Some(sorted)) => sorted.give_way(),
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// How much is on disk.
+    fn spilled(&self) -> u64 {
+        let taking = self.taking.as_ref().map_or(0, Sorter::spilled);
+        taking + self.sorted.as_ref().map_or(0, Sorted::spilled)
     }
 
     /// Takes the next record, behind which comes another.
@@ -208,7 +222,7 @@ impl<K: Data + Eq, V: Data, T: Time> Side<K, V, T> {
 }
 
 impl<K, L: Data, R: Data, T: Time> Group<K, L, R, T> {
-    fn new(cx: &TaskContext<'_>) -> Self {
+    fn new(cx: &TaskContext<'_>, op: usize) -> Self {
         Self {
             key: None,
             rights: Vec::new(),
@@ -219,7 +233,7 @@ impl<K, L: Data, R: Data, T: Time> Group<K, L, R, T> {
             right: 0,
             read: None,
             left: 0,
-            memory: [0, 1].map(|_| Room { bytes: 0, reservation: cx.memory.reserve() }),
+            memory: [0, 1].map(|_| Room { bytes: 0, reservation: cx.modest(op) }),
             spill: cx.spill.clone(),
         }
     }
@@ -420,9 +434,16 @@ where
 
     fn end(&mut self) -> Result<()> {
         let Self { op, left, right, .. } = self;
-        self.spilled += guard(op, || left.end())? + guard(op, || right.end())?;
+        guard(op, || left.end())?;
+        guard(op, || right.end())?;
         self.phase = Phase::Comparing;
         Ok(())
+    }
+
+    fn give_way(&mut self) -> Result<()> {
+        let Self { op, left, right, .. } = self;
+        guard(op, || left.give_way())?;
+        guard(op, || right.give_way())
     }
 
     fn check(&mut self, done: Result<()>) {
@@ -460,6 +481,8 @@ where
     }
 
     fn resume(&mut self) -> Flow {
+        let given = self.core.give_way();
+        self.core.check(given);
         let Self { core, ended, emitted, next } = self;
         let mut failure = None;
         let flow = pump(next, |next| {
@@ -498,7 +521,8 @@ where
     fn report(&mut self, report: &mut Report) {
         let op = self.core.op.id();
         report.emitted(op, self.emitted);
-        report.spilled(op, self.core.spilled);
+        report
+            .spilled(op, self.core.spilled + self.core.left.spilled() + self.core.right.spilled());
         self.next.report(report);
     }
 }

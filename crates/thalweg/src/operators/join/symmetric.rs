@@ -5,7 +5,7 @@ use super::hash::{Kept, Probes};
 use super::kinds::{KeepLeft, KeepRight, Kind};
 use super::sides::Sides;
 use crate::data::Data;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::exchange::{Hashed, PairInlet};
 use crate::flow::{Flow, Op, Pipe, Push, PushTwo, guard, pump};
 use crate::metrics::Report;
@@ -42,8 +42,8 @@ where
         self.sides.refuse_in_loops(cx, self.op)?;
         let push = SymmetricPush {
             op: cx.op(self.op),
-            lefts: Kept::new(cx.memory.reserve()),
-            rights: Kept::new(cx.memory.reserve()),
+            lefts: Kept::new(cx.fixed(self.op)),
+            rights: Kept::new(cx.fixed(self.op)),
             left: Probes::new(),
             right: Probes::new(),
             ended: (false, false),
@@ -92,7 +92,7 @@ where
             self.rights.rows.len(),
             self.lefts.limit(),
         );
-        self.op.fail(Error::new(ErrorKind::Memory, what));
+        self.op.fail(self.lefts.refused(what));
     }
 }
 

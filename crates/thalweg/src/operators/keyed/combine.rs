@@ -17,14 +17,14 @@ use super::cost::{Cost, Meter};
 use super::repeats::Repeats;
 use super::{Combine, KeyBy};
 use crate::clock::Clock;
-use crate::data::{Batch, Key, Record};
+use crate::data::{Batch, Data, Key, Record};
 use crate::error::Result;
 use crate::exchange::{Part, Partial, PartialBatch};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, arm, guard};
 use crate::memory::Reservation;
 use crate::metrics::{HotKeys, Report};
 use crate::plan::TaskContext;
-use crate::state::{Drain, GroupTable, Place};
+use crate::state::{Drain, GroupTable, Place, Weighed};
 use crate::stream::Chain;
 use crate::time::Time;
 use std::marker::PhantomData;
@@ -61,12 +61,13 @@ where
             keys: self.keys.clone(),
             aggregate: Arc::clone(&self.aggregate),
             table: GroupTable::new(),
+            weighed: Weighed::new(),
             full: None,
             held: None,
             choice: Choice::new(self.receive.clone()),
             way: Way::Direct,
             waiting: PartialBatch::default(),
-            reservation: cx.memory.reserve(),
+            reservation: cx.spillable(self.op),
             growth: Growth::default(),
             hot: HotKeys::default(),
             emitted: 0,
@@ -83,6 +84,8 @@ where
 const TABLE: usize = 1 << 20;
 /// Bytes that it may occupy when keys come again often enough.
 const LARGEST: usize = 64 << 20;
+/// The part of the memory budget that it may have where its states own memory apart from it.
+const SHARE: usize = 16;
 /// The share of records that may remain for a table to be worth growing to that.
 const WORTH_GROWING: f64 = 0.67;
 /// Records that wait for their slots together: enough for memory to be busy all the time, and few
@@ -108,6 +111,8 @@ where
     keys: G,
     aggregate: Arc<A>,
     table: GroupTable<G::Key, A::State>,
+    /// What states own on the heap, those being sent on included.
+    weighed: Weighed<A::State>,
     /// A table being sent on.
     full: Option<Drain<G::Key, A::State>>,
     /// An event that waits until all is sent on.
@@ -306,6 +311,7 @@ where
     /// Brings one record into the table.
     #[inline(always)]
     fn take(&mut self, item: I::Of<'_>) {
+        self.weighed.changed();
         let Self { op, keys, aggregate, table, hot, .. } = self;
         let armed = arm(op);
         let (hash, key) = (keys.hash(&item), keys.key(&item));
@@ -382,11 +388,41 @@ where
         let grows = after <= TABLE
             || (after <= LARGEST
                 && (self.choice.grow || 2 * keys as u64 <= records)
-                && self.reservation.try_resize(self.table.bytes_if_grown()));
+                && self.reservation.try_resize(self.table.bytes_if_grown() + self.weighed.bytes()));
         if grows {
             self.growth = now;
         }
         grows
+    }
+
+    /// Between two batches: sends the table on where memory is short for what its states own, or needed by others
+    /// who have no other way.
+    fn mind_memory(&mut self) {
+        if self.full.is_some() {
+            return;
+        }
+        if self.weighed.is_due(self.table.len()) {
+            self.weighed.weigh(self.table.values().map(Data::heap_size));
+        }
+        let heap = self.weighed.bytes();
+        let bytes = self.table.bytes() + heap;
+        let lacks = heap > 0
+            && bytes > TABLE
+            && (bytes > LARGEST.min(self.reservation.pool().limit() / SHARE)
+                || (bytes > self.reservation.bytes()
+                    && !self.reservation.try_resize(bytes + bytes / 8)));
+        if (lacks || self.reservation.is_over_budget()) && !self.table.is_empty() {
+            self.set_aside();
+        }
+    }
+
+    /// Gives back what was needed for a table that has been sent on.
+    fn give_back(&mut self) {
+        let bytes = self.table.bytes();
+        let bytes = if bytes > TABLE { bytes } else { 0 };
+        if bytes < self.reservation.bytes() {
+            let _ = self.reservation.try_resize(bytes);
+        }
     }
 
     /// The table is full: sets it aside to be sent on, and begins another.
@@ -405,17 +441,20 @@ where
     fn send_on(&mut self, most: usize) -> bool {
         let Some(full) = &mut self.full else { return false };
         for _ in 0..most {
-            let next = &mut self.next;
+            let Self { next, weighed, .. } = self;
             let sent = full.slot_for_next(|key, arena, state| {
+                weighed.leaves(&state);
                 let hash = G::Key::slot_hash(&key, arena);
                 next.push(Part { hash, key, arena, state }, T::LAST);
             });
             if sent.is_none() {
                 if let Some(empty) = self.full.take()
                     && self.table.is_empty()
+                    && !self.reservation.is_over_budget()
                 {
                     self.table = empty.into_table();
                 }
+                self.give_back();
                 return false;
             }
             self.emitted += 1;
@@ -484,6 +523,7 @@ where
 
     fn resume(&mut self) -> Flow {
         self.choice.meter().stop(self.clock.now(), self.hot.seen());
+        self.mind_memory();
         loop {
             match self.next.resume() {
                 Flow::Ready => {}

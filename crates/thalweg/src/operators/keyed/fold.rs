@@ -32,11 +32,13 @@ where
     /// the order in which they arrive, which is that of their stream only where one task sends
     /// them all.
     ///
-    /// Memory: a state a key, within the engine's budget; beyond it records wait on disk.
+    /// Memory: a state a key, with what it owns on the heap, within the engine's budget; beyond it records and states
+    /// wait on disk.
     ///
     /// # Errors
     ///
-    /// On a stream that does not end, the job is refused at its start.
+    /// On a stream that does not end, the job is refused at its start. The state of one key that is larger than a
+    /// quarter of the memory budget may stop it.
     ///
     /// ```
     /// use thalweg::Environment;

@@ -2,10 +2,11 @@
 //!
 //! When the memory budget does not let the table grow, the keys that are in it stay and go on being
 //! updated; records of other keys go to disk (see [`overflow`](super::overflow)), and when the table
-//! has been given out, are read back and aggregated part by part.
+//! has been given out, are read back and aggregated part by part. Where what states own on the heap goes on growing,
+//! the states go there too.
 
 use super::cost::{Cost, Meter};
-use super::overflow::Overflow;
+use super::overflow::{Overflow, PartReader};
 use super::{Aggregate, Combine, KeyBy};
 use crate::clock::Clock;
 use crate::data::{Batch, Data, Key, Portable, Record, Wire};
@@ -14,7 +15,7 @@ use crate::exchange::{Part, Partial};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, guard, pump};
 use crate::metrics::Report;
 use crate::plan::TaskContext;
-use crate::state::{Drain, GroupTable, Place, SpillReader};
+use crate::state::{Drain, GroupTable, Place, Weighed};
 use crate::stream::Chain;
 use crate::time::Time;
 use std::borrow::Borrow;
@@ -226,7 +227,8 @@ where
             op: cx.op(self.op),
             absorb: self.absorb.clone(),
             table: GroupTable::new(),
-            overflow: Overflow::new(cx),
+            weighed: Weighed::new(),
+            overflow: Overflow::new(cx, self.op, true),
         };
         let group = GroupPush {
             core,
@@ -272,7 +274,7 @@ enum Phase<I: Portable + ?Sized, B: Absorb<I>> {
     /// The input has ended; the table is given out.
     Giving(Drain<B::Key, B::State>),
     /// A part is read back from disk.
-    Reading(SpillReader<B::Spilled>),
+    Reading(PartReader<B::Spilled, Kept<I, B>>),
     /// A job that has failed is stopped, and its end must not look like one.
     Over,
 }
@@ -281,9 +283,14 @@ struct Core<I: Portable + ?Sized, B: Absorb<I>> {
     op: Op,
     absorb: B,
     table: GroupTable<B::Key, B::State>,
+    /// What states own on the heap.
+    weighed: Weighed<B::State>,
     /// Where records of keys go that are not in the table and have no room there.
-    overflow: Overflow<B::Spilled>,
+    overflow: Overflow<B::Spilled, Kept<I, B>>,
 }
+
+/// A state on disk, with its hash and key.
+type Kept<I, B> = (u64, <<B as Absorb<I>>::Key as Portable>::Owned, <B as Absorb<I>>::State);
 
 impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
     /// Brings a record into the table, or to disk when it must not grow.
@@ -293,6 +300,7 @@ impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
             self.write(item);
             return;
         }
+        self.weighed.changed();
         let Self { op, absorb, table, .. } = self;
         guard(op, || match place {
             Some(place) => absorb.absorb_at(table, place, item),
@@ -303,7 +311,7 @@ impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
     /// Whether the record's key is in the table, or the table may grow.
     #[inline(never)]
     fn has_room_for(&mut self, item: &I::Of<'_>) -> bool {
-        self.overflow.may_grow(self.table.bytes_if_grown())
+        self.overflow.may_grow(self.table.bytes_if_grown() + self.weighed.bytes())
             || self.absorb.is_known(&mut self.table, item)
     }
 
@@ -318,7 +326,55 @@ impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
     }
 
     fn account(&mut self) {
-        self.overflow.account(self.table.bytes());
+        if self.weighed.is_due(self.table.len()) {
+            self.weighed.weigh(self.table.values().map(Data::heap_size));
+        }
+        if self.overflow.account(self.table.bytes() + self.weighed.bytes()) {
+            self.evict();
+        }
+    }
+
+    /// Writes all states to disk.
+    #[cold]
+    #[inline(never)]
+    fn evict(&mut self) {
+        if self.overflow.is_hopeless(self.table.len(), self.weighed.bytes()) {
+            let what = format!(
+                "the states of {} keys, one or as many as share all bits of their hash, are more than the memory \
+                 budget of {} bytes has room for",
+                self.table.len(),
+                self.overflow.limit(),
+            );
+            return self.op.fail(self.overflow.refused(what));
+        }
+        for (key, state) in self.take_table() {
+            let hash = B::Key::hash(key.borrow().probe());
+            if let Err(error) = self.overflow.write_state(hash, &(hash, key, state)) {
+                return self.op.fail(error);
+            }
+        }
+        if let Err(error) = self.overflow.evicted() {
+            self.op.fail(error);
+        }
+    }
+
+    /// Takes the table out, to be given out or written to disk.
+    fn take_table(&mut self) -> Drain<B::Key, B::State> {
+        self.weighed = Weighed::new();
+        std::mem::take(&mut self.table).into_drain()
+    }
+
+    /// Brings a state back into the table, or to disk again.
+    fn restore(&mut self, (hash, key, state): Kept<I, B>) -> Result<()> {
+        let full = self.table.is_full() || self.overflow.is_frozen();
+        let wanted = self.table.bytes_if_grown() + self.weighed.bytes();
+        if full && !self.overflow.may_grow(wanted) {
+            return self.overflow.write_state(hash, &(hash, key, state));
+        }
+        self.weighed.changed();
+        let key = key.borrow();
+        self.table.upsert(hash, key.probe(), key, || state);
+        Ok(())
     }
 }
 
@@ -387,7 +443,7 @@ where
         if let Err(error) = self.core.overflow.set_aside() {
             self.core.op.fail(error);
         }
-        self.phase = Phase::Giving(std::mem::take(&mut self.core.table).into_drain());
+        self.phase = Phase::Giving(self.core.take_table());
     }
 
     /// The table is given out: goes on with the next part on disk, if there is one.
@@ -405,11 +461,16 @@ where
     fn read(
         core: &mut Core<I, B>,
         waiting: &mut Waiting<I>,
-        reader: &mut SpillReader<B::Spilled>,
+        reader: &mut PartReader<B::Spilled, Kept<I, B>>,
     ) -> Result<bool> {
         for _ in 0..CHUNK {
+            if let Some(state) = reader.states.next(|state| state)? {
+                core.restore(state)?;
+                continue;
+            }
+            let records = &mut reader.records;
             let read =
-                reader.next(|spilled| B::restore(spilled, |item| core.put(waiting, item)))?;
+                records.next(|spilled| B::restore(spilled, |item| core.put(waiting, item)))?;
             if read.is_none() {
                 return Ok(false);
             }

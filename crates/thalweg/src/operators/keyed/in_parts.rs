@@ -21,8 +21,8 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     ///
     /// Each task aggregates its own records first, in a table that fits its core's cache, as long
     /// as measurements say that this costs less than sending every record; what is sent is
-    /// aggregated by the task that owns the key. Memory: a state a key, within the engine's
-    /// budget; beyond it on disk. The order in which values are taken in is not defined, and
+    /// aggregated by the task that owns the key. Memory: a state a key, with what it
+    /// owns on the heap, within the engine's budget; beyond it on disk. The order in which values are taken in is not defined, and
     /// neither is the order of the results.
     ///
     /// Those that there are, and several at once, are in [`aggregates`](crate::operators::aggregates).

@@ -1,23 +1,25 @@
 //! Operators that remember something for each key, and have something to say for each record at once.
 //!
 //! Where the memory budget does not let the table of keys grow, and the input ends, records of other
-//! keys go to disk (see [`overflow`](super::overflow)) and are gone through after the end, part by part.
+//! keys go to disk (see [`overflow`](super::overflow)) and are gone through after the end, part by part. So do
+//! all, with what is remembered, where that goes on growing.
 
-use super::overflow::Overflow;
-use crate::data::{Data, Key, Record, Wire};
-use crate::error::{Error, ErrorKind, Result};
+use super::overflow::{Overflow, PartReader};
+use crate::data::{Data, Key, Portable, Record, Wire};
+use crate::error::{Error, Result};
 use crate::flow::{Event, Flow, Op, Pipe, Push, guard, pump};
 use crate::metrics::Report;
 use crate::plan::TaskContext;
-use crate::state::{GroupTable, SpillReader};
+use crate::state::{GroupTable, Weighed};
 use crate::stream::Chain;
 use crate::time::Time;
+use std::borrow::Borrow;
 use std::marker::PhantomData;
 
 /// What is done with a record.
 pub trait Step<I: Record + ?Sized>: Clone + Send + 'static {
     /// What something is remembered for.
-    type Key: Key + ?Sized;
+    type Key: Key<Owned: Borrow<Self::Key>> + ?Sized;
     /// What is remembered.
     type State: Data;
     /// What is handed on.
@@ -64,7 +66,8 @@ where
             op: cx.op(self.op),
             step: self.step.clone(),
             table: GroupTable::new(),
-            overflow: Overflow::new(cx),
+            weighed: Weighed::new(),
+            overflow: Overflow::new(cx, self.op, self.bounded),
             bounded: self.bounded,
             failed: false,
             emitted: 0,
@@ -86,18 +89,18 @@ where
 /// What a running task remembers.
 pub struct RememberingPush<I: Wire + ?Sized, X: Step<I>, T, N> {
     core: Core<I, X>,
-    phase: Phase<I>,
+    phase: Phase<I, X>,
     /// What is held back until all of it is handed on.
     held: Event,
     next: N,
     time: PhantomData<fn(T)>,
 }
 
-enum Phase<I: Wire + ?Sized> {
+enum Phase<I: Wire + ?Sized, X: Step<I>> {
     /// Records come in.
     Taking,
     /// The input has ended; a part is read back from disk.
-    Reading(SpillReader<I>),
+    Reading(PartReader<I, Kept<I, X>>),
     /// The end is passed on.
     Over,
 }
@@ -106,14 +109,19 @@ struct Core<I: Wire + ?Sized, X: Step<I>> {
     op: Op,
     step: X,
     table: GroupTable<X::Key, X::State>,
+    /// What is remembered owns this on the heap.
+    weighed: Weighed<X::State>,
     /// Where records of keys go that are not in the table and have no room there.
-    overflow: Overflow<I>,
+    overflow: Overflow<I, Kept<I, X>>,
     bounded: bool,
     failed: bool,
     emitted: u64,
     /// Keys of the parts that are done.
     keys: u64,
 }
+
+/// What is remembered for a key, on disk, with the hash and the key.
+type Kept<I, X> = (u64, <<X as Step<I>>::Key as Portable>::Owned, <X as Step<I>>::State);
 
 impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
     /// Takes a record into the table, or sets it aside when its key has no room there.
@@ -123,6 +131,7 @@ impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
             self.set_aside(item);
             return;
         }
+        self.weighed.changed();
         if let Some(out) = guard(&self.op, || self.step.take(&mut self.table, item)) {
             self.emitted += 1;
             next.push(out, time);
@@ -132,8 +141,9 @@ impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
     /// Whether the record's key is in the table, or the table may grow.
     #[inline(never)]
     fn has_room_for(&mut self, item: &I::Of<'_>) -> bool {
-        let Self { op, step, table, overflow, .. } = self;
-        overflow.may_grow(table.bytes_if_grown()) || guard(op, || step.is_known(table, item))
+        let Self { op, step, table, weighed, overflow, .. } = self;
+        overflow.may_grow(table.bytes_if_grown() + weighed.bytes())
+            || guard(op, || step.is_known(table, item))
     }
 
     #[cold]
@@ -149,13 +159,69 @@ impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
             }
             return;
         }
+        self.run_out();
+    }
+
+    /// Accounts for what is remembered.
+    fn account(&mut self) {
+        if self.weighed.is_due(self.table.len()) {
+            self.weighed.weigh(self.table.values().map(Data::heap_size));
+        }
+        if !self.failed && self.overflow.account(self.table.bytes() + self.weighed.bytes()) {
+            self.evict();
+        }
+    }
+
+    /// Writes all that is remembered to disk.
+    #[cold]
+    #[inline(never)]
+    fn evict(&mut self) {
+        if !self.bounded {
+            return self.run_out();
+        }
+        if self.overflow.is_hopeless(self.table.len(), self.weighed.bytes()) {
+            let what = format!(
+                "what is remembered for {} keys, one or as many as share all bits of their hash, is more than the \
+                 memory budget of {} bytes has room for",
+                self.table.len(),
+                self.overflow.limit(),
+            );
+            return self.fail(self.overflow.refused(what));
+        }
+        self.weighed = Weighed::new();
+        for (key, state) in std::mem::take(&mut self.table).into_drain() {
+            let hash = X::Key::hash(key.borrow().probe());
+            if let Err(error) = self.overflow.write_state(hash, &(hash, key, state)) {
+                return self.fail(error);
+            }
+        }
+        if let Err(error) = self.overflow.evicted() {
+            self.fail(error);
+        }
+    }
+
+    /// Brings what is remembered for a key back into the table, or to disk again.
+    fn restore(&mut self, (hash, key, state): Kept<I, X>) -> Result<()> {
+        let full = self.table.is_full() || self.overflow.is_frozen();
+        let wanted = self.table.bytes_if_grown() + self.weighed.bytes();
+        if full && !self.overflow.may_grow(wanted) {
+            return self.overflow.write_state(hash, &(hash, key, state));
+        }
+        self.weighed.changed();
+        let key = key.borrow();
+        self.table.upsert(hash, key.probe(), key, || state);
+        Ok(())
+    }
+
+    #[cold]
+    fn run_out(&mut self) {
         let what = format!(
             "the {} keys of one of its tasks are more than the memory budget of {} bytes lets it \
              remember, and on a stream without an end none can wait on disk",
             self.table.len(),
             self.overflow.limit(),
         );
-        self.fail(Error::new(ErrorKind::Memory, what));
+        self.fail(self.overflow.refused(what));
     }
 
     fn fail(&mut self, error: Error) {
@@ -175,6 +241,7 @@ where
     fn next_part(&mut self) {
         self.core.keys += self.core.table.len() as u64;
         self.core.table = GroupTable::new();
+        self.core.weighed = Weighed::new();
         if let Err(error) = self.core.overflow.set_aside() {
             self.core.fail(error);
         }
@@ -213,13 +280,20 @@ where
 
     fn resume(&mut self) -> Flow {
         let Self { core, phase, next, .. } = self;
-        core.overflow.account(core.table.bytes());
+        core.account();
         let Phase::Reading(reader) = phase else { return next.resume() };
-        let flow = pump(next, |next| match reader.next(|item| core.take(item, T::LAST, next)) {
-            Ok(read) => read.is_some(),
-            Err(error) => {
-                core.fail(error);
-                false
+        let flow = pump(next, |next| {
+            let read = match reader.states.next(|state| state) {
+                Ok(Some(state)) => core.restore(state).map(Some),
+                Ok(None) => reader.records.next(|item| core.take(item, T::LAST, next)),
+                Err(error) => Err(error),
+            };
+            match read {
+                Ok(read) => read.is_some() && !core.failed,
+                Err(error) => {
+                    core.fail(error);
+                    false
+                }
             }
         });
         if flow == Flow::Ready {

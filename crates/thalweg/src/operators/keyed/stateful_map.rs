@@ -34,11 +34,12 @@ where
     ///
     /// Memory: a state a key, for as long as the job runs. The state is declared: it belongs to the
     /// job's snapshots. On a stream that ends, the records of keys for which there is no room are
-    /// written to disk, and gone through after the end.
+    /// written to disk, and gone through after the end; where states go on growing, so are states.
     ///
     /// # Errors
     ///
-    /// On a stream without an end, more keys than the memory budget holds stop the job.
+    /// On a stream without an end, more keys and states than the memory budget holds stop the job; on any, the state
+    /// of one key that is larger than a quarter of it may.
     ///
     /// ```
     /// use thalweg::Environment;

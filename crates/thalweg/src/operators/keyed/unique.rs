@@ -9,6 +9,7 @@ use crate::exchange::Hashed;
 use crate::plan::Origin;
 use crate::state::GroupTable;
 use crate::stream::{Chain, Stream};
+use std::borrow::Borrow;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
@@ -67,7 +68,7 @@ impl<C: Chain> Stream<C> {
     note = "for a type of your own, add `#[derive(thalweg::Data, PartialEq, Eq, Clone, Debug)]`",
     note = "floats are not compared, as NaN is not equal to itself: `map` them with `to_bits` first"
 )]
-pub trait Distinct: Key + Wire {
+pub trait Distinct: Key<Owned: Borrow<Self>> + Wire {
     /// The record, by reference.
     fn whole<'k>(item: &'k Self::Of<'_>) -> &'k Self;
 }

@@ -7,7 +7,6 @@
 //! watermarks or of what is kept.
 
 use crate::data::{Key, Portable};
-use crate::error::{Error, ErrorKind};
 use crate::flow::Op;
 use crate::memory::Reservation;
 use crate::state::{GroupTable, Known, Timers};
@@ -278,7 +277,7 @@ impl Accounts {
                 self.live,
                 self.reservation.pool().limit(),
             );
-            self.op.fail(Error::new(ErrorKind::Memory, what));
+            self.op.fail(self.reservation.refused(what));
         }
         !self.failed
     }

@@ -20,7 +20,6 @@ use super::tail::Feed;
 use crate::data::{Data, Key, Record, Wire};
 use crate::error::Result;
 use crate::flow::{CHUNK, Op, Push, guard};
-use crate::memory::MemoryPool;
 use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned, Placement};
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Received};
@@ -142,8 +141,7 @@ where
                 op: cx.op(op),
                 keys: keys.clone(),
                 improve: Arc::clone(&improving),
-                solution: Solution::new(cx.memory.reserve()),
-                memory: cx.memory.clone(),
+                solution: Solution::new(cx.fixed(op)),
                 hands: Arc::clone(&hands),
                 task: cx.task,
                 feeder: fed.feeder(cx),
@@ -177,7 +175,6 @@ pub struct Improving<I: ?Sized, G, K: Data + Key, V: Data, T: Time, F> {
     improve: Arc<F>,
     /// While it is made.
     solution: Solution<K, V>,
-    memory: MemoryPool,
     hands: Arc<[Handed<Solution<K, V>>]>,
     task: usize,
     feeder: Feeder<(K, V), T>,
@@ -209,8 +206,8 @@ where
     }
 
     fn complete(&mut self) -> Result<()> {
-        let mut solution =
-            std::mem::replace(&mut self.solution, Solution::new(self.memory.reserve()));
+        let next = self.solution.another();
+        let mut solution = std::mem::replace(&mut self.solution, next);
         solution.take_changed(|entry| self.feeder.feed(entry, T::LAST))?;
         self.feeder.close()?;
         self.hands[self.task].put(solution);

@@ -6,7 +6,7 @@ use crate::data::Portable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Edge, Outlet, Packet, RoundRobin};
 use crate::flow::{Pipe, Push};
-use crate::memory::{MemoryPool, Reservation};
+use crate::memory::{Claim, MemoryPool, Reservation};
 use crate::plan::TaskContext;
 use crate::state::{SpillDir, SpillFile, SpillReader, SpillWriter};
 use crate::sync::{Mutex, lock};
@@ -91,7 +91,7 @@ impl<I: Portable + ?Sized, T: Time> Feeder<I, T> {
 
     #[inline(never)]
     fn send(&mut self) -> Result<()> {
-        let mut reservation = self.memory.reserve();
+        let mut reservation = self.memory.unnamed(Claim::Modest);
         if reservation.try_resize(self.open.bytes()) {
             let held = &mut *lock(&self.to.0[self.head]);
             let empty = held.spare.pop().unwrap_or_default();

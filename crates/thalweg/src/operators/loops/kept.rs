@@ -38,8 +38,8 @@ pub struct Kept<D: Data, T: Time> {
 }
 
 impl<D: Data, T: Time> Kept<D, T> {
-    pub(super) fn new(cx: &TaskContext<'_>) -> Self {
-        let growing = Growing::new(cx.memory, cx.spill);
+    pub(super) fn new(cx: &TaskContext<'_>, op: usize) -> Self {
+        let growing = Growing::new(cx.modest(op), cx.spill);
         Self { growing, part: None, cursor: Cursor::start() }
     }
 }

@@ -67,7 +67,7 @@ impl<D: Data, C: Chain<Item = D>> Stream<C> {
     {
         let origin = Origin::here("replay");
         let control = Arc::new(Control::new(state, rounds, false));
-        let make: Make<D, C> = |cx, _| (Kept::new(cx), Nowhere);
+        let make: Make<D, C> = |cx, op| (Kept::new(cx, op), Nowhere);
         let (head, outcome) = self.looped(origin, rounds, &control, make);
         let body = body(head, &control.shared);
         Replaying { body, control, outcome, origin }

@@ -38,6 +38,11 @@ impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
         }
     }
 
+    /// One without entries, of the same operator.
+    pub(super) fn another(&self) -> Self {
+        Self::new(self.reservation.another())
+    }
+
     /// Takes a record's value as an offer for its key: one that is new takes it; for one that is there,
     /// `improve` works it into the value, and answers whether that has changed.
     #[inline(always)]
@@ -119,7 +124,7 @@ impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
              budget has room for",
             self.entries.len(),
         );
-        Error::new(ErrorKind::Memory, what)
+        self.reservation.refused(what)
     }
 
     /// Shows the entries that have changed since the last time, each once.

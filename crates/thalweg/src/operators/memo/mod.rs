@@ -202,7 +202,7 @@ where
             op: cx.op(self.op),
             keys: self.keys.clone(),
             f: Arc::clone(&self.f),
-            cache: Cache::new(self.capacity, cx.memory.reserve()),
+            cache: Cache::new(self.capacity, cx.modest(self.op)),
             remembered: 0,
             next,
         };

@@ -6,6 +6,8 @@
 //! turned into it. Either way a slice costs a constant number of combinations, however many there are.
 
 use super::frames::SliceId;
+use crate::data::Data;
+use std::mem::needs_drop;
 
 /// What is known of one key in the slices that are in the next window.
 pub(super) enum Rolling<S> {
@@ -34,6 +36,24 @@ impl<S: Clone> Rolling<S> {
             Self::Sum(sum, _) => usize::from(sum.is_some()),
             Self::Stacks(stacks) => stacks.front.len() + stacks.back.len(),
         }
+    }
+
+    /// The bytes beside this: of the stacks, and of what states own.
+    pub(super) fn heap(&self) -> usize
+    where
+        S: Data,
+    {
+        if !needs_drop::<S>() {
+            return self.bytes();
+        }
+        let states: usize = match self {
+            Self::Sum(sum, _) => sum.as_ref().map_or(0, S::heap_size),
+            Self::Stacks(Stacks { front, back, sum }) => {
+                let slices = front.iter().chain(back).map(|(_, state)| state);
+                slices.chain(sum).map(S::heap_size).sum()
+            }
+        };
+        self.bytes() + states
     }
 
     /// The bytes of the stacks, without what states own on the heap.

@@ -105,10 +105,20 @@ impl<K: Key + ?Sized, S, I: Copy + Ord> Slices<K, S, I> {
         }
     }
 
+    /// Forgets the emptied tables.
+    pub(super) fn drop_spares(&mut self) {
+        self.spare.clear();
+    }
+
     /// The bytes of all tables.
     pub(super) fn bytes(&self) -> usize {
         let tables = self.tables.iter().filter_map(|(_, table)| table.as_ref());
         tables.chain(&self.spare).map(GroupTable::bytes).sum()
+    }
+
+    /// What is known in all tables.
+    pub(super) fn values(&self) -> impl Iterator<Item = &S> {
+        self.tables.iter().filter_map(|(_, table)| table.as_ref()).flat_map(GroupTable::values)
     }
 
     /// The keys of all tables; those of several slices count several times.

@@ -10,7 +10,7 @@ use super::early::{Early, Ticks};
 use super::frames::{Frames, SliceId};
 use super::slices::Slices;
 use crate::clock::{Clock, Nanos};
-use crate::data::{Batch, Key, Record};
+use crate::data::{Batch, Data, Key, Record};
 use crate::error::Result;
 use crate::exchange::{Part, Partial, PartialBatch};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, arm, guard};
@@ -18,7 +18,7 @@ use crate::memory::Reservation;
 use crate::metrics::Report;
 use crate::operators::keyed::{Combine, KeyBy};
 use crate::plan::TaskContext;
-use crate::state::{Drain, GroupTable};
+use crate::state::{Drain, GroupTable, Weighed};
 use crate::stream::Chain;
 use crate::time::{EventTime, Timestamp};
 use std::collections::VecDeque;
@@ -61,13 +61,14 @@ where
             alone: self.early.is_some_and(|early| early.records().is_some()),
             ticks: self.early.and_then(Early::ticks_before).map(|ticks| (ticks, cx.clock.clone())),
             slices: Slices::new(),
+            weighed: Weighed::new(),
             current: Current::NOWHERE,
             open: None,
             closed: None,
             sending: VecDeque::new(),
             held: None,
             waiting: PartialBatch::default(),
-            reservation: cx.memory.reserve(),
+            reservation: cx.spillable(self.op),
             records: 0,
             passing: 0,
             patience: FIRST_PATIENCE,
@@ -83,6 +84,8 @@ where
 const TABLES: usize = 1 << 20;
 /// Bytes that they may occupy as long as keys come again.
 const LARGEST: usize = 16 << 20;
+/// The part of the memory budget that they may have where states own memory apart from them.
+const SHARE: usize = 16;
 /// Records that are sent together when they are sent one by one.
 const WAITING: usize = 64;
 /// Records sent one by one before a table is filled again to see whether the keys have changed;
@@ -126,6 +129,8 @@ pub struct SlicingPush<I: Record + ?Sized, T, G: KeyBy<I>, A: Combine<G::Value>,
     /// When all tables are sent, and the clock that says so.
     ticks: Option<(Ticks, Clock)>,
     slices: Slices<G::Key, A::State>,
+    /// What states own on the heap, those being sent included.
+    weighed: Weighed<A::State>,
     current: Current,
     /// Its table, if it has one: at hand, so that a record is not looked up in two steps.
     open: Option<GroupTable<G::Key, A::State>>,
@@ -208,7 +213,7 @@ where
             .open
             .as_ref()
             .map_or((0, 0, 0), |table| (table.bytes(), table.bytes_if_grown(), table.len()));
-        let after = self.slices.bytes() + bytes + grown;
+        let after = self.slices.bytes() + bytes + grown + self.weighed.bytes();
         let repeats = 2 * (self.slices.keys() + keys) as u64 <= self.records;
         after <= TABLES || (after <= LARGEST && repeats && self.reservation.try_resize(after))
     }
@@ -235,6 +240,47 @@ where
     fn set_all_aside(&mut self) {
         while let Some((slice, table)) = self.slices.take_until(SliceId::MAX) {
             self.sending.push_back((slice, table.into_drain()));
+        }
+    }
+
+    /// Between two batches: sends all tables where memory is short for what their states own, or needed by others
+    /// who have no other way.
+    fn mind_memory(&mut self) {
+        if !self.sending.is_empty() {
+            return;
+        }
+        if self.weighed.is_due(self.slices.keys()) {
+            self.leave();
+            self.weighed.weigh(self.slices.values().map(Data::heap_size));
+        }
+        let (heap, held) = (self.weighed.bytes(), self.reservation.bytes());
+        if heap == 0 && held == 0 {
+            return;
+        }
+        let open = self.open.as_ref().map_or(0, GroupTable::bytes);
+        let bytes = self.slices.bytes() + open + heap;
+        let lacks = bytes > TABLES
+            && heap > 0
+            && (bytes > LARGEST.min(self.reservation.pool().limit() / SHARE)
+                || (bytes > held && !self.reservation.try_resize(bytes + bytes / 8)));
+        if lacks || self.reservation.is_over_budget() {
+            self.leave();
+            self.set_all_aside();
+            self.slices.drop_spares();
+            self.records = 0;
+        }
+    }
+
+    /// Gives back what was needed for tables that have been sent.
+    fn give_back(&mut self) {
+        if self.reservation.is_over_budget() {
+            self.slices.drop_spares();
+        }
+        let open = self.open.as_ref().map_or(0, GroupTable::bytes);
+        let bytes = self.slices.bytes() + open + self.weighed.bytes();
+        let bytes = if bytes > TABLES { bytes } else { 0 };
+        if bytes < self.reservation.bytes() {
+            let _ = self.reservation.try_resize(bytes);
         }
     }
 
@@ -287,8 +333,9 @@ where
     fn send_on(&mut self) -> bool {
         for _ in 0..CHUNK {
             let Some((slice, table)) = self.sending.front_mut() else { return false };
-            let (slice, next) = (*slice, &mut self.next);
+            let (slice, next, weighed) = (*slice, &mut self.next, &mut self.weighed);
             let sent = table.slot_for_next(|key, arena, state| {
+                weighed.leaves(&state);
                 let hash = G::Key::slot_hash(&key, arena);
                 next.push(Part { hash, key, arena, state: (slice, state) }, T::LAST);
             });
@@ -297,6 +344,9 @@ where
                 None => {
                     if let Some((_, table)) = self.sending.pop_front() {
                         self.slices.give_back(table.into_table());
+                    }
+                    if self.sending.is_empty() {
+                        self.give_back();
                     }
                 }
             }
@@ -350,6 +400,7 @@ where
             Way::Nowhere => return,
         }
         self.records += 1;
+        self.weighed.changed();
         let Self { op, keys, aggregate, open, .. } = self;
         let armed = arm(op);
         let (hash, key) = (keys.hash(&item), keys.key(&item));
@@ -382,6 +433,7 @@ where
     }
 
     fn resume(&mut self) -> Flow {
+        self.mind_memory();
         loop {
             match self.next.resume() {
                 Flow::Ready => {}

@@ -1,6 +1,7 @@
 //! The side of a join that is kept, within the memory budget.
 
 use crate::data::Data;
+use crate::error::Error;
 use crate::memory::Reservation;
 use crate::state::Rows;
 use crate::time::Time;
@@ -67,6 +68,11 @@ impl<K: Data + Eq, B: Data, T: Time> Kept<K, B, T> {
             }
         }
         false
+    }
+
+    /// The error of what has no room.
+    pub(in crate::operators::join) fn refused(&self, what: String) -> Error {
+        self.reservation.refused(what)
     }
 
     /// The budget, in bytes.

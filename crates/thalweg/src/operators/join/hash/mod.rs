@@ -28,7 +28,7 @@ mod probe;
 use super::kinds::Shape;
 use super::sides::Sides;
 use crate::data::Data;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::exchange::{Hashed, PairInlet};
 use crate::flow::{CHUNK, Depth, Event, Flow, Op, Pipe, Push, PushTwo, guard, pump};
 use crate::metrics::Report;
@@ -74,10 +74,13 @@ where
         let early = self.sides.hang_together(cx);
         let core = Core {
             op: cx.op(self.op),
-            kept: Kept::new(cx.memory.reserve()),
+            kept: Kept::new(match self.ends && cx.depth(self.op) == Depth(0) {
+                true => cx.modest(self.op),
+                false => cx.fixed(self.op),
+            }),
             probes: Probes::new(),
             phase: Phase::Building,
-            buffer: Waiting::new(cx),
+            buffer: Waiting::new(cx, self.op),
             buffers: early,
             early,
             splitting: None,
@@ -188,7 +191,7 @@ where
                 self.kept.rows.len() + 1,
                 self.kept.limit(),
             );
-            return Err(Error::new(ErrorKind::Memory, what));
+            return Err(self.kept.refused(what));
         }
         if !self.ends {
             let what = format!(
@@ -197,7 +200,7 @@ where
                 self.kept.rows.len() + 1,
                 self.kept.limit(),
             );
-            return Err(Error::new(ErrorKind::Memory, what));
+            return Err(self.kept.refused(what));
         }
         self.splitting.insert(self.parts.split(None)).keep(row)
     }

@@ -109,7 +109,7 @@ where
     ///
     /// # Errors
     ///
-    /// More keys and timers than the memory budget holds stop the job.
+    /// More keys, timers and states, with what they own on the heap, than the memory budget holds stop the job.
     ///
     /// ```
     /// use std::convert::Infallible;

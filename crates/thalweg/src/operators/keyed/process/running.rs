@@ -9,14 +9,14 @@ use super::aside::{Exit, Leave};
 use super::context::{Clocked, Due, ProcessContext, Set};
 use super::{Process, Timer};
 use crate::clock::{Clock, Nanos};
-use crate::data::{Key, Portable, Record};
-use crate::error::{Error, ErrorKind, Result};
+use crate::data::{Data, Key, Portable, Record};
+use crate::error::Result;
 use crate::flow::{CHUNK, Event, Flow, Forked, Op, Pipe, Push, guard};
 use crate::memory::Reservation;
 use crate::metrics::Report;
 use crate::operators::keyed::KeyBy;
 use crate::plan::TaskContext;
-use crate::state::{GroupTable, Timers};
+use crate::state::{GroupTable, Timers, Weighed};
 use crate::stream::Chain;
 use crate::time::{EventTime, Timestamp};
 use std::marker::PhantomData;
@@ -55,6 +55,7 @@ where
             numbers: 0,
             live: 0,
             heap: 0,
+            weighed: Weighed::new(),
             event: Clockwork::new(),
             processing: Clockwork::new(),
             out: Vec::new(),
@@ -62,7 +63,7 @@ where
             fresh: Vec::new(),
             watermark: None,
             ended: false,
-            reservation: cx.memory.reserve(),
+            reservation: cx.fixed(self.op),
             failed: false,
             emitted: 0,
         };
@@ -150,6 +151,8 @@ where
     live: usize,
     /// The bytes of the keys' lists of timers.
     heap: usize,
+    /// What their states own on the heap.
+    weighed: Weighed<H::State>,
     event: Clockwork,
     processing: Clockwork,
     /// What the handler has emitted, and the timers that it has set, during a call.
@@ -174,6 +177,7 @@ where
         self.table = GroupTable::new();
         (self.event, self.processing) = (Clockwork::new(), Clockwork::new());
         (self.live, self.heap) = (0, 0);
+        self.weighed = Weighed::new();
         (self.watermark, self.ended) = (None, false);
     }
 
@@ -217,7 +221,7 @@ where
         X: Exit<H::Aside>,
     {
         let Self { op, handler, clock, table, live, heap, event, processing, .. } = self;
-        let Self { out, aside, fresh, watermark, ended, emitted, .. } = self;
+        let Self { out, aside, fresh, watermark, ended, emitted, weighed, .. } = self;
         table.see_where(
             hash,
             |kept| kept.number == number,
@@ -242,7 +246,11 @@ where
                         let state = state.get_or_insert_with(|| handler.start());
                         call(handler, key, state, &mut cx);
                     });
+                    weighed.changed();
                     if cx.cleared {
+                        if let Some(state) = &*state {
+                            weighed.leaves(state);
+                        }
                         guard(op, || *state = None);
                     }
                     *emitted += out.len() as u64;
@@ -284,24 +292,37 @@ where
     }
 
     fn bytes(&self) -> usize {
-        self.table.bytes() + self.event.timers.bytes() + self.processing.timers.bytes() + self.heap
+        let timers = self.event.timers.bytes() + self.processing.timers.bytes() + self.heap;
+        self.table.bytes() + timers + self.weighed.bytes()
     }
 
     /// Asks for memory, and fails the job when it is not there.
     #[cold]
     fn reserve(&mut self, bytes: usize) -> bool {
         if !self.failed && bytes > self.reservation.bytes() && !self.reservation.try_resize(bytes) {
+            // What states own may have been taken for more than it is.
+            let estimate = self.weighed.bytes();
+            self.weigh();
+            if self.reservation.try_resize(bytes - estimate + self.weighed.bytes()) {
+                return true;
+            }
             self.failed = true;
             let what = format!(
-                "the {} keys of one of its tasks and their {} timers are more than the memory budget of \
+                "the {} keys of one of its tasks, their states and their {} timers are more than the memory budget of \
                  {} bytes lets it remember",
                 self.live,
                 self.event.set + self.processing.set,
                 self.reservation.pool().limit(),
             );
-            self.op.fail(Error::new(ErrorKind::Memory, what));
+            self.op.fail(self.reservation.refused(what));
         }
         !self.failed
+    }
+
+    #[cold]
+    fn weigh(&mut self) {
+        let states = self.table.values().filter_map(|kept| kept.state.as_ref());
+        self.weighed.weigh(states.map(Data::heap_size));
     }
 
     /// Drops what is spent, when there is much of it, and accounts for what there is.
@@ -333,6 +354,9 @@ where
             *heap -= if spent { kept.heap() } else { 0 };
             !spent
         });
+        if self.weighed.is_due(self.table.len()) {
+            self.weigh();
+        }
         let (bytes, held) = (self.bytes(), self.reservation.bytes());
         if bytes > held {
             self.reserve(bytes);

@@ -7,7 +7,7 @@
 use super::course::{Answer, Course, Cx, Due, nanos_of};
 use crate::clock::Nanos;
 use crate::data::{Data, Key, Portable, Record, Wire};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, arm, guard, guard_key};
 use crate::memory::Reservation;
 use crate::metrics::Report;
@@ -78,7 +78,7 @@ where
             shared: Cx::new(cx.clock.clone()),
             held: None,
             ending: 0,
-            reservation: cx.memory.reserve(),
+            reservation: cx.fixed(self.op),
             failed: false,
             emitted: 0,
             next,
@@ -183,7 +183,7 @@ where
             self.table.len(),
             self.reservation.pool().limit(),
         );
-        self.op.fail(Error::new(ErrorKind::Memory, what));
+        self.op.fail(self.reservation.refused(what));
     }
 
     /// Accounts for what has grown since the last batch. Some more is asked for at a time, and given back

@@ -83,7 +83,7 @@ where
     {
         let op = cx.op(self.op);
         let push = MakingPush {
-            keys: Watched::new(op.clone(), cx.memory.reserve(), "the windows and timers"),
+            keys: Watched::new(op.clone(), cx.fixed(self.op), "the windows and timers"),
             by: self.keys.clone(),
             shop: Shop {
                 op,

@@ -136,7 +136,7 @@ where
         let following = match phase {
             Phase::Taking => None,
             Phase::Whole(window, table) => {
-                let Windows { op, feed, frames, kept, .. } = windows;
+                let Windows { op, feed, frames, kept, weighed, .. } = windows;
                 let ((start, end), time) =
                     (frames.window(*window), T::from(frames.last_of(*window)));
                 let (slice, _) = frames.slices(*window);
@@ -146,6 +146,7 @@ where
                         table.for_next(|key, state| {
                             let probe = key.probe();
                             let hash = F::Key::hash(probe);
+                            weighed.changed();
                             kept.table(slice).upsert(hash, probe, key, || state.clone());
                             (key.own(), state)
                         })
@@ -156,6 +157,7 @@ where
                         left = false;
                         break;
                     };
+                    weighed.leaves(&state);
                     let value = guard(op, || feed.finish(state));
                     *emitted += 1;
                     next.push((key, Pane::on_time(start, end, value)), time);
@@ -299,6 +301,9 @@ where
     }
 
     fn resume(&mut self) -> Flow {
+        if matches!(self.phase, Phase::Taking) {
+            self.windows.account();
+        }
         loop {
             match self.next.resume() {
                 Flow::Ready => {}

@@ -1,8 +1,7 @@
 //! What a task knows of windows: slices that come, that roll, and that are kept.
 
 use super::feed::Feed;
-use crate::data::{Batch, Key, Record};
-use crate::error::{Error, ErrorKind};
+use crate::data::{Batch, Data, Key, Record};
 use crate::exchange::PartialBatch;
 use crate::flow::{CHUNK, Event, Op, guard, guard_key};
 use crate::memory::Reservation;
@@ -10,7 +9,7 @@ use crate::operators::window::frames::{Frames, SliceId, WindowId};
 use crate::operators::window::rolling::Rolling;
 use crate::operators::window::slices::Slices;
 use crate::plan::TaskContext;
-use crate::state::{Drain, GroupTable};
+use crate::state::{Drain, GroupTable, Weighed};
 use crate::time::Timestamp;
 use std::collections::VecDeque;
 
@@ -77,6 +76,10 @@ pub(super) struct Windows<I: Record + ?Sized, F: Feed<I>> {
     updates: Slices<F::Key, u32, WindowId>,
     /// Slices are kept that windows were given out of.
     keeps: bool,
+    /// What states of slices own on the heap.
+    pub(super) weighed: Weighed<F::State>,
+    /// What is rolling has beside the table.
+    rolled: Weighed<Rolling<F::State>>,
     /// Bytes that are used elsewhere for these windows.
     beside: usize,
     reservation: Reservation,
@@ -109,8 +112,11 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
     /// `early` says whether windows have results before they end, which slices must be kept for that several
     /// windows share.
     pub(super) fn new(cx: &TaskContext<'_>, op: Op, feed: F, frames: Frames, early: bool) -> Self {
+        let reservation = cx.fixed(op.id());
         Self {
             keeps: frames.allows_lateness() || (early && !frames.is_one_slice()),
+            weighed: Weighed::new(),
+            rolled: Weighed::new(),
             beside: 0,
             op,
             feed,
@@ -128,7 +134,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
             behind: Slices::new(),
             changed: Slices::new(),
             updates: Slices::new(),
-            reservation: cx.memory.reserve(),
+            reservation,
             failed: false,
             late: 0,
         }
@@ -157,6 +163,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         if full && !self.may_grow(way) {
             return;
         }
+        self.weighed.changed();
         let Self { op, feed, coming, behind, .. } = self;
         let tables = if matches!(way, Way::Behind(_)) { behind } else { coming };
         if let Some(table) = tables.at(place) {
@@ -201,11 +208,38 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         self.reserve(0)
     }
 
+    /// Between two batches, while no window is given out: accounts for what states own.
+    pub(super) fn account(&mut self) {
+        if self.weighed.is_due(self.coming.keys()) || self.rolled.is_due(self.rolling.len()) {
+            self.weigh();
+            self.reserve(0);
+        }
+    }
+
+    #[cold]
+    fn weigh(&mut self) {
+        let Self { weighed, rolled, coming, behind, kept, rolling, .. } = self;
+        let states = coming.values().chain(behind.values()).chain(kept.values());
+        weighed.weigh(states.map(Data::heap_size));
+        rolled.weigh(rolling.values().map(Rolling::heap));
+    }
+
+    fn bytes(&self) -> usize {
+        let given = self.kept.bytes() + self.behind.bytes() + self.updates.bytes() + self.beside;
+        let rolling = self.entered_bytes + self.rolling.bytes() + self.rolled.bytes();
+        self.coming.bytes() + self.weighed.bytes() + rolling + given
+    }
+
     /// Asks for memory for all that there is and for what it grows by.
     fn reserve(&mut self, grown: usize) -> bool {
-        let given = self.kept.bytes() + self.behind.bytes() + self.updates.bytes() + self.beside;
-        let bytes = self.coming.bytes() + self.entered_bytes + self.rolling.bytes() + given + grown;
+        let bytes = self.bytes() + grown;
         if !self.failed && !self.reservation.try_resize(bytes) {
+            // What states own may have been taken for more than it is.
+            self.weigh();
+            let bytes = self.bytes() + grown;
+            if self.reservation.try_resize(bytes) {
+                return true;
+            }
             self.failed = true;
             let what = format!(
                 "the windows of one of its tasks hold {} keys in their open slices, for which the memory \
@@ -213,7 +247,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
                 self.coming.keys(),
                 self.reservation.pool().limit(),
             );
-            self.op.fail(Error::new(ErrorKind::Memory, what));
+            self.op.fail(self.reservation.refused(what));
         }
         !self.failed
     }
@@ -354,7 +388,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         slice: SliceId,
         table: &mut Drain<F::Key, F::State>,
     ) -> bool {
-        let Self { op, feed, rolling, live, kept, .. } = self;
+        let Self { op, feed, rolling, live, kept, weighed, rolled, .. } = self;
         // What came for a slice after it had entered was put to what is kept when it came.
         let keeps = self.keeps && Some(slice) > self.entered_until;
         let combine = |into: &mut F::State, from: F::State| feed.combine(into, from);
@@ -362,6 +396,8 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         let mut entered = PartialBatch::default();
         for _ in 0..CHUNK {
             let one = table.for_next(|key, state| {
+                weighed.leaves(&state);
+                rolled.changed();
                 let probe = key.probe();
                 let hash = F::Key::hash(probe);
                 let mut fresh = false;
@@ -372,6 +408,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
                 *live += usize::from(fresh || there.is_empty());
                 guard(op, || guard_key(key, || there.add(slice, state.clone(), &combine)));
                 if keeps {
+                    weighed.changed();
                     kept.table(slice).upsert(hash, probe, key, || state.clone());
                 }
                 if F::INVERTIBLE {

@@ -10,14 +10,14 @@ use super::early::{Earlies, EarlySessions, Had, KeyNumber};
 use super::late::{Exit, Latecomers};
 use super::open::{Open, Sessions, Taken};
 use crate::clock::Nanos;
-use crate::data::{Key, Portable, Record};
-use crate::error::{Error, ErrorKind, Result};
+use crate::data::{Data, Key, Portable, Record};
+use crate::error::Result;
 use crate::flow::{CHUNK, Event, Flow, Forked, Op, Pipe, Push, arm, guard};
 use crate::memory::Reservation;
 use crate::metrics::Report;
 use crate::operators::keyed::{Combine, KeyBy};
 use crate::plan::TaskContext;
-use crate::state::{GroupTable, Timers};
+use crate::state::{GroupTable, Timers, Weighed};
 use crate::stream::Chain;
 use crate::time::{EventTime, Timestamp};
 use std::marker::PhantomData;
@@ -61,11 +61,12 @@ where
             timers: Timers::new(),
             numbers: 0,
             heap: 0,
+            weighed: Weighed::new(),
             live: 0,
             watermark: Timestamp::MIN,
             due: None,
             held: None,
-            reservation: cx.memory.reserve(),
+            reservation: cx.fixed(self.op),
             failed: false,
             emitted: 0,
             late: 0,
@@ -96,6 +97,8 @@ where
     numbers: u64,
     /// The bytes of all sessions that do not lie in place.
     heap: usize,
+    /// What their aggregates own on the heap.
+    weighed: Weighed<A::State>,
     /// Keys that have open sessions.
     live: usize,
     /// Sessions that end before it have been given out.
@@ -277,6 +280,7 @@ where
     /// Does what a record asks for that was taken in.
     #[inline(always)]
     fn note(&mut self, hash: u64, entered: Entered) {
+        self.weighed.changed();
         if entered.heap != entered.heap_before {
             self.heap = self.heap - entered.heap_before + entered.heap;
             self.reserve(self.bytes());
@@ -339,13 +343,20 @@ where
     }
 
     fn bytes(&self) -> usize {
-        self.table.bytes() + self.timers.bytes() + self.heap + self.early.bytes()
+        let sessions = self.heap + self.weighed.bytes();
+        self.table.bytes() + self.timers.bytes() + sessions + self.early.bytes()
     }
 
     /// Asks for memory, and fails the job when it is not there.
     #[cold]
     fn reserve(&mut self, bytes: usize) -> bool {
         if !self.failed && bytes > self.reservation.bytes() && !self.reservation.try_resize(bytes) {
+            // What aggregates own may have been taken for more than it is.
+            let estimate = self.weighed.bytes();
+            self.weigh();
+            if self.reservation.try_resize(bytes - estimate + self.weighed.bytes()) {
+                return true;
+            }
             self.failed = true;
             let what = format!(
                 "the open sessions of one of its tasks are those of {} keys, for which the memory budget \
@@ -353,9 +364,23 @@ where
                 self.live,
                 self.reservation.pool().limit(),
             );
-            self.op.fail(Error::new(ErrorKind::Memory, what));
+            self.op.fail(self.reservation.refused(what));
         }
         !self.failed
+    }
+
+    #[cold]
+    fn weigh(&mut self) {
+        let open = self.table.values().flat_map(Sessions::iter);
+        self.weighed.weigh(open.map(|open| open.state.0.heap_size()));
+    }
+
+    /// Between two batches: accounts for what aggregates own.
+    fn account(&mut self) {
+        if self.weighed.is_due(self.table.len()) {
+            self.weigh();
+            self.reserve(self.bytes());
+        }
     }
 
     /// Gives out the sessions of some keys that have ended; answers whether there may be more.
@@ -364,7 +389,7 @@ where
         let Some(due) = self.due.filter(|_| !self.failed) else { return false };
         for _ in 0..CHUNK {
             let Some((at, (hash, number))) = self.timers.pop(due) else { return false };
-            let Self { op, aggregate, table, heap, live, emitted, ends, .. } = self;
+            let Self { op, aggregate, table, heap, weighed, live, emitted, ends, .. } = self;
             let found = table.see_where(
                 hash,
                 |sessions| sessions.number == number,
@@ -372,6 +397,7 @@ where
                     let (before, was_empty) = (sessions.heap(), sessions.is_empty());
                     let again = sessions.end(at, |open| {
                         let Open { first, until, state } = open;
+                        weighed.leaves(&state.0);
                         let value = guard(op, || aggregate.finish(state.0));
                         let start = Timestamp::from_micros(first);
                         let end = Timestamp::from_micros(until.saturating_add(1));
@@ -446,6 +472,7 @@ where
     }
 
     fn resume(&mut self) -> Flow {
+        self.account();
         loop {
             match self.ends.resume() {
                 Flow::Ready => {}

@@ -50,6 +50,11 @@ impl<S> Sessions<S> {
         self.earlier.capacity() * size_of::<Open<S>>()
     }
 
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Open<S>> {
+        self.earlier.iter().chain(&self.latest)
+    }
+
     /// Takes in a record of the span from `at` to `until`. `ended` says which moments are past: sessions
     /// that end there have been given out.
     #[inline(always)]

@@ -1,0 +1,315 @@
+//! Jobs that are given far less memory than their state takes: either the result is right, and some of it
+//! was on disk, or the job is refused by name. What they really allocate is counted by the allocator.
+
+#![allow(unsafe_code, reason = "an allocator that counts what is allocated")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::convert::Infallible;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use thalweg::config::{Config, Scheduler};
+use thalweg::operators::aggregates::{count_distinct, to_vec};
+use thalweg::operators::keyed::{Process, ProcessContext, Timer};
+use thalweg::operators::time::Watermarks;
+use thalweg::operators::window::{CountWindow, EventTimeWindow, GlobalWindow, SessionWindow};
+use thalweg::time::Timestamp;
+use thalweg::{Chain, Environment, ErrorKind, Output, Stream};
+
+/// Counts the bytes that are allocated, and the most that were at a time.
+struct Counting;
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: everything is the system allocator's doing; what is added counts.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let live = LIVE.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        PEAK.fetch_max(live, Ordering::Relaxed);
+        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: likewise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The memory is the whole process's, so one test runs at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const MIB: usize = 1 << 20;
+/// The budget of each job.
+const BUDGET: usize = 8 * MIB;
+/// Records, and the bytes that each leaves in the state.
+const RECORDS: u64 = 60_000;
+const LONG: usize = 1000;
+/// What may be allocated beside the budget: batches and their credit, blocks of spill files, lists that are moved as
+/// they grow, and what comes before the state is weighed again.
+const BESIDE: usize = 14 * MIB;
+
+fn text(n: u64) -> String {
+    format!("{n:0LONG$}")
+}
+
+/// How every scheduler meets little memory.
+fn configs() -> Vec<Config> {
+    let schedulers =
+        [Scheduler::WorkStealing, Scheduler::ThreadPerTask, Scheduler::Deterministic { seed: 3 }];
+    let cores = [2, 2, 1];
+    let configs = schedulers.into_iter().zip(cores).map(|(scheduler, cores)| {
+        let mut config = Config::default();
+        config.scheduler = scheduler;
+        config.cores = NonZeroUsize::new(cores).unwrap();
+        config.keyed_tasks_per_core = NonZeroUsize::MIN;
+        config.memory = BUDGET;
+        config.credit = 64 << 10;
+        config
+    });
+    configs.collect()
+}
+
+/// What a job must do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Must {
+    /// Give the right result, with something on disk.
+    Spill,
+    /// Be refused, in the operator whose name begins so.
+    Refuse(&'static str),
+}
+
+#[track_caller]
+fn run(name: &str, must: Must, expected: u64, job: impl Fn(&Environment) -> Output<Vec<u64>>) {
+    let _alone = alone();
+    for config in configs() {
+        let scheduler = config.scheduler;
+        let before = LIVE.load(Ordering::Relaxed);
+        PEAK.store(before, Ordering::Relaxed);
+        let env = Environment::with_config(config);
+        let out = job(&env);
+        let ended = env.start().and_then(|job| job.wait());
+        drop(env);
+        let peak = PEAK.load(Ordering::Relaxed) - before;
+        let what = format!("{name}, {scheduler:?}, {} MiB at most", peak / MIB);
+        match (ended, must) {
+            (Ok(stats), Must::Spill) => {
+                assert_eq!(out.take().unwrap(), [expected], "{what}");
+                let spilled: u64 = stats.operators.iter().map(|op| op.spilled_bytes).sum();
+                assert!(spilled > BUDGET as u64, "{what}: {spilled} bytes on disk");
+            }
+            (Err(error), Must::Refuse(operator)) => {
+                assert_eq!(error.kind(), ErrorKind::Memory, "{what}: {error}");
+                assert!(
+                    error.operator().unwrap_or_default().starts_with(operator),
+                    "{what}: {error}"
+                );
+                assert!(error.message().contains(" holds "), "{what}: {error}");
+            }
+            (Ok(_), Must::Refuse(_)) => panic!("{what}: ended well"),
+            (Err(error), Must::Spill) => panic!("{what}: {error}"),
+        }
+        assert!(peak <= BUDGET + BESIDE, "{what}");
+    }
+}
+
+/// Numbers, shuffled over all tasks.
+fn numbers(env: &Environment) -> Stream<impl Chain<Item = u64, Time = ()> + use<>> {
+    env.range(0..RECORDS)
+}
+
+fn timed(env: &Environment) -> Stream<impl Chain<Item = u64, Time = Timestamp> + use<>> {
+    let seconds = |n: &u64| Timestamp::from_secs(*n as i64);
+    env.iter(0..RECORDS).assign_timestamps(seconds, Watermarks::monotonous())
+}
+
+const ALL: u64 = RECORDS * LONG as u64;
+const KEYS: u64 = 500;
+
+fn bytes(texts: &[String]) -> u64 {
+    texts.iter().map(|text| text.len() as u64).sum()
+}
+
+#[test]
+fn states_by_key_go_to_disk() {
+    run("fold", Must::Spill, ALL, |env| {
+        let lists = numbers(env).group_by(|n| n % KEYS);
+        let lists = lists.fold(Vec::new(), |all: &mut Vec<String>, n| all.push(text(n)));
+        sum(lists.unkey().map(|(_, list)| bytes(&list)))
+    });
+    run("to_vec", Must::Spill, ALL, |env| {
+        let lists = numbers(env).map(text).group_by(|text| text[LONG - 3..].to_owned());
+        sum(lists.aggregate(to_vec()).unkey().map(|(_, list)| bytes(&list)))
+    });
+    run("count_distinct", Must::Spill, RECORDS, |env| {
+        let by = numbers(env).group_by(|n| n % KEYS);
+        sum(by.aggregate(count_distinct(|n: u64| text(n))).unkey().map(|(_, count)| count))
+    });
+    run("reduce", Must::Spill, ALL, |env| {
+        let all = numbers(env).map(text).group_by(|text| text[LONG - 3..].to_owned());
+        sum(all.reduce(|a, b| a + &b).unkey().map(|(_, all)| all.len() as u64))
+    });
+    run("reduce_assoc", Must::Spill, ALL, |env| {
+        let all = numbers(env).map(text).group_by(|text| text[LONG - 3..].to_owned());
+        sum(all.reduce_assoc(|a, b| a + &b).unkey().map(|(_, all)| all.len() as u64))
+    });
+    run("stateful_map", Must::Spill, RECORDS / KEYS * (RECORDS / KEYS + 1) / 2 * KEYS, |env| {
+        let lists = numbers(env).group_by(|n| n % KEYS);
+        let lists = lists.stateful_map(Vec::new(), |_, all: &mut Vec<String>, n| {
+            all.push(text(n));
+            all.len() as u64
+        });
+        sum(lists.unkey().map(|(_, len)| len))
+    });
+}
+
+#[test]
+fn orders_and_pairs_go_to_disk() {
+    run("sorted", Must::Spill, ALL, |env| {
+        sum(numbers(env).map(text).sorted().map(|text| text.len() as u64))
+    });
+    run("cross", Must::Spill, 2 * ALL, |env| {
+        let pairs = env.iter(0..2u64).cross(numbers(env).map(text));
+        sum(pairs.map(|(_, text)| text.len() as u64))
+    });
+}
+
+#[test]
+fn what_cannot_go_to_disk_is_refused_by_name() {
+    run("fold of one key", Must::Refuse("fold ("), 0, |env| {
+        let list = numbers(env).group_by(|_| ());
+        let list = list.fold(Vec::new(), |all: &mut Vec<String>, n| all.push(text(n)));
+        sum(list.unkey().map(|(_, list)| bytes(&list)))
+    });
+    run("stateful_map without an end", Must::Refuse("stateful_map ("), 0, |env| {
+        let lists = env.generate(f64::INFINITY, Some).group_by(|n| n % KEYS);
+        let lists = lists.stateful_map(Vec::new(), |_, all: &mut Vec<String>, n| all.push(text(n)));
+        lists.unkey().for_each(drop);
+        sum(env.iter(0..1u64))
+    });
+    run("stateful_map_with", Must::Refuse("stateful_map_with ("), 0, |env| {
+        let with =
+            numbers(env)
+                .group_by(|n| n % KEYS)
+                .connect_after(env.iter([1u64]), 0, |all, n| *all += n);
+        let lists =
+            with.stateful_map_with(Vec::new(), |_, all: &mut Vec<String>, n, _| all.push(text(n)));
+        sum(lists.unkey().map(|_| 1))
+    });
+    run("process", Must::Refuse("process ("), 0, |env| {
+        sum(timed(env).group_by(|n| n % KEYS).process(Keep).unkey().map(|_| 1))
+    });
+    run("top", Must::Refuse("top ("), 0, |env| sum(numbers(env).map(text).top(50_000).map(|_| 1)));
+}
+
+#[test]
+fn windows_are_refused_by_name() {
+    let long = Duration::from_secs(RECORDS);
+    run("tumbling windows", Must::Refuse("window ("), 0, |env| {
+        let by = timed(env).group_by(|n| text(*n)[LONG - 3..].to_owned());
+        let lists = by.window(EventTimeWindow::tumbling(long)).fold_assoc(
+            Vec::new(),
+            |all: &mut Vec<String>, n| all.push(text(n)),
+            |all, more| all.extend(more),
+        );
+        sum(lists.unkey().map(|_| 1))
+    });
+    run("sliding windows", Must::Refuse("window ("), 0, |env| {
+        let windows = EventTimeWindow::sliding(long, long / 100);
+        let by = timed(env).map(text).group_by(|text| text[LONG - 3..].to_owned());
+        sum(by.window(windows).aggregate(to_vec()).unkey().map(|_| 1))
+    });
+    run("sessions", Must::Refuse("window ("), 0, |env| {
+        let by = timed(env).map(text).group_by(|text| text[LONG - 2..].to_owned());
+        sum(by.window(SessionWindow::new(long)).aggregate(to_vec()).unkey().map(|_| 1))
+    });
+    run("windows of arrivals", Must::Refuse("window ("), 0, |env| {
+        let by = numbers(env).map(text).group_by(|text| text[LONG - 2..].to_owned());
+        sum(by.window(CountWindow::tumbling(RECORDS)).to_vec().unkey().map(|_| 1))
+    });
+    run("the window of all", Must::Refuse("window ("), 0, |env| {
+        let by = numbers(env).map(text).group_by(|text| text[LONG - 2..].to_owned());
+        sum(by.window(GlobalWindow::new()).aggregate(to_vec()).unkey().map(|_| 1))
+    });
+}
+
+/// Keeps everything.
+struct Keep;
+
+impl Process<u64, u64> for Keep {
+    type State = Vec<String>;
+    type Out = u64;
+    type Aside = Infallible;
+
+    fn start(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn on_record(
+        &self,
+        _: &u64,
+        state: &mut Vec<String>,
+        n: u64,
+        _: Timestamp,
+        _: &mut ProcessContext<'_, u64, Infallible>,
+    ) {
+        state.push(text(n));
+    }
+
+    fn on_timer(
+        &self,
+        _: &u64,
+        _: &mut Vec<String>,
+        _: Timer,
+        _: &mut ProcessContext<'_, u64, Infallible>,
+    ) {
+    }
+}
+
+fn sum(stream: Stream<impl Chain<Item = u64>>) -> Output<Vec<u64>> {
+    let total = stream.fold_assoc(0, |sum, n| *sum += n, |sum, n| *sum += n);
+    total.collect()
+}
+
+/// A sort that could go to disk, behind windows that cannot, and then a job that is too large after all.
+#[test]
+fn a_sort_gives_way_to_windows() {
+    let _alone = alone();
+    // A hundred keys with many short sessions, whose results fill the sort; then many keys with long ones.
+    let job = |env: &Environment, keys: i64| {
+        let times = |n: &i64| Timestamp::from_secs(*n);
+        let numbers = env.iter(0..400_000i64).assign_timestamps(times, Watermarks::monotonous());
+        let key =
+            move |n: &i64| format!("key {:>30}", if *n < 200_000 { n % 100 } else { n % keys });
+        let gap = |n: &i64| Duration::from_secs(if *n < 200_000 { 10 } else { 100_000 });
+        let sessions = numbers.group_by(key).window(SessionWindow::with_gap(gap)).count().unkey();
+        let sessions = sessions.map(|(key, pane)| (key, pane.start.as_micros(), pane.value));
+        sessions.sorted().filter(|_| true).count()
+    };
+    for mut config in configs() {
+        config.memory = 6 * MIB;
+        let env = Environment::with_config(config.clone());
+        let out = job(&env, 10_000);
+        let stats = env.start().unwrap().wait().unwrap();
+        assert_eq!(out.take().unwrap(), 210_000);
+        let sorted = stats.operators.iter().find(|op| op.kind == "sorted").unwrap();
+        assert!(sorted.spilled_bytes > 0);
+
+        let env = Environment::with_config(config);
+        let _out = job(&env, 100_000);
+        let error = env.run().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Memory, "{error}");
+        assert!(error.operator().unwrap_or_default().starts_with("window ("), "{error}");
+        let holder = "window (crates/thalweg/tests/memory.rs:";
+        assert!(error.message().contains(&format!("; {holder}")), "{error}");
+    }
+}
