@@ -14,13 +14,15 @@ use std::path::{Path, PathBuf};
 /// Fuzz the parsers and formats
 ///
 /// Each target is fed mutated bytes until its time is over, or until it panics, hangs or eats
-/// memory. Bytes that do so are kept in target/fuzz/artifacts: shrink them into a unit test. What
-/// was learnt is kept in target/fuzz/corpus and used the next time.
+/// memory. Bytes that do so are kept in fuzz/seeds, so that every later run begins with them: commit
+/// them with the fix, and shrink them into a unit test. What was learnt is kept in target/fuzz/corpus
+/// and used the next time.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   cargo xtask fuzz                        every target for ten seconds
   cargo xtask fuzz decode --seconds 3600  one target for an hour
+  cargo xtask fuzz --executions 100000000 so many, divided over all targets
   cargo xtask fuzz decode --input FILE    one target, once, on the bytes of a file")]
 pub(crate) struct Arguments {
     /// The target to run; all of them when not given
@@ -29,6 +31,10 @@ pub(crate) struct Arguments {
     /// Seconds for each target
     #[arg(long, default_value_t = 10)]
     seconds: u32,
+
+    /// Run so many inputs, divided over the targets, however long that takes
+    #[arg(long, value_name = "N", conflicts_with = "seconds")]
+    executions: Option<u64>,
 
     /// Run the target on this file's bytes and stop
     #[arg(long, value_name = "FILE", requires = "target")]
@@ -44,8 +50,17 @@ const FLAGS: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-trace-compares \
     -Cdebug-assertions -Coverflow-checks --cfg fuzzing";
 
-/// Runs the targets asked for.
-pub(crate) fn run_targets(only: Option<&str>, seconds: u32, input: Option<&Path>) -> Result<()> {
+/// How much of a target is run.
+pub(crate) enum Amount<'a> {
+    Seconds(u32),
+    /// Inputs over all targets.
+    Executions(u64),
+    /// The bytes of this file alone.
+    Input(&'a Path),
+}
+
+/// Runs the targets asked for, all of them, and fails if one found something.
+pub(crate) fn run_targets(only: Option<&str>, amount: &Amount<'_>) -> Result<()> {
     let targets = targets()?;
     let chosen = match only {
         None => targets,
@@ -60,36 +75,72 @@ pub(crate) fn run_targets(only: Option<&str>, seconds: u32, input: Option<&Path>
     build.args(["--bins", "--target", &triple]).env("CARGO_TARGET_DIR", &home);
     add_rustflags(&mut build, FLAGS);
     run(&mut build)?;
-    for target in chosen {
-        let mut command = program(home.join(&triple).join("release").join(&target));
+    let mut failed = Vec::new();
+    for (at, target) in chosen.iter().enumerate() {
+        println!("fuzz target `{target}`, {} of {}", at + 1, chosen.len());
+        let mut command = program(home.join(&triple).join("release").join(target));
         command.args(["-timeout=10", "-rss_limit_mb=1024", "-print_final_stats=1"]);
-        match input {
+        let seeds = root().join("fuzz/seeds").join(target);
+        match *amount {
             // A path is meant from where the caller stands, not from the root.
-            Some(file) => drop(command.arg(std::path::absolute(file)?)),
-            None => {
-                let corpus = folder(&home, "corpus", &target)?;
-                let artifacts = folder(&home, "artifacts", &target)?;
-                command.arg(format!("-max_total_time={seconds}"));
-                command.arg(format!("-artifact_prefix={}/", artifacts.display())).arg(corpus);
-                let seeds = root().join("fuzz/seeds").join(&target);
-                if seeds.is_dir() {
-                    command.arg(seeds);
-                }
+            Amount::Input(file) => {
+                run(command.arg(std::path::absolute(file)?))?;
+                continue;
             }
+            Amount::Seconds(seconds) => command.arg(format!("-max_total_time={seconds}")),
+            Amount::Executions(all) => command.arg(format!("-runs={}", share(all, chosen.len()))),
+        };
+        let corpus = folder(&home, "corpus", target)?;
+        let artifacts = folder(&home, "artifacts", target)?;
+        command.arg(format!("-artifact_prefix={}/", artifacts.display())).arg(corpus);
+        if seeds.is_dir() {
+            command.arg(&seeds);
         }
-        run(&mut command).with_context(|| format!("fuzz target `{target}` found something"))?;
+        if let Err(error) = run(&mut command) {
+            println!("fuzz target `{target}` found something: {error:#}");
+            keep(&artifacts, &seeds)?;
+            failed.push(target.as_str());
+        }
+    }
+    if !failed.is_empty() {
+        bail!("found something, see fuzz/seeds: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+/// One target's part of so many inputs.
+fn share(all: u64, targets: usize) -> u64 {
+    all.div_ceil(targets.max(1) as u64).max(1)
+}
+
+/// Moves what a target has found among the inputs that it begins with from now on.
+fn keep(artifacts: &Path, seeds: &Path) -> Result<()> {
+    std::fs::create_dir_all(seeds).with_context(|| format!("cannot make {}", seeds.display()))?;
+    for found in std::fs::read_dir(artifacts)? {
+        let found = found?;
+        let to = seeds.join(found.file_name());
+        // The build's folder may be on another disk, where a rename cannot reach.
+        std::fs::copy(found.path(), &to)
+            .with_context(|| format!("cannot write {}", to.display()))?;
+        std::fs::remove_file(found.path())?;
+        println!("kept {}", to.display());
     }
     Ok(())
 }
 
 /// The command line.
 pub(crate) fn run_command(arguments: &Arguments) -> Result<()> {
-    run_targets(arguments.target.as_deref(), arguments.seconds, arguments.input.as_deref())
+    let amount = match (&arguments.input, arguments.executions) {
+        (Some(file), _) => Amount::Input(file),
+        (None, Some(executions)) => Amount::Executions(executions),
+        (None, None) => Amount::Seconds(arguments.seconds),
+    };
+    run_targets(arguments.target.as_deref(), &amount)
 }
 
 /// A few seconds of every target: enough to catch what breaks at the first hostile byte.
 pub(crate) fn smoke() -> Result<()> {
-    run_targets(None, 5, None)
+    run_targets(None, &Amount::Seconds(5))
 }
 
 /// The names of all targets: the files of `fuzz/src/bin`.
@@ -129,8 +180,25 @@ mod tests {
 
     #[test]
     fn an_unknown_target_is_refused_with_the_known_ones() {
-        let error = run_targets(Some("nonsense"), 1, None).unwrap_err().to_string();
+        let error = run_targets(Some("nonsense"), &Amount::Seconds(1)).unwrap_err().to_string();
         assert!(error.starts_with("no target `nonsense`; there are: "), "{error}");
+    }
+
+    #[test]
+    fn executions_are_divided_and_none_gets_nothing() {
+        assert_eq!((share(100, 8), share(3, 8), share(0, 8)), (13, 1, 1));
+    }
+
+    #[test]
+    fn what_is_found_is_kept() {
+        let home = root().join("target").join(format!("kept-{}", std::process::id()));
+        let (artifacts, seeds) = (home.join("artifacts"), home.join("seeds"));
+        std::fs::create_dir_all(&artifacts).unwrap();
+        std::fs::write(artifacts.join("crash-1"), "bytes").unwrap();
+        keep(&artifacts, &seeds).unwrap();
+        assert_eq!(std::fs::read(seeds.join("crash-1")).unwrap(), b"bytes");
+        assert!(!artifacts.join("crash-1").exists());
+        std::fs::remove_dir_all(home).unwrap();
     }
 
     #[test]

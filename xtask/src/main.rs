@@ -8,6 +8,7 @@ mod data;
 mod examples;
 mod fuzz;
 mod lines;
+mod long;
 mod metadata;
 mod oracles;
 mod process;
@@ -35,6 +36,7 @@ enum Command {
     Tidy(tidy::Arguments),
     Snippets(test::SnippetArguments),
     Fuzz(fuzz::Arguments),
+    Long(long::Arguments),
     Bench(bench::Arguments),
     Data(data::Arguments),
     Lines(lines::Arguments),
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Command::Tidy(arguments) => tidy::run(&arguments),
         Command::Snippets(arguments) => test::run_snippets(&arguments),
         Command::Fuzz(arguments) => fuzz::run_command(&arguments),
+        Command::Long(arguments) => long::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Data(arguments) => data::run(&arguments),
         Command::Lines(arguments) => lines::run(&arguments),

@@ -157,7 +157,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let named = arguments.step.iter().any(|name| name == step.name);
         named || (arguments.step.is_empty() && (!fast || step.fast))
     });
-    let report = run_steps(chosen, arguments.keep_going);
+    let report = run_steps(chosen, arguments.keep_going, must_run());
     println!("\n{}", report.table());
     println!("{} passed, {} failed", report.totals.passed, report.totals.failed);
     match report.failed().as_slice() {
@@ -185,12 +185,25 @@ struct Line {
     result: Result<Outcome>,
 }
 
-fn run_steps<'a>(steps: impl Iterator<Item = &'a Step>, keep_going: bool) -> Report {
+/// Whether a step that the machine cannot run is a failure: in continuous integration, where nobody would see
+/// otherwise that it never ran.
+fn must_run() -> bool {
+    std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
+}
+
+fn run_steps<'a>(
+    steps: impl Iterator<Item = &'a Step>,
+    keep_going: bool,
+    must_run: bool,
+) -> Report {
     let mut report = Report::default();
     for step in steps {
         println!("\n=== {}: {}", step.name, step.about);
         let (start, before) = (Instant::now(), report.totals);
-        let result = (step.run)(&mut report.totals);
+        let result = match (step.run)(&mut report.totals) {
+            Ok(Outcome::NotRun(why)) if must_run => Err(anyhow::anyhow!("not run: {why}")),
+            other => other,
+        };
         let time = start.elapsed();
         let verdict = match &result {
             Ok(Outcome::Done) => "ok".to_owned(),
@@ -357,7 +370,7 @@ mod tests {
 
     #[test]
     fn the_first_failure_stops_and_counts() {
-        let report = run_steps(SAMPLE.iter(), false);
+        let report = run_steps(SAMPLE.iter(), false, false);
         assert_eq!(report.totals, Totals { passed: 3, failed: 1 });
         assert_eq!(report.failed(), ["bad"]);
         assert_eq!(report.lines.len(), 2);
@@ -365,7 +378,7 @@ mod tests {
 
     #[test]
     fn keep_going_reaches_the_last_step() {
-        let table = run_steps(SAMPLE.iter(), true).table();
+        let table = run_steps(SAMPLE.iter(), true, false).table();
         let lines: Vec<_> = table.lines().collect();
         assert_eq!(lines.len(), 4);
         assert!(lines[1].starts_with("good         ok             3"), "{table}");
@@ -374,12 +387,19 @@ mod tests {
     }
 
     #[test]
+    fn what_must_run_and_does_not_has_failed() {
+        let report = run_steps(SAMPLE.iter(), true, true);
+        assert_eq!(report.failed(), ["bad", "absent"]);
+        assert!(report.table().ends_with("not run: no such thing here\n"), "{}", report.table());
+    }
+
+    #[test]
     fn a_failing_test_is_not_counted_twice() {
         let failing = step("failing", |totals| {
             totals.failed += 2;
             bail!("two tests failed")
         });
-        assert_eq!(run_steps([&failing].into_iter(), false).totals.failed, 2);
+        assert_eq!(run_steps([&failing].into_iter(), false, false).totals.failed, 2);
     }
 
     #[test]

@@ -19,21 +19,26 @@
 //! job's last `map` where the order of additions may differ.
 //!
 //! When a run differs, the test fails with the difference and the number of the run; with the
-//! variable `THALWEG_CHECK` set to that number, only that run is made.
+//! variable `THALWEG_CHECK` set to that number, only that run is made. With `THALWEG_CHECK_SEEDS`, every
+//! check runs in the orders of so many seeds instead of its own number; each seed draws the number of cores, the
+//! batches and the credit too.
 //!
 //! For a job with several sinks, or with errors to look at, see [`every`].
 
 use crate::config::{BatchMode, Config, Scheduler};
-use crate::data::{Data, Key, Portable};
+use crate::data::{Data, Key, Portable, hash_u64};
 use crate::operators::keyed::FirstOf;
 use crate::stream::{Chain, Environment, Stream};
 use crate::{KeyedStream, Output, Result};
 use std::cell::RefCell;
 use std::fmt::{Debug, Write};
 use std::num::NonZeroUsize;
+use std::str::FromStr;
 
 /// The variable that holds the number of the only run to be made.
 const ONLY: &str = "THALWEG_CHECK";
+/// The variable that holds the number of seeds of every check.
+const SEEDS: &str = "THALWEG_CHECK_SEEDS";
 /// Records of a difference that are shown.
 const SHOWN: usize = 5;
 
@@ -117,7 +122,8 @@ where
         self
     }
 
-    /// Runs in the orders of so many seeds, eight by default.
+    /// Runs in the orders of so many seeds, eight by default, unless the variable `THALWEG_CHECK_SEEDS` says
+    /// otherwise.
     pub fn seeds(mut self, seeds: u64) -> Self {
         self.runs.seeds = seeds;
         self
@@ -285,22 +291,26 @@ impl Runs {
     fn configs(&self) -> Vec<Config> {
         let batches = [BatchMode::default(), BatchMode::Fixed { size: 7 }, BatchMode::Single];
         let mut configs = vec![Config::default()];
-        let mut add = |scheduler, cores, batch| {
-            let mut config =
-                Config { scheduler, batch, credit: LITTLE_CREDIT, ..Config::default() };
+        let mut add = |scheduler, cores, batch, credit| {
+            let mut config = Config { scheduler, batch, credit, ..Config::default() };
             config.cores = NonZeroUsize::new(cores).unwrap_or(config.cores);
             configs.push(config);
         };
         for scheduler in [Scheduler::WorkStealing, Scheduler::ThreadPerTask] {
             for cores in [1, 3] {
                 for batch in batches {
-                    add(scheduler, cores, batch);
+                    add(scheduler, cores, batch, LITTLE_CREDIT);
                 }
             }
         }
-        for seed in 0..self.seeds {
-            let batch = batches[(seed % 3) as usize];
-            add(Scheduler::Deterministic { seed }, if seed % 4 == 3 { 1 } else { 3 }, batch);
+        for seed in 0..variable(SEEDS).unwrap_or(self.seeds) {
+            let drawn = hash_u64(seed).to_le_bytes().map(usize::from);
+            let size = 1 + drawn[1] % 40;
+            let batches = [BatchMode::default(), BatchMode::Fixed { size }, BatchMode::Single];
+            let credits = [LITTLE_CREDIT, LITTLE_CREDIT, 1, Config::default().credit];
+            let (cores, batch, credit) =
+                (1 + drawn[0] % 8, batches[drawn[2] % 3], credits[drawn[3] % 4]);
+            add(Scheduler::Deterministic { seed }, cores, batch, credit);
         }
         // As if there were hosts between the tasks.
         for batch in batches {
@@ -315,10 +325,10 @@ impl Runs {
 
     #[track_caller]
     fn each(&self, test: impl Fn(&Environment) -> Result<(), String>) {
-        let only = only();
+        let only = variable(ONLY);
         let configs = self.configs();
         for (number, config) in configs.iter().enumerate() {
-            if only.is_some_and(|only| only != number) {
+            if only.is_some_and(|only: usize| only != number) {
                 continue;
             }
             let tested = test(&Environment::with_config(config.clone()));
@@ -337,18 +347,19 @@ fn show(config: &Config) -> String {
     )
 }
 
-/// The number of the only run to be made, if the person who tests says so.
-fn only() -> Option<usize> {
-    let value = std::env::var(ONLY).ok()?;
+/// The whole number that a variable holds, if the person who tests has set it.
+fn variable<N: FromStr>(name: &str) -> Option<N> {
+    let value = std::env::var(name).ok()?;
     match value.parse() {
         Ok(number) => Some(number),
-        Err(_) => panic!("{ONLY} is {value:?}, and should be the number of a run"),
+        Err(_) => panic!("{name} is {value:?}, and should be a whole number"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     fn complaint(check: impl FnOnce()) -> String {
@@ -419,6 +430,26 @@ mod tests {
         assert!(said.contains("ended well, with 9 records"), "{said}");
         let said = complaint(|| check(failing).equals([1i32]));
         assert!(said.contains("failed: map ("), "{said}");
+    }
+
+    #[test]
+    fn seeds_draw_more_than_the_order_of_tasks() {
+        let configs = Runs { seeds: 8, memory: None }.configs();
+        let drawn = configs.iter().filter(|config| config.scheduler != Scheduler::WorkStealing);
+        let drawn: Vec<_> =
+            drawn.filter(|config| config.scheduler != Scheduler::ThreadPerTask).collect();
+        assert!(drawn.len() >= 8);
+        for of in [0, 1, 2] {
+            let values: HashSet<String> = drawn
+                .iter()
+                .map(|config| match of {
+                    0 => config.cores.to_string(),
+                    1 => format!("{:?}", config.batch),
+                    _ => config.credit.to_string(),
+                })
+                .collect();
+            assert!(values.len() > 2, "{values:?}");
+        }
     }
 
     #[test]

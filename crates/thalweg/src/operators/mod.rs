@@ -25,6 +25,8 @@ mod map_volatile;
 mod map_with_timestamp;
 mod memo;
 mod merge;
+#[cfg(all(test, not(loom)))]
+mod protocol;
 mod reduce;
 mod repartition;
 mod route;

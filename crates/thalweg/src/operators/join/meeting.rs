@@ -237,10 +237,11 @@ where
         true
     }
 
-    /// Wakes some of the keys that are due; answers whether there may be more.
+    /// Wakes some of the keys that are due; answers whether there may be more, or what follows has something
+    /// to do with what they gave.
     fn wake_some(&mut self, until: i64) -> bool {
         let Self { op, meet, keys, watermark, emitted, next, .. } = self;
-        for _ in 0..CHUNK {
+        for done in 0..CHUNK {
             if next.is_full() {
                 return true;
             }
@@ -253,7 +254,7 @@ where
                 });
             });
             if woken.is_none() {
-                return false;
+                return done > 0;
             }
         }
         true

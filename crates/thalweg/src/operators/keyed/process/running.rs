@@ -393,16 +393,17 @@ where
     X: Exit<H::Aside>,
     N: Push<(<G::Key as Portable>::Owned, H::Out), T>,
 {
-    /// Lets some timers come; answers whether there may be more.
+    /// Lets some timers come; answers whether there may be more, or what follows has something to do with what
+    /// they gave.
     fn heed_some(&mut self) -> bool {
         // A job that has failed is stopped, and what it holds must not look like results. What nobody
         // wants may be endless.
         if self.keys.failed || self.is_closed() {
             return false;
         }
-        for _ in 0..CHUNK {
+        for done in 0..CHUNK {
             if !self.heed_one() {
-                return false;
+                return done > 0;
             }
             if self.ends.is_full() {
                 return true;

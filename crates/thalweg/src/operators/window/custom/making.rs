@@ -461,10 +461,11 @@ where
     for<'a> <G::Value as Record>::Of<'a>: Clone,
     N: Push<Out<I, T, G, H, A>, T>,
 {
-    /// Wakes some of the keys that are due; answers whether there may be more.
+    /// Wakes some of the keys that are due; answers whether there may be more, or what follows has something
+    /// to do with what they gave.
     fn wake_some(&mut self, until: i64) -> bool {
         let Self { keys, shop, emitted, next, .. } = self;
-        for _ in 0..CHUNK {
+        for done in 0..CHUNK {
             if next.is_full() {
                 return true;
             }
@@ -476,16 +477,16 @@ where
                 guard_key(key, || shop.time_has_come::<G::Value, T>(course, until, give));
             });
             if woken.is_none() {
-                return false;
+                return done > 0;
             }
         }
         true
     }
 
-    /// Tells some of the keys that the input has ended; answers whether there may be more.
+    /// Tells some of the keys that the input has ended; answers as [`wake_some`](Self::wake_some).
     fn end_some(&mut self) -> bool {
         let Self { keys, shop, ending, emitted, next, .. } = self;
-        for _ in 0..CHUNK {
+        for done in 0..CHUNK {
             if next.is_full() {
                 return true;
             }
@@ -502,7 +503,7 @@ where
                 });
             });
             if seen.is_none() {
-                return false;
+                return done > 0;
             }
         }
         true

@@ -383,12 +383,13 @@ where
         }
     }
 
-    /// Gives out the sessions of some keys that have ended; answers whether there may be more.
+    /// Gives out the sessions of some keys that have ended; answers whether there may be more, or what
+    /// follows has something to do with what they gave.
     fn give_some(&mut self) -> bool {
         // A job that has failed is stopped, and what it holds must not look like results.
         let Some(due) = self.due.filter(|_| !self.failed) else { return false };
-        for _ in 0..CHUNK {
-            let Some((at, (hash, number))) = self.timers.pop(due) else { return false };
+        for done in 0..CHUNK {
+            let Some((at, (hash, number))) = self.timers.pop(due) else { return done > 0 };
             let Self { op, aggregate, table, heap, weighed, live, emitted, ends, .. } = self;
             let found = table.see_where(
                 hash,

@@ -1,0 +1,106 @@
+//! `cargo xtask long`: the tests that draw what they try, at a size that takes hours.
+//!
+//! What they try in the test command is a sample of the same. Everything is tried to its end: a part that fails
+//! stops no other.
+
+use crate::fuzz::{self, Amount};
+use crate::process::{Totals, cargo, run_tests};
+use anyhow::{Result, bail};
+use clap::Args;
+use std::time::Instant;
+
+/// Try at length what the test command tries a sample of: hours
+///
+/// All hostile programs, thousands of generated jobs, every `check` in the orders of many seeds, and the fuzz
+/// targets.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  cargo xtask long                        everything
+  cargo xtask long --part generated --jobs 100000 --seed 7
+  cargo xtask long --part fuzz --executions 1000000")]
+pub(crate) struct Arguments {
+    /// Only this part; may be given several times
+    #[arg(long, value_enum)]
+    part: Vec<Part>,
+
+    /// Generated jobs
+    #[arg(long, default_value_t = 20_000)]
+    jobs: u64,
+
+    /// The seed of the first of them; another one each time tries other jobs
+    #[arg(long, default_value_t = 1_000_000)]
+    seed: u64,
+
+    /// Seeds of every `check`
+    #[arg(long, default_value_t = 100)]
+    seeds: u64,
+
+    /// Inputs of the fuzz targets, all together
+    #[arg(long, default_value_t = 100_000_000)]
+    executions: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    Hostile,
+    Generated,
+    Check,
+    Fuzz,
+}
+
+/// Runs the parts asked for.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let mut failed = Vec::new();
+    for part in [Part::Hostile, Part::Generated, Part::Check, Part::Fuzz] {
+        if !arguments.part.is_empty() && !arguments.part.contains(&part) {
+            continue;
+        }
+        println!("\n=== {part:?}");
+        let start = Instant::now();
+        let result = run_part(part, arguments);
+        let verdict = match &result {
+            Ok(()) => "ok".to_owned(),
+            Err(error) => format!("FAILED: {error:#}"),
+        };
+        println!("--- {part:?}: {verdict} ({:.0} s)", start.elapsed().as_secs_f64());
+        if result.is_err() {
+            failed.push(format!("{part:?}"));
+        }
+    }
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+fn run_part(part: Part, arguments: &Arguments) -> Result<()> {
+    let Arguments { jobs, seed, seeds, executions, .. } = arguments;
+    match part {
+        Part::Hostile => tests(&["--test", "hostile"], &[("THALWEG_HOSTILE", "all".to_owned())]),
+        Part::Generated => tests(
+            &["--test", "generated"],
+            &[
+                ("THALWEG_GENERATED_JOBS", jobs.to_string()),
+                ("THALWEG_GENERATED_SEED", seed.to_string()),
+            ],
+        ),
+        Part::Check => {
+            tests(&["--lib", "--test", "*"], &[("THALWEG_CHECK_SEEDS", seeds.to_string())])
+        }
+        Part::Fuzz => fuzz::run_targets(None, &Amount::Executions(*executions)),
+    }
+}
+
+/// Runs tests of the engine, with what they say as they go.
+fn tests(which: &[&str], variables: &[(&str, String)]) -> Result<()> {
+    let mut command = cargo(["test", "-p", "thalweg", "--no-fail-fast"]);
+    command.args(which).args(["--", "--nocapture"]);
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
+    let mut totals = Totals::default();
+    run_tests(&mut command, &mut totals)?;
+    if totals.ran() == 0 {
+        bail!("no test ran, although there should be some");
+    }
+    Ok(())
+}
