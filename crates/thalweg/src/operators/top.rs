@@ -184,6 +184,7 @@ where
     }
 
     fn restart(&mut self) {
+        self.records.clear();
         self.cut = false;
     }
 }

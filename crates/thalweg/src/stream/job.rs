@@ -14,6 +14,8 @@ pub struct JobHandle {
     running: Arc<Running>,
     /// What an application does beside the job; nothing for a job of a library.
     attendance: Option<Box<dyn Attendance>>,
+    /// Whether it fails where its statistics do not agree.
+    checked: bool,
 }
 
 /// A job and what it runs on.
@@ -38,8 +40,12 @@ impl Running {
 }
 
 impl JobHandle {
-    pub(super) fn new(running: Arc<Running>, attendance: Option<Box<dyn Attendance>>) -> Self {
-        Self { running, attendance }
+    pub(super) fn new(
+        running: Arc<Running>,
+        attendance: Option<Box<dyn Attendance>>,
+        checked: bool,
+    ) -> Self {
+        Self { running, attendance, checked }
     }
 
     /// Waits until the job is over, and gives what it counted.
@@ -65,7 +71,11 @@ impl JobHandle {
         if let Some(attendance) = self.attendance.take() {
             attendance.ended(&stats);
         }
-        launched.job.outcome().map(|()| stats)
+        launched.job.outcome()?;
+        if self.checked {
+            launched.conserved()?;
+        }
+        Ok(stats)
     }
 
     /// Whether the job is over.

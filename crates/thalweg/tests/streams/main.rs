@@ -2,4 +2,5 @@
 
 mod cache;
 mod connect;
+mod statistics;
 mod zip;
