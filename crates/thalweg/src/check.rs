@@ -21,6 +21,9 @@
 //! When a run differs, the test fails with the difference and the number of the run; with the
 //! variable `THALWEG_CHECK` set to that number, only that run is made.
 //!
+//! A run also differs when the statistics of the job do not agree with themselves: every edge must have brought what
+//! was sent on it, and operators must have handed on what those behind them have counted.
+//!
 //! For a job with several sinks, or with errors to look at, see [`every`].
 
 use crate::config::{BatchMode, Config, Scheduler};
@@ -321,7 +324,7 @@ impl Runs {
             if only.is_some_and(|only| only != number) {
                 continue;
             }
-            let tested = test(&Environment::with_config(config.clone()));
+            let tested = test(&Environment::checked(config.clone()));
             if let Err(difference) = tested {
                 panic!("{}\n  {difference}\n  {ONLY}={number} makes this run alone", show(config));
             }
