@@ -15,7 +15,8 @@ const ONE_EACH: [&str; 4] = ["stateful_map", "stateful_map_with", "map_async", "
 /// Operators after which what comes before may be left undone.
 const ENOUGH: [&str; 5] = ["limit", "scan", "zip", "zip_by_task", "to_channel"];
 
-/// Says where the counts of a job that has ended well differ. Those of an edge that was closed by its receiver may.
+/// Says where the counts of a job that has ended well differ. Those of an edge that was closed by its receiver may,
+/// and in a job that has one, or an operator that has enough, nothing is said of what lies between edges.
 pub(super) fn conserved(
     plan: &Plan,
     stage_of: &[usize],
@@ -45,7 +46,7 @@ pub(super) fn conserved(
                 let label = operator.label();
                 return Err(format!("{label} has taken {taken} records and handed on {given}"));
             }
-            if !passing.last || passing.count.source {
+            if !whole || !passing.last || passing.count.source {
                 continue;
             }
             let ends =

@@ -277,6 +277,9 @@ where
             // What is fed back may have any timestamp.
             Event::Watermark(_) | Event::Idle => {}
             Event::Barrier(_) => self.ends.event(event),
+            // Of loops further out: those runs that belong to them have been.
+            Event::Round(Depth(depth)) if depth + 1 < self.depth.0 => self.ends.event(event),
+            Event::End if self.depth > Depth(1) => self.ends.event(event),
             Event::Round(_) | Event::End => {
                 self.held = event;
                 self.runs += 1;
