@@ -23,6 +23,9 @@
 //! check runs in the orders of so many seeds instead of its own number; each seed draws the number of cores, the
 //! batches and the credit too.
 //!
+//! A run also differs when the statistics of the job do not agree with themselves: every edge must have brought what
+//! was sent on it, and operators must have handed on what those behind them have counted.
+//!
 //! For a job with several sinks, or with errors to look at, see [`every`].
 
 use crate::config::{BatchMode, Config, Scheduler};
@@ -331,7 +334,7 @@ impl Runs {
             if only.is_some_and(|only: usize| only != number) {
                 continue;
             }
-            let tested = test(&Environment::with_config(config.clone()));
+            let tested = test(&Environment::checked(config.clone()));
             if let Err(difference) = tested {
                 panic!("{}\n  {difference}\n  {ONLY}={number} makes this run alone", show(config));
             }

@@ -24,6 +24,8 @@ pub(crate) struct LaneSettings {
 
 /// An edge of the plan; its lanes come to be when the numbers of tasks on both sides are known.
 pub(crate) struct Edge<I: Portable + ?Sized, T: Time> {
+    /// Its number in the plan.
+    id: usize,
     lanes: Arc<OnceLock<Matrix<I, T>>>,
 }
 
@@ -38,13 +40,14 @@ struct Matrix<I: Portable + ?Sized, T: Time> {
 
 impl<I: Portable + ?Sized, T: Time> Clone for Edge<I, T> {
     fn clone(&self) -> Self {
-        Self { lanes: Arc::clone(&self.lanes) }
+        Self { id: self.id, lanes: Arc::clone(&self.lanes) }
     }
 }
 
 impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
-    pub(crate) fn new() -> Self {
-        Self { lanes: Arc::new(OnceLock::new()) }
+    /// The edge with this number in the plan.
+    pub(crate) fn new(id: usize) -> Self {
+        Self { id, lanes: Arc::new(OnceLock::new()) }
     }
 
     /// Makes the lanes. `linked` says which sender may send to which receiver.
@@ -62,7 +65,8 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
                 let to = receivers.iter().enumerate();
                 to.map(|(to, receiver)| {
                     linked(from, to).then(|| {
-                        Arc::new(Lane::new(settings.credit, sender.clone(), receiver.clone()))
+                        let (sender, receiver) = (sender.clone(), receiver.clone());
+                        Arc::new(Lane::new(self.id, settings.credit, sender, receiver))
                     })
                 })
                 .collect()
@@ -79,7 +83,12 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
     /// The sending end for one task of the stage before.
     pub(crate) fn lanes_from(&self, task: usize, op: Op) -> Lanes<I, T> {
         let matrix = self.matrix();
-        Lanes::new(op, matrix.settings.clone(), matrix.lanes[task].iter().flatten().cloned())
+        Lanes::new(
+            op,
+            self.id,
+            matrix.settings.clone(),
+            matrix.lanes[task].iter().flatten().cloned(),
+        )
     }
 
     /// The end of the stage before, for one of its tasks.

@@ -46,11 +46,20 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
         if let ControlFlow::Break(poll) = self.intake.attend(&mut self.next, turn) {
             return poll;
         }
+        let skips = self.intake.skips(&mut self.next);
+        if skips {
+            self.intake.skip_round();
+        }
         match self.take(turn) {
             Some((from, Parcel::Batch(mut batch), bytes)) => {
                 self.intake.head.pushed();
                 let next = &mut self.next;
-                batch.drain(|item, time| next.push(item, time));
+                if skips {
+                    self.intake.dropped(from, batch.len());
+                    batch.drain(|_, _| {});
+                } else {
+                    batch.drain(|item, time| next.push(item, time));
+                }
                 self.intake.lanes[from].give_back(batch, bytes);
                 None
             }

@@ -4,8 +4,8 @@ use super::align::Align;
 use super::lane::{Lane, Parcel};
 use super::packet::Packet;
 use crate::data::Portable;
-use crate::flow::{Event, Head, Op, Pipe, Poll, Settled, Turn};
-use crate::metrics::{Histogram, Report};
+use crate::flow::{Depth, Event, Head, Op, Pipe, Poll, Settled, Turn};
+use crate::metrics::{Histogram, Passed, Report};
 use crate::time::Time;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -19,10 +19,21 @@ pub(super) struct Intake<I: Portable + ?Sized, T: Time> {
     pub(super) head: Head,
     /// How many rounds of loops have ended.
     pub(super) rounds: u64,
+    /// The rounds that had ended when the lanes were last closed for one.
+    closed_in: Option<u64>,
     batches: u64,
-    records: u64,
+    /// Records handed on, by lane.
+    records: Vec<u64>,
+    /// Whether the lanes were closed, for a round or for ever.
+    pub(super) closed: bool,
     /// How long those batches were under way that their senders stamped.
     under_way: Histogram,
+}
+
+/// Closes lanes for a round. Those that are `complete` have brought its end, and are in the next one.
+pub(super) fn close_round<B>(lanes: &[Arc<Lane<B>>], complete: impl Fn(usize) -> bool) {
+    let lanes = lanes.iter().enumerate();
+    lanes.filter(|(at, _)| !complete(*at)).for_each(|(_, lane)| lane.close_round());
 }
 
 /// A parcel, and the bytes to return for it.
@@ -38,11 +49,13 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         Self {
             op,
             align: Align::new(lanes.len() + others),
-            lanes,
             head: Head::default(),
             rounds: 0,
+            closed_in: None,
+            records: vec![0; lanes.len()],
+            closed: false,
+            lanes,
             batches: 0,
-            records: 0,
             under_way: Histogram::default(),
         }
     }
@@ -63,7 +76,7 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
             Settled::Busy => return ControlFlow::Break(None),
             Settled::Stop(poll) => return ControlFlow::Break(Some(poll)),
         }
-        if next.is_closed() {
+        if !self.is_in_loop() && next.is_closed() {
             self.close();
             self.head.send(Event::End, next);
             return ControlFlow::Break(None);
@@ -78,8 +91,37 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         ControlFlow::Continue(())
     }
 
+    pub(super) fn is_in_loop(&self) -> bool {
+        self.op.depth() > Depth(0)
+    }
+
+    /// Whether nobody wants the rest of a round: a task within a loop then drops what comes, up to the round's
+    /// end, and goes on with the next one.
+    pub(super) fn skips<N: Pipe>(&self, next: &mut N) -> bool {
+        self.is_in_loop() && next.is_closed()
+    }
+
+    /// Whether this round is skipped from now on, rather than since before.
+    pub(super) fn begins_to_skip(&mut self) -> bool {
+        self.closed_in.replace(self.rounds) != Some(self.rounds)
+    }
+
+    /// Notes that so many records of a lane were dropped, rather than handed on.
+    pub(super) fn dropped(&mut self, from: usize, records: usize) {
+        self.records[from] -= records as u64;
+    }
+
+    /// Wants no more of the round.
+    pub(super) fn skip_round(&mut self) {
+        if self.begins_to_skip() {
+            self.closed = true;
+            close_round(&self.lanes, |at| self.align.is_complete(at));
+        }
+    }
+
     /// Wants no more.
-    pub(super) fn close(&self) {
+    pub(super) fn close(&mut self) {
+        self.closed = true;
         self.lanes.iter().for_each(|lane| lane.close());
     }
 
@@ -102,7 +144,7 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         let taken = lane.take()?;
         if let (Parcel::Batch(batch), _) = &taken {
             self.batches += 1;
-            self.records += batch.len() as u64;
+            self.records[from] += batch.len() as u64;
             if let Some(sent_at) = batch.sent_at {
                 let span = turn.clock.now().saturating_sub(sent_at);
                 self.under_way.record(Duration::from_nanos(span));
@@ -112,6 +154,11 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
     }
 
     pub(super) fn report(&self, report: &mut Report) {
-        report.received(self.op.id(), self.records, self.batches, &self.under_way);
+        let records = self.records.iter().sum();
+        report.received(self.op.id(), records, self.batches, &self.under_way);
+        for (lane, &received) in self.lanes.iter().zip(&self.records) {
+            let passed = Passed { received, closed: self.closed, ..Passed::default() };
+            report.passed(lane.edge, passed);
+        }
     }
 }

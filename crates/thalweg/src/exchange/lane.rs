@@ -7,6 +7,7 @@
 //! | open | making it | |
 //! | short of credit: `used > credit` | the sender, sending | the receiver, returning a batch |
 //! | sender waiting | the sender, finding it short, under the lock | the receiver, waking it |
+//! | closed for a round | the receiver, wanting no more before the round ends | the sender, sending the round's end |
 //! | closed | the receiver, wanting no more | never |
 //!
 //! No wake-up is lost: the sender decides to wait, and the receiver decides whether to wake, under
@@ -27,9 +28,11 @@ pub(crate) struct Lane<B> {
     state: Mutex<State<B>>,
     /// The parcels queued, so that a receiver can pass by an empty lane without its lock.
     queued: AtomicUsize,
-    /// Whether the lane is closed, so that a sender that has nothing to send sees it too.
+    /// Whether the lane is closed, for ever or a round, so that a sender that has nothing to send sees it too.
     closed: AtomicBool,
     credit: usize,
+    /// The number of its edge in the plan.
+    pub(crate) edge: usize,
     pub(crate) sender: Waker,
     pub(crate) receiver: Waker,
 }
@@ -43,7 +46,18 @@ struct State<B> {
     /// Bytes sent and not yet returned.
     used: usize,
     sender_waits: bool,
-    closed: bool,
+    /// Ends of rounds in the queue.
+    round_ends: usize,
+    open: Open,
+}
+
+/// Whether the receiver wants what comes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Open {
+    Yes,
+    /// Not before the round has ended.
+    NextRound,
+    Never,
 }
 
 /// Whether a sender may go on.
@@ -55,20 +69,22 @@ pub(crate) enum Credit {
 }
 
 impl<B> Lane<B> {
-    pub(crate) fn new(credit: usize, sender: Waker, receiver: Waker) -> Self {
+    pub(crate) fn new(edge: usize, credit: usize, sender: Waker, receiver: Waker) -> Self {
         let state = State {
             queue: VecDeque::new(),
             spare: Vec::new(),
             spared: 0,
             used: 0,
             sender_waits: false,
-            closed: false,
+            round_ends: 0,
+            open: Open::Yes,
         };
         Self {
             state: Mutex::new(state),
             queued: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             credit,
+            edge,
             sender,
             receiver,
         }
@@ -78,7 +94,7 @@ impl<B> Lane<B> {
     /// exceeds the credit is bounded by what one batch of the sender's input can produce.
     pub(crate) fn send(&self, batch: B, bytes: usize) -> (Option<B>, Credit) {
         let mut state = lock(&self.state);
-        if state.closed {
+        if state.open != Open::Yes {
             return (Some(batch), Credit::Closed);
         }
         state.queue.push_back((Parcel::Batch(batch), bytes));
@@ -94,11 +110,16 @@ impl<B> Lane<B> {
         (spare, credit)
     }
 
-    /// Sends an event. Events need no credit.
+    /// Sends an event. Events need no credit. The end of a round opens a lane again that was closed for it.
     pub(crate) fn send_event(&self, event: Event) {
         let mut state = lock(&self.state);
-        if state.closed {
+        if state.open == Open::Never {
             return;
+        }
+        if matches!(event, Event::Round(_)) {
+            state.round_ends += 1;
+            state.open = Open::Yes;
+            self.closed.store(false, Ordering::Release);
         }
         state.queue.push_back((Parcel::Event(event), 0));
         self.queued.store(state.queue.len(), Ordering::Release);
@@ -110,7 +131,7 @@ impl<B> Lane<B> {
     /// there is.
     pub(crate) fn await_credit(&self) -> Credit {
         let mut state = lock(&self.state);
-        if state.closed {
+        if state.open != Open::Yes {
             Credit::Closed
         } else if state.used > self.credit {
             state.sender_waits = true;
@@ -134,6 +155,9 @@ impl<B> Lane<B> {
     pub(crate) fn take(&self) -> Option<(Parcel<B>, usize)> {
         let mut state = lock(&self.state);
         let parcel = state.queue.pop_front();
+        if let Some((Parcel::Event(Event::Round(_)), _)) = &parcel {
+            state.round_ends -= 1;
+        }
         self.queued.store(state.queue.len(), Ordering::Release);
         parcel
     }
@@ -167,7 +191,7 @@ impl<B> Lane<B> {
     /// As the receiver: wants no more. What is queued is dropped, and so is what still comes.
     pub(crate) fn close(&self) {
         let mut state = lock(&self.state);
-        state.closed = true;
+        state.open = Open::Never;
         state.used = 0;
         state.sender_waits = false;
         let dropped = std::mem::take(&mut state.queue);
@@ -178,6 +202,28 @@ impl<B> Lane<B> {
         self.sender.wake();
         drop(dropped);
     }
+
+    /// As the receiver, which has not taken the end of the round: wants nothing more before that. What is queued is
+    /// dropped, and so is what still comes; events are not. A sender that is past the round goes on: what it
+    /// has sent before must then be dropped by the receiver.
+    pub(crate) fn close_round(&self) {
+        let mut state = lock(&self.state);
+        if state.open != Open::Yes || state.round_ends > 0 {
+            return;
+        }
+        state.open = Open::NextRound;
+        state.sender_waits = false;
+        let (kept, dropped): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut state.queue)
+            .into_iter()
+            .partition(|(parcel, _)| matches!(parcel, Parcel::Event(_)));
+        state.used -= dropped.iter().map(|(_, bytes)| bytes).sum::<usize>();
+        state.queue = kept;
+        self.queued.store(state.queue.len(), Ordering::Release);
+        self.closed.store(true, Ordering::Release);
+        drop(state);
+        drop(dropped);
+        self.sender.wake();
+    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -185,7 +231,7 @@ mod tests {
     use super::*;
 
     fn lane(credit: usize) -> Lane<Vec<u8>> {
-        Lane::new(credit, Waker::default(), Waker::default())
+        Lane::new(0, credit, Waker::default(), Waker::default())
     }
 
     fn receive(lane: &Lane<Vec<u8>>) {
@@ -230,6 +276,31 @@ mod tests {
         assert_eq!(lane.await_credit(), Credit::Left, "80 bytes are within the credit");
         lane.close();
         assert_eq!(lane.await_credit(), Credit::Closed);
+    }
+
+    #[test]
+    fn a_lane_that_is_closed_for_a_round_opens_with_the_next() {
+        let lane = lane(100);
+        let round = Event::Round(crate::flow::Depth(1));
+        let send = || lane.send(vec![0; 60], 60).1;
+        assert_eq!((send(), send()), (Credit::Left, Credit::Short));
+        lane.send_event(Event::Idle);
+        lane.close_round();
+        assert!(lane.is_closed());
+        assert_eq!((lane.await_credit(), send()), (Credit::Closed, Credit::Closed));
+        lane.send_event(round);
+        assert!(!lane.is_closed());
+        // The receiver has not seen that yet.
+        lane.close_round();
+        assert_eq!((lane.is_closed(), send()), (false, Credit::Left));
+        let taken = || match lane.take() {
+            Some((Parcel::Event(event), _)) => Some(event),
+            _ => None,
+        };
+        assert_eq!([taken(), taken(), taken()], [Some(Event::Idle), Some(round), None]);
+        lane.close();
+        lane.send_event(round);
+        assert!(lane.is_closed(), "for ever");
     }
 }
 
@@ -295,7 +366,7 @@ mod models {
     fn neither_end_sleeps_through_what_the_other_did() {
         model(|| {
             let ((sender, sent), (receiver, received)) = (waker(), waker());
-            let lane = Arc::new(Lane::new(1, sender, receiver));
+            let lane = Arc::new(Lane::new(0, 1, sender, receiver));
             let sending = {
                 let lane = Arc::clone(&lane);
                 thread::spawn(move || send(&lane, &sent, 3))
@@ -315,7 +386,7 @@ mod models {
     fn a_sender_that_waits_learns_that_the_lane_is_closed() {
         model(|| {
             let ((sender, sent), (receiver, received)) = (waker(), waker());
-            let lane = Arc::new(Lane::new(0, sender, receiver));
+            let lane = Arc::new(Lane::new(0, 0, sender, receiver));
             let sending = {
                 let lane = Arc::clone(&lane);
                 thread::spawn(move || send(&lane, &sent, 2))

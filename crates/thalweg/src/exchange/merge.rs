@@ -117,12 +117,29 @@ where
         }
     }
 
+    /// Drops what has come of the round, and what still comes.
+    fn skip(&mut self, turn: &mut Turn<'_>) -> Option<Poll> {
+        self.intake.skip_round();
+        self.losers = None;
+        let mut taken = false;
+        for lane in 0..self.intake.lanes.len() {
+            taken |= self.take(lane, turn);
+            let behind = std::mem::take(&mut self.behind[lane]).len();
+            let dropped = behind + usize::from(self.heads[lane].take().is_some());
+            self.intake.dropped(lane, dropped);
+        }
+        if taken { None } else { Some(self.intake.head.rest(&mut self.next, turn)) }
+    }
+
     fn step(&mut self, turn: &mut Turn<'_>) -> Option<Poll> {
         if let ControlFlow::Break(poll) = self.intake.attend(&mut self.next, turn) {
             return poll;
         }
         if self.round != self.intake.rounds {
             (self.round, self.losers) = (self.intake.rounds, None);
+        }
+        if self.intake.skips(&mut self.next) {
+            return self.skip(turn);
         }
         // Once the losers are known, no lane but the least can be awaited.
         let (first, last) = match self.losers.as_ref().and_then(Losers::winner) {

@@ -24,6 +24,8 @@ const MEASURED: u64 = 16;
 /// The sending ends of a task's lanes, with the batches being filled.
 pub(crate) struct Lanes<I: Portable + ?Sized, T: Time> {
     op: Op,
+    /// The number of the edge in the plan.
+    edge: usize,
     lanes: Vec<Sending<I, T>>,
     settings: LaneSettings,
     size: usize,
@@ -33,6 +35,8 @@ pub(crate) struct Lanes<I: Portable + ?Sized, T: Time> {
     bytes: Vec<u8>,
     /// Lanes short of credit when they were last asked.
     short: usize,
+    /// Whether all lanes were closed when one was last found to be.
+    shut: bool,
     last_flush: Nanos,
     sent: Sent,
 }
@@ -48,6 +52,7 @@ struct Sending<I: Portable + ?Sized, T: Time> {
 impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     pub(crate) fn new(
         op: Op,
+        edge: usize,
         settings: LaneSettings,
         lanes: impl Iterator<Item = Arc<Lane<Packet<I, T>>>>,
     ) -> Self {
@@ -56,12 +61,14 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             .collect();
         Self {
             op,
+            edge,
             lanes,
             size: settings.batch.size(),
             heavy: settings.credit.max(HEAVY),
             settings,
             bytes: Vec::new(),
             short: 0,
+            shut: false,
             last_flush: 0,
             sent: Sent::default(),
         }
@@ -108,6 +115,9 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         if !(after == Credit::Left && *credit == Credit::Short) {
             *credit = after;
         }
+        if after == Credit::Closed {
+            self.shut = self.is_closed();
+        }
     }
 
     pub(crate) fn flush(&mut self) {
@@ -124,8 +134,15 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             return;
         }
         self.flush();
-        for sending in &self.lanes {
-            sending.lane.send_event(event);
+        if matches!(event, Event::Round(_)) {
+            self.shut = false;
+        }
+        for Sending { lane, credit, .. } in &mut self.lanes {
+            lane.send_event(event);
+            // It may have been closed for that round alone.
+            if matches!(event, Event::Round(_)) && *credit == Credit::Closed {
+                *credit = Credit::Left;
+            }
         }
     }
 
@@ -246,7 +263,7 @@ macro_rules! pipe_through_lanes {
         }
 
         fn is_full(&mut self) -> bool {
-            self.lanes.short > 0
+            self.lanes.short > 0 || self.lanes.shut
         }
 
         fn is_closed(&mut self) -> bool {
@@ -262,7 +279,7 @@ macro_rules! pipe_through_lanes {
         }
 
         fn report(&mut self, report: &mut Report) {
-            report.sent(self.lanes.op.id(), self.lanes.sent);
+            report.sent(self.lanes.op.id(), self.lanes.edge, self.lanes.sent);
         }
     };
 }

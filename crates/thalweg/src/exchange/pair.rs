@@ -5,11 +5,14 @@
 //! senders then wait. It must not do so where the first side could wait for the second, and does not have
 //! to know: see [`PushTwo::wants_second`].
 //!
+//! Within a loop, a side may come once, from outside, and be kept for all rounds, or come again in each. Where nobody
+//! wants the rest of a round, only what comes again is dropped.
+//!
 //! A lane of one side that is held for a barrier is waited for by nobody but the other side, so the other is
 //! read then, whether it is wanted or not.
 
 use super::edge::SharedLane;
-use super::intake::Intake;
+use super::intake::{Intake, close_round};
 use super::lane::Parcel;
 use crate::data::Portable;
 use crate::flow::{Op, Poll, PushTwo, Task, Turn};
@@ -26,6 +29,10 @@ pub struct PairInlet<I: Portable + ?Sized, J: Portable + ?Sized, T: Time, N> {
     turns: (usize, usize),
     /// Whose turn it is, where both sides may be read.
     seconds: bool,
+    /// Which sides come again in each round of a loop.
+    again: (bool, bool),
+    /// Whether nobody wants the rest of the round.
+    skips: bool,
     next: N,
 }
 
@@ -36,9 +43,11 @@ where
     T: Time,
     N: PushTwo<I, J, T>,
 {
-    /// `ops` are the operators that receive the two sides.
+    /// `ops` are the operators that receive the two sides; `again` says which of them come again in each round of
+    /// the loop that the task is in.
     pub(crate) fn new(
         ops: (Op, Op),
+        again: (bool, bool),
         first: Vec<SharedLane<I, T>>,
         second: Vec<SharedLane<J, T>>,
         next: N,
@@ -48,6 +57,8 @@ where
             second: Intake::new(ops.1, second),
             turns: (0, 0),
             seconds: false,
+            again,
+            skips: false,
             next,
         }
     }
@@ -68,7 +79,12 @@ where
                 Parcel::Batch(mut batch) => {
                     self.first.head.pushed();
                     let next = &mut self.next;
-                    batch.drain(|item, time| next.push_first(item, time));
+                    if self.skips && self.again.0 {
+                        self.first.dropped(at, batch.len());
+                        batch.drain(|_, _| {});
+                    } else {
+                        batch.drain(|item, time| next.push_first(item, time));
+                    }
                     self.first.lanes[at].give_back(batch, bytes);
                 }
                 Parcel::Event(event) => {
@@ -97,7 +113,12 @@ where
                 Parcel::Batch(mut batch) => {
                     self.first.head.pushed();
                     let next = &mut self.next;
-                    batch.drain(|item, time| next.push_second(item, time));
+                    if self.skips && self.again.1 {
+                        self.second.dropped(at, batch.len());
+                        batch.drain(|_, _| {});
+                    } else {
+                        batch.drain(|item, time| next.push_second(item, time));
+                    }
                     self.second.lanes[at].give_back(batch, bytes);
                 }
                 Parcel::Event(event) => {
@@ -112,14 +133,33 @@ where
         false
     }
 
+    /// Wants no more of the round on the sides that come again.
+    fn skip_round(&mut self) {
+        if !self.first.begins_to_skip() {
+            return;
+        }
+        let Self { first, second, again, .. } = self;
+        let before = first.lanes.len();
+        if again.0 {
+            first.closed = true;
+            close_round(&first.lanes, |at| first.align.is_complete(at));
+        }
+        if again.1 {
+            second.closed = true;
+            close_round(&second.lanes, |at| first.align.is_complete(before + at));
+        }
+    }
+
     fn may_read_first(&self) -> bool {
         let before = self.first.lanes.len();
         let second = || before..before + self.second.lanes.len();
-        self.next.wants_first() || self.is_past(second())
+        (self.skips && self.again.0) || self.next.wants_first() || self.is_past(second())
     }
 
     fn may_read_second(&self) -> bool {
-        self.next.wants_second() || self.is_past(0..self.first.lanes.len())
+        (self.skips && self.again.1)
+            || self.next.wants_second()
+            || self.is_past(0..self.first.lanes.len())
     }
 
     /// Whether the side with these lanes has nothing more for now, or waits for the other.
@@ -128,7 +168,7 @@ where
     }
 
     fn step(&mut self, turn: &mut Turn<'_>) -> Option<Poll> {
-        if self.next.is_closed() {
+        if !self.first.is_in_loop() && self.next.is_closed() {
             self.second.close();
         }
         let rounds = self.first.rounds;
@@ -138,6 +178,10 @@ where
                 self.next.round_ends(again);
             }
             return poll;
+        }
+        self.skips = self.first.skips(&mut self.next);
+        if self.skips {
+            self.skip_round();
         }
         let (first, second) = (self.may_read_first(), self.may_read_second());
         let taken = if second && self.seconds {

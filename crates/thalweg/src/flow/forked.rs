@@ -52,9 +52,15 @@ impl<E: Ends> Pipe for Forked<E> {
     }
 
     fn is_full(&mut self) -> bool {
-        let mut any = false;
-        self.0.each(|end| any |= end.is_full());
-        any
+        // What goes to an end that is closed is dropped, and waits for nothing. Where all are, there is nothing
+        // to go on for.
+        let (mut any, mut all) = (false, true);
+        self.0.each(|end| {
+            let full = end.is_full();
+            any |= full && !end.is_closed();
+            all &= full;
+        });
+        any || all
     }
 
     fn is_closed(&mut self) -> bool {

@@ -18,7 +18,11 @@
 //! 3. An [`Event`] is sent only when `resume` has just answered `Ready`, so it never overtakes a
 //!    record. An operator that still has something to say before the event holds the event back.
 //! 4. After [`Event::End`] and a last `Ready`, the task is done.
-//! 5. When `is_closed`, nobody wants what is pushed: the head stops its own input.
+//! 5. When `is_closed`, nobody wants what is pushed: the head stops its own input. An operator drops the output
+//!    that it has left then, and what is pushed all the same.
+//! 6. [`Event::Round`] ends a round of a loop. What comes next is as if it were the first: operators forget what they
+//!    remember, and those that were closed are open again. So a head within a loop that finds the
+//!    stage closed drops its input up to the end of the round, and no further.
 
 mod forked;
 mod guard;
@@ -26,6 +30,7 @@ mod head;
 mod nowhere;
 mod op;
 mod partitions;
+mod renewed;
 mod task;
 
 pub(crate) use forked::Forked;
@@ -34,6 +39,7 @@ pub(crate) use head::{Head, Settled};
 pub(crate) use nowhere::Nowhere;
 pub(crate) use op::{Op, Publish, Signals};
 pub(crate) use partitions::Partitions;
+pub(crate) use renewed::{Remembered, Renewed};
 pub(crate) use task::{Poll, Task, Turn, Wake, Waker};
 
 use crate::clock::Nanos;
@@ -120,12 +126,13 @@ pub trait Pipe: Send {
         self.next().map_or(Flow::Ready, |next| next.resume())
     }
 
-    /// Whether a fan-out should pause after the current record.
+    /// Whether a fan-out should pause after the current record: also where it is closed, since the fan-out may be
+    /// endless, and looks for that when it goes on.
     fn is_full(&mut self) -> bool {
         self.next().is_some_and(|next| next.is_full())
     }
 
-    /// Whether nobody downstream wants anything more.
+    /// Whether nobody downstream wants anything more, of this round of a loop or at all.
     fn is_closed(&mut self) -> bool {
         self.next().is_some_and(|next| next.is_closed())
     }

@@ -1,6 +1,6 @@
 //! What an operator knows of itself and of its job.
 
-use super::{Epoch, catch, discard};
+use super::{Depth, Epoch, catch, discard};
 use crate::error::{Error, Result};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -14,12 +14,14 @@ pub(crate) struct Op(Arc<Inner>);
 struct Inner {
     id: usize,
     name: Arc<str>,
+    /// How many loops it is within.
+    depth: Depth,
     signals: Arc<Signals>,
 }
 
 impl Op {
-    pub(crate) fn new(id: usize, name: Arc<str>, signals: Arc<Signals>) -> Self {
-        Self(Arc::new(Inner { id, name, signals }))
+    pub(crate) fn new(id: usize, name: Arc<str>, depth: Depth, signals: Arc<Signals>) -> Self {
+        Self(Arc::new(Inner { id, name, depth, signals }))
     }
 
     /// The operator's number in the plan.
@@ -30,6 +32,11 @@ impl Op {
     /// The operator's name, as in messages and plans.
     pub(crate) fn name(&self) -> Arc<str> {
         Arc::clone(&self.0.name)
+    }
+
+    /// How many loops the operator is within.
+    pub(crate) fn depth(&self) -> Depth {
+        self.0.depth
     }
 
     /// Ends the job with this error. Only the first failure of a job counts.

@@ -4,7 +4,8 @@ use super::records::{Divert, Format, Records, Stop};
 use crate::data::Data;
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::exchange::{Edge, Outlet, RoundRobin};
-use crate::flow::{Forked, Pipe, Push};
+use crate::flow::{Forked, Op, Pipe, Push};
+use crate::metrics::Report;
 use crate::plan::{Origin, Strategy, TaskContext};
 use crate::stream::{Chain, Received, Sourced, Stream};
 use serde::Serialize;
@@ -138,12 +139,15 @@ impl<F: Format> Chain for Diverted<F> {
         cx: &TaskContext<'_>,
         next: N,
     ) -> Result<Self::Task<N>> {
-        let bad = self.edge.outlet(cx.task, cx.op(self.op), RoundRobin::starting_at(0));
-        self.prev.attach(cx, DivertedPush { ends: Forked((next, bad)) })
+        let op = cx.op(self.op);
+        let bad = self.edge.outlet(cx.task, op.clone(), RoundRobin::starting_at(0));
+        self.prev.attach(cx, DivertedPush { op, good: 0, ends: Forked((next, bad)) })
     }
 }
 
 struct DivertedPush<N> {
+    op: Op,
+    good: u64,
     /// Where good records go, and where bad ones.
     ends: Forked<(N, Outlet<BadRecord, (), RoundRobin>)>,
 }
@@ -151,6 +155,11 @@ struct DivertedPush<N> {
 impl<N: Pipe> Pipe for DivertedPush<N> {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
         Some(&mut self.ends)
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        report.emitted(self.op.id(), self.good);
+        self.ends.report(report);
     }
 
     fn is_closed(&mut self) -> bool {
@@ -163,7 +172,10 @@ impl<T: 'static, N: Push<T, ()>> Push<Result<T, BadRecord>, ()> for DivertedPush
     #[inline(always)]
     fn push(&mut self, item: Result<T, BadRecord>, time: ()) {
         match item {
-            Ok(record) => self.ends.0.0.push(record, time),
+            Ok(record) => {
+                self.good += 1;
+                self.ends.0.0.push(record, time);
+            }
             Err(bad) => self.ends.0.1.push(bad, time),
         }
     }

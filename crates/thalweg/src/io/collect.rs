@@ -71,6 +71,7 @@ impl<C: Chain> Stream<C> {
                 op: cx.op(op),
                 task: cx.task,
                 records: Vec::new(),
+                left: 0,
                 all: Arc::clone(&all),
                 types: PhantomData::<fn(&C::Item)>,
             })
@@ -139,6 +140,8 @@ struct CollectPush<I: ?Sized, O, R> {
     op: Op,
     task: usize,
     records: Vec<O>,
+    /// Records left with the others.
+    left: u64,
     all: Arc<Gather<O, R>>,
     types: PhantomData<fn(&I)>,
 }
@@ -150,12 +153,13 @@ impl<I: ?Sized, O: Send + 'static, R: Send + 'static> Pipe for CollectPush<I, O,
 
     fn event(&mut self, event: Event) {
         if event == Event::End {
+            self.left = self.records.len() as u64;
             self.all.add(&self.op, self.task, std::mem::take(&mut self.records));
         }
     }
 
     fn report(&mut self, report: &mut Report) {
-        report.emitted(self.op.id(), self.records.len() as u64);
+        report.emitted(self.op.id(), self.left + self.records.len() as u64);
     }
 }
 

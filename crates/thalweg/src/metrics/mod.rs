@@ -19,7 +19,7 @@ pub(crate) use rounds::RoundLog;
 pub use rounds::{LoopStats, Rounds};
 pub(crate) use stalls::{Told, stalls};
 pub use stats::{
-    Awaits, HotKey, Latency, Limit, OperatorStats, Records, Spread, StageStats, Stats,
+    Awaits, EdgeStats, HotKey, Latency, Limit, OperatorStats, Records, Spread, StageStats, Stats,
     limiting_operator,
 };
 pub(crate) use watermarks::Mark;
@@ -37,7 +37,7 @@ pub(crate) struct OpCount {
     pub(crate) under_way: Option<Histogram>,
     /// Records handed on by an operator that does not hand on each record once.
     pub(crate) emitted: Option<u64>,
-    /// What an exchange has sent.
+    /// What it has sent on exchanges.
     pub(crate) sent: Option<Sent>,
     /// Whether it takes its records from outside.
     pub(crate) source: bool,
@@ -92,10 +92,41 @@ pub(crate) struct Sent {
     pub(crate) bytes: u64,
 }
 
+impl Sent {
+    fn add(&mut self, other: Self) {
+        self.records += other.records;
+        self.batches += other.batches;
+        self.bytes += other.bytes;
+    }
+}
+
+/// What has passed an edge of the plan, as one task at either end of it has counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Passed {
+    /// The operator that has sent.
+    pub(crate) op: Option<usize>,
+    pub(crate) sent: Sent,
+    pub(crate) received: u64,
+    /// Whether the receiver has wanted no more, at the end or for a while.
+    pub(crate) closed: bool,
+}
+
+impl Passed {
+    /// Adds what another task has counted.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.op = self.op.or(other.op);
+        self.sent.add(other.sent);
+        self.received += other.received;
+        self.closed |= other.closed;
+    }
+}
+
 /// What the operators of one task write their counts into.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     counts: Vec<(usize, OpCount)>,
+    /// By edge.
+    edges: Vec<(usize, Passed)>,
 }
 
 impl Report {
@@ -135,12 +166,17 @@ impl Report {
         self.of(op).emitted = Some(records);
     }
 
-    pub(crate) fn sent(&mut self, op: usize, sent: Sent) {
-        // An operator may send on several exchanges.
-        let all = self.of(op).sent.get_or_insert_default();
-        all.records += sent.records;
-        all.batches += sent.batches;
-        all.bytes += sent.bytes;
+    /// An operator may send on several edges.
+    pub(crate) fn sent(&mut self, op: usize, edge: usize, sent: Sent) {
+        self.of(op).sent.get_or_insert_default().add(sent);
+        self.passed(edge, Passed { op: Some(op), sent, ..Passed::default() });
+    }
+
+    pub(crate) fn passed(&mut self, edge: usize, passed: Passed) {
+        match self.edges.iter_mut().find(|(id, _)| *id == edge) {
+            Some((_, all)) => all.add(&passed),
+            None => self.edges.push((edge, passed)),
+        }
     }
 
     pub(crate) fn spilled(&mut self, op: usize, bytes: u64) {
@@ -197,5 +233,9 @@ impl Report {
 
     pub(crate) fn counts(&self) -> &[(usize, OpCount)] {
         &self.counts
+    }
+
+    pub(crate) fn edges(&self) -> &[(usize, Passed)] {
+        &self.edges
     }
 }

@@ -39,6 +39,9 @@ pub struct Stats {
     pub operators: Vec<OperatorStats>,
     /// Every stage of the plan, in its order.
     pub stages: Vec<StageStats>,
+    /// Every edge of the plan, in its order.
+    #[serde(default)]
+    pub edges: Vec<EdgeStats>,
 }
 
 /// What passed an operator, over all of its tasks.
@@ -57,8 +60,11 @@ pub struct OperatorStats {
     pub stage: usize,
     /// Records taken in; `None` for a source.
     pub records_in: Option<u64>,
-    /// Records handed on; `None` for a sink.
+    /// Records handed on; `None` for a sink. Of an operator with a second stream, those of its first.
     pub records_out: Option<u64>,
+    /// Records handed to second streams: side outputs, late records, calls that have failed.
+    #[serde(default)]
+    pub records_aside: u64,
     /// Batches sent or received, at either end of an exchange.
     pub batches: u64,
     /// Bytes sent on an exchange.
@@ -105,6 +111,29 @@ pub enum Awaits {
     Reader,
     /// To send into a [`channel`](crate::Environment::channel), or to drop its last sender. So many live.
     Senders(usize),
+}
+
+/// What went from one stage to another.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct EdgeStats {
+    /// The stage that sends.
+    pub from: usize,
+    /// The stage that receives.
+    pub to: usize,
+    /// The operator that sends, by its number.
+    pub operator: usize,
+    /// Records sent.
+    pub sent: u64,
+    /// Records received. Where the job has ended, they are those that were sent, unless it was
+    /// [closed](Self::closed).
+    pub received: u64,
+    /// Batches sent.
+    pub batches: u64,
+    /// Bytes sent.
+    pub bytes: u64,
+    /// Whether the receiver wanted no more: after a [`limit`](crate::Stream::limit), for example.
+    pub closed: bool,
 }
 
 /// A key that many records have.
@@ -528,6 +557,9 @@ impl OperatorStats {
             let (bytes, batches) = (show::bytes(self.bytes), show::count(self.batches));
             notes.push(format!("sent {bytes} in {batches} batches"));
         }
+        if self.records_aside > 0 {
+            notes.push(format!("{} aside", show::count(self.records_aside)));
+        }
         if self.keys > 0 {
             notes.push(format!("{} keys", show::count(self.keys)));
         }
@@ -594,6 +626,7 @@ mod tests {
             memory_peak: 0,
             operators: vec![stage(0, "iter"), stage(1, "fold"), stage(2, "count")],
             stages: stages.collect(),
+            edges: Vec::new(),
         }
     }
 

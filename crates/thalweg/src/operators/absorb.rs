@@ -3,7 +3,7 @@
 use crate::data::{Portable, Record};
 use crate::error::Result;
 use crate::exchange::RoundRobin;
-use crate::flow::{Event, Flow, Op, Pipe, Push, guard, pump};
+use crate::flow::{Depth, Event, Flow, Op, Pipe, Push, guard, pump};
 use crate::metrics::Report;
 use crate::plan::{Origin, Strategy, TaskContext};
 use crate::stream::{Chain, Received, Stream};
@@ -45,7 +45,7 @@ pub trait Absorb<I: Record + ?Sized>: Send + 'static {
         0
     }
 
-    /// Begins anew, for the next round of a loop: all is given.
+    /// Begins anew, for the next round of a loop: all is given, or nobody wants the rest.
     fn restart(&mut self);
 }
 
@@ -127,6 +127,18 @@ enum Phase {
     Over,
 }
 
+impl<I: ?Sized, T, A, N> AbsorbPush<I, T, A, N> {
+    /// Whether an event ends the input, or that of a round. Of loops around its own, an operator's rounds have ended
+    /// before theirs do: it has nothing to speak of.
+    fn is_end(&self, event: Event) -> bool {
+        match event {
+            Event::Round(depth) => depth == self.op.depth(),
+            Event::End => self.op.depth() == Depth(0),
+            Event::Watermark(_) | Event::Idle | Event::Partition(_) | Event::Barrier(_) => false,
+        }
+    }
+}
+
 impl<I, T, A, N> Pipe for AbsorbPush<I, T, A, N>
 where
     I: Record + ?Sized,
@@ -140,7 +152,7 @@ where
 
     fn event(&mut self, event: Event) {
         match self.phase {
-            Phase::Taking if event.completes() => match guard(&self.op, || self.value.end()) {
+            Phase::Taking if self.is_end(event) => match guard(&self.op, || self.value.end()) {
                 Ok(()) => self.phase = Phase::Giving(event),
                 Err(error) => {
                     self.op.fail(error);

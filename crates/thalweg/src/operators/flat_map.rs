@@ -104,6 +104,10 @@ where
 
     fn resume(&mut self) -> Flow {
         let Self { op, waiting, emitted, next, .. } = self;
+        // It may be without an end, and in the next round of a loop nobody has asked for it.
+        if !waiting.is_empty() && next.is_closed() {
+            waiting.clear();
+        }
         pump(next, |next| {
             while let Some((items, time)) = waiting.front_mut() {
                 match guard(op, || items.next()) {

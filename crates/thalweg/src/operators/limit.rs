@@ -2,7 +2,7 @@
 
 use crate::data::{Portable, Record};
 use crate::error::Result;
-use crate::flow::{Depth, Event, Op, Pipe, Push};
+use crate::flow::{Pipe, Push, Remembered, Renewed};
 use crate::metrics::Report;
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Stream};
@@ -57,60 +57,47 @@ impl<C: Chain> Chain for Limit<C> {
     where
         N: Push<C::Item, C::Time> + 'static,
     {
-        let op = cx.op(self.op);
-        let in_loop = cx.depth(self.op) > Depth(0);
-        let (n, left) = (self.n, self.n);
-        let push = LimitPush { op, in_loop, emitted: 0, n, left, next, types: PhantomData };
-        self.prev.attach(cx, push)
+        let renewed = Renewed::new(cx.op(self.op), Left(self.n), next);
+        self.prev.attach(cx, LimitPush { emitted: 0, renewed, types: PhantomData })
+    }
+}
+
+/// How many records may still go on.
+#[derive(Clone)]
+pub(crate) struct Left(pub(crate) u64);
+
+impl Remembered for Left {
+    fn has_enough(&self) -> bool {
+        self.0 == 0
     }
 }
 
 /// A limit in a running task.
 pub struct LimitPush<I: ?Sized, N> {
-    op: Op,
-    /// In a loop it has enough of a round, and not of what the source has: it only drops the rest.
-    in_loop: bool,
     emitted: u64,
-    n: u64,
-    left: u64,
-    next: N,
+    renewed: Renewed<Left, N>,
     types: PhantomData<fn(&I)>,
 }
 
 impl<I: ?Sized, N: Pipe> Pipe for LimitPush<I, N> {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
-        Some(&mut self.next)
-    }
-
-    // An endless fan-out pauses here too, and then finds that nobody wants more.
-    fn is_full(&mut self) -> bool {
-        (self.left == 0 && !self.in_loop) || self.next.is_full()
-    }
-
-    fn is_closed(&mut self) -> bool {
-        (self.left == 0 && !self.in_loop) || self.next.is_closed()
-    }
-
-    fn event(&mut self, event: Event) {
-        if matches!(event, Event::Round(_)) {
-            self.emitted += self.n - self.left;
-            self.left = self.n;
-        }
-        self.next.event(event);
+        Some(&mut self.renewed)
     }
 
     fn report(&mut self, report: &mut Report) {
-        report.emitted(self.op.id(), self.emitted + self.n - self.left);
-        self.next.report(report);
+        report.emitted(self.renewed.op.id(), self.emitted);
+        self.renewed.report(report);
     }
 }
 
 impl<I: Record + ?Sized, T: Time, N: Push<I, T>> Push<I, T> for LimitPush<I, N> {
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, time: T) {
-        if self.left > 0 {
-            self.left -= 1;
-            self.next.push(item, time);
+        let Renewed { memory: Left(left), next, .. } = &mut self.renewed;
+        if *left > 0 {
+            *left -= 1;
+            self.emitted += 1;
+            next.push(item, time);
         }
     }
 }
@@ -147,7 +134,9 @@ mod tests {
             let exchanged = env.iter(0_u64..).shuffle().map(|n| n + 1).shuffle().limit(1000);
             let exchanged = exchanged.count();
             let fanned = env.iter([5_u64]).flat_map(|n| n..).limit(4).collect::<Vec<_>>();
+            let dealt = env.iter([5_u64]).flat_map(|n| n..).shuffle().limit(4).count();
             env.run()?;
+            assert_eq!(dealt.take()?, 4);
             assert_eq!(exchanged.take()?, 1000);
             assert_eq!(fanned.take()?, [5, 6, 7, 8]);
             Ok(())

@@ -18,7 +18,7 @@ mod inspect;
 pub mod join;
 mod kept;
 pub mod keyed;
-mod limit;
+pub(crate) mod limit;
 pub mod loops;
 mod map;
 mod map_volatile;

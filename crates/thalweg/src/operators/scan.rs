@@ -2,7 +2,7 @@
 
 use crate::data::{Data, Record};
 use crate::error::Result;
-use crate::flow::{Op, Pipe, Push, guard};
+use crate::flow::{Pipe, Push, Remembered, Renewed, guard};
 use crate::metrics::Report;
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Stream};
@@ -122,39 +122,43 @@ where
         N: Push<O, C::Time> + 'static,
     {
         let (op, f) = (cx.op(self.op), Arc::clone(&self.f));
-        let state = lock(&self.init).clone();
-        let types = PhantomData;
-        self.prev.attach(cx, ScanPush { op, state, f, enough: false, emitted: 0, next, types })
+        let first = Scanned { state: lock(&self.init).clone(), enough: false };
+        let renewed = Renewed::new(op, first, next);
+        self.prev.attach(cx, ScanPush { f, emitted: 0, renewed, types: PhantomData })
+    }
+}
+
+/// What a scan remembers.
+#[derive(Clone)]
+struct Scanned<S> {
+    state: S,
+    enough: bool,
+}
+
+impl<S: Clone + Send> Remembered for Scanned<S> {
+    fn has_enough(&self) -> bool {
+        self.enough
     }
 }
 
 /// A scan in a running task.
 pub struct ScanPush<I: ?Sized, S, F, O, N> {
-    op: Op,
-    state: S,
     f: Arc<F>,
-    enough: bool,
     emitted: u64,
-    next: N,
+    renewed: Renewed<Scanned<S>, N>,
     types: PhantomData<fn(&I) -> O>,
 }
 
-impl<I: Record + ?Sized, S: Send, F: Send + Sync, O, N: Pipe> Pipe for ScanPush<I, S, F, O, N> {
+impl<I: Record + ?Sized, S: Clone + Send, F: Send + Sync, O, N: Pipe> Pipe
+    for ScanPush<I, S, F, O, N>
+{
     fn next(&mut self) -> Option<&mut dyn Pipe> {
-        Some(&mut self.next)
-    }
-
-    fn is_full(&mut self) -> bool {
-        self.enough || self.next.is_full()
-    }
-
-    fn is_closed(&mut self) -> bool {
-        self.enough || self.next.is_closed()
+        Some(&mut self.renewed)
     }
 
     fn report(&mut self, report: &mut Report) {
-        report.emitted(self.op.id(), self.emitted);
-        self.next.report(report);
+        report.emitted(self.renewed.op.id(), self.emitted);
+        self.renewed.report(report);
     }
 }
 
@@ -162,22 +166,24 @@ impl<I, T, S, F, O, N> Push<I, T> for ScanPush<I, S, F, O, N>
 where
     I: Record + ?Sized,
     T: Time,
-    S: Send,
+    S: Clone + Send,
     O: 'static,
     F: for<'a> Fn(&mut S, I::Of<'a>) -> Option<O> + Send + Sync,
     N: Push<O, T>,
 {
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, time: T) {
-        if self.enough {
+        let Self { f, emitted, renewed, .. } = self;
+        let Renewed { op, memory, next, .. } = renewed;
+        if memory.enough {
             return;
         }
-        match guard(&self.op, || (self.f)(&mut self.state, item)) {
+        match guard(op, || f(&mut memory.state, item)) {
             Some(output) => {
-                self.emitted += 1;
-                self.next.push(output, time);
+                *emitted += 1;
+                next.push(output, time);
             }
-            None => self.enough = true,
+            None => memory.enough = true,
         }
     }
 }

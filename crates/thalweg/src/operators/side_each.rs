@@ -8,7 +8,6 @@ use crate::data::{Portable, Record};
 use crate::error::Result;
 use crate::exchange::{Edge, Outlet, RoundRobin};
 use crate::flow::{Forked, Op, Pipe, Push, guard};
-use crate::metrics::Report;
 use crate::plan::{Origin, Strategy, TaskContext};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::Time;
@@ -81,8 +80,7 @@ where
         let (op, visitor) = (cx.op(self.op), Arc::clone(&self.visitor));
         let side = self.edge.outlet(cx.task, cx.op(self.op), RoundRobin::starting_at(cx.task));
         let (ends, scratch) = (Forked((next, side)), V::Scratch::default());
-        self.prev
-            .attach(cx, SideEachPush { op, visitor, scratch, emitted: 0, ends, types: PhantomData })
+        self.prev.attach(cx, SideEachPush { op, visitor, scratch, ends, types: PhantomData })
     }
 }
 
@@ -96,7 +94,6 @@ where
     op: Op,
     visitor: Arc<V>,
     scratch: V::Scratch,
-    emitted: u64,
     /// Where records go on, and where what was found in them leaves.
     ends: Forked<(N, Outlet<V::Out, T, RoundRobin>)>,
     types: PhantomData<fn(&I)>,
@@ -112,11 +109,6 @@ where
     fn next(&mut self) -> Option<&mut dyn Pipe> {
         Some(&mut self.ends)
     }
-
-    fn report(&mut self, report: &mut Report) {
-        report.emitted(self.op.id(), self.emitted);
-        self.ends.report(report);
-    }
 }
 
 impl<I, T, V, N> Push<I, T> for SideEachPush<I, T, V, N>
@@ -129,11 +121,10 @@ where
 {
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, time: T) {
-        let Self { op, visitor, scratch, emitted, ends: Forked((next, side)), .. } = self;
+        let Self { op, visitor, scratch, ends: Forked((next, side)), .. } = self;
         let seen = item.clone();
         guard(op, || {
             visitor.visit(seen, scratch, &mut |part: <V::Out as Record>::Of<'_>| {
-                *emitted += 1;
                 side.push(part, time);
             });
         });

@@ -202,11 +202,14 @@ mod tests {
             let (all, few) = (all.count(), few.limit(3).count());
             let (some, others) = env.iter(0..5000u64).side_output(halves);
             let (some, others) = (some.limit(3).count(), others.count());
+            let many = env.iter([5u64]).flat_map(|n| 0..1000 * n).side_output(halves);
+            let (few_of, many) = (many.0.limit(3).count(), many.1.count());
             let (a, b) = env.iter(0u64..).side_output(halves);
             let (a, b) = (a.limit(7).count(), b.limit(70).count());
             env.run()?;
             assert_eq!((all.take()?, few.take()?), (5000, 3));
             assert_eq!((some.take()?, others.take()?), (3, 5000));
+            assert_eq!((few_of.take()?, many.take()?), (3, 5000));
             assert_eq!((a.take()?, b.take()?), (7, 70));
             Ok(())
         });

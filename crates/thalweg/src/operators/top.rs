@@ -196,6 +196,7 @@ where
     }
 
     fn restart(&mut self) {
+        self.records.clear();
         self.cut = false;
     }
 }

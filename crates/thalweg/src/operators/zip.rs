@@ -4,7 +4,7 @@ use super::waiting::Waiting;
 use crate::data::Portable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Edge, PairInlet, RoundRobin};
-use crate::flow::{Depth, Event, Op, Pipe, Push, PushTwo};
+use crate::flow::{Event, Op, Pipe, Push, PushTwo};
 use crate::metrics::Report;
 use crate::plan::{Origin, Strategy, TaskContext};
 use crate::stream::{Chain, Stream};
@@ -170,7 +170,6 @@ where
             second: Waiting::new(cx, self.op),
             over: [false; 2],
             both: cx.plan.hang_together(self.first.from, self.second.from, self.stage),
-            in_loop: cx.depth(self.op) > Depth(0),
             failed: false,
             emitted: 0,
             unpaired: 0,
@@ -179,7 +178,10 @@ where
         let lanes = |edges: &[Edge<I, T>]| edges.iter().flat_map(|e| e.lanes_to(cx.task)).collect();
         let first = lanes(&self.first.edges);
         let second = self.second.edges.iter().flat_map(|edge| edge.lanes_to(cx.task)).collect();
-        Ok(PairInlet::new((cx.op(self.first.op), cx.op(self.second.op)), first, second, push))
+        let ops = (cx.op(self.first.op), cx.op(self.second.op));
+        let again =
+            [self.first.from, self.second.from].map(|from| cx.comes_again(from, self.stage));
+        Ok(PairInlet::new(ops, again.into(), first, second, push))
     }
 }
 
@@ -192,7 +194,6 @@ pub struct ZipPush<I: Portable + ?Sized, J: Portable + ?Sized, T: Time, N> {
     over: [bool; 2],
     /// Whether both are read, however far ahead one is: else the other might wait for it.
     both: bool,
-    in_loop: bool,
     failed: bool,
     emitted: u64,
     unpaired: u64,
@@ -251,8 +252,7 @@ where
     }
 
     fn is_closed(&mut self) -> bool {
-        // In a loop it has enough of a round, and not of what is still to come.
-        (!self.in_loop && self.is_short()) || self.next.is_closed()
+        self.is_short() || self.next.is_closed()
     }
 
     fn report(&mut self, report: &mut Report) {

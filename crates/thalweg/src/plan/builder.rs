@@ -26,6 +26,8 @@ pub(crate) struct Builder {
     pub(crate) batches: Vec<BatchMode>,
     /// The batch mode of the exchanges to come, where the program has set one.
     pub(crate) batch: Option<BatchMode>,
+    /// Whether records are blocks of rows.
+    pub(crate) blocks: bool,
     /// What is wrong with the job, in the order found.
     pub(crate) errors: Vec<Error>,
 }

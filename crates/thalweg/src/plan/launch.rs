@@ -1,5 +1,6 @@
 //! From a plan to running tasks.
 
+use super::conserve::conserved;
 use super::measure::measure;
 use super::{Builder, Plan, Strategy};
 use crate::error::{Error, ErrorKind, Result};
@@ -52,7 +53,14 @@ impl TaskContext<'_> {
 
     /// How many loops that operator is within.
     pub(crate) fn depth(&self, id: usize) -> Depth {
-        Depth(self.plan.operators[id].loops)
+        self.ops[id].depth()
+    }
+
+    /// Whether what one stage sends to another comes again in each round of the loop that the receiver is in,
+    /// rather than once, from outside the loop.
+    pub(crate) fn comes_again(&self, from: usize, to: usize) -> bool {
+        let loops = |stage: usize| self.plan.stages[stage].loops;
+        loops(to) > 0 && loops(from) >= loops(to)
     }
 }
 
@@ -63,6 +71,8 @@ pub(crate) struct Launched {
     /// The stage of each task.
     pub(crate) stage_of: Vec<usize>,
     pub(crate) started: crate::clock::Nanos,
+    /// Whether records are blocks of rows.
+    blocks: bool,
 }
 
 impl Launched {
@@ -77,18 +87,24 @@ impl Launched {
         let (cores, peak) = (runtime.config.cores.get(), runtime.memory.peak() as u64);
         measure(&self.plan, &self.stage_of, &counted, wall, cores, peak)
     }
+
+    /// Whether what the tasks of the job, which has ended well, have counted agrees with itself.
+    pub(crate) fn conserved(&self) -> Result<()> {
+        conserved(&self.plan, &self.stage_of, &self.job.counted(), self.blocks)
+            .map_err(|what| Error::new(ErrorKind::Internal, format!("wrong statistics: {what}")))
+    }
 }
 
 /// Makes a job's lanes and tasks and starts them.
 pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
     let mut builder = builder;
     check(&mut builder)?;
-    let Builder { plan, factories, untaken, connectors, batches, .. } = builder;
+    let Builder { plan, factories, untaken, connectors, batches, blocks, .. } = builder;
     let signals = Arc::new(Signals::default());
     let ops: Vec<Op> = plan
         .operators
         .iter()
-        .map(|op| Op::new(op.id, op.label().into(), Arc::clone(&signals)))
+        .map(|op| Op::new(op.id, op.label().into(), Depth(op.loops), Arc::clone(&signals)))
         .collect();
 
     let wakers: Vec<Vec<Waker>> = plan
@@ -146,7 +162,7 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
         .collect();
     job.set_cells(cells);
     runtime.start(&job)?;
-    Ok(Launched { job, plan, stage_of, started })
+    Ok(Launched { job, plan, stage_of, started, blocks })
 }
 
 /// What a job is called where it leaves traces: the place in the program where it begins, as

@@ -3,12 +3,13 @@
 use super::{Plan, Strategy};
 use crate::clock::Nanos;
 use crate::metrics::{
-    Histogram, HotKey, Latency, OpCount, OperatorStats, Records, Spread, StageStats, Stats,
-    WatermarkStats,
+    EdgeStats, Histogram, HotKey, Latency, OpCount, OperatorStats, Passed, Records, Report, Spread,
+    StageStats, Stats, WatermarkStats,
 };
 use crate::runtime::{Counted, TaskTimes};
 use crate::time::Timestamp;
 use std::collections::HashMap;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// Keys that are kept for each operator.
@@ -42,14 +43,12 @@ pub(super) fn measure(
     let stages = plan.stages.iter().map(|stage| {
         let of_stage = stage_of.iter().zip(counted).filter(|(at, _)| **at == stage.id);
         let tasks: Vec<&Counted> = of_stage.map(|(_, counted)| counted).collect();
-        let sends = plan.edges.iter().any(|edge| edge.from == stage.id);
         let mut heads = Vec::new();
         let mut under_way = Histogram::default();
         for task in &tasks {
-            let counts: HashMap<usize, &OpCount> =
-                task.report.counts().iter().map(|(op, count)| (*op, count)).collect();
-            heads.push(pass(&stage.operators, sends, &counts, &mut operators));
-            for (&op, count) in &counts {
+            heads.push(pass(&stage.operators, &task.report, &mut operators));
+            for (op, count) in task.report.counts() {
+                let op = *op;
                 if let Some(sample) = hot.get_mut(op) {
                     sample.add(count);
                 }
@@ -90,46 +89,94 @@ pub(super) fn measure(
     for (operator, marks) in operators.iter_mut().zip(marks) {
         operator.watermark = (!marks.is_empty()).then(|| WatermarkStats::of(&marks));
     }
-    Stats { wall: Duration::from_nanos(wall), cores, memory_peak, operators, stages }
+    let mut passed = vec![Passed::default(); plan.edges.len()];
+    for (edge, more) in counted.iter().flat_map(|task| task.report.edges()) {
+        if let Some(passed) = passed.get_mut(*edge) {
+            passed.add(more);
+        }
+    }
+    let edges = plan.edges.iter().zip(passed).map(|(edge, passed)| {
+        let last = plan.stages[edge.from].operators.last().copied();
+        EdgeStats {
+            from: edge.from,
+            to: edge.to,
+            operator: passed.op.or(last).unwrap_or_default(),
+            sent: passed.sent.records,
+            received: passed.received,
+            batches: passed.sent.batches,
+            bytes: passed.sent.bytes,
+            closed: passed.closed,
+        }
+    });
+    let edges = edges.collect();
+    Stats { wall: Duration::from_nanos(wall), cores, memory_peak, operators, stages, edges }
 }
 
-/// Adds what passed the operators of one task, and answers what its head took in.
-///
-/// Operators that hand on each record once do not count; what they took in is what the one before
-/// them handed on.
-fn pass(
-    ids: &[usize],
-    sends: bool,
-    counts: &HashMap<usize, &OpCount>,
-    operators: &mut [OperatorStats],
-) -> u64 {
-    let silent = OpCount::default();
-    let (mut flow, mut head) = (0, 0);
-    let mut among_heads = true;
-    for (at, &id) in ids.iter().enumerate() {
-        let count = counts.get(&id).copied().unwrap_or(&silent);
-        let Some(operator) = operators.get_mut(id) else { continue };
-        let receives = count.under_way.is_some();
-        among_heads &= receives || count.source;
-        let taken = if count.source {
-            None
-        } else if receives && among_heads {
-            // Several exchanges may lead into one stage: what follows takes in their sum.
-            flow += count.received;
-            Some(count.received)
-        } else {
-            Some(flow)
-        };
-        if count.source {
-            flow += count.emitted.unwrap_or(0);
-        } else if !receives {
-            flow = count.sent.map(|sent| sent.records).or(count.emitted).unwrap_or(flow);
+/// What has passed an operator of a task.
+pub(super) struct Passing<'a> {
+    pub(super) op: usize,
+    pub(super) count: &'a OpCount,
+    /// Records taken in; `None` for a source.
+    pub(super) taken: Option<u64>,
+    /// Records handed on to what follows.
+    pub(super) given: u64,
+    /// Records handed to second streams.
+    pub(super) aside: u64,
+    /// Whether it is one of the heads of the stage.
+    pub(super) is_head: bool,
+    /// Whether no operator of the stage follows.
+    pub(super) last: bool,
+}
+
+/// An operator that has counted nothing.
+static SILENT: LazyLock<OpCount> = LazyLock::new(OpCount::default);
+
+impl<'a> Passing<'a> {
+    /// The operators of a task, in the order in which records pass them.
+    ///
+    /// Those that hand on each record once do not count; what they took in is what the one before them handed
+    /// on. What an operator sends on edges is what it hands on where it is the last of its stage; elsewhere it hands
+    /// on to the next one, and what it sends are its second streams.
+    pub(super) fn of(ids: &'a [usize], report: &'a Report) -> impl Iterator<Item = Self> {
+        let counts: HashMap<usize, &OpCount> =
+            report.counts().iter().map(|(op, count)| (*op, count)).collect();
+        let (mut flow, mut among_heads) = (0, true);
+        ids.iter().enumerate().map(move |(at, &op)| {
+            let count = counts.get(&op).copied().unwrap_or(&SILENT);
+            let last = at + 1 == ids.len();
+            let receives = count.under_way.is_some();
+            among_heads &= receives || count.source;
+            let taken = if count.source {
+                None
+            } else if receives && among_heads {
+                // Several exchanges may lead into one stage: what follows takes in their sum.
+                flow += count.received;
+                Some(count.received)
+            } else {
+                Some(flow)
+            };
+            let sent = count.sent.map(|sent| sent.records);
+            let aside = sent.filter(|_| !last).unwrap_or(0);
+            if count.source {
+                flow += count.emitted.unwrap_or(0);
+            } else if !receives {
+                flow = sent.filter(|_| last).or(count.emitted).unwrap_or(flow);
+            }
+            let given = if receives { count.received } else { flow };
+            Self { op, count, taken, given, aside, is_head: among_heads, last }
+        })
+    }
+}
+
+/// Adds what passed the operators of one task, and answers what its heads took in.
+fn pass(ids: &[usize], report: &Report, operators: &mut [OperatorStats]) -> u64 {
+    let mut head = 0;
+    for Passing { op, count, taken, given, aside, is_head, last } in Passing::of(ids, report) {
+        let Some(operator) = operators.get_mut(op) else { continue };
+        if is_head {
+            head += given;
         }
-        if among_heads {
-            head = flow;
-        }
-        let given = if receives { count.received } else { flow };
-        let is_sink = !sends && at + 1 == ids.len();
+        let is_sink = last && count.sent.is_none();
         let add = |to: &mut Option<u64>, more| *to = Some(to.unwrap_or(0) + more);
         if let Some(taken) = taken {
             add(&mut operator.records_in, taken);
@@ -137,6 +184,7 @@ fn pass(
         if !is_sink || count.source {
             add(&mut operator.records_out, given);
         }
+        operator.records_aside += aside;
         let sent = count.sent.unwrap_or_default();
         operator.batches += sent.batches + count.received_batches;
         operator.bytes += sent.bytes;

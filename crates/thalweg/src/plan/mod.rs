@@ -7,6 +7,7 @@
 //! Building a plan starts no thread and opens no file.
 
 mod builder;
+mod conserve;
 mod explain;
 mod launch;
 mod measure;

@@ -37,6 +37,8 @@ pub struct Environment {
     builder: Arc<Mutex<Builder>>,
     /// What surrounds its jobs, if it is an application's.
     application: Option<Arc<dyn Application>>,
+    /// Whether jobs that end well are held to what they have counted.
+    checked: bool,
 }
 
 impl Default for Environment {
@@ -53,7 +55,8 @@ impl Environment {
 
     /// An environment with these settings.
     pub fn with_config(config: Config) -> Self {
-        Self { runtime: Runtime::new(config), builder: Arc::default(), application: None }
+        let runtime = Runtime::new(config);
+        Self { runtime, builder: Arc::default(), application: None, checked: false }
     }
 
     /// An environment for other jobs on the threads and memory of this one.
@@ -64,6 +67,11 @@ impl Environment {
     }
 
     /// An environment whose jobs an application surrounds.
+    /// One whose jobs fail where what their tasks have counted does not agree, for tests of jobs.
+    pub(crate) fn checked(config: Config) -> Self {
+        Self { checked: true, ..Self::with_config(config) }
+    }
+
     #[cfg(feature = "cli")]
     pub(crate) fn for_application(config: Config, application: Arc<dyn Application>) -> Self {
         Self { application: Some(application), ..Self::with_config(config) }
@@ -134,7 +142,7 @@ impl Environment {
                 return Err(error);
             }
         };
-        Ok(JobHandle::new(running, attendance, watch, warnings))
+        Ok(JobHandle::new(running, attendance, watch, warnings, self.checked))
     }
 
     /// The threads that its jobs run on.
@@ -170,17 +178,17 @@ impl Environment {
         to: usize,
         strategy: Strategy,
     ) -> Edge<I, T> {
-        let edge = Edge::new();
-        let lanes = edge.clone();
         self.build(|builder| {
+            let edge = Edge::new(builder.plan.edges.len());
+            let lanes = edge.clone();
             let [senders, receivers] = [from, to].map(|stage| builder.plan.stages[stage].tasks);
             let batch = builder.batch.unwrap_or(self.runtime.config.batch);
             let connect = move |settings, from: &[_], to: &[_]| {
                 lanes.connect(settings, from, to, linked(strategy, senders, receivers));
             };
             builder.edge(from, to, strategy, batch, Box::new(connect));
-        });
-        edge
+            edge
+        })
     }
 
     /// A stage with tasks for what comes from two streams, which must be of one environment.

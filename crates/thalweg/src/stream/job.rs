@@ -20,6 +20,8 @@ pub struct JobHandle {
     /// Who sees that windows wait, if anybody wants to know.
     watch: Option<Watch>,
     warnings: Warnings,
+    /// Whether it fails where its statistics do not agree.
+    checked: bool,
 }
 
 /// A job and what it runs on.
@@ -49,8 +51,9 @@ impl JobHandle {
         attendance: Option<Box<dyn Attendance>>,
         watch: Option<Watch>,
         warnings: Warnings,
+        checked: bool,
     ) -> Self {
-        Self { running, attendance, watch, warnings }
+        Self { running, attendance, watch, warnings, checked }
     }
 
     /// Waits until the job is over, and gives what it counted. What it has lost without having failed is a warning
@@ -87,7 +90,11 @@ impl JobHandle {
             attendance.ended(&stats);
         }
         self.warnings.of_losses(&stats);
-        launched.job.outcome().map(|()| stats)
+        launched.job.outcome()?;
+        if self.checked {
+            launched.conserved()?;
+        }
+        Ok(stats)
     }
 
     /// Whether the job is over.

@@ -3,4 +3,5 @@
 mod cache;
 mod connect;
 mod files_in_time;
+mod statistics;
 mod zip;

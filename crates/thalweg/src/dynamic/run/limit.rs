@@ -2,8 +2,9 @@
 
 use crate::dynamic::columns::{Block, Columnar};
 use crate::error::Result;
-use crate::flow::{Op, Pipe, Push};
+use crate::flow::{Pipe, Push, Renewed};
 use crate::metrics::Report;
+use crate::operators::limit::Left;
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Stream};
 
@@ -37,45 +38,37 @@ impl<C: Chain<Item = Columnar, Time = ()>> Chain for Limit<C> {
         cx: &TaskContext<'_>,
         next: N,
     ) -> Result<Self::Task<N>> {
-        self.prev.attach(cx, LimitPush { op: cx.op(self.op), n: self.n, left: self.n, next })
+        let renewed = Renewed::new(cx.op(self.op), Left(self.n), next);
+        self.prev.attach(cx, LimitPush { emitted: 0, renewed })
     }
 }
 
 /// A limit of rows in a running task.
 struct LimitPush<N> {
-    op: Op,
-    n: u64,
-    left: u64,
-    next: N,
+    emitted: u64,
+    renewed: Renewed<Left, N>,
 }
 
 impl<N: Pipe> Pipe for LimitPush<N> {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
-        Some(&mut self.next)
-    }
-
-    // An endless fan-out pauses here too, and then finds that nobody wants more.
-    fn is_full(&mut self) -> bool {
-        self.left == 0 || self.next.is_full()
-    }
-
-    fn is_closed(&mut self) -> bool {
-        self.left == 0 || self.next.is_closed()
+        Some(&mut self.renewed)
     }
 
     fn report(&mut self, report: &mut Report) {
-        report.emitted(self.op.id(), self.n - self.left);
-        self.next.report(report);
+        report.emitted(self.renewed.op.id(), self.emitted);
+        self.renewed.report(report);
     }
 }
 
 impl<N: Push<Columnar, ()>> Push<Columnar, ()> for LimitPush<N> {
     fn push(&mut self, block: Block, (): ()) {
-        if self.left > 0 {
-            let most = usize::try_from(self.left).unwrap_or(usize::MAX);
+        let Renewed { memory: Left(left), next, .. } = &mut self.renewed;
+        if *left > 0 {
+            let most = usize::try_from(*left).unwrap_or(usize::MAX);
             let block = block.head(most);
-            self.left -= block.rows() as u64;
-            self.next.push(block, ());
+            *left -= block.rows() as u64;
+            self.emitted += block.rows() as u64;
+            next.push(block, ());
         }
     }
 }

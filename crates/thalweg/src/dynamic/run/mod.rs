@@ -73,6 +73,7 @@ impl Graph {
     /// ```
     #[track_caller]
     pub fn attach(&self, env: &Environment) -> Result<Attached> {
+        env.build(|builder| builder.blocks = true);
         let checked = self.check()?;
         let mut streams: Vec<Option<Stream<Blocks>>> = Vec::new();
         let mut attached = Attached::default();

@@ -67,6 +67,10 @@ impl Pipe for Stops {
         None
     }
 
+    fn is_full(&mut self) -> bool {
+        true
+    }
+
     fn is_closed(&mut self) -> bool {
         true
     }

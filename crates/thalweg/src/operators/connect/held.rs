@@ -89,6 +89,13 @@ impl<I: Wire + ?Sized, T: Time> Held<I, T> {
         times.push(&time)
     }
 
+    /// Drops all records.
+    pub(super) fn clear(&mut self) {
+        (self.packets, self.bytes, self.len) = (VecDeque::new(), 0, 0);
+        (self.writers, self.readers) = (None, None);
+        let _ = self.reservation.try_resize(0);
+    }
+
     /// Gives some records out.
     pub(super) fn give(&mut self, mut each: impl FnMut(I::Of<'_>, T)) -> Result<()> {
         if let Some(mut packet) = self.packets.pop_front() {

@@ -8,7 +8,7 @@ use super::held::Held;
 use crate::data::{Covariant, Data, Portable, Wire};
 use crate::error::Result;
 use crate::exchange::{Edge, PairInlet};
-use crate::flow::{Depth, Event, Flow, Op, Pipe, Push, PushTwo, guard};
+use crate::flow::{Event, Flow, Op, Pipe, Push, PushTwo, guard};
 use crate::metrics::Report;
 use crate::operators::loops::Beside;
 use crate::plan::TaskContext;
@@ -81,7 +81,6 @@ where
             held: Held::new(cx, self.op),
             held_back: [None; 2],
             over: false,
-            in_loop: cx.depth(self.op) > Depth(0),
             failed: false,
             passed: 0,
             next,
@@ -89,7 +88,8 @@ where
         };
         let first = controls.edges.iter().flat_map(|edge| edge.lanes_to(cx.task)).collect();
         let ops = (cx.op(controls.op), cx.op(records.op));
-        Ok(PairInlet::new(ops, first, records.edge.lanes_to(cx.task), push))
+        let again = [controls.from, records.from].map(|from| cx.comes_again(from, self.stage));
+        Ok(PairInlet::new(ops, again.into(), first, records.edge.lanes_to(cx.task), push))
     }
 }
 
@@ -110,7 +110,6 @@ pub struct ConnectedPush<I: Wire + ?Sized, J: ?Sized, T: Time, S, U, N> {
     held_back: [Option<Event>; 2],
     /// Whether no more records come, or no more in this round.
     over: bool,
-    in_loop: bool,
     failed: bool,
     passed: u64,
     next: N,
@@ -146,6 +145,8 @@ where
         }
         if event.completes() {
             self.over = false;
+            // What is left nobody has wanted.
+            self.held.clear();
         }
         self.next.event(event);
     }
@@ -181,7 +182,7 @@ where
 
     fn is_closed(&mut self) -> bool {
         // Nobody is to be told of what the control stream still says.
-        (self.over && self.held.is_empty() && !self.in_loop) || self.next.is_closed()
+        (self.over && self.held.is_empty()) || self.next.is_closed()
     }
 
     fn report(&mut self, report: &mut Report) {

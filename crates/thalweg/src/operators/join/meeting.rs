@@ -340,7 +340,10 @@ where
             let Some(event) = self.held.take() else { return Flow::Ready };
             match event {
                 Event::Watermark(at) => self.watermark = self.watermark.max(at.as_micros()),
-                Event::Round(_) => self.watermark = i64::MIN,
+                Event::Round(_) => {
+                    self.keys.clear();
+                    self.watermark = i64::MIN;
+                }
                 Event::Idle | Event::Partition(_) | Event::Barrier(_) | Event::End => {}
             }
             self.next.event(event);

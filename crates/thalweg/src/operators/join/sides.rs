@@ -167,7 +167,10 @@ impl<K: Data, A: Data, B: Data, T: Time> Sides<K, A, B, T> {
     {
         let first = self.first.edges.iter().flat_map(|edge| edge.lanes_to(cx.task)).collect();
         let second = self.second.edges.iter().flat_map(|edge| edge.lanes_to(cx.task)).collect();
-        PairInlet::new((cx.op(self.first.op), cx.op(self.second.op)), first, second, next)
+        let ops = (cx.op(self.first.op), cx.op(self.second.op));
+        let again =
+            [self.first.from, self.second.from].map(|from| cx.comes_again(from, self.stage));
+        PairInlet::new(ops, again.into(), first, second, next)
     }
 }
 

@@ -298,7 +298,7 @@ impl Accounts {
 mod tests {
     use super::*;
     use crate::data::Data;
-    use crate::flow::Signals;
+    use crate::flow::{Depth, Signals};
     use crate::memory::MemoryPool;
     use std::sync::Arc;
 
@@ -319,7 +319,7 @@ mod tests {
     }
 
     fn watched(memory: usize) -> Watched<u32, Numbers> {
-        let op = Op::new(0, "test".into(), Arc::new(Signals::default()));
+        let op = Op::new(0, "test".into(), Depth(0), Arc::new(Signals::default()));
         Watched::new(op, MemoryPool::new(memory).reserve(), "numbers")
     }
 

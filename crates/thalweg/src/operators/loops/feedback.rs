@@ -141,8 +141,10 @@ pub struct Eater<I: Portable + ?Sized, T> {
 }
 
 impl<I: Portable + ?Sized, T: Time> Eater<I, T> {
-    /// Takes over what is there for the round that begins: what comes from now on is for the one after it.
+    /// Takes over what is there for the round that begins: what comes from now on is for the one after it. What
+    /// nobody wanted of the last one is forgotten.
     pub(super) fn take_over(&mut self) {
+        self.clear();
         let held = &mut *lock(&self.from.0[self.head]);
         self.packets.append(&mut held.packets);
         self.files.append(&mut held.files);
@@ -238,5 +240,7 @@ impl<I: Portable + ?Sized, T: Time> Input<I, T> for Eater<I, T> {
         self.show(|item, time| left.push(item, time))
     }
 
-    fn restart(&mut self) {}
+    fn restart(&mut self) {
+        self.clear();
+    }
 }

@@ -127,7 +127,7 @@ where
             rounds: 0,
             runs: 0,
             held: Event::End,
-            ends: Forked((next, Forked((left, outcome)))),
+            ends: Forked((Body { given: 0, next }, Forked((left, outcome)))),
             types: PhantomData,
         };
         self.prev.attach(cx, push)
@@ -156,7 +156,27 @@ pub struct HeadPush<I: Record + ?Sized, T: Time, S: Data + Clone + Sync, X: Inpu
 }
 
 /// The body, what is left, the outcome.
-type Ends<N, L, O> = Forked<(N, Forked<(L, O)>)>;
+type Ends<N, L, O> = Forked<(Body<N>, Forked<(L, O)>)>;
+
+/// The body of a loop, with the records that it has been given in all rounds.
+struct Body<N> {
+    given: u64,
+    next: N,
+}
+
+impl<N: Pipe> Pipe for Body<N> {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.next)
+    }
+}
+
+impl<I: Record + ?Sized, T: Time, N: Push<I, T>> Push<I, T> for Body<N> {
+    #[inline(always)]
+    fn push(&mut self, item: I::Of<'_>, time: T) {
+        self.given += 1;
+        self.next.push(item, time);
+    }
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -187,6 +207,11 @@ where
     fn fail(&mut self, error: crate::Error) {
         self.op.fail(error);
         self.phase = Phase::Over;
+    }
+
+    /// Whether what comes goes into the body.
+    fn gives_at_once(&self) -> bool {
+        X::AT_ONCE && self.phase == Phase::Taking
     }
 
     /// Gives some of the input of the round, or of what is left.
@@ -252,6 +277,9 @@ where
             // What is fed back may have any timestamp.
             Event::Watermark(_) | Event::Idle | Event::Partition(_) => {}
             Event::Barrier(_) => self.ends.event(event),
+            // Of loops further out: those runs that belong to them have been.
+            Event::Round(Depth(depth)) if depth + 1 < self.depth.0 => self.ends.event(event),
+            Event::End if self.depth > Depth(1) => self.ends.event(event),
             Event::Round(_) | Event::End => {
                 self.held = event;
                 self.runs += 1;
@@ -318,11 +346,17 @@ where
         if self.speaks {
             report.rounds(self.op.id(), self.control.stats());
         }
+        report.emitted(self.op.id(), self.ends.0.0.given);
         self.ends.report(report);
     }
 
-    // Nobody behind the loop may want anything, and the rounds still end.
+    // What goes into the body at once may be more than that wants. Otherwise records are kept here, for rounds
+    // that end whether or not somebody wants what comes of them.
+    fn is_full(&mut self) -> bool {
+        self.gives_at_once() && self.ends.0.0.is_full()
+    }
+
     fn is_closed(&mut self) -> bool {
-        false
+        self.gives_at_once() && self.ends.0.0.is_closed()
     }
 }

@@ -107,7 +107,7 @@ where
         let late = self.edge.outlet(cx.task, op.clone(), RoundRobin::starting_at(cx.task));
         let frames = self.frames;
         let ends = Forked((next, late));
-        self.prev.attach(cx, PunctualPush { op, frames, passed: None, gone: 0, ends })
+        self.prev.attach(cx, PunctualPush { op, frames, passed: None, gone: 0, kept: 0, ends })
     }
 }
 
@@ -123,6 +123,7 @@ where
     /// The last watermark.
     passed: Option<Timestamp>,
     gone: u64,
+    kept: u64,
     /// Where punctual records go, and where late ones.
     ends: Forked<(N, Outlet<G::Record, T, RoundRobin>)>,
 }
@@ -156,7 +157,10 @@ where
                 self.gone += 1;
                 self.ends.0.1.push(G::plain(item), time);
             }
-            _ => self.ends.0.0.push(item, time),
+            _ => {
+                self.kept += 1;
+                self.ends.0.0.push(item, time);
+            }
         }
     }
 }
@@ -182,6 +186,7 @@ where
     }
 
     fn report(&mut self, report: &mut Report) {
+        report.emitted(self.op.id(), self.kept);
         report.late(self.op.id(), self.gone, 0);
         self.ends.report(report);
     }

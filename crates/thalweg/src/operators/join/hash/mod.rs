@@ -407,10 +407,12 @@ where
         if self.again {
             self.kept.reset();
             self.rows = 0;
-        } else if Self::MARKS {
-            self.kept.forget_met();
         }
-        self.phase = if self.again { Phase::Building } else { Phase::Looking };
+        // What is left nobody has wanted.
+        self.probes = Probes::new();
+        self.buffer.clear();
+        // The rows that stay may not have been linked, where nobody has wanted anything of the round.
+        self.phase = if self.again { Phase::Building } else { Phase::Linking };
         self.buffers = self.again && self.early;
     }
 
@@ -494,10 +496,7 @@ where
 
     fn is_closed(&mut self) -> bool {
         let core = &self.core;
-        let fruitless = !core.looped
-            && matches!(core.phase, Phase::Looking)
-            && core.rows == 0
-            && !S::PROBE_ALONE;
+        let fruitless = matches!(core.phase, Phase::Looking) && core.rows == 0 && !S::PROBE_ALONE;
         fruitless || self.next.is_closed()
     }
 

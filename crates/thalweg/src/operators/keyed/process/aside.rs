@@ -46,6 +46,10 @@ impl Pipe for Nowhere {
         None
     }
 
+    fn is_full(&mut self) -> bool {
+        true
+    }
+
     fn is_closed(&mut self) -> bool {
         true
     }

@@ -2,6 +2,7 @@
 
 mod bodies;
 mod delta;
+mod rounds;
 
 use super::Ended;
 use crate::check::{check, every};

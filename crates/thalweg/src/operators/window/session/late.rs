@@ -58,6 +58,10 @@ impl Pipe for Counted {
         None
     }
 
+    fn is_full(&mut self) -> bool {
+        true
+    }
+
     fn is_closed(&mut self) -> bool {
         true
     }
