@@ -2,10 +2,10 @@
 
 use super::conserve::conserved;
 use super::measure::measure;
-use super::{Builder, Plan, Strategy};
+use super::{Builder, Plan, Stage, Strategy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::LaneSettings;
-use crate::flow::{Depth, Op, Partitions, Signals, Waker};
+use crate::flow::{Depth, Op, Partitions, Signals, Waker, catch};
 use crate::memory::{Claim, MemoryPool, Reservation};
 use crate::metrics::Stats;
 use crate::runtime::{Cell, Job, Runtime};
@@ -146,8 +146,14 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
         }
     }
 
+    let operators: Vec<Arc<str>> =
+        plan.stages.iter().map(|stage| operators_of(stage, &plan)).collect();
     // Before anything runs: what closures have captured may panic when it is dropped.
-    drop((factories, untaken));
+    let factories =
+        factories.into_iter().enumerate().filter_map(|(stage, made)| Some((stage, made?)));
+    for (stage, factory) in factories.chain(untaken) {
+        catch(|| drop(factory)).map_err(|panic| panic.in_operator(&*operators[stage]))?;
+    }
 
     let job = Job::new(signals, tasks.len());
     let started = runtime.clock.now();
@@ -155,7 +161,9 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
         .into_iter()
         .enumerate()
         .map(|(index, (task, waker))| {
-            let cell = Cell::new(index, task, Arc::clone(&job), runtime.scheduler(), started);
+            let operators = Arc::clone(&operators[stage_of[index]]);
+            let scheduler = runtime.scheduler();
+            let cell = Cell::new(index, task, Arc::clone(&job), scheduler, operators, started);
             waker.set(Arc::clone(&cell) as _);
             cell
         })
@@ -163,6 +171,12 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
     job.set_cells(cells);
     runtime.start(&job)?;
     Ok(Launched { job, plan, stage_of, started, blocks })
+}
+
+/// The operators of a stage, by their names and places.
+fn operators_of(stage: &Stage, plan: &Plan) -> Arc<str> {
+    let labels: Vec<_> = stage.operators.iter().map(|&op| plan.operators[op].label()).collect();
+    labels.join(", ").into()
 }
 
 /// What a job is called where it leaves traces: the place in the program where it begins, as

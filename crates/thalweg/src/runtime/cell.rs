@@ -17,6 +17,7 @@ use super::job::{Counted, Job};
 use super::running::{self, Running};
 use super::scheduler::Scheduler;
 use crate::clock::{Clock, Nanos};
+use crate::error::Error;
 use crate::flow::{Poll, Task, Turn, Wake, catch};
 use crate::metrics::{Histogram, Report};
 use crate::sync::{AtomicBool, AtomicU8, Condvar, Mutex, Ordering, lock};
@@ -31,6 +32,8 @@ pub(crate) struct Cell {
     job: Arc<Job>,
     scheduler: Arc<dyn Scheduler>,
     index: usize,
+    /// The operators of its stage, for errors of which no more is known.
+    operators: Arc<str>,
     looking: Looking,
 }
 
@@ -100,6 +103,7 @@ impl Cell {
         task: Box<dyn Task>,
         job: Arc<Job>,
         scheduler: Arc<dyn Scheduler>,
+        operators: Arc<str>,
         now: Nanos,
     ) -> Arc<Self> {
         let body = Body {
@@ -115,6 +119,7 @@ impl Cell {
             job,
             scheduler,
             index,
+            operators,
             looking: Looking::default(),
         })
     }
@@ -141,7 +146,7 @@ impl Cell {
         let ended = clock.now();
         body.turn(ended, ended.saturating_sub(began), back_pressured);
         let poll = polled.unwrap_or_else(|panic| {
-            self.job.fail(panic);
+            self.fail(panic);
             Poll::Done
         });
         if let Some(epoch) = passed {
@@ -175,12 +180,18 @@ impl Cell {
         }
     }
 
+    /// Fails the job with a panic, which came from a closure of an operator that is known, or from another part
+    /// of the program's code: a record's `clone` or destructor.
+    fn fail(&self, panic: Error) {
+        self.job.fail(panic.in_operator(&*self.operators));
+    }
+
     /// Drops the task, and with it everything that only it holds.
     fn end(&self, body: &mut Body) -> Next {
         if let Some(counted) = self.counted(body) {
             let task = body.task.take();
             if let Err(panic) = catch(|| drop(task)) {
-                self.job.fail(panic);
+                self.fail(panic);
             }
             self.life.end();
             self.job.one_ended(self.index, counted);
@@ -199,7 +210,7 @@ impl Cell {
         let mut report = Report::default();
         // Operators may call code of the program's for it.
         if let Err(panic) = catch(|| task.report(&mut report)) {
-            self.job.fail(panic);
+            self.fail(panic);
         }
         Some(Counted { times: body.times.clone(), report })
     }

@@ -150,7 +150,9 @@ mod tests {
     /// A job of tasks like this one, which has not been started.
     fn job(runtime: &Runtime, tasks: usize, task: fn() -> Box<dyn Task>) -> Arc<Job> {
         let job = Job::new(Arc::new(Signals::default()), tasks);
-        let cell = |index| Cell::new(index, task(), Arc::clone(&job), runtime.scheduler(), 0);
+        let cell = |index| {
+            Cell::new(index, task(), Arc::clone(&job), runtime.scheduler(), Arc::from("cell"), 0)
+        };
         job.set_cells((0..tasks).map(cell).collect());
         job
     }

@@ -189,8 +189,6 @@ impl fmt::Debug for Job {
     }
 }
 
-/// Whether it is known that event time over several files, or over several splits of one, loses records.
-const KNOWN_FILES_IN_TIME: bool = true;
 /// The most rows that a step may give.
 const ROWS: usize = 20_000;
 
@@ -226,7 +224,7 @@ impl Input {
         let step = draw.one(&[0, 1, SECOND / 10, SECOND, 40 * SECOND]);
         // Ties are common where the step is small.
         let start = draw.one(&[0, -30 * SECOND, 1_700_000_000 * SECOND]);
-        let of_one = timed && kind != ParallelIter && (!kind.is_file() || KNOWN_FILES_IN_TIME);
+        let of_one = timed && kind != ParallelIter && !kind.is_file();
         let files = if of_one { 1 } else { draw.one(&[1, 1, 2, 3, 5]) };
         // Parts follow one another in time, or overlap.
         let overlap = draw.chance(2);
@@ -246,10 +244,7 @@ impl Input {
             }
             parts.push(part);
         }
-        let mut split = draw.chance(2).then(|| draw.one(&[30, 100, 1000, 10_000]));
-        if timed && kind.is_file() && KNOWN_FILES_IN_TIME {
-            split = None;
-        }
+        let split = draw.chance(2).then(|| draw.one(&[30, 100, 1000, 10_000]));
         Self { kind, parts, split, gzip: draw.chance(4) }
     }
 }

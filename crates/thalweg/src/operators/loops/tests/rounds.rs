@@ -608,10 +608,11 @@ fn operators_of_windows() {
 }
 
 /// Why some operators stand in none of the bodies above.
-const ELSEWHERE: [(&str, &str); 3] = [
+const ELSEWHERE: [(&str, &str); 4] = [
     ("cache", "a sink, which keeps what comes in all rounds"),
     ("cached", "a source"),
     ("cut", "a sink: what it is for is said where it is"),
+    ("strict", "stands in tests of the protocol alone"),
 ];
 
 /// The kinds of operators that the source names, by `Origin::here`: one that is new is missed here.
