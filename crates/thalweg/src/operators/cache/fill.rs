@@ -3,7 +3,7 @@
 use super::Cached;
 use crate::data::{Data, Portable};
 use crate::error::Error;
-use crate::flow::{Event, Op, Pipe, Publish, Push};
+use crate::flow::{Event, Op, Pipe, Publish, Push, guard};
 use crate::metrics::Report;
 use crate::operators::kept::{Growing, Part};
 use crate::plan::TaskContext;
@@ -52,10 +52,11 @@ impl<D: Data + Sync, T: Time> Filling<D, T> {
             return;
         }
         let parts: Vec<_> = parts.drain(..).flatten().collect();
-        let cached = self.cached.clone();
+        let (cached, filler) = (self.cached.clone(), op.clone());
         op.signals().on_success(move || {
-            // A job runs once, so it is not set before.
-            Ok(Publish::Result(Box::new(move || drop(cached.0.parts.set(parts)))))
+            // A job runs once, so it is not set before. Records that nobody can read any more are dropped with it.
+            let set = move || guard(&filler, || drop((cached.0.parts.set(parts), cached)));
+            Ok(Publish::Result(Box::new(set)))
         });
     }
 }

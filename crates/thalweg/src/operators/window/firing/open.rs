@@ -2,6 +2,7 @@
 
 use super::feed::Feed;
 use crate::data::{Batch, Data, Key, Record};
+use crate::error::{Error, ErrorKind};
 use crate::exchange::PartialBatch;
 use crate::flow::{CHUNK, Event, Op, guard, guard_key};
 use crate::memory::Reservation;
@@ -437,11 +438,18 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
             self.forget_spent();
             return false;
         }
-        let Self { op, feed, rolling, live, .. } = self;
+        let Self { op, feed, rolling, live, failed, .. } = self;
         if let Some((_, mut leaving)) = self.entered.pop_front() {
             self.entered_bytes -= leaving.bytes();
             leaving.drain(|part| {
-                let Some(known) = rolling.known(part.hash, part.probe()) else { return };
+                let Some(known) = rolling.known(part.hash, part.probe()) else {
+                    // It would stay in all windows to come, of which there would be no end.
+                    if !std::mem::replace(failed, true) {
+                        let what = "a key that was put into a table is not found there: it is not equal to itself";
+                        op.fail(Error::new(ErrorKind::Input, what));
+                    }
+                    return;
+                };
                 *live -= guard(op, || {
                     known.guard(|there| {
                         there.subtract(|from| feed.subtract(from, &part.state));
