@@ -5,13 +5,13 @@
 //!
 //! # Who gives way
 //!
-//! A reservation makes one of three [claims](Claim), so that what can go to disk does not starve what
+//! A reservation makes one of three claims, so that what can go to disk does not starve what
 //! cannot:
 //!
 //! * *Fixed* reservations belong to state that has to stay in memory. They are refused only where all that
 //!   cannot be given back would exceed the budget: what spillable ones hold does not count against them.
 //! * *Spillable* ones get what is free. When a fixed one has taken what they hold, the pool is
-//!   [over its budget](Reservation::is_over_budget) and their tasks are woken; they look at that between
+//!   over its budget and their tasks are woken; they look at that between
 //!   batches and give back what they hold.
 //! * *Modest* ones hold what could have gone to disk and cannot any more, as the table of a join that is
 //!   being looked up. They leave a quarter of the pool to the others.

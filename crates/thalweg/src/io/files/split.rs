@@ -5,7 +5,7 @@ use super::paths::InputFile;
 /// A range of bytes of one file, read by one reader.
 ///
 /// A compressed file is one split as a rule: it is decompressed from its start, whatever part of it is read. Where it
-/// is [cut](Self::cut) all the same, the places are those of decompressed bytes.
+/// is cut all the same, the places are those of decompressed bytes.
 ///
 /// The lines that *begin* in the range belong to it; see the [module](super) for why every line
 /// is then read exactly once.
