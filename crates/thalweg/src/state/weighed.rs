@@ -53,17 +53,23 @@ impl<S> Weighed<S> {
         self.bytes + usize::try_from(more).unwrap_or(usize::MAX).min(self.bytes / 2)
     }
 
-    /// Whether `count` states should be [weighed](Self::weigh) again. For between two batches.
+    /// Whether the states, so many, should be [weighed](Self::weigh) again. For between two batches; they are
+    /// counted only where that is of consequence.
     #[inline(always)]
-    pub(crate) fn is_due(&self, count: usize) -> bool {
+    pub(crate) fn is_due(&self, count: impl FnOnce() -> usize) -> bool {
+        let asking = self.bytes / BYTES_A_CHANGE;
         Self::OWNS
             && self.since > 0
-            && (self.since >= self.before / 4 || self.since >= count + self.bytes / BYTES_A_CHANGE)
+            && (self.since >= self.before / 4
+                || self.since >= asking && self.since - asking >= count())
     }
 
     /// Takes down what all states own.
     #[cold]
     pub(crate) fn weigh(&mut self, states: impl Iterator<Item = usize>) {
+        if !Self::OWNS {
+            return;
+        }
         self.bytes = states.sum();
         self.before = self.before.saturating_add(std::mem::take(&mut self.since));
     }
@@ -94,7 +100,7 @@ mod tests {
             weighed.changed();
             if n % 100 == 99 {
                 let count = lists.len();
-                if weighed.is_due(count) {
+                if weighed.is_due(|| count) {
                     weighed.weigh(lists.iter().map(Data::heap_size));
                     asked += 1;
                 }
@@ -114,7 +120,7 @@ mod tests {
     fn what_owns_nothing_is_not_weighed() {
         let mut weighed = Weighed::<(u64, f64)>::new();
         weighed.changed();
-        assert!(!weighed.is_due(1));
+        assert!(!weighed.is_due(|| 1));
         assert_eq!(weighed.bytes(), 0);
     }
 }

@@ -205,7 +205,7 @@ where
     }
 
     fn resume(&mut self) -> Flow {
-        if self.weighed.is_due(self.table.len()) {
+        if self.weighed.is_due(|| self.table.len()) {
             self.weighed.weigh(self.table.values().map(Data::heap_size));
         }
         // The bytes of long keys and of what is remembered grow apart from the slots.

@@ -401,7 +401,7 @@ where
         if self.full.is_some() {
             return;
         }
-        if self.weighed.is_due(self.table.len()) {
+        if self.weighed.is_due(|| self.table.len()) {
             self.weighed.weigh(self.table.values().map(Data::heap_size));
         }
         let heap = self.weighed.bytes();

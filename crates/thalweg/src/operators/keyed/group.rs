@@ -326,7 +326,7 @@ impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
     }
 
     fn account(&mut self) {
-        if self.weighed.is_due(self.table.len()) {
+        if self.weighed.is_due(|| self.table.len()) {
             self.weighed.weigh(self.table.values().map(Data::heap_size));
         }
         if self.overflow.account(self.table.bytes() + self.weighed.bytes()) {

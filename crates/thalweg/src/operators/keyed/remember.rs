@@ -164,7 +164,7 @@ impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
 
     /// Accounts for what is remembered.
     fn account(&mut self) {
-        if self.weighed.is_due(self.table.len()) {
+        if self.weighed.is_due(|| self.table.len()) {
             self.weighed.weigh(self.table.values().map(Data::heap_size));
         }
         if !self.failed && self.overflow.account(self.table.bytes() + self.weighed.bytes()) {

@@ -249,7 +249,7 @@ where
         if !self.sending.is_empty() {
             return;
         }
-        if self.weighed.is_due(self.slices.keys()) {
+        if self.weighed.is_due(|| self.slices.keys()) {
             self.leave();
             self.weighed.weigh(self.slices.values().map(Data::heap_size));
         }

@@ -354,7 +354,7 @@ where
             *heap -= if spent { kept.heap() } else { 0 };
             !spent
         });
-        if self.weighed.is_due(self.table.len()) {
+        if self.weighed.is_due(|| self.table.len()) {
             self.weigh();
         }
         let (bytes, held) = (self.bytes(), self.reservation.bytes());

@@ -13,6 +13,7 @@ use crate::plan::TaskContext;
 use crate::state::{Drain, GroupTable, Weighed};
 use crate::time::Timestamp;
 use std::collections::VecDeque;
+use std::mem::needs_drop;
 
 pub(super) enum Phase<K: Key + ?Sized, S> {
     /// Records come in.
@@ -211,18 +212,29 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
 
     /// Between two batches, while no window is given out: accounts for what states own.
     pub(super) fn account(&mut self) {
-        if self.weighed.is_due(self.coming.keys()) || self.rolled.is_due(self.rolling.len()) {
+        let states = self.weighed.is_due(|| self.coming.keys());
+        let rolled = self.rolled.is_due(|| self.rolling.len());
+        if states {
             self.weigh();
+        }
+        if rolled {
+            self.weigh_rolled();
+        }
+        if states || rolled {
             self.reserve(0);
         }
     }
 
     #[cold]
     fn weigh(&mut self) {
-        let Self { weighed, rolled, coming, behind, kept, rolling, .. } = self;
+        let Self { weighed, coming, behind, kept, .. } = self;
         let states = coming.values().chain(behind.values()).chain(kept.values());
         weighed.weigh(states.map(Data::heap_size));
-        rolled.weigh(rolling.values().map(Rolling::heap));
+    }
+
+    #[cold]
+    fn weigh_rolled(&mut self) {
+        self.rolled.weigh(self.rolling.values().map(Rolling::heap));
     }
 
     fn bytes(&self) -> usize {
@@ -237,6 +249,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         if !self.failed && !self.reservation.try_resize(bytes) {
             // What states own may have been taken for more than it is.
             self.weigh();
+            self.weigh_rolled();
             let bytes = self.bytes() + grown;
             if self.reservation.try_resize(bytes) {
                 return true;
@@ -398,7 +411,10 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         for _ in 0..CHUNK {
             let one = table.for_next(|key, state| {
                 weighed.leaves(&state);
-                rolled.changed();
+                // A sum of what owns nothing owns nothing.
+                if !F::INVERTIBLE || needs_drop::<F::State>() {
+                    rolled.changed();
+                }
                 let probe = key.probe();
                 let hash = F::Key::hash(probe);
                 let mut fresh = false;

@@ -377,7 +377,7 @@ where
 
     /// Between two batches: accounts for what aggregates own.
     fn account(&mut self) {
-        if self.weighed.is_due(self.table.len()) {
+        if self.weighed.is_due(|| self.table.len()) {
             self.weigh();
             self.reserve(self.bytes());
         }
