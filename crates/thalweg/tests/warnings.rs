@@ -242,3 +242,35 @@ fn windows_that_wait_are_told_of_while_the_job_runs() -> thalweg::Result<()> {
     assert!(job.wait().is_err());
     Ok(())
 }
+
+#[test]
+fn an_iterator_that_blocks_is_told_of_while_it_blocks() -> thalweg::Result<()> {
+    listen();
+    let mut config = Config::default();
+    config.cores = 2.try_into().unwrap();
+    config.stall_after = Some(Duration::from_millis(200));
+    let env = Environment::with_config(config);
+    // Ends when the sender is dropped.
+    let (sender, receiver) = std::sync::mpsc::channel::<u64>();
+    let at = |n: &u64| Timestamp::from_millis(*n as i64);
+    let blocking = env.iter(receiver).assign_timestamps(at, Watermarks::monotonous());
+    let ticks = env.generate(1000.0, Some).assign_timestamps(at, Watermarks::monotonous());
+    let both = blocking.merge(ticks);
+    both.window_all(EventTimeWindow::tumbling(Duration::from_secs(1))).count().for_each(drop);
+    let job = env.start()?;
+    let place = job.plan().operators.iter().find(|op| op.kind == "iter").unwrap().place.clone();
+    let limit = Instant::now() + Duration::from_secs(20);
+    let said = loop {
+        let said = warnings("thalweg::stalls", &place).into_iter().next();
+        if said.is_some() || Instant::now() > limit {
+            break said;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    drop(sender);
+    job.cancel();
+    assert!(job.wait().is_err());
+    let said = said.expect("something is said within twenty seconds");
+    assert!(said.contains("in one turn for more than 200.0 ms"), "{said}");
+    Ok(())
+}

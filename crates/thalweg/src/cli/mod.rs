@@ -16,7 +16,7 @@
 //!   standard error, with what holds event time back. So is, after the same time, a job that waits for the program:
 //!   for the reader of [`to_channel`](crate::Stream::to_channel), or for records from a sender of
 //!   [`channel`](Environment::channel) while nothing else moves; and a sender that has filled its channel before
-//!   the job has started.
+//!   the job has started, and a task whose iterator or closure blocks.
 //! - A job that has dropped late records says so on standard error when it is over: which operator, how many, and
 //!   what to do.
 //!

@@ -63,7 +63,8 @@ pub struct Config {
     /// Where operators that outgrow their memory write. By default the system's temporary folder.
     pub spill_dir: PathBuf,
     /// How long windows may get records and give no result before a warning says what holds event time back; `None`:
-    /// however long. By default ten seconds.
+    /// however long. By default ten seconds. A warning also says which operators a task is of that has been in one turn for
+    /// so long, since an iterator or a closure blocks; nothing else is said of the job meanwhile.
     ///
     /// The warning is one of the facade `log`, under the target `thalweg::stalls`; an application (module `cli`)
     /// prints it too. Without an application, only jobs without an end are watched, and only if a logger wants to know.

@@ -283,7 +283,8 @@ impl<T> fmt::Debug for Sender<T> {
 
 impl<T> fmt::Debug for SendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SendError(..)")
+        // What `unwrap` shows, where the reason would be lost otherwise.
+        write!(f, "SendError(.., {:?})", self.to_string())
     }
 }
 
@@ -497,7 +498,9 @@ mod tests {
         });
         job.cancel();
         drop(go_on);
-        assert_eq!(waits.join().unwrap().unwrap_err().0, 3);
+        let refused = waits.join().unwrap().unwrap_err();
+        assert_eq!(refused.0, 3);
+        assert!(format!("{refused:?}").contains("has ended or drains"), "{refused:?}");
         assert_eq!(job.wait().unwrap_err().kind(), crate::ErrorKind::Cancelled);
         assert!(sender.is_closed());
         assert_eq!(sender.try_send(4), Err(TrySendError::Closed(4)));

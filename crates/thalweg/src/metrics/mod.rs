@@ -17,7 +17,7 @@ pub(crate) use hot::HotKeys;
 pub(crate) use losses::losses;
 pub(crate) use rounds::RoundLog;
 pub use rounds::{LoopStats, Rounds};
-pub(crate) use stalls::{Told, stalls};
+pub(crate) use stalls::{Told, blocked, stalls};
 pub use stats::{
     Awaits, EdgeStats, HotKey, Latency, Limit, OperatorStats, Records, Spread, StageStats, Stats,
     limiting_operator,

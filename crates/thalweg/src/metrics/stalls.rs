@@ -65,6 +65,16 @@ fn awaits(
     }
 }
 
+/// What is to be said of a task of these operators that has been in one turn for longer than this.
+pub(crate) fn blocked(operators: &str, patience: Duration) -> String {
+    let patience = show::span(patience);
+    format!(
+        "{operators}: a task has been in one turn for more than {patience}: an iterator or a closure blocks, or computes \
+         for that long, and meanwhile the task neither reads nor sends, and cannot be cancelled; send what has to be \
+         waited for through a `channel`, or call it by `map_blocking`"
+    )
+}
+
 /// What is worth saying: of time that stands still again and again, of anything else once.
 #[derive(Default)]
 pub(crate) struct Told {

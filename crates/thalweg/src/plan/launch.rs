@@ -8,9 +8,10 @@ use crate::exchange::LaneSettings;
 use crate::flow::{Depth, Op, Partitions, Signals, Waker, catch};
 use crate::memory::{Claim, MemoryPool, Reservation};
 use crate::metrics::Stats;
-use crate::runtime::{Cell, Job, Runtime};
+use crate::runtime::{Cell, Counted, Job, Runtime};
 use crate::state::SpillDir;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a task knows when it is made.
 pub struct TaskContext<'a> {
@@ -80,12 +81,29 @@ impl Launched {
     pub(crate) fn stats(&self, runtime: &Runtime) -> Stats {
         // Asked before the counts are: a job that ends in between has counted up to its end.
         let over = self.job.is_over();
-        let counted = self.job.counted();
+        self.measured(&self.job.counted(), over, runtime)
+    }
+
+    /// As [`stats`](Self::stats), but waits at most about this long for a task to end its turn.
+    ///
+    /// # Errors
+    ///
+    /// The operators of the first task whose turn has not ended by then.
+    pub(crate) fn stats_within(
+        &self,
+        runtime: &Runtime,
+        at_most: Duration,
+    ) -> Result<Stats, Arc<str>> {
+        let over = self.job.is_over();
+        Ok(self.measured(&self.job.counted_within(at_most)?, over, runtime))
+    }
+
+    fn measured(&self, counted: &[Counted], over: bool, runtime: &Runtime) -> Stats {
         let last = counted.iter().map(|task| task.times.until).max().unwrap_or_default();
         let end = if over { last } else { runtime.clock.now() };
         let wall = end.saturating_sub(self.started);
         let (cores, peak) = (runtime.config.cores.get(), runtime.memory.peak() as u64);
-        measure(&self.plan, &self.stage_of, &counted, wall, cores, peak)
+        measure(&self.plan, &self.stage_of, counted, wall, cores, peak)
     }
 
     /// Whether what the tasks of the job, which has ended well, have counted agrees with itself.

@@ -215,25 +215,33 @@ impl Cell {
         Some(Counted { times: body.times.clone(), report })
     }
 
-    /// What the task has counted, unless it has ended; waits for its turn to end. Nothing where the calling
-    /// thread is itself in a turn and the task too: the two may wait for each other, or be one.
-    pub(crate) fn look(&self) -> Option<Counted> {
+    /// What the task has counted, unless it has ended; waits for its turn to end, at most about this long. `None`
+    /// where the calling thread is itself in a turn and the task too: the two may wait for each other, or be one.
+    ///
+    /// # Errors
+    ///
+    /// The operators of a task whose turn has not ended by then.
+    pub(crate) fn look(&self, at_most: Duration) -> Result<Option<Counted>, Arc<str>> {
         *lock(&self.looking.told) = None;
+        let mut waited = Duration::ZERO;
         loop {
             match self.body.try_lock() {
-                Ok(mut body) => return self.counted(&mut body),
+                Ok(mut body) => return Ok(self.counted(&mut body)),
                 Err(TryLockError::Poisoned(poisoned)) => {
-                    return self.counted(&mut poisoned.into_inner());
+                    return Ok(self.counted(&mut poisoned.into_inner()));
                 }
-                Err(TryLockError::WouldBlock) if running::is_in_turn() => return None,
-                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::WouldBlock) if running::is_in_turn() => return Ok(None),
+                Err(TryLockError::WouldBlock) if waited >= at_most => {
+                    return Err(Arc::clone(&self.operators));
+                }
+                Err(TryLockError::WouldBlock) => waited = waited.saturating_add(RETRY),
             }
             self.looking.asked.store(true, Ordering::Relaxed);
             let told = lock(&self.looking.told);
             let waited = self.looking.has_told.wait_timeout(told, RETRY);
             let (mut told, _) = waited.unwrap_or_else(PoisonError::into_inner);
             if let Some(counted) = told.take() {
-                return Some(counted);
+                return Ok(Some(counted));
             }
         }
     }

@@ -6,6 +6,7 @@ use crate::flow::{Epoch, Signals, Wake};
 use crate::metrics::Report;
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, lock};
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 /// What a task has counted.
 #[derive(Clone, Default)]
@@ -53,13 +54,22 @@ impl Job {
 
     /// What each task has counted so far; waits for those that run to end their turn.
     pub(crate) fn counted(&self) -> Vec<Counted> {
+        self.counted_within(Duration::MAX).unwrap_or_default()
+    }
+
+    /// As [`counted`](Self::counted), but waits at most about this long for a task.
+    ///
+    /// # Errors
+    ///
+    /// The operators of the first task whose turn has not ended by then.
+    pub(crate) fn counted_within(&self, at_most: Duration) -> Result<Vec<Counted>, Arc<str>> {
         let cells = self.cells();
         let tasks = lock(&self.counted).len();
         (0..tasks)
             .map(|at| {
                 // A task leaves its counts here before anybody can find that it has ended.
-                let running = cells.get(at).and_then(|cell| cell.look());
-                running.or_else(|| lock(&self.counted)[at].clone()).unwrap_or_default()
+                let running = cells.get(at).map_or(Ok(None), |cell| cell.look(at_most))?;
+                Ok(running.or_else(|| lock(&self.counted)[at].clone()).unwrap_or_default())
             })
             .collect()
     }

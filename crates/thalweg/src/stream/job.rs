@@ -9,6 +9,7 @@ use crate::metrics::Stats;
 use crate::plan::{Launched, Plan};
 use crate::runtime::Runtime;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A job that runs, or has ended.
 ///
@@ -42,6 +43,15 @@ impl Running {
     /// What the job has counted so far.
     pub(crate) fn stats(&self) -> Stats {
         self.launched.stats(&self.runtime)
+    }
+
+    /// As [`stats`](Self::stats), but waits at most about this long for a task to end its turn.
+    ///
+    /// # Errors
+    ///
+    /// The operators of the first task whose turn has not ended by then.
+    pub(super) fn stats_within(&self, at_most: Duration) -> Result<Stats, Arc<str>> {
+        self.launched.stats_within(&self.runtime, at_most)
     }
 }
 

@@ -1,5 +1,5 @@
-//! What a job warns of: windows that wait for a watermark, or operators for the program, while it runs, and records
-//! that were dropped as late, when it is over.
+//! What a job warns of: windows that wait for a watermark, operators that wait for the program and tasks that block,
+//! while it runs, and records that were dropped as late, when it is over.
 //!
 //! A library prints nothing: warnings are events of the facade `log`, which do nothing where the program has
 //! installed no logger. An application has them printed too.
@@ -7,9 +7,10 @@
 use super::application::Application;
 use super::job::Running;
 use crate::error::Result;
-use crate::metrics::{Stats, Told, losses, stalls};
+use crate::metrics::{Stats, Told, blocked, losses, stalls};
 use crate::sync::spawn;
 use log::{Level, log_enabled, warn};
+use std::collections::BTreeSet;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -79,15 +80,27 @@ impl Watch {
         let (stop, stopped) = channel();
         let (job, warnings) = (Arc::downgrade(job), warnings.clone());
         let thread = spawn("thalweg-watch".to_owned(), move || {
-            let mut told = Told::default();
+            let (mut told, mut told_blocked) = (Told::default(), BTreeSet::new());
             // At its beginning too, or the first windows could wait for twice as long in silence.
-            let Some(mut before) = look(&job) else { return };
-            while stopped.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
-                let Some(now) = look(&job) else { break };
-                for stall in told.worth(stalls(&before, &now, patience)) {
-                    warnings.of_stall(&stall.said);
+            let mut before: Option<Stats> = None;
+            while let Some(looked) = look(&job, patience) {
+                match &looked {
+                    Ok(now) => {
+                        let before = before.as_ref();
+                        let found = before.map(|before| stalls(before, now, patience));
+                        for stall in told.worth(found.unwrap_or_default()) {
+                            warnings.of_stall(&stall.said);
+                        }
+                    }
+                    Err(operators) if told_blocked.insert(Arc::clone(operators)) => {
+                        warnings.of_stall(&blocked(operators, patience));
+                    }
+                    Err(_) => {}
                 }
-                before = now;
+                before = looked.ok();
+                if stopped.recv_timeout(patience) != Err(RecvTimeoutError::Timeout) {
+                    break;
+                }
             }
         })?;
         Ok(Some(Self { stop: Some(stop), thread }))
@@ -101,8 +114,9 @@ impl Watch {
     }
 }
 
-/// What a job has counted, unless it is over.
-fn look(job: &Weak<Running>) -> Option<Stats> {
+/// What a job has counted, or the operators of a task that has been in one turn for longer than `patience`; `None`
+/// when the job is over. To wait for the turn instead could take for ever.
+fn look(job: &Weak<Running>, patience: Duration) -> Option<Result<Stats, Arc<str>>> {
     let job = job.upgrade()?;
-    (!job.launched().job.is_over()).then(|| job.stats())
+    (!job.launched().job.is_over()).then(|| job.stats_within(patience))
 }
