@@ -13,6 +13,7 @@ use crate::plan::TaskContext;
 use crate::state::{Drain, GroupTable, Weighed};
 use crate::time::Timestamp;
 use std::collections::VecDeque;
+use std::mem::needs_drop;
 
 pub(super) enum Phase<K: Key + ?Sized, S> {
     /// Records come in.
@@ -365,7 +366,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
     /// Begins anew, for the next round of a loop: all windows have been given out.
     pub(super) fn restart(&mut self) {
         (self.fired, self.entered_until, self.over) = (None, None, None);
-        // Keys of the last windows have not left, as no window comes after those.
+        // The keys of the last windows are still there, since no window follows.
         if self.live > 0 {
             (self.rolling, self.live) = (GroupTable::new(), 0);
         }
@@ -398,7 +399,10 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         for _ in 0..CHUNK {
             let one = table.for_next(|key, state| {
                 weighed.leaves(&state);
-                rolled.changed();
+                // Sums that own nothing need not be weighed.
+                if !F::INVERTIBLE || needs_drop::<F::State>() {
+                    rolled.changed();
+                }
                 let probe = key.probe();
                 let hash = F::Key::hash(probe);
                 let mut fresh = false;
