@@ -185,8 +185,8 @@ struct Line {
     result: Result<Outcome>,
 }
 
-/// Whether a step that the machine cannot run is a failure: in continuous integration, where nobody would see
-/// otherwise that it never ran.
+/// Whether a step that the machine cannot run counts as failed: in continuous integration, where it would go
+/// unnoticed otherwise.
 fn must_run() -> bool {
     std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
 }

@@ -100,7 +100,7 @@ impl Error {
         self
     }
 
-    /// Adds what else is to be known, behind the message.
+    /// Appends a note to the message, in parentheses.
     #[must_use]
     pub(crate) fn with(mut self, note: &str) -> Self {
         self.0.message += &format!(" ({note})");

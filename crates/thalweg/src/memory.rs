@@ -8,16 +8,16 @@
 //! A reservation makes one of three claims, so that what can go to disk does not starve what
 //! cannot:
 //!
-//! * *Fixed* reservations belong to state that has to stay in memory. They are refused only where all that
-//!   cannot be given back would exceed the budget: what spillable ones hold does not count against them.
-//! * *Spillable* ones get what is free. When a fixed one has taken what they hold, the pool is
-//!   over its budget and their tasks are woken; they look at that between
-//!   batches and give back what they hold.
-//! * *Modest* ones hold what could have gone to disk and cannot any more, as the table of a join that is
-//!   being looked up. They leave a quarter of the pool to the others.
+//! * *Fixed* reservations belong to state that has to stay in memory. They are refused only where fixed and
+//!   modest reservations together would exceed the budget: spillable ones do not count against them.
+//! * *Spillable* reservations get what is free. When a fixed one takes memory that they hold, the pool is
+//!   over its budget and their tasks are woken; these check between
+//!   batches, write their state to disk and release the memory.
+//! * *Modest* reservations hold state that could have been written to disk and no longer can, such as the table
+//!   of a join during lookups. They leave a quarter of the pool to the others.
 //!
-//! Nobody waits for anybody, so nothing can deadlock. The price is that the pool may be over its budget from
-//! the moment that a fixed reservation grows until the spillable ones have had a turn.
+//! No task waits for memory, so there is no deadlock. The cost is that the pool may be over its budget from
+//! the moment a fixed reservation grows until the tasks with spillable ones have had a turn.
 
 use crate::error::{Error, ErrorKind};
 use crate::sync::{Mutex, lock};
@@ -46,14 +46,14 @@ struct Pool {
     holders: Mutex<Vec<Arc<Holder>>>,
 }
 
-/// What a reservation's holder does when memory is short.
+/// What the holder of a reservation can do when memory is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// It has no other way.
+    /// Its state has to stay in memory.
     Fixed,
-    /// It goes on on disk, and keeps what it has.
+    /// Further state goes to disk; what is in memory stays there.
     Modest,
-    /// It goes on on disk, and gives back what it has.
+    /// All of its state can be moved to disk on request.
     Spillable,
 }
 
@@ -119,7 +119,7 @@ impl MemoryPool {
         Reservation { pool: self.clone(), bytes: 0, claim, holder: None }
     }
 
-    /// A reservation of nothing for an operator's task, which `wake` wakes where it is to give back.
+    /// A reservation of nothing for an operator's task; `wake` wakes the task when it should release memory.
     pub(crate) fn named(
         &self,
         claim: Claim,
@@ -131,14 +131,14 @@ impl MemoryPool {
         Reservation { pool: self.clone(), bytes: 0, claim, holder: Some(holder) }
     }
 
-    /// Wakes those that can give back.
+    /// Wakes the tasks that can release memory.
     #[cold]
     fn call_in(&self) {
         let able = |holder: &Arc<Holder>| {
             let wake = holder.wake.as_ref().filter(|_| holder.bytes.load(Ordering::Relaxed) > 0);
             wake.cloned()
         };
-        // Called without the lock: what a scheduler does then is its own business.
+        // Called without the lock, since a scheduler may take locks of its own.
         let able: Vec<_> = lock(&self.0.holders).iter().filter_map(able).collect();
         able.iter().for_each(|wake| wake());
     }
@@ -181,8 +181,8 @@ impl Reservation {
         &self.pool
     }
 
-    /// Whether this is to give back what it holds, as others need it that have no other way. Costs a relaxed
-    /// load: look between batches.
+    /// Whether this reservation should be released, because a fixed one has taken its memory. Costs a relaxed
+    /// load: check between batches.
     #[inline]
     pub(crate) fn is_over_budget(&self) -> bool {
         self.claim == Claim::Spillable && self.bytes > 0 && self.pool.used() > self.pool.limit()

@@ -45,7 +45,7 @@ impl Application for Attended {
     }
 
     fn warn(&self, what: &str) {
-        // A job goes on where nobody reads what is said of it.
+        // A job does not fail because standard error is closed.
         let _ = writeln!(std::io::stderr(), "{what}");
     }
 }

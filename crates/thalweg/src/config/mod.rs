@@ -62,12 +62,16 @@ pub struct Config {
     pub memory: usize,
     /// Where operators that outgrow their memory write. By default the system's temporary folder.
     pub spill_dir: PathBuf,
-    /// How long windows may get records and give no result before a warning says what holds event time back; `None`:
-    /// however long. By default ten seconds. A warning also says which operators a task is of that has been in one turn for
-    /// so long, since an iterator or a closure blocks; nothing else is said of the job meanwhile.
+    /// How long windows may receive records without emitting a result before a warning says what holds event time
+    /// back; `None` disables the warning. By default ten seconds. The same limit applies to a job that waits for
+    /// the program: for the reader of [`to_channel`](crate::Stream::to_channel) or a sender of
+    /// [`channel`](crate::Environment::channel).
+    /// So is a task that has been in one turn for so long, since an iterator or a closure blocks; the watch reports
+    /// nothing else of the job meanwhile.
     ///
-    /// The warning is one of the facade `log`, under the target `thalweg::stalls`; an application (module `cli`)
-    /// prints it too. Without an application, only jobs without an end are watched, and only if a logger wants to know.
+    /// The warning is an event of the facade `log`, under the target `thalweg::stalls`; an application (module `cli`)
+    /// prints it too. Without an application, only unbounded jobs and those with a `to_channel` are watched, and
+    /// only where a logger is enabled for that target when the job starts.
     pub stall_after: Option<Duration>,
 }
 

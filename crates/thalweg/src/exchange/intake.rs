@@ -95,8 +95,8 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         self.op.depth() > Depth(0)
     }
 
-    /// Whether nobody wants the rest of a round: a task within a loop then drops what comes, up to the round's
-    /// end, and goes on with the next one.
+    /// Whether the stage is closed for the rest of a round: a task within a loop then drops its input up to the
+    /// end of the round.
     pub(super) fn skips<N: Pipe>(&self, next: &mut N) -> bool {
         self.is_in_loop() && next.is_closed()
     }
@@ -111,7 +111,7 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         self.records[from] -= records as u64;
     }
 
-    /// Wants no more of the round.
+    /// Closes the lanes for the rest of the round.
     pub(super) fn skip_round(&mut self) {
         if self.begins_to_skip() {
             self.closed = true;

@@ -7,7 +7,7 @@
 //! | open | making it | |
 //! | short of credit: `used > credit` | the sender, sending | the receiver, returning a batch |
 //! | sender waiting | the sender, finding it short, under the lock | the receiver, waking it |
-//! | closed for a round | the receiver, wanting no more before the round ends | the sender, sending the round's end |
+//! | closed for a round | the receiver, needing no more records of the round | the sender, sending the round's end |
 //! | closed | the receiver, wanting no more | never |
 //!
 //! No wake-up is lost: the sender decides to wait, and the receiver decides whether to wake, under
@@ -221,8 +221,9 @@ impl<B> Lane<B> {
         self.queued.store(state.queue.len(), Ordering::Release);
         self.closed.store(true, Ordering::Release);
         drop(state);
-        drop(dropped);
+        // First, since a record's destructor may do anything.
         self.sender.wake();
+        drop(dropped);
     }
 }
 

@@ -5,8 +5,8 @@
 //! senders then wait. It must not do so where the first side could wait for the second, and does not have
 //! to know: see [`PushTwo::wants_second`].
 //!
-//! Within a loop, a side may come once, from outside, and be kept for all rounds, or come again in each. Where nobody
-//! wants the rest of a round, only what comes again is dropped.
+//! Within a loop, a side may come once, from outside, and be kept for all rounds, or come again in each. Where the
+//! stage is closed for the rest of a round, only the sides that come again are dropped.
 //!
 //! A lane of one side that is held for a barrier is waited for by nobody but the other side, so the other is
 //! read then, whether it is wanted or not.
@@ -31,7 +31,7 @@ pub struct PairInlet<I: Portable + ?Sized, J: Portable + ?Sized, T: Time, N> {
     seconds: bool,
     /// Which sides come again in each round of a loop.
     again: (bool, bool),
-    /// Whether nobody wants the rest of the round.
+    /// Whether the stage is closed for the rest of the round.
     skips: bool,
     next: N,
 }
@@ -133,7 +133,7 @@ where
         false
     }
 
-    /// Wants no more of the round on the sides that come again.
+    /// Closes the lanes of the sides that come again for the rest of the round.
     fn skip_round(&mut self) {
         if !self.first.begins_to_skip() {
             return;

@@ -52,8 +52,8 @@ impl<E: Ends> Pipe for Forked<E> {
     }
 
     fn is_full(&mut self) -> bool {
-        // What goes to an end that is closed is dropped, and waits for nothing. Where all are, there is nothing
-        // to go on for.
+        // A closed end drops what is pushed and exerts no back-pressure. Where all are full or closed, the fan-out
+        // pauses.
         let (mut any, mut all) = (false, true);
         self.0.each(|end| {
             let full = end.is_full();

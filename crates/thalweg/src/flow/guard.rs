@@ -78,7 +78,7 @@ pub(crate) fn arm(op: &Op) -> Armed<'_> {
 #[inline(never)]
 pub(crate) fn refuse(what: &'static str) -> ! {
     UNWINDING.with_borrow_mut(|unwinding| unwinding.refused = true);
-    // No panic of anybody's code: the hook has nothing to say about it.
+    // Not a panic of the program's code, so the panic hook is not run.
     resume_unwind(Box::new(Refusal(what)))
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn guard_key<K: Debug + ?Sized, R>(key: &K, closure: impl FnOnce() ->
 /// Characters of a key that a message shows.
 const SHOWN: usize = 200;
 
-/// What unwinds came of this key, if it is a refusal.
+/// Notes the key of a value that was refused, if the unwinding in progress is a refusal.
 #[cold]
 #[inline(never)]
 pub(crate) fn note_key<K: Debug + ?Sized>(key: &K) {
@@ -124,7 +124,7 @@ pub(crate) fn note_key<K: Debug + ?Sized>(key: &K) {
     UNWINDING.with_borrow_mut(|unwinding| unwinding.key = Some(key));
 }
 
-/// The error that a panic is if it is a refusal, of what is known to be this key.
+/// The error of a refused value, with its key where that is known; `None` for any other panic.
 fn refused(panic: &(dyn Any + Send), key: Option<String>) -> Option<Error> {
     let Refusal(what) = panic.downcast_ref::<Refusal>()?;
     // Where all records have one key, it says nothing.
@@ -139,16 +139,16 @@ pub(crate) fn catch<R>(body: impl FnOnce() -> R) -> Result<R> {
     catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
         let error = panic_error(&*payload);
         if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-            // The destructor of what the panic carried has panicked in turn. What that panic carries could
-            // do the same for ever, so it is left alone.
+            // The destructor of the payload has panicked. The payload of that panic could do the same without
+            // end, so it is leaked.
             std::mem::forget(another);
         }
         error
     })
 }
 
-/// Drops each value by itself. Panics of destructors are of no consequence any more: what they could have
-/// failed has failed or ended already.
+/// Drops each value by itself. Panics of destructors are ignored: the job that they could fail has failed or ended
+/// already.
 pub(crate) fn discard<T>(values: impl IntoIterator<Item = T>) {
     for value in values {
         let _ = catch(|| drop(value));

@@ -18,11 +18,11 @@
 //! 3. An [`Event`] is sent only when `resume` has just answered `Ready`, so it never overtakes a
 //!    record. An operator that still has something to say before the event holds the event back.
 //! 4. After [`Event::End`] and a last `Ready`, the task is done.
-//! 5. When `is_closed`, nobody wants what is pushed: the head stops its own input. An operator drops the output
-//!    that it has left then, and what is pushed all the same.
-//! 6. [`Event::Round`] ends a round of a loop. What comes next is as if it were the first: operators forget what they
-//!    remember, and those that were closed are open again. So a head within a loop that finds the
-//!    stage closed drops its input up to the end of the round, and no further.
+//! 5. When `is_closed`, pushed records are dropped: the head stops reading its input. An operator that is closed
+//!    drops its pending output, and what is still pushed to it.
+//! 6. [`Event::Round`] ends a round of a loop. The next round begins anew: operators reset their state, and those that
+//!    were closed are open again. So a head within a loop that finds the stage closed drops its input up to the end
+//!    of the round only.
 
 mod forked;
 mod guard;
@@ -132,7 +132,7 @@ pub trait Pipe: Send {
         self.next().is_some_and(|next| next.is_full())
     }
 
-    /// Whether nobody downstream wants anything more, of this round of a loop or at all.
+    /// Whether the operators downstream drop what is pushed, for the rest of this round of a loop or for ever.
     fn is_closed(&mut self) -> bool {
         self.next().is_some_and(|next| next.is_closed())
     }

@@ -140,7 +140,7 @@ impl Signals {
     }
 
     /// Notes that an operator writes this file or directory, given as an absolute path without links. Answers
-    /// which operator said so before, if one did.
+    /// which operator has claimed it before, if one has.
     pub(crate) fn claim(&self, target: &Path, operator: Arc<str>) -> Option<Arc<str>> {
         match lock(&self.targets).entry(target.to_owned()) {
             Entry::Occupied(there) => Some(Arc::clone(there.get())),
@@ -226,7 +226,7 @@ fn publish(outputs: Vec<Publish>) -> Result<()> {
         }
         published.push(name);
     }
-    // A result that the program has no use for any more is dropped here, and may panic then.
+    // A result whose handle the program has dropped is dropped here, and its destructor may panic.
     results.into_iter().map(catch).fold(Ok(()), Result::and)
 }
 

@@ -1,14 +1,13 @@
-//! How far the partitions of a source have come in event time, where its tasks read them in turn.
+//! The watermarks of a source's partitions, where its tasks read one partition after the other.
 //!
-//! A task that reads one file after the other must not send a watermark that records of files still to come would
-//! be behind. So no task goes by what it has read alone: all send the least watermark of the partitions that have
-//! not been read to their end, whichever task reads them. A partition that has not been begun has no watermark, and
-//! there is none as long as there is such a partition.
+//! A task must not send a watermark that makes the records of files still to be read late. So every task sends the
+//! minimum over all partitions that have not been read to their end, whichever task reads them. A partition that has
+//! not been begun has no watermark, and as long as there is one, no watermark is sent.
 //!
-//! A partition (a file) is read in pieces (ranges of the file), in order but by several tasks at once. Its watermark
-//! is the least of those of the pieces being read, once the first of these has one: later pieces are not behind it,
-//! begun or not. The piece to be read next is of
-//! the partition that is furthest behind, so that partitions advance together.
+//! A partition (a file) is read in pieces (ranges of the file), which are begun in order and read by several tasks at
+//! once. Its watermark is the minimum over the pieces being read, once the first of them has a watermark: records of
+//! later pieces are assumed not to be behind it. The next piece to be read is of the partition with the least
+//! watermark, so that partitions advance together.
 
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::time::Timestamp;
@@ -60,7 +59,7 @@ impl Partitions {
         state.watermark()
     }
 
-    /// The piece of this partition that a task reads has no records for now: nobody need wait for it.
+    /// The piece of this partition that a task reads has no records for now: it does not hold the watermark back.
     pub(crate) fn idle(&self, partition: usize, task: usize) {
         lock(&self.state).update(partition, |of| of.advance(task, None, true));
     }
@@ -156,7 +155,7 @@ impl Partition {
         }
     }
 
-    /// Whether records may still come that others have to wait for.
+    /// Whether the partition holds the watermark of the source back.
     fn holds(&self) -> bool {
         match &*self.readers {
             [] => self.pieces > 0,

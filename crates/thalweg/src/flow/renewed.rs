@@ -1,18 +1,18 @@
-//! What an operator remembers of its input, in each round of a loop anew.
+//! State of an operator that is reset at the end of each round of a loop.
 
 use super::{Event, Op, Pipe, guard};
 
-/// What an operator remembers, which may come to a point where it wants no more input.
+/// State of an operator, after which the operator may need no more input.
 pub(crate) trait Remembered: Clone + Send {
-    /// Whether whatever still comes would change nothing.
+    /// Whether further records would change neither the state nor the output.
     fn has_enough(&self) -> bool;
 }
 
-/// What follows an operator, and what the operator remembers: it returns this as its [`next`](Pipe::next).
+/// The operator downstream, with the state of the operator before it, which returns this as its [`next`](Pipe::next).
 ///
-/// While the memory has enough, the stage is closed up to here; when a round of a loop ends, the memory is what it
-/// was at first, and the stage open again. The operator only has to look at its memory, and to drop what comes
-/// when it has enough: a batch may have more in it.
+/// While the state [has enough](Remembered::has_enough), the stage is closed up to here. At the end of a round of a
+/// loop the state is reset, and the stage is open again. The operator only has to check its state and to drop
+/// further records of a batch when it has enough.
 pub(crate) struct Renewed<M, N> {
     pub(crate) op: Op,
     first: M,
@@ -39,7 +39,7 @@ impl<M: Remembered, N: Pipe> Pipe for Renewed<M, N> {
         self.next.event(event);
     }
 
-    // An endless fan-out pauses here too, and then finds that nobody wants more.
+    // An endless fan-out pauses here too, and then finds the stage closed.
     fn is_full(&mut self) -> bool {
         self.memory.has_enough() || self.next.is_full()
     }

@@ -114,9 +114,9 @@ struct Shared<T> {
     /// Told when records were taken, and when the receiver has gone.
     taken: Condvar,
     capacity: usize,
-    /// Those that the job runs on, which must not wait for it.
+    /// The threads of the job's runtime, which must not block on the channel.
     threads: Threads,
-    /// Where it is said that a sender waits for a job that has not started, and after how long.
+    /// Where the warning goes that a sender waits for a job that has not started, and after how long.
     warnings: Warnings,
     patience: Option<Duration>,
     place: &'static Location<'static>,
@@ -131,15 +131,15 @@ struct State<T> {
     closed: bool,
     /// The job has been started.
     started: bool,
-    /// It was said that a sender waits for that.
+    /// The warning that a sender waits for the start was emitted.
     told: bool,
     /// The task to wake, while it waits for records.
     sleeper: Option<Waker>,
 }
 
 impl<T> Shared<T> {
-    /// Waits until records are taken, or nothing more is accepted. If the job does not start for a while, that is
-    /// said once.
+    /// Waits until records are taken, or nothing more is accepted. Warns once if the job does not start within the
+    /// patience.
     fn wait<'a>(&'a self, mut state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
         state.waiting += 1;
         let waits_for_start = !state.started && !state.told;

@@ -175,7 +175,7 @@ impl SplitQueue {
         Some((self.files.get(split.file)?, split))
     }
 
-    /// What a source answers when it has taken a split, and has pushed nothing of it yet.
+    /// What `Source::produce` returns after taking a split, before it pushes records.
     pub(super) fn entered(&self, split: Split) -> Produced {
         match self.order {
             Order::Listed { .. } => Produced::Some,
@@ -183,7 +183,7 @@ impl SplitQueue {
         }
     }
 
-    /// What a source answers when it has read a split to the end, and pushed nothing after that.
+    /// What `Source::produce` returns at the end of a split, without having pushed records.
     pub(super) fn left(&self) -> Produced {
         match self.order {
             Order::Listed { .. } => Produced::Some,

@@ -110,7 +110,7 @@ pub struct Incoming<T> {
     /// The iterator has said that the job failed.
     told: bool,
     operator: String,
-    /// Those that the job runs on, which must not wait for it.
+    /// The threads of the job's runtime, which must not block on the channel.
     threads: Threads,
 }
 

@@ -1,4 +1,4 @@
-//! Records that a job has dropped because they came too late, in words.
+//! Warnings about late records that a job has dropped.
 
 use super::show;
 use super::stats::{OperatorStats, Stats};

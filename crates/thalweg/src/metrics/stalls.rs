@@ -1,5 +1,5 @@
-//! What stands still, and why: windows that get records and give no results, and operators that wait for the
-//! program. Decided from two looks at a job.
+//! Stalls and their causes: windows that receive records and emit no results, and operators that wait for the
+//! program. Decided from the statistics of a job at two moments.
 
 use super::show;
 use super::stats::{Awaits, OperatorStats, Stats};
@@ -43,7 +43,7 @@ fn has_moved(before: &OperatorStats, after: &OperatorStats) -> bool {
     (before.records_in, before.records_out) != (after.records_in, after.records_out)
 }
 
-/// What is to be said of an operator that waits for the program at both looks.
+/// The warning about an operator that waits for the program at both moments.
 fn awaits(
     before: &OperatorStats,
     after: &OperatorStats,
@@ -65,7 +65,7 @@ fn awaits(
     }
 }
 
-/// What is to be said of a task of these operators that has been in one turn for longer than this.
+/// The report about a task of these operators that has been in one turn for longer than this.
 pub(crate) fn blocked(operators: &str, patience: Duration) -> String {
     let patience = show::span(patience);
     format!(
@@ -75,7 +75,7 @@ pub(crate) fn blocked(operators: &str, patience: Duration) -> String {
     )
 }
 
-/// What is worth saying: of time that stands still again and again, of anything else once.
+/// Which stalls have been reported: those of event time are reported again, all others once.
 #[derive(Default)]
 pub(crate) struct Told {
     operators: BTreeSet<usize>,

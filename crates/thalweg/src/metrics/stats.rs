@@ -76,8 +76,8 @@ pub struct OperatorStats {
     /// Records that came after all windows that they were in had been given out, or behind the watermark of a
     /// join.
     pub late_records: u64,
-    /// Those of the late records that were dropped. The others went to a `late_output`, or were of use all the same,
-    /// as the latest record of the second stream of an as-of join.
+    /// Late records that were dropped. The other late ones went to a `late_output`, or were used all the same, such as
+    /// the latest record of the second stream of an as-of join.
     pub late_dropped: u64,
     /// Records that were dropped because the other stream had none to go with them.
     pub unpaired_records: u64,
@@ -388,9 +388,9 @@ impl Stats {
     /// How many records were dropped because they came too late, by all operators together; which of them did is in
     /// [`operators`](Self::operators).
     ///
-    /// A job that has dropped any says so when it is over and has been [waited for](crate::JobHandle::wait): as a
-    /// warning of the facade `log` under the target `thalweg::late`, and on standard error if an application (module
-    /// `cli`) runs it.
+    /// A job that has dropped any causes a warning for each such operator when it has been
+    /// [waited for](crate::JobHandle::wait): an event of the facade `log` under the target `thalweg::late`, and a line
+    /// on standard error if an application (module `cli`) runs the job.
     ///
     /// ```
     /// use std::time::Duration;

@@ -35,7 +35,7 @@ pub trait Absorb<I: Record + ?Sized>: Send + 'static {
     /// The next record of the output, after the end.
     fn give(&mut self) -> Result<Option<Self::Out>>;
 
-    /// Between two batches: gives back memory that others need who have no other way.
+    /// Between two batches: spills and releases memory where the pool is over its budget.
     fn give_way(&mut self) -> Result<()> {
         Ok(())
     }
@@ -45,7 +45,7 @@ pub trait Absorb<I: Record + ?Sized>: Send + 'static {
         0
     }
 
-    /// Begins anew, for the next round of a loop: all is given, or nobody wants the rest.
+    /// Begins anew, for the next round of a loop: all is given, or the rest is not needed.
     fn restart(&mut self);
 }
 
@@ -128,8 +128,8 @@ enum Phase {
 }
 
 impl<I: ?Sized, T, A, N> AbsorbPush<I, T, A, N> {
-    /// Whether an event ends the input, or that of a round. Of loops around its own, an operator's rounds have ended
-    /// before theirs do: it has nothing to speak of.
+    /// Whether an event ends the input, or that of a round of the operator's own loop. Rounds of outer loops end after
+    /// those of its own, and it has no output for them.
     fn is_end(&self, event: Event) -> bool {
         match event {
             Event::Round(depth) => depth == self.op.depth(),

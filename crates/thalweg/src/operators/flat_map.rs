@@ -104,7 +104,7 @@ where
 
     fn resume(&mut self) -> Flow {
         let Self { op, waiting, emitted, next, .. } = self;
-        // It may be without an end, and in the next round of a loop nobody has asked for it.
+        // An iterator may be endless, and does not belong to the next round of a loop.
         if !waiting.is_empty() && next.is_closed() {
             waiting.clear();
         }

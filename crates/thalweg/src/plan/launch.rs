@@ -45,7 +45,8 @@ impl TaskContext<'_> {
         self.memory.named(Claim::Modest, self.ops[id].name(), None)
     }
 
-    /// A reservation for what the operator can move to disk: it looks between batches whether it is to.
+    /// A reservation for what the operator can move to disk: between batches it checks whether the pool is over its
+    /// budget.
     pub(crate) fn spillable(&self, id: usize) -> Reservation {
         let waker = self.waker.clone();
         let wake = Arc::new(move || waker.wake());

@@ -107,7 +107,7 @@ impl Runtime {
     }
 }
 
-/// The threads of a runtime, for what must not block one of them and may outlive them.
+/// A weak handle to the threads of a runtime, for calls that must not block one of them.
 #[derive(Clone)]
 pub(crate) struct Threads {
     scheduler: Weak<dyn Scheduler>,

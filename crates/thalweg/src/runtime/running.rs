@@ -1,4 +1,4 @@
-//! Which jobs the calling thread runs code of, so that a call that would wait for them can be refused.
+//! The jobs whose code the calling thread runs, so that a call that would wait for one of them can be refused.
 
 use super::scheduler::Scheduler;
 use crate::flow::Signals;

@@ -142,7 +142,7 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
         self.spilled
     }
 
-    /// Writes what is in memory to disk, where others need the memory that have no other way. To be called between
+    /// Writes what is in memory to disk, where the pool is over its budget. To be called between
     /// batches; fails as [`push`](Self::push) does.
     pub(crate) fn give_way(&mut self) -> Result<()> {
         if !self.reservation.is_over_budget() {
@@ -337,7 +337,7 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorted<T, F> {
         self.spilled
     }
 
-    /// Writes what is in memory to disk, where others need the memory that have no other way. To be called between
+    /// Writes what is in memory to disk, where the pool is over its budget. To be called between
     /// batches; fails with [`ErrorKind::Io`](crate::ErrorKind::Io) when the disk is full or refuses.
     pub(crate) fn give_way(&mut self) -> Result<()> {
         if self.reservation.bytes() <= self.blocks || !self.reservation.is_over_budget() {

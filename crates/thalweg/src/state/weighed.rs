@@ -1,10 +1,10 @@
 //! What the states of a table own on the heap, without asking each of them at each change.
 //!
-//! To ask a state what it owns may take as long as it has parts, a list of texts for one, and at each change that
-//! would be too often. So all of them are asked together, now and then: when the changes have become a quarter
-//! more, or as many as asking costs. In between, the states are taken to have gone on growing at the rate at
-//! which they have grown so far, up to half of what they were. So what is not seen is what a quarter of the
-//! changes brings beyond the average, and what one batch brings.
+//! `heap_size` takes time in proportion to a state's parts (a list of texts, say), which is too much at each
+//! change. So all states are measured together from time to time: when the number of changes has grown by a
+//! quarter, or when there were as many changes as measuring costs. In between, the states are assumed to grow at
+//! their average rate so far, to at most one and a half times their last measured size. The error is what a quarter
+//! of the changes adds beyond that average, and what one batch adds.
 //!
 //! For states that own nothing on the heap all of it compiles to nothing.
 
@@ -12,13 +12,13 @@ use crate::data::Data;
 use std::marker::PhantomData;
 use std::mem::needs_drop;
 
-/// Bytes of a state that cost about as much to ask for as one change of a state.
+/// Bytes of a state that take about as long to measure as one change of a state.
 const BYTES_A_CHANGE: usize = 64;
 
 /// What many states of type `S` own on the heap.
 #[derive(Debug)]
 pub(crate) struct Weighed<S> {
-    /// When they were asked last.
+    /// At the last measurement.
     bytes: usize,
     /// Changes until then, and since.
     before: usize,
@@ -64,7 +64,7 @@ impl<S> Weighed<S> {
                 || self.since >= asking && self.since - asking >= count())
     }
 
-    /// Takes down what all states own.
+    /// Records what all states own.
     #[cold]
     pub(crate) fn weigh(&mut self, states: impl Iterator<Item = usize>) {
         if !Self::OWNS {

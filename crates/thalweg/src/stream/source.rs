@@ -125,7 +125,7 @@ pub struct SourceTask<S, N> {
     op: Op,
     source: S,
     next: N,
-    /// The source was told to take nothing more in.
+    /// [`Source::stop`] was called.
     stopped: bool,
     /// The source will give nothing more.
     exhausted: bool,

@@ -1,8 +1,8 @@
-//! What a job warns of: windows that wait for a watermark, operators that wait for the program and tasks that block,
-//! while it runs, and records that were dropped as late, when it is over.
+//! Warnings about a job. While it runs: windows that wait for a watermark, operators that wait for the program, and
+//! tasks that block. At its end: records that were dropped as late.
 //!
-//! A library prints nothing: warnings are events of the facade `log`, which do nothing where the program has
-//! installed no logger. An application has them printed too.
+//! The library prints nothing: warnings are events of the facade `log`, without effect where the program has
+//! installed no logger. An application prints them too.
 
 use super::application::Application;
 use super::job::Running;
@@ -16,13 +16,16 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What events about what stands still are named by.
+/// The log target of warnings about stalls.
 const STALLS: &str = "thalweg::stalls";
-/// What events about dropped records are named by.
+/// The log target of warnings about dropped records.
 const LATE: &str = "thalweg::late";
 
-/// The operators that may stand still.
+/// The kinds of operators that may stall.
 const WAITING: [&str; 3] = ["assign_timestamps", "channel", "to_channel"];
+
+/// The shortest time between two looks at a job, whatever the configuration: each look interrupts its tasks.
+const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Where the warnings of a job go.
 #[derive(Clone)]
@@ -41,12 +44,12 @@ impl Warnings {
         }
     }
 
-    /// Warns of something that stands still.
+    /// Warns of an operator that makes no progress.
     pub(crate) fn of_stall(&self, what: &str) {
         self.warn(STALLS, what);
     }
 
-    /// Warns of the records that a job which is over has dropped.
+    /// Warns of the late records that a job has dropped; called at its end.
     pub(super) fn of_losses(&self, stats: &Stats) {
         losses(stats).iter().for_each(|loss| self.warn(LATE, loss));
     }
@@ -60,8 +63,8 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Watches a job, if anybody wants to know and the job has an operator that may stand still. Without an
-    /// application, a job that ends by itself is not watched.
+    /// Watches a job that has an operator which may stall, where an application or a logger takes the warnings.
+    /// Without an application, a bounded job is watched only where it has a `to_channel`.
     pub(super) fn start(
         job: &Arc<Running>,
         patience: Option<Duration>,
@@ -77,6 +80,7 @@ impl Watch {
             }
         };
         let Some(patience) = patience.filter(|_| wanted && has(&WAITING)) else { return Ok(None) };
+        let patience = patience.max(SHORTEST);
         let (stop, stopped) = channel();
         let (job, warnings) = (Arc::downgrade(job), warnings.clone());
         let thread = spawn("thalweg-watch".to_owned(), move || {
@@ -106,10 +110,10 @@ impl Watch {
         Ok(Some(Self { stop: Some(stop), thread }))
     }
 
-    /// Ends the thread, of a job that is over, and waits for its last words.
+    /// Ends the thread and waits for it; called when the job is over.
     pub(super) fn end(mut self) {
         drop(self.stop.take());
-        // It only looks; a panic there is no reason to fail a job that went well.
+        // It only reads counts; a panic there does not fail the job.
         let _ = self.thread.join();
     }
 }

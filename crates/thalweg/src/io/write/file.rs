@@ -11,7 +11,7 @@
 //! file once it has the lock, and begins again with another name if the file is gone. Names are never used
 //! twice, so what is found under the name is the file that was locked.
 //!
-//! Where the file system has no locks, nobody can lock a left-over either, and it stays. Machines that share a
+//! Where the file system has no locks, left-overs stay. Machines that share a
 //! directory must see each other's locks, as those do that mount it by NFS with its default options.
 #![expect(clippy::disallowed_methods, reason = "the door by which sinks reach files")]
 

@@ -54,7 +54,7 @@ impl<D: Data + Sync, T: Time> Filling<D, T> {
         let parts: Vec<_> = parts.drain(..).flatten().collect();
         let (cached, filler) = (self.cached.clone(), op.clone());
         op.signals().on_success(move || {
-            // A job runs once, so it is not set before. Records that nobody can read any more are dropped with it.
+            // A job runs once, so it is not set before. If no handle of the cache is left, the records are dropped here.
             let set = move || guard(&filler, || drop((cached.0.parts.set(parts), cached)));
             Ok(Publish::Result(Box::new(set)))
         });

@@ -81,7 +81,7 @@ fn live(number: usize, shared: &Shared) {
         if let Some(work) = state.queue.pop_front() {
             state.busy[number] = true;
             drop(state);
-            // What fails the job is caught in there; what is caught here nobody waits for any more.
+            // A panic of the closure is caught within; one that is caught here comes from a destructor afterwards.
             let _ = catch(|| work(&|| lock(&shared.state).busy[number] = false));
             state = lock(&shared.state);
         } else if state.closed {

@@ -145,7 +145,7 @@ where
         }
         if event.completes() {
             self.over = false;
-            // What is left nobody has wanted.
+            // What is left was not needed: the stage was closed.
             self.held.clear();
         }
         self.next.event(event);

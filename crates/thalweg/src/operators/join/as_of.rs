@@ -111,7 +111,7 @@ where
     /// one those that may still be an answer.
     ///
     /// A record of this stream that comes behind the watermark is late, since its answer may be gone: it has
-    /// no result, but is [counted, and told of at the end](crate::metrics::Stats::late_dropped). One of the other
+    /// no result, but is [counted, and warned of at the end](crate::metrics::Stats::late_dropped). One of the other
     /// stream is counted too, as others may have been answered without it; it is not lost, where it is the latest
     /// for those that are to come.
     ///

@@ -137,7 +137,7 @@ where
     /// until the other has come so far.
     ///
     /// A record that comes behind the watermark is late, since its partners may be gone: it is not joined, but
-    /// [counted, and told of at the end](crate::metrics::Stats::late_dropped).
+    /// [counted, and warned of at the end](crate::metrics::Stats::late_dropped).
     ///
     /// # Errors
     ///

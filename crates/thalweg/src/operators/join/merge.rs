@@ -188,7 +188,7 @@ impl<K: Data + Eq, V: Data, T: Time> Side<K, V, T> {
         Ok(())
     }
 
-    /// Gives back memory that others need who have no other way.
+    /// Spills and releases memory where the pool is over its budget.
     fn give_way(&mut self) -> Result<()> {
         match (&mut self.taking, &mut self.sorted) {
             (Some(sorter), _) => sorter.give_way(),

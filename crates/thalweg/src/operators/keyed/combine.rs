@@ -395,8 +395,8 @@ where
         grows
     }
 
-    /// Between two batches: sends the table on where memory is short for what its states own, or needed by others
-    /// who have no other way.
+    /// Between two batches: sends the table on where memory is short for what its states own, or where the pool is
+    /// over its budget.
     fn mind_memory(&mut self) {
         if self.full.is_some() {
             return;
@@ -411,7 +411,14 @@ where
             && (bytes > LARGEST.min(self.reservation.pool().limit() / SHARE)
                 || (bytes > self.reservation.bytes()
                     && !self.reservation.try_resize(bytes + bytes / 8)));
-        if (lacks || self.reservation.is_over_budget()) && !self.table.is_empty() {
+        if !lacks && !self.reservation.is_over_budget() {
+            return;
+        }
+        if self.table.is_empty() {
+            // It has grown before it was last sent on, and may get no more records for a while.
+            self.table = GroupTable::new();
+            self.give_back();
+        } else {
             self.set_aside();
         }
     }
@@ -558,5 +565,38 @@ where
         report.emitted(self.op.id(), self.emitted);
         report.hot(self.op.id(), &self.hot);
         self.next.report(report);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::Environment;
+    use crate::config::Config;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn a_combiner_without_records_gives_way_too() {
+        let env = Environment::with_config(Config { memory: 32 << 20, ..Config::default() });
+        let through = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&through);
+        // Each key four times, and then no more records, of an input without an end.
+        let few = env.iter(0u64..).filter(move |n| {
+            seen.fetch_or(*n > 1_000_000, Ordering::Relaxed);
+            *n < 1_000_000
+        });
+        few.group_by(|n| n / 4).count().unkey().for_each(drop);
+        let job = env.start().unwrap();
+        while !through.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        // Combiners send on all that they have.
+        job.barrier().unwrap();
+        let mut fixed = env.memory().reserve();
+        assert!(fixed.try_resize(env.memory().limit()));
+        job.barrier().unwrap();
+        assert_eq!(env.memory().used(), env.memory().limit());
+        job.cancel();
+        assert!(job.wait().is_err());
     }
 }

@@ -6,6 +6,7 @@
 //! the states go there too.
 
 use super::cost::{Cost, Meter};
+use super::evict::{Evicted, evict, restore};
 use super::overflow::{Overflow, PartReader};
 use super::{Aggregate, Combine, KeyBy};
 use crate::clock::Clock;
@@ -289,8 +290,8 @@ struct Core<I: Portable + ?Sized, B: Absorb<I>> {
     overflow: Overflow<B::Spilled, Kept<I, B>>,
 }
 
-/// A state on disk, with its hash and key.
-type Kept<I, B> = (u64, <<B as Absorb<I>>::Key as Portable>::Owned, <B as Absorb<I>>::State);
+/// A state on disk.
+type Kept<I, B> = Evicted<<B as Absorb<I>>::Key, <B as Absorb<I>>::State>;
 
 impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
     /// Brings a record into the table, or to disk when it must not grow.
@@ -347,13 +348,8 @@ impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
             );
             return self.op.fail(self.overflow.refused(what));
         }
-        for (key, state) in self.take_table() {
-            let hash = B::Key::hash(key.borrow().probe());
-            if let Err(error) = self.overflow.write_state(hash, &(hash, key, state)) {
-                return self.op.fail(error);
-            }
-        }
-        if let Err(error) = self.overflow.evicted() {
+        let table = self.take_table();
+        if let Err(error) = evict(table, &mut self.overflow) {
             self.op.fail(error);
         }
     }
@@ -362,19 +358,6 @@ impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
     fn take_table(&mut self) -> Drain<B::Key, B::State> {
         self.weighed = Weighed::new();
         std::mem::take(&mut self.table).into_drain()
-    }
-
-    /// Brings a state back into the table, or to disk again.
-    fn restore(&mut self, (hash, key, state): Kept<I, B>) -> Result<()> {
-        let full = self.table.is_full() || self.overflow.is_frozen();
-        let wanted = self.table.bytes_if_grown() + self.weighed.bytes();
-        if full && !self.overflow.may_grow(wanted) {
-            return self.overflow.write_state(hash, &(hash, key, state));
-        }
-        self.weighed.changed();
-        let key = key.borrow();
-        self.table.upsert(hash, key.probe(), key, || state);
-        Ok(())
     }
 }
 
@@ -465,7 +448,7 @@ where
     ) -> Result<bool> {
         for _ in 0..CHUNK {
             if let Some(state) = reader.states.next(|state| state)? {
-                core.restore(state)?;
+                restore(state, &mut core.table, &mut core.weighed, &mut core.overflow)?;
                 continue;
             }
             let records = &mut reader.records;

@@ -26,6 +26,7 @@ mod aggregates;
 mod combine;
 mod cost;
 mod elsewhere;
+mod evict;
 mod fold;
 mod group;
 mod group_by;

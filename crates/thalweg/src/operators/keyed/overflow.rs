@@ -5,9 +5,9 @@
 //! is gone through like an input of its own, with an empty table, and split up further if it does not
 //! fit either. So every key is seen in one place, and its records in the order in which they came.
 //!
-//! Where the states in a frozen table go on growing, or others need its memory that have no other way, the
-//! whole table is evicted: its states are written to the same parts, and from there on every record. A part is
-//! gone through states first, so that they go on where they were.
+//! Where the states in a frozen table go on growing, or the pool is over its budget, the whole table is evicted:
+//! its states are written to the same parts, and from there on every record. A part is read back states first,
+//! and its records are then applied to them.
 //!
 //! Knows of no table and no aggregate: whoever has them asks before they grow.
 
@@ -21,7 +21,7 @@ use crate::state::{SpillDir, SpillFile, SpillReader, SpillWriter};
 const PARTS_BITS: u32 = 4;
 /// A table may always be this large, so that every part gets smaller each time it is split up.
 const ALWAYS: usize = 64 << 10;
-/// How often a single key, or any number of them, may be evicted again before there is no hope.
+/// How often a part with a single key, or with several, may be split before eviction is given up.
 const EVICTED: [u32; 2] = [2, 11];
 /// The part of the budget that one state may have and be written to disk, where it is there twice for a moment.
 const LARGE: usize = 4;

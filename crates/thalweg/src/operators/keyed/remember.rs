@@ -4,8 +4,9 @@
 //! keys go to disk (see [`overflow`](super::overflow)) and are gone through after the end, part by part. So do
 //! all, with what is remembered, where that goes on growing.
 
+use super::evict::{Evicted, evict, restore};
 use super::overflow::{Overflow, PartReader};
-use crate::data::{Data, Key, Portable, Record, Wire};
+use crate::data::{Data, Key, Record, Wire};
 use crate::error::{Error, Result};
 use crate::flow::{Event, Flow, Op, Pipe, Push, guard, pump};
 use crate::metrics::Report;
@@ -120,8 +121,8 @@ struct Core<I: Wire + ?Sized, X: Step<I>> {
     keys: u64,
 }
 
-/// What is remembered for a key, on disk, with the hash and the key.
-type Kept<I, X> = (u64, <<X as Step<I>>::Key as Portable>::Owned, <X as Step<I>>::State);
+/// What is remembered for a key, on disk.
+type Kept<I, X> = Evicted<<X as Step<I>>::Key, <X as Step<I>>::State>;
 
 impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
     /// Takes a record into the table, or sets it aside when its key has no room there.
@@ -189,28 +190,10 @@ impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
             return self.fail(self.overflow.refused(what));
         }
         self.weighed = Weighed::new();
-        for (key, state) in std::mem::take(&mut self.table).into_drain() {
-            let hash = X::Key::hash(key.borrow().probe());
-            if let Err(error) = self.overflow.write_state(hash, &(hash, key, state)) {
-                return self.fail(error);
-            }
-        }
-        if let Err(error) = self.overflow.evicted() {
+        let table = std::mem::take(&mut self.table).into_drain();
+        if let Err(error) = evict(table, &mut self.overflow) {
             self.fail(error);
         }
-    }
-
-    /// Brings what is remembered for a key back into the table, or to disk again.
-    fn restore(&mut self, (hash, key, state): Kept<I, X>) -> Result<()> {
-        let full = self.table.is_full() || self.overflow.is_frozen();
-        let wanted = self.table.bytes_if_grown() + self.weighed.bytes();
-        if full && !self.overflow.may_grow(wanted) {
-            return self.overflow.write_state(hash, &(hash, key, state));
-        }
-        self.weighed.changed();
-        let key = key.borrow();
-        self.table.upsert(hash, key.probe(), key, || state);
-        Ok(())
     }
 
     #[cold]
@@ -284,7 +267,10 @@ where
         let Phase::Reading(reader) = phase else { return next.resume() };
         let flow = pump(next, |next| {
             let read = match reader.states.next(|state| state) {
-                Ok(Some(state)) => core.restore(state).map(Some),
+                Ok(Some(state)) => {
+                    let Core { table, weighed, overflow, .. } = &mut *core;
+                    restore(state, table, weighed, overflow).map(Some)
+                }
                 Ok(None) => reader.records.next(|item| core.take(item, T::LAST, next)),
                 Err(error) => Err(error),
             };

@@ -141,8 +141,8 @@ pub struct Eater<I: Portable + ?Sized, T> {
 }
 
 impl<I: Portable + ?Sized, T: Time> Eater<I, T> {
-    /// Takes over what is there for the round that begins: what comes from now on is for the one after it. What
-    /// nobody wanted of the last one is forgotten.
+    /// Takes over what is there for the round that begins: what comes from now on is for the one after it. What the
+    /// last round has not read is dropped.
     pub(super) fn take_over(&mut self) {
         self.clear();
         let held = &mut *lock(&self.from.0[self.head]);

@@ -277,7 +277,7 @@ where
             // What is fed back may have any timestamp.
             Event::Watermark(_) | Event::Idle | Event::Partition(_) => {}
             Event::Barrier(_) => self.ends.event(event),
-            // Of loops further out: those runs that belong to them have been.
+            // Of an outer loop: the runs of this loop that belong to the round have ended.
             Event::Round(Depth(depth)) if depth + 1 < self.depth.0 => self.ends.event(event),
             Event::End if self.depth > Depth(1) => self.ends.event(event),
             Event::Round(_) | Event::End => {
@@ -350,8 +350,8 @@ where
         self.ends.report(report);
     }
 
-    // What goes into the body at once may be more than that wants. Otherwise records are kept here, for rounds
-    // that end whether or not somebody wants what comes of them.
+    // Input that is passed on at once is subject to the body's back-pressure. Otherwise records are kept here for
+    // the rounds, which end whether or not their results are needed.
     fn is_full(&mut self) -> bool {
         self.gives_at_once() && self.ends.0.0.is_full()
     }

@@ -139,7 +139,7 @@ pub struct AssignPush<I: ?Sized, F, G, N> {
     task: usize,
     drift: Option<Arc<Drift>>,
     partitions: Arc<Partitions>,
-    /// The one whose records come, where the source says so.
+    /// The partition of the current records, where the source reports partitions.
     partition: Option<usize>,
     op: Op,
     find: Arc<F>,

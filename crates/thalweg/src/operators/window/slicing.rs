@@ -243,8 +243,8 @@ where
         }
     }
 
-    /// Between two batches: sends all tables where memory is short for what their states own, or needed by others
-    /// who have no other way.
+    /// Between two batches: sends all tables where memory is short for what their states own, or where the pool is
+    /// over its budget.
     fn mind_memory(&mut self) {
         if !self.sending.is_empty() {
             return;
@@ -268,6 +268,9 @@ where
             self.set_all_aside();
             self.slices.drop_spares();
             self.records = 0;
+            if self.sending.is_empty() {
+                self.give_back();
+            }
         }
     }
 

@@ -9,6 +9,8 @@ use crate::time::Timestamp;
 use crate::{Environment, ErrorKind, KeyedStream, Stream};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A key, a timestamp in microseconds, a value.
@@ -463,4 +465,33 @@ fn panes_are_keyed<C: crate::Chain<Item = (u8, Pane<u64>)>, P>(
     panes: KeyedStream<C, crate::operators::keyed::FirstOf, P>,
 ) -> Stream<C> {
     panes.unkey()
+}
+
+#[test]
+fn slices_without_records_give_way_too() {
+    let env = Environment::with_config(Config { memory: 64 << 20, ..Config::default() });
+    let (sender, stream) = env.channel(1 << 16);
+    let timed = stream.assign_timestamps(
+        |&(_, at): &(u64, i64)| Timestamp::from_micros(at),
+        Watermarks::monotonous(),
+    );
+    let (given, results) = (Arc::new(AtomicU64::new(0)), 100_000);
+    let counter = Arc::clone(&given);
+    let windows = timed.group_by(|(key, _)| *key).window(EventTimeWindow::tumbling(micros(10)));
+    windows.count().unkey().for_each(move |_| _ = counter.fetch_add(1, Ordering::Relaxed));
+    let job = env.start().unwrap();
+    // Each key four times in one window, then the watermark passes its end.
+    (0..4 * results).for_each(|n| sender.send((n / 4, 5)).unwrap());
+    sender.send((0, 100)).unwrap();
+    while given.load(Ordering::Relaxed) < results {
+        std::thread::yield_now();
+    }
+    // Sends the slice that is still open.
+    job.barrier().unwrap();
+    let mut fixed = env.memory().reserve();
+    while fixed.try_resize(fixed.bytes() + (64 << 10)) {}
+    job.barrier().unwrap();
+    assert!(env.memory().used() <= env.memory().limit(), "{}", env.memory().used());
+    drop((fixed, sender));
+    job.wait().unwrap();
 }

@@ -408,10 +408,10 @@ where
             self.kept.reset();
             self.rows = 0;
         }
-        // What is left nobody has wanted.
+        // What is left was not needed: the stage was closed.
         self.probes = Probes::new();
         self.buffer.clear();
-        // The rows that stay may not have been linked, where nobody has wanted anything of the round.
+        // The rows that stay may not have been linked, where the stage was closed throughout the round.
         self.phase = if self.again { Phase::Building } else { Phase::Linking };
         self.buffers = self.again && self.early;
     }

@@ -378,7 +378,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
     /// Begins anew, for the next round of a loop: all windows have been given out.
     pub(super) fn restart(&mut self) {
         (self.fired, self.entered_until, self.over) = (None, None, None);
-        // Keys of the last windows have not left, as no window comes after those.
+        // The keys of the last windows are still there, since no window follows.
         if self.live > 0 {
             (self.rolling, self.live) = (GroupTable::new(), 0);
         }
@@ -411,7 +411,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         for _ in 0..CHUNK {
             let one = table.for_next(|key, state| {
                 weighed.leaves(&state);
-                // A sum of what owns nothing owns nothing.
+                // Sums that own nothing need not be weighed.
                 if !F::INVERTIBLE || needs_drop::<F::State>() {
                     rolled.changed();
                 }

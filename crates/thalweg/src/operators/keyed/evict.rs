@@ -1,0 +1,51 @@
+//! Moves the states of a keyed table to disk and back, through its [`Overflow`].
+
+use super::overflow::Overflow;
+use crate::data::{Data, Key, Portable, Wire};
+use crate::error::Result;
+use crate::state::{Drain, GroupTable, Weighed};
+use std::borrow::Borrow;
+
+/// A state on disk, with its hash and key.
+pub(super) type Evicted<K, V> = (u64, <K as Portable>::Owned, V);
+
+/// Writes all states of a table to disk, after which every record is written too.
+pub(super) fn evict<K, V, S>(
+    table: Drain<K, V>,
+    overflow: &mut Overflow<S, Evicted<K, V>>,
+) -> Result<()>
+where
+    K: Key<Owned: Borrow<K>> + ?Sized,
+    V: Data,
+    S: Wire + ?Sized,
+    Evicted<K, V>: Data,
+{
+    for (key, state) in table {
+        let hash = K::hash(key.borrow().probe());
+        overflow.write_state(hash, &(hash, key, state))?;
+    }
+    overflow.evicted()
+}
+
+/// Brings a state back into the table, or writes it to disk again where there is no room.
+pub(super) fn restore<K, V, S>(
+    (hash, key, state): Evicted<K, V>,
+    table: &mut GroupTable<K, V>,
+    weighed: &mut Weighed<V>,
+    overflow: &mut Overflow<S, Evicted<K, V>>,
+) -> Result<()>
+where
+    K: Key<Owned: Borrow<K>> + ?Sized,
+    V: Data,
+    S: Wire + ?Sized,
+    Evicted<K, V>: Data,
+{
+    let full = table.is_full() || overflow.is_frozen();
+    if full && !overflow.may_grow(table.bytes_if_grown() + weighed.bytes()) {
+        return overflow.write_state(hash, &(hash, key, state));
+    }
+    weighed.changed();
+    let key = key.borrow();
+    table.upsert(hash, key.probe(), key, || state);
+    Ok(())
+}
