@@ -82,8 +82,13 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     pub(crate) fn push(&mut self, to: usize, item: I::Of<'_>, time: T) {
         let sending = &mut self.lanes[to];
         sending.open.push(item, time);
-        sending.heap += sending.open.items.last_heap();
-        if sending.open.len() >= self.size || sending.heap >= self.heavy {
+        // Nothing at all for records that own nothing.
+        let heap = sending.open.items.last_heap();
+        let heavy = heap > 0 && {
+            sending.heap += heap;
+            sending.heap >= self.heavy
+        };
+        if heavy || sending.open.len() >= self.size {
             self.send(to);
         }
     }

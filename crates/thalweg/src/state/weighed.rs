@@ -74,6 +74,18 @@ impl<S> Weighed<S> {
         self.before = self.before.saturating_add(std::mem::take(&mut self.since));
     }
 
+    /// A state comes that owns something already.
+    #[inline(always)]
+    pub(crate) fn comes(&mut self, state: &S)
+    where
+        S: Data,
+    {
+        if Self::OWNS {
+            self.bytes += state.heap_size();
+            self.since += 1;
+        }
+    }
+
     /// This state leaves.
     #[inline(always)]
     pub(crate) fn leaves(&mut self, state: &S)

@@ -6,6 +6,9 @@ use crate::error::Result;
 use crate::state::{Drain, GroupTable, Weighed};
 use std::borrow::Borrow;
 
+/// The bytes that states which are brought back may own before they are accounted for.
+pub(super) const UNACCOUNTED: usize = 256 << 10;
+
 /// A state on disk, with its hash and key.
 pub(super) type Evicted<K, V> = (u64, <K as Portable>::Owned, V);
 
@@ -44,7 +47,7 @@ where
     if full && !overflow.may_grow(table.bytes_if_grown() + weighed.bytes()) {
         return overflow.write_state(hash, &(hash, key, state));
     }
-    weighed.changed();
+    weighed.comes(&state);
     let key = key.borrow();
     table.upsert(hash, key.probe(), key, || state);
     Ok(())

@@ -6,7 +6,7 @@
 //! the states go there too.
 
 use super::cost::{Cost, Meter};
-use super::evict::{Evicted, evict, restore};
+use super::evict::{Evicted, UNACCOUNTED, evict, restore};
 use super::overflow::{Overflow, PartReader};
 use super::{Aggregate, Combine, KeyBy};
 use crate::clock::Clock;
@@ -446,9 +446,13 @@ where
         waiting: &mut Waiting<I>,
         reader: &mut PartReader<B::Spilled, Kept<I, B>>,
     ) -> Result<bool> {
+        let accounted = core.weighed.bytes();
         for _ in 0..CHUNK {
             if let Some(state) = reader.states.next(|state| state)? {
                 restore(state, &mut core.table, &mut core.weighed, &mut core.overflow)?;
+                if core.weighed.bytes() >= accounted + UNACCOUNTED {
+                    break;
+                }
                 continue;
             }
             let records = &mut reader.records;

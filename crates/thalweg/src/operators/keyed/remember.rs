@@ -4,7 +4,7 @@
 //! keys go to disk (see [`overflow`](super::overflow)) and are gone through after the end, part by part. So do
 //! all, with what is remembered, where that goes on growing.
 
-use super::evict::{Evicted, evict, restore};
+use super::evict::{Evicted, UNACCOUNTED, evict, restore};
 use super::overflow::{Overflow, PartReader};
 use crate::data::{Data, Key, Record, Wire};
 use crate::error::{Error, Result};
@@ -265,11 +265,17 @@ where
         let Self { core, phase, next, .. } = self;
         core.account();
         let Phase::Reading(reader) = phase else { return next.resume() };
+        let mut accounted = core.weighed.bytes();
         let flow = pump(next, |next| {
             let read = match reader.states.next(|state| state) {
                 Ok(Some(state)) => {
                     let Core { table, weighed, overflow, .. } = &mut *core;
-                    restore(state, table, weighed, overflow).map(Some)
+                    let restored = restore(state, table, weighed, overflow).map(Some);
+                    if core.weighed.bytes() >= accounted + UNACCOUNTED {
+                        core.account();
+                        accounted = core.weighed.bytes();
+                    }
+                    restored
                 }
                 Ok(None) => reader.records.next(|item| core.take(item, T::LAST, next)),
                 Err(error) => Err(error),
