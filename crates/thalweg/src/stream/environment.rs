@@ -66,12 +66,12 @@ impl Environment {
         Self { builder: Arc::default(), ..self.clone() }
     }
 
-    /// An environment whose jobs an application surrounds.
-    /// One whose jobs fail where what their tasks have counted does not agree, for tests of jobs.
+    /// An environment whose jobs fail where what their tasks have counted does not agree, for tests of jobs.
     pub(crate) fn checked(config: Config) -> Self {
         Self { checked: true, ..Self::with_config(config) }
     }
 
+    /// An environment whose jobs an application surrounds.
     #[cfg(feature = "cli")]
     pub(crate) fn for_application(config: Config, application: Arc<dyn Application>) -> Self {
         Self { application: Some(application), ..Self::with_config(config) }
