@@ -141,21 +141,32 @@ impl<P: Parser, M> RecordSource<P, M> {
             self.parsing = Some((split, false));
             return Ok(self.queue.entered(split));
         };
-        let rest = (begun && self.queue.beginning_is_enough(split)).then(|| self.parser.rest());
-        if let Some(Some(rest)) = rest {
+        if let Some(rest) = self.rest_of(split).filter(|_| begun) {
+            self.done += rest.bytes_before();
             self.queue.put_back(rest);
         } else if self.parser.batch(taker)? {
             hold(&mut self.memory, self.parser.buffer_bytes())?;
             self.parsing = Some((split, true));
             return Ok(Produced::Some);
+        } else {
+            self.done += self.parser.consumed();
         }
-        self.done += self.parser.consumed();
         self.parsing = None;
         Ok(self.queue.left())
     }
 
+    /// What is to be put back of the split that is parsed.
+    fn rest_of(&self, split: Split) -> Option<Split> {
+        self.queue.beginning_is_enough(split).then(|| self.parser.rest()).flatten()
+    }
+
     fn bytes_read(&self) -> u64 {
-        self.done + self.parsing.map_or(0, |_| self.parser.consumed())
+        // What was read ahead of the records of a beginning will be read again.
+        let parsed = |split| match self.rest_of(split) {
+            Some(rest) => rest.bytes_before(),
+            None => self.parser.consumed(),
+        };
+        self.done + self.parsing.map_or(0, |(split, _)| parsed(split))
     }
 }
 

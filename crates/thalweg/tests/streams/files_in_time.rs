@@ -113,6 +113,12 @@ fn read(env: &Environment, format: Format, folder: &Path, split: u64) -> Stream<
 
 /// The records in windows of a minute, and those that were late.
 fn counted(env: &Environment, seconds: Stream<Boxed<i64>>) -> Result<(u64, u64)> {
+    let (records, late, _) = counted_and_read(env, seconds)?;
+    Ok((records, late))
+}
+
+/// The same, and the bytes that were read.
+fn counted_and_read(env: &Environment, seconds: Stream<Boxed<i64>>) -> Result<(u64, u64, u64)> {
     let minutes = seconds
         .assign_timestamps(|at| Timestamp::from_secs(*at), Watermarks::monotonous())
         .window_all(EventTimeWindow::tumbling(Duration::from_secs(60)))
@@ -120,7 +126,9 @@ fn counted(env: &Environment, seconds: Stream<Boxed<i64>>) -> Result<(u64, u64)>
         .map(|pane| pane.value)
         .collect::<Vec<_>>();
     let stats = env.start()?.wait()?;
-    Ok((minutes.take()?.iter().sum(), stats.operators.iter().map(|op| op.late_records).sum()))
+    let late = stats.operators.iter().map(|op| op.late_records).sum();
+    let read = stats.operators.iter().map(|op| op.read_bytes).sum();
+    Ok((minutes.take()?.iter().sum(), late, read))
 }
 
 /// Files of unlike lengths, none of them short. Each goes on where the one before it ends, as rotated logs do, or
@@ -155,10 +163,13 @@ fn no_record_of_files_in_order_is_late() {
             let files = files(follow);
             let folder = folder(format, gzip, &files);
             let records = files.iter().map(Vec::len).sum::<usize>() as u64;
+            let listed = std::fs::read_dir(folder.path()).unwrap();
+            let bytes = listed.map(|file| file.unwrap().metadata().unwrap().len()).sum::<u64>();
             every(|env| {
                 let seconds = read(env, format, folder.path(), 20_000);
-                let counted = counted(env, seconds)?;
-                assert_eq!(counted, (records, 0), "{format:?}, following {follow}, gzip {gzip}");
+                let counted = counted_and_read(env, seconds)?;
+                let expected = (records, 0, bytes);
+                assert_eq!(counted, expected, "{format:?}, following {follow}, gzip {gzip}");
                 Ok(())
             });
         }

@@ -36,6 +36,12 @@ impl Split {
         let end = if splittable { self.end } else { u64::MAX };
         (Self { end: bytes, ..self }, Some(Self { start: bytes, end, ..self }))
     }
+
+    /// How many bytes of the file itself the first part of a split has, of which this is the second: none of a
+    /// compressed file, which the second part decompresses from its start.
+    pub(crate) fn bytes_before(self) -> u64 {
+        if self.end == u64::MAX { 0 } else { self.start }
+    }
 }
 
 /// What a byte of a compressed file counts when loads are balanced: about how many bytes of text

@@ -6,7 +6,7 @@ use super::{WatermarkGenerator, Watermarks};
 use crate::clock::{Clock, Nanos, nanos};
 use crate::data::Record;
 use crate::error::Result;
-use crate::flow::{Event, Flow, Op, Partitions, Pipe, Push, guard};
+use crate::flow::{Depth, Epoch, Event, Flow, Op, Partitions, Pipe, Push, guard};
 use crate::metrics::{Mark, Report};
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Stream};
@@ -120,6 +120,7 @@ where
             idle: false,
             over: false,
             settled: false,
+            epoch: Epoch::default(),
             next,
             types: PhantomData,
         };
@@ -165,6 +166,8 @@ pub struct AssignPush<I: ?Sized, F, G, N> {
     over: bool,
     /// Nothing was pushed since what follows had nothing left, so that an event may be sent.
     settled: bool,
+    /// The last barrier that has come.
+    epoch: Epoch,
     next: N,
     types: PhantomData<fn(&I)>,
 }
@@ -185,6 +188,17 @@ impl<I: ?Sized, F, G: WatermarkGenerator, N: Pipe> AssignPush<I, F, G, N> {
             self.partitions.end(before, self.task, watermark_of(&left));
         }
         self.partition = partition;
+        // The other tasks may be waiting for this one, or need not any more.
+        self.tell();
+    }
+
+    /// Whether this task must wait until those behind it have moved. It does not while a barrier is on its way:
+    /// receivers of both hold back what the others send until the barrier has come from this task too, and then
+    /// those that it waits for could not move. No barrier comes into the body of a loop.
+    fn must_wait(&self) -> bool {
+        let Some(drift) = &self.drift else { return false };
+        let awaited = self.op.signals().epoch();
+        (self.epoch == awaited || self.op.depth() > Depth::default()) && drift.must_wait(self.task)
     }
 
     /// Sends the watermark if it has moved, or if it is to be said that this task is not idle any more;
@@ -238,7 +252,7 @@ where
                 return Flow::Busy;
             }
         }
-        if self.drift.as_ref().is_some_and(|drift| drift.must_wait(self.task)) {
+        if self.must_wait() {
             // The others go by the watermark while this task waits for them.
             if self.say(self.clock.now(), false) {
                 return Flow::Busy;
@@ -258,7 +272,8 @@ where
                 self.tell();
             }
             Event::Round(_) => (self.generator, self.said) = (self.first.clone(), None),
-            Event::Watermark(_) | Event::Idle | Event::Barrier(_) => {}
+            Event::Barrier(epoch) => self.epoch = epoch,
+            Event::Watermark(_) | Event::Idle => {}
         }
         self.next.event(event);
     }
@@ -356,6 +371,25 @@ mod tests {
             // So many records may pass before it is seen how far they are: far less than there are.
             let allowed = most as i64 + 10 * 2 * MOST as i64;
             assert!(apart.load(Ordering::SeqCst) <= allowed, "{apart:?}");
+            Ok(())
+        });
+    }
+
+    /// Tasks that are ahead wait, while the one that they wait for is held up by receivers of the barrier.
+    #[test]
+    fn barriers_pass_partitions_that_are_kept_together() {
+        every(|env| {
+            env.parallel_iter(|task, _| (0i64..).step_by(if task == 0 { 1 } else { 100 }))
+                .assign_timestamps(
+                    |at| Timestamp::from_micros(*at),
+                    Watermarks::monotonous().aligned(Duration::from_micros(1000)),
+                )
+                .shuffle()
+                .for_each(drop);
+            let job = env.start()?;
+            (0..20).try_for_each(|_| job.barrier())?;
+            job.drain();
+            job.wait()?;
             Ok(())
         });
     }
