@@ -266,7 +266,7 @@ fn late_records_that_were_dropped_are_told_at_the_end() {
     let told = Call::of("quiet_source", &[&call[..], &["--quiet-readings", "2"]].concat()).run();
     assert_eq!((told.status, told.out.lines().count()), (Some(0), 3), "{}", told.err);
     assert!(told.err.contains("examples/quiet_source.rs:"), "{}", told.err);
-    let lost = "): 1 late record was dropped; allow for more disorder where timestamps are assigned, or, for \
+    let lost = "): 1 late record was dropped; assign timestamps before records are shuffled, allow for more disorder there, or, for \
                 windows, for lateness (`allowed_lateness`), or take late records from a stream of their own \
                 (`late_output`)\n";
     assert!(told.err.starts_with("window_all (") && told.err.ends_with(lost), "{}", told.err);

@@ -62,8 +62,7 @@ fn told(stats: &Stats, before: usize) -> u64 {
         let begins = format!("{} ({}): ", op.name, op.place);
         let last = said.iter().filter_map(|said| said.strip_prefix(&begins)).next_back();
         let last = last.unwrap_or_default().replace(',', "");
-        let begins =
-            format!("{} late records were dropped; allow for more disorder", op.late_dropped);
+        let begins = format!("{} late records were dropped; assign timestamps", op.late_dropped);
         assert!(last.starts_with(&begins), "{last}");
     }
     stats.late_dropped()

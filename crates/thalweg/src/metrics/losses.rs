@@ -12,9 +12,9 @@ fn loss(op: &OperatorStats) -> String {
     let (name, place, records) = (&op.name, &op.place, show::count(op.late_dropped));
     let were = if op.late_dropped == 1 { "record was" } else { "records were" };
     format!(
-        "{name} ({place}): {records} late {were} dropped; allow for more disorder where timestamps are assigned, or, \
-         for windows, for lateness (`allowed_lateness`), or take late records from a stream of their own \
-         (`late_output`)"
+        "{name} ({place}): {records} late {were} dropped; assign timestamps before records are shuffled, allow for \
+         more disorder there, or, for windows, for lateness (`allowed_lateness`), or take late records from a \
+         stream of their own (`late_output`)"
     )
 }
 
@@ -37,9 +37,7 @@ mod tests {
         let said = losses(&stats);
         assert_eq!(said.len(), 2);
         assert!(
-            said[0].starts_with(
-                "window (main.rs:3): 1 late record was dropped; allow for more disorder"
-            )
+            said[0].starts_with("window (main.rs:3): 1 late record was dropped; assign timestamps")
         );
         assert!(
             said[1].starts_with("join (main.rs:3): 3,000 late records were dropped; "),
