@@ -146,7 +146,7 @@ impl Environment {
     }
 
     /// The memory that its jobs share.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn memory(&self) -> &crate::memory::MemoryPool {
         &self.runtime.memory
     }

@@ -13,7 +13,6 @@ mod job;
 mod source;
 mod watch;
 
-pub(crate) use application::Application;
 pub use boxed::Boxed;
 pub use chain::Chain;
 pub(crate) use chain::Received;
@@ -22,7 +21,10 @@ pub use job::JobHandle;
 pub(crate) use source::{Produced, Source, SourceFactory, Sourced};
 pub(crate) use watch::Warnings;
 #[cfg(feature = "cli")]
-pub(crate) use {application::Attendance, job::Running};
+pub(crate) use {
+    application::{Application, Attendance},
+    job::Running,
+};
 
 use crate::config::BatchMode;
 use crate::data::Portable;

@@ -279,7 +279,7 @@ impl<A: Data, B: Data> Combine<Side<A, B>> for Sides<A, B> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::Environment;
