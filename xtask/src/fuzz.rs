@@ -59,7 +59,7 @@ pub(crate) enum Amount<'a> {
     Input(&'a Path),
 }
 
-/// Runs the targets asked for, all of them, and fails if one found something.
+/// Runs all chosen targets, and fails if one found something.
 pub(crate) fn run_targets(only: Option<&str>, amount: &Amount<'_>) -> Result<()> {
     let targets = targets()?;
     let chosen = match only {

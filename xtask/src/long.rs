@@ -49,7 +49,7 @@ enum Part {
     Fuzz,
 }
 
-/// Runs the parts asked for.
+/// Runs the chosen parts.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut failed = Vec::new();
     for part in [Part::Hostile, Part::Generated, Part::Check, Part::Fuzz] {

@@ -65,7 +65,7 @@ fn a_sender_that_waits_for_a_slow_job_is_refused() {
     in_time(|| {
         every(|env| {
             let (sender, numbers) = env.channel::<u64>(1);
-            // Nobody reads, so the job stands still and the channel stays full.
+            // There is no reader, so the job stands still and the channel stays full.
             let unread = numbers.map(|n| [n; 4096]).to_channel();
             let job = env.start()?;
             let sent =

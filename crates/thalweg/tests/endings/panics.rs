@@ -266,7 +266,7 @@ fn on_threads_for_blocking_calls() {
         });
         drop(called.count());
     });
-    // Results that nobody wants are dropped wherever they are.
+    // Unwanted results are dropped wherever they are.
     in_time(|| {
         every(|env| {
             let called = env

@@ -24,7 +24,7 @@ impl Wanted {
     /// What a type asks its deserializer for.
     pub(super) fn by<T: DeserializeOwned>() -> Self {
         let mut wanted = Self::Order;
-        // It says what it wants before it looks at anything, and then is told that there is nothing.
+        // A type names its fields before it reads anything; the probe then answers with an error.
         let _ = T::deserialize(Probe(&mut wanted));
         wanted
     }
@@ -97,7 +97,7 @@ pub(super) fn list(header: &StringRecord) -> String {
     format!("{}{more}", names.join(", "))
 }
 
-/// Notes what is asked for, and has nothing.
+/// Records which fields are requested, and holds no data.
 struct Probe<'a>(&'a mut Wanted);
 
 impl<'de> Deserializer<'de> for Probe<'_> {

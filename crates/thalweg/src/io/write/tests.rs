@@ -245,7 +245,7 @@ fn rows_of_one_file_have_the_same_columns() {
     });
 }
 
-/// What a child process is told of itself: the folder that it writes to, and how.
+/// The variable that tells a child process which folder it writes to, and how.
 #[cfg(unix)]
 const KILLED: &str = "THALWEG_TEST_KILLED";
 
@@ -269,7 +269,7 @@ fn child(how: &str, folder: &Path) -> std::process::Child {
 /// Writes to a folder without an end, or spills there.
 #[cfg(unix)]
 fn write_for_ever(how: &str, folder: &Path) {
-    // Should the parent be interrupted, its end of the pipe is closed, and nobody else would end this process.
+    // When the parent is interrupted, its end of the pipe closes; nothing else would end this process.
     std::thread::spawn(|| {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         std::process::exit(1);

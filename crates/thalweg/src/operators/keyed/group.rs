@@ -354,7 +354,7 @@ impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
         }
     }
 
-    /// Takes the table out, to be given out or written to disk.
+    /// Takes the table out, to be emitted or written to disk.
     fn take_table(&mut self) -> Drain<B::Key, B::State> {
         self.weighed = Weighed::new();
         std::mem::take(&mut self.table).into_drain()

@@ -236,7 +236,7 @@ proptest! {
         };
         // No lateness is longer.
         prop_assume!(disorder(&all, 1) <= micros(i64::MAX));
-        // Windows that begin before all of time are told apart by their ends.
+        // Windows that begin before the first timestamp differ in their ends alone.
         let at = |key: u8, pane: &Pane<Vec<i32>>| (key, pane.start, pane.end);
         let expected: BTreeMap<_, _> = shape
             .expected(&all, sorted)

@@ -210,7 +210,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         self.reserve(0)
     }
 
-    /// Between two batches, while no window is given out: accounts for what states own.
+    /// Between two batches, while no window is being emitted: accounts for what states own.
     pub(super) fn account(&mut self) {
         let states = self.weighed.is_due(|| self.coming.keys());
         let rolled = self.rolled.is_due(|| self.rolling.len());
