@@ -310,7 +310,8 @@ fn what_a_killed_process_leaves_is_removed() {
             let bytes = |path: &Path| fs::metadata(path).map_or(0, |found| found.len());
             match how {
                 "spill" => dirs.iter().any(|dir| fs::read_dir(dir).unwrap().count() > 1),
-                _ => files.iter().filter(|file| bytes(file) > 0).count() >= expected,
+                // What is larger than the user's files below was written by a sink, under its lock.
+                _ => files.iter().filter(|file| bytes(file) > 4).count() >= expected,
             }
         };
         let parts = if how == "parts" { 3 } else { 1 };
