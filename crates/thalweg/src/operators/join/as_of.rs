@@ -149,7 +149,9 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
         O: 'static,
         F: Fn(&KeyOf<Self>, &ValueOf<Self>, &ValueOf<R>) -> O + Send + Sync + 'static,
     {
-        let f = move |key: &KeyOf<Self>, left: &_, right: Option<&_>| right.map(|right| f(key, left, right));
+        let f = move |key: &KeyOf<Self>, left: &_, right: Option<&_>| {
+            right.map(|right| f(key, left, right))
+        };
         together(self, other, Origin::here("as_of_join"), &which, InForce::new(which, f))
     }
 

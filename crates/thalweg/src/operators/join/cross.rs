@@ -1,8 +1,8 @@
 //! Every pair of two streams.
 
+use super::inputs::{Delivery, Inputs, all};
 use super::kinds::Inner;
 use super::local::{Local, TableOfRight};
-use super::inputs::{Delivery, Inputs, all};
 use crate::data::{Data, Portable};
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};

@@ -89,7 +89,9 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     pub fn left_join<R>(
         self,
         right: R,
-    ) -> Joined<impl Chain<Item = (KeyOf<Self>, (ValueOf<Self>, Option<ValueOf<R>>)), Time = TimeOf<Self>>>
+    ) -> Joined<
+        impl Chain<Item = (KeyOf<Self>, (ValueOf<Self>, Option<ValueOf<R>>)), Time = TimeOf<Self>>,
+    >
     where
         Self: Joinable<Value: Clone>,
         R: JoinableWith<Self, Value: Clone>,
@@ -114,7 +116,9 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     pub fn right_join<R>(
         self,
         right: R,
-    ) -> Joined<impl Chain<Item = (KeyOf<Self>, (Option<ValueOf<Self>>, ValueOf<R>)), Time = TimeOf<Self>>>
+    ) -> Joined<
+        impl Chain<Item = (KeyOf<Self>, (Option<ValueOf<Self>>, ValueOf<R>)), Time = TimeOf<Self>>,
+    >
     where
         Self: Joinable<Value: Clone>,
         R: JoinableWith<Self, Value: Clone>,
@@ -139,7 +143,12 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     pub fn full_join<R>(
         self,
         right: R,
-    ) -> Joined<impl Chain<Item = (KeyOf<Self>, (Option<ValueOf<Self>>, Option<ValueOf<R>>)), Time = TimeOf<Self>>>
+    ) -> Joined<
+        impl Chain<
+            Item = (KeyOf<Self>, (Option<ValueOf<Self>>, Option<ValueOf<R>>)),
+            Time = TimeOf<Self>,
+        >,
+    >
     where
         Self: Joinable<Value: Clone>,
         R: JoinableWith<Self, Value: Clone>,

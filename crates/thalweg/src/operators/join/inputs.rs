@@ -277,9 +277,8 @@ where
         strategy: Strategy,
     ) -> Edge<Hashed<(K, A)>, C::Time> {
         // One that stays has but one lane to go on.
-        add_hash(self.stream, FirstOf, exchange).send_to(to, exchange, strategy, |cx, op, edge| {
-            edge.outlet(cx.task, cx.op(op), ByHash)
-        })
+        add_hash(self.stream, FirstOf, exchange)
+            .send_to(to, exchange, strategy, |cx, op, edge| edge.outlet(cx.task, cx.op(op), ByHash))
     }
 
     /// Sends every record to every task.

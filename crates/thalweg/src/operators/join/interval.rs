@@ -176,7 +176,9 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
         O: 'static,
         F: Fn(&KeyOf<Self>, &ValueOf<Self>, &ValueOf<R>) -> O + Send + Sync + 'static,
     {
-        let f = move |key: &KeyOf<Self>, left: &_, right: Option<&_>| right.map(|right| f(key, left, right));
+        let f = move |key: &KeyOf<Self>, left: &_, right: Option<&_>| {
+            right.map(|right| f(key, left, right))
+        };
         let near = Near::new(interval, false, f);
         interval.checked(together(self, other, Origin::here("interval_join"), &interval, near))
     }

@@ -84,7 +84,6 @@ where
 /// A [`KeyedStream`] that can be joined with the stream `L`: of the same keys and the same kind of time.
 pub trait JoinableWith<L: Joinable>: Joinable<Key = L::Key, Time = L::Time> {}
 
-#[diagnostic::do_not_recommend]
 impl<L: Joinable, R: Joinable<Key = L::Key, Time = L::Time>> JoinableWith<L> for R {}
 
 /// What the keyed stream `S` is joined by.

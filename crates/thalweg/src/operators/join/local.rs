@@ -1,9 +1,9 @@
 //! How records that have come together are joined in a task, and what may be asked of which way.
 
 use super::hash::HashJoined;
+use super::inputs::{Delivery, Inputs};
 use super::kinds::{Anti, Inner, KeepLeft, KeepRight, Kind, Left, Right, Semi, Shape};
 use super::merge::MergeJoined;
-use super::inputs::{Delivery, Inputs};
 use super::symmetric::SymmetricJoined;
 use crate::data::Data;
 use crate::operators::keyed::Partitioned;

@@ -70,7 +70,11 @@ pub(super) fn together<L, R, X>(
     origin: Origin,
     how: &dyn fmt::Display,
     meet: X,
-) -> KeyedStream<impl Chain<Item = (L::Key, X::Out), Time = L::Time> + use<L, R, X>, FirstOf, Partitioned>
+) -> KeyedStream<
+    impl Chain<Item = (L::Key, X::Out), Time = L::Time> + use<L, R, X>,
+    FirstOf,
+    Partitioned,
+>
 where
     L: Joinable<Time: EventTime>,
     R: JoinableWith<L>,

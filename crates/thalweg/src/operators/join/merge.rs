@@ -5,8 +5,8 @@
 //! block by block, a block being what memory has room for beside the group. A group that has none itself goes
 //! to disk but for what memory holds, and is read once a block.
 
-use super::kinds::Kind;
 use super::inputs::Inputs;
+use super::kinds::Kind;
 use crate::data::Data;
 use crate::error::Result;
 use crate::exchange::{Hashed, PairInlet};

@@ -2,8 +2,8 @@
 //! side, and kept for what is still to come there.
 
 use super::hash::{Kept, Probes};
-use super::kinds::{KeepLeft, KeepRight, Kind};
 use super::inputs::Inputs;
+use super::kinds::{KeepLeft, KeepRight, Kind};
 use crate::data::Data;
 use crate::error::Result;
 use crate::exchange::{Hashed, PairInlet};

@@ -113,13 +113,8 @@ type Joined<L, R, S, C> = KeyedStream<
     <S as Shipping>::Placed<<L as Joinable>::Placed, <R as Joinable>::Placed>,
 >;
 /// The chain that a join makes of left records and values of `V`.
-type ChainOf<X, L, V, W> = <W as Local<
-    X,
-    <L as Joinable>::Key,
-    <L as Joinable>::Value,
-    V,
-    <L as Joinable>::Time,
->>::Chain;
+type ChainOf<X, L, V, W> =
+    <W as Local<X, <L as Joinable>::Key, <L as Joinable>::Value, V, <L as Joinable>::Time>>::Chain;
 
 impl<L, R, S, W> JoinWith<L, R, S, W>
 where
@@ -128,7 +123,9 @@ where
     S: Shipping,
 {
     /// Every pair of a left and a right record with one key. See [`KeyedStream::join`].
-    pub fn inner(self) -> Joined<L, R, S, impl Chain<Item = (L::Key, (L::Value, R::Value)), Time = L::Time>>
+    pub fn inner(
+        self,
+    ) -> Joined<L, R, S, impl Chain<Item = (L::Key, (L::Value, R::Value)), Time = L::Time>>
     where
         S: Allows<Inner>,
         W: Local<Inner, L::Key, L::Value, R::Value, L::Time> + Makes<Inner>,
@@ -137,7 +134,9 @@ where
     }
 
     /// Those, and the left records that have no partner. See [`KeyedStream::left_join`].
-    pub fn left(self) -> Joined<L, R, S, impl Chain<Item = (L::Key, (L::Value, Option<R::Value>)), Time = L::Time>>
+    pub fn left(
+        self,
+    ) -> Joined<L, R, S, impl Chain<Item = (L::Key, (L::Value, Option<R::Value>)), Time = L::Time>>
     where
         S: Allows<Left>,
         W: Local<Left, L::Key, L::Value, R::Value, L::Time> + Makes<Left>,
@@ -146,7 +145,9 @@ where
     }
 
     /// Every pair, and the right records that have no partner. See [`KeyedStream::right_join`].
-    pub fn right(self) -> Joined<L, R, S, impl Chain<Item = (L::Key, (Option<L::Value>, R::Value)), Time = L::Time>>
+    pub fn right(
+        self,
+    ) -> Joined<L, R, S, impl Chain<Item = (L::Key, (Option<L::Value>, R::Value)), Time = L::Time>>
     where
         S: Allows<Right>,
         W: Local<Right, L::Key, L::Value, R::Value, L::Time> + Makes<Right>,
@@ -155,7 +156,14 @@ where
     }
 
     /// Every pair, and the records of either stream that have no partner. See [`KeyedStream::full_join`].
-    pub fn full(self) -> Joined<L, R, S, impl Chain<Item = (L::Key, (Option<L::Value>, Option<R::Value>)), Time = L::Time>>
+    pub fn full(
+        self,
+    ) -> Joined<
+        L,
+        R,
+        S,
+        impl Chain<Item = (L::Key, (Option<L::Value>, Option<R::Value>)), Time = L::Time>,
+    >
     where
         S: Allows<Full>,
         W: Local<Full, L::Key, L::Value, R::Value, L::Time> + Makes<Full>,

@@ -25,8 +25,8 @@ mod kept;
 mod parts;
 mod probe;
 
-use super::kinds::Shape;
 use super::inputs::Inputs;
+use super::kinds::Shape;
 use crate::data::Data;
 use crate::error::{Error, Result};
 use crate::exchange::{Hashed, PairInlet};
