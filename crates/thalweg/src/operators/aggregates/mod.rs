@@ -22,7 +22,7 @@
 //! first [`map`](crate::KeyedStream::map) values to what is needed of them, or group by reference a stream
 //! of borrowed ones.
 //!
-//! Whoever needs another implements [`Combine`](super::keyed::Combine).
+//! Whoever needs another implements [`Combine`].
 //!
 //! The closures' parameters need their types, since a value by itself does not know what stream it will be
 //! used on.
@@ -49,30 +49,34 @@
 //! # Ok::<(), thalweg::Error>(())
 //! ```
 //!
-//! Nothing here knows of keys, windows or tasks.
+//! Nothing here knows of keys, windows or tasks: those that aggregate build on it, and it uses none of them.
 
+mod aggregate;
 mod approx_distinct;
+mod basic;
 mod count_if;
 mod distinct;
 mod order;
 mod pick;
 mod quantiles;
 mod spread;
+mod sum;
 mod to_vec;
 mod together;
 mod top;
 
+pub use aggregate::{Aggregate, Combine};
 pub use approx_distinct::{ApproxCountDistinct, approx_count_distinct};
+pub use basic::{Average, Count, Fold, FoldAssoc, Max, Min, Reduce};
 pub use count_if::{CountIf, count_if};
 pub use distinct::{CountDistinct, count_distinct};
 pub(super) use order::better;
 pub use pick::{Pick, first_by, last_by, max_by, min_by};
 pub use quantiles::{Quantiles, quantiles};
 pub use spread::{Spread, stddev, variance};
+pub use sum::{Sum, Summand};
 pub use to_vec::{ToVec, to_vec};
 pub use top::{Nth, Top, TopBy, bottom, bottom_by, nth_by, top, top_by};
-
-use super::keyed::{Average, Count, FoldAssoc, Max, Min, Reduce, Sum};
 
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -7,8 +7,8 @@
 //! parts be taken out again. Sketches that draw lots (KLL) or depend on the order of the values (t-digest)
 //! have none of that: a job would give another result each time it is run.
 
+use super::{Aggregate, Combine};
 use crate::data::Record;
-use crate::operators::keyed::{Aggregate, Combine};
 
 /// About the values of which given shares are not greater, among the numbers that the closure makes of the
 /// values: `0.5` is the median, `0.99` the 99th percentile.

@@ -2,8 +2,8 @@
 //! with parts taken out again.
 
 use super::*;
+use super::{Aggregate, Combine};
 use crate::check::check;
-use crate::operators::keyed::{Aggregate, Combine};
 use crate::operators::time::Watermarks;
 use crate::operators::window::EventTimeWindow;
 use crate::time::Timestamp;

@@ -1,10 +1,11 @@
 //! Aggregates that take the values of a key in one after the other.
 
-use super::aggregates::{Fold, Reduce};
 use super::group::{Grouped, Values};
 use super::partition::{Placement, table};
-use super::{Aggregate, FirstOf, KeyBy, KeyedStream, Partitioned};
+use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::data::{Data, Key, Record, Wire};
+use crate::operators::aggregates::Aggregate;
+use crate::operators::aggregates::{Fold, Reduce};
 use crate::plan::Origin;
 use crate::stream::Chain;
 use std::borrow::Borrow;

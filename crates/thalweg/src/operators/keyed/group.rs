@@ -5,13 +5,14 @@
 //! has been given out, are read back and aggregated part by part. Where what states own on the heap goes on growing,
 //! the states go there too.
 
-use super::{Aggregate, Combine, KeyBy};
+use super::KeyBy;
 use crate::clock::Clock;
 use crate::data::{Batch, Data, Key, Portable, Record, Wire};
 use crate::error::Result;
 use crate::exchange::{Part, Partial};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, guard, pump};
 use crate::metrics::Report;
+use crate::operators::aggregates::{Aggregate, Combine};
 use crate::plan::TaskContext;
 use crate::state::{Drain, GroupTable, Place, Weighed};
 use crate::stream::Chain;

@@ -1,11 +1,12 @@
 //! Aggregates of which each task computes a part before anything is sent.
 
-use super::aggregates::{Average, Count, FoldAssoc, Max, Min, Reduce};
 use super::partition::Combining;
-use super::sum::{Sum, Summand};
-use super::{Combine, FirstOf, KeyBy, KeyedStream, Partitioned};
+use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::data::{Data, Record};
 use crate::error::{Error, ErrorKind};
+use crate::operators::aggregates::Combine;
+use crate::operators::aggregates::{Average, Count, FoldAssoc, Max, Min, Reduce};
+use crate::operators::aggregates::{Sum, Summand};
 use crate::plan::Origin;
 use crate::stream::Chain;
 
@@ -31,7 +32,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     /// # Errors
     ///
     /// On a stream that does not end, the job is refused at its start; so it is with an aggregate that
-    /// its own [check](super::Aggregate::check) refuses.
+    /// its own [check](crate::operators::aggregates::Aggregate::check) refuses.
     #[track_caller]
     pub fn aggregate<A>(self, aggregate: A) -> Results<C, G, P, A>
     where

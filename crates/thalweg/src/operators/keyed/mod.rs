@@ -21,8 +21,6 @@
 // The types of these methods say which operator a chain ends in; aliases would hide it.
 #![allow(clippy::type_complexity)]
 
-mod aggregate;
-mod aggregates;
 mod combine;
 
 mod elsewhere;
@@ -40,18 +38,14 @@ mod remember;
 
 mod sieve;
 mod stateful_map;
-mod sum;
 mod together;
 mod unique;
 mod watched;
 
-pub use aggregate::{Aggregate, Combine};
-pub use aggregates::{Average, Count, Fold, FoldAssoc, Max, Min, Reduce};
 pub use key_by::{ByRef, Carried, FirstOf, KeyBy, Plain};
 pub(super) use partition::{AddHash, Placed, Placement, add_hash, by_hash};
 pub use partition::{Partitioned, Scattered};
 pub use process::{Process, ProcessContext, Timer};
-pub use sum::{Sum, Summand};
 pub use unique::Distinct;
 pub(super) use unique::Whole;
 pub(super) use watched::{Lasting, Watched};

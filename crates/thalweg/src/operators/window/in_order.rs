@@ -2,7 +2,8 @@
 
 use super::windowed::{Described, Ending, Results, Value, Window, Windowed};
 use crate::data::{Data, Portable, Record};
-use crate::operators::keyed::{Aggregate, Fold, KeyBy, KeyedStream, Reduce};
+use crate::operators::aggregates::{Aggregate, Fold, Reduce};
+use crate::operators::keyed::{KeyBy, KeyedStream};
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
 

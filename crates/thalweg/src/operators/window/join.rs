@@ -3,7 +3,7 @@
 use super::pane::Pane;
 use super::windowed::Windowing;
 use crate::data::Data;
-use crate::operators::keyed::{Aggregate, Combine};
+use crate::operators::aggregates::{Aggregate, Combine};
 use crate::operators::join::{
     Joinable, JoinableWith, KeyOf, Side, TaggedBy, TimeOf, ValueOf, both,
 };
@@ -207,11 +207,11 @@ impl<A: Data, B: Data> Combine<Side<A, B>> for BothLists<A, B> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::{Environment, Stream};
     use crate::check::check;
     use crate::operators::time::Watermarks;
     use crate::operators::window::tests::{beginnings, shapes};
     use crate::time::Timestamp;
+    use crate::{Environment, Stream};
     use proptest::prelude::*;
     use std::collections::BTreeSet;
     use std::time::Duration;

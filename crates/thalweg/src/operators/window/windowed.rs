@@ -3,11 +3,11 @@
 use super::join::BothLists;
 use crate::data::{Data, Portable, Record};
 use crate::error::{Error, ErrorKind};
-use crate::operators::join::Side;
-use crate::operators::keyed::{
-    Aggregate, Average, Combine, Count, FirstOf, FoldAssoc, KeyBy, KeyedStream, Max, Min,
-    Partitioned, Reduce, Sum, Summand,
+use crate::operators::aggregates::{
+    Aggregate, Average, Combine, Count, FoldAssoc, Max, Min, Reduce, Sum, Summand,
 };
+use crate::operators::join::Side;
+use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
