@@ -59,13 +59,21 @@ macro_rules! elsewhere {
 impl<C: Chain> Stream<C> {
     elsewhere! { HasKeys, Self:
         aggregate<A>(aggregate: A);
+        anti_join<D>(right: D);
+        as_of_join<D, W, F>(other: D, which: W, f: F);
         avg<F>(of: F) [F: for<'a> Fn(Item<'a, C>) -> f64];
+        co_group<D, W, F>(other: D, window: W, f: F);
+        full_join<D>(right: D);
+        interval_join<D, W, F>(other: D, interval: W, f: F);
         join<D>(right: D);
         join_with<D>(right: D);
         left_join<D>(right: D);
         reduce_assoc<T, F>(reduce: F) [C: Chain<Item = T>, F: Fn(T, T) -> T];
+        right_join<D>(right: D);
+        semi_join<D>(right: D);
         unkey();
         window<W>(window: W);
+        window_join<D, W, F>(other: D, window: W, f: F);
     }
 }
 
