@@ -1,4 +1,4 @@
-//! The head of a stage that is fed by an exchange: takes batches, merges events.
+//! The head of a stage that one exchange feeds: receives batches and aligns events.
 
 use super::edge::SharedLane;
 use super::intake::Intake;
@@ -12,16 +12,16 @@ use std::ops::ControlFlow;
 
 /// A task fed by the lanes of an exchange.
 ///
-/// Events are merged here, so that operators see each once; records come in the order in which the
-/// lanes have them.
+/// Events are aligned here, so that operators see each once. Records are pushed in the order in which they arrive on
+/// each lane; lanes are read in turn.
 pub struct Inlet<I: Portable + ?Sized, T: Time, N> {
     intake: Intake<I, T>,
-    /// The lane to look at first.
+    /// The lane to poll first.
     turn: usize,
     next: N,
 }
 
-/// The lane that a parcel came on, the parcel, and the bytes to return for it.
+/// The lane that a message came on, the message, and the bytes of credit to return for it.
 type Taken<I, T> = (usize, Parcel<Packet<I, T>>, usize);
 
 impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
@@ -29,7 +29,7 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
         Self { intake: Intake::new(op, lanes), turn: 0, next }
     }
 
-    /// Takes a parcel from the next lane that has one.
+    /// Takes a message from the next lane that has one.
     fn take(&mut self, turn: &Turn<'_>) -> Option<Taken<I, T>> {
         let lanes = self.intake.lanes.len();
         for step in 0..lanes {

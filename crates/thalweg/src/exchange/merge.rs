@@ -1,10 +1,9 @@
-//! The head of a stage that is fed by sorted senders: takes the least record of all lanes, again and
-//! again.
+//! The head of a stage that sorted senders feed: a k-way merge of the lanes.
 //!
-//! A lane is read only when all that was taken from it before is handed on, so that a batch a lane is
-//! held here, and the rest waits within the lanes' credit. To wait for one lane cannot stop the others
-//! for ever: each has a credit of its own, and a sender speaks only after its own input has ended, so
-//! that none waits for what another one holds.
+//! A lane is read only when all records taken from it before have been pushed, so that at most one batch a lane is
+//! held here, and the rest waits within the lanes' credit. Waiting for one lane cannot deadlock with the others: each
+//! lane has a credit of its own, and a sender emits only after its own input has ended, so that no sender waits for
+//! records that another holds.
 
 use super::edge::SharedLane;
 use super::intake::Intake;
@@ -19,14 +18,14 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// A task fed by lanes that each bring records in order, after all their events but the end.
+/// A task fed by lanes that each bring sorted records, after all their events but the end.
 pub struct MergingInlet<D: Data, T: Time, F, N> {
     intake: Intake<D, T>,
-    /// The next record of each lane; `None` where it has to be waited for, or the lane has ended.
+    /// The next record of each lane; `None` where it has not arrived yet, or the lane has ended.
     heads: Vec<Option<(D, T)>>,
-    /// The records behind those.
+    /// The records after those in `heads`.
     behind: Vec<VecDeque<(D, T)>>,
-    /// Which head is the least. Made when every lane that has not ended has one, in each round anew.
+    /// Selects the least head. Built anew in each round, once every lane that has not ended has a head.
     losers: Option<Losers>,
     round: u64,
     compare: Arc<F>,
@@ -52,12 +51,12 @@ where
         }
     }
 
-    /// Whether the lane's next record is not known.
+    /// Whether the lane's next record has not arrived yet.
     fn is_awaited(&self, lane: usize) -> bool {
         self.heads[lane].is_none() && !self.intake.align.is_complete(lane)
     }
 
-    /// Takes a parcel from a lane whose next record is not known; answers whether there was one.
+    /// Takes a message from a lane whose next record has not arrived; returns whether there was one.
     fn take(&mut self, from: usize, turn: &Turn<'_>) -> bool {
         match self.intake.take(from, turn) {
             None => return false,
@@ -78,7 +77,7 @@ where
                 }
             }
         }
-        // It was the least, and has changed.
+        // The lane was the winner of the tree, and its head has changed.
         self.replay();
         true
     }
@@ -91,7 +90,7 @@ where
         }
     }
 
-    /// Hands on records until one has to be waited for, or a chunk is through.
+    /// Pushes records until the next one has not arrived, or a chunk has been pushed.
     fn hand_on(&mut self) {
         let Self { intake, losers, heads, compare, .. } = self;
         if losers.is_none() {
@@ -117,7 +116,7 @@ where
         }
     }
 
-    /// Drops what has come of the round, and what still comes.
+    /// Drops the records of this round that have arrived or still arrive.
     fn skip(&mut self, turn: &mut Turn<'_>) -> Option<Poll> {
         self.intake.skip_round();
         self.losers = None;
@@ -141,7 +140,7 @@ where
         if self.intake.skips(&mut self.next) {
             return self.skip(turn);
         }
-        // Once the losers are known, no lane but the least can be awaited.
+        // Once the tree is built, only the winner's next record can be missing.
         let (first, last) = match self.losers.as_ref().and_then(Losers::winner) {
             Some(least) => (least, least + 1),
             None => (0, self.intake.lanes.len()),

@@ -1,10 +1,10 @@
-//! Where records go that nobody wants.
+//! A sink that discards records.
 
 use super::{Pipe, Push};
 use crate::data::Record;
 use crate::time::Time;
 
-/// Drops what is pushed.
+/// Drops every record.
 pub struct Nowhere;
 
 impl Pipe for Nowhere {

@@ -2,17 +2,18 @@
 
 use super::{Event, Op, Pipe, guard};
 
-/// State of an operator, after which the operator may need no more input.
+/// State of an operator that may make further input unnecessary.
 pub(crate) trait Remembered: Clone + Send {
     /// Whether further records would change neither the state nor the output.
     fn has_enough(&self) -> bool;
 }
 
-/// The operator downstream, with the state of the operator before it, which returns this as its [`next`](Pipe::next).
+/// Wraps the operator downstream together with the state of the operator before it, which returns this as its
+/// [`next`](Pipe::next).
 ///
-/// While the state [has enough](Remembered::has_enough), the stage is closed up to here. At the end of a round of a
-/// loop the state is reset, and the stage is open again. The operator only has to check its state and to drop
-/// further records of a batch when it has enough.
+/// While the state [is satisfied](RoundState::is_satisfied), the stage is closed from here upstream. At the end of a
+/// round of a loop the state is reset, and the stage is open again. The operator itself only checks its state, and
+/// drops the remaining records of a batch when that is satisfied.
 pub(crate) struct Renewed<M, N> {
     pub(crate) op: Op,
     first: M,
@@ -21,7 +22,7 @@ pub(crate) struct Renewed<M, N> {
 }
 
 impl<M: Remembered, N> Renewed<M, N> {
-    /// `op` is the operator that remembers.
+    /// `op` is the operator whose state this is.
     pub(crate) fn new(op: Op, first: M, next: N) -> Self {
         Self { op, memory: first.clone(), first, next }
     }

@@ -1,13 +1,13 @@
-//! Where the threads of a pool wake up: each on a core of its own.
+//! Core affinity: each thread of a pool wakes up on a core of its own.
 //!
-//! Left to itself, the system may put a thread that is woken behind another one on the same core, for
-//! milliseconds, while a core beside it is idle: what it knows of cores is some milliseconds old. So a thread that
-//! goes to sleep says on which core it is to wake up. While it is awake, the system may move it as it likes: a core
-//! that others keep busy is then no place where work gets stuck.
+//! By default, the kernel may place a woken thread behind another one on the same core for milliseconds, while the
+//! next core is idle: its view of the load of cores is some milliseconds old. So a thread pins itself to its core
+//! before it parks, and removes the pin when it is awake. The kernel may then move it, so that no work is stuck on a
+//! core that other processes keep busy.
 //!
-//! Where there are fewer threads than the process has cores, or more, the system decides, since several such
-//! processes may share a machine and would all choose the same cores. Which cores those are is asked once, when the
-//! pool is made.
+//! Where the number of threads differs from the number of the process's cores, threads are not pinned: several such
+//! processes may share a machine, and would all choose the same cores. The cores are read once, when the pool is
+//! created.
 
 #[cfg(all(target_os = "linux", not(miri), not(loom)))]
 pub(super) use linux::Homes;
@@ -19,14 +19,14 @@ pub(super) use elsewhere::Homes;
 mod linux {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-    /// The cores of the threads; none where the system decides.
+    /// The core of each thread; empty where threads are not pinned.
     pub(in super::super) struct Homes {
         all: CpuSet,
         cores: Vec<usize>,
     }
 
     impl Homes {
-        /// Of so many threads.
+        /// The cores for this many threads.
         pub(in super::super) fn new(threads: usize) -> Self {
             let all = sched_getaffinity(None).unwrap_or_default();
             let mut cores = Vec::new();
@@ -36,17 +36,17 @@ mod linux {
             Self { all, cores }
         }
 
-        /// The calling thread goes to sleep, and is to wake up at home.
+        /// Pins the calling thread to its core; called before it parks.
         pub(in super::super) fn go_home(&self, me: usize) {
             if let Some(&core) = self.cores.get(me) {
                 let mut home = CpuSet::new();
                 home.set(core);
-                // Whatever cannot be had is a wish that is not granted: nothing depends on it.
+                // Pinning is an optimisation: if it fails, nothing else changes.
                 let _ = sched_setaffinity(None, &home);
             }
         }
 
-        /// The calling thread is awake, and may be moved.
+        /// Lets the kernel move the calling thread; called when it is awake.
         pub(in super::super) fn leave_home(&self, me: usize) {
             if me < self.cores.len() {
                 let _ = sched_setaffinity(None, &self.all);
@@ -64,12 +64,12 @@ mod linux {
         }
 
         #[test]
-        fn threads_go_home_and_leave_it() {
+        fn threads_are_pinned_and_released() {
             let all = allowed();
             let homes = Homes::new(all.len());
             for (me, &core) in all.iter().enumerate() {
                 homes.go_home(me);
-                // A machine with one core has nothing to choose from.
+                // A machine with one core has no affinity to choose.
                 assert_eq!(allowed(), if all.len() > 1 { vec![core] } else { all.clone() });
                 homes.leave_home(me);
                 assert_eq!(allowed(), all);
@@ -77,7 +77,7 @@ mod linux {
         }
 
         #[test]
-        fn more_threads_than_cores_or_fewer_have_no_home() {
+        fn other_numbers_of_threads_than_cores_are_not_pinned() {
             let all = allowed();
             for threads in [all.len() + 1, all.len() - 1] {
                 Homes::new(threads).go_home(0);
@@ -89,7 +89,7 @@ mod linux {
 
 #[cfg(not(all(target_os = "linux", not(miri), not(loom))))]
 mod elsewhere {
-    /// The system decides.
+    /// No affinity: the operating system decides.
     pub(in super::super) struct Homes;
 
     impl Homes {

@@ -1,4 +1,4 @@
-//! How threads without work go to sleep, and how none sleeps through work.
+//! Parking of threads without work, without lost wake-ups.
 //!
 //! A thread that finds no work first searches for a while, then parks:
 //!
@@ -8,19 +8,18 @@
 //!      └──────found──────────┘ <──────woken───────────┘
 //! ```
 //!
-//! Whoever adds work calls [`work_added`](Sleep::work_added). It wakes nobody when a thread is
-//! searching, since that one will look at every queue once more after it has stopped searching and
-//! said that it is parked. So either the adder sees a parked thread and no searching one, and wakes
-//! it, or the last look of a thread on its way to sleep sees the work: the fences below put the two
-//! in an order. A thread that is back at work after a search or a sleep wakes another if there is
-//! more.
+//! A thread that adds work calls [`work_added`](Sleep::work_added). It wakes no thread when one is searching, since
+//! that one will look at every queue once more after it has stopped searching and has announced that it is parked. So
+//! either the adding thread sees a parked thread and no searching one, and wakes it, or the last look of the parking
+//! thread sees the work: the fences below order the two. A thread that finds work after a search or a wake-up wakes
+//! another one if there is more.
 
 use crate::clock::Nanos;
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence, lock};
 #[cfg(not(loom))]
 use std::time::Duration;
 
-/// The sleeping places of a pool's threads.
+/// The parking state of a pool's threads.
 pub(crate) struct Sleep {
     searching: AtomicUsize,
     parked: AtomicUsize,
@@ -48,7 +47,7 @@ impl Sleep {
         }
     }
 
-    /// Work was put into a queue: sees to it that somebody will find it.
+    /// Work was put into a queue: makes sure that a thread will find it.
     pub(crate) fn work_added(&self) {
         fence(Ordering::SeqCst);
         if self.parked.load(Ordering::SeqCst) > 0 && self.searching.load(Ordering::SeqCst) == 0 {
@@ -80,14 +79,14 @@ impl Sleep {
         self.searching.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The search is over. A thread that takes a piece of work after it should see whether there is
-    /// more and call [`work_added`](Self::work_added).
+    /// Ends the search. A thread that takes work after it should check whether there is more, and call
+    /// [`work_added`](Self::work_added) if so.
     pub(crate) fn stop_searching(&self) {
         self.searching.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Parks thread `me` until it is woken or the span is over, unless `any_work` sees some, after
-    /// the thread has made known that it is parked.
+    /// Parks thread `me` until it is woken or the time has passed, unless `any_work` returns `true` after the thread
+    /// has announced that it is parked.
     pub(crate) fn park(&self, me: usize, at_most: Option<Nanos>, any_work: impl Fn() -> bool) {
         let bed = &self.beds[me];
         *lock(&bed.state) = Bedtime::Parked;
@@ -145,10 +144,10 @@ mod models {
     struct World {
         sleep: Sleep,
         queue: AtomicUsize,
-        /// Pieces of work still to be done; nobody needs to go on at zero.
+        /// Pieces of work still to be done; threads end at zero.
         left: AtomicUsize,
         pieces: usize,
-        /// As many pieces as must be worked on at once.
+        /// The number of pieces that must be worked on concurrently to be done.
         together: usize,
     }
 
@@ -186,7 +185,7 @@ mod models {
         }
     }
 
-    /// Pieces are added so many at once, of which so many are only done when they are worked on together.
+    /// Adds pieces, `at_once` at a time; `together` of them are done only when they are worked on concurrently.
     fn model(threads: usize, pieces: usize, at_once: usize, together: usize) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(2);
@@ -215,16 +214,16 @@ mod models {
     }
 
     #[test]
-    fn a_thread_does_not_sleep_through_work() {
+    fn a_thread_misses_no_wake_up() {
         model(1, 2, 1, 1);
     }
 
     #[test]
-    fn of_two_threads_neither_does() {
+    fn two_threads_miss_no_wake_up() {
         model(2, 2, 1, 1);
     }
     #[test]
-    fn what_is_added_at_once_is_worked_on_at_once() {
+    fn work_added_together_is_done_concurrently() {
         model(2, 2, 2, 2);
     }
 }

@@ -1,4 +1,4 @@
-//! A thread a task: the classic model, for comparison.
+//! One thread a task: the classic model, for comparison.
 
 use super::{Cell, Scheduler};
 use crate::clock::{Clock, Nanos};
@@ -16,7 +16,7 @@ pub(crate) struct ThreadPerTask {
     beds: Arc<Mutex<HashMap<usize, Arc<Bed>>>>,
 }
 
-/// Where one thread sleeps.
+/// The wake-up flag of one thread.
 #[derive(Default)]
 struct Bed {
     woken: Mutex<bool>,
@@ -29,7 +29,7 @@ impl ThreadPerTask {
     }
 }
 
-/// What a cell is known by while its thread holds it.
+/// The key of a cell in the map; unique while its thread holds the cell.
 fn address(cell: &Arc<Cell>) -> usize {
     Arc::as_ptr(cell).addr()
 }
@@ -75,7 +75,7 @@ fn live(cell: &Cell, bed: &Bed, clock: &Clock, turn: usize) {
             Next::Nothing => bed.sleep(None),
             Next::WakeAt(at) => {
                 bed.sleep(Some(at.saturating_sub(clock.now())));
-                // A wake-up by the clock is one that the cell does not know of yet.
+                // The cell's state does not know of a wake-up by timeout yet.
                 crate::flow::Wake::wake(cell);
                 *lock(&bed.woken) = false;
             }
