@@ -2,7 +2,7 @@
 
 use super::lane::Lane;
 use super::outlet::{Lanes, Outlet};
-use super::packet::Packet;
+use super::record_batch::RecordBatch;
 use super::{BatchMode, route::Route};
 use crate::clock::Clock;
 use crate::data::Portable;
@@ -30,7 +30,7 @@ pub(crate) struct Edge<I: Portable + ?Sized, T: Time> {
 }
 
 /// A lane, shared by its sender and its receiver.
-pub(crate) type SharedLane<I, T> = Arc<Lane<Packet<I, T>>>;
+pub(crate) type SharedLane<I, T> = Arc<Lane<RecordBatch<I, T>>>;
 
 struct Matrix<I: Portable + ?Sized, T: Time> {
     settings: LaneSettings,

@@ -2,8 +2,8 @@
 
 use super::edge::SharedLane;
 use super::intake::Intake;
-use super::lane::Parcel;
-use super::packet::Packet;
+use super::lane::Message;
+use super::record_batch::RecordBatch;
 use crate::data::Portable;
 use crate::flow::{Op, Poll, Push, Task, Turn};
 use crate::metrics::Report;
@@ -22,7 +22,7 @@ pub struct Inlet<I: Portable + ?Sized, T: Time, N> {
 }
 
 /// The lane that a message came on, the message, and the bytes of credit to return for it.
-type Taken<I, T> = (usize, Parcel<Packet<I, T>>, usize);
+type Taken<I, T> = (usize, Message<RecordBatch<I, T>>, usize);
 
 impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
     pub(crate) fn new(op: Op, lanes: Vec<SharedLane<I, T>>, next: N) -> Self {
@@ -34,9 +34,9 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
         let lanes = self.intake.lanes.len();
         for step in 0..lanes {
             let at = (self.turn + step) % lanes;
-            if let Some((parcel, bytes)) = self.intake.take(at, turn) {
+            if let Some((message, bytes)) = self.intake.take(at, turn) {
                 self.turn = at + 1;
-                return Some((at, parcel, bytes));
+                return Some((at, message, bytes));
             }
         }
         None
@@ -51,7 +51,7 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
             self.intake.skip_round();
         }
         match self.take(turn) {
-            Some((from, Parcel::Batch(mut batch), bytes)) => {
+            Some((from, Message::Batch(mut batch), bytes)) => {
                 self.intake.head.pushed();
                 let next = &mut self.next;
                 if skips {
@@ -60,10 +60,10 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
                 } else {
                     batch.drain(|item, time| next.push(item, time));
                 }
-                self.intake.lanes[from].give_back(batch, bytes);
+                self.intake.lanes[from].return_batch(batch, bytes);
                 None
             }
-            Some((from, Parcel::Event(event), _)) => {
+            Some((from, Message::Event(event), _)) => {
                 self.intake.align.note(from, event);
                 None
             }

@@ -1,8 +1,8 @@
 //! The receiving end shared by the heads that lanes feed.
 
 use super::align::Align;
-use super::lane::{Lane, Parcel};
-use super::packet::Packet;
+use super::lane::{Lane, Message};
+use super::record_batch::RecordBatch;
 use crate::data::Portable;
 use crate::flow::{Depth, Event, Head, Op, Pipe, Poll, Settled, Turn};
 use crate::metrics::{Histogram, Passed, Report};
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// The lanes of a task, their alignment, and counts of what was received.
 pub(super) struct Intake<I: Portable + ?Sized, T: Time> {
     op: Op,
-    pub(super) lanes: Vec<Arc<Lane<Packet<I, T>>>>,
+    pub(super) lanes: Vec<Arc<Lane<RecordBatch<I, T>>>>,
     pub(super) align: Align,
     pub(super) head: Head,
     /// How many rounds of loops have ended.
@@ -38,15 +38,19 @@ pub(super) fn close_round<B>(lanes: &[Arc<Lane<B>>], complete: impl Fn(usize) ->
 }
 
 /// A message, and the bytes of credit to return for it.
-type Taken<I, T> = (Parcel<Packet<I, T>>, usize);
+type Taken<I, T> = (Message<RecordBatch<I, T>>, usize);
 
 impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
-    pub(super) fn new(op: Op, lanes: Vec<Arc<Lane<Packet<I, T>>>>) -> Self {
+    pub(super) fn new(op: Op, lanes: Vec<Arc<Lane<RecordBatch<I, T>>>>) -> Self {
         Self::with_others(op, lanes, 0)
     }
 
     /// An intake that aligns `others` further lanes with its own; its own are numbered first.
-    pub(super) fn with_others(op: Op, lanes: Vec<Arc<Lane<Packet<I, T>>>>, others: usize) -> Self {
+    pub(super) fn with_others(
+        op: Op,
+        lanes: Vec<Arc<Lane<RecordBatch<I, T>>>>,
+        others: usize,
+    ) -> Self {
         Self {
             op,
             align: Align::new(lanes.len() + others),
@@ -139,11 +143,11 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
     #[inline]
     pub(super) fn take_unheld(&mut self, from: usize, turn: &Turn<'_>) -> Option<Taken<I, T>> {
         let lane = &self.lanes[from];
-        if !lane.has_parcels() {
+        if !lane.has_messages() {
             return None;
         }
         let taken = lane.take()?;
-        if let (Parcel::Batch(batch), _) = &taken {
+        if let (Message::Batch(batch), _) = &taken {
             self.batches += 1;
             self.records[from] += batch.len() as u64;
             if let Some(sent_at) = batch.sent_at {

@@ -19,7 +19,7 @@ use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, lock};
 use std::collections::VecDeque;
 
 /// A message on a lane.
-pub(crate) enum Parcel<B> {
+pub(crate) enum Message<B> {
     Batch(B),
     Event(Event),
 }
@@ -38,7 +38,7 @@ pub(crate) struct Lane<B> {
 }
 
 struct State<B> {
-    queue: VecDeque<(Parcel<B>, usize)>,
+    queue: VecDeque<(Message<B>, usize)>,
     /// Emptied batches on their way back to the sender, each with its size in bytes when it was sent.
     spare: Vec<(B, usize)>,
     /// The bytes of all spare batches.
@@ -97,7 +97,7 @@ impl<B> Lane<B> {
         if state.open != Open::Yes {
             return (Some(batch), Credit::Closed);
         }
-        state.queue.push_back((Parcel::Batch(batch), bytes));
+        state.queue.push_back((Message::Batch(batch), bytes));
         state.used += bytes;
         self.queued.store(state.queue.len(), Ordering::Release);
         let spare = state.spare.pop().map(|(batch, bytes)| {
@@ -121,7 +121,7 @@ impl<B> Lane<B> {
             state.open = Open::Yes;
             self.closed.store(false, Ordering::Release);
         }
-        state.queue.push_back((Parcel::Event(event), 0));
+        state.queue.push_back((Message::Event(event), 0));
         self.queued.store(state.queue.len(), Ordering::Release);
         drop(state);
         self.receiver.wake();
@@ -141,7 +141,7 @@ impl<B> Lane<B> {
     }
 
     /// Whether anything is queued. Takes no lock; a message whose wake-up was seen is always visible.
-    pub(crate) fn has_parcels(&self) -> bool {
+    pub(crate) fn has_messages(&self) -> bool {
         self.queued.load(Ordering::Acquire) > 0
     }
 
@@ -151,14 +151,14 @@ impl<B> Lane<B> {
     }
 
     /// Takes the next message, and the bytes of credit to return for it.
-    pub(crate) fn take(&self) -> Option<(Parcel<B>, usize)> {
+    pub(crate) fn take(&self) -> Option<(Message<B>, usize)> {
         let mut state = lock(&self.state);
-        let parcel = state.queue.pop_front();
-        if let Some((Parcel::Event(Event::Round(_)), _)) = &parcel {
+        let message = state.queue.pop_front();
+        if let Some((Message::Event(Event::Round(_)), _)) = &message {
             state.round_ends -= 1;
         }
         self.queued.store(state.queue.len(), Ordering::Release);
-        parcel
+        message
     }
 
     /// Returns an emptied batch and its credit to the sender.
@@ -166,7 +166,7 @@ impl<B> Lane<B> {
     /// The batch is kept for reuse while the spare batches hold no more bytes than the credit, so that a lane in
     /// steady state allocates and frees no batches. Batches beyond that, which an unusual fan-out has sent, are
     /// freed.
-    pub(crate) fn give_back(&self, batch: B, bytes: usize) {
+    pub(crate) fn return_batch(&self, batch: B, bytes: usize) {
         let mut state = lock(&self.state);
         state.used -= bytes;
         let freed = if state.spared <= self.credit {
@@ -214,7 +214,7 @@ impl<B> Lane<B> {
         state.sender_waits = false;
         let (kept, dropped): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut state.queue)
             .into_iter()
-            .partition(|(parcel, _)| matches!(parcel, Parcel::Event(_)));
+            .partition(|(message, _)| matches!(message, Message::Event(_)));
         state.used -= dropped.iter().map(|(_, bytes)| bytes).sum::<usize>();
         state.queue = kept;
         self.queued.store(state.queue.len(), Ordering::Release);
@@ -235,8 +235,8 @@ mod tests {
     }
 
     fn receive(lane: &Lane<Vec<u8>>) {
-        if let Some((Parcel::Batch(batch), bytes)) = lane.take() {
-            lane.give_back(batch, bytes);
+        if let Some((Message::Batch(batch), bytes)) = lane.take() {
+            lane.return_batch(batch, bytes);
         }
     }
 
@@ -294,7 +294,7 @@ mod tests {
         lane.close_round();
         assert_eq!((lane.is_closed(), send()), (false, Credit::Left));
         let taken = || match lane.take() {
-            Some((Parcel::Event(event), _)) => Some(event),
+            Some((Message::Event(event), _)) => Some(event),
             _ => None,
         };
         assert_eq!([taken(), taken(), taken()], [Some(Event::Idle), Some(round), None]);
@@ -350,13 +350,13 @@ mod models {
         Credit::Left
     }
 
-    /// Takes the next parcel, waiting for it as a task does.
-    fn next(lane: &Lane<u8>, woken: &Notify) -> (Parcel<u8>, usize) {
+    /// Takes the next message, waiting for it as a task does.
+    fn next(lane: &Lane<u8>, woken: &Notify) -> (Message<u8>, usize) {
         loop {
-            if lane.has_parcels()
-                && let Some(parcel) = lane.take()
+            if lane.has_messages()
+                && let Some(message) = lane.take()
             {
-                return parcel;
+                return message;
             }
             woken.wait();
         }
@@ -372,10 +372,10 @@ mod models {
                 thread::spawn(move || send(&lane, &sent, 3))
             };
             let mut expected = 0;
-            while let (Parcel::Batch(batch), bytes) = next(&lane, &received) {
+            while let (Message::Batch(batch), bytes) = next(&lane, &received) {
                 assert_eq!(batch, expected);
                 expected += 1;
-                lane.give_back(batch, bytes);
+                lane.return_batch(batch, bytes);
             }
             assert_eq!(expected, 3);
             assert_eq!(sending.join().unwrap(), Credit::Left);
@@ -392,10 +392,10 @@ mod models {
                 thread::spawn(move || send(&lane, &sent, 2))
             };
             let (first, _) = next(&lane, &received);
-            assert!(matches!(first, Parcel::Batch(0)));
+            assert!(matches!(first, Message::Batch(0)));
             lane.close();
             assert_eq!(sending.join().unwrap(), Credit::Closed);
-            assert!(lane.is_closed() && !lane.has_parcels());
+            assert!(lane.is_closed() && !lane.has_messages());
         });
     }
 }

@@ -7,11 +7,11 @@
 
 use super::edge::SharedLane;
 use super::intake::Intake;
-use super::lane::Parcel;
+use super::lane::Message;
 use crate::data::Data;
 use crate::flow::{CHUNK, Op, Poll, Push, Task, Turn, guard};
 use crate::metrics::Report;
-use crate::state::{Losers, goes_first};
+use crate::state::{LoserTree, precedes};
 use crate::time::Time;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -26,7 +26,7 @@ pub struct MergingInlet<D: Data, T: Time, F, N> {
     /// The records after those in `heads`.
     behind: Vec<VecDeque<(D, T)>>,
     /// Selects the least head. Built anew in each round, once every lane that has not ended has a head.
-    losers: Option<Losers>,
+    tree: Option<LoserTree>,
     round: u64,
     compare: Arc<F>,
     next: N,
@@ -43,7 +43,7 @@ where
         Self {
             heads: lanes.iter().map(|_| None).collect(),
             behind: lanes.iter().map(|_| VecDeque::new()).collect(),
-            losers: None,
+            tree: None,
             round: 0,
             intake: Intake::new(op, lanes),
             compare,
@@ -60,16 +60,16 @@ where
     fn take(&mut self, from: usize, turn: &Turn<'_>) -> bool {
         match self.intake.take(from, turn) {
             None => return false,
-            Some((Parcel::Event(event), _)) => {
+            Some((Message::Event(event), _)) => {
                 self.intake.align.note(from, event);
                 if !event.completes() {
                     return true;
                 }
             }
-            Some((Parcel::Batch(mut batch), bytes)) => {
+            Some((Message::Batch(mut batch), bytes)) => {
                 let behind = &mut self.behind[from];
                 batch.drain(|item, time| behind.push_back((item, time)));
-                self.intake.lanes[from].give_back(batch, bytes);
+                self.intake.lanes[from].return_batch(batch, bytes);
                 self.intake.align.pass_events(from);
                 self.heads[from] = behind.pop_front();
                 if self.heads[from].is_none() {
@@ -83,25 +83,25 @@ where
     }
 
     fn replay(&mut self) {
-        let Self { intake, losers, heads, compare, .. } = self;
-        if let Some(losers) = losers {
+        let Self { intake, tree, heads, compare, .. } = self;
+        if let Some(tree) = tree {
             let compare = |a: &(D, T), b: &(D, T)| compare(&a.0, &b.0);
-            guard(intake.op(), || losers.replay(|a, b| goes_first(heads, a, b, &compare)));
+            guard(intake.op(), || tree.replay(|a, b| precedes(heads, a, b, &compare)));
         }
     }
 
     /// Pushes records until the next one has not arrived, or a chunk has been pushed.
     fn hand_on(&mut self) {
-        let Self { intake, losers, heads, compare, .. } = self;
-        if losers.is_none() {
+        let Self { intake, tree, heads, compare, .. } = self;
+        if tree.is_none() {
             let compare = |a: &(D, T), b: &(D, T)| compare(&a.0, &b.0);
             let count = heads.len();
-            *losers = Some(guard(intake.op(), || {
-                Losers::new(count, |a, b| goes_first(heads, a, b, &compare))
+            *tree = Some(guard(intake.op(), || {
+                LoserTree::new(count, |a, b| precedes(heads, a, b, &compare))
             }));
         }
         for _ in 0..CHUNK {
-            let Some(least) = self.losers.as_ref().and_then(Losers::winner) else { return };
+            let Some(least) = self.tree.as_ref().and_then(LoserTree::winner) else { return };
             let Some((item, time)) = self.heads[least].take() else { return };
             self.intake.head.pushed();
             self.next.push(item, time);
@@ -119,7 +119,7 @@ where
     /// Drops the records of this round that have arrived or still arrive.
     fn skip(&mut self, turn: &mut Turn<'_>) -> Option<Poll> {
         self.intake.skip_round();
-        self.losers = None;
+        self.tree = None;
         let mut taken = false;
         for lane in 0..self.intake.lanes.len() {
             taken |= self.take(lane, turn);
@@ -135,13 +135,13 @@ where
             return poll;
         }
         if self.round != self.intake.rounds {
-            (self.round, self.losers) = (self.intake.rounds, None);
+            (self.round, self.tree) = (self.intake.rounds, None);
         }
         if self.intake.skips(&mut self.next) {
             return self.skip(turn);
         }
         // Once the tree is built, only the winner's next record can be missing.
-        let (first, last) = match self.losers.as_ref().and_then(Losers::winner) {
+        let (first, last) = match self.tree.as_ref().and_then(LoserTree::winner) {
             Some(least) => (least, least + 1),
             None => (0, self.intake.lanes.len()),
         };

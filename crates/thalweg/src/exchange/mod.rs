@@ -20,17 +20,17 @@ mod intake;
 mod lane;
 mod merge;
 mod outlet;
-mod packet;
 mod pair;
+mod record_batch;
 mod route;
 
 pub(crate) use edge::{Edge, LaneSettings};
 pub use inlet::Inlet;
 pub use merge::MergingInlet;
 pub(crate) use outlet::{Broadcast, Outlet};
-pub(crate) use packet::Packet;
-pub use packet::{Hashed, Part, Partial, PartialBatch};
 pub use pair::PairInlet;
+pub(crate) use record_batch::RecordBatch;
+pub use record_batch::{Hashed, Partial, PartialBatch, PartialEntry};
 pub(crate) use route::{ByHash, Custom, KEY_GROUPS, Random, RoundRobin, Route, owner};
 
 use crate::config::BatchMode;

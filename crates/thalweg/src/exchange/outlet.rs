@@ -1,7 +1,7 @@
 //! The end of a stage: fills batches and sends them.
 
 use super::lane::{Credit, Lane};
-use super::packet::Packet;
+use super::record_batch::RecordBatch;
 use super::{BatchMode, LaneSettings, Route};
 use crate::clock::{Nanos, nanos};
 use crate::data::{Batch, Portable, Record};
@@ -42,10 +42,10 @@ pub(crate) struct Lanes<I: Portable + ?Sized, T: Time> {
 }
 
 struct Sending<I: Portable + ?Sized, T: Time> {
-    open: Packet<I, T>,
+    open: RecordBatch<I, T>,
     /// The bytes that the records of the open batch own on the heap.
     heap: usize,
-    lane: Arc<Lane<Packet<I, T>>>,
+    lane: Arc<Lane<RecordBatch<I, T>>>,
     credit: Credit,
 }
 
@@ -54,10 +54,15 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         op: Op,
         edge: usize,
         settings: LaneSettings,
-        lanes: impl Iterator<Item = Arc<Lane<Packet<I, T>>>>,
+        lanes: impl Iterator<Item = Arc<Lane<RecordBatch<I, T>>>>,
     ) -> Self {
         let lanes: Vec<_> = lanes
-            .map(|lane| Sending { open: Packet::default(), heap: 0, lane, credit: Credit::Left })
+            .map(|lane| Sending {
+                open: RecordBatch::default(),
+                heap: 0,
+                lane,
+                credit: Credit::Left,
+            })
             .collect();
         Self {
             op,

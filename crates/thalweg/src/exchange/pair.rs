@@ -13,7 +13,7 @@
 
 use super::edge::SharedLane;
 use super::intake::{Intake, close_round};
-use super::lane::Parcel;
+use super::lane::Message;
 use crate::data::Portable;
 use crate::flow::{Op, Poll, PushTwo, Task, Turn};
 use crate::metrics::Report;
@@ -73,10 +73,10 @@ where
         let lanes = self.first.lanes.len();
         for step in 0..lanes {
             let at = (self.turns.0 + step) % lanes;
-            let Some((parcel, bytes)) = self.first.take(at, turn) else { continue };
+            let Some((message, bytes)) = self.first.take(at, turn) else { continue };
             self.turns.0 = at + 1;
-            match parcel {
-                Parcel::Batch(mut batch) => {
+            match message {
+                Message::Batch(mut batch) => {
                     self.first.head.pushed();
                     let next = &mut self.next;
                     if self.skips && self.again.0 {
@@ -85,9 +85,9 @@ where
                     } else {
                         batch.drain(|item, time| next.push_first(item, time));
                     }
-                    self.first.lanes[at].give_back(batch, bytes);
+                    self.first.lanes[at].return_batch(batch, bytes);
                 }
-                Parcel::Event(event) => {
+                Message::Event(event) => {
                     self.first.align.note(at, event);
                     if event.completes() && self.are_complete(0..lanes) {
                         self.next.first_ended();
@@ -107,10 +107,10 @@ where
             if self.first.align.is_held(before + at) {
                 continue;
             }
-            let Some((parcel, bytes)) = self.second.take_unheld(at, turn) else { continue };
+            let Some((message, bytes)) = self.second.take_unheld(at, turn) else { continue };
             self.turns.1 = at + 1;
-            match parcel {
-                Parcel::Batch(mut batch) => {
+            match message {
+                Message::Batch(mut batch) => {
                     self.first.head.pushed();
                     let next = &mut self.next;
                     if self.skips && self.again.1 {
@@ -119,9 +119,9 @@ where
                     } else {
                         batch.drain(|item, time| next.push_second(item, time));
                     }
-                    self.second.lanes[at].give_back(batch, bytes);
+                    self.second.lanes[at].return_batch(batch, bytes);
                 }
-                Parcel::Event(event) => {
+                Message::Event(event) => {
                     self.first.align.note(before + at, event);
                     if event.completes() && self.are_complete(before..before + lanes) {
                         self.next.second_ended();

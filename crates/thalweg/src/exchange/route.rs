@@ -1,6 +1,6 @@
 //! Which of the next stage's tasks a record goes to.
 
-use super::packet::{Hashed, Part, Partial};
+use super::record_batch::{Hashed, Partial, PartialEntry};
 use crate::data::{Key, Record};
 
 /// Chooses a receiver for each record of one sending task.
@@ -33,8 +33,8 @@ impl<I: Record + ?Sized> Route<Hashed<I>> for ByHash {
 
 impl<K: Key + ?Sized, A: 'static> Route<Partial<K, A>> for ByHash {
     #[inline(always)]
-    fn pick(&mut self, part: &Part<'_, K, A>, receivers: usize) -> usize {
-        owner(part.hash, receivers)
+    fn pick(&mut self, entry: &PartialEntry<'_, K, A>, receivers: usize) -> usize {
+        owner(entry.hash, receivers)
     }
 }
 

@@ -26,19 +26,19 @@
 mod forked;
 mod guard;
 mod head;
-mod nowhere;
+mod null_sink;
 mod op;
 mod partitions;
-mod renewed;
+mod round_state;
 mod task;
 
 pub(crate) use forked::Forked;
 pub(crate) use guard::{arm, catch, discard, guard, guard_key, note_key, refuse};
 pub(crate) use head::{Head, Settled};
-pub(crate) use nowhere::Nowhere;
+pub(crate) use null_sink::NullSink;
 pub(crate) use op::{Op, Publish, Signals};
 pub(crate) use partitions::Partitions;
-pub(crate) use renewed::{Remembered, Renewed};
+pub(crate) use round_state::{RoundScoped, RoundState};
 pub(crate) use task::{Poll, Task, Turn, Wake, Waker};
 
 use crate::clock::Nanos;

@@ -12,7 +12,7 @@
 //! A cell is in at most one queue and runs on at most one thread, however often and from whichever thread it is
 //! woken. A wake-up while it runs makes it run once more, so that it sees whatever changed after it had looked.
 
-use super::job::{Counted, Job};
+use super::job::{Job, TaskCounts};
 use super::running::{self, Running};
 use super::scheduler::Scheduler;
 use crate::clock::{Clock, Nanos};
@@ -33,16 +33,16 @@ pub(crate) struct Cell {
     index: usize,
     /// The operators of its stage, for errors that name no operator.
     operators: Arc<str>,
-    looking: Looking,
+    request: CountsRequest,
 }
 
 /// A request for the counts of a running task: the task reports them at the end of its turn. Waiting for the cell's
 /// lock instead could starve, since a busy task takes it again before a waiting thread has woken.
 #[derive(Default)]
-struct Looking {
-    asked: AtomicBool,
-    told: Mutex<Option<Counted>>,
-    has_told: Condvar,
+struct CountsRequest {
+    pending: AtomicBool,
+    answer: Mutex<Option<TaskCounts>>,
+    answered: Condvar,
 }
 
 /// How long a request waits before it tries the lock again: the task may have gone idle just before the request.
@@ -117,7 +117,7 @@ impl Cell {
             scheduler,
             index,
             operators,
-            looking: Looking::default(),
+            request: CountsRequest::default(),
         })
     }
 
@@ -149,8 +149,8 @@ impl Cell {
         if let Some(epoch) = passed {
             self.job.passed(self.index, epoch);
         }
-        if self.looking.asked.load(Ordering::Relaxed) {
-            self.tell(&mut body);
+        if self.request.pending.load(Ordering::Relaxed) {
+            self.answer_request(&mut body);
         }
         if self.job.signals().stopped() {
             self.job.wake_all();
@@ -202,14 +202,14 @@ impl Cell {
     }
 
     /// The counts of the task, unless it has ended.
-    fn counted(&self, body: &mut Body) -> Option<Counted> {
+    fn counted(&self, body: &mut Body) -> Option<TaskCounts> {
         let task = body.task.as_mut()?;
         let mut report = Report::default();
         // Operators may run the program's code while they report.
         if let Err(panic) = catch(|| task.report(&mut report)) {
             self.fail(panic);
         }
-        Some(Counted { times: body.times.clone(), report })
+        Some(TaskCounts { times: body.times.clone(), report })
     }
 
     /// The counts of the task, or `None` if it has ended. Waits for the end of its turn, for about `at_most`. Also
@@ -218,8 +218,8 @@ impl Cell {
     /// # Errors
     ///
     /// The names of the task's operators, if the turn does not end in that time.
-    pub(crate) fn look(&self, at_most: Duration) -> Result<Option<Counted>, Arc<str>> {
-        *lock(&self.looking.told) = None;
+    pub(crate) fn counts_within(&self, at_most: Duration) -> Result<Option<TaskCounts>, Arc<str>> {
+        *lock(&self.request.answer) = None;
         let mut waited = Duration::ZERO;
         loop {
             match self.body.try_lock() {
@@ -233,22 +233,22 @@ impl Cell {
                 }
                 Err(TryLockError::WouldBlock) => waited = waited.saturating_add(RETRY),
             }
-            self.looking.asked.store(true, Ordering::Relaxed);
-            let told = lock(&self.looking.told);
-            let waited = self.looking.has_told.wait_timeout(told, RETRY);
-            let (mut told, _) = waited.unwrap_or_else(PoisonError::into_inner);
-            if let Some(counted) = told.take() {
+            self.request.pending.store(true, Ordering::Relaxed);
+            let answer = lock(&self.request.answer);
+            let waited = self.request.answered.wait_timeout(answer, RETRY);
+            let (mut answer, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            if let Some(counted) = answer.take() {
                 return Ok(Some(counted));
             }
         }
     }
 
     #[cold]
-    fn tell(&self, body: &mut Body) {
-        self.looking.asked.store(false, Ordering::Relaxed);
+    fn answer_request(&self, body: &mut Body) {
+        self.request.pending.store(false, Ordering::Relaxed);
         let counted = self.counted(body);
-        *lock(&self.looking.told) = counted;
-        self.looking.has_told.notify_one();
+        *lock(&self.request.answer) = counted;
+        self.request.answered.notify_one();
     }
 }
 

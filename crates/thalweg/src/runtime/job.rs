@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The counts of a task.
 #[derive(Clone, Default)]
-pub(crate) struct Counted {
+pub(crate) struct TaskCounts {
     pub(crate) times: TaskTimes,
     pub(crate) report: Report,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Job {
     /// Cleared when the job is over, to break the cycle: each cell holds its job.
     cells: Mutex<Vec<Arc<Cell>>>,
     /// The final counts of each task that has ended.
-    counted: Mutex<Vec<Option<Counted>>>,
+    counted: Mutex<Vec<Option<TaskCounts>>>,
     running: AtomicUsize,
     /// The last barrier that each task has passed; `Epoch::LAST` for one that has ended.
     passed: Mutex<Vec<Epoch>>,
@@ -53,7 +53,7 @@ impl Job {
     }
 
     /// The counts of each task so far; waits for running tasks to end their turn.
-    pub(crate) fn counted(&self) -> Vec<Counted> {
+    pub(crate) fn counted(&self) -> Vec<TaskCounts> {
         self.counted_within(Duration::MAX).unwrap_or_default()
     }
 
@@ -62,13 +62,13 @@ impl Job {
     /// # Errors
     ///
     /// The names of the operators of the first task whose turn does not end in that time.
-    pub(crate) fn counted_within(&self, at_most: Duration) -> Result<Vec<Counted>, Arc<str>> {
+    pub(crate) fn counted_within(&self, at_most: Duration) -> Result<Vec<TaskCounts>, Arc<str>> {
         let cells = self.cells();
         let tasks = lock(&self.counted).len();
         (0..tasks)
             .map(|at| {
                 // A task stores its final counts before its cell shows that it has ended.
-                let running = cells.get(at).map_or(Ok(None), |cell| cell.look(at_most))?;
+                let running = cells.get(at).map_or(Ok(None), |cell| cell.counts_within(at_most))?;
                 Ok(running.or_else(|| lock(&self.counted)[at].clone()).unwrap_or_default())
             })
             .collect()
@@ -103,7 +103,7 @@ impl Job {
     }
 
     /// A task has ended; the last one publishes the job's output, unless it failed.
-    pub(crate) fn one_ended(&self, index: usize, counted: Counted) {
+    pub(crate) fn one_ended(&self, index: usize, counted: TaskCounts) {
         lock(&self.counted)[index] = Some(counted);
         self.passed(index, Epoch::LAST);
         if self.running.fetch_sub(1, Ordering::AcqRel) == 1 {

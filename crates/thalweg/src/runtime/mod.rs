@@ -12,7 +12,7 @@ mod running;
 mod scheduler;
 
 pub(crate) use cell::{Cell, TaskTimes};
-pub(crate) use job::{Counted, Job};
+pub(crate) use job::{Job, TaskCounts};
 pub(crate) use running::Running;
 
 use crate::clock::Clock;

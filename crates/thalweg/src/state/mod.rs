@@ -9,7 +9,7 @@
 //! Nothing here knows of tasks or exchanges; whoever holds it calls it.
 
 mod hints;
-mod losers;
+mod loser_tree;
 mod pages;
 mod rows;
 mod slots;
@@ -19,10 +19,10 @@ mod table;
 mod timers;
 mod weighed;
 
-pub(crate) use losers::{Losers, goes_first};
+pub(crate) use loser_tree::{LoserTree, precedes};
 pub use rows::{Link, Rows};
 pub use sort::{Sorted, Sorter};
 pub use spill::{SpillDir, SpillFile, SpillReader, SpillWriter};
-pub use table::{Drain, GroupTable, Known, Place};
+pub use table::{Drain, GroupTable, Known, SlotHint};
 pub use timers::Timers;
 pub(crate) use weighed::Weighed;

@@ -288,7 +288,7 @@ impl<K: Data + Eq, V: Data> Rows<K, V> {
     /// takes the look-up's link past it, if that has not met its hash yet. Answers whether there is more to
     /// go ahead to.
     #[inline(always)]
-    pub fn hurry(&self, hash: u64, link: &mut Link, ahead: &mut Link) -> bool {
+    pub fn look_ahead(&self, hash: u64, link: &mut Link, ahead: &mut Link) -> bool {
         let Some(row) = self.rows.get(ahead.0 as usize) else { return false };
         if link.0 == ahead.0 && row.hash != hash {
             *link = Link(row.next);

@@ -5,7 +5,7 @@
 //! in the order in which their records came, merged as neighbours, and of equal records the one
 //! from the earlier run goes first.
 
-use super::losers::{Losers, goes_first};
+use super::loser_tree::{LoserTree, precedes};
 use super::spill::BLOCK;
 use super::{SpillDir, SpillFile, SpillReader};
 use crate::data::Data;
@@ -399,23 +399,23 @@ impl<T: Data> Source<T> {
 struct Merge<T: Data> {
     sources: Vec<Source<T>>,
     heads: Vec<Option<T>>,
-    losers: Losers,
+    tree: LoserTree,
 }
 
 impl<T: Data> Merge<T> {
     fn new(mut sources: Vec<Source<T>>, compare: &impl Fn(&T, &T) -> Ordering) -> Result<Self> {
         let heads = sources.iter_mut().map(Source::next).collect::<Result<Vec<_>>>()?;
-        let losers = Losers::new(sources.len(), |a, b| goes_first(&heads, a, b, compare));
-        Ok(Self { sources, heads, losers })
+        let tree = LoserTree::new(sources.len(), |a, b| precedes(&heads, a, b, compare));
+        Ok(Self { sources, heads, tree })
     }
 
     fn next(&mut self, compare: &impl Fn(&T, &T) -> Ordering) -> Result<Option<T>> {
-        let Some(winner) = self.losers.winner() else { return Ok(None) };
+        let Some(winner) = self.tree.winner() else { return Ok(None) };
         // The successor first: when it cannot be read, the record must not be lost.
         let successor = self.sources[winner].next()?;
         let record = std::mem::replace(&mut self.heads[winner], successor);
         let heads = &self.heads;
-        self.losers.replay(|a, b| goes_first(heads, a, b, compare));
+        self.tree.replay(|a, b| precedes(heads, a, b, compare));
         Ok(record)
     }
 }

@@ -263,7 +263,7 @@ impl<I: Wire + ?Sized> SpillWriter<I> {
             self.write_block()?;
         }
         Ok(SpillFile {
-            file: Arc::new(Kept { path: self.path, dir: self.dir }),
+            file: Arc::new(StoredFile { path: self.path, dir: self.dir }),
             records: self.records,
             bytes: self.bytes,
             kind: PhantomData,
@@ -305,14 +305,14 @@ fn checksum(head: &[u8], payload: &[u8]) -> u32 {
 /// A finished spill file. Removed from the disk when it and all its readers are dropped.
 #[derive(Debug)]
 pub struct SpillFile<I: Wire + ?Sized> {
-    file: Arc<Kept>,
+    file: Arc<StoredFile>,
     records: u64,
     bytes: u64,
     kind: PhantomData<fn(&I)>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct StoredFile {
     // `None` when there are no records. Before `dir`, so that it is removed before its directory.
     path: Option<TempPath>,
     dir: SpillDir,
@@ -350,7 +350,7 @@ impl<I: Wire + ?Sized> SpillFile<I> {
 /// written.
 #[derive(Debug)]
 pub struct SpillReader<I: Wire + ?Sized> {
-    file: Arc<Kept>,
+    file: Arc<StoredFile>,
     offset: u64,
     end: u64,
     block: Vec<u8>,
@@ -447,7 +447,7 @@ impl<I: Wire + ?Sized> SpillReader<I> {
 }
 
 #[cold]
-fn damaged(file: &Kept, what: String) -> Error {
+fn damaged(file: &StoredFile, what: String) -> Error {
     let error = Error::new(
         ErrorKind::Io,
         format!("the spill file was damaged after it was written: {what}"),

@@ -46,7 +46,7 @@ pub struct GroupTable<K: Key + ?Sized, A> {
 
 /// Where in a table a key probably is; said by [`GroupTable::locate`].
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Place(usize);
+pub struct SlotHint(usize);
 
 /// A key that is in a table, and its accumulator; made by [`GroupTable::entry`] and
 /// [`GroupTable::known`].
@@ -169,14 +169,14 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
 
     /// Goes on with a look-up: where the key probably is, which memory is asked for.
     #[inline(always)]
-    pub fn locate(&self, hash: u64) -> Place {
-        Place(self.slots.locate(hash))
+    pub fn locate(&self, hash: u64) -> SlotHint {
+        SlotHint(self.slots.locate(hash))
     }
 
     /// The accumulator of a key, if the key is where [`locate`](Self::locate) said. Where it is not,
     /// [`find`](Self::find) may still find it. The table may have changed in between.
     #[inline(always)]
-    pub fn find_at(&mut self, place: Place, hash: u64, probe: K::Probe<'_>) -> Option<&mut A> {
+    pub fn find_at(&mut self, place: SlotHint, hash: u64, probe: K::Probe<'_>) -> Option<&mut A> {
         self.known_at(place, hash, probe).map(|known| known.value)
     }
 
@@ -184,7 +184,7 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
     #[inline(always)]
     pub fn known_at(
         &mut self,
-        place: Place,
+        place: SlotHint,
         hash: u64,
         probe: K::Probe<'_>,
     ) -> Option<Known<'_, K, A>> {

@@ -1,8 +1,8 @@
 //! The three schedulers.
 
+mod affinity;
 mod deterministic;
-mod homes;
-mod sleep;
+mod parking;
 mod stealing;
 mod threads;
 mod timers;

@@ -4,8 +4,8 @@
 //! has used up its turn: what it has sent is received before it sends more. A thread without work takes half of
 //! another's queue.
 
-use super::homes::Homes;
-use super::sleep::Sleep;
+use super::affinity::Affinity;
+use super::parking::Parking;
 use super::timers::Timers;
 use super::{Cell, Scheduler};
 use crate::clock::{Clock, Nanos};
@@ -27,8 +27,8 @@ struct Pool {
     queues: Vec<Queue>,
     /// Cells woken by threads that do not belong to this pool.
     injected: Queue,
-    sleep: Sleep,
-    homes: Homes,
+    parking: Parking,
+    affinity: Affinity,
     timers: Timers,
     clock: Clock,
     turn: usize,
@@ -58,8 +58,8 @@ impl WorkStealing {
         let pool = Pool {
             queues: (0..threads).map(|_| Queue::default()).collect(),
             injected: Queue::default(),
-            sleep: Sleep::new(threads),
-            homes: Homes::new(threads),
+            parking: Parking::new(threads),
+            affinity: Affinity::new(threads),
             timers: Timers::new(),
             clock,
             turn,
@@ -81,7 +81,7 @@ impl Scheduler for WorkStealing {
             self.pool.queues[at % self.pool.queues.len()].push(Arc::clone(cell));
         }
         for _ in &self.pool.queues {
-            self.pool.sleep.work_added();
+            self.pool.parking.work_added();
         }
         Ok(())
     }
@@ -94,7 +94,7 @@ impl Scheduler for WorkStealing {
 impl Drop for WorkStealing {
     fn drop(&mut self) {
         self.pool.shutdown.store(true, Ordering::Release);
-        self.pool.sleep.wake_all();
+        self.pool.parking.wake_all();
         let me = std::thread::current().id();
         for thread in lock(&self.threads).drain(..) {
             // The last handle may be dropped by a task, on a thread of this pool, which cannot join itself.
@@ -113,14 +113,14 @@ impl Pool {
         } else {
             self.injected.push(cell);
         }
-        self.sleep.work_added();
+        self.parking.work_added();
     }
 
     fn work(pool: &Weak<Self>, me: usize) {
         let Some(pool) = pool.upgrade() else { return };
         WORKER.set((Arc::as_ptr(&pool).addr(), me));
-        pool.homes.go_home(me);
-        pool.homes.leave_home(me);
+        pool.affinity.pin(me);
+        pool.affinity.unpin(me);
         let (mut turns, mut rested) = (0_u32, true);
         while !pool.shutdown.load(Ordering::Acquire) {
             turns = turns.wrapping_add(1);
@@ -130,7 +130,7 @@ impl Pool {
                 Some(cell) => {
                     // The thread that woke this one may have been preempted by it before it could wake another.
                     if std::mem::take(&mut rested) && pool.any_cell() {
-                        pool.sleep.work_added();
+                        pool.parking.work_added();
                     }
                     pool.run(me, cell);
                 }
@@ -148,7 +148,7 @@ impl Pool {
                 self.queues[me].push(cell);
                 // Other threads may take the cells queued before it.
                 if self.queues[me].len() > 1 {
-                    self.sleep.work_added();
+                    self.parking.work_added();
                 }
             }
             Next::WakeAt(at) => self.timers.add(at, &cell),
@@ -186,7 +186,7 @@ impl Pool {
 
     /// Searches for a while, then parks.
     fn rest(&self, me: usize) {
-        self.sleep.start_searching();
+        self.parking.start_searching();
         let until = self.clock.now() + SEARCH;
         let mut found = false;
         while !found && self.clock.now() < until {
@@ -196,7 +196,7 @@ impl Pool {
             }
             found = self.any_work();
         }
-        self.sleep.stop_searching();
+        self.parking.stop_searching();
         if found {
             return;
         }
@@ -205,9 +205,9 @@ impl Pool {
             self.fire_timers();
             return;
         }
-        self.homes.go_home(me);
-        self.sleep.park(me, span, || self.any_work());
-        self.homes.leave_home(me);
+        self.affinity.pin(me);
+        self.parking.park(me, span, || self.any_work());
+        self.affinity.unpin(me);
         self.fire_timers();
     }
 }

@@ -2,15 +2,15 @@
 
 use std::cmp::Ordering;
 
-/// A tree of losers.
+/// A tree of tree.
 ///
 /// The sources are the leaves `n..2n` of a binary tree with the inner nodes `1..n`. An inner node
 /// holds the source that lost there, `tree[0]` the one that won everywhere: whose head is next.
-pub(crate) struct Losers {
+pub(crate) struct LoserTree {
     tree: Vec<usize>,
 }
 
-impl Losers {
+impl LoserTree {
     /// A tree of so many sources. `before` says whether the head of one goes before that of another;
     /// it must be a total order, and of an exhausted source say that it goes last.
     pub(crate) fn new(count: usize, before: impl Fn(usize, usize) -> bool) -> Self {
@@ -54,7 +54,7 @@ impl Losers {
 /// Whether head `a` goes before head `b`: an exhausted source goes last, and of equal heads the
 /// earlier source's goes first.
 #[inline]
-pub(crate) fn goes_first<T>(
+pub(crate) fn precedes<T>(
     heads: &[Option<T>],
     a: usize,
     b: usize,

@@ -8,7 +8,7 @@
 //!      └──────found──────────┘ <──────woken───────────┘
 //! ```
 //!
-//! A thread that adds work calls [`work_added`](Sleep::work_added). It wakes no thread when one is searching, since
+//! A thread that adds work calls [`work_added`](Parking::work_added). It wakes no thread when one is searching, since
 //! that one will look at every queue once more after it has stopped searching and has announced that it is parked. So
 //! either the adding thread sees a parked thread and no searching one, and wakes it, or the last look of the parking
 //! thread sees the work: the fences below order the two. A thread that finds work after a search or a wake-up wakes
@@ -20,30 +20,30 @@ use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence, lock};
 use std::time::Duration;
 
 /// The parking state of a pool's threads.
-pub(crate) struct Sleep {
+pub(crate) struct Parking {
     searching: AtomicUsize,
     parked: AtomicUsize,
-    beds: Vec<Bed>,
+    parkers: Vec<Parker>,
 }
 
-struct Bed {
-    state: Mutex<Bedtime>,
+struct Parker {
+    state: Mutex<ParkState>,
     changed: Condvar,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Bedtime {
-    Up,
+enum ParkState {
+    Awake,
     Parked,
 }
 
-impl Sleep {
+impl Parking {
     pub(crate) fn new(threads: usize) -> Self {
-        let bed = |_| Bed { state: Mutex::new(Bedtime::Up), changed: Condvar::new() };
+        let parker = |_| Parker { state: Mutex::new(ParkState::Awake), changed: Condvar::new() };
         Self {
             searching: AtomicUsize::new(0),
             parked: AtomicUsize::new(0),
-            beds: (0..threads).map(bed).collect(),
+            parkers: (0..threads).map(parker).collect(),
         }
     }
 
@@ -56,13 +56,13 @@ impl Sleep {
     }
 
     fn wake_one(&self) {
-        for bed in &self.beds {
-            let mut state = lock(&bed.state);
-            if *state == Bedtime::Parked {
-                *state = Bedtime::Up;
+        for parker in &self.parkers {
+            let mut state = lock(&parker.state);
+            if *state == ParkState::Parked {
+                *state = ParkState::Awake;
                 self.parked.fetch_sub(1, Ordering::SeqCst);
                 drop(state);
-                bed.changed.notify_one();
+                parker.changed.notify_one();
                 return;
             }
         }
@@ -70,7 +70,7 @@ impl Sleep {
 
     /// Wakes every thread, to end them.
     pub(crate) fn wake_all(&self) {
-        for _ in &self.beds {
+        for _ in &self.parkers {
             self.wake_one();
         }
     }
@@ -88,32 +88,32 @@ impl Sleep {
     /// Parks thread `me` until it is woken or the time has passed, unless `any_work` returns `true` after the thread
     /// has announced that it is parked.
     pub(crate) fn park(&self, me: usize, at_most: Option<Nanos>, any_work: impl Fn() -> bool) {
-        let bed = &self.beds[me];
-        *lock(&bed.state) = Bedtime::Parked;
+        let parker = &self.parkers[me];
+        *lock(&parker.state) = ParkState::Parked;
         self.parked.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        let mut state = lock(&bed.state);
+        let mut state = lock(&parker.state);
         if !any_work() {
-            state = Self::wait(bed, state, at_most);
+            state = Self::wait(parker, state, at_most);
         }
-        if *state == Bedtime::Parked {
-            *state = Bedtime::Up;
+        if *state == ParkState::Parked {
+            *state = ParkState::Awake;
             self.parked.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
     #[cfg(not(loom))]
     fn wait<'a>(
-        bed: &'a Bed,
-        mut state: crate::sync::MutexGuard<'a, Bedtime>,
+        parker: &'a Parker,
+        mut state: crate::sync::MutexGuard<'a, ParkState>,
         at_most: Option<Nanos>,
-    ) -> crate::sync::MutexGuard<'a, Bedtime> {
+    ) -> crate::sync::MutexGuard<'a, ParkState> {
         use std::sync::PoisonError;
-        while *state == Bedtime::Parked {
+        while *state == ParkState::Parked {
             match at_most {
-                None => state = bed.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => state = parker.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(nanos) => {
-                    let waited = bed.changed.wait_timeout(state, Duration::from_nanos(nanos));
+                    let waited = parker.changed.wait_timeout(state, Duration::from_nanos(nanos));
                     return waited.unwrap_or_else(PoisonError::into_inner).0;
                 }
             }
@@ -123,12 +123,12 @@ impl Sleep {
 
     #[cfg(loom)]
     fn wait<'a>(
-        bed: &'a Bed,
-        mut state: crate::sync::MutexGuard<'a, Bedtime>,
+        parker: &'a Parker,
+        mut state: crate::sync::MutexGuard<'a, ParkState>,
         _at_most: Option<Nanos>,
-    ) -> crate::sync::MutexGuard<'a, Bedtime> {
-        while *state == Bedtime::Parked {
-            state = bed.changed.wait(state).unwrap();
+    ) -> crate::sync::MutexGuard<'a, ParkState> {
+        while *state == ParkState::Parked {
+            state = parker.changed.wait(state).unwrap();
         }
         state
     }
@@ -142,7 +142,7 @@ mod models {
 
     /// What the threads of a pool share.
     struct World {
-        sleep: Sleep,
+        sleep: Parking,
         queue: AtomicUsize,
         /// Pieces of work still to be done; threads end at zero.
         left: AtomicUsize,
@@ -191,7 +191,7 @@ mod models {
         builder.preemption_bound = Some(2);
         builder.check(move || {
             let world = Arc::new(World {
-                sleep: Sleep::new(threads),
+                sleep: Parking::new(threads),
                 queue: AtomicUsize::new(0),
                 left: AtomicUsize::new(pieces),
                 pieces,

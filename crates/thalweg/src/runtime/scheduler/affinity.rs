@@ -10,22 +10,22 @@
 //! created.
 
 #[cfg(all(target_os = "linux", not(miri), not(loom)))]
-pub(super) use linux::Homes;
+pub(super) use linux::Affinity;
 
 #[cfg(not(all(target_os = "linux", not(miri), not(loom))))]
-pub(super) use elsewhere::Homes;
+pub(super) use fallback::Affinity;
 
 #[cfg(all(target_os = "linux", not(miri), not(loom)))]
 mod linux {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
     /// The core of each thread; empty where threads are not pinned.
-    pub(in super::super) struct Homes {
+    pub(in super::super) struct Affinity {
         all: CpuSet,
         cores: Vec<usize>,
     }
 
-    impl Homes {
+    impl Affinity {
         /// The cores for this many threads.
         pub(in super::super) fn new(threads: usize) -> Self {
             let all = sched_getaffinity(None).unwrap_or_default();
@@ -37,7 +37,7 @@ mod linux {
         }
 
         /// Pins the calling thread to its core; called before it parks.
-        pub(in super::super) fn go_home(&self, me: usize) {
+        pub(in super::super) fn pin(&self, me: usize) {
             if let Some(&core) = self.cores.get(me) {
                 let mut home = CpuSet::new();
                 home.set(core);
@@ -47,7 +47,7 @@ mod linux {
         }
 
         /// Lets the kernel move the calling thread; called when it is awake.
-        pub(in super::super) fn leave_home(&self, me: usize) {
+        pub(in super::super) fn unpin(&self, me: usize) {
             if me < self.cores.len() {
                 let _ = sched_setaffinity(None, &self.all);
             }
@@ -66,12 +66,12 @@ mod linux {
         #[test]
         fn threads_are_pinned_and_released() {
             let all = allowed();
-            let homes = Homes::new(all.len());
+            let affinity = Affinity::new(all.len());
             for (me, &core) in all.iter().enumerate() {
-                homes.go_home(me);
+                affinity.pin(me);
                 // A machine with one core has no affinity to choose.
                 assert_eq!(allowed(), if all.len() > 1 { vec![core] } else { all.clone() });
-                homes.leave_home(me);
+                affinity.unpin(me);
                 assert_eq!(allowed(), all);
             }
         }
@@ -80,7 +80,7 @@ mod linux {
         fn other_numbers_of_threads_than_cores_are_not_pinned() {
             let all = allowed();
             for threads in [all.len() + 1, all.len() - 1] {
-                Homes::new(threads).go_home(0);
+                Affinity::new(threads).pin(0);
                 assert_eq!(allowed(), all);
             }
         }
@@ -88,17 +88,17 @@ mod linux {
 }
 
 #[cfg(not(all(target_os = "linux", not(miri), not(loom))))]
-mod elsewhere {
+mod fallback {
     /// No affinity: the operating system decides.
-    pub(in super::super) struct Homes;
+    pub(in super::super) struct Affinity;
 
-    impl Homes {
+    impl Affinity {
         pub(in super::super) fn new(_threads: usize) -> Self {
             Self
         }
 
-        pub(in super::super) fn go_home(&self, _me: usize) {}
+        pub(in super::super) fn pin(&self, _me: usize) {}
 
-        pub(in super::super) fn leave_home(&self, _me: usize) {}
+        pub(in super::super) fn unpin(&self, _me: usize) {}
     }
 }

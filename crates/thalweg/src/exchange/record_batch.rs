@@ -7,20 +7,20 @@ use std::marker::PhantomData;
 use std::mem::needs_drop;
 
 /// A batch of records and, in a timed stream, their timestamps.
-pub(crate) struct Packet<I: Portable + ?Sized, T> {
+pub(crate) struct RecordBatch<I: Portable + ?Sized, T> {
     pub(crate) items: I::Batch,
     times: Vec<T>,
     /// When it was sent; set only in the batches whose time in flight is measured.
     pub(super) sent_at: Option<Nanos>,
 }
 
-impl<I: Portable + ?Sized, T> Default for Packet<I, T> {
+impl<I: Portable + ?Sized, T> Default for RecordBatch<I, T> {
     fn default() -> Self {
         Self { items: I::Batch::default(), times: Vec::new(), sent_at: None }
     }
 }
 
-impl<I: Portable + ?Sized, T: Time> Packet<I, T> {
+impl<I: Portable + ?Sized, T: Time> RecordBatch<I, T> {
     #[inline(always)]
     pub(crate) fn push(&mut self, item: I::Of<'_>, time: T) {
         self.items.push(item);
@@ -180,7 +180,7 @@ impl<I: Portable + ?Sized> Batch<Hashed<I>> for HashedBatch<I> {
 
 /// The partial aggregate of a key from one task, on its way to the task that owns the key.
 ///
-/// `Of<'a>` is a [`Part`].
+/// `Of<'a>` is a [`PartialEntry`].
 pub struct Partial<K: ?Sized, A> {
     kind: PhantomData<fn(&K) -> A>,
     // Makes the type unsized, so that it does not overlap with the sized types that implement `Record`.
@@ -189,7 +189,7 @@ pub struct Partial<K: ?Sized, A> {
 
 /// A [`Partial`] aggregate as it is pushed: with its key in the form that tables store, so that it moves from one
 /// table to another without hashing or packing the key again.
-pub struct Part<'a, K: Key + ?Sized, A> {
+pub struct PartialEntry<'a, K: Key + ?Sized, A> {
     /// The hash of the key.
     pub hash: u64,
     /// The key.
@@ -200,7 +200,7 @@ pub struct Part<'a, K: Key + ?Sized, A> {
     pub state: A,
 }
 
-impl<K: Key + ?Sized, A> Part<'_, K, A> {
+impl<K: Key + ?Sized, A> PartialEntry<'_, K, A> {
     /// The key in the form in which keys are compared.
     #[inline(always)]
     pub(crate) fn probe(&self) -> K::Probe<'_> {
@@ -209,15 +209,15 @@ impl<K: Key + ?Sized, A> Part<'_, K, A> {
 }
 
 impl<K: Key + ?Sized, A: 'static> Record for Partial<K, A> {
-    type Of<'a> = Part<'a, K, A>;
+    type Of<'a> = PartialEntry<'a, K, A>;
 }
 
 impl<K: Key + ?Sized, A: Data> Portable for Partial<K, A> {
     type Batch = PartialBatch<K, A>;
     type Owned = (u64, K::Owned, A);
 
-    fn to_owned(part: Part<'_, K, A>) -> Self::Owned {
-        (part.hash, K::take(part.key, part.arena), part.state)
+    fn to_owned(entry: PartialEntry<'_, K, A>) -> Self::Owned {
+        (entry.hash, K::take(entry.key, entry.arena), entry.state)
     }
 }
 
@@ -273,9 +273,9 @@ impl<K: Key + ?Sized, A> Default for PartialBatch<K, A> {
 
 impl<K: Key + ?Sized, A: Data> Batch<Partial<K, A>> for PartialBatch<K, A> {
     #[inline(always)]
-    fn push(&mut self, part: Part<'_, K, A>) {
-        let key = K::move_slot(part.key, part.arena, &mut self.arena);
-        self.rows.push(Row { hash: part.hash, key, state: part.state });
+    fn push(&mut self, entry: PartialEntry<'_, K, A>) {
+        let key = K::move_slot(entry.key, entry.arena, &mut self.arena);
+        self.rows.push(Row { hash: entry.hash, key, state: entry.state });
     }
 
     fn len(&self) -> usize {
@@ -299,10 +299,10 @@ impl<K: Key + ?Sized, A: Data> Batch<Partial<K, A>> for PartialBatch<K, A> {
     }
 
     #[inline(always)]
-    fn drain(&mut self, mut each: impl FnMut(Part<'_, K, A>)) {
+    fn drain(&mut self, mut each: impl FnMut(PartialEntry<'_, K, A>)) {
         let Self { rows, arena } = self;
         for Row { hash, key, state } in rows.drain(..) {
-            each(Part { hash, key, arena, state });
+            each(PartialEntry { hash, key, arena, state });
         }
         K::clear_arena(arena);
     }

@@ -5,15 +5,15 @@ use crate::data::Record;
 use crate::time::Time;
 
 /// Drops every record.
-pub struct Nowhere;
+pub struct NullSink;
 
-impl Pipe for Nowhere {
+impl Pipe for NullSink {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
         None
     }
 }
 
-impl<I: Record + ?Sized, T: Time> Push<I, T> for Nowhere {
+impl<I: Record + ?Sized, T: Time> Push<I, T> for NullSink {
     #[inline(always)]
     fn push(&mut self, _: I::Of<'_>, _: T) {}
 }
