@@ -36,4 +36,4 @@ pub use error::{Error, ErrorKind, Place, Result};
 pub use io::{Incoming, Output};
 pub use operators::keyed::KeyedStream;
 pub use operators::{Number, Texts, Visit, text};
-pub use stream::{Boxed, Chain, Environment, JobHandle, Stream};
+pub use stream::{Boxed, Chain, Environment, JobControl, JobHandle, Stream};

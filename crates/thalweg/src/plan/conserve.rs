@@ -43,7 +43,7 @@ pub(super) fn conserved(
             let Some(operator) = plan.operators.get(passing.op) else { continue };
             let (taken, given) = (passing.taken.unwrap_or(0), passing.given);
             if whole && ONE_EACH.contains(&operator.kind.as_str()) && taken != given {
-                let label = operator.label();
+                let label = format!("{} ({})", operator.name, operator.place);
                 return Err(format!("{label} has taken {taken} records and handed on {given}"));
             }
             if !whole || !passing.last || passing.count.source {
@@ -69,7 +69,7 @@ pub(super) fn conserved(
                 _ => shares.sum(),
             };
             if left != taken {
-                let label = operator.label();
+                let label = format!("{} ({})", operator.name, operator.place);
                 return Err(format!(
                     "{label} counts {left} records, and the operators before it have handed on {taken}"
                 ));

@@ -17,7 +17,7 @@ pub use boxed::Boxed;
 pub use chain::Chain;
 pub(crate) use chain::Received;
 pub use environment::Environment;
-pub use job::JobHandle;
+pub use job::{JobControl, JobHandle};
 pub(crate) use source::{Produced, Source, SourceFactory, Sourced};
 pub(crate) use watch::Warnings;
 #[cfg(feature = "cli")]

@@ -91,7 +91,7 @@ impl<C: Chain<Item: Portable<Owned: Sync>>> Stream<C> {
     fn kept(self, origin: Origin) -> Cached<<C::Item as Portable>::Owned, C::Time> {
         let tasks = self.tasks();
         let cached = Cached(Arc::new(Shared {
-            operator: format!("{} ({}:{})", origin.kind, origin.place.file(), origin.place.line()),
+            operator: origin.label(),
             tasks,
             parts: OnceLock::new(),
         }));
