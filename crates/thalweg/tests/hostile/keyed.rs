@@ -102,7 +102,7 @@ operators! {
     "keyed sum" exact |job, s| job.end(keyed(s).sum(|r| r.number()).unkey());
     "keyed min" exact |job, s| job.end(keyed(s).min(|r| r).unkey());
     "keyed max" exact |job, s| job.end(keyed(s).max(|r| r).unkey());
-    "keyed avg" exact |job, s| job.end(keyed(s).avg(|r| r.number() as f64).unkey());
+    "keyed average" exact |job, s| job.end(keyed(s).average(|r| r.number() as f64).unkey());
     "keyed fold" exact |job, s| job.end(keyed(s).fold(0, |sum: &mut u64, r: Record| *sum += r.number()).unkey());
     "keyed fold to records" exact |job, s| job.end(
         keyed(s).fold(Vec::new(), |all: &mut Vec<Record>, r| all.push(r)).unkey().map(|(k, all)| (k, all.len()))

@@ -83,8 +83,8 @@ operators! {
         keyed(s).window(EventTimeWindow::tumbling(job.span))
             .reduce_assoc(|a: Record, b: Record| if a.number() < b.number() { b } else { a }).unkey()
     );
-    "window avg" loose |job, s| job.end(
-        keyed(s).window(EventTimeWindow::tumbling(job.span)).avg(|r| r.number() as f64).unkey()
+    "window average" loose |job, s| job.end(
+        keyed(s).window(EventTimeWindow::tumbling(job.span)).average(|r| r.number() as f64).unkey()
     );
     "late_output" loose |job, s| {
         let (windows, late) = keyed(s).window(EventTimeWindow::tumbling(job.span)).late_output();

@@ -148,19 +148,19 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     /// use thalweg::Environment;
     ///
     /// let env = Environment::new();
-    /// let mean = env.iter([1, 2, 6]).group_by(|_| ()).avg(|n| f64::from(n));
+    /// let mean = env.iter([1, 2, 6]).group_by(|_| ()).average(|n| f64::from(n));
     /// let out = mean.collect::<Vec<_>>();
     /// env.run()?;
     /// assert_eq!(out.take()?, [((), 3.0)]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn avg<F>(self, of: F) -> Results<C, G, P, Average<F>>
+    pub fn average<F>(self, of: F) -> Results<C, G, P, Average<F>>
     where
         F: for<'a> Fn(Value<'a, C, G>) -> f64 + Send + Sync + 'static,
         P: Combining<C, G, Average<F>>,
     {
-        self.combine_as(Origin::here("avg"), Average::new(of))
+        self.combine_as(Origin::here("average"), Average::new(of))
     }
 
     /// Folds the values of each key in parts: `local` takes a value into a part, `global` puts a

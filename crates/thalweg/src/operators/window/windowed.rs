@@ -290,12 +290,12 @@ where
     /// The arithmetic mean of what the closure makes of the values of each window. See
     /// [`aggregate`](Self::aggregate) for how.
     #[track_caller]
-    pub fn avg<F>(self, of: F) -> Combined<C, G, P, W, E, Average<F>>
+    pub fn average<F>(self, of: F) -> Combined<C, G, P, W, E, Average<F>>
     where
         F: for<'a> Fn(Value<'a, C, G>) -> f64 + Send + Sync + 'static,
         W: Windowing<C, G, P, Average<F>>,
     {
-        self.aggregate_as("avg", Origin::here(E::KIND), Average::new(of))
+        self.aggregate_as("average", Origin::here(E::KIND), Average::new(of))
     }
 
     /// Folds the values of each window in parts: `local` takes a value into a part, `global` puts a

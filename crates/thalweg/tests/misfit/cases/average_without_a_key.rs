@@ -8,7 +8,7 @@ use thalweg::Environment;
 
 fn main() -> thalweg::Result<()> {
     let env = Environment::new();
-    let mean = env.iter([("ann", 3), ("bob", 5)]).avg(|(_, n)| n as f64).collect::<Vec<_>>();
+    let mean = env.iter([("ann", 3), ("bob", 5)]).average(|(_, n)| n as f64).collect::<Vec<_>>();
     env.run()?;
     println!("{:?}", mean.take()?);
     Ok(())

@@ -342,7 +342,7 @@ fn by_key() -> Vec<Body> {
         "sum of keys": |n| n.group_by(|n| n % 3).sum(|n| n).unkey().map(|row| row.1);
         "min of keys": |n| n.group_by(|n| n % 3).min(|n| n).unkey().map(|row| row.1);
         "max of keys": |n| n.group_by(|n| n % 3).max(|n| n).unkey().map(|row| row.1);
-        "avg of keys": |n| n.group_by(|n| n % 3).avg(|n| n as f64).unkey().map(|row| row.1 as u64);
+        "average of keys": |n| n.group_by(|n| n % 3).average(|n| n as f64).unkey().map(|row| row.1 as u64);
         "aggregate of keys": |n| {
             n.group_by(|n| n % 3).aggregate(count_distinct(|n| n / 2)).unkey().map(|row| row.1)
         };

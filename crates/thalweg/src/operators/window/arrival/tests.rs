@@ -119,7 +119,7 @@ proptest! {
             few(|env| of(env).window(window).max(|r| r.1), shape.expected(&all, |v| *v.iter().max().unwrap()));
             few(|env| of(env).window(window).min(|r| r.1), shape.expected(&all, |v| *v.iter().min().unwrap()));
             few(
-                |env| of(env).window(window).avg(|r| r.1 as f64),
+                |env| of(env).window(window).average(|r| r.1 as f64),
                 shape.expected(&all, |v| v.iter().sum::<i64>() as f64 / v.len() as f64),
             );
             few(
