@@ -110,9 +110,8 @@ operators! {
     "keyed fold_assoc" exact |job, s| job.end(
         keyed(s).fold_assoc(0, |sum: &mut u64, r: Record| *sum += r.number(), |sum, part| *sum += part).unkey()
     );
-    "keyed reduce" exact |job, s| job.end(keyed(s).reduce(|a, b| if a.number() < b.number() { b } else { a }).unkey());
-    "reduce_assoc" exact |job, s| job.end(
-        keyed(s).reduce_assoc(|a: Record, b: Record| if a.number() < b.number() { b } else { a }).unkey()
+    "keyed reduce" exact |job, s| job.end(
+        keyed(s).reduce(|a, b| if a.number() < b.number() { b } else { a }).unkey()
     );
     "keyed stateful_map" loose |job, s| job.end(
         keyed(s).stateful_map(None, |_, last: &mut Option<Record>, r: Record| { r.act(); last.replace(r) }).unkey()

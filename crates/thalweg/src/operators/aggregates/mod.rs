@@ -13,7 +13,7 @@
 //! | values with the least or greatest key | [`min_by`], [`max_by`], [`bottom_by`], [`top_by`] | no |
 //! | values by time | [`first_by`], [`last_by`], [`nth_by`] | no |
 //! | all values | [`to_vec`] | no |
-//! | what closures say | [`fold_assoc`], [`reduce_assoc`] | no |
+//! | what closures say | [`fold_assoc`], [`reduce`] | no |
 //!
 //! A tuple of up to eight is an aggregate too, which computes all of them in one pass and gives a tuple of
 //! their results; it is subtracted if all of them are. Each gets the value by itself: a borrowed one and
@@ -193,15 +193,15 @@ pub fn fold_assoc<S, F, M>(init: S, local: F, global: M) -> FoldAssoc<S, F, M> {
 ///
 /// ```
 /// use thalweg::Environment;
-/// use thalweg::operators::aggregates::reduce_assoc;
+/// use thalweg::operators::aggregates::reduce;
 ///
 /// let env = Environment::new();
-/// let out = env.iter(1..6u64).group_by(|_| ()).aggregate(reduce_assoc(|a: u64, b: u64| a * b));
+/// let out = env.iter(1..6u64).group_by(|_| ()).aggregate(reduce(|a: u64, b: u64| a * b));
 /// let out = out.collect::<Vec<_>>();
 /// env.run()?;
 /// assert_eq!(out.take()?, [((), 120)]);
 /// # Ok::<(), thalweg::Error>(())
 /// ```
-pub fn reduce_assoc<F>(reduce: F) -> Reduce<F> {
+pub fn reduce<F>(reduce: F) -> Reduce<F> {
     Reduce { reduce }
 }

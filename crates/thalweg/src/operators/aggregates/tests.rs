@@ -123,7 +123,7 @@ proptest! {
             &all,
         );
         prop_assert_eq!(folded, total);
-        prop_assert_eq!(by.result(&reduce_assoc(|a: i32, b: i32| a.max(b)), &all), *all.iter().max().unwrap());
+        prop_assert_eq!(by.result(&reduce(|a: i32, b: i32| a.max(b)), &all), *all.iter().max().unwrap());
     }
 
     #[test]

@@ -49,15 +49,6 @@ impl<C: Chain> Stream<C> {
         self.never()
     }
 
-    pub fn reduce_assoc<T, F>(self, _reduce: F) -> Self
-    where
-        Self: HasKeys,
-        C: Chain<Item = T>,
-        F: Fn(T, T) -> T,
-    {
-        self.never()
-    }
-
     pub fn join<D>(self, _right: D) -> Self
     where
         Self: HasKeys,

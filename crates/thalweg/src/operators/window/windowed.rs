@@ -321,13 +321,13 @@ where
     /// Makes one value of any two of a window until one is left. The closure must be associative and
     /// commutative; see [`aggregate`](Self::aggregate) for how it is done.
     #[track_caller]
-    pub fn reduce_assoc<V, F>(self, reduce: F) -> Combined<C, G, P, W, E, Reduce<F>>
+    pub fn reduce<V, F>(self, reduce: F) -> Combined<C, G, P, W, E, Reduce<F>>
     where
         G: KeyBy<C::Item, Value = V>,
         V: Data,
         F: Fn(V, V) -> V + Send + Sync + 'static,
         W: Windowing<C, G, P, Reduce<F>>,
     {
-        self.aggregate_as("reduce_assoc", Origin::here(E::KIND), Reduce { reduce })
+        self.aggregate_as("reduce", Origin::here(E::KIND), Reduce { reduce })
     }
 }
