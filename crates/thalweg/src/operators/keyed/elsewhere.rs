@@ -1,6 +1,6 @@
 //! Methods that only the other kind of stream has, so that the compiler says how to get there.
 //!
-//! A stream without keys has no `avg`, and a keyed one no `sorted`. Were such a method simply not
+//! A stream without keys has no `join`, and a keyed one no `sorted`. Were such a method simply not
 //! there, the compiler would say so and propose whatever has a similar name. Here it is there, behind
 //! a bound that nothing meets and whose message names the call that is missing. Nothing in this file
 //! ever runs.
@@ -42,26 +42,9 @@ type Owned<C> = <<C as Chain>::Item as Portable>::Owned;
 /// What a keyed stream has.
 #[doc(hidden)]
 impl<C: Chain> Stream<C> {
-    pub fn avg<F>(self, _of: F) -> Self
-    where
-        Self: HasKeys,
-        F: for<'a> Fn(Item<'a, C>) -> f64,
-    {
-        self.never()
-    }
-
     pub fn aggregate<A>(self, _aggregate: A) -> Self
     where
         Self: HasKeys,
-    {
-        self.never()
-    }
-
-    pub fn reduce_assoc<T, F>(self, _reduce: F) -> Self
-    where
-        Self: HasKeys,
-        C: Chain<Item = T>,
-        F: Fn(T, T) -> T,
     {
         self.never()
     }
