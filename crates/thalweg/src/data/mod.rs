@@ -28,6 +28,6 @@ pub use hash::{HASH_VERSION, hash_bytes, hash_u64, mix};
 pub use key::{Key, KeyArena, PackedKey, PackedProbe};
 pub use labelled::{Labelled, LabelledBatch};
 pub use ordered::Ordered;
-pub use record::{ByValue, Covariant, Record};
+pub use record::{ByValue, Covariant, Ownable, Record};
 // The derive macro, which shares the trait's name.
 pub use thalweg_derive::Data;

@@ -10,7 +10,7 @@ use crate::plan::Origin;
 use crate::stream::Chain;
 
 /// A keyed stream of results.
-type Results<C, G, P, A> = KeyedStream<<P as Combining<C, G, A>>::Chain, FirstOf, Partitioned>;
+type Results<C, G, P, A> = KeyedStream<<P as Combining<C, G>>::Chain<A>, FirstOf, Partitioned>;
 
 /// How the values of a keyed stream look to a closure.
 type Value<'a, C, G> = <<G as KeyBy<<C as Chain>::Item>>::Value as Record>::Of<'a>;
@@ -36,7 +36,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     pub fn aggregate<A>(self, aggregate: A) -> Results<C, G, P, A>
     where
         A: Combine<G::Value>,
-        P: Combining<C, G, A>,
+        P: Combining<C, G>,
     {
         self.combine_as(Origin::here("aggregate"), aggregate)
     }
@@ -44,7 +44,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     fn combine_as<A>(self, origin: Origin, aggregate: A) -> Results<C, G, P, A>
     where
         A: Combine<G::Value>,
-        P: Combining<C, G, A>,
+        P: Combining<C, G>,
     {
         let checked = aggregate.check();
         let stream = P::combine(self, origin, aggregate);
@@ -69,7 +69,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     #[track_caller]
     pub fn count(self) -> Results<C, G, P, Count>
     where
-        P: Combining<C, G, Count>,
+        P: Combining<C, G>,
     {
         self.combine_as(Origin::here("count"), Count)
     }
@@ -101,7 +101,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     where
         N: Summand,
         F: for<'a> Fn(Value<'a, C, G>) -> N + Send + Sync + 'static,
-        P: Combining<C, G, Sum<F, N>>,
+        P: Combining<C, G>,
     {
         self.combine_as(Origin::here("sum"), Sum::new(of))
     }
@@ -124,7 +124,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     where
         N: Data + PartialOrd,
         F: for<'a> Fn(Value<'a, C, G>) -> N + Send + Sync + 'static,
-        P: Combining<C, G, Min<F, N>>,
+        P: Combining<C, G>,
     {
         self.combine_as(Origin::here("min"), Min::new(of))
     }
@@ -136,7 +136,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     where
         N: Data + PartialOrd,
         F: for<'a> Fn(Value<'a, C, G>) -> N + Send + Sync + 'static,
-        P: Combining<C, G, Max<F, N>>,
+        P: Combining<C, G>,
     {
         self.combine_as(Origin::here("max"), Max::new(of))
     }
@@ -158,7 +158,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     pub fn average<F>(self, of: F) -> Results<C, G, P, Average<F>>
     where
         F: for<'a> Fn(Value<'a, C, G>) -> f64 + Send + Sync + 'static,
-        P: Combining<C, G, Average<F>>,
+        P: Combining<C, G>,
     {
         self.combine_as(Origin::here("average"), Average::new(of))
     }
@@ -191,7 +191,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
         S: Data + Clone + Sync,
         F: for<'a> Fn(&mut S, Value<'a, C, G>) + Send + Sync + 'static,
         M: Fn(&mut S, S) + Send + Sync + 'static,
-        P: Combining<C, G, FoldAssoc<S, F, M>>,
+        P: Combining<C, G>,
     {
         self.combine_as(Origin::here("fold_assoc"), FoldAssoc { init, local, global })
     }
@@ -216,7 +216,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
         G: KeyBy<C::Item, Value = V>,
         V: Data,
         F: Fn(V, V) -> V + Send + Sync + 'static,
-        P: Combining<C, G, Reduce<F>>,
+        P: Combining<C, G>,
     {
         self.combine_as(Origin::here("reduce"), Reduce { reduce })
     }
