@@ -28,6 +28,7 @@ pub mod plan;
 mod runtime;
 pub mod state;
 mod stream;
+mod support;
 mod sync;
 
 pub use data::Data;

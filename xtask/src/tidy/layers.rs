@@ -15,6 +15,8 @@ const LAYERS: &[&[&str]] = &[
     &["check", "cli"],
     // What a user writes against.
     &["dynamic", "io", "operators", "stream"],
+    // What operators are built from.
+    &["support"],
     // The job as data.
     &["plan"],
     // What runs a plan.

@@ -4,7 +4,7 @@ use crate::dynamic::columns::{Block, Columnar};
 use crate::error::Result;
 use crate::flow::{Pipe, Push, Renewed};
 use crate::metrics::Report;
-use crate::operators::limit::Left;
+use crate::operators::per_stream::limit::Left;
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Stream};
 

@@ -2,7 +2,7 @@
 
 use crate::data::Data;
 use crate::error::{Error, ErrorKind};
-use crate::operators::try_map::bad_record;
+use crate::operators::per_record::try_map::bad_record;
 use std::fmt::Display;
 use std::time::Duration;
 

@@ -13,8 +13,6 @@
 //! and is left off otherwise; after some time a table is filled again to see whether the keys have
 //! changed.
 
-use super::cost::{Cost, Meter};
-use super::repeats::Repeats;
 use super::{Combine, KeyBy};
 use crate::clock::Clock;
 use crate::data::{Batch, Data, Key, Record};
@@ -26,6 +24,8 @@ use crate::metrics::{HotKeys, Report};
 use crate::plan::TaskContext;
 use crate::state::{Drain, GroupTable, Place, Weighed};
 use crate::stream::Chain;
+use crate::support::cost::{Cost, Meter};
+use crate::support::repeats::Repeats;
 use crate::time::Time;
 use std::marker::PhantomData;
 use std::mem::needs_drop;

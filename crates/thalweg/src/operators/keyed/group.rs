@@ -1,13 +1,10 @@
 //! The table of the task that owns the keys: aggregates by key, given out when the input ends.
 //!
 //! When the memory budget does not let the table grow, the keys that are in it stay and go on being
-//! updated; records of other keys go to disk (see [`overflow`](super::overflow)), and when the table
+//! updated; records of other keys go to disk (see [`overflow`](crate::support::overflow)), and when the table
 //! has been given out, are read back and aggregated part by part. Where what states own on the heap goes on growing,
 //! the states go there too.
 
-use super::cost::{Cost, Meter};
-use super::evict::{Evicted, UNACCOUNTED, evict, restore};
-use super::overflow::{Overflow, PartReader};
 use super::{Aggregate, Combine, KeyBy};
 use crate::clock::Clock;
 use crate::data::{Batch, Data, Key, Portable, Record, Wire};
@@ -18,6 +15,9 @@ use crate::metrics::Report;
 use crate::plan::TaskContext;
 use crate::state::{Drain, GroupTable, Place, Weighed};
 use crate::stream::Chain;
+use crate::support::cost::{Cost, Meter};
+use crate::support::evict::{Evicted, UNACCOUNTED, evict, restore};
+use crate::support::overflow::{Overflow, PartReader};
 use crate::time::Time;
 use std::borrow::Borrow;
 use std::marker::PhantomData;

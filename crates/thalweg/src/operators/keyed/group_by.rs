@@ -3,7 +3,7 @@
 use super::{ByRef, FirstOf, KeyedStream};
 use crate::data::{ByValue, Data, Key, Record};
 use crate::io::{Collection, Output};
-use crate::operators::map::Map;
+use crate::operators::per_record::map::Map;
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
 

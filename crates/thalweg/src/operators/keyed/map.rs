@@ -2,8 +2,8 @@
 
 use super::{FirstOf, KeyBy, KeyedStream};
 use crate::data::{Key, Portable, Record};
-use crate::operators::filter::Filter;
-use crate::operators::map::Map;
+use crate::operators::per_record::filter::Filter;
+use crate::operators::per_record::map::Map;
 use crate::plan::Origin;
 use crate::stream::Chain;
 use std::borrow::Borrow;

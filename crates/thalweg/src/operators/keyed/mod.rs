@@ -24,20 +24,20 @@
 mod aggregate;
 mod aggregates;
 mod combine;
-mod cost;
+
 mod elsewhere;
-mod evict;
+
 mod fold;
 mod group;
 mod group_by;
 mod in_parts;
 mod key_by;
 mod map;
-mod overflow;
+
 mod partition;
 mod process;
 mod remember;
-mod repeats;
+
 mod sieve;
 mod stateful_map;
 mod sum;

@@ -1,7 +1,6 @@
 //! Where the records of a key are, and how they get into one place.
 
 use super::combine::Combiner;
-use super::cost::Cost;
 use super::group::{Grouped, Parts, Values};
 use super::{Aggregate, Carried, Combine, KeyBy, KeyedStream};
 use crate::data::{Data, Key, Portable, Record, Wire};
@@ -11,6 +10,7 @@ use crate::flow::{Op, Pipe, Push, guard};
 use crate::metrics::{HotKeys, Report};
 use crate::plan::{Origin, Strategy, TaskContext};
 use crate::stream::{Chain, Received, Stream};
+use crate::support::cost::Cost;
 use crate::time::Time;
 use std::borrow::Borrow;
 use std::marker::PhantomData;

@@ -1,11 +1,9 @@
 //! Operators that remember something for each key, and have something to say for each record at once.
 //!
 //! Where the memory budget does not let the table of keys grow, and the input ends, records of other
-//! keys go to disk (see [`overflow`](super::overflow)) and are gone through after the end, part by part. So do
+//! keys go to disk (see [`overflow`](crate::support::overflow)) and are gone through after the end, part by part. So do
 //! all, with what is remembered, where that goes on growing.
 
-use super::evict::{Evicted, UNACCOUNTED, evict, restore};
-use super::overflow::{Overflow, PartReader};
 use crate::data::{Data, Key, Record, Wire};
 use crate::error::{Error, Result};
 use crate::flow::{Event, Flow, Op, Pipe, Push, guard, pump};
@@ -13,6 +11,8 @@ use crate::metrics::Report;
 use crate::plan::TaskContext;
 use crate::state::{GroupTable, Weighed};
 use crate::stream::Chain;
+use crate::support::evict::{Evicted, UNACCOUNTED, evict, restore};
+use crate::support::overflow::{Overflow, PartReader};
 use crate::time::Time;
 use std::borrow::Borrow;
 use std::marker::PhantomData;

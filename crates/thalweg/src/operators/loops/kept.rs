@@ -4,8 +4,8 @@ use super::head::Input;
 use crate::data::{Covariant, Data, Record};
 use crate::error::Result;
 use crate::flow::{CHUNK, Nowhere, Push};
-use crate::operators::kept::{Cursor, Growing, Part};
 use crate::plan::TaskContext;
+use crate::support::replay_buffer::{Cursor, Growing, Part};
 use crate::time::Time;
 use std::marker::PhantomData;
 

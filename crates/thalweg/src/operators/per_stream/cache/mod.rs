@@ -7,13 +7,13 @@
 mod fill;
 mod read;
 
-use super::kept::Part;
-use super::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned, Placement};
-use super::loops::ByRef;
 use crate::data::{Data, Key, Portable, Record, Wire};
 use crate::error::{Error, ErrorKind, Result};
+use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned, Placement};
+use crate::operators::loops::ByRef;
 use crate::plan::Origin;
 use crate::stream::{Chain, Environment, Stream};
+use crate::support::replay_buffer::Part;
 use crate::time::Time;
 use fill::Filling;
 use read::{Reads, Share};

@@ -7,10 +7,10 @@ use crate::error::Result;
 use crate::exchange::{KEY_GROUPS, owner};
 use crate::flow::{CHUNK, Push};
 use crate::metrics::Total;
-use crate::operators::kept::{Cursor, Part};
 use crate::operators::loops::ByRef;
 use crate::plan::TaskContext;
 use crate::stream::{Produced, Source, SourceFactory};
+use crate::support::replay_buffer::{Cursor, Part};
 use crate::time::Time;
 use std::ops::Range;
 

@@ -7,13 +7,13 @@ use crate::state::{Drain, GroupTable, Weighed};
 use std::borrow::Borrow;
 
 /// The bytes that states which are brought back may own before they are accounted for.
-pub(super) const UNACCOUNTED: usize = 256 << 10;
+pub(crate) const UNACCOUNTED: usize = 256 << 10;
 
 /// A state on disk, with its hash and key.
-pub(super) type Evicted<K, V> = (u64, <K as Portable>::Owned, V);
+pub(crate) type Evicted<K, V> = (u64, <K as Portable>::Owned, V);
 
 /// Writes all states of a table to disk, after which every record is written too.
-pub(super) fn evict<K, V, S>(
+pub(crate) fn evict<K, V, S>(
     table: Drain<K, V>,
     overflow: &mut Overflow<S, Evicted<K, V>>,
 ) -> Result<()>
@@ -31,7 +31,7 @@ where
 }
 
 /// Brings a state back into the table, or writes it to disk again where there is no room.
-pub(super) fn restore<K, V, S>(
+pub(crate) fn restore<K, V, S>(
     (hash, key, state): Evicted<K, V>,
     table: &mut GroupTable<K, V>,
     weighed: &mut Weighed<V>,

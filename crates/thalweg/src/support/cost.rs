@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 /// A cost that one task measures and others want to know.
 #[derive(Clone, Default)]
-pub(super) struct Cost(Arc<AtomicU64>);
+pub(crate) struct Cost(Arc<AtomicU64>);
 
 impl Cost {
-    pub(super) fn set(&self, per_record: f64) {
+    pub(crate) fn set(&self, per_record: f64) {
         self.0.store(per_record.to_bits(), Ordering::Relaxed);
     }
 
     /// Nanoseconds a record, once known.
-    pub(super) fn get(&self) -> Option<f64> {
+    pub(crate) fn get(&self) -> Option<f64> {
         let bits = self.0.load(Ordering::Relaxed);
         (bits != 0).then(|| f64::from_bits(bits))
     }
@@ -25,7 +25,7 @@ impl Cost {
 /// The least of the last [`WINDOW`] measurements counts, since what disturbs one (an interrupt, the
 /// end of a turn) only ever adds to it.
 #[derive(Default)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     began: Option<(Nanos, u64)>,
     recent: [f64; WINDOW],
     next: usize,
@@ -37,12 +37,12 @@ const ENOUGH: u64 = 128;
 
 impl Meter {
     /// A batch begins; `records` have been counted so far.
-    pub(super) fn start(&mut self, now: Nanos, records: u64) {
+    pub(crate) fn start(&mut self, now: Nanos, records: u64) {
         self.began = Some((now, records));
     }
 
     /// The batch has ended, unless it was never begun in this mode.
-    pub(super) fn stop(&mut self, now: Nanos, records: u64) {
+    pub(crate) fn stop(&mut self, now: Nanos, records: u64) {
         if let Some((began, before)) = self.began.take()
             && let Some(records) = records.checked_sub(before)
         {
@@ -51,7 +51,7 @@ impl Meter {
     }
 
     /// Work on `records` took this long.
-    pub(super) fn add(&mut self, took: Nanos, records: u64) {
+    pub(crate) fn add(&mut self, took: Nanos, records: u64) {
         if records >= ENOUGH && took > 0 {
             self.recent[self.next % WINDOW] = took as f64 / records as f64;
             self.next += 1;
@@ -59,7 +59,7 @@ impl Meter {
     }
 
     /// Nanoseconds a record, once something was measured.
-    pub(super) fn per_record(&self) -> Option<f64> {
+    pub(crate) fn per_record(&self) -> Option<f64> {
         let measured = &self.recent[..self.next.min(WINDOW)];
         measured.iter().copied().reduce(f64::min)
     }

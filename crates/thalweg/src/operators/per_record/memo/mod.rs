@@ -2,11 +2,11 @@
 
 mod cache;
 
-use super::keyed::{ByRef, Distinct, FirstOf, KeyBy, Whole};
 use crate::data::{ByValue, Key, Record};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Op, Pipe, Push, guard};
 use crate::metrics::Report;
+use crate::operators::keyed::{ByRef, Distinct, FirstOf, KeyBy, Whole};
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Stream};
 use crate::time::Time;

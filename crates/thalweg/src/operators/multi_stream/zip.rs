@@ -1,6 +1,5 @@
 //! Pairs of the records of two streams, one of each, by their order.
 
-use super::waiting::Waiting;
 use crate::data::Portable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Edge, PairInlet, RoundRobin};
@@ -8,6 +7,7 @@ use crate::flow::{Event, Op, Pipe, Push, PushTwo};
 use crate::metrics::Report;
 use crate::plan::{Origin, Strategy, TaskContext};
 use crate::stream::{Chain, Stream};
+use crate::support::queue::Waiting;
 use crate::time::Time;
 
 impl<C: Chain<Item: Portable>> Stream<C> {

@@ -22,7 +22,7 @@ pub struct Part<D: Data, T: Time> {
 }
 
 impl<D: Data, T: Time> Part<D, T> {
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.len
     }
 }
@@ -48,7 +48,7 @@ impl<D: Data, T: Time> Growing<D, T> {
         if fit < 16 { 16 } else { fit }
     };
 
-    pub(super) fn new(reservation: Reservation, spill: &SpillDir) -> Self {
+    pub(crate) fn new(reservation: Reservation, spill: &SpillDir) -> Self {
         Self {
             runs: Vec::new(),
             len: 0,
@@ -62,16 +62,16 @@ impl<D: Data, T: Time> Growing<D, T> {
     }
 
     /// A part of other records, of the same budget.
-    pub(super) fn another(&self) -> Self {
+    pub(crate) fn another(&self) -> Self {
         Self::new(self.reservation.another(), &self.spill)
     }
 
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
     #[inline(always)]
-    pub(super) fn push(&mut self, record: D, time: T) -> Result<()> {
+    pub(crate) fn push(&mut self, record: D, time: T) -> Result<()> {
         self.len += 1;
         if self.writer.is_none() {
             let heap = self.heap + record.heap_size();
@@ -118,7 +118,7 @@ impl<D: Data, T: Time> Growing<D, T> {
     }
 
     /// All records have come; answers the part, and the bytes of it that are on disk.
-    pub(super) fn finish(self) -> Result<(Part<D, T>, u64)> {
+    pub(crate) fn finish(self) -> Result<(Part<D, T>, u64)> {
         let file = self.writer.map(SpillWriter::finish).transpose()?;
         let written = file.as_ref().map_or(0, SpillFile::bytes);
         let part = Part { runs: self.runs, file, len: self.len, _reservation: self.reservation };
@@ -135,12 +135,12 @@ pub struct Cursor<D: Data, T: Time> {
 }
 
 impl<D: Data, T: Time> Cursor<D, T> {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self { next: (0, 0), reader: None }
     }
 
     /// Shows up to `most` records; answers whether there was any.
-    pub(super) fn show(
+    pub(crate) fn show(
         &mut self,
         part: &Part<D, T>,
         most: usize,

@@ -53,7 +53,7 @@ impl<C: Chain> Stream<C> {
 
 /// What a closure's error is to the job.
 #[cold]
-pub(super) fn bad_record<E: Display + 'static>(error: E) -> Error {
+pub(crate) fn bad_record<E: Display + 'static>(error: E) -> Error {
     let message = error.to_string();
     let any: Box<dyn Any> = Box::new(error);
     match any.downcast::<Error>() {

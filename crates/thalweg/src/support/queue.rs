@@ -13,7 +13,7 @@ const ALWAYS: usize = 16 << 10;
 const SHARE: usize = 8;
 
 /// A queue of records.
-pub(super) struct Waiting<R: Data> {
+pub(crate) struct Waiting<R: Data> {
     memory: VecDeque<R>,
     /// What those in memory take.
     bytes: usize,
@@ -29,7 +29,7 @@ pub(super) struct Waiting<R: Data> {
 }
 
 impl<R: Data> Waiting<R> {
-    pub(super) fn new(cx: &TaskContext<'_>, op: usize) -> Self {
+    pub(crate) fn new(cx: &TaskContext<'_>, op: usize) -> Self {
         Self {
             memory: VecDeque::new(),
             bytes: 0,
@@ -44,17 +44,17 @@ impl<R: Data> Waiting<R> {
     }
 
     /// The number of records that wait.
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
     #[inline(always)]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// The bytes written to disk.
-    pub(super) fn written(&self) -> u64 {
+    pub(crate) fn written(&self) -> u64 {
         self.written
     }
 
@@ -62,7 +62,7 @@ impl<R: Data> Waiting<R> {
         size_of::<R>() + record.heap_size()
     }
 
-    pub(super) fn push(&mut self, record: R) -> Result<()> {
+    pub(crate) fn push(&mut self, record: R) -> Result<()> {
         self.len += 1;
         if self.reader.is_none() && self.writer.is_none() {
             let bytes = self.bytes + Self::size(&record);
@@ -83,7 +83,7 @@ impl<R: Data> Waiting<R> {
     }
 
     /// The first record, if any.
-    pub(super) fn pop(&mut self) -> Result<Option<R>> {
+    pub(crate) fn pop(&mut self) -> Result<Option<R>> {
         if self.len == 0 {
             return Ok(None);
         }
@@ -122,7 +122,7 @@ impl<R: Data> Waiting<R> {
     }
 
     /// Forgets all that wait.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         (self.memory, self.bytes, self.len) = (VecDeque::new(), 0, 0);
         (self.reader, self.writer) = (None, None);
         let _ = self.reservation.try_resize(0);

@@ -12,7 +12,7 @@ const SHARE: u64 = 1024;
 /// than that part, and is as good as the number of keys in it is large: within a few hundredths when
 /// there are a million keys.
 #[derive(Default)]
-pub(super) struct Repeats {
+pub(crate) struct Repeats {
     records: u64,
     followed: GroupTable<u64, ()>,
 }
@@ -20,7 +20,7 @@ pub(super) struct Repeats {
 impl Repeats {
     /// Counts records with keys of these hashes.
     #[inline(always)]
-    pub(super) fn see(&mut self, hashes: impl Iterator<Item = u64>) {
+    pub(crate) fn see(&mut self, hashes: impl Iterator<Item = u64>) {
         for hash in hashes {
             self.records += 1;
             // Bits by which neither tasks nor slots are chosen.
@@ -37,7 +37,7 @@ impl Repeats {
     }
 
     /// The share of records that would remain, were all combined in one table.
-    pub(super) fn kept(&self) -> f64 {
+    pub(crate) fn kept(&self) -> f64 {
         (self.followed.len() as u64 * SHARE) as f64 / self.records.max(1) as f64
     }
 }

@@ -28,7 +28,7 @@ const LARGE: usize = 4;
 
 /// The memory of a table, and the records and states that it has no room for: records as `S`, states with hash and
 /// key as `E`.
-pub(super) struct Overflow<S: Wire + ?Sized, E: Data> {
+pub(crate) struct Overflow<S: Wire + ?Sized, E: Data> {
     reservation: Reservation,
     /// The table must not take new keys.
     frozen: bool,
@@ -38,7 +38,7 @@ pub(super) struct Overflow<S: Wire + ?Sized, E: Data> {
     /// How often what is being gone through has been split up already.
     depth: u32,
     /// Parts that are still to be gone through, each with how often it has been split up.
-    on_disk: Vec<(Part<SpillFile<E>, SpillFile<S>>, u32)>,
+    on_disk: Vec<(WrittenPart<S, E>, u32)>,
     /// The bytes of all parts so far.
     bytes: u64,
 }
@@ -49,17 +49,20 @@ struct Part<E, S> {
     records: S,
 }
 
+/// A part of which all has been written.
+type WrittenPart<S, E> = Part<SpillFile<E>, SpillFile<S>>;
+
 /// A part that is being read.
-pub(super) struct PartReader<S: Wire + ?Sized, E: Data> {
+pub(crate) struct PartReader<S: Wire + ?Sized, E: Data> {
     /// To be read to the end before the records.
-    pub(super) states: SpillReader<E>,
-    pub(super) records: SpillReader<S>,
+    pub(crate) states: SpillReader<E>,
+    pub(crate) records: SpillReader<S>,
 }
 
 impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
     /// For the operator of this number. Where `ends` is false, there is no time at which to go through what is on
     /// disk, and nothing may be written.
-    pub(super) fn new(cx: &TaskContext<'_>, op: usize, ends: bool) -> Self {
+    pub(crate) fn new(cx: &TaskContext<'_>, op: usize, ends: bool) -> Self {
         Self {
             reservation: if ends { cx.spillable(op) } else { cx.fixed(op) },
             frozen: false,
@@ -72,28 +75,28 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
     }
 
     /// The bytes written so far.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// The memory budget that the table shares, in bytes.
-    pub(super) fn limit(&self) -> usize {
+    pub(crate) fn limit(&self) -> usize {
         self.reservation.pool().limit()
     }
 
     /// The error of what has no room.
-    pub(super) fn refused(&self, what: String) -> Error {
+    pub(crate) fn refused(&self, what: String) -> Error {
         self.reservation.refused(what)
     }
 
     /// Whether the table must not take new keys.
     #[inline(always)]
-    pub(super) fn is_frozen(&self) -> bool {
+    pub(crate) fn is_frozen(&self) -> bool {
         self.frozen
     }
 
     /// Whether the table may take a new key, for which it would have to grow to `wanted` bytes.
-    pub(super) fn may_grow(&mut self, wanted: usize) -> bool {
+    pub(crate) fn may_grow(&mut self, wanted: usize) -> bool {
         if !self.frozen && (wanted <= ALWAYS || self.reservation.try_resize(wanted)) {
             return true;
         }
@@ -105,7 +108,7 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
     /// needed while the slots were doubled. `used` is what the table occupies. Answers whether the table has to
     /// be evicted.
     #[must_use]
-    pub(super) fn account(&mut self, used: usize) -> bool {
+    pub(crate) fn account(&mut self, used: usize) -> bool {
         if used <= ALWAYS {
             return false;
         }
@@ -126,7 +129,7 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
 
     /// Whether it is of no use to evict a table of so many keys whose states own so much on the heap: a state is
     /// too large in itself, or it has been tried.
-    pub(super) fn is_hopeless(&self, keys: usize, heap: usize) -> bool {
+    pub(crate) fn is_hopeless(&self, keys: usize, heap: usize) -> bool {
         let [one, any] = EVICTED;
         match keys {
             0 | 1 => self.depth >= one || heap > self.limit() / LARGE,
@@ -135,19 +138,19 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
     }
 
     /// The table is empty now, and every record is to be written from here on.
-    pub(super) fn evicted(&mut self) -> Result<()> {
+    pub(crate) fn evicted(&mut self) -> Result<()> {
         self.frozen = true;
         let _ = self.reservation.try_resize(0);
         self.parts.iter_mut().try_for_each(|part| part.states.rest())
     }
 
     /// Writes a record whose key has this hash.
-    pub(super) fn write(&mut self, hash: u64, item: &S::Of<'_>) -> Result<()> {
+    pub(crate) fn write(&mut self, hash: u64, item: &S::Of<'_>) -> Result<()> {
         self.part(hash).records.push(item)
     }
 
     /// Writes a state whose key has this hash, before any record of the key.
-    pub(super) fn write_state(&mut self, hash: u64, state: &E) -> Result<()> {
+    pub(crate) fn write_state(&mut self, hash: u64, state: &E) -> Result<()> {
         self.part(hash).states.push(state)
     }
 
@@ -163,7 +166,7 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
     }
 
     /// What was being gone through has ended: sets aside what was written meanwhile.
-    pub(super) fn set_aside(&mut self) -> Result<()> {
+    pub(crate) fn set_aside(&mut self) -> Result<()> {
         let depth = self.depth + 1;
         for Part { states, records } in self.parts.drain(..) {
             if states.records() + records.records() > 0 {
@@ -176,12 +179,12 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
     }
 
     /// The next part to go through, with a table that is empty again; `None` when all is done.
-    pub(super) fn next_part(&mut self) -> Option<PartReader<S, E>> {
+    pub(crate) fn next_part(&mut self) -> Option<PartReader<S, E>> {
         self.frozen = false;
         let _ = self.reservation.try_resize(0);
         let (part, depth) = self.on_disk.pop().unzip();
         self.depth = depth.unwrap_or(0);
-        let part: Part<SpillFile<E>, SpillFile<S>> = part?;
+        let part: WrittenPart<S, E> = part?;
         Some(PartReader { states: part.states.read(), records: part.records.read() })
     }
 }

@@ -1,0 +1,9 @@
+//! Operators that read several streams, or give several. Joins have a folder of their own.
+
+pub mod connect;
+mod merge;
+mod route;
+mod split;
+mod zip;
+
+pub use route::Route;
