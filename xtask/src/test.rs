@@ -317,7 +317,8 @@ fn loom(totals: &mut Totals) -> Result<Outcome> {
 }
 
 /// Modules without unsafe code whose tests exercise that of others most.
-const CALLERS_OF_UNSAFE: [&str; 2] = ["state::table", "operators::per_record::text::runs::tests::both_ways"];
+const CALLERS_OF_UNSAFE: [&str; 2] =
+    ["state::table", "operators::per_record::text::runs::tests::both_ways"];
 
 fn miri(totals: &mut Totals) -> Result<Outcome> {
     let modules = tidy::unsafe_modules("crates/thalweg/src")?;
