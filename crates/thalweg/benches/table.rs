@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use std::hint::black_box;
 use std::time::Instant;
 use thalweg::data::Key;
-use thalweg::state::{GroupTable, Place};
+use thalweg::state::{GroupTable, SlotHint};
 
 /// A seeded generator.
 struct Random(u64);
@@ -82,7 +82,7 @@ fn numbers(distinct: u64, records: usize, times: usize) {
     let in_steps = || {
         let mut table = GroupTable::<u64, u64>::new();
         for keys in keys.chunks(TOGETHER) {
-            let mut steps = [(0, Place::default()); TOGETHER];
+            let mut steps = [(0, SlotHint::default()); TOGETHER];
             for (step, key) in steps.iter_mut().zip(keys) {
                 step.0 = u64::hash(key);
                 table.prefetch(step.0);
@@ -176,7 +176,7 @@ fn strings(vocabulary: usize, records: usize, times: usize) {
     let in_steps = || {
         let mut table = GroupTable::<str, u64>::new();
         for words in words.chunks(TOGETHER) {
-            let mut steps = [(0, Place::default()); TOGETHER];
+            let mut steps = [(0, SlotHint::default()); TOGETHER];
             for (step, word) in steps.iter_mut().zip(words) {
                 step.0 = str::hash(word.probe());
                 table.prefetch(step.0);

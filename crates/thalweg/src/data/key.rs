@@ -65,6 +65,13 @@ pub trait Key: Portable + Debug {
     fn take(slot: Self::Slot, arena: &Self::Arena) -> <Self as Portable>::Owned;
     /// Copies a key seen by reference into its owned value.
     fn own(&self) -> <Self as Portable>::Owned;
+    /// The key's owned value: the key itself, where that is one.
+    fn into_owned(self) -> <Self as Portable>::Owned
+    where
+        Self: Sized,
+    {
+        self.own()
+    }
     /// The bytes that the arena occupies.
     fn arena_bytes(arena: &Self::Arena) -> usize;
     /// Forgets every stored key and keeps the arena's capacity.
@@ -128,6 +135,10 @@ impl<T: Data + Eq + Clone + Debug> Key for T {
     #[inline]
     fn own(&self) -> <T as Portable>::Owned {
         self.clone()
+    }
+    #[inline(always)]
+    fn into_owned(self) -> T {
+        self
     }
     fn arena_bytes(_arena: &()) -> usize {
         0

@@ -31,6 +31,6 @@ pub use labelled::{Labelled, LabelledBatch};
 pub use ordered::Ordered;
 #[doc(hidden)]
 pub use random::splitmix64;
-pub use record::{ByValue, Covariant, Record};
+pub use record::{ByValue, Covariant, Ownable, Record};
 // The derive macro, which shares the trait's name.
 pub use thalweg_derive::Data;

@@ -1,6 +1,6 @@
 //! Which of the next stage's tasks a record goes to.
 
-use super::packet::{Hashed, Part, Partial};
+use super::record_batch::{Hashed, Partial, PartialEntry};
 use crate::data::{Key, Record, splitmix64};
 
 /// Chooses a receiver for each record of one sending task.
@@ -9,17 +9,18 @@ pub(crate) trait Route<I: Record + ?Sized>: Send {
     fn pick(&mut self, item: &I::Of<'_>, receivers: usize) -> usize;
 }
 
-/// The number of key groups: what a hash is routed by, fixed for a job's life.
+/// The number of key groups: hashes are routed by key group. Fixed for a job's life.
 pub(crate) const KEY_GROUPS: u64 = 1 << 15;
 
-/// The task that owns the key groups of this hash: the groups in order, in equal runs.
+/// The task that owns the key group of this hash. Each task owns a contiguous range of key groups, all of nearly
+/// equal size.
 #[inline(always)]
 pub(crate) fn owner(hash: u64, tasks: usize) -> usize {
     let group = hash >> (64 - KEY_GROUPS.trailing_zeros());
     ((group * tasks as u64) >> KEY_GROUPS.trailing_zeros()) as usize
 }
 
-/// To the owner of the record's key group.
+/// Routes to the owner of the record's key group.
 #[derive(Clone)]
 pub(crate) struct ByHash;
 
@@ -32,18 +33,18 @@ impl<I: Record + ?Sized> Route<Hashed<I>> for ByHash {
 
 impl<K: Key + ?Sized, A: 'static> Route<Partial<K, A>> for ByHash {
     #[inline(always)]
-    fn pick(&mut self, part: &Part<'_, K, A>, receivers: usize) -> usize {
-        owner(part.hash, receivers)
+    fn pick(&mut self, entry: &PartialEntry<'_, K, A>, receivers: usize) -> usize {
+        owner(entry.hash, receivers)
     }
 }
 
-/// To each receiver in turn.
+/// Routes to each receiver in turn.
 pub(crate) struct RoundRobin {
     next: usize,
 }
 
 impl RoundRobin {
-    /// Starts with this receiver, so that many senders do not all start with the same.
+    /// Starts with the receiver `next`, so that many senders do not all start with the same one.
     pub(crate) fn starting_at(next: usize) -> Self {
         Self { next }
     }
@@ -58,7 +59,7 @@ impl<I: Record + ?Sized> Route<I> for RoundRobin {
     }
 }
 
-/// To a receiver drawn by a seeded generator.
+/// Routes to a receiver drawn by a seeded generator.
 pub(crate) struct Random {
     state: u64,
 }
@@ -77,7 +78,7 @@ impl<I: Record + ?Sized> Route<I> for Random {
     }
 }
 
-/// To the receiver that a closure names; taken modulo their number.
+/// Routes to the receiver that a closure returns, modulo the number of receivers.
 pub(crate) struct Custom<F>(pub(crate) F);
 
 impl<I: Record + ?Sized, F> Route<I> for Custom<F>

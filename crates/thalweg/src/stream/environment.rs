@@ -210,9 +210,7 @@ impl Environment {
             let same = self.is_same(other);
             if !same {
                 let what = "the two streams belong to jobs of different environments";
-                let place =
-                    format!("{} ({}:{})", origin.kind, origin.place.file(), origin.place.line());
-                builder.errors.push(Error::new(ErrorKind::Plan, what).in_operator(place));
+                builder.errors.push(Error::new(ErrorKind::Plan, what).in_operator(origin.label()));
             }
             // The other stage is of no plan that this environment knows.
             let before = if same { &before[..] } else { &before[..1] };

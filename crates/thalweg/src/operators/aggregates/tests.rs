@@ -123,7 +123,7 @@ proptest! {
             &all,
         );
         prop_assert_eq!(folded, total);
-        prop_assert_eq!(by.result(&reduce_assoc(|a: i32, b: i32| a.max(b)), &all), *all.iter().max().unwrap());
+        prop_assert_eq!(by.result(&reduce(|a: i32, b: i32| a.max(b)), &all), *all.iter().max().unwrap());
     }
 
     #[test]
@@ -169,7 +169,7 @@ proptest! {
         let count = all.len() as f64;
         let mean = all.iter().sum::<f64>() / count;
         let squares: f64 = all.iter().map(|number| (number - mean).powi(2)).sum();
-        prop_assert!(near(by.result(&avg(|n: f64| n), &all), mean, mean.abs()));
+        prop_assert!(near(by.result(&average(|n: f64| n), &all), mean, mean.abs()));
         let near = |found: f64, expected: f64| (found - expected).abs() <= 1e-6 * expected.max(1.0);
         prop_assert!(near(by.result(&variance(|n: f64| n), &all), squares / (count - 1.0)));
         prop_assert!(near(by.result(&stddev(|n: f64| n), &all), (squares / (count - 1.0)).sqrt()));

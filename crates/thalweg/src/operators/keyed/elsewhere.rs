@@ -1,6 +1,6 @@
 //! Methods that only the other kind of stream has, so that the compiler says how to get there.
 //!
-//! A stream without keys has no `avg`, and a keyed one no `sorted`. Were such a method simply not
+//! A stream without keys has no `join`, and a keyed one no `sorted`. Were such a method simply not
 //! there, the compiler would say so and propose whatever has a similar name. Here it is there, behind
 //! a bound that nothing meets and whose message names the call that is missing. Nothing in this file
 //! ever runs.
@@ -61,14 +61,12 @@ impl<C: Chain> Stream<C> {
         aggregate<A>(aggregate: A);
         anti_join<D>(right: D);
         as_of_join<D, W, F>(other: D, which: W, f: F);
-        avg<F>(of: F) [F: for<'a> Fn(Item<'a, C>) -> f64];
         co_group<D, W, F>(other: D, window: W, f: F);
         full_join<D>(right: D);
         interval_join<D, W, F>(other: D, interval: W, f: F);
         join<D>(right: D);
         join_with<D>(right: D);
         left_join<D>(right: D);
-        reduce_assoc<T, F>(reduce: F) [C: Chain<Item = T>, F: Fn(T, T) -> T];
         right_join<D>(right: D);
         semi_join<D>(right: D);
         unkey();

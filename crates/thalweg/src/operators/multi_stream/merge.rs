@@ -90,9 +90,7 @@ impl Environment {
         let to = self.build(|builder| {
             if !others.is_empty() {
                 let what = "some of the streams belong to jobs of another environment";
-                let at =
-                    format!("{} ({}:{})", origin.kind, origin.place.file(), origin.place.line());
-                builder.errors.push(Error::new(ErrorKind::Plan, what).in_operator(at));
+                builder.errors.push(Error::new(ErrorKind::Plan, what).in_operator(origin.label()));
             }
             builder.stage_after(&before, tasks, bounded)
         });

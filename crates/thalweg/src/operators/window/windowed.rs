@@ -291,12 +291,12 @@ where
     /// The arithmetic mean of what the closure makes of the values of each window. See
     /// [`aggregate`](Self::aggregate) for how.
     #[track_caller]
-    pub fn avg<F>(self, of: F) -> Combined<C, G, P, W, E, Average<F>>
+    pub fn average<F>(self, of: F) -> Combined<C, G, P, W, E, Average<F>>
     where
         F: for<'a> Fn(Value<'a, C, G>) -> f64 + Send + Sync + 'static,
         W: Windowing<C, G, P, Average<F>>,
     {
-        self.aggregate_as("avg", Origin::here(E::KIND), Average::new(of))
+        self.aggregate_as("average", Origin::here(E::KIND), Average::new(of))
     }
 
     /// Folds the values of each window in parts: `local` takes a value into a part, `global` puts a
@@ -322,13 +322,13 @@ where
     /// Makes one value of any two of a window until one is left. The closure must be associative and
     /// commutative; see [`aggregate`](Self::aggregate) for how it is done.
     #[track_caller]
-    pub fn reduce_assoc<V, F>(self, reduce: F) -> Combined<C, G, P, W, E, Reduce<F>>
+    pub fn reduce<V, F>(self, reduce: F) -> Combined<C, G, P, W, E, Reduce<F>>
     where
         G: KeyBy<C::Item, Value = V>,
         V: Data,
         F: Fn(V, V) -> V + Send + Sync + 'static,
         W: Windowing<C, G, P, Reduce<F>>,
     {
-        self.aggregate_as("reduce_assoc", Origin::here(E::KIND), Reduce { reduce })
+        self.aggregate_as("reduce", Origin::here(E::KIND), Reduce { reduce })
     }
 }

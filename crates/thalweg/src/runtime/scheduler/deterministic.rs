@@ -1,4 +1,4 @@
-//! One thread, an order drawn from a seed, and a clock that moves only when nothing else can.
+//! One thread at a time, an order drawn from a seed, and a simulated clock that advances only when no task is ready.
 
 use super::timers::Timers;
 use super::{Cell, Scheduler};
@@ -20,11 +20,11 @@ pub(crate) struct Deterministic {
     ready: Mutex<Vec<Arc<Cell>>>,
     woken: Condvar,
     timers: Timers,
-    /// The generator; who holds it may run a task.
+    /// The state of the random generator. A thread must hold its lock to run a task.
     order: Mutex<u64>,
 }
 
-/// How often a driver that waits for other threads looks whether its job is over.
+/// How often a driver without ready tasks checks whether its job is over.
 const LOOK: Duration = Duration::from_millis(5);
 
 impl Deterministic {
@@ -48,7 +48,7 @@ impl Deterministic {
         Some(ready.swap_remove(at))
     }
 
-    /// A turn's length is drawn too: a task may be stopped after any batch.
+    /// The length of a turn is drawn too: a task may be stopped after any batch.
     fn budget(&self, order: u64) -> usize {
         1 + (order >> 7) as usize % self.turn
     }

@@ -20,7 +20,7 @@ use std::sync::Arc;
     message = "values of `{Self}` cannot be in several windows at once",
     label = "windows that overlap take a value in several times, and this type lacks `Data` or `Clone`",
     note = "for a type of your own, add `#[derive(thalweg::Data, Clone)]`",
-    note = "or compute what combines, which takes each value in once: `fold_assoc`, `reduce_assoc`"
+    note = "or compute what combines, which takes each value in once: `fold_assoc`, `reduce`"
 )]
 pub trait Kept: Portable {
     /// The record, as it came.

@@ -296,7 +296,7 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
                     if !merged {
                         let what = "two windows with values were to become one, and what is computed of \
                                     them cannot be put together: compute what combines, as \
-                                    `fold_assoc` and `reduce_assoc` do";
+                                    `fold_assoc` and `reduce` do";
                         op.fail(Error::new(ErrorKind::Plan, what));
                     }
                 }
