@@ -6,8 +6,8 @@ use crate::operators::keyed::{FirstOf, KeyedStream, Partitioned};
 use crate::plan::Origin;
 use crate::stream::Chain;
 
-/// A stream of keys with what a join makes of each, in the tasks that own the keys.
-type Joined<C> = KeyedStream<C, FirstOf, Partitioned>;
+/// A stream of pairs, in the tasks that own their keys.
+type AtOwners<C> = KeyedStream<C, FirstOf, Partitioned>;
 
 impl<C: Chain, G, P> KeyedStream<C, G, P> {
     /// Joins two streams in a way that is to be said, of a kind that is to be said: see [`JoinWith`].
@@ -65,7 +65,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     pub fn join<R>(
         self,
         right: R,
-    ) -> Joined<impl Chain<Item = (KeyOf<Self>, (ValueOf<Self>, ValueOf<R>)), Time = TimeOf<Self>>>
+    ) -> AtOwners<impl Chain<Item = (KeyOf<Self>, (ValueOf<Self>, ValueOf<R>)), Time = TimeOf<Self>>>
     where
         Self: Joinable<Value: Clone>,
         R: JoinableWith<Self, Value: Clone>,
@@ -89,7 +89,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     pub fn left_join<R>(
         self,
         right: R,
-    ) -> Joined<
+    ) -> AtOwners<
         impl Chain<Item = (KeyOf<Self>, (ValueOf<Self>, Option<ValueOf<R>>)), Time = TimeOf<Self>>,
     >
     where
@@ -116,7 +116,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     pub fn right_join<R>(
         self,
         right: R,
-    ) -> Joined<
+    ) -> AtOwners<
         impl Chain<Item = (KeyOf<Self>, (Option<ValueOf<Self>>, ValueOf<R>)), Time = TimeOf<Self>>,
     >
     where
@@ -143,7 +143,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     pub fn full_join<R>(
         self,
         right: R,
-    ) -> Joined<
+    ) -> AtOwners<
         impl Chain<
             Item = (KeyOf<Self>, (Option<ValueOf<Self>>, Option<ValueOf<R>>)),
             Time = TimeOf<Self>,
@@ -174,7 +174,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     pub fn semi_join<R>(
         self,
         right: R,
-    ) -> Joined<impl Chain<Item = (KeyOf<Self>, ValueOf<Self>), Time = TimeOf<Self>>>
+    ) -> AtOwners<impl Chain<Item = (KeyOf<Self>, ValueOf<Self>), Time = TimeOf<Self>>>
     where
         Self: Joinable<Value: Clone>,
         R: JoinableWith<Self, Value: Clone>,
@@ -200,7 +200,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     pub fn anti_join<R>(
         self,
         right: R,
-    ) -> Joined<impl Chain<Item = (KeyOf<Self>, ValueOf<Self>), Time = TimeOf<Self>>>
+    ) -> AtOwners<impl Chain<Item = (KeyOf<Self>, ValueOf<Self>), Time = TimeOf<Self>>>
     where
         Self: Joinable<Value: Clone>,
         R: JoinableWith<Self, Value: Clone>,
