@@ -2,7 +2,7 @@
 
 use super::pane::Pane;
 use super::windowed::Windowing;
-use crate::data::{Data, Key, Portable};
+use crate::data::{Data, Key, Portable, Record};
 use crate::exchange::{ByHash, Hashed};
 use crate::operators::keyed::{
     Aggregate, Carried, Combine, FirstOf, KeyBy, KeyedStream, Partitioned, add_hash,
@@ -211,9 +211,7 @@ where
     Q: 'static,
     K: Data + Key + Portable<Owned = K> + Borrow<G::Key>,
 {
-    let left = left.map(|_, value| Side::Left(<G::Value as Portable>::to_owned(value)));
-    let right = right.map(|_, value| Side::Right(<H::Value as Portable>::to_owned(value)));
-    let ((left, _), (right, _)) = (left.into_parts(), right.into_parts());
+    let (left, right) = (side(left, Side::Left, origin), side(right, Side::Right, origin));
     let env = left.env.clone();
     let bounded = left.is_bounded() && right.is_bounded();
     let to = env.stage_of_both(
@@ -229,6 +227,25 @@ where
     }
     let edges = vec![send(left, to, origin), send(right, to, origin)];
     KeyedStream::from_parts(env.receive(to, origin, edges), Carried(FirstOf))
+}
+
+/// The records of one of both streams, with their keys.
+fn side<C, G, P, K, S>(
+    keyed: KeyedStream<C, G, P>,
+    side: fn(<G::Value as Portable>::Owned) -> S,
+    origin: Origin,
+) -> Stream<impl Chain<Item = (K, S), Time = C::Time>>
+where
+    C: Chain,
+    G: KeyBy<C::Item, Value: Portable, Key: Key<Owned = K>>,
+    K: 'static,
+    S: 'static,
+{
+    let (stream, keys) = keyed.into_parts();
+    stream.map_as(Origin { kind: "pair", ..origin }, move |item: <C::Item as Record>::Of<'_>| {
+        let key = keys.key(&item).own();
+        (key, side(<G::Value as Portable>::to_owned(keys.value(item))))
+    })
 }
 
 fn send<C: Chain<Item = (K, V)>, K: Data + Key, V: Data>(
