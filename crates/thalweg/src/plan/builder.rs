@@ -247,7 +247,7 @@ mod tests {
             added.map(|op| &*op.kind).collect::<Vec<_>>()
         };
         assert_eq!(of("sum"), ["combine", "partition", "receive", "sum"]);
-        assert_eq!(of("merge"), ["merge", "receive"]);
+        assert_eq!(of("merge"), ["merge", "merge", "receive"]);
         let place = |method: &str| plan.operators.iter().find(|op| op.method == method).unwrap().place.clone();
         let labels = |of: &str| {
             let of = plan.operators.iter().filter(|op| op.method == of);
