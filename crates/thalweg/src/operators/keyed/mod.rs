@@ -37,6 +37,7 @@ mod key_by;
 mod map;
 mod merge;
 
+mod other_names;
 mod partition;
 mod process;
 mod remember;
