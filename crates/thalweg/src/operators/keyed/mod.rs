@@ -32,6 +32,7 @@ mod in_parts;
 mod key_by;
 mod map;
 mod merge;
+mod other_names;
 mod partition;
 mod process;
 mod remember;

@@ -10,12 +10,12 @@ use crate::flow::{Depth, Epoch, Event, Flow, Op, Partitions, Pipe, Push, guard};
 use crate::metrics::{Mark, Report};
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Stream};
-use crate::time::Timestamp;
+use crate::time::{Timestamp, Untimed};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-impl<C: Chain<Time = ()>> Stream<C> {
+impl<C: Chain> Stream<C> {
     /// Says of each record when it happened, so that what follows can work by event time.
     ///
     /// The closure finds the timestamp in the record. [`Watermarks`] says how disordered they may be within a
@@ -59,6 +59,7 @@ impl<C: Chain<Time = ()>> Stream<C> {
         watermarks: Watermarks<G>,
     ) -> Stream<Assign<C, F, G>>
     where
+        C::Time: Untimed,
         F: for<'a, 'b> Fn(&'b <C::Item as Record>::Of<'a>) -> Timestamp + Send + Sync + 'static,
         G: WatermarkGenerator<C::Item>,
     {
@@ -85,7 +86,7 @@ pub struct Assign<C, F, G> {
 
 impl<C, F, G> Chain for Assign<C, F, G>
 where
-    C: Chain<Time = ()>,
+    C: Chain<Time: Untimed>,
     F: for<'a, 'b> Fn(&'b <C::Item as Record>::Of<'a>) -> Timestamp + Send + Sync + 'static,
     G: WatermarkGenerator<C::Item>,
 {
@@ -338,15 +339,16 @@ where
     }
 }
 
-impl<I, F, G, N> Push<I, ()> for AssignPush<I, F, G, N>
+impl<I, T, F, G, N> Push<I, T> for AssignPush<I, F, G, N>
 where
+    T: Untimed,
     I: Record + ?Sized,
     F: for<'a, 'b> Fn(&'b I::Of<'a>) -> Timestamp + Send + Sync,
     G: WatermarkGenerator<I>,
     N: Push<I, Timestamp>,
 {
     #[inline(always)]
-    fn push(&mut self, item: I::Of<'_>, (): ()) {
+    fn push(&mut self, item: I::Of<'_>, _: T) {
         let at = guard(&self.op, || {
             let at = (self.find)(&item);
             self.generator.observe(&item, at);
