@@ -188,6 +188,16 @@ pub trait EventTime: Time + Into<Timestamp> + From<Timestamp> {}
 
 impl EventTime for Timestamp {}
 
+/// The [`Time`] of streams whose records have no timestamps: `()` and no other.
+#[diagnostic::on_unimplemented(
+    message = "the records of this stream have timestamps already",
+    label = "needs a stream without timestamps",
+    note = "assign them once, in the first of the two places"
+)]
+pub trait Untimed: Time {}
+
+impl Untimed for () {}
+
 #[cfg(test)]
 mod tests {
     use super::*;

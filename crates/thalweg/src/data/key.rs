@@ -31,6 +31,7 @@ use std::fmt::Debug;
     message = "records cannot be grouped by a key of `{Self}`",
     label = "a key is compared, copied, shown and sent to other tasks, and this type lacks some of that",
     note = "for a type of your own, add `#[derive(thalweg::Data, PartialEq, Eq, Clone, Debug)]`",
+    note = "for a part of the record, as in `|order| &order.customer`, use `group_by_ref`",
     note = "floats are no keys, as NaN is not equal to itself: round them to an integer, or use `to_bits`"
 )]
 pub trait Key: Portable + Debug {

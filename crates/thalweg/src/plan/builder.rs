@@ -237,6 +237,29 @@ mod tests {
     }
 
     #[test]
+    fn operators_know_the_method_that_added_them() {
+        let env = Environment::new();
+        let sums = env.range(0..9).group_by(|n| n % 3).sum(|n| n).unkey();
+        sums.merge(env.iter([(1, 2)])).name("all").for_each(drop);
+        let plan = env.plan();
+        let of = |method: &str| {
+            let added = plan.operators.iter().filter(|op| op.method == method);
+            added.map(|op| &*op.kind).collect::<Vec<_>>()
+        };
+        assert_eq!(of("sum"), ["combine", "partition", "receive", "sum"]);
+        assert_eq!(of("merge"), ["merge", "merge", "receive"]);
+        let place = |method: &str| {
+            plan.operators.iter().find(|op| op.method == method).unwrap().place.clone()
+        };
+        let labels = |of: &str| {
+            let of = plan.operators.iter().filter(|op| op.method == of);
+            of.map(|op| op.label()).collect::<Vec<_>>()
+        };
+        assert_eq!(labels("sum"), vec![format!("sum ({})", place("sum")); 4]);
+        assert_eq!(labels("merge").last(), Some(&format!("all ({})", place("merge"))));
+    }
+
+    #[test]
     fn branches_of_one_shape_have_ids_of_their_own_and_names_come_first() {
         let env = Environment::new();
         env.range(0..9).unique().for_each(drop);

@@ -226,7 +226,7 @@ impl<C: Chain> Stream<C> {
     }
 
     /// Names the operator before: in plans, statistics and messages, and as the identity of its
-    /// state in snapshots. Names must differ within a job.
+    /// state ([`State::id`](crate::plan::State::id)). Names must differ within a job.
     pub fn name(self, name: impl Into<String>) -> Self {
         self.build(|builder| builder.name(self.stage, name.into()));
         self

@@ -146,9 +146,12 @@ operators! {
     )).unkey());
     "aggregate numbers" loose |job, s| job.end(keyed(s).aggregate((
         by::variance(|r: Record| r.number() as f64),
-        by::quantiles(|r: Record| r.number() as f64, [0.5, 0.9]),
+        by::approx_quantiles(|r: Record| r.number() as f64, [0.5, 0.9]),
         by::approx_count_distinct(|r: Record| r.key),
     )).unkey());
+    "aggregate quantiles" exact |job, s| job.end(
+        keyed(s).aggregate(by::quantiles(|r: &Record| r.clone(), [0.0, 0.5, 1.0])).unkey()
+    );
     "to_vec" exact |job, s| job.end(
         keyed(s).aggregate(by::to_vec()).unkey().map(|(key, all): (Key, Vec<Record>)| (key, all.len()))
     );

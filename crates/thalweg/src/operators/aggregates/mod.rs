@@ -8,7 +8,8 @@
 //! | how many that differ | [`count_distinct`], [`approx_count_distinct`] | no |
 //! | total | [`sum`] | of integers and durations |
 //! | middle and spread | [`average`], [`variance`], [`stddev`] | no |
-//! | quantiles | [`quantiles`] | yes |
+//! | quantiles, exact | [`quantiles`] | no |
+//! | quantiles, approximate | [`approx_quantiles`] | yes |
 //! | least, greatest | [`min`], [`max`], [`bottom`], [`top`] | no |
 //! | values with the least or greatest key | [`min_by`], [`max_by`], [`bottom_by`], [`top_by`] | no |
 //! | values by time | [`first_by`], [`last_by`], [`nth_by`] | no |
@@ -53,12 +54,13 @@
 
 mod aggregate;
 mod approx_distinct;
+mod approx_quantiles;
 mod basic;
 mod count_if;
 mod distinct;
+mod exact_quantiles;
 mod order;
 mod pick;
-mod quantiles;
 mod spread;
 mod sum;
 mod to_vec;
@@ -67,12 +69,13 @@ mod top;
 
 pub use aggregate::{Aggregate, Combine};
 pub use approx_distinct::{ApproxCountDistinct, approx_count_distinct};
+pub use approx_quantiles::{ApproxQuantiles, approx_quantiles};
 pub use basic::{Average, Count, Fold, FoldAssoc, Max, Min, Reduce};
 pub use count_if::{CountIf, count_if};
 pub use distinct::{CountDistinct, count_distinct};
+pub use exact_quantiles::{Quantiles, quantiles};
 pub(super) use order::better;
 pub use pick::{Pick, first_by, last_by, max_by, min_by};
-pub use quantiles::{Quantiles, quantiles};
 pub use spread::{Spread, stddev, variance};
 pub use sum::{Sum, Summand};
 pub use to_vec::{ToVec, to_vec};

@@ -352,7 +352,8 @@ impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
         if self.overflow.is_hopeless(self.table.len(), self.weighed.bytes()) {
             let what = format!(
                 "the states of {} keys, one or as many as share all bits of their hash, are more than the memory \
-                 budget of {} bytes has room for",
+                 budget of {} bytes has room for; a state that does not grow with its values (as of a count, or of \
+                 `top` in place of a list), or finer keys, need less",
                 self.table.len(),
                 self.overflow.limit(),
             );

@@ -32,6 +32,7 @@ mod in_parts;
 mod key_by;
 mod map;
 mod merge;
+mod other_names;
 mod partition;
 mod process;
 mod remember;
@@ -109,7 +110,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     }
 
     /// Names the operator before: in plans, statistics and messages, and as the identity of its
-    /// state in snapshots. Names must differ within a job.
+    /// state ([`State::id`](crate::plan::State::id)). Names must differ within a job.
     pub fn name(self, name: impl Into<String>) -> Self {
         Self::new(self.stream.name(name), self.keys)
     }

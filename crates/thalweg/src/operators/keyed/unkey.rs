@@ -29,7 +29,9 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn unkey(self) -> Stream<<G as Pairs<C>>::Chain>
+    pub fn unkey(
+        self,
+    ) -> Stream<impl Chain<Item = (G::OwnedKey, G::OwnedValue), Time = C::Time> + use<C, G, P>>
     where
         G: Pairs<C>,
     {

@@ -187,7 +187,8 @@ where
         if self.looped {
             let what = format!(
                 "the {} records of its table are more than the memory budget of {} bytes holds, and within a \
-                 loop it is needed again in each round",
+                 loop it is needed again in each round, so that it does not go to disk; the smaller stream on the right needs \
+                 less",
                 self.kept.rows.len() + 1,
                 self.kept.limit(),
             );
@@ -196,7 +197,7 @@ where
         if !self.ends {
             let what = format!(
                 "the {} records of its table are more than the memory budget of {} bytes holds, and those \
-                 that are looked up in it never end, so that none can wait on disk",
+                 that are looked up in it never end, so that none can wait on disk; the smaller stream on the right, `window_join` or `interval_join` need less",
                 self.kept.rows.len() + 1,
                 self.kept.limit(),
             );

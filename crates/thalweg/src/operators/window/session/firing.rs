@@ -361,7 +361,8 @@ where
             self.failed = true;
             let what = format!(
                 "the open sessions of one of its tasks are those of {} keys, for which the memory budget \
-                 of {} bytes has no room",
+                 of {} bytes has no room, and sessions do not go to disk; a shorter gap or a smaller state (as of a count, \
+                 in place of a list) needs less",
                 self.live,
                 self.reservation.pool().limit(),
             );
