@@ -97,6 +97,7 @@ impl Environment {
     /// gone well, the error says which files have their names already.
     ///
     /// In a closure of a job that runs on the same threads: see [`JobHandle::wait`].
+    #[doc(alias("execute", "execute_blocking"))]
     pub fn run(&self) -> Result<()> {
         if let Err(error) = self.runtime.may_wait() {
             discard([std::mem::take(&mut *lock(&self.builder))]);

@@ -70,6 +70,7 @@ where
     /// assert_eq!(out.take()?, ["ann: ale", "ann: cheese"]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("inner_join"))]
     #[track_caller]
     pub fn join<D, H, Q, K>(
         self,
@@ -97,6 +98,7 @@ where
     /// assert_eq!(out.take()?, [(1, ('a', Some(10))), (2, ('b', None))]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("leftOuterJoin", "left_outer_join"))]
     #[track_caller]
     pub fn left_join<D, H, Q, K>(
         self,
@@ -153,6 +155,7 @@ where
     /// assert_eq!(out.take()?, [(1, (Some('a'), None)), (2, (None, Some(20)))]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("fullOuterJoin", "outer_join"))]
     #[track_caller]
     pub fn full_join<D, H, Q, K>(
         self,

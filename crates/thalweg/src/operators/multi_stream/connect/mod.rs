@@ -74,6 +74,7 @@ impl<C: Chain<Item: Wire + Covariant>> Stream<C> {
     /// # Errors
     ///
     /// Streams of two environments are refused at the job's start.
+    #[doc(alias("BroadcastStream", "CoProcessFunction"))]
     #[track_caller]
     pub fn connect<D, S, U>(
         self,
