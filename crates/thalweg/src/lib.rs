@@ -40,4 +40,4 @@ pub use io::{Incoming, Output};
 pub use operators::keyed::{self, Keyed, KeyedStream};
 #[doc(no_inline)]
 pub use operators::{Number, Texts, Visit, aggregates, join, loops, text, window};
-pub use stream::{Boxed, Chain, Environment, JobHandle, Stream};
+pub use stream::{Boxed, Chain, Environment, JobControl, JobHandle, Stream};

@@ -1,5 +1,7 @@
 //! Points in event time, and what a stream without any carries instead.
 
+mod text;
+
 use crate::data::{Data, DecodeError, Schema};
 use std::fmt;
 use std::time::Duration;

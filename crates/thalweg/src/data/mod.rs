@@ -17,6 +17,7 @@ mod hash;
 mod key;
 mod labelled;
 mod ordered;
+mod random;
 mod record;
 mod short;
 
@@ -33,6 +34,8 @@ pub use labelled::Labelled;
 #[doc(hidden)]
 pub use labelled::LabelledBatch;
 pub use ordered::Ordered;
+#[doc(hidden)]
+pub use random::splitmix64;
 pub use record::{ByValue, Covariant, Ownable, Record};
 // The derive macro, which shares the trait's name.
 pub use thalweg_derive::Data;

@@ -1,11 +1,12 @@
 //! Aggregates of which each task computes a part before anything is sent.
 
-use super::aggregates::{Average, Count, FoldAssoc, Max, Min, Reduce};
 use super::partition::Combining;
-use super::sum::{Sum, Summand};
-use super::{Combine, FirstOf, KeyBy, KeyedStream, Partitioned};
+use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::data::{Data, Record};
 use crate::error::{Error, ErrorKind};
+use crate::operators::aggregates::Combine;
+use crate::operators::aggregates::{Average, Count, FoldAssoc, Max, Min, Reduce};
+use crate::operators::aggregates::{Sum, Summand};
 use crate::plan::Origin;
 use crate::stream::Chain;
 
@@ -31,7 +32,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     /// # Errors
     ///
     /// On a stream that does not end, the job is refused at its start; so it is with an aggregate that
-    /// its own [check](super::Aggregate::check) refuses.
+    /// its own [check](crate::operators::aggregates::Aggregate::check) refuses.
     #[track_caller]
     pub fn aggregate<A>(self, aggregate: A) -> Results<C, G, P, A>
     where
@@ -148,19 +149,19 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     /// use thalweg::Environment;
     ///
     /// let env = Environment::new();
-    /// let mean = env.iter([1, 2, 6]).group_by(|_| ()).avg(|n| f64::from(n));
+    /// let mean = env.iter([1, 2, 6]).group_by(|_| ()).average(|n| f64::from(n));
     /// let out = mean.collect::<Vec<_>>();
     /// env.run()?;
     /// assert_eq!(out.take()?, [((), 3.0)]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn avg<F>(self, of: F) -> Results<C, G, P, Average<F>>
+    pub fn average<F>(self, of: F) -> Results<C, G, P, Average<F>>
     where
         F: for<'a> Fn(Value<'a, C, G>) -> f64 + Send + Sync + 'static,
         P: Combining<C, G>,
     {
-        self.combine_as(Origin::here("avg"), Average::new(of))
+        self.combine_as(Origin::here("average"), Average::new(of))
     }
 
     /// Folds the values of each key in parts: `local` takes a value into a part, `global` puts a
@@ -197,28 +198,28 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     }
 
     /// Makes one value of any two of a key until one is left. The closure must be associative and
-    /// commutative; see [`aggregate`](Self::aggregate) for how it is done, and
-    /// [`reduce`](Self::reduce) for the form that takes values in the order of their arrival.
+    /// commutative; see [`aggregate`](Self::aggregate) for how it is done. What depends on the order of the
+    /// values is a [`fold`](Self::fold).
     ///
     /// ```
     /// use thalweg::Environment;
     ///
     /// let env = Environment::new();
-    /// let products = env.iter(1..6u64).group_by(|n| n % 2).reduce_assoc(|a, b| a * b);
+    /// let products = env.iter(1..6u64).group_by(|n| n % 2).reduce(|a, b| a * b);
     /// let out = products.collect::<std::collections::BTreeMap<_, _>>();
     /// env.run()?;
     /// assert_eq!(out.take()?, [(0, 8), (1, 15)].into());
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn reduce_assoc<V, F>(self, reduce: F) -> Results<C, G, P, Reduce<F>>
+    pub fn reduce<V, F>(self, reduce: F) -> Results<C, G, P, Reduce<F>>
     where
         G: KeyBy<C::Item, Value = V>,
         V: Data,
         F: Fn(V, V) -> V + Send + Sync + 'static,
         P: Combining<C, G>,
     {
-        self.combine_as(Origin::here("reduce_assoc"), Reduce { reduce })
+        self.combine_as(Origin::here("reduce"), Reduce { reduce })
     }
 }
 

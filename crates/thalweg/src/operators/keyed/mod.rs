@@ -21,13 +21,9 @@
 // The types of these methods say which operator a chain ends in; aliases would hide it.
 #![allow(clippy::type_complexity)]
 
-mod aggregate;
-mod aggregates;
 mod boxed;
 mod combine;
-
 mod elsewhere;
-
 mod fold;
 mod generic;
 mod group;
@@ -36,29 +32,23 @@ mod in_parts;
 mod key_by;
 mod map;
 mod merge;
-
 mod other_names;
 mod partition;
 mod process;
 mod remember;
-
 mod sieve;
 mod stateful_flat_map;
 mod stateful_map;
-mod sum;
 mod together;
 mod unique;
 mod unkey;
 mod watched;
 
-pub use aggregate::{Aggregate, Combine};
-pub use aggregates::{Average, Count, Fold, FoldAssoc, Max, Min, Reduce};
 pub use generic::Keyed;
 pub use key_by::{ByRef, Carried, FirstOf, KeyBy, Plain, ValueRef};
 pub(super) use partition::{AddHash, add_hash, by_hash};
 pub use partition::{Combining, Like, Partitioned, Placed, Placement, Scattered};
 pub use process::{Process, ProcessContext, Timer};
-pub use sum::{Sum, Summand};
 pub use unique::Distinct;
 pub(super) use unique::Whole;
 pub use unkey::{Pairs, PairsOf};
@@ -120,7 +110,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     }
 
     /// Names the operator before: in plans, statistics and messages, and as the identity of its
-    /// state in snapshots. Names must differ within a job.
+    /// state ([`State::id`](crate::plan::State::id)). Names must differ within a job.
     pub fn name(self, name: impl Into<String>) -> Self {
         Self::new(self.stream.name(name), self.keys)
     }

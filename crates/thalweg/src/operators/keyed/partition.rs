@@ -2,12 +2,13 @@
 
 use super::combine::Combiner;
 use super::group::{Grouped, Parts, Values};
-use super::{Aggregate, Carried, Combine, KeyBy, KeyedStream};
+use super::{Carried, KeyBy, KeyedStream};
 use crate::data::{Data, Key, Portable, Record, Wire};
 use crate::error::Result;
 use crate::exchange::{ByHash, Hashed, Partial};
 use crate::flow::{Op, Pipe, Push, guard};
 use crate::metrics::{HotKeys, Report};
+use crate::operators::aggregates::{Aggregate, Combine};
 use crate::plan::{Origin, Strategy, TaskContext};
 use crate::stream::{Chain, Received, Stream};
 use crate::support::cost::Cost;

@@ -32,8 +32,8 @@ where
     /// sends them all. For what is known only at the end see [`fold`](Self::fold); for none or
     /// several values out of one, [`stateful_flat_map`](Self::stateful_flat_map); for something to remember whatever the key, [`Stream::stateful_map`](crate::Stream::stateful_map).
     ///
-    /// Memory: a state a key, for as long as the job runs. The state is declared: it belongs to the
-    /// job's snapshots. On a stream that ends, the records of keys for which there is no room are
+    /// Memory: a state a key, for as long as the job runs. The state is declared: the plan
+    /// shows it. On a stream that ends, the records of keys for which there is no room are
     /// written to disk, and gone through after the end; where states go on growing, so are states.
     ///
     /// # Errors

@@ -49,7 +49,7 @@ pub trait Aggregate<V: Record + ?Sized>: Send + Sync + 'static {
     label = "needs an aggregate",
     note = "those that there are, as `count()` and `max(…)`, are in `thalweg::operators::aggregates`; a \
             tuple of up to eight is one too",
-    note = "with closures of your own, use `fold_assoc` or `reduce_assoc`"
+    note = "with closures of your own, use `fold_assoc` or `reduce`"
 )]
 pub trait Combine<V: Record + ?Sized>: Aggregate<V> {
     /// Puts another part into this one.
