@@ -61,6 +61,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     /// assert_eq!(out.take()?, ["ann: ale", "ann: cheese"]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("inner_join"))]
     #[track_caller]
     pub fn join<R>(
         self,
@@ -85,6 +86,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     /// assert_eq!(out.take()?, [(1, ('a', Some(10))), (2, ('b', None))]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("leftOuterJoin", "left_outer_join"))]
     #[track_caller]
     pub fn left_join<R>(
         self,
@@ -139,6 +141,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     /// assert_eq!(out.take()?, [(1, (Some('a'), None)), (2, (None, Some(20)))]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("fullOuterJoin", "outer_join"))]
     #[track_caller]
     pub fn full_join<R>(
         self,
