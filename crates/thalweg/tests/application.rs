@@ -16,7 +16,9 @@ fn programs() -> &'static Path {
         let profile = test.parent().and_then(Path::parent).unwrap();
         let mut build = Command::new(env!("CARGO"));
         build.args(["build", "--quiet", "--package", "thalweg"]);
-        build.args(["squares", "quiet_source", "until_stopped"].map(|name| format!("--example={name}")));
+        build.args(
+            ["squares", "quiet_source", "until_stopped"].map(|name| format!("--example={name}")),
+        );
         build.arg("--target-dir").arg(profile.parent().unwrap());
         if profile.ends_with("release") {
             build.arg("--release");
@@ -227,7 +229,10 @@ fn windows_that_wait_for_a_quiet_source_say_so() {
     assert!(ended.out.starts_with("1970-01-01T00:00:00Z\t"), "{}", ended.out);
 
     // Records are kept where they are read until time has passed the end of their slice.
-    assert!(line.starts_with("window_all (") && line.contains("examples/quiet_source.rs:"), "{line}");
+    assert!(
+        line.starts_with("window_all (") && line.contains("examples/quiet_source.rs:"),
+        "{line}"
+    );
     let waits = "records arrive and no window has ended; the first that is open ends at \
                  1970-01-01T00:00:01Z; ";
     assert!(line.contains(waits), "{line}");
@@ -238,8 +243,9 @@ fn windows_that_wait_for_a_quiet_source_say_so() {
     assert!(sources[1].contains(why) && !sources[0].contains(why), "{line}");
     // And again, as long as nothing changes.
     assert!(
-        rest.lines().all(|line| line.is_empty()
-            || [waits, "draining: "].iter().any(|said| line.contains(said))),
+        rest.lines()
+            .all(|line| line.is_empty()
+                || [waits, "draining: "].iter().any(|said| line.contains(said))),
         "{rest}"
     );
 }
@@ -315,7 +321,11 @@ fn a_second_signal_cancels_a_job_that_drains() {
     let told = ended(child);
     assert_eq!((told.status, &*told.out), (Some(143), ""), "{}", told.err);
     assert!(told.err.contains("Ctrl-C again to cancel"), "{}", told.err);
-    assert!(told.err.ends_with("SIGTERM again to stop at once\nerror: ended by SIGTERM\n"), "{}", told.err);
+    assert!(
+        told.err.ends_with("SIGTERM again to stop at once\nerror: ended by SIGTERM\n"),
+        "{}",
+        told.err
+    );
     assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
 }
 

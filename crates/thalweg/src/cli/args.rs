@@ -312,8 +312,8 @@ impl Environment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
     use crate::config::{BatchMode, Progress, SETTINGS, Scheduler, StatsFormat};
+    use clap::CommandFactory as _;
 
     fn outside(variables: &[(&str, &str)]) -> Outside {
         let owned = variables.iter().map(|(name, text)| ((*name).into(), (*text).into()));

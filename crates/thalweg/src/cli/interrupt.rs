@@ -82,14 +82,18 @@ impl Asked {
         let name = self.signal().name();
         match self {
             Self::Drain(_) => {
-                format!("draining: the input ends here, and what was read is worked through; {name} again to cancel")
+                format!(
+                    "draining: the input ends here, and what was read is worked through; {name} again to cancel"
+                )
             }
             Self::Cancel(_) => format!("stopping; {name} again to stop at once"),
         }
     }
 
     fn end(self, job: &Running) {
-        let Self::Drain(signal) = self else { return job.launched().job.cancel(self.signal().why()) };
+        let Self::Drain(signal) = self else {
+            return job.launched().job.cancel(self.signal().why());
+        };
         if is_unbounded(job) {
             job.launched().job.drain();
         } else {

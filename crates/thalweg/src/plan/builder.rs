@@ -248,7 +248,9 @@ mod tests {
         };
         assert_eq!(of("sum"), ["combine", "partition", "receive", "sum"]);
         assert_eq!(of("merge"), ["merge", "merge", "receive"]);
-        let place = |method: &str| plan.operators.iter().find(|op| op.method == method).unwrap().place.clone();
+        let place = |method: &str| {
+            plan.operators.iter().find(|op| op.method == method).unwrap().place.clone()
+        };
         let labels = |of: &str| {
             let of = plan.operators.iter().filter(|op| op.method == of);
             of.map(|op| op.label()).collect::<Vec<_>>()

@@ -210,7 +210,10 @@ impl<'de> MapAccess<'de> for Numbered<'_> {
         seed.deserialize(number.into_deserializer()).map(Some)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ProbeError> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(
+        &mut self,
+        seed: V,
+    ) -> Result<V::Value, ProbeError> {
         seed.deserialize(FieldValue(self.is_field))
     }
 }

@@ -307,9 +307,9 @@ impl<R: ReadRow<N>, const N: usize> Rows<R, N> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Place;
     use crate::config::{Config, Scheduler};
     use crate::data::Labelled;
+    use crate::error::Place;
     use proptest::prelude::*;
     use std::fs;
     use std::path::PathBuf;

@@ -254,7 +254,10 @@ fn a_field_without_a_column_is_told_with_the_columns_that_there_are() {
     // A row that ends early is no header's fault.
     let (_dir, path) = file("name,amount\na\n");
     let error = failure(Csv::new(&path).flexible(true));
-    assert_eq!((error.place(), error.message()), (Some(&Place::Line(path, 2)), "expected field, but got end of row, in `a`"));
+    assert_eq!(
+        (error.place(), error.message()),
+        (Some(&Place::Line(path, 2)), "expected field, but got end of row, in `a`")
+    );
 }
 
 #[test]
@@ -282,7 +285,10 @@ fn a_file_without_a_header_loses_no_row_unseen() {
     assert_eq!((rows.len(), bad.len()), (2, 0));
 
     let said = refused::<(String, u32)>(Csv::new(&path));
-    assert!(said.starts_with("the first row reads as a record: `ann`, `31`; `Csv::without"), "{said}");
+    assert!(
+        said.starts_with("the first row reads as a record: `ann`, `31`; `Csv::without"),
+        "{said}"
+    );
     let count = |csv: Csv| {
         let env = Environment::new();
         let rows = env.csv::<(String, u32)>(csv).count();

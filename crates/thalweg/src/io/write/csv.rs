@@ -98,7 +98,8 @@ fn writer(header: bool) -> (csv::Writer<Written>, Written) {
 
 fn failed(cause: impl Into<csv::Error>) -> Error {
     let cause = cause.into();
-    let error = |what| Error::new(ErrorKind::Input, format!("a record cannot be written as CSV{what}"));
+    let error =
+        |what| Error::new(ErrorKind::Input, format!("a record cannot be written as CSV{what}"));
     match cause.kind() {
         // The library's own text asks its reader to report that.
         csv::ErrorKind::Serialize(what) if what.contains("serializing maps") => error(
