@@ -25,6 +25,7 @@ mod flow;
 pub mod io;
 pub mod operators;
 pub mod plan;
+pub mod prelude;
 mod runtime;
 pub mod state;
 mod stream;

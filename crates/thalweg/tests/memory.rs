@@ -161,10 +161,6 @@ fn states_by_key_go_to_disk() {
         let all = numbers(env).map(text).group_by(|text| text[LONG - 3..].to_owned());
         sum(all.reduce(|a, b| a + &b).unkey().map(|(_, all)| all.len() as u64))
     });
-    run("reduce_assoc", Must::Spill, ALL, |env| {
-        let all = numbers(env).map(text).group_by(|text| text[LONG - 3..].to_owned());
-        sum(all.reduce_assoc(|a, b| a + &b).unkey().map(|(_, all)| all.len() as u64))
-    });
     run("stateful_map", Must::Spill, RECORDS / KEYS * (RECORDS / KEYS + 1) / 2 * KEYS, |env| {
         let lists = numbers(env).group_by(|n| n % KEYS);
         let lists = lists.stateful_map(Vec::new(), |_, all: &mut Vec<String>, n| {

@@ -7,7 +7,7 @@
 use super::measure::Passing;
 use super::{Edge, Plan, Strategy};
 use crate::metrics::Passed;
-use crate::runtime::Counted;
+use crate::runtime::TaskCounts;
 use std::collections::BTreeMap;
 
 /// Operators that count, and hand on as many records as they take.
@@ -20,7 +20,7 @@ const ENOUGH: [&str; 5] = ["limit", "scan", "zip", "zip_by_task", "to_channel"];
 pub(super) fn conserved(
     plan: &Plan,
     stage_of: &[usize],
-    counted: &[Counted],
+    counted: &[TaskCounts],
     blocks: bool,
 ) -> Result<(), String> {
     let mut edges: BTreeMap<usize, Passed> = BTreeMap::new();

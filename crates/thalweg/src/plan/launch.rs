@@ -8,7 +8,7 @@ use crate::exchange::LaneSettings;
 use crate::flow::{Depth, Op, Partitions, Signals, Waker, catch};
 use crate::memory::{Claim, MemoryPool, Reservation};
 use crate::metrics::Stats;
-use crate::runtime::{Cell, Counted, Job, Runtime};
+use crate::runtime::{Cell, Job, Runtime, TaskCounts};
 use crate::state::SpillDir;
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,7 +99,7 @@ impl Launched {
         Ok(self.measured(&self.job.counted_within(at_most)?, over, runtime))
     }
 
-    fn measured(&self, counted: &[Counted], over: bool, runtime: &Runtime) -> Stats {
+    fn measured(&self, counted: &[TaskCounts], over: bool, runtime: &Runtime) -> Stats {
         let last = counted.iter().map(|task| task.times.until).max().unwrap_or_default();
         let end = if over { last } else { runtime.clock.now() };
         let wall = end.saturating_sub(self.started);

@@ -29,7 +29,7 @@ pub(crate) use {
 use crate::config::BatchMode;
 use crate::data::Portable;
 use crate::exchange::Edge;
-use crate::flow::{Nowhere, Push, Task};
+use crate::flow::{NullSink, Push, Task};
 use crate::plan::{Builder, Origin, Strategy, TaskContext};
 
 /// Records on their way through a job, one after the other, in several tasks at once.
@@ -185,7 +185,7 @@ impl<C: Chain> Stream<C> {
     {
         let chain = self.chain.clone();
         let drop =
-            move |cx: &TaskContext<'_>| Ok(Box::new(chain.attach(cx, Nowhere)?) as Box<dyn Task>);
+            move |cx: &TaskContext<'_>| Ok(Box::new(chain.attach(cx, NullSink)?) as Box<dyn Task>);
         self.build(|builder| builder.unless_taken(self.stage, Box::new(drop)));
         self
     }

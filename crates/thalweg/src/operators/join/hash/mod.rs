@@ -25,8 +25,8 @@ mod kept;
 mod parts;
 mod probe;
 
+use super::inputs::Inputs;
 use super::kinds::Shape;
-use super::sides::Sides;
 use crate::data::Data;
 use crate::error::{Error, Result};
 use crate::exchange::{Hashed, PairInlet};
@@ -47,7 +47,7 @@ const LINKED: usize = 64 << 10;
 
 /// The beginning of a stage in which records of one side, the second, are looked up in the other.
 pub struct HashJoined<K: Data, B: Data, P: Data, T: Time, S> {
-    pub(super) sides: Sides<K, B, P, T>,
+    pub(super) inputs: Inputs<K, B, P, T>,
     pub(super) op: usize,
     /// Whether the side that is looked up ends.
     pub(super) ends: bool,
@@ -71,7 +71,7 @@ where
     where
         N: Push<Self::Item, T> + 'static,
     {
-        let early = self.sides.hang_together(cx);
+        let early = self.inputs.hang_together(cx);
         let core = Core {
             op: cx.op(self.op),
             kept: Kept::new(match self.ends && cx.depth(self.op) == Depth(0) {
@@ -95,7 +95,7 @@ where
             shape: PhantomData,
         };
         let push = HashJoinPush { core, held: Held::default(), emitted: 0, next };
-        Ok(self.sides.inlet(cx, push))
+        Ok(self.inputs.inlet(cx, push))
     }
 }
 
