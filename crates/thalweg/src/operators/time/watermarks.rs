@@ -44,8 +44,7 @@ use std::time::Duration;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` makes no watermarks from records of `{I}`",
     label = "not for these records",
-    note = "the closure of `Watermarks::punctuated` takes a reference to a record of the stream, as in \
-            `|event: &Event| …`, and returns an `Option<Timestamp>`"
+    note = "implement `WatermarkGenerator<{I}>`, or use `Watermarks::bounded_disorder` and its like"
 )]
 pub trait WatermarkGenerator<I: Record + ?Sized>: Clone + Send + Sync + 'static {
     /// Sees a record and its timestamp.

@@ -1,6 +1,8 @@
 //! Watermarks from records of a type that the stream does not have.
 
-//~ error[E0277]: `thalweg::operators::time::Punctuated<
+//~ error[E0631]: type mismatch in closure arguments
+//~ expected closure signature `for<'b> fn(&'b ({integer}, &str)) -> _`
+//~ found closure signature `fn(&i64) -> _`
 
 use thalweg::Environment;
 use thalweg::operators::time::Watermarks;
