@@ -108,6 +108,7 @@ pub trait Data: Sized + Send + 'static {
 )]
 pub trait Portable: Record {
     /// How such records travel together.
+    #[doc(hidden)]
     type Batch: Batch<Self>;
     /// The owned value that stands for one record once it leaves its batch.
     type Owned: Data;

@@ -21,13 +21,18 @@ mod random;
 mod record;
 mod short;
 
+#[doc(hidden)]
 pub use batch::{Batch, BytesBatch, TextBatch};
 #[doc(hidden)]
 pub use codec::derive_support;
 pub use codec::{Data, DecodeError, Field, Portable, Schema, Wire};
 pub use hash::{HASH_VERSION, hash_bytes, hash_u64, mix};
-pub use key::{Key, KeyArena, PackedKey, PackedProbe};
-pub use labelled::{Labelled, LabelledBatch};
+pub use key::Key;
+#[doc(hidden)]
+pub use key::{KeyArena, PackedKey, PackedProbe};
+pub use labelled::Labelled;
+#[doc(hidden)]
+pub use labelled::LabelledBatch;
 pub use ordered::Ordered;
 #[doc(hidden)]
 pub use random::splitmix64;

@@ -64,6 +64,7 @@ impl Environment {
     /// assert_eq!(cheap.take()?, [Trade { symbol: "B, Sons".into(), price: 3.0 }]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("read_csv", "scan_csv", "stream_csv"))]
     #[track_caller]
     pub fn csv<T: for<'de> Deserialize<'de> + 'static>(
         &self,

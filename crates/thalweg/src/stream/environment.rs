@@ -97,6 +97,7 @@ impl Environment {
     /// gone well, the error says which files have their names already.
     ///
     /// In a closure of a job that runs on the same threads: see [`JobHandle::wait`].
+    #[doc(alias("execute", "execute_blocking"))]
     pub fn run(&self) -> Result<()> {
         if let Err(error) = self.runtime.may_wait() {
             discard([std::mem::take(&mut *lock(&self.builder))]);
@@ -219,10 +220,9 @@ impl Environment {
 
     /// Refuses the jobs of both environments, whichever of them is run: an operator has streams of both.
     pub(crate) fn refuse_with(&self, other: &Self, origin: Origin) {
-        let place = format!("{} ({}:{})", origin.kind, origin.place.file(), origin.place.line());
         for env in [self, other] {
             let what = "its streams belong to different environments, and a job is of one";
-            let error = Error::new(ErrorKind::Plan, what).in_operator(&*place);
+            let error = Error::new(ErrorKind::Plan, what).in_operator(origin.label());
             env.build(|builder| builder.errors.push(error));
         }
     }

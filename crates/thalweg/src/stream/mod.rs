@@ -14,11 +14,11 @@ mod source;
 mod watch;
 
 pub use boxed::Boxed;
-pub use chain::Chain;
-pub(crate) use chain::Received;
+pub use chain::{Chain, Received};
 pub use environment::Environment;
 pub use job::{JobControl, JobHandle};
-pub(crate) use source::{Produced, Source, SourceFactory, Sourced};
+pub use source::Sourced;
+pub(crate) use source::{Produced, Source, SourceFactory};
 pub(crate) use watch::Warnings;
 #[cfg(feature = "cli")]
 pub(crate) use {

@@ -118,6 +118,18 @@ operators! {
     );
     "keyed map" exact |job, s| job.end(keyed(s).map(|key, r| key.id + r.number()).unkey());
     "keyed filter" exact |job, s| job.end(keyed(s).filter(|key, r| (key.id + r.number()) % 2 == 0).count().unkey());
+    "keyed filter_map" exact |job, s| job.end(
+        keyed(s).filter_map(|key, r| { r.act(); (r.number() % 2 == 0).then(|| (key.clone(), r)) }).unkey().map(|(_, pair)| pair.1)
+    );
+    "keyed flat_map" exact |job, s| job.end(keyed(s).flat_map(|_, r| [r.number(), r.number() + 1]).unkey());
+    "keyed flatten" exact |job, s| job.end(keyed(s).map(|_, r| vec![r; 2]).flatten().count().unkey());
+    "keyed inspect" exact |job, s| job.end(keyed(s).inspect(|_, r| r.act()).count().unkey());
+    "keyed merge" exact |job, s| job.end(keyed(s).merge(keyed(job.records())).map(|_, r| r.number()).unkey());
+    "keyed boxed" exact |job, s| job.end(keyed(s).boxed().map(|_, r| r.number()).unkey());
+    "unkey" exact |job, s| job.end(keyed(s).unkey().map(|(key, r)| (key, r.number())));
+    "stateful_flat_map" loose |job, s| job.end(
+        keyed(s).stateful_flat_map(None, |_, last: &mut Option<Record>, r: Record| { r.act(); last.replace(r) }).unkey()
+    );
     "partition" exact |job, s| job.end(keyed(s).partition().map(|_, r| r.number()).unkey());
     "process" loose |job, s| job.end(
         timed(s).group_by(|r| r.key.clone()).process(Timed).unkey()

@@ -58,6 +58,11 @@ operators! {
         |r| { r.act(); Timestamp::from_micros(r.at) },
         Watermarks::bounded_disorder(job.span).idle_after(job.span).aligned(job.span),
     ));
+    "assign_timestamps punctuated" exact |job, s| job.end(s.assign_timestamps(
+        |r| Timestamp::from_micros(r.at),
+        Watermarks::punctuated(|r: &Record| { r.act(); Some(Timestamp::from_micros(r.at)) })
+            .at_most_every(Duration::from_millis(1)),
+    ));
     "map_with_timestamp" exact |job, s| job.end(timed(s).map_with_timestamp(|r, at| (r.number(), at)));
     "tumbling count" loose |job, s| job.end(keyed(s).window(EventTimeWindow::tumbling(job.span)).count().unkey());
     "sliding count" loose |job, s| job.end(

@@ -58,5 +58,6 @@ pub trait Combine<V: Record + ?Sized>: Aggregate<V> {
     /// Takes a part out again that was put in, so that what remains is exactly what it would be
     /// without it, if there is a way. Windows that slide use it; without it, they keep what they need to
     /// put the rest together again.
+    #[allow(clippy::type_complexity, reason = "who implements it writes this type")]
     const INVERSE: Option<fn(&Self, &mut Self::State, &Self::State)> = None;
 }

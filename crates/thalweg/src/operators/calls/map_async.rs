@@ -49,6 +49,7 @@ impl<C: Chain> Stream<C> {
     /// assert_eq!(names.take()?, ["customer 1", "customer 2", "customer 3"]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("AsyncDataStream", "unorderedWait"))]
     #[track_caller]
     pub fn map_async<D, O, A, F, Fut>(
         self,

@@ -100,7 +100,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     /// records, and comes when the watermark says that no other record can be the answer: it is the same
     /// however the streams come along beside each other. Both may be without an end.
     ///
-    /// Every record goes to the task that owns its key. It costs a step of near-constant cost, and a few more
+    /// Every record goes to the task that owns its key, unless it is there already. It costs a step of near-constant cost, and a few more
     /// when it is answered. Kept are the records of this stream that wait for the watermark, and of the other
     /// one those that may still be an answer.
     ///

@@ -6,8 +6,8 @@ use crate::operators::keyed::{FirstOf, KeyedStream, Partitioned};
 use crate::plan::Origin;
 use crate::stream::Chain;
 
-/// A stream of keys with what a join makes of each, in the tasks that own the keys.
-type Joined<C> = KeyedStream<C, FirstOf, Partitioned>;
+/// A stream of pairs, in the tasks that own their keys.
+type AtOwners<C> = KeyedStream<C, FirstOf, Partitioned>;
 
 impl<C: Chain, G, P> KeyedStream<C, G, P> {
     /// Joins two streams in a way that is to be said, of a kind that is to be said: see [`JoinWith`].
@@ -61,11 +61,12 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     /// assert_eq!(out.take()?, ["ann: ale", "ann: cheese"]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("inner_join"))]
     #[track_caller]
     pub fn join<R>(
         self,
         right: R,
-    ) -> Joined<impl Chain<Item = (KeyOf<Self>, (ValueOf<Self>, ValueOf<R>)), Time = TimeOf<Self>>>
+    ) -> AtOwners<impl Chain<Item = (KeyOf<Self>, (ValueOf<Self>, ValueOf<R>)), Time = TimeOf<Self>>>
     where
         Self: Joinable<Value: Clone>,
         R: JoinableWith<Self, Value: Clone>,
@@ -85,11 +86,12 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     /// assert_eq!(out.take()?, [(1, ('a', Some(10))), (2, ('b', None))]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("leftOuterJoin", "left_outer_join"))]
     #[track_caller]
     pub fn left_join<R>(
         self,
         right: R,
-    ) -> Joined<
+    ) -> AtOwners<
         impl Chain<Item = (KeyOf<Self>, (ValueOf<Self>, Option<ValueOf<R>>)), Time = TimeOf<Self>>,
     >
     where
@@ -116,7 +118,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     pub fn right_join<R>(
         self,
         right: R,
-    ) -> Joined<
+    ) -> AtOwners<
         impl Chain<Item = (KeyOf<Self>, (Option<ValueOf<Self>>, ValueOf<R>)), Time = TimeOf<Self>>,
     >
     where
@@ -139,11 +141,12 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     /// assert_eq!(out.take()?, [(1, (Some('a'), None)), (2, (None, Some(20)))]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("fullOuterJoin", "outer_join"))]
     #[track_caller]
     pub fn full_join<R>(
         self,
         right: R,
-    ) -> Joined<
+    ) -> AtOwners<
         impl Chain<
             Item = (KeyOf<Self>, (Option<ValueOf<Self>>, Option<ValueOf<R>>)),
             Time = TimeOf<Self>,
@@ -174,7 +177,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     pub fn semi_join<R>(
         self,
         right: R,
-    ) -> Joined<impl Chain<Item = (KeyOf<Self>, ValueOf<Self>), Time = TimeOf<Self>>>
+    ) -> AtOwners<impl Chain<Item = (KeyOf<Self>, ValueOf<Self>), Time = TimeOf<Self>>>
     where
         Self: Joinable<Value: Clone>,
         R: JoinableWith<Self, Value: Clone>,
@@ -200,7 +203,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     pub fn anti_join<R>(
         self,
         right: R,
-    ) -> Joined<impl Chain<Item = (KeyOf<Self>, ValueOf<Self>), Time = TimeOf<Self>>>
+    ) -> AtOwners<impl Chain<Item = (KeyOf<Self>, ValueOf<Self>), Time = TimeOf<Self>>>
     where
         Self: Joinable<Value: Clone>,
         R: JoinableWith<Self, Value: Clone>,

@@ -112,7 +112,7 @@ where
         D: Chain<Item = (K, B), Time = T>,
     {
         let tasks = left.stream.env.keyed_tasks();
-        Self::sent(left, right, tasks, origin, (Pairs::to_owners, Pairs::to_owners))
+        Self::sent(left, right, tasks, origin, (Pairs::by_key, Pairs::by_key))
     }
 
     /// Sends both streams to where they meet.
@@ -257,7 +257,7 @@ where
     A: Data,
 {
     /// Sends each record to the task that owns its key, unless it is there already.
-    fn to_owners(self, to: usize, origin: Origin) -> Edge<Hashed<(K, A)>, C::Time> {
+    fn by_key(self, to: usize, origin: Origin) -> Edge<Hashed<(K, A)>, C::Time> {
         let tasks = self.stream.build(|builder| builder.plan.stages[to].tasks);
         if self.together && self.stream.tasks() == tasks {
             return self.stay(to, origin);

@@ -125,8 +125,8 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     /// [`as_of_join`](Self::as_of_join); for records without a partner, see
     /// [`interval_left_join`](Self::interval_left_join).
     ///
-    /// Every record goes to the task that owns its key, and is kept until the watermark says that no partner
-    /// is to come; a key without such records leaves nothing behind. A record costs two steps of near-constant
+    /// Every record goes to the task that owns its key, unless it is there already, and is kept until the watermark
+    /// says that no partner is to come; a key without such records leaves nothing behind. A record costs two steps of near-constant
     /// cost, and one for each of its results. Where one stream is far ahead of the other, its records are kept
     /// until the other has come so far.
     ///

@@ -7,28 +7,28 @@ use crate::time::Time;
 
 /// A [`KeyedStream`] that can be joined with another: one whose keys and values can be sent and kept.
 ///
-/// Every keyed stream is one, unless its values are records that nothing owns. A program meets it only in the
-/// bounds of joins and of functions that are generic over them.
+/// Every keyed stream is one whose values can be [sent](Portable); a program meets it in the bounds of joins. Where
+/// keys are found by reference, its key is the owned one: `String` for `str`. A function of your own takes
+/// [`Keyed`](crate::operators::keyed::Keyed), which has all operators of a keyed stream, joins among them.
 ///
 /// ```
-/// use thalweg::operators::join::{Joinable, JoinableWith};
-/// use thalweg::{Chain, Environment, KeyedStream, Stream};
+/// use thalweg::operators::keyed::Keyed;
+/// use thalweg::{Chain, Environment, Stream};
 ///
-/// /// How often each key of one stream occurs beside one of the other.
-/// fn pairs<C, G, P, R>(left: KeyedStream<C, G, P>, right: R) -> Stream<impl Chain<Item = u64>>
-/// where
-///     C: Chain,
-///     KeyedStream<C, G, P>: Joinable<Key = u32, Value: Clone>,
-///     R: JoinableWith<KeyedStream<C, G, P>, Value: Clone>,
-/// {
-///     left.join(right).unkey().group_by(|pair| pair.0).count().unkey().map(|(_, count)| count)
+/// /// The orders beside the names of those who made them.
+/// fn named(
+///     orders: impl Keyed<Key = u32, Value = char, Time = ()>,
+///     names: impl Keyed<Key = u32, Value = String, Time = ()>,
+/// ) -> Stream<impl Chain<Item = (String, char), Time = ()>> {
+///     orders.into_keyed().join(names.into_keyed()).unkey().map(|(_, (order, name))| (name, order))
 /// }
 ///
 /// let env = Environment::new();
-/// let (left, right) = (env.iter([(1, 'a'), (2, 'b')]), env.iter([(1, 1.5), (1, 2.5)]));
-/// let out = pairs(left.keyed(), right.keyed()).collect::<Vec<_>>();
+/// let orders = env.iter([(1, 'a'), (2, 'b'), (1, 'c')]).keyed();
+/// let names = env.iter([(1, "ann".to_owned())]).keyed();
+/// let out = named(orders, names).sorted().collect::<Vec<_>>();
 /// env.run()?;
-/// assert_eq!(out.take()?, [2]);
+/// assert_eq!(out.take()?, [("ann".to_owned(), 'a'), ("ann".to_owned(), 'c')]);
 /// # Ok::<(), thalweg::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(

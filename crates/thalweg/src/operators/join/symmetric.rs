@@ -56,6 +56,26 @@ where
     }
 }
 
+/// Keeps a copy of a record for those of the other side that are to come; answers whether there was room.
+#[inline(always)]
+fn keep<K, V, T>(
+    op: &Op,
+    kept: &mut Kept<K, V, T>,
+    (hash, key, value, time): (u64, &K, &V, T),
+) -> bool
+where
+    K: Data + Eq + Clone,
+    V: Data + Clone,
+    T: Time,
+{
+    if !kept.has_room() {
+        return false;
+    }
+    let (key, value) = guard(op, || (key.clone(), value.clone()));
+    kept.rows.insert(hash, key, (value, time));
+    true
+}
+
 /// A symmetric join in a running task.
 pub struct SymmetricPush<K, L, R, T, X, N> {
     op: Op,
@@ -147,25 +167,17 @@ where
 {
     #[inline(always)]
     fn push_first(&mut self, (hash, (key, value)): (u64, (K, L)), time: T) {
-        // Batches are of one side, and looked up before the next: who comes later finds who came before.
-        if !self.ended.1 {
-            if !self.lefts.has_room() {
-                return self.run_out();
-            }
-            let (key, value) = guard(&self.op, || (key.clone(), value.clone()));
-            self.lefts.rows.insert(hash, key, (value, time));
+        // Batches are of one side, and looked up before the next: a record finds those that came before it.
+        if !self.ended.1 && !keep(&self.op, &mut self.lefts, (hash, &key, &value, time)) {
+            return self.run_out();
         }
         self.left.push((hash, key, value, time));
     }
 
     #[inline(always)]
     fn push_second(&mut self, (hash, (key, value)): (u64, (K, R)), time: T) {
-        if !self.ended.0 {
-            if !self.rights.has_room() {
-                return self.run_out();
-            }
-            let (key, value) = guard(&self.op, || (key.clone(), value.clone()));
-            self.rights.rows.insert(hash, key, (value, time));
+        if !self.ended.0 && !keep(&self.op, &mut self.rights, (hash, &key, &value, time)) {
+            return self.run_out();
         }
         self.right.push((hash, key, value, time));
     }

@@ -106,8 +106,8 @@ impl<L, R, S, W> JoinWith<L, R, S, W> {
     }
 }
 
-/// The keyed stream that a chain makes of two.
-type Joined<L, R, S, C> = KeyedStream<
+/// The keyed stream of what a join makes.
+type JoinedStream<L, R, S, C> = KeyedStream<
     C,
     FirstOf,
     <S as Shipping>::Placed<<L as Joinable>::Placed, <R as Joinable>::Placed>,
@@ -125,7 +125,7 @@ where
     /// Every pair of a left and a right record with one key. See [`KeyedStream::join`].
     pub fn inner(
         self,
-    ) -> Joined<L, R, S, impl Chain<Item = (L::Key, (L::Value, R::Value)), Time = L::Time>>
+    ) -> JoinedStream<L, R, S, impl Chain<Item = (L::Key, (L::Value, R::Value)), Time = L::Time>>
     where
         S: Allows<Inner>,
         W: Local<Inner, L::Key, L::Value, R::Value, L::Time> + Makes<Inner>,
@@ -136,7 +136,12 @@ where
     /// Those, and the left records that have no partner. See [`KeyedStream::left_join`].
     pub fn left(
         self,
-    ) -> Joined<L, R, S, impl Chain<Item = (L::Key, (L::Value, Option<R::Value>)), Time = L::Time>>
+    ) -> JoinedStream<
+        L,
+        R,
+        S,
+        impl Chain<Item = (L::Key, (L::Value, Option<R::Value>)), Time = L::Time>,
+    >
     where
         S: Allows<Left>,
         W: Local<Left, L::Key, L::Value, R::Value, L::Time> + Makes<Left>,
@@ -147,7 +152,12 @@ where
     /// Every pair, and the right records that have no partner. See [`KeyedStream::right_join`].
     pub fn right(
         self,
-    ) -> Joined<L, R, S, impl Chain<Item = (L::Key, (Option<L::Value>, R::Value)), Time = L::Time>>
+    ) -> JoinedStream<
+        L,
+        R,
+        S,
+        impl Chain<Item = (L::Key, (Option<L::Value>, R::Value)), Time = L::Time>,
+    >
     where
         S: Allows<Right>,
         W: Local<Right, L::Key, L::Value, R::Value, L::Time> + Makes<Right>,
@@ -158,7 +168,7 @@ where
     /// Every pair, and the records of either stream that have no partner. See [`KeyedStream::full_join`].
     pub fn full(
         self,
-    ) -> Joined<
+    ) -> JoinedStream<
         L,
         R,
         S,
@@ -172,7 +182,9 @@ where
     }
 
     /// The left records that have a partner. See [`KeyedStream::semi_join`].
-    pub fn semi(self) -> Joined<L, R, S, impl Chain<Item = (L::Key, L::Value), Time = L::Time>>
+    pub fn semi(
+        self,
+    ) -> JoinedStream<L, R, S, impl Chain<Item = (L::Key, L::Value), Time = L::Time>>
     where
         S: Allows<Semi>,
         W: Local<Semi, L::Key, L::Value, (), L::Time> + Makes<Semi>,
@@ -181,7 +193,9 @@ where
     }
 
     /// The left records that have no partner. See [`KeyedStream::anti_join`].
-    pub fn anti(self) -> Joined<L, R, S, impl Chain<Item = (L::Key, L::Value), Time = L::Time>>
+    pub fn anti(
+        self,
+    ) -> JoinedStream<L, R, S, impl Chain<Item = (L::Key, L::Value), Time = L::Time>>
     where
         S: Allows<Anti>,
         W: Local<Anti, L::Key, L::Value, (), L::Time> + Makes<Anti>,
@@ -189,7 +203,7 @@ where
         self.sieve::<Anti>()
     }
 
-    fn join<X>(self) -> Joined<L, R, S, ChainOf<X, L, R::Value, W>>
+    fn join<X>(self) -> JoinedStream<L, R, S, ChainOf<X, L, R::Value, W>>
     where
         X: Kind<L::Value, R::Value>,
         W: Local<X, L::Key, L::Value, R::Value, L::Time>,
@@ -198,7 +212,7 @@ where
         joined::<X, L, R, S, W, _, _>(pairs(left, origin), pairs(right, origin), origin)
     }
 
-    fn sieve<X>(self) -> Joined<L, R, S, ChainOf<X, L, (), W>>
+    fn sieve<X>(self) -> JoinedStream<L, R, S, ChainOf<X, L, (), W>>
     where
         X: Kind<L::Value, ()>,
         W: Local<X, L::Key, L::Value, (), L::Time>,
@@ -213,7 +227,7 @@ fn joined<X, L, R, S, W, C, V>(
     left: Pairs<impl Chain<Item = (L::Key, L::Value), Time = L::Time>>,
     right: Pairs<C>,
     origin: Origin,
-) -> Joined<L, R, S, ChainOf<X, L, V, W>>
+) -> JoinedStream<L, R, S, ChainOf<X, L, V, W>>
 where
     X: Kind<L::Value, V>,
     L: Joinable<Value: Clone>,

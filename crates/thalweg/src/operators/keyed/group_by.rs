@@ -26,6 +26,7 @@ impl<C: Chain> Stream<C> {
     /// assert_eq!(counts[4..6], [(4, 10), (5, 9)]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("keyBy", "groupBy"))]
     #[doc(alias = "key_by")]
     #[track_caller]
     pub fn group_by<V, K, F>(
@@ -73,6 +74,7 @@ impl<C: Chain> Stream<C> {
     /// assert_eq!(totals.take()?["ann"], 7);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("key_by", "keyBy"))]
     #[track_caller]
     pub fn group_by_ref<K, F>(self, key: F) -> KeyedStream<C, ByRef<F, K>>
     where

@@ -28,6 +28,7 @@ where
     /// assert_eq!(out.take()?, [(1, 11), (0, 2), (1, 13)]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("map_values", "mapValues"))]
     #[track_caller]
     pub fn map<O, F>(
         self,
@@ -76,6 +77,7 @@ where
     /// assert_eq!(out.take()?, [(1, 2)]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("where"))]
     #[track_caller]
     pub fn filter<F>(
         self,
@@ -110,6 +112,7 @@ where
     /// assert_eq!(out.take()?, [(1, 150)]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("rich_filter_map"))]
     #[track_caller]
     pub fn filter_map<O, F>(
         self,
@@ -154,6 +157,7 @@ where
     /// assert_eq!(out.take()?, [("ann".to_owned(), 120)]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("flatMap", "explode"))]
     #[track_caller]
     pub fn flat_map<O, F>(
         self,
@@ -190,6 +194,7 @@ where
     /// assert_eq!(out.take()?, [(1, 'a')]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("explode"))]
     #[track_caller]
     pub fn flatten<O>(
         self,
@@ -219,6 +224,7 @@ where
     /// assert_eq!(out.take()?, [('k', 60)]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("peek"))]
     #[track_caller]
     pub fn inspect<F>(
         self,

@@ -38,6 +38,7 @@ where
     /// # Errors
     ///
     /// Streams of two environments are refused at the job's start.
+    #[doc(alias("union", "concat"))]
     #[track_caller]
     pub fn merge<D, H, Q>(self, other: KeyedStream<D, H, Q>) -> Merged<C, G, P, Q>
     where

@@ -44,6 +44,14 @@ mod unique;
 mod unkey;
 mod watched;
 
+/// Chains that end in one of these operators.
+pub mod chains {
+    pub use super::group::Grouped;
+    pub use super::process::Processing;
+    pub use super::remember::Remembering;
+    pub use super::unkey::PairsOf;
+}
+
 pub use generic::Keyed;
 pub use key_by::{ByRef, Carried, FirstOf, KeyBy, Plain, ValueRef};
 pub(super) use partition::{AddHash, add_hash, by_hash};
@@ -51,7 +59,7 @@ pub use partition::{Combining, Like, Partitioned, Placed, Placement, Scattered};
 pub use process::{Process, ProcessContext, Timer};
 pub use unique::Distinct;
 pub(super) use unique::Whole;
-pub use unkey::{Pairs, PairsOf};
+pub use unkey::Pairs;
 pub(super) use watched::{Lasting, Watched};
 
 use crate::stream::{Chain, Stream};

@@ -38,6 +38,7 @@ where
     /// assert_eq!(out.take()?, [("a".to_owned(), (1, 2)), ("b".to_owned(), (7, 1))].into());
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("rich_flat_map", "rich_filter_map", "flatMapWithState", "KeyedProcessFunction"))]
     #[track_caller]
     pub fn stateful_flat_map<S, O, F>(
         self,

@@ -56,6 +56,7 @@ where
     /// assert_eq!(out, ["ann, visit 1", "ann, visit 2", "bob, visit 1"]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("rich_map", "mapWithState", "RichMapFunction"))]
     #[track_caller]
     pub fn stateful_map<S, O, F>(self, init: S, f: F) -> Mapped<C, G, P, S, F, O>
     where

@@ -28,6 +28,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     /// assert_eq!(out.take()?, [true, true]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("drop_key", "values"))]
     #[track_caller]
     pub fn unkey(
         self,

@@ -31,6 +31,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     /// # Errors
     ///
     /// Streams of two environments are refused at the job's start.
+    #[doc(alias("union", "concat", "chain"))]
     #[track_caller]
     pub fn merge<D>(self, other: Stream<D>) -> Stream<Received<C::Item, C::Time>>
     where
@@ -70,6 +71,7 @@ impl Environment {
     /// # Errors
     ///
     /// Streams of another environment are refused at the job's start.
+    #[doc(alias("union_all", "concat"))]
     #[track_caller]
     pub fn merge_all<C>(
         &self,

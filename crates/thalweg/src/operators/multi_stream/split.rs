@@ -24,6 +24,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     /// assert_eq!((sum.take()?, even.take()?), (vec![328_350], 50));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("tee", "fork"))]
     #[track_caller]
     pub fn split<const N: usize>(self) -> [Stream<Received<C::Item, C::Time>>; N]
     where

@@ -21,6 +21,7 @@ impl<C: Chain> Stream<C> {
     /// assert_eq!(even.take()?, [0, 2, 4]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("where", "FilterFunction"))]
     #[track_caller]
     pub fn filter<F>(self, keep: F) -> Stream<Filter<C, F>>
     where

@@ -28,6 +28,7 @@ impl<C: Chain> Stream<C> {
     /// assert_eq!((out.take()?, seen.load(Ordering::Relaxed)), (10, 45));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("peek", "tap"))]
     #[track_caller]
     pub fn inspect<F>(self, see: F) -> Stream<Inspect<C, F>>
     where

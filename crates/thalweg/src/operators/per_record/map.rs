@@ -25,6 +25,7 @@ impl<C: Chain> Stream<C> {
     /// assert_eq!(lengths.take()?, [1, 2]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("select", "MapFunction"))]
     #[track_caller]
     pub fn map<O, F>(self, f: F) -> Stream<Map<C, F, O>>
     where

@@ -110,14 +110,17 @@ mod tests {
     #[test]
     fn nothing_follows_a_bad_record() {
         let env = Environment::new();
-        let seen = Arc::new(AtomicU64::new(0));
-        let counter = Arc::clone(&seen);
+        let (called, seen) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let (calls, counter) = (Arc::clone(&called), Arc::clone(&seen));
         let _out = env
             .iter(0..100_000)
-            .try_map(|n| if n == 5 { Err("five") } else { Ok(n) })
+            .try_map(move |n| {
+                calls.fetch_add(1, Ordering::Relaxed);
+                if n == 5 { Err("five") } else { Ok(n) }
+            })
             .inspect(move |_| _ = counter.fetch_add(1, Ordering::Relaxed))
             .count();
         assert_eq!(env.run().unwrap_err().message(), "five");
-        assert_eq!(seen.load(Ordering::Relaxed), 5);
+        assert_eq!((called.load(Ordering::Relaxed), seen.load(Ordering::Relaxed)), (6, 5));
     }
 }

@@ -35,6 +35,7 @@ impl<C: Chain> Stream<C> {
     /// assert_eq!(out.take()?, [5, 4]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("top_k", "nlargest"))]
     #[track_caller]
     pub fn top(self, n: usize) -> Stream<impl Chain<Item = Owned<C>, Time = C::Time>>
     where

@@ -52,6 +52,7 @@ impl<C: Chain> Stream<C> {
     /// assert_eq!(out.take()?, [(Timestamp::from_secs(0), 2), (Timestamp::from_secs(10), 1)]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("assignTimestampsAndWatermarks", "add_timestamps"))]
     #[track_caller]
     pub fn assign_timestamps<F, G>(
         self,

@@ -6,4 +6,5 @@ mod drift;
 mod tests;
 mod watermarks;
 
+pub use assign::Assign;
 pub use watermarks::{Disorder, Punctuated, WatermarkGenerator, Watermarks};

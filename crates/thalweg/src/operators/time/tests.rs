@@ -1,6 +1,7 @@
 //! When watermarks are sent, seen from behind the operator that sends them.
 
 use super::{WatermarkGenerator, Watermarks};
+use crate::check::every;
 use crate::clock::{Clock, Nanos};
 use crate::config::{Config, Scheduler};
 use crate::data::Record;
@@ -154,4 +155,30 @@ fn a_generator_that_panics_is_named() {
     let error = env.run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Panic);
     assert!(error.to_string().starts_with("assign_timestamps ("), "{error}");
+}
+
+/// Tasks that wait for the others hold watermarks back meanwhile, on which nothing waits for ever.
+#[test]
+fn tasks_that_wait_for_others_go_on() {
+    every(|env| {
+        let tasks = env.config().cores.get() as u64;
+        let through = env
+            .parallel_iter(|task, _| (0..50_000i64).step_by(if task == 0 { 1 } else { 10 }))
+            .assign_timestamps(
+                |at| Timestamp::from_micros(*at),
+                Watermarks::monotonous()
+                    .aligned(Duration::from_micros(1000))
+                    .at_most_every(Duration::from_millis(3)),
+            )
+            .group_by(|_| ())
+            .window(EventTimeWindow::tumbling(Duration::from_millis(1)))
+            .count()
+            .unkey()
+            .map(|(_, window)| window.value)
+            .collect::<Vec<_>>();
+        env.run()?;
+        let through = through.take()?;
+        assert_eq!((through.len(), through.iter().sum()), (50, 50_000 + (tasks - 1) * 5000));
+        Ok(())
+    });
 }

@@ -47,8 +47,8 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     /// Brings the values that both streams have for a key in a window together, as two lists: the keys
     /// that only one of them has included. See [`window_join`](Self::window_join) for pairs.
     ///
-    /// Every record goes to the task that owns its key, and is kept until its windows have ended. The
-    /// order of the lists is that of arrival where one task sends all, and not defined otherwise.
+    /// Every record goes to the task that owns its key, unless it is there already, and is kept until its windows
+    /// have ended. The order of the lists is that of arrival where one task sends all, and not defined otherwise.
     ///
     /// ```
     /// use std::time::Duration;

@@ -113,6 +113,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     /// assert!(out.take()?.into_iter().eq(expected));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("group_by_dynamic", "rolling"))]
     pub fn window<W: Window<C::Time>>(self, window: W) -> Windowed<C, G, P, W> {
         Windowed { keyed: self, window, ending: PhantomData }
     }

@@ -176,6 +176,7 @@ where
     /// assert_eq!(out.take()?, [(2, "unpaid".to_owned())]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("KeyedProcessFunction", "ProcessFunction", "onTimer"))]
     #[track_caller]
     pub fn process<H>(self, handler: H) -> Processed<C, G, P, H, Nowhere>
     where
