@@ -226,13 +226,13 @@ impl JobControl {
     /// use thalweg::Environment;
     ///
     /// let env = Environment::new();
-    /// let read = env.generate(1e5, Some).limit(u64::MAX).count();
+    /// env.generate(1e5, Some).for_each(drop);
     /// let job = env.start()?;
     /// let control = job.control();
-    /// let other = std::thread::spawn(move || control.drain());
+    /// let other = control.clone();
+    /// std::thread::spawn(move || other.drain());
     /// job.wait()?;
-    /// # other.join().unwrap();
-    /// assert!(read.take().is_ok());
+    /// assert!(control.is_over());
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     pub fn drain(&self) {
