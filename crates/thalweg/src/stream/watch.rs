@@ -7,7 +7,7 @@
 use super::application::Application;
 use super::job::Running;
 use crate::error::Result;
-use crate::metrics::{Stats, Told, blocked, losses, stalls};
+use crate::metrics::{ReportedStalls, Stats, blocked, losses, stalls};
 use crate::sync::spawn;
 use log::{Level, log_enabled, warn};
 use std::collections::BTreeSet;
@@ -84,7 +84,7 @@ impl Watch {
         let (stop, stopped) = channel();
         let (job, warnings) = (Arc::downgrade(job), warnings.clone());
         let thread = spawn("thalweg-watch".to_owned(), move || {
-            let (mut told, mut told_blocked) = (Told::default(), BTreeSet::new());
+            let (mut told, mut told_blocked) = (ReportedStalls::default(), BTreeSet::new());
             // At its beginning too, or the first windows could wait for twice as long in silence.
             let mut before: Option<Stats> = None;
             while let Some(looked) = look(&job, patience) {
@@ -92,7 +92,7 @@ impl Watch {
                     Ok(now) => {
                         let before = before.as_ref();
                         let found = before.map(|before| stalls(before, now, patience));
-                        for stall in told.worth(found.unwrap_or_default()) {
+                        for stall in told.new_stalls(found.unwrap_or_default()) {
                             warnings.of_stall(&stall.said);
                         }
                     }
