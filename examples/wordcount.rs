@@ -4,7 +4,7 @@ use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use thalweg::{Result, cli, text};
-use thalweg_examples::{documents, output, print_rows};
+use thalweg_first::{documents, output, print_rows};
 
 /// Count the words of files, directories and globs; by default of this project's own documents.
 #[derive(Parser)]

@@ -25,7 +25,9 @@ mod flow;
 pub mod io;
 pub mod operators;
 pub mod plan;
+pub mod prelude;
 mod runtime;
+#[doc(hidden)]
 pub mod state;
 mod stream;
 mod support;
@@ -34,6 +36,8 @@ mod sync;
 pub use data::Data;
 pub use error::{Error, ErrorKind, Place, Result};
 pub use io::{Incoming, Output};
-pub use operators::keyed::KeyedStream;
-pub use operators::{Number, Texts, Visit, text};
-pub use stream::{Boxed, Chain, Environment, JobHandle, Stream};
+#[doc(no_inline)]
+pub use operators::keyed::{self, Keyed, KeyedStream};
+#[doc(no_inline)]
+pub use operators::{Number, Texts, Visit, aggregates, join, loops, text, window};
+pub use stream::{Boxed, Chain, Environment, JobControl, JobHandle, Stream};

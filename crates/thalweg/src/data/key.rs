@@ -19,7 +19,8 @@ use std::fmt::Debug;
 /// A kind of key, looked up by reference and copied only when it is new.
 ///
 /// Implemented for every `Data + Eq + Clone + Debug` type, and for `str` and `[u8]`, whose
-/// short values are kept inside the table's slot.
+/// short values are kept inside the table's slot. That is all there is to it for a program: how tables hold keys is the
+/// engine's own.
 ///
 /// ```
 /// use thalweg::data::{Data, Key};
@@ -31,45 +32,72 @@ use std::fmt::Debug;
     message = "records cannot be grouped by a key of `{Self}`",
     label = "a key is compared, copied, shown and sent to other tasks, and this type lacks some of that",
     note = "for a type of your own, add `#[derive(thalweg::Data, PartialEq, Eq, Clone, Debug)]`",
+    note = "for a part of the record, as in `|order| &order.customer`, use `group_by_ref`",
     note = "floats are no keys, as NaN is not equal to itself: round them to an integer, or use `to_bits`"
 )]
 pub trait Key: Portable + Debug {
     /// What a look-up compares with: the key in the form that is quickest to hash and compare.
+    #[doc(hidden)]
     type Probe<'a>: Copy;
     /// The key as a table's slot holds it.
+    #[doc(hidden)]
     type Slot: Send + 'static;
     /// What several slots share: the bytes of long keys. Append only until cleared.
+    #[doc(hidden)]
     type Arena: Default + Send + 'static;
 
     /// Brings the key into the form that is hashed and compared.
+    #[doc(hidden)]
     fn probe(&self) -> Self::Probe<'_>;
     /// The versioned hash of the key; equal to [`Data::key_hash`] of its owned value.
+    #[doc(hidden)]
     fn hash(probe: Self::Probe<'_>) -> u64;
     /// Whether a slot holds this key.
+    #[doc(hidden)]
     fn matches(slot: &Self::Slot, arena: &Self::Arena, probe: Self::Probe<'_>) -> bool;
     /// Copies the key, whose probe is given, into the form that a slot holds.
+    #[doc(hidden)]
     fn store(&self, probe: Self::Probe<'_>, arena: &mut Self::Arena) -> Self::Slot;
     /// Brings a stored key into the form that is compared, as [`probe`](Self::probe) does.
+    #[doc(hidden)]
     fn slot_probe<'a>(slot: &'a Self::Slot, arena: &'a Self::Arena) -> Self::Probe<'a>;
     /// Moves a stored key from one arena to another.
+    #[doc(hidden)]
     fn move_slot(slot: Self::Slot, from: &Self::Arena, to: &mut Self::Arena) -> Self::Slot;
     /// Appends the encoding of a stored key: that of its owned value.
+    #[doc(hidden)]
     fn encode_slot(slot: &Self::Slot, arena: &Self::Arena, out: &mut Vec<u8>);
     /// Takes an encoded key off the front of `input`, and stores it.
+    #[doc(hidden)]
     fn decode_slot(input: &mut &[u8], arena: &mut Self::Arena) -> Result<Self::Slot, DecodeError>;
     /// The hash of a stored key, for growing a table.
+    #[doc(hidden)]
     fn slot_hash(slot: &Self::Slot, arena: &Self::Arena) -> u64;
     /// Shows a stored key to `see`, by reference.
+    #[doc(hidden)]
     fn view<R>(slot: &Self::Slot, arena: &Self::Arena, see: impl FnOnce(&Self) -> R) -> R;
     /// Takes the key out of its slot.
+    #[doc(hidden)]
     fn take(slot: Self::Slot, arena: &Self::Arena) -> <Self as Portable>::Owned;
     /// Copies a key seen by reference into its owned value.
+    #[doc(hidden)]
     fn own(&self) -> <Self as Portable>::Owned;
+    /// The key's owned value: the key itself, where that is one.
+    #[doc(hidden)]
+    fn into_owned(self) -> <Self as Portable>::Owned
+    where
+        Self: Sized,
+    {
+        self.own()
+    }
     /// The bytes that the arena occupies.
+    #[doc(hidden)]
     fn arena_bytes(arena: &Self::Arena) -> usize;
     /// Forgets every stored key and keeps the arena's capacity.
+    #[doc(hidden)]
     fn clear_arena(arena: &mut Self::Arena);
     /// The bytes that a slot owns on the heap.
+    #[doc(hidden)]
     fn slot_heap(_slot: &Self::Slot) -> usize {
         0
     }
@@ -128,6 +156,10 @@ impl<T: Data + Eq + Clone + Debug> Key for T {
     #[inline]
     fn own(&self) -> <T as Portable>::Owned {
         self.clone()
+    }
+    #[inline(always)]
+    fn into_owned(self) -> T {
+        self
     }
     fn arena_bytes(_arena: &()) -> usize {
         0

@@ -17,17 +17,25 @@ mod hash;
 mod key;
 mod labelled;
 mod ordered;
+mod random;
 mod record;
 mod short;
 
+#[doc(hidden)]
 pub use batch::{Batch, BytesBatch, TextBatch};
 #[doc(hidden)]
 pub use codec::derive_support;
 pub use codec::{Data, DecodeError, Field, Portable, Schema, Wire};
 pub use hash::{HASH_VERSION, hash_bytes, hash_u64, mix};
-pub use key::{Key, KeyArena, PackedKey, PackedProbe};
-pub use labelled::{Labelled, LabelledBatch};
+pub use key::Key;
+#[doc(hidden)]
+pub use key::{KeyArena, PackedKey, PackedProbe};
+pub use labelled::Labelled;
+#[doc(hidden)]
+pub use labelled::LabelledBatch;
 pub use ordered::Ordered;
-pub use record::{ByValue, Covariant, Record};
+#[doc(hidden)]
+pub use random::splitmix64;
+pub use record::{ByValue, Covariant, Ownable, Record};
 // The derive macro, which shares the trait's name.
 pub use thalweg_derive::Data;

@@ -1,7 +1,7 @@
 //! Which of the next stage's tasks a record goes to.
 
 use super::record_batch::{Hashed, Partial, PartialEntry};
-use crate::data::{Key, Record};
+use crate::data::{Key, Record, splitmix64};
 
 /// Chooses a receiver for each record of one sending task.
 pub(crate) trait Route<I: Record + ?Sized>: Send {
@@ -59,7 +59,7 @@ impl<I: Record + ?Sized> Route<I> for RoundRobin {
     }
 }
 
-/// Routes to a receiver drawn by a seeded generator (splitmix64).
+/// Routes to a receiver drawn by a seeded generator.
 pub(crate) struct Random {
     state: u64,
 }
@@ -73,11 +73,7 @@ impl Random {
 impl<I: Record + ?Sized> Route<I> for Random {
     #[inline(always)]
     fn pick(&mut self, _: &I::Of<'_>, receivers: usize) -> usize {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let drawn = (z ^ (z >> 31)) >> 32;
+        let drawn = splitmix64(&mut self.state) >> 32;
         ((drawn * receivers as u64) >> 32) as usize
     }
 }

@@ -47,6 +47,7 @@ impl<C: Chain> Stream<C> {
     /// assert_eq!(squares.take()?[&3], 9);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("collect_vec", "executeAndCollect", "to_vec"))]
     #[track_caller]
     pub fn collect<R>(self) -> Output<R>
     where

@@ -29,6 +29,7 @@ impl<C: Chain> Stream<C> {
     /// assert_eq!(*seen.lock().unwrap(), [0, 1, 2]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("foreach", "addSink", "sinkTo"))]
     #[track_caller]
     pub fn for_each<F>(self, f: F)
     where

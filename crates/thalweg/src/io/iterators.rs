@@ -29,6 +29,7 @@ impl Environment {
     /// assert_eq!(out.take()?, "ab");
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("fromCollection", "fromElements", "stream_iter"))]
     #[track_caller]
     pub fn iter<I>(&self, items: I) -> Stream<impl Chain<Item = I::Item, Time = ()> + use<I>>
     where

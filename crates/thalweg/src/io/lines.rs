@@ -44,6 +44,7 @@ impl Environment {
     /// assert_eq!(words.take()?, [2, 3, 4]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("readTextFile", "stream_file", "TextFileSource"))]
     #[track_caller]
     pub fn lines<F: Into<Text>>(
         &self,

@@ -34,6 +34,7 @@ impl<C: Chain> Stream<C> {
     /// env.run()?;
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("show"))]
     #[track_caller]
     pub fn print(self)
     where

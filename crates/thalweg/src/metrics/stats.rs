@@ -53,6 +53,9 @@ pub struct OperatorStats {
     pub name: String,
     /// Its kind, as in the plan.
     pub kind: String,
+    /// The method that the program called, as in messages.
+    #[serde(default)]
+    pub method: String,
     /// The place in the program where it is added.
     pub place: String,
     /// The stage it belongs to.
@@ -544,6 +547,12 @@ impl Stats {
 }
 
 impl OperatorStats {
+    /// The method that the program called, or the name that it gave the operator, and the place, for messages.
+    pub(super) fn label(&self) -> String {
+        let name = if self.name == self.kind { &self.method } else { &self.name };
+        format!("{name} ({})", self.place)
+    }
+
     fn notes(&self) -> String {
         let mut notes = Vec::new();
         if self.read_bytes > 0 {

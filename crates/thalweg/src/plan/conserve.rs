@@ -43,7 +43,7 @@ pub(super) fn conserved(
             let Some(operator) = plan.operators.get(flow.op) else { continue };
             let (records_in, records_out) = (flow.records_in.unwrap_or(0), flow.records_out);
             if whole && ONE_EACH.contains(&operator.kind.as_str()) && records_in != records_out {
-                let label = operator.label();
+                let label = format!("{} ({})", operator.name, operator.place);
                 return Err(format!(
                     "{label} has received {records_in} records and emitted {records_out}"
                 ));
@@ -71,9 +71,9 @@ pub(super) fn conserved(
                 _ => shares.sum(),
             };
             if left != records_in {
-                let label = operator.label();
+                let label = format!("{} ({})", operator.name, operator.place);
                 return Err(format!(
-                    "{label} counts {left} records, and the operators before it have handed on {records_in}"
+                    "{label} counts {left} records, but the operators before it emitted {records_in}"
                 ));
             }
         }

@@ -194,7 +194,9 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
 
 /// The operators of a stage, by name and place.
 fn operators_of(stage: &Stage, plan: &Plan) -> Arc<str> {
-    let labels: Vec<_> = stage.operators.iter().map(|&op| plan.operators[op].label()).collect();
+    let mut labels: Vec<_> = stage.operators.iter().map(|&op| plan.operators[op].label()).collect();
+    // One method may have added several in a row.
+    labels.dedup();
     labels.join(", ").into()
 }
 

@@ -33,6 +33,7 @@ pub(super) fn measure(
             id: op.id,
             name: op.name.clone(),
             kind: op.kind.clone(),
+            method: op.method.clone(),
             place: op.place.clone(),
             stage: op.stage,
             ..OperatorStats::default()

@@ -41,6 +41,9 @@ pub struct Operator {
     pub kind: String,
     /// The name that the program gave it, or its kind.
     pub name: String,
+    /// The method that the program called, as in messages: `sum` for the combiner, the exchange and the table of a
+    /// sum.
+    pub method: String,
     /// The place in the program where it is added, as `file:line`.
     pub place: String,
     /// Further details: the files read, the size of a limit, …

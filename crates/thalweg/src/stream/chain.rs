@@ -9,9 +9,9 @@ use crate::time::Time;
 
 /// The operators of a stage so far, as a type.
 ///
-/// A program meets it only as a bound, `impl Chain<Item = T>`. An operator implements it by
-/// wrapping the chain before it: what is attached to the operator is first wrapped in the
-/// operator's own pusher, and then attached to the chain before.
+/// A program meets it only as a bound, `impl Chain<Item = T>`, and cannot implement it: what makes tasks is the engine's
+/// own. An operator of the engine implements it by wrapping the chain before it: what is attached to the operator is first
+/// wrapped in the operator's own pusher, and then attached to the chain before.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a chain of operators",
     label = "not what a stream is made of",

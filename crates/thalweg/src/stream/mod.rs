@@ -14,11 +14,11 @@ mod source;
 mod watch;
 
 pub use boxed::Boxed;
-pub use chain::Chain;
-pub(crate) use chain::Received;
+pub use chain::{Chain, Received};
 pub use environment::Environment;
-pub use job::JobHandle;
-pub(crate) use source::{Produced, Source, SourceFactory, Sourced};
+pub use job::{JobControl, JobHandle};
+pub use source::Sourced;
+pub(crate) use source::{Produced, Source, SourceFactory};
 pub(crate) use watch::Warnings;
 #[cfg(feature = "cli")]
 pub(crate) use {
@@ -226,7 +226,7 @@ impl<C: Chain> Stream<C> {
     }
 
     /// Names the operator before: in plans, statistics and messages, and as the identity of its
-    /// state in snapshots. Names must differ within a job.
+    /// state ([`State::id`](crate::plan::State::id)). Names must differ within a job.
     pub fn name(self, name: impl Into<String>) -> Self {
         self.build(|builder| builder.name(self.stage, name.into()));
         self

@@ -58,6 +58,11 @@ operators! {
         |r| { r.act(); Timestamp::from_micros(r.at) },
         Watermarks::bounded_disorder(job.span).idle_after(job.span).aligned(job.span),
     ));
+    "assign_timestamps punctuated" exact |job, s| job.end(s.assign_timestamps(
+        |r| Timestamp::from_micros(r.at),
+        Watermarks::punctuated(|r: &Record| { r.act(); Some(Timestamp::from_micros(r.at)) })
+            .at_most_every(Duration::from_millis(1)),
+    ));
     "map_with_timestamp" exact |job, s| job.end(timed(s).map_with_timestamp(|r, at| (r.number(), at)));
     "tumbling count" loose |job, s| job.end(keyed(s).window(EventTimeWindow::tumbling(job.span)).count().unkey());
     "sliding count" loose |job, s| job.end(
@@ -79,12 +84,12 @@ operators! {
         keyed(s).window(EventTimeWindow::tumbling(job.span))
             .fold_assoc(0, |sum: &mut u64, r: Record| *sum += r.number(), |sum, part| *sum += part).unkey()
     );
-    "window reduce_assoc" loose |job, s| job.end(
+    "window reduce" loose |job, s| job.end(
         keyed(s).window(EventTimeWindow::tumbling(job.span))
-            .reduce_assoc(|a: Record, b: Record| if a.number() < b.number() { b } else { a }).unkey()
+            .reduce(|a: Record, b: Record| if a.number() < b.number() { b } else { a }).unkey()
     );
-    "window avg" loose |job, s| job.end(
-        keyed(s).window(EventTimeWindow::tumbling(job.span)).avg(|r| r.number() as f64).unkey()
+    "window average" loose |job, s| job.end(
+        keyed(s).window(EventTimeWindow::tumbling(job.span)).average(|r| r.number() as f64).unkey()
     );
     "late_output" loose |job, s| {
         let (windows, late) = keyed(s).window(EventTimeWindow::tumbling(job.span)).late_output();
@@ -128,7 +133,7 @@ operators! {
         s.group_by_ref(KEY).window(CountWindow::sliding(5, 3)).fold(0, |sum: &mut u64, r: Record| *sum += r.number()).unkey()
     );
     "count window reduce" loose |job, s| job.end(
-        s.group_by_ref(KEY).window(CountWindow::sliding(5, 3)).reduce(|a: Record, b: Record| if a.number() < b.number() { b } else { a }).unkey()
+        s.group_by_ref(KEY).window(CountWindow::sliding(5, 3)).reduce(|a, b| if a.number() < b.number() { b } else { a }).unkey()
     );
     "last window" loose |job, s| job.end(s.group_by_ref(KEY).window(LastWindow::new(4)).max(|r| r).unkey());
     "global window" exact |job, s| job.end(s.group_by_ref(KEY).window(GlobalWindow::new()).max(|r| r).unkey());

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 use thalweg::check::check;
+use thalweg::operators::join::{AsOf, Interval};
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::EventTimeWindow;
 use thalweg::time::Timestamp;
@@ -77,4 +78,33 @@ fn watermarks_come_through_when_the_table_is_there() {
     let counts: Vec<u64> = out.map(|count| count.unwrap()).collect();
     assert_eq!(counts, [100; 5]);
     job.wait().unwrap();
+}
+
+/// Keys that one stream points to meet those that the other has made, in time as by equal keys.
+#[test]
+fn keys_by_reference_meet_owned_ones_in_time() {
+    let (words, second) = (["a", "b", "a", "c"], Duration::from_secs(1));
+    check(|env| {
+        let timed = || {
+            let words = words.map(str::to_owned).into_iter().zip(0..);
+            let at = |word: &(String, i64)| Timestamp::from_secs(word.1);
+            env.iter(words.collect::<Vec<_>>()).assign_timestamps(at, Watermarks::monotonous())
+        };
+        let by_reference = || timed().group_by_ref(|word| word.0.as_str());
+        let owned = || timed().group_by(|word| word.0.clone());
+        let near = Interval::within(second);
+        let near = by_reference().interval_join(owned(), near, |_, a, b| (a.1, b.1));
+        let known = owned().as_of_join(by_reference(), AsOf::latest(), |_, a, b| (a.1, b.1));
+        let windows = EventTimeWindow::tumbling(10 * second);
+        let met = owned().window_join(by_reference(), windows, |_, a, b| (a.1, b.1));
+        let met = met.map(|_, pane| pane.value);
+        near.unkey().merge(known.unkey()).merge(met.unkey())
+    })
+    .seeds(2)
+    .equals({
+        let key = |at: i64| words[at as usize].to_owned();
+        let alone = [0, 1, 2, 3].map(|at| (key(at), (at, at)));
+        let pairs = [(0, 2), (2, 0)].map(|pair| (key(pair.0), pair));
+        [&alone[..], &alone, &alone, &pairs].concat()
+    });
 }

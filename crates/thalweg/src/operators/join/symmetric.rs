@@ -2,8 +2,8 @@
 //! side, and kept for what is still to come there.
 
 use super::hash::{Kept, Probes};
+use super::inputs::Inputs;
 use super::kinds::{KeepLeft, KeepRight, Kind};
-use super::sides::Sides;
 use crate::data::Data;
 use crate::error::Result;
 use crate::exchange::{Hashed, PairInlet};
@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 
 /// The beginning of a stage in which each of two sides is looked up in the other.
 pub struct SymmetricJoined<K: Data, L: Data, R: Data, T: Time, X> {
-    pub(super) sides: Sides<K, L, R, T>,
+    pub(super) inputs: Inputs<K, L, R, T>,
     pub(super) op: usize,
     /// One that gives out pairs alone.
     pub(super) kind: PhantomData<fn() -> X>,
@@ -39,7 +39,7 @@ where
     where
         N: Push<Self::Item, T> + 'static,
     {
-        self.sides.refuse_in_loops(cx, self.op)?;
+        self.inputs.refuse_in_loops(cx, self.op)?;
         let push = SymmetricPush {
             op: cx.op(self.op),
             lefts: Kept::new(cx.fixed(self.op)),
@@ -52,8 +52,28 @@ where
             next,
             kind: PhantomData,
         };
-        Ok(self.sides.inlet(cx, push))
+        Ok(self.inputs.inlet(cx, push))
     }
+}
+
+/// Keeps a copy of a record for those of the other side that are to come; answers whether there was room.
+#[inline(always)]
+fn keep<K, V, T>(
+    op: &Op,
+    kept: &mut Kept<K, V, T>,
+    (hash, key, value, time): (u64, &K, &V, T),
+) -> bool
+where
+    K: Data + Eq + Clone,
+    V: Data + Clone,
+    T: Time,
+{
+    if !kept.has_room() {
+        return false;
+    }
+    let (key, value) = guard(op, || (key.clone(), value.clone()));
+    kept.rows.insert(hash, key, (value, time));
+    true
 }
 
 /// A symmetric join in a running task.
@@ -147,25 +167,17 @@ where
 {
     #[inline(always)]
     fn push_first(&mut self, (hash, (key, value)): (u64, (K, L)), time: T) {
-        // Batches are of one side, and looked up before the next: who comes later finds who came before.
-        if !self.ended.1 {
-            if !self.lefts.has_room() {
-                return self.run_out();
-            }
-            let (key, value) = guard(&self.op, || (key.clone(), value.clone()));
-            self.lefts.rows.insert(hash, key, (value, time));
+        // Batches are of one side, and looked up before the next: a record finds those that came before it.
+        if !self.ended.1 && !keep(&self.op, &mut self.lefts, (hash, &key, &value, time)) {
+            return self.run_out();
         }
         self.left.push((hash, key, value, time));
     }
 
     #[inline(always)]
     fn push_second(&mut self, (hash, (key, value)): (u64, (K, R)), time: T) {
-        if !self.ended.0 {
-            if !self.rights.has_room() {
-                return self.run_out();
-            }
-            let (key, value) = guard(&self.op, || (key.clone(), value.clone()));
-            self.rights.rows.insert(hash, key, (value, time));
+        if !self.ended.0 && !keep(&self.op, &mut self.rights, (hash, &key, &value, time)) {
+            return self.run_out();
         }
         self.right.push((hash, key, value, time));
     }

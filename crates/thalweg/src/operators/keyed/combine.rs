@@ -13,7 +13,7 @@
 //! and is left off otherwise; after some time a table is filled again to see whether the keys have
 //! changed.
 
-use super::{Combine, KeyBy};
+use super::KeyBy;
 use crate::clock::Clock;
 use crate::data::{Batch, Data, Key, Record};
 use crate::error::Result;
@@ -21,6 +21,7 @@ use crate::exchange::{Partial, PartialBatch, PartialEntry};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, arm, guard};
 use crate::memory::Reservation;
 use crate::metrics::{HotKeys, Report};
+use crate::operators::aggregates::Combine;
 use crate::plan::TaskContext;
 use crate::state::{Drain, GroupTable, SlotHint, Weighed};
 use crate::stream::Chain;

@@ -5,13 +5,14 @@
 //! has been given out, are read back and aggregated part by part. Where what states own on the heap goes on growing,
 //! the states go there too.
 
-use super::{Aggregate, Combine, KeyBy};
+use super::KeyBy;
 use crate::clock::Clock;
 use crate::data::{Batch, Data, Key, Portable, Record, Wire};
 use crate::error::Result;
 use crate::exchange::{Partial, PartialEntry};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, guard, pump};
 use crate::metrics::Report;
+use crate::operators::aggregates::{Aggregate, Combine};
 use crate::plan::TaskContext;
 use crate::state::{Drain, GroupTable, SlotHint, Weighed};
 use crate::stream::Chain;
@@ -351,7 +352,8 @@ impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
         if self.overflow.is_hopeless(self.table.len(), self.weighed.bytes()) {
             let what = format!(
                 "the states of {} keys, one or as many as share all bits of their hash, are more than the memory \
-                 budget of {} bytes has room for",
+                 budget of {} bytes has room for; a state that does not grow with its values (as of a count, or of \
+                 `top` in place of a list), or finer keys, need less",
                 self.table.len(),
                 self.overflow.limit(),
             );

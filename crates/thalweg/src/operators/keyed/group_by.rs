@@ -1,8 +1,7 @@
-//! From streams to keyed streams and back.
+//! From streams to keyed streams; for the way back see `unkey`.
 
 use super::{ByRef, FirstOf, KeyedStream};
-use crate::data::{ByValue, Data, Key, Record};
-use crate::io::{Collection, Output};
+use crate::data::{ByValue, Key, Record};
 use crate::operators::per_record::map::Map;
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
@@ -27,6 +26,7 @@ impl<C: Chain> Stream<C> {
     /// assert_eq!(counts[4..6], [(4, 10), (5, 9)]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("keyBy", "groupBy"))]
     #[doc(alias = "key_by")]
     #[track_caller]
     pub fn group_by<V, K, F>(
@@ -74,6 +74,7 @@ impl<C: Chain> Stream<C> {
     /// assert_eq!(totals.take()?["ann"], 7);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("key_by", "keyBy"))]
     #[track_caller]
     pub fn group_by_ref<K, F>(self, key: F) -> KeyedStream<C, ByRef<F, K>>
     where
@@ -101,26 +102,5 @@ impl<C: Chain> Stream<C> {
         V: 'static,
     {
         KeyedStream::new(self, FirstOf)
-    }
-}
-
-impl<C: Chain, K: Key, V: 'static, P> KeyedStream<C, FirstOf, P>
-where
-    C: Chain<Item = (K, V)>,
-{
-    /// Makes it an ordinary stream of pairs of key and value.
-    pub fn unkey(self) -> Stream<C> {
-        self.stream
-    }
-
-    /// Gathers the pairs of key and value in a collection; see [`Stream::collect`].
-    #[track_caller]
-    pub fn collect<R>(self) -> Output<R>
-    where
-        K: Data,
-        V: Data,
-        R: Collection<(K, V)>,
-    {
-        self.stream.collect()
     }
 }

@@ -43,6 +43,7 @@ impl<C: Chain> Stream<C> {
     /// assert_eq!(out.take()?, ["be", "not", "or", "to"]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("distinct", "unique_assoc", "drop_duplicates"))]
     #[track_caller]
     pub fn unique(self) -> Stream<impl Chain<Item = C::Item, Time = C::Time>>
     where

@@ -7,3 +7,9 @@ mod split;
 mod zip;
 
 pub use route::Route;
+
+/// Chains that end in one of these operators.
+pub mod chains {
+    pub use super::connect::{Connected, StatefulWith};
+    pub use super::zip::Zipped;
+}

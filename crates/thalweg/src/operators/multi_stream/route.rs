@@ -38,6 +38,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     /// assert_eq!((small.take()?, even.take()?, rest.take()?), (10, 45, 45));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("OutputTag", "branch"))]
     #[track_caller]
     pub fn route(self) -> Route<C, ()> {
         Route { stream: self, origin: Origin::here("route"), predicates: () }

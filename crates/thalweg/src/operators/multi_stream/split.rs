@@ -24,6 +24,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     /// assert_eq!((sum.take()?, even.take()?), (vec![328_350], 50));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("tee", "fork"))]
     #[track_caller]
     pub fn split<const N: usize>(self) -> [Stream<Received<C::Item, C::Time>>; N]
     where
@@ -83,7 +84,7 @@ mod tests {
     fn every_branch_has_every_record() {
         check(|env| {
             let [a, b, c] = env.range(0..1000).map(|n| n + 1).split();
-            a.merge(b.shuffle()).merge(c).group_by(|n| *n).count().filter(|_, row| row.1 == 3)
+            a.merge(b.shuffle()).merge(c).group_by(|n| *n).count().filter(|_, count| *count == 3)
         })
         .equals((1..=1000u64).map(|n| (n, 3)));
     }

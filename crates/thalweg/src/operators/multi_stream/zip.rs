@@ -43,6 +43,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     /// # Errors
     ///
     /// Streams of two environments are refused at the job's start.
+    #[doc(alias("hstack"))]
     #[track_caller]
     pub fn zip<D>(self, other: Stream<D>) -> Stream<Zipped<C::Item, D::Item, C::Time>>
     where

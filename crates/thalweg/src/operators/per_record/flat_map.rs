@@ -29,6 +29,7 @@ impl<C: Chain> Stream<C> {
     /// assert_eq!(out.take()?, [0, 0, 1, 0, 1, 2]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("flatMap", "explode", "FlatMapFunction"))]
     #[track_caller]
     pub fn flat_map<O, F>(self, f: F) -> Stream<FlatMap<C, F, O>>
     where

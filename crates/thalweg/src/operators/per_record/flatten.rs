@@ -24,6 +24,7 @@ where
     /// assert_eq!(out.take()?, [1, 2, 3]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("explode"))]
     #[track_caller]
     pub fn flatten(self) -> Stream<impl Chain<Item = O::Item, Time = C::Time>>
     where

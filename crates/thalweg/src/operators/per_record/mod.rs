@@ -11,6 +11,7 @@ pub(crate) mod map;
 mod map_volatile;
 mod map_with_timestamp;
 mod memo;
+mod record_fn;
 mod side_each;
 mod side_output;
 pub mod text;
@@ -19,3 +20,19 @@ pub(crate) mod try_map;
 pub use flat_each::Visit;
 pub use flat_map_str::Texts;
 pub use side_output::Side;
+
+/// Chains that end in one of these operators.
+pub mod chains {
+    pub use super::filter::Filter;
+    pub use super::filter_map::FilterMap;
+    pub use super::flat_each::FlatEach;
+    pub use super::flat_map::FlatMap;
+    pub use super::inspect::Inspect;
+    pub use super::map::Map;
+    pub use super::map_volatile::MapVolatile;
+    pub use super::map_with_timestamp::MapWithTimestamp;
+    pub use super::record_fn::PerRecord;
+    pub use super::side_each::SideEach;
+    pub use super::side_output::SideOutput;
+    pub use super::try_map::TryMap;
+}

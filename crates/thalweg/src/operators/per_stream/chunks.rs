@@ -37,6 +37,7 @@ impl<D: Data, C: Chain<Item = D>> Stream<C> {
     /// # Errors
     ///
     /// With a `size` of 0, the job is refused at its start.
+    #[doc(alias("batch", "buffer"))]
     #[track_caller]
     pub fn chunks(self, size: usize) -> Stream<Chunks<C>> {
         let origin = Origin::here("chunks");

@@ -26,6 +26,7 @@ impl<C: Chain> Stream<C> {
     /// assert_eq!(out.take()?, [0, 1, 2]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("take", "head", "first"))]
     #[track_caller]
     pub fn limit(self, n: u64) -> Stream<impl Chain<Item = C::Item, Time = C::Time>>
     where

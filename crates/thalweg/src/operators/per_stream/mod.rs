@@ -13,3 +13,10 @@ mod sum;
 mod top;
 
 pub use sum::Number;
+
+/// Chains that end in one of these operators.
+pub mod chains {
+    pub use super::chunks::Chunks;
+    pub use super::limit::Limit;
+    pub use super::scan::Scan;
+}

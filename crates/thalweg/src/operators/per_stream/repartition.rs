@@ -25,6 +25,7 @@ impl<C: Chain> Stream<C> {
     /// assert_eq!(out.take()?, [332_833_500]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("rebalance", "round_robin"))]
     #[track_caller]
     pub fn shuffle(self) -> Exchanged<C>
     where

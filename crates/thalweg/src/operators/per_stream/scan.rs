@@ -17,8 +17,8 @@ impl<C: Chain> Stream<C> {
     ///
     /// Every task begins with a clone of `init` and sees its own records only; for one state of all
     /// records, go on in one task first with [`replication(1)`](Self::replication). To remember
-    /// something for every key, group first. The state is declared: it is [`Data`], and belongs to
-    /// the job's snapshots.
+    /// something for every key, group first. The state is declared: it is [`Data`], and
+    /// the plan shows it.
     ///
     /// Keeps order and tasks.
     ///

@@ -46,6 +46,7 @@ impl<C: Chain> Stream<C> {
     /// let env = thalweg::Environment::new();
     /// let out = env.iter([0.5, 1.5]).sorted().count();
     /// ```
+    #[doc(alias("sort", "order_by", "orderBy"))]
     #[track_caller]
     pub fn sorted(self) -> Stream<impl Chain<Item = Owned<C>, Time = C::Time>>
     where

@@ -35,6 +35,7 @@ impl<C: Chain> Stream<C> {
     /// assert_eq!(out.take()?, [5, 4]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("top_k", "nlargest"))]
     #[track_caller]
     pub fn top(self, n: usize) -> Stream<impl Chain<Item = Owned<C>, Time = C::Time>>
     where
@@ -158,8 +159,8 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Top<T, F> {
         let bytes = room * size_of::<T>() + 2 * heap;
         if !self.reservation.try_resize(bytes) {
             let what = format!(
-                "{} records need more than the memory budget of {} bytes; `sorted` and `limit` \
-                 use the disk",
+                "{} records need more than the memory budget of {} bytes; `sorted` and `limit` in \
+                 place of it use the disk",
                 self.n,
                 self.reservation.pool().limit(),
             );

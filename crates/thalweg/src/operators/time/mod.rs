@@ -2,6 +2,9 @@
 
 mod assign;
 mod drift;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod watermarks;
 
-pub use watermarks::{Disorder, WatermarkGenerator, Watermarks};
+pub use assign::Assign;
+pub use watermarks::{Disorder, Punctuated, WatermarkGenerator, Watermarks};

@@ -29,6 +29,7 @@ impl<C: Chain> Stream<C> {
     /// assert_eq!(out.take()?, [3, 7, 11]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias("windowAll", "timeWindowAll"))]
     pub fn window_all<W: Window<C::Time>>(
         self,
         window: W,

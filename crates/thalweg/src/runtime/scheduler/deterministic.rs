@@ -3,6 +3,7 @@
 use super::timers::Timers;
 use super::{Cell, Scheduler};
 use crate::clock::Clock;
+use crate::data::splitmix64;
 use crate::error::Result;
 use crate::runtime::cell::Next;
 use crate::sync::{Condvar, Mutex, lock};
@@ -43,12 +44,7 @@ impl Deterministic {
         if ready.is_empty() {
             return None;
         }
-        // splitmix64
-        *order = order.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = *order;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let at = (z ^ (z >> 31)) as usize % ready.len();
+        let at = splitmix64(order) as usize % ready.len();
         Some(ready.swap_remove(at))
     }
 

@@ -22,6 +22,8 @@ mod stateful;
 mod timeless;
 
 pub use keyed::InBeside;
+pub use meeting::Connected;
+pub use stateful::StatefulWith;
 
 use crate::data::{Covariant, Data, Portable, Record, Wire};
 use crate::error::{Error, ErrorKind};
@@ -29,7 +31,7 @@ use crate::exchange::{Broadcast, RoundRobin};
 use crate::plan::{Origin, Strategy};
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
-use meeting::{Connected, Controls, Order, Records};
+use meeting::{Controls, Order, Records};
 use std::sync::Arc;
 use timeless::Timeless;
 
@@ -53,7 +55,7 @@ impl<C: Chain<Item: Wire + Covariant>> Stream<C> {
     /// from outside, and is `init` again in each round where it is of the body.
     ///
     /// Keeps order and the number of tasks. Memory: a state a task, which the budget does not know of. It is
-    /// declared: it belongs to the job's snapshots.
+    /// declared: the plan shows it.
     ///
     /// ```
     /// use std::collections::BTreeSet;
@@ -74,6 +76,7 @@ impl<C: Chain<Item: Wire + Covariant>> Stream<C> {
     /// # Errors
     ///
     /// Streams of two environments are refused at the job's start.
+    #[doc(alias("BroadcastStream", "CoProcessFunction"))]
     #[track_caller]
     pub fn connect<D, S, U>(
         self,

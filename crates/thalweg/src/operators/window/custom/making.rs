@@ -7,7 +7,8 @@ use crate::data::{Data, Key, Portable, Record, Wire};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, guard, guard_key};
 use crate::metrics::Report;
-use crate::operators::keyed::{Aggregate, KeyBy, KeyedStream, Lasting, Placement, Watched};
+use crate::operators::aggregates::Aggregate;
+use crate::operators::keyed::{KeyBy, KeyedStream, Lasting, Placement, Watched};
 use crate::operators::window::Inspected;
 use crate::operators::window::windowed::Described;
 use crate::plan::TaskContext;
@@ -295,7 +296,7 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
                     if !merged {
                         let what = "two windows with values were to become one, and what is computed of \
                                     them cannot be put together: compute what combines, as \
-                                    `fold_assoc` and `reduce_assoc` do";
+                                    `fold_assoc` and `reduce` do";
                         op.fail(Error::new(ErrorKind::Plan, what));
                     }
                 }

@@ -2,7 +2,8 @@
 
 use crate::data::{Key, Record};
 use crate::exchange::PartialEntry;
-use crate::operators::keyed::{Combine, KeyBy};
+use crate::operators::aggregates::Combine;
+use crate::operators::keyed::KeyBy;
 use crate::operators::window::slicing::SlicePart;
 use crate::state::GroupTable;
 use std::marker::PhantomData;

@@ -32,7 +32,7 @@ use std::time::Duration;
     message = "values of `{Self}` cannot be summed up",
     label = "needs a closure that gives numbers",
     note = "make a number of each value in the closure of `sum`; \
-            values of other types are added with `reduce_assoc` or `fold_assoc`"
+            values of other types are added with `reduce` or `fold_assoc`"
 )]
 pub trait Summand: Data + Copy + Default {
     /// The sum, or `None` where the type does not hold it.

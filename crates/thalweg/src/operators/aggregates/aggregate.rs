@@ -49,7 +49,7 @@ pub trait Aggregate<V: Record + ?Sized>: Send + Sync + 'static {
     label = "needs an aggregate",
     note = "those that there are, as `count()` and `max(…)`, are in `thalweg::operators::aggregates`; a \
             tuple of up to eight is one too",
-    note = "with closures of your own, use `fold_assoc` or `reduce_assoc`"
+    note = "with closures of your own, use `fold_assoc` or `reduce`"
 )]
 pub trait Combine<V: Record + ?Sized>: Aggregate<V> {
     /// Puts another part into this one.
@@ -58,5 +58,6 @@ pub trait Combine<V: Record + ?Sized>: Aggregate<V> {
     /// Takes a part out again that was put in, so that what remains is exactly what it would be
     /// without it, if there is a way. Windows that slide use it; without it, they keep what they need to
     /// put the rest together again.
+    #[allow(clippy::type_complexity, reason = "who implements it writes this type")]
     const INVERSE: Option<fn(&Self, &mut Self::State, &Self::State)> = None;
 }

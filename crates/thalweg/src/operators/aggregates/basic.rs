@@ -1,8 +1,8 @@
 //! The aggregates that streams have methods for.
 
+use super::better;
 use super::{Aggregate, Combine};
 use crate::data::{Data, Record};
-use crate::operators::aggregates::better;
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 
