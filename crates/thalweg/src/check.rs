@@ -1,4 +1,4 @@
-//! Tests of jobs: the same job in every way it could be run, with the same result each time.
+//! Tests of jobs: runs the same job in many ways, and compares the results.
 //!
 //! A job that computes the right thing once may still depend on what it must not depend on: how many
 //! tasks there are, which of them runs first, where a batch ends, whether a table fits into memory,
@@ -23,8 +23,8 @@
 //! check runs in the orders of so many seeds instead of its own number; each seed draws the number of cores, the
 //! batches and the credit too.
 //!
-//! A run also differs when the statistics of the job do not agree with themselves: every edge must have brought what
-//! was sent on it, and operators must have handed on what those behind them have counted.
+//! A run also differs if the statistics of the job are inconsistent: every edge must have delivered what was sent on
+//! it, and operators must have emitted as many records as the next ones have counted.
 //!
 //! For a job with several sinks, or with errors to look at, see [`every`].
 
@@ -42,7 +42,7 @@ use std::str::FromStr;
 const ONLY: &str = "THALWEG_CHECK";
 /// The variable that holds the number of seeds of every check.
 const SEEDS: &str = "THALWEG_CHECK_SEEDS";
-/// Records of a difference that are shown.
+/// The number of differing records that are shown.
 const SHOWN: usize = 5;
 
 /// What a job under test ends with: a stream, keyed or not, whose records are collected.
@@ -106,7 +106,7 @@ pub fn every(test: impl Fn(&Environment) -> Result<()>) {
     Runs::default().each(|env| test(env).map_err(|error| error.to_string()));
 }
 
-/// A check that is still to be made. See [`check`].
+/// A check that has not run yet. See [`check`].
 #[must_use = "a check runs nothing until it is told what to expect"]
 pub struct Check<F> {
     job: F,
@@ -132,7 +132,7 @@ where
         self
     }
 
-    /// Gives all operators of the job together so many bytes, beyond which they go to disk.
+    /// Limits the memory of all operators of the job together, in bytes; beyond it they spill to disk.
     pub fn memory(mut self, bytes: usize) -> Self {
         self.runs.memory = Some(bytes);
         self
@@ -217,7 +217,7 @@ fn collect<S: Checked>(
     run(job, env).map_err(|error| format!("failed: {error}"))
 }
 
-/// Says how `found` differs from what was expected.
+/// Describes how `found` differs from what was expected.
 fn compare<T: Data + Debug>(found: &[T], expected: &[T], ordered: bool) -> Result<(), String> {
     let (mut found, mut expected) = (encoded(found), encoded(expected));
     if ordered {
@@ -260,7 +260,7 @@ fn encoded<T: Data>(records: &[T]) -> Vec<(Vec<u8>, &T)> {
     records.iter().map(|record| (encode(record), record)).collect()
 }
 
-/// What the first of two sorted lists has more often than the second.
+/// The records that the first of two sorted lists contains more often than the second.
 fn without<'a, T>(these: &[(Vec<u8>, &'a T)], those: &[(Vec<u8>, &T)]) -> Vec<&'a T> {
     let mut those = those.iter().map(|(bytes, _)| bytes).peekable();
     let mut left = Vec::new();
@@ -273,7 +273,7 @@ fn without<'a, T>(these: &[(Vec<u8>, &'a T)], those: &[(Vec<u8>, &T)]) -> Vec<&'
     left
 }
 
-/// The ways to run a job.
+/// The configurations in which a job is run.
 #[derive(Clone, Debug)]
 struct Runs {
     seeds: u64,
@@ -286,7 +286,7 @@ impl Default for Runs {
     }
 }
 
-/// Bytes that may be under way on a lane: less than a batch, so that senders wait all the time.
+/// The credit of a lane, in bytes: less than a batch, so that senders wait all the time.
 const LITTLE_CREDIT: usize = 500;
 
 impl Runs {
@@ -315,7 +315,7 @@ impl Runs {
                 (1 + drawn[0] % 8, batches[drawn[2] % 3], credits[drawn[3] % 4]);
             add(Scheduler::Deterministic { seed }, cores, batch, credit);
         }
-        // As if there were hosts between the tasks.
+        // As if the tasks were on different hosts.
         for batch in batches {
             let config = Config { batch, encode_exchanges: true, ..Config::default() };
             configs.push(Config { cores: NonZeroUsize::MIN.saturating_add(1), ..config });

@@ -1,4 +1,4 @@
-//! The one door to the clock, so that a test can turn its hands.
+//! The only access to the clock, so that tests can replace it.
 
 #![expect(clippy::disallowed_methods, reason = "the door to time")]
 
@@ -7,15 +7,15 @@ use crate::time::Timestamp;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Nanoseconds since a clock was made.
+/// Nanoseconds since a clock was created.
 pub(crate) type Nanos = u64;
 
-/// Where the engine reads time. Cloning shares the clock.
+/// A clock. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) enum Clock {
-    /// The system's monotonic clock, and the time of day when it was begun.
+    /// The system's monotonic clock, and the time of day when it was created.
     System(Instant, Timestamp),
-    /// A clock that stands still until it is told to move.
+    /// A simulated clock, which advances only when it is set.
     Virtual(Arc<AtomicU64>),
 }
 
@@ -37,7 +37,7 @@ impl Clock {
         }
     }
 
-    /// The time of day; a virtual clock began in 1970. It does not jump when somebody sets the system's.
+    /// The time of day; a virtual clock begins in 1970. Does not jump when the system's clock is set.
     pub(crate) fn wall(&self) -> Timestamp {
         let began = match self {
             Self::System(_, began) => *began,
@@ -46,7 +46,7 @@ impl Clock {
         began.saturating_add(Duration::from_nanos(self.now()))
     }
 
-    /// Moves a virtual clock forward to `to`; a system clock moves by itself.
+    /// Advances a virtual clock to `to`; has no effect on a system clock.
     pub(crate) fn advance_to(&self, to: Nanos) {
         if let Self::Virtual(now) = self {
             now.fetch_max(to, Ordering::Relaxed);
@@ -54,7 +54,7 @@ impl Clock {
     }
 }
 
-/// A span in nanoseconds, as long as the clock can count.
+/// A duration in nanoseconds, saturating.
 pub(crate) fn nanos(span: Duration) -> Nanos {
     Nanos::try_from(span.as_nanos()).unwrap_or(Nanos::MAX)
 }

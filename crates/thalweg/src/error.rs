@@ -1,4 +1,4 @@
-//! One error type: what kind it is for the program, what happened for the person.
+//! The error type of this crate: a kind for the program, a message for the person.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a job could not be built, or did not finish.
 ///
-/// [`kind`](Error::kind) answers what a program asks (fix the input, fix the job, try again);
-/// the message names the operator and the place of the record for the person who reads it.
+/// [`kind`](Error::kind) tells a program what to do (fix the input, fix the job, try again); the message names the
+/// operator and the place of the record for the person who reads it.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -26,23 +26,23 @@ struct Inner {
 pub enum ErrorKind {
     /// A flag, variable, file or builder call that configures the engine is wrong.
     Config,
-    /// The job as described cannot run: an operator was given what it cannot work on.
+    /// The job cannot run as described: an operator does not support its input or its arguments.
     Plan,
-    /// A record or file is not what the job says it is.
+    /// A record or file does not have the form that the job expects.
     Input,
-    /// The operating system refused: a file is missing, unreadable, or the disk is full.
+    /// An operation of the operating system failed: a file is missing or unreadable, or the disk is full.
     Io,
     /// A closure of the job panicked.
     Panic,
-    /// The memory budget does not suffice, and nothing could be moved to disk.
+    /// The memory budget does not suffice, and nothing could be spilled to disk.
     Memory,
-    /// A call to something outside took longer than it was allowed to.
+    /// A call to an external system took longer than its timeout.
     TimedOut,
     /// The job was cancelled.
     Cancelled,
-    /// A result was asked for that the job did not produce.
+    /// A result was requested that the job did not produce.
     NotProduced,
-    /// The engine broke one of its own rules. Please report it.
+    /// A bug in the engine. Please report it.
     Internal,
 }
 
@@ -61,7 +61,7 @@ pub enum Place {
 }
 
 impl Error {
-    /// An error of this kind with this message: a sentence without a full stop, in lower case.
+    /// An error with this kind and message; the message is a sentence in lower case without a full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Inner {
             kind,
@@ -148,7 +148,7 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What `main` prints when it returns an error is this, so it reads like Display.
+        // `main` prints errors by `Debug`, so it is the same as `Display`.
         fmt::Display::fmt(self, f)
     }
 }

@@ -1,9 +1,9 @@
-//! One pool from which tables, sorts, combiners and buffers reserve what they hold.
+//! The memory pool, from which tables, sorts, combiners and buffers reserve memory.
 //!
-//! Nothing allocates through the pool. Whoever holds much says so beforehand, and when the pool
-//! refuses, moves something to disk, sends something on, or fails by name.
+//! Nothing allocates through the pool. Code that holds much memory reserves it beforehand; when the pool refuses, it
+//! spills to disk, sends records on, or fails with an error that names the operator.
 //!
-//! # Who gives way
+//! # Claims
 //!
 //! A reservation makes one of three claims, so that what can go to disk does not starve what
 //! cannot:
@@ -26,12 +26,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The part of the pool that modest reservations leave to the others.
+/// Modest reservations leave one part in so many of the pool to the others.
 const SPARED: usize = 4;
-/// How many holders a refusal names.
+/// The number of holders that an error names.
 const NAMED: usize = 3;
 
-/// A budget in bytes, shared by every job of a runtime. Cloning shares it.
+/// A budget in bytes, shared by every job of a runtime. Clones share it.
 #[derive(Clone, Debug)]
 pub struct MemoryPool(Arc<Pool>);
 
@@ -39,7 +39,7 @@ pub struct MemoryPool(Arc<Pool>);
 struct Pool {
     limit: usize,
     used: AtomicUsize,
-    /// What of that cannot be given back on demand.
+    /// The part of `used` that cannot be released on request.
     fixed: AtomicUsize,
     peak: AtomicUsize,
     /// The reservations of operators.
@@ -73,7 +73,7 @@ impl fmt::Debug for Holder {
     }
 }
 
-/// Bytes taken from a [`MemoryPool`], given back when dropped.
+/// Bytes reserved from a [`MemoryPool`], released when dropped.
 #[derive(Debug)]
 pub struct Reservation {
     pool: MemoryPool,
@@ -109,17 +109,17 @@ impl MemoryPool {
         self.0.peak.load(Ordering::Relaxed)
     }
 
-    /// A reservation of nothing, to be resized, for what has to stay in memory.
+    /// An empty reservation, for state that has to stay in memory.
     pub fn reserve(&self) -> Reservation {
         self.unnamed(Claim::Fixed)
     }
 
-    /// A reservation of nothing that is listed under no operator.
+    /// An empty reservation that belongs to no operator.
     pub(crate) fn unnamed(&self, claim: Claim) -> Reservation {
         Reservation { pool: self.clone(), bytes: 0, claim, holder: None }
     }
 
-    /// A reservation of nothing for an operator's task; `wake` wakes the task when it should release memory.
+    /// An empty reservation for an operator's task; `wake` wakes the task when it should release memory.
     pub(crate) fn named(
         &self,
         claim: Claim,
@@ -133,7 +133,7 @@ impl MemoryPool {
 
     /// Wakes the tasks that can release memory.
     #[cold]
-    fn call_in(&self) {
+    fn wake_holders(&self) {
         let able = |holder: &Arc<Holder>| {
             let wake = holder.wake.as_ref().filter(|_| holder.bytes.load(Ordering::Relaxed) > 0);
             wake.cloned()
@@ -143,7 +143,7 @@ impl MemoryPool {
         able.iter().for_each(|wake| wake());
     }
 
-    /// The operators that hold most, for messages: "`sorted (a.rs:3)` holds 40.0 MiB, …".
+    /// The operators that hold the most, as in messages: "`sorted (a.rs:3)` holds 40.0 MiB, …".
     fn greatest_holders(&self) -> String {
         let mut by_operator = BTreeMap::<Arc<str>, usize>::new();
         for holder in &*lock(&self.0.holders) {
@@ -160,7 +160,7 @@ impl MemoryPool {
 }
 
 impl Reservation {
-    /// Another reservation of nothing, with the same claim, for the same operator's task.
+    /// Another empty reservation, with the same claim, for the same operator's task.
     pub(crate) fn another(&self) -> Self {
         match &self.holder {
             None => self.pool.unnamed(self.claim),
@@ -188,8 +188,8 @@ impl Reservation {
         self.claim == Claim::Spillable && self.bytes > 0 && self.pool.used() > self.pool.limit()
     }
 
-    /// The error of what has no room: `what`, which says too what needs less, the operators that hold the memory, and
-    /// how to allow more.
+    /// The error for a refused reservation: `what`, which also says what would need less, then the operators that hold
+    /// the memory, and how to allow more.
     #[cold]
     pub(crate) fn refused(&self, mut what: String) -> Error {
         let holders = self.pool.greatest_holders();
@@ -222,8 +222,8 @@ impl Reservation {
             })
         };
         let before = match self.claim {
-            // The sum of both cannot overflow: neither exceeds the limit, which may be `usize::MAX` where
-            // nothing is refused, and then no machine has as much.
+            // The sum cannot overflow in practice: neither exceeds the limit. If that is `usize::MAX`, nothing is
+            // refused, and no machine has that much memory.
             Claim::Fixed if take(&pool.fixed, pool.limit).is_ok() => {
                 Ok(pool.used.fetch_add(more, Ordering::Relaxed))
             }
@@ -238,7 +238,7 @@ impl Reservation {
         let used = before.saturating_add(more);
         pool.peak.fetch_max(used, Ordering::Relaxed);
         if used > pool.limit {
-            self.pool.call_in();
+            self.pool.wake_holders();
         }
         self.set(bytes);
         true
@@ -270,7 +270,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     #[test]
-    fn what_is_dropped_comes_back() {
+    fn dropped_reservations_are_released() {
         let pool = MemoryPool::new(100);
         let mut a = pool.reserve();
         let mut b = pool.reserve();
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_spill_gives_way_to_what_cannot() {
+    fn spillable_reservations_yield_to_fixed_ones() {
         let pool = MemoryPool::new(100);
         let woken = Arc::new(AtomicBool::new(false));
         let wake = Arc::clone(&woken);
@@ -302,7 +302,7 @@ mod tests {
         let said = "too many keys; sort holds 80 B, windows holds 80 B, table holds 20 B; `--memory` or \
                     `Config::memory` allows more";
         assert_eq!(error.message(), said);
-        // What is really too much is refused.
+        // More than the limit is refused.
         assert!(!windows.try_resize(81));
         assert!(sort.try_resize(0) && !sort.is_over_budget());
         assert!(!sort.try_resize(1));
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_its_memory_leaves_some_to_others() {
+    fn modest_reservations_leave_a_quarter() {
         let pool = MemoryPool::new(100);
         let mut table = pool.unnamed(Claim::Modest);
         assert!(!table.try_resize(76) && table.try_resize(75));

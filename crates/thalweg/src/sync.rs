@@ -1,4 +1,4 @@
-//! The one door to threads and locks: the standard library's, or loom's under `--cfg loom`.
+//! The only access to threads and locks: the standard library's, or loom's under `--cfg loom`.
 
 #![expect(clippy::disallowed_methods, reason = "the door to threads")]
 
@@ -13,13 +13,13 @@ pub(crate) use std::sync::{
     atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
-/// Locks, whether or not a thread panicked while it held the lock: what our locks guard is changed
-/// in single steps, and a panic ends its job anyway.
+/// Locks a mutex, also if it is poisoned: the data behind our locks is changed in single steps, and a panic ends its
+/// job anyway.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Starts a named thread. A model starts its threads by itself.
+/// Starts a named thread. Loom's models start their own.
 pub(crate) fn spawn<T: Send + 'static>(
     name: String,
     body: impl FnOnce() -> T + Send + 'static,

@@ -1,4 +1,4 @@
-//! Points in event time, and what a stream without any carries instead.
+//! Event time: timestamps, and the unit type of streams without event time.
 
 mod text;
 
@@ -10,16 +10,16 @@ use std::time::Duration;
 ///
 /// # The ends of time
 ///
-/// Every `i64` is a timestamp that a record may have, [`MIN`](Self::MIN) and [`MAX`](Self::MAX) included, and each
-/// operator does with it what it does with any other. For what would lie beyond the ends there are three rules:
+/// Every `i64` is a valid timestamp of a record, including [`MIN`](Self::MIN) and [`MAX`](Self::MAX). Three rules
+/// apply to what would lie beyond these ends:
 ///
-/// - Bounds that are reported, as those of a [`Pane`](crate::operators::window::Pane), are cut off at the ends: a
+/// - Reported bounds, such as those of a [`Pane`](crate::operators::window::Pane), are clamped: a
 ///   window that reaches beyond `MAX` has `MAX` as its end. It is in the results once, like any other.
-/// - A watermark never reaches `MAX`. What waits for that moment or a later one, be it the end of a window or of a
-///   session, a [`Timer`](crate::operators::keyed::Timer) or a commit, comes at the end of the input. So a record
+/// - A watermark never reaches `MAX`. What is due at that moment or later, be it the end of a window or of a
+///   session, a [`Timer`](crate::operators::keyed::Timer) or a commit, happens at the end of the input. So a record
 ///   at `MAX` is never late.
-/// - Operators look no further than `i64::MAX` microseconds, which are 292,471 years: a longer [`Duration`] given as
-///   a size, a gap, a distance or a lateness counts as that.
+/// - Sizes, gaps, distances and lateness are limited to `i64::MAX` microseconds, which are 292,471 years: a longer
+///   [`Duration`] counts as that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
@@ -34,14 +34,12 @@ impl Timestamp {
         Self(micros)
     }
 
-    /// The timestamp this many milliseconds after 1970-01-01T00:00:00Z; the earliest or latest one
-    /// where there is none.
+    /// The timestamp this many milliseconds after 1970-01-01T00:00:00Z, saturating at the earliest and latest one.
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis.saturating_mul(1000))
     }
 
-    /// The timestamp this many seconds after 1970-01-01T00:00:00Z; the earliest or latest one where
-    /// there is none.
+    /// The timestamp this many seconds after 1970-01-01T00:00:00Z, saturating at the earliest and latest one.
     pub const fn from_secs(secs: i64) -> Self {
         Self(secs.saturating_mul(1_000_000))
     }
@@ -51,7 +49,7 @@ impl Timestamp {
         self.0
     }
 
-    /// The timestamp `by` later, or `None` past the end of time.
+    /// The timestamp `by` later, or `None` on overflow.
     pub fn checked_add(self, by: Duration) -> Option<Self> {
         let micros = u64::try_from(by.as_micros()).ok()?;
         self.0.checked_add_unsigned(micros).map(Self)
@@ -67,7 +65,7 @@ impl Timestamp {
         Self(self.0.saturating_sub_unsigned(unsigned_micros(by)))
     }
 
-    /// How long after `earlier` this is; nothing if it is not after it.
+    /// The time from `earlier` to this; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         let span = i128::from(self.0) - i128::from(earlier.0);
         // Two timestamps are less than 2^64 microseconds apart.
@@ -94,7 +92,7 @@ impl Data for Timestamp {
     }
 }
 
-/// The date and time in UTC, as in `2015-07-15T00:00:02.5Z`, with as many digits of a second as there are.
+/// The date and time in UTC, as in `2015-07-15T00:00:02.5Z`, with as many digits of a second as needed.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, micros) = (self.0.div_euclid(1_000_000), self.0.rem_euclid(1_000_000));
@@ -112,8 +110,8 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar. Years are counted from
-/// March, so that the day that some of them have more is the last, in cycles of 400.
+/// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar. Internally, years begin in March,
+/// so that a leap day is the last day of a year, in cycles of 400 years.
 fn civil(days: i64) -> (i64, i64, i64) {
     const CYCLE: i64 = 146_097;
     let since = days + 719_468;
@@ -126,25 +124,25 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (400 * cycle + year + later, month, of_month)
 }
 
-/// A span in whole microseconds, or as many as lie between the first timestamp and the last.
+/// A duration in whole microseconds, saturating at the distance between the first timestamp and the last.
 fn unsigned_micros(span: Duration) -> u64 {
     u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A span in whole microseconds, or as many as a timestamp can count: as far as operators look.
+/// A duration in whole microseconds, saturating at `i64::MAX`, the limit of distances in operators.
 pub(crate) fn micros(span: Duration) -> i64 {
     i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// What each record of a stream carries beside its value: nothing, or a [`Timestamp`].
+/// What each record of a stream carries beside its value: `()`, or a [`Timestamp`].
 pub trait Time: Data + Copy + Ord + Sync {
-    /// What a record carries that was made from no single record, a final sum for example.
+    /// The time of a record that results from no single record, such as a final sum.
     const LAST: Self;
 
-    /// The timestamp, where there is one.
+    /// The timestamp, if there is one.
     fn timestamp(self) -> Option<Timestamp>;
 
-    /// What a record carries that happened then.
+    /// The time of a record that happened at `at`.
     fn happened(at: Timestamp) -> Self;
 }
 
@@ -176,8 +174,7 @@ impl Time for Timestamp {
 
 /// The [`Time`] of streams whose records have timestamps: [`Timestamp`] and no other.
 ///
-/// It stands in the bounds of operators that need event time, so that the compiler can say what to do
-/// about a stream that has none.
+/// Operators that need event time have it as a bound, so that the compiler's message says how to assign timestamps.
 #[diagnostic::on_unimplemented(
     message = "this operator needs event time, and the stream has no timestamps",
     label = "needs a stream with timestamps",
@@ -212,7 +209,7 @@ mod tests {
         assert_eq!(shown(-62_167_219_200_000_001), "-0001-12-31T23:59:59.999999Z");
         assert_eq!(shown(i64::MAX), "+294247-01-10T04:00:54.775807Z");
         assert_eq!(shown(i64::MIN), "-290308-12-21T19:59:05.224192Z");
-        // Every day of 800 years is the one after the day before.
+        // Every day of 800 years follows the day before.
         let mut last = (1599, 12, 31);
         for day in -135_140..157_054 {
             let (year, month, of_month) = civil(day);
@@ -225,11 +222,11 @@ mod tests {
     }
 
     #[test]
-    fn arithmetic_ends_at_the_ends_of_time() {
+    fn arithmetic_saturates() {
         let second = Duration::from_secs(1);
         assert_eq!(Timestamp::MAX.checked_add(second), None);
         assert_eq!(Timestamp::MAX.saturating_add(second), Timestamp::MAX);
-        // Two timestamps may be further apart than one can count.
+        // The distance between two timestamps in microseconds may exceed `i64::MAX`.
         let all = Duration::from_micros(u64::MAX);
         assert_eq!(Timestamp::MIN.checked_add(all), Some(Timestamp::MAX));
         assert_eq!(Timestamp::MIN.checked_add(all + Duration::from_micros(1)), None);

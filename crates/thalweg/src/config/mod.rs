@@ -1,4 +1,4 @@
-//! How jobs run: everything that does not change what they compute.
+//! Configuration: everything that does not change what jobs compute.
 //!
 //! A [`Config`] is a plain value, made in code. What a person writes in a file, in a variable or
 //! on a command line becomes one by way of `text`, which turns words into values, and `settings`,
@@ -41,17 +41,17 @@ pub struct Config {
     /// Threads of the work-stealing scheduler, and the tasks that an unkeyed stage gets. By
     /// default the cores that this process may use.
     pub cores: NonZeroUsize,
-    /// Who runs the tasks.
+    /// The scheduler of the tasks.
     pub scheduler: Scheduler,
     /// When exchanges send what they collect.
     pub batch: BatchMode,
-    /// Batches that a task may take before it makes room for others: the throughput setting of
-    /// the Arcon thesis. More favours throughput, fewer favour latency and fairness.
+    /// Batches that a task may take in one turn: the throughput setting of the Arcon thesis. More favours throughput,
+    /// fewer favour latency and fairness.
     pub turn: NonZeroUsize,
     /// Tasks of a keyed stage for each core. More than one lets idle cores take over from busy
     /// ones when keys are skewed.
     pub keyed_tasks_per_core: NonZeroUsize,
-    /// Bytes that a sender may have under way to one receiver.
+    /// Bytes that a sender may have in flight to one receiver.
     pub credit: usize,
     /// Whether every batch that goes from task to task is encoded and decoded on the way, as it would
     /// be between hosts. It costs much and gives nothing but the certainty that a job's records
@@ -60,7 +60,7 @@ pub struct Config {
     /// Bytes that the tables, sorts and combiners of all jobs may hold before they go to disk. By
     /// default half of the machine's memory.
     pub memory: usize,
-    /// Where operators that outgrow their memory write. By default the system's temporary folder.
+    /// The directory for spill files. By default the system's temporary directory.
     pub spill_dir: PathBuf,
     /// How long windows may receive records without emitting a result before a warning says what holds event time
     /// back; `None` disables the warning. By default ten seconds. The same limit applies to a job that waits for
@@ -75,7 +75,7 @@ pub struct Config {
     pub stall_after: Option<Duration>,
 }
 
-/// Who runs the tasks of a job.
+/// How the tasks of a job are scheduled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Scheduler {

@@ -1,4 +1,4 @@
-//! Every setting that can be given from outside, by name.
+//! Every setting that can be set from outside, by name.
 //!
 //! A setting has one name, in kebab case. That is its key in a file, and its flag; in capitals,
 //! with underscores and the prefix `THALWEG_`, it is its variable. The layers are applied one over
@@ -9,7 +9,7 @@ use super::{BatchMode, Config, Scheduler};
 use crate::error::{Error, ErrorKind, Place, Result};
 use std::path::Path;
 
-/// What a job runs by, and what is shown of it.
+/// The configuration of a job, and what is shown of it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     pub(crate) config: Config,
@@ -47,13 +47,13 @@ pub(crate) enum Progress {
 /// One setting.
 pub(crate) struct Setting {
     pub(crate) name: &'static str,
-    /// What may be given, in words.
+    /// The allowed values, as text.
     pub(crate) allowed: &'static str,
-    /// Applies a text, or answers that it is not allowed.
+    /// Applies a text, or returns `None` if it is not allowed.
     set: fn(&mut Settings, &str) -> Option<()>,
 }
 
-/// Where a text was given.
+/// Where a text was set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Given<'a> {
     File(&'a Path, u64),
@@ -172,19 +172,19 @@ impl Setting {
         format!("{PREFIX}{}", self.name.replace('-', "_").to_uppercase())
     }
 
-    /// What is said of a text that is not allowed.
+    /// The error message for a text that is not allowed.
     pub(super) fn refusal(&self, name: &str, text: &str) -> String {
         format!("`{name}` cannot be `{text}`: allowed is {}", self.allowed)
     }
 
-    /// Whether this text may be given.
+    /// Whether this text is allowed.
     pub(crate) fn check(&self, text: &str) -> bool {
         (self.set)(&mut Settings::default(), text).is_some()
     }
 }
 
 impl Settings {
-    /// Applies one setting over what is set already.
+    /// Applies one setting, replacing its earlier value.
     pub(crate) fn set(&mut self, setting: &Setting, text: &str, given: Given<'_>) -> Result<()> {
         (setting.set)(self, text).ok_or_else(|| {
             let name = match given {
@@ -196,8 +196,8 @@ impl Settings {
         })
     }
 
-    /// Applies the variables of a process. One that is empty counts as not set. One that nobody
-    /// knows is refused when it looks like a slip of the pen; else it is somebody else's.
+    /// Applies the variables of a process. Empty ones count as not set. An unknown one is an error if it looks like a
+    /// misspelt setting; otherwise it belongs to another program.
     pub(crate) fn set_from_variables(
         &mut self,
         variables: impl IntoIterator<Item = (String, String)>,
@@ -223,7 +223,7 @@ impl Settings {
 }
 
 impl Given<'_> {
-    /// An error about what was given here.
+    /// An error about a text that was set here.
     pub(crate) fn error(self, what: String) -> Error {
         let error = Error::new(ErrorKind::Config, what);
         match self {
@@ -233,7 +233,7 @@ impl Given<'_> {
     }
 }
 
-/// The one of `known` that was meant, if `name` is a slip of the pen.
+/// The entry of `known` that was probably meant, if `name` is a misspelling.
 pub(super) fn most_like<'a>(
     name: &str,
     known: impl IntoIterator<Item = &'a str>,

@@ -1,4 +1,4 @@
-//! From what a person writes to the value that is meant.
+//! Parsing of settings from text.
 //!
 //! The same words serve in a file, in a variable and on the command line.
 
@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What is said to a text that is not one of the allowed ones.
+/// The error for a text that is not allowed: the allowed ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAllowed(&'static str);
 
@@ -129,7 +129,7 @@ fn digits(text: &str) -> Option<String> {
     plain.then(|| text.replace('_', ""))
 }
 
-/// A number followed by a unit, taken apart.
+/// Splits a number from its unit.
 fn with_unit(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -155,7 +155,7 @@ pub(super) fn bytes(text: &str) -> Option<usize> {
     whole(number)?.get().checked_mul(factor)
 }
 
-/// A span of time with its unit.
+/// A duration with its unit.
 pub(super) fn span(text: &str) -> Option<Duration> {
     let (number, unit) = with_unit(text);
     let number: u64 = digits(number)?.parse().ok()?;

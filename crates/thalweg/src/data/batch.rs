@@ -1,13 +1,13 @@
-//! How many records are held together: in an exchange, in a buffer, in a spill file.
+//! Batches: several records held together, in an exchange, a buffer or a spill file.
 
 use super::codec::list_heap;
 use super::{Data, DecodeError, Record};
 use std::mem::needs_drop;
 
-/// A growable run of records of one kind, taken apart in the order in which it was built.
+/// A growable sequence of records of one kind, which are taken out in the order of insertion.
 ///
-/// An exchange moves whole batches and gives them back to their sender when they are empty, so
-/// `clear` and `drain` keep the allocation.
+/// An exchange moves whole batches and returns them to their sender when they are empty, so `clear` and `drain` keep
+/// the allocation.
 pub trait Batch<I: Record + ?Sized>: Default + Send + 'static {
     /// Appends one record.
     fn push(&mut self, item: I::Of<'_>);
@@ -23,17 +23,17 @@ pub trait Batch<I: Record + ?Sized>: Default + Send + 'static {
     /// The bytes that the held records occupy, those on the heap behind them estimated.
     fn bytes(&self) -> usize;
 
-    /// The bytes that the last record owns on the heap, estimated; 0 where records own none. Asked at every record
-    /// that is sent, so that a batch of a few large ones does not wait for more.
+    /// An estimate of the bytes that the last record owns on the heap; 0 where records own none. Called for every
+    /// record that is sent, so that a batch of a few large records does not wait for more.
     #[inline(always)]
     fn last_heap(&self) -> usize {
         0
     }
 
-    /// Hands every record to `each`, in order, and leaves the batch empty with its capacity kept.
+    /// Passes every record to `each`, in order, and leaves the batch empty with its capacity kept.
     fn drain(&mut self, each: impl FnMut(I::Of<'_>));
 
-    /// Forgets every record and keeps the capacity.
+    /// Removes every record and keeps the capacity.
     fn clear(&mut self);
 
     /// Appends the encoding of all records to `out`.
@@ -91,7 +91,7 @@ impl<T: Data> Batch<T> for Vec<T> {
     }
 }
 
-/// Strings in a row: their bytes in one buffer, their lengths in another.
+/// Strings stored contiguously: their bytes in one buffer, their lengths in another.
 ///
 /// Appending copies the string's bytes and allocates nothing once the buffers have grown.
 ///
@@ -175,7 +175,7 @@ impl Batch<str> for TextBatch {
     }
 }
 
-/// Byte strings in a row: the sibling of [`TextBatch`] for records that need not be UTF-8.
+/// Byte strings stored contiguously: the sibling of [`TextBatch`] for records that need not be UTF-8.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BytesBatch {
     bytes: Vec<u8>,
@@ -236,7 +236,7 @@ impl Batch<[u8]> for BytesBatch {
     }
 }
 
-/// Lengths in four bytes each; those that do not fit are kept aside, in order.
+/// Lengths in four bytes each; longer ones are stored separately, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Lengths {
     short: Vec<u32>,

@@ -1,4 +1,4 @@
-//! The one hash by which keys meet, on every host, in every language.
+//! The versioned hash of keys, equal on every host and in every language.
 //!
 //! A folded multiplication (64 x 64 -> 128 bits, the halves xored) mixes two words into one, with
 //! good bits at both ends: an exchange routes by the high bits, a table probes by the low ones.
@@ -32,17 +32,17 @@ fn fold(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// Brings the high half of a hash into its low one.
+/// Mixes the high half of a hash into its low half.
 ///
-/// One multiplication lays regular keys, multiples of some power of two say, out as a lattice. Seen
-/// through the low bits alone it can be so uneven that a table's look-ups pass 17 times the slots
-/// they should; with the high bits in them they behave as random ones.
+/// One multiplication maps regular keys, such as multiples of a power of two, to a lattice. Its low bits alone can be
+/// so uneven that a lookup in a table passes 17 times as many slots as it should; with the high bits mixed in, they
+/// behave like random bits.
 #[inline]
 fn spread(hash: u64) -> u64 {
     hash ^ (hash >> 32)
 }
 
-/// Joins the hash `b` of a further field to the hash `a` of those before it.
+/// Combines the hash `b` of a further field with the hash `a` of those before it.
 ///
 /// The order matters: `mix(a, b)` and `mix(b, a)` differ.
 #[inline]
@@ -89,7 +89,7 @@ fn hash_long(bytes: &[u8]) -> u64 {
         hash = fold(low ^ hash ^ A, high ^ B);
         rest = after;
     }
-    // The last 16 bytes once more, so that no tail needs padding.
+    // The last 16 bytes, overlapping, so that no tail needs padding.
     if let (false, Some(chunk)) = (rest.is_empty(), bytes.last_chunk::<16>()) {
         let (low, high) = words(chunk);
         hash = fold(low ^ hash ^ A, high ^ B);

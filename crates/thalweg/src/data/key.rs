@@ -1,4 +1,4 @@
-//! What a record must offer to be grouped by, and how the keys of each kind are held.
+//! Keys: what a record must implement to be grouped by, and how keys are stored.
 //!
 //! Fixed-size keys are held as they are. Keys that are text or bytes have a packed form of sixteen
 //! bytes:
@@ -36,13 +36,13 @@ use std::fmt::Debug;
     note = "floats are no keys, as NaN is not equal to itself: round them to an integer, or use `to_bits`"
 )]
 pub trait Key: Portable + Debug {
-    /// What a look-up compares with: the key in the form that is quickest to hash and compare.
+    /// The key in the form that is fastest to hash and compare.
     #[doc(hidden)]
     type Probe<'a>: Copy;
-    /// The key as a table's slot holds it.
+    /// The key as a table's slot stores it.
     #[doc(hidden)]
     type Slot: Send + 'static;
-    /// What several slots share: the bytes of long keys. Append only until cleared.
+    /// Storage shared by slots: the bytes of long keys. Append only until cleared.
     #[doc(hidden)]
     type Arena: Default + Send + 'static;
 
@@ -173,11 +173,11 @@ impl<T: Data + Eq + Clone + Debug> Key for T {
 
 /// The most bytes that a packed key holds in itself.
 const INLINE: usize = 15;
-/// The last byte of a packed key whose bytes are elsewhere: in an arena.
+/// The last byte of a packed key whose bytes are in an arena.
 const STORED: u64 = 0xFF << 56;
-/// The last byte of a packed key whose bytes are elsewhere: with the probe.
+/// The last byte of a packed key whose bytes are in the probe.
 const SOUGHT: u64 = 0xFE << 56;
-/// What remains of the second word beside the last byte.
+/// The bits of the second word without the last byte.
 const OFFSET: u64 = (1 << 56) - 1;
 
 /// Bytes or text as a table's slot holds it: in place up to fifteen bytes, else in the arena.
@@ -191,7 +191,7 @@ pub struct PackedKey {
     high: u64,
 }
 
-/// Bytes or text being looked for.
+/// Bytes or text to look up.
 #[derive(Clone, Copy)]
 pub struct PackedProbe<'a> {
     low: u64,
@@ -283,7 +283,7 @@ impl KeyArena {
     }
 }
 
-/// What the two kinds of packed keys have in common.
+/// The implementation shared by the two kinds of packed keys.
 macro_rules! packed_key {
     ($key:ty, $bytes:ident => $from_bytes:expr, $as_bytes:ident) => {
         // A list of these two in an error would mislead: other keys are many.

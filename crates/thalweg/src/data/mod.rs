@@ -1,4 +1,4 @@
-//! What flows: records, the values that can leave their task, and keys.
+//! Records, the values that can leave their task, and keys.
 //!
 //! Three traits, each asking more than the one before:
 //!

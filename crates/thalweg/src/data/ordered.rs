@@ -1,4 +1,4 @@
-//! What a record must offer to be compared without saying how.
+//! The bound for records that are compared by their own order.
 
 /// A type with a total order of its own: every `Ord` type is one, and no other.
 ///

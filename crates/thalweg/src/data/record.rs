@@ -1,4 +1,4 @@
-//! What one task hands from operator to operator.
+//! Records: what operators of a task pass to each other.
 
 /// A kind of record, and the form it takes while a batch of it is being worked through.
 ///

@@ -1,12 +1,12 @@
-//! A histogram of spans of time, with buckets that grow with what they hold.
+//! A histogram of durations with logarithmic buckets.
 
 use std::time::Duration;
 
-/// Sub-buckets to a power of two: values are kept to within 1/16.
+/// The number of sub-bucket bits for each power of two: values are accurate to 1/16.
 const SUB: u32 = 4;
 const BUCKETS: usize = (64 - SUB as usize + 1) << SUB;
 
-/// Spans of time, counted in buckets no wider than a sixteenth of what they hold.
+/// A histogram of durations, accurate to a sixteenth of each value.
 ///
 /// Recording costs a few instructions and never allocates; quantiles are upper bounds.
 ///
@@ -55,7 +55,7 @@ fn upper(bucket: usize) -> u64 {
 }
 
 impl Histogram {
-    /// Counts one span.
+    /// Counts one duration.
     pub fn record(&mut self, span: Duration) {
         let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         self.counts[bucket(nanos)] += 1;
@@ -63,7 +63,7 @@ impl Histogram {
         self.max = self.max.max(nanos);
     }
 
-    /// Adds what another histogram counted.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.counts.iter_mut().zip(&*other.counts) {
             *mine += theirs;
@@ -72,17 +72,17 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// The number of spans counted.
+    /// The number of durations counted.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The longest span, exactly.
+    /// The longest duration, exactly.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max)
     }
 
-    /// The span that this share of all spans, from 0 to 1, does not exceed; zero when empty.
+    /// The duration that this share of all, from 0 to 1, does not exceed; zero when the histogram is empty.
     pub fn quantile(&self, share: f64) -> Duration {
         let rank = ((self.count as f64 * share).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_are_in_order_and_hold_their_bounds() {
+    fn buckets_are_in_order_and_contain_their_bounds() {
         let mut last = 0;
         for nanos in (0..5000).chain((5..64).flat_map(|b| [(1u64 << b) - 1, 1 << b, (1 << b) + 1]))
         {

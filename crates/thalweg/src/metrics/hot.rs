@@ -1,28 +1,28 @@
-//! Which keys most records have, from a sample.
+//! Hot keys: the most frequent keys of a stream, estimated from a sample.
 
 use std::fmt::Debug;
 
-/// One record in this many is sampled at first.
+/// At first, one record in this many is sampled.
 const FIRST_EVERY: u64 = 251;
-/// One in this many once there are plenty.
+/// The sparsest sampling: one record in this many.
 const LAST_EVERY: u64 = 16_273;
-/// Samples after which every second one is enough.
+/// The sampling interval doubles after this many samples.
 const PLENTY: u32 = 1024;
-/// Keys counted at a time.
+/// The number of keys counted at a time.
 const KEPT: usize = 64;
 
 /// The most frequent keys of a stream, found in a sample with bounded memory.
 ///
-/// Where more than [`KEPT`] keys are in the sample, the least frequent make room, as in the
-/// space-saving algorithm of Metwally et al.: a key with more than 1/64 of the records is found.
-/// The longer the stream the sparser the sample; what it counts are the records it stands for.
+/// When the sample has more than [`KEPT`] keys, the least frequent is replaced, as in the space-saving algorithm of
+/// Metwally et al.: a key with more than 1/64 of the records is found. Sampling becomes sparser as the stream grows;
+/// each sample is weighted by the records that it represents.
 pub(crate) struct HotKeys {
     seen: u64,
-    /// Records seen when the next sample is due.
+    /// The number of records seen at which the next sample is due.
     due: u64,
-    /// Records that the samples taken stand for: those up to the last of them.
+    /// The records that the samples represent: all up to the last sample.
     sampled: u64,
-    /// How far apart samples are.
+    /// The sampling interval, in records.
     every: u64,
     until_sparser: u32,
     keys: Vec<Seen>,
@@ -48,14 +48,13 @@ impl Default for HotKeys {
 }
 
 impl HotKeys {
-    /// Counts records, without sampling one: for [`sample`](Self::sample) to be called when that
-    /// [is due](Self::is_due).
+    /// Counts records without sampling; the caller calls [`sample`](Self::sample) when it [is due](Self::is_due).
     #[inline(always)]
     pub(crate) fn pass(&mut self, records: u64) {
         self.seen += records;
     }
 
-    /// Counts a record, and samples it when that is due.
+    /// Counts a record, and samples it if a sample is due.
     #[inline(always)]
     pub(crate) fn see(&mut self, hash: u64, key: &(impl Debug + ?Sized)) {
         self.pass(1);
@@ -64,13 +63,13 @@ impl HotKeys {
         }
     }
 
-    /// Whether enough records have passed for another sample.
+    /// Whether a sample is due.
     #[inline(always)]
     pub(crate) fn is_due(&self) -> bool {
         self.seen >= self.due
     }
 
-    /// Takes a record into the sample; it stands for all since the last one.
+    /// Adds a record to the sample; it represents all records since the last sample.
     #[cold]
     #[inline(never)]
     pub(crate) fn sample(&mut self, hash: u64, show: impl FnOnce() -> String) {
@@ -91,18 +90,18 @@ impl HotKeys {
         }
     }
 
-    /// The records seen so far.
+    /// The number of records seen so far.
     #[inline(always)]
     pub(crate) fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// The records that the sample stands for.
+    /// The number of records that the sample represents.
     pub(crate) fn sampled(&self) -> u64 {
         self.sampled
     }
 
-    /// The keys seen, most frequent first, each with the records it stands for.
+    /// The keys in the sample, most frequent first, each with the number of records that it represents.
     pub(crate) fn top(&self) -> Vec<(String, u64)> {
         let mut keys: Vec<_> =
             self.keys.iter().map(|seen| (seen.key.clone(), seen.count)).collect();
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_a_batch_is_as_good() {
+    fn sampling_once_a_batch_finds_it_too() {
         let (mut single, mut batched) = (HotKeys::default(), HotKeys::default());
         let keys: Vec<u64> = (0..1_000_000).map(|i| i * i % 37).collect();
         for key in &keys {

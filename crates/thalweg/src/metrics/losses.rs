@@ -3,7 +3,7 @@
 use super::show;
 use super::stats::{OperatorStats, Stats};
 
-/// For each operator that has dropped late records, which it is, how many they were, and what to do.
+/// A warning for each operator that has dropped late records: its name, how many they were, and what to do.
 pub(crate) fn losses(stats: &Stats) -> Vec<String> {
     stats.operators.iter().filter(|op| op.late_dropped > 0).map(loss).collect()
 }

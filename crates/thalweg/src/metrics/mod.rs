@@ -1,7 +1,7 @@
-//! What tasks count while they run, cheaply enough that it is always on.
+//! Counters and statistics of running jobs, cheap enough to be always on.
 //!
-//! Each task counts in plain fields of its own and writes them down in a [`Report`] now and then,
-//! between turns. Nothing here is shared between threads while records flow.
+//! Each task counts in plain fields of its own, and adds them to a [`Report`] between turns when statistics are
+//! requested. Nothing here is shared between threads while records flow.
 
 mod histogram;
 mod hot;
@@ -17,7 +17,7 @@ pub(crate) use hot::HotKeys;
 pub(crate) use losses::losses;
 pub(crate) use rounds::RoundLog;
 pub use rounds::{LoopStats, Rounds};
-pub(crate) use stalls::{Told, blocked, stalls};
+pub(crate) use stalls::{ReportedStalls, blocked, stalls};
 pub use stats::{
     Awaits, EdgeStats, HotKey, Latency, Limit, OperatorStats, Records, Spread, StageStats, Stats,
     limiting_operator,
@@ -27,55 +27,55 @@ pub use watermarks::WatermarkStats;
 
 use crate::time::Timestamp;
 
-/// What one operator of one task has counted since the job began.
+/// The counts of one operator in one task since the job began.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpCount {
-    /// Records taken in by a head from its lanes or its input.
+    /// Records that a head received from its lanes or its input.
     pub(crate) received: u64,
     pub(crate) received_batches: u64,
-    /// How long batches were under way to a head, from a sample.
+    /// How long batches were in flight to a head, from a sample.
     pub(crate) under_way: Option<Histogram>,
-    /// Records handed on by an operator that does not hand on each record once.
+    /// Records emitted; only for operators that do not emit one record for each input.
     pub(crate) emitted: Option<u64>,
-    /// What it has sent on exchanges.
+    /// What was sent on exchanges.
     pub(crate) sent: Option<Sent>,
-    /// Whether it takes its records from outside.
+    /// Whether it is a source.
     pub(crate) source: bool,
-    /// Bytes read from outside.
+    /// Bytes that a source has read.
     pub(crate) read_bytes: u64,
-    /// What a source has to read in all.
+    /// The size of a source's input.
     pub(crate) total: Option<Total>,
-    /// Bytes written to disk because memory was short.
+    /// Bytes spilled to disk.
     pub(crate) spilled_bytes: u64,
-    /// Records that came after all their windows had been given out.
+    /// Records that came after all their windows had been emitted.
     pub(crate) late: u64,
-    /// Those of them that are in no result and no late output.
+    /// The late records that are in no result and no late output.
     pub(crate) late_dropped: u64,
-    /// Records that found no partner, where each has one.
+    /// Records dropped for lack of a partner in the other stream.
     pub(crate) unpaired: u64,
-    /// How far event time has come, said by who makes watermarks.
+    /// The progress of event time, at operators that generate watermarks.
     pub(crate) mark: Option<Mark>,
     /// The earliest end of a window that has records.
     pub(crate) open_until: Option<Timestamp>,
-    /// Distinct keys held.
+    /// Distinct keys time_stalled.
     pub(crate) keys: u64,
-    /// Records held for what may still come.
+    /// Records kept because they may still be needed.
     pub(crate) kept: u64,
-    /// How the rounds of the loop went that it is the head of.
+    /// Statistics of rounds, at the head of a loop.
     pub(crate) rounds: Option<LoopStats>,
-    /// Records that wait for a call, or whose call is under way.
+    /// Records that wait for a call or whose call is in progress.
     pub(crate) in_flight: u64,
-    /// Records whose result was remembered.
+    /// Records whose result was found in a memo table.
     pub(crate) remembered: u64,
-    /// What it waits for that the program must do.
+    /// What it needs from the program to continue.
     pub(crate) awaits: Option<Awaits>,
-    /// Sampled keys and how often each was seen in the sample.
+    /// Sampled keys, each with its count in the sample.
     pub(crate) hot: Vec<(String, u64)>,
-    /// How many records the sample for `hot` held.
+    /// The number of records that the sample represents.
     pub(crate) sampled: u64,
 }
 
-/// What a source has to read before it ends.
+/// The size of a source's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Total {
     /// This many records.
@@ -84,7 +84,7 @@ pub enum Total {
     Bytes(u64),
 }
 
-/// What one task has sent on an exchange.
+/// The counts of what one task has sent on an exchange.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sent {
     pub(crate) records: u64,
@@ -100,19 +100,19 @@ impl Sent {
     }
 }
 
-/// What has passed an edge of the plan, as one task at either end of it has counted.
+/// The counts of an edge, from one task at either end of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Passed {
-    /// The operator that has sent.
+    /// The operator that sends.
     pub(crate) op: Option<usize>,
     pub(crate) sent: Sent,
     pub(crate) received: u64,
-    /// Whether the receiver has wanted no more, at the end or for a while.
+    /// Whether the receiver has closed it, for ever or temporarily.
     pub(crate) closed: bool,
 }
 
 impl Passed {
-    /// Adds what another task has counted.
+    /// Adds the counts of another task.
     pub(crate) fn add(&mut self, other: &Self) {
         self.op = self.op.or(other.op);
         self.sent.add(other.sent);
@@ -121,7 +121,7 @@ impl Passed {
     }
 }
 
-/// What the operators of one task write their counts into.
+/// The counts of the operators of one task.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     counts: Vec<(usize, OpCount)>,
@@ -166,7 +166,7 @@ impl Report {
         self.of(op).emitted = Some(records);
     }
 
-    /// An operator may send on several edges.
+    /// Called once for each edge that the operator sends on.
     pub(crate) fn sent(&mut self, op: usize, edge: usize, sent: Sent) {
         self.of(op).sent.get_or_insert_default().add(sent);
         self.passed(edge, Passed { op: Some(op), sent, ..Passed::default() });

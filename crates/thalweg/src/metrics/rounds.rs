@@ -1,4 +1,4 @@
-//! How the rounds of loops went.
+//! Statistics of the rounds of loops.
 
 use super::stats::seconds;
 use super::{Histogram, Latency, show};
@@ -7,39 +7,39 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// Entries that are kept: of more rounds, neighbours are told together.
+/// The most entries kept: beyond that, neighbouring rounds are merged into one entry.
 const KEPT: usize = 128;
-/// Lines in the table for people.
+/// The number of lines in the printed table.
 const LINES: usize = 10;
 
-/// How the rounds of a loop went.
+/// Statistics of the rounds of a loop.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LoopStats {
-    /// Rounds that have ended; of all runs, where the loop is within another.
+    /// Rounds that have ended; of all runs, if the loop is nested in another.
     pub rounds: u64,
-    /// Those of them that are of the run that goes on, or of the last one.
+    /// Rounds of the current or last run.
     pub of_run: u64,
-    /// The most that a run may have.
+    /// The greatest number of rounds that a run may have.
     pub most: u64,
     /// How long a round took.
     pub round: Latency,
-    /// The rounds in their order, up to 128: of more, as many neighbours in each entry.
+    /// The rounds in order, in at most 128 entries: if there are more, each entry stands for several neighbours.
     pub parts: Vec<Rounds>,
 }
 
-/// Rounds of a loop that followed one another.
+/// Consecutive rounds of a loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Rounds {
-    /// How many.
+    /// The number of rounds.
     pub count: u64,
-    /// How long they took together.
+    /// Their total duration.
     #[serde(with = "seconds")]
     pub took: Duration,
-    /// Records that came out of the body.
+    /// Records that the body emitted.
     pub records_out: u64,
-    /// Records given to the round after each.
+    /// Records fed back to the next round.
     pub fed_back: u64,
 }
 
@@ -54,27 +54,27 @@ impl Rounds {
     }
 }
 
-/// Counts the rounds of a loop.
+/// Records the rounds of a loop.
 #[derive(Default)]
 pub(crate) struct RoundLog {
     spans: Histogram,
     parts: Vec<Rounds>,
-    /// How many rounds an entry has, but for the last.
+    /// The number of rounds in each entry but the last.
     each: u64,
     rounds: u64,
     of_run: u64,
-    /// When the round that goes on began.
+    /// When the current round began.
     since: Nanos,
 }
 
 impl RoundLog {
-    /// A run of rounds begins.
+    /// Begins a run of rounds.
     pub(crate) fn begin(&mut self, now: Nanos) {
         self.since = now;
         self.of_run = 0;
     }
 
-    /// A round has ended, in which so many records came out of the body and so many were fed back.
+    /// Ends a round, in which the body emitted `records_out` records and `fed_back` were fed back.
     pub(crate) fn end_round(&mut self, now: Nanos, records_out: u64, fed_back: u64) {
         let took = Duration::from_nanos(now.saturating_sub(self.since));
         self.since = now;
@@ -88,7 +88,7 @@ impl RoundLog {
         }
         if self.parts.len() == KEPT {
             self.each = 2 * self.each.max(1);
-            self.parts = together(&self.parts, 2).collect();
+            self.parts = merge_neighbours(&self.parts, 2).collect();
         }
         self.parts.push(round);
     }
@@ -100,8 +100,8 @@ impl RoundLog {
     }
 }
 
-/// So many neighbours at a time as one.
-fn together(parts: &[Rounds], many: usize) -> impl Iterator<Item = Rounds> + '_ {
+/// Merges every `many` neighbouring entries into one.
+fn merge_neighbours(parts: &[Rounds], many: usize) -> impl Iterator<Item = Rounds> + '_ {
     parts.chunks(many).map(|some| some.iter().copied().fold(Rounds::default(), Rounds::and))
 }
 
@@ -114,7 +114,7 @@ impl fmt::Display for LoopStats {
         writeln!(f, "{rounds} rounds, p50 {p50}, p99 {p99}, longest {max}")?;
         writeln!(f, "  {:>17}  {:>10}  {:>14}  {:>14}", "rounds", "each took", "out", "fed back")?;
         let mut first = 1;
-        for part in together(&self.parts, self.parts.len().div_ceil(LINES).max(1)) {
+        for part in merge_neighbours(&self.parts, self.parts.len().div_ceil(LINES).max(1)) {
             let last = first + part.count - 1;
             let which =
                 if first == last { first.to_string() } else { format!("{first} to {last}") };
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_rounds_are_told_in_few_entries() {
+    fn many_rounds_are_merged_into_few_entries() {
         let mut log = RoundLog::default();
         log.begin(1000);
         for round in 1..=1000 {
@@ -141,7 +141,7 @@ mod tests {
         let stats = log.stats(2000);
         assert_eq!((stats.rounds, stats.of_run, stats.most), (1000, 1000, 2000));
         assert!(stats.parts.len() <= KEPT && stats.parts.len() > KEPT / 3, "{}", stats.parts.len());
-        let all = together(&stats.parts, usize::MAX).next().unwrap_or_default();
+        let all = merge_neighbours(&stats.parts, usize::MAX).next().unwrap_or_default();
         let expected = Rounds {
             count: 1000,
             took: Duration::from_micros(10),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn few_rounds_are_told_one_by_one() {
+    fn few_rounds_have_an_entry_each() {
         let mut log = RoundLog::default();
         log.begin(0);
         log.end_round(2_000_000, 5, 1);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_begins_anew_within_another_loop() {
+    fn a_nested_loop_counts_each_run() {
         let mut log = RoundLog::default();
         log.begin(0);
         log.end_round(5, 0, 0);

@@ -1,8 +1,8 @@
-//! Numbers as people read them.
+//! Formatting of numbers for people.
 
 use std::time::Duration;
 
-/// A count, its digits in groups of three.
+/// A count, with digits in groups of three.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -15,7 +15,7 @@ pub(crate) fn count(number: u64) -> String {
     out
 }
 
-/// A number of bytes, in the unit that leaves one to four digits before the point.
+/// A number of bytes, in the unit that leaves one to four digits before the decimal point.
 pub(crate) fn bytes(number: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let mut scaled = number as f64;
@@ -30,7 +30,7 @@ pub(crate) fn bytes(number: u64) -> String {
     shown.map_or_else(|| format!("{number} B"), |unit| format!("{scaled:.1} {unit}"))
 }
 
-/// A span of time, to three digits or so; minutes and hours where it is long.
+/// A duration, with about three digits; in minutes and hours if it is long.
 pub(crate) fn span(span: Duration) -> String {
     let seconds = span.as_secs();
     match span.as_nanos() {

@@ -1,5 +1,5 @@
-//! Stalls and their causes: windows that receive records and emit no results, and operators that wait for the
-//! program. Decided from the statistics of a job at two moments.
+//! Detection of stalls: windows that receive records and emit no results, and operators that wait for the program.
+//! Computed from the statistics of a job at two times.
 
 use super::show;
 use super::stats::{Awaits, OperatorStats, Stats};
@@ -7,33 +7,33 @@ use crate::time::Timestamp;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// An operator that has taken records in between two looks, and has held windows open without a result, or
-/// that has waited for the program.
+/// An operator that has received records between two times, while its windows stayed open without a result, or that
+/// has waited for the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stall {
-    /// Its place among the operators.
+    /// Its index among the operators.
     operator: usize,
-    /// Whether event time has stood still all the while; else windows are just that long.
-    held: bool,
-    /// What is to be said of it.
+    /// Whether event time has not advanced; otherwise the windows are just long.
+    time_stalled: bool,
+    /// The warning.
     pub(crate) said: String,
 }
 
-/// The operators that stood still between two looks, which were so far apart.
+/// The operators that stalled between two times, which are `apart`.
 pub(crate) fn stalls(before: &Stats, now: &Stats, apart: Duration) -> Vec<Stall> {
     let pairs = before.operators.iter().zip(&now.operators).enumerate();
-    let held = now
+    let time_stalled = now
         .operators
         .iter()
         .filter_map(|op| op.watermark.as_ref())
         .any(|mark| mark.held_by.is_some() && mark.still >= apart);
-    // A source without records is nothing special where other sources have some.
+    // A source without records is normal if other sources have some.
     let anything = before.operators.iter().zip(&now.operators).any(|(a, b)| has_moved(a, b));
     let stall = |(operator, (before, after))| match stall(before, after, now) {
-        Some(said) => Some(Stall { operator, held, said }),
+        Some(said) => Some(Stall { operator, time_stalled, said }),
         None => {
             let said = awaits(before, after, anything, apart)?;
-            Some(Stall { operator, held: false, said })
+            Some(Stall { operator, time_stalled: false, said })
         }
     };
     pairs.filter_map(stall).collect()
@@ -43,7 +43,7 @@ fn has_moved(before: &OperatorStats, after: &OperatorStats) -> bool {
     (before.records_in, before.records_out) != (after.records_in, after.records_out)
 }
 
-/// The warning about an operator that waits for the program at both moments.
+/// The warning about an operator that waits for the program at both times.
 fn awaits(
     before: &OperatorStats,
     after: &OperatorStats,
@@ -65,7 +65,7 @@ fn awaits(
     }
 }
 
-/// The report about a task of these operators that has been in one turn for longer than this.
+/// The warning about a task of these operators whose turn has lasted for longer than `patience`.
 pub(crate) fn blocked(operators: &str, patience: Duration) -> String {
     let patience = show::span(patience);
     format!(
@@ -75,16 +75,16 @@ pub(crate) fn blocked(operators: &str, patience: Duration) -> String {
     )
 }
 
-/// Which stalls have been reported: those of event time are reported again, all others once.
+/// The stalls that were reported. Stalls of event time are reported again, all others once.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct ReportedStalls {
     operators: BTreeSet<usize>,
 }
 
-impl Told {
-    /// Keeps what is to be said now.
-    pub(crate) fn worth(&mut self, mut found: Vec<Stall>) -> Vec<Stall> {
-        found.retain(|stall| self.operators.insert(stall.operator) || stall.held);
+impl ReportedStalls {
+    /// Returns the stalls to report now.
+    pub(crate) fn new_stalls(&mut self, mut found: Vec<Stall>) -> Vec<Stall> {
+        found.retain(|stall| self.operators.insert(stall.operator) || stall.time_stalled);
         found
     }
 }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_waits_says_for_whom() {
+    fn a_stalled_window_names_the_source_that_holds_it() {
         let open = Some(10_000_000);
         let stalls = |before: &Stats, after: &Stats| -> Vec<String> {
             let found = stalls(before, after, Duration::from_secs(10));
@@ -151,26 +151,26 @@ mod tests {
              behind the one that has come furthest"
             ]
         );
-        assert!(stalls(&look(10, 4, open), &look(20, 5, open)).is_empty(), "there was a result");
+        assert!(stalls(&look(10, 4, open), &look(20, 5, open)).is_empty(), "there is a result");
         assert!(stalls(&look(10, 4, open), &look(10, 4, open)).is_empty(), "nothing arrives");
         assert!(stalls(&look(10, 4, None), &look(20, 4, None)).is_empty(), "nothing is open");
     }
 
     #[test]
-    fn time_that_stands_still_is_spoken_of_again_and_long_windows_once() {
+    fn stalled_time_is_reported_again_and_long_windows_once() {
         let open = Some(10_000_000);
         let found =
             |apart| stalls(&look(10, 4, open), &look(20, 4, open), Duration::from_secs(apart));
-        let mut told = Told::default();
-        assert_eq!([1, 2].map(|_| told.worth(found(10)).len()), [1, 1]);
-        // The watermark moved eleven seconds ago, in between two looks that were twelve apart.
-        let mut told = Told::default();
-        assert_eq!([1, 2].map(|_| told.worth(found(12)).len()), [1, 0]);
-        assert_eq!(told.worth(found(10)).len(), 1);
+        let mut told = ReportedStalls::default();
+        assert_eq!([1, 2].map(|_| told.new_stalls(found(10)).len()), [1, 1]);
+        // The watermark advanced eleven seconds ago, between two times that are twelve seconds apart.
+        let mut told = ReportedStalls::default();
+        assert_eq!([1, 2].map(|_| told.new_stalls(found(12)).len()), [1, 0]);
+        assert_eq!(told.new_stalls(found(10)).len(), 1);
     }
 
     #[test]
-    fn who_waits_for_the_program_says_so_once() {
+    fn waiting_for_the_program_is_reported_once() {
         let look = |moved: u64, awaits| {
             let waiting = OperatorStats {
                 name: "to_channel".to_owned(),
@@ -188,8 +188,8 @@ mod tests {
         let said = found((1, reader), (2, reader));
         assert!(said[0].said.starts_with("to_channel (main.rs:3): nobody has read "), "{said:?}");
         assert!(said[0].said.contains(" for 10.00 s, "), "{said:?}");
-        let mut told = Told::default();
-        assert_eq!([1, 2].map(|_| told.worth(found((1, reader), (1, reader))).len()), [1, 0]);
+        let mut told = ReportedStalls::default();
+        assert_eq!([1, 2].map(|_| told.new_stalls(found((1, reader), (1, reader))).len()), [1, 0]);
         assert!(found((1, None), (1, reader)).is_empty(), "it has just begun to wait");
 
         let senders = Some(Awaits::Senders(2));

@@ -1,18 +1,17 @@
-//! What a job did, as data: how much passed each operator, and where the time went.
+//! The statistics of a job, as data: records that passed each operator, and where the time went.
 
 use super::{LoopStats, WatermarkStats, show};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// What a job did so far, or in all.
+/// The statistics of a job, so far or in all.
 ///
-/// Given by [`JobHandle::wait`](crate::JobHandle::wait) and
-/// [`JobHandle::stats`](crate::JobHandle::stats). [`Display`](fmt::Display) prints a table; serde
-/// writes and reads it, with spans of time as seconds.
+/// Returned by [`JobHandle::wait`](crate::JobHandle::wait) and [`JobHandle::stats`](crate::JobHandle::stats).
+/// [`Display`](fmt::Display) prints a table; serde writes and reads it, with durations as seconds.
 ///
-/// Counting is always on. It costs a few additions a batch, a look at the clock a turn, and one
-/// more for one batch in sixteen.
+/// Counting is always on. It costs a few additions a batch, a reading of the clock a turn, and one more for one batch
+/// in sixteen.
 ///
 /// ```
 /// use thalweg::Environment;
@@ -31,7 +30,7 @@ pub struct Stats {
     /// From the start of the job to the end of its last task, or to now.
     #[serde(with = "seconds")]
     pub wall: Duration,
-    /// The cores that the job's tasks could be spread over.
+    /// The number of cores that the job's tasks are spread over.
     pub cores: usize,
     /// The most bytes that the runtime's jobs had reserved at one time.
     pub memory_peak: u64,
@@ -44,79 +43,78 @@ pub struct Stats {
     pub edges: Vec<EdgeStats>,
 }
 
-/// What passed an operator, over all of its tasks.
+/// The counts of an operator, over all of its tasks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OperatorStats {
-    /// Its number in the plan.
+    /// Its index in the plan.
     pub id: usize,
     /// Its name in the plan.
     pub name: String,
-    /// What it is.
+    /// Its kind, as in the plan.
     pub kind: String,
-    /// The method that the program called, which messages name.
+    /// The method that the program called, as in messages.
     #[serde(default)]
     pub method: String,
-    /// Where in the program it stands.
+    /// The place in the program where it is added.
     pub place: String,
     /// The stage it belongs to.
     pub stage: usize,
-    /// Records taken in; `None` for a source.
+    /// Records received; `None` for a source.
     pub records_in: Option<u64>,
-    /// Records handed on; `None` for a sink. Of an operator with a second stream, those of its first.
+    /// Records emitted, without those for side outputs; `None` for a sink.
     pub records_out: Option<u64>,
-    /// Records handed to second streams: side outputs, late records, calls that have failed.
+    /// Records emitted to side outputs, late outputs and dead letters.
     #[serde(default)]
-    pub records_aside: u64,
+    pub side_output_records: u64,
     /// Batches sent or received, at either end of an exchange.
     pub batches: u64,
     /// Bytes sent on an exchange.
     pub bytes: u64,
     /// Bytes read from outside.
     pub read_bytes: u64,
-    /// Bytes written to disk because memory was short.
+    /// Bytes spilled to disk.
     pub spilled_bytes: u64,
-    /// Records that came after all windows that they were in had been given out, or behind the watermark of a
-    /// join.
+    /// Records that came after all windows that they were in had been emitted, or behind the watermark of a join.
     pub late_records: u64,
-    /// Late records that were dropped. The other late ones went to a `late_output`, or were used all the same, such as
-    /// the latest record of the second stream of an as-of join.
+    /// Late records that were dropped. The other late ones went to a `late_output`, or were used nevertheless, such
+    /// as the latest record of the second stream of an as-of join.
     pub late_dropped: u64,
-    /// Records that were dropped because the other stream had none to go with them.
+    /// Records dropped because the other stream had no record to pair them with.
     pub unpaired_records: u64,
-    /// How far event time has come, where this operator makes watermarks.
+    /// The progress of event time, if this operator generates watermarks.
     pub watermark: Option<WatermarkStats>,
     /// The earliest end of a window that has records and no result yet, in microseconds since 1970.
     pub open_until: Option<i64>,
-    /// Distinct keys seen.
+    /// Distinct keys in its state.
     pub keys: u64,
-    /// Records kept for what may still come, where nothing else bounds them.
+    /// Records kept because they may still be needed, where nothing else bounds their number.
     pub kept_records: u64,
-    /// How its rounds went, where it is a loop.
+    /// Statistics of its rounds, if it is a loop.
     pub rounds: Option<LoopStats>,
-    /// Records that wait for a call, or whose call is under way.
+    /// Records that wait for a call or whose call is in progress.
     pub in_flight: u64,
-    /// Records of a memoised map whose result was remembered; the others were computed.
+    /// Records of a memoised map whose result was found; the others were computed.
     pub remembered: u64,
-    /// What it waits for that the program must do, if it does.
+    /// What it needs from the program to continue, if anything.
     pub awaits: Option<Awaits>,
-    /// The most frequent keys, from a sample, most frequent first: at most 64, and none where the
-    /// sample is too small to say.
+    /// The most frequent keys, from a sample, most frequent first: at most 64, and none if the sample is too small.
     pub hot_keys: Vec<HotKey>,
 }
 
-/// What only the program can do for an operator to go on.
+/// What an operator needs from the program to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Awaits {
-    /// To read what [`to_channel`](crate::Stream::to_channel) returned: more waits there than the credit allows.
+    /// A reader of what [`to_channel`](crate::Stream::to_channel) returned: more is queued than the credit allows.
     Reader,
-    /// To send into a [`channel`](crate::Environment::channel), or to drop its last sender. So many live.
+    /// A record in a [`channel`](crate::Environment::channel), or the drop of its last sender; with the number of
+    /// senders.
     Senders(usize),
 }
 
-/// What went from one stage to another.
+/// The counts of an edge.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct EdgeStats {
@@ -124,28 +122,27 @@ pub struct EdgeStats {
     pub from: usize,
     /// The stage that receives.
     pub to: usize,
-    /// The operator that sends, by its number.
+    /// The index of the operator that sends.
     pub operator: usize,
     /// Records sent.
     pub sent: u64,
-    /// Records received. Where the job has ended, they are those that were sent, unless it was
-    /// [closed](Self::closed).
+    /// Records received. In a finished job, they equal those sent, unless the edge was [closed](Self::closed).
     pub received: u64,
     /// Batches sent.
     pub batches: u64,
     /// Bytes sent.
     pub bytes: u64,
-    /// Whether the receiver wanted no more: after a [`limit`](crate::Stream::limit), for example.
+    /// Whether the receiver closed it, for example after a [`limit`](crate::Stream::limit).
     pub closed: bool,
 }
 
-/// A key that many records have.
+/// A frequent key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct HotKey {
     /// The key, as its `Debug` shows it.
     pub key: String,
-    /// The share of all records that have it, from 0 to 1, estimated from a sample.
+    /// The share of all records that have this key, from 0 to 1, estimated from a sample.
     pub share: f64,
 }
 
@@ -153,15 +150,15 @@ pub struct HotKey {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StageStats {
-    /// Its number in the plan.
+    /// Its index in the plan.
     pub id: usize,
-    /// Its operators, by their number.
+    /// The indices of its operators.
     pub operators: Vec<usize>,
     /// The stages that send to it.
     pub inputs: Vec<usize>,
     /// How many tasks it has.
     pub tasks: usize,
-    /// Whether records reach its tasks by their keys.
+    /// Whether its records are routed by key.
     pub keyed: bool,
     /// Time spent in turns.
     pub busy: Spread,
@@ -175,71 +172,70 @@ pub struct StageStats {
     pub turns: u64,
     /// How long turns took.
     pub turn: Latency,
-    /// How long batches took from being sent to being received, from a sample of one in sixteen;
-    /// empty for a stage that begins with a source.
+    /// How long batches were in flight, from a sample of one in sixteen; empty for a stage that begins with a source.
     pub under_way: Latency,
-    /// Records that the head of each task took in.
+    /// Records received by the head of each task.
     pub records: Records,
 }
 
-/// A span of time over the tasks of a stage.
+/// The spread of a duration over the tasks of a stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Spread {
-    /// That of the task with the least.
+    /// The least of all tasks.
     #[serde(with = "seconds")]
     pub min: Duration,
-    /// That of the task with the most.
+    /// The greatest of all tasks.
     #[serde(with = "seconds")]
     pub max: Duration,
-    /// That of all tasks, divided by their number.
+    /// The mean of all tasks.
     #[serde(with = "seconds")]
     pub mean: Duration,
 }
 
-/// How long something took, each time that it was measured.
+/// The distribution of a duration that was measured many times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Latency {
-    /// How often it was measured.
+    /// The number of measurements.
     pub count: u64,
-    /// What half of the times did not exceed.
+    /// The median.
     #[serde(with = "seconds")]
     pub p50: Duration,
-    /// What 90% of the times did not exceed.
+    /// The 90th percentile.
     #[serde(with = "seconds")]
     pub p90: Duration,
-    /// What 99% of the times did not exceed.
+    /// The 99th percentile.
     #[serde(with = "seconds")]
     pub p99: Duration,
-    /// The longest.
+    /// The maximum.
     #[serde(with = "seconds")]
     pub max: Duration,
 }
 
-/// A number of records over the tasks of a stage.
+/// The spread of a number of records over the tasks of a stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Records {
-    /// That of the task with the fewest.
+    /// The least of all tasks.
     pub min: u64,
-    /// That of the task with the most.
+    /// The greatest of all tasks.
     pub max: u64,
-    /// That of all tasks, divided by their number.
+    /// The mean of all tasks.
     pub mean: f64,
 }
 
-/// The stage that set a job's pace.
+/// The bottleneck of a job: the stage that limited its throughput.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Limit {
-    /// Its number in the plan.
+    /// Its index in the plan.
     pub stage: usize,
-    /// Its operators, which run as one piece of code, by their names.
+    /// The names of its operators, which run as one piece of code.
     pub operators: String,
-    /// How much of the time that it could have been busy it was, from 0 to 1.
+    /// Its load: the share of the time, from 0 to 1, in which it was busy on the cores that it could use.
     pub share: f64,
-    /// What speaks for it, in a sentence.
+    /// The evidence, in a sentence.
     pub why: String,
 }
 
@@ -302,8 +298,8 @@ impl From<&super::Histogram> for Latency {
 }
 
 impl StageStats {
-    /// The records of the task with the most, over those of the mean task: 1 where all have the
-    /// same, the number of tasks where one has all.
+    /// The records of the task with the most, divided by the mean: 1 if all tasks have the same number, the number of
+    /// tasks if one has all.
     pub fn skew(&self) -> f64 {
         if self.records.mean > 0.0 { self.records.max as f64 / self.records.mean } else { 1.0 }
     }
@@ -312,8 +308,8 @@ impl StageStats {
         self.keyed && self.records.max >= MANY && self.skew() >= SKEWED
     }
 
-    /// How much of the time that the stage could have been busy it was: of the cores that it has
-    /// tasks for, or of one core for its busiest task, whichever is more.
+    /// The share of the time in which the stage was busy: on all cores that it has tasks for, or on one core for its
+    /// busiest task, whichever is more.
     fn load(&self, wall: Duration, cores: usize) -> f64 {
         let total = self.busy.mean.as_secs_f64() * self.tasks as f64;
         let usable = self.tasks.min(cores).max(1) as f64;
@@ -326,29 +322,29 @@ fn share(seconds: f64, of: Duration) -> f64 {
     if of.is_zero() { 0.0 } else { (seconds / of.as_secs_f64()).clamp(0.0, 1.0) }
 }
 
-/// A stage that was busy for less of its time than this limited nothing.
+/// A stage with a lower load is not a bottleneck.
 const LEAST_LOAD: f64 = 0.3;
-/// A share of the time from which on waiting is worth a word.
+/// The least share of the time at which waiting is mentioned.
 const TELLING: f64 = 0.2;
-/// A watermark that has not moved for so long is spoken of.
+/// A watermark that has not advanced for this long is mentioned.
 const STILL: Duration = Duration::from_secs(10);
-/// A key with this share of the records is hot.
+/// A key with this share of the records is hot,
 const HOT: f64 = 0.05;
-/// But not where all keys are like that: it must have this many times the mean.
+/// if that is also this many times the mean share.
 const UNEVEN: f64 = 2.0;
-/// No more hot keys than this are told in words.
+/// The most hot keys that are mentioned.
 const LISTED: usize = 8;
-/// A task that got fewer records is not too full, whatever the others got.
+/// A task that received fewer records is not reported as skewed.
 const MANY: u64 = 1000;
-/// A stage whose fullest task has this many times the records of the mean one is skewed.
+/// A stage is skewed if its task with the most records has this many times the mean.
 const SKEWED: f64 = 1.5;
 
-/// Which stage set the job's pace: the one that was busiest for the cores that it could use. That
-/// those before it waited for it, and those after it for input, is told where it was so.
+/// The bottleneck of the job: the stage with the highest load. The explanation mentions stages before it that waited
+/// for it, and stages after it that waited for input.
 ///
-/// `None` when no stage was busy for much of the time: then the job waited for what it reads, or
-/// for what is outside. The operators of a stage are one piece of code and cannot be told apart;
-/// a [`forward`](crate::Stream::forward) between them tells them apart.
+/// `None` when no stage had a high load: then the job waited for its input, or for something outside. The operators
+/// of a stage are one piece of code and cannot be told apart; a [`forward`](crate::Stream::forward) between them puts
+/// them into different stages.
 pub fn limiting_operator(stats: &Stats) -> Option<Limit> {
     let load = |stage: &StageStats| stage.load(stats.wall, stats.cores);
     let busiest = stats.stages.iter().max_by(|a, b| load(a).total_cmp(&load(b)))?;
@@ -388,12 +384,12 @@ fn tasks_were(tasks: usize) -> String {
 }
 
 impl Stats {
-    /// How many records were dropped because they came too late, by all operators together; which of them did is in
-    /// [`operators`](Self::operators).
+    /// The number of records dropped because they were late, by all operators together;
+    /// [`operators`](Self::operators) has the number of each.
     ///
-    /// A job that has dropped any causes a warning for each such operator when it has been
-    /// [waited for](crate::JobHandle::wait): an event of the facade `log` under the target `thalweg::late`, and a line
-    /// on standard error if an application (module `cli`) runs the job.
+    /// A job that has dropped any causes a warning for each such operator when it has been [waited
+    /// for](crate::JobHandle::wait): an event of the facade `log` under the target `thalweg::late`, and a line on
+    /// standard error if an application (module `cli`) runs the job.
     ///
     /// ```
     /// use std::time::Duration;
@@ -420,14 +416,14 @@ impl Stats {
         self.operators.iter().map(|op| op.late_dropped).sum()
     }
 
-    /// The keys that at least this share of an operator's records have, with the operator.
+    /// The keys that have at least this share of an operator's records, with the operator.
     pub fn hot_keys(&self, share: f64) -> impl Iterator<Item = (&OperatorStats, &HotKey)> {
         let keys =
             self.operators.iter().flat_map(|op| op.hot_keys.iter().map(move |key| (op, key)));
         keys.filter(move |(_, key)| key.share >= share)
     }
 
-    /// The stages that can be reached from a stage by steps that are `linked`.
+    /// The stages that can be reached from a stage along `linked` stages.
     fn reach(&self, from: usize, linked: impl Fn(&StageStats, &StageStats) -> bool) -> Vec<usize> {
         let mut reached = vec![from];
         let mut at = 0;
@@ -566,8 +562,8 @@ impl OperatorStats {
             let (bytes, batches) = (show::bytes(self.bytes), show::count(self.batches));
             notes.push(format!("sent {bytes} in {batches} batches"));
         }
-        if self.records_aside > 0 {
-            notes.push(format!("{} aside", show::count(self.records_aside)));
+        if self.side_output_records > 0 {
+            notes.push(format!("{} to side outputs", show::count(self.side_output_records)));
         }
         if self.keys > 0 {
             notes.push(format!("{} keys", show::count(self.keys)));
@@ -605,7 +601,7 @@ mod tests {
         Spread::over(millis.iter().map(|&n| Duration::from_millis(n)))
     }
 
-    /// source (1 task) → keyed (4 tasks) → sink (1 task), a second on two cores.
+    /// source (1 task) → keyed (4 tasks) → sink (1 task), one second on two cores.
     fn pipeline(busy: [&[u64]; 3]) -> Stats {
         let stage = |id: usize, name: &str| {
             let kind = if id == 0 { "iter" } else { name };
@@ -640,8 +636,8 @@ mod tests {
     }
 
     #[test]
-    fn the_busiest_for_its_cores_limits() {
-        // The keyed stage spends most time, but the source is busier for the one core it can use.
+    fn the_stage_with_the_highest_load_limits() {
+        // The keyed stage is busy for longer, but the source has the higher load on the one core that it can use.
         let mut stats = pipeline([&[950], &[300, 300, 300, 300], &[10]]);
         stats.stages[1].idle = spread(&[700, 700, 700, 700]);
         let limit = limiting_operator(&stats).unwrap();
@@ -654,7 +650,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_before_is_held_back() {
+    fn stages_before_the_bottleneck_are_held_back() {
         let mut stats = pipeline([&[200], &[450, 450, 450, 450], &[10]]);
         stats.stages[0].back_pressured = spread(&[750]);
         stats.stages[2].idle = spread(&[990]);
@@ -666,7 +662,7 @@ mod tests {
     }
 
     #[test]
-    fn one_full_task_of_many_limits() {
+    fn one_busy_task_of_many_limits() {
         let mut stats = pipeline([&[200], &[980, 20, 20, 20], &[10]]);
         stats.stages[1].records = Records::over([9800, 200, 200, 200].into_iter());
         let limit = limiting_operator(&stats).unwrap();
@@ -677,7 +673,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_waits_is_limited_by_nobody() {
+    fn a_job_that_waits_has_no_bottleneck() {
         let stats = pipeline([&[20], &[10, 10, 10, 10], &[0]]);
         assert_eq!(limiting_operator(&stats), None);
         assert!(stats.to_string().contains("no operator limited the job"));
@@ -685,7 +681,7 @@ mod tests {
     }
 
     #[test]
-    fn hot_keys_are_told() {
+    fn hot_keys_are_printed() {
         let mut stats = pipeline([&[500], &[1, 1, 1, 1], &[1]]);
         let key = |key: &str, share| HotKey { key: key.into(), share };
         let rest = (0..62).map(|n| key(&n.to_string(), 0.001));

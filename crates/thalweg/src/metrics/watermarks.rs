@@ -1,39 +1,40 @@
-//! How far event time has come, and who holds it back.
+//! The progress of event time, and what holds it back.
 
 use super::show;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How far one task of an operator that makes watermarks has come.
+/// The progress of event time in one task of an operator that generates watermarks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     /// Its last watermark; `None` before the first.
     pub(crate) at: Option<Timestamp>,
-    /// How long ago that was, or the job began.
+    /// The time since then, or since the job began.
     pub(crate) still: Duration,
-    /// Whether nobody waits for it: its input has ended, or it has said to be idle.
+    /// Whether it holds back no other task: its input has ended, or it is idle.
     pub(crate) excused: bool,
 }
 
-/// How far the tasks of an operator that makes watermarks have come: each is a partition of the source.
+/// The progress of event time in the tasks of an operator that generates watermarks; each task is a partition of the
+/// source.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WatermarkStats {
-    /// The least watermark of those that others wait for, in microseconds since 1970; `None` when one
-    /// of them has none, or when nobody is waited for.
+    /// The least watermark of the partitions that have not ended and are not idle, in microseconds since 1970; `None`
+    /// when one of them has no watermark, or when there are none.
     pub least: Option<i64>,
-    /// The greatest of all.
+    /// The greatest watermark of all partitions.
     pub greatest: Option<i64>,
-    /// The partition that the least is of, counted from 0; `None` when nobody is waited for.
+    /// The partition with the least watermark, counted from 0; `None` when all have ended or are idle.
     pub held_by: Option<usize>,
-    /// How long that one has not moved.
+    /// The time since the watermark of that partition last advanced.
     #[serde(with = "super::stats::seconds")]
     pub still: Duration,
 }
 
 impl WatermarkStats {
-    /// Puts together what the tasks of an operator said, in their order.
+    /// Combines the marks of an operator's tasks, in their order.
     pub(crate) fn of(marks: &[Mark]) -> Self {
         let micros = |mark: &Mark| mark.at.map(Timestamp::as_micros);
         let greatest = marks.iter().filter_map(micros).max();
@@ -46,7 +47,7 @@ impl WatermarkStats {
         }
     }
 
-    /// What holds event time back, if it has stood still for at least so long.
+    /// What holds event time back, if it has not advanced for at least this long.
     pub fn holding(&self, at_least: Duration) -> Option<String> {
         let partition = self.held_by?;
         if self.still < at_least {
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_partition_that_is_waited_for_is_named() {
+    fn the_partition_that_holds_time_back_is_named() {
         let ten = Duration::from_secs(10);
         let of = |marks: &[Mark]| WatermarkStats::of(marks).holding(ten);
         assert_eq!(
@@ -92,8 +93,12 @@ mod tests {
             )
         );
         assert_eq!(of(&[mark(Some(90), 9, false), mark(Some(93), 1, false)]), None);
-        assert_eq!(of(&[mark(Some(90), 99, true), mark(Some(93), 1, false)]), None, "it is idle");
-        assert_eq!(of(&[mark(Some(90), 99, true)]), None, "all is over");
+        assert_eq!(
+            of(&[mark(Some(90), 99, true), mark(Some(93), 1, false)]),
+            None,
+            "the partition is idle"
+        );
+        assert_eq!(of(&[mark(Some(90), 99, true)]), None, "all have ended");
         assert_eq!(
             of(&[mark(Some(90), 12, false), mark(None, 11, false)]).as_deref(),
             Some(

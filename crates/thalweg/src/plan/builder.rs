@@ -1,4 +1,4 @@
-//! Puts a plan together while a program describes it.
+//! The builder of a plan, filled while a program describes its job.
 
 use super::launch::TaskContext;
 use super::{Edge, Operator, Plan, Stage, State, Strategy};
@@ -8,31 +8,31 @@ use crate::exchange::LaneSettings;
 use crate::flow::{Task, Waker};
 use std::panic::Location;
 
-/// Makes one task of a stage.
+/// Creates one task of a stage.
 pub(crate) type Factory = Box<dyn Fn(&TaskContext<'_>) -> Result<Box<dyn Task>> + Send>;
-/// Makes the lanes of an edge between these senders and receivers.
+/// Creates the lanes of an edge between these senders and receivers.
 pub(crate) type Connector = Box<dyn FnOnce(LaneSettings, &[Waker], &[Waker]) + Send>;
 
-/// A plan in the making.
+/// A plan under construction.
 #[derive(Default)]
 pub(crate) struct Builder {
     pub(crate) plan: Plan,
-    /// By stage.
+    /// Indexed by stage.
     pub(crate) factories: Vec<Option<Factory>>,
-    /// For stages whose output nobody need take: what becomes of it then.
-    pub(crate) untaken: Vec<(usize, Factory)>,
-    /// By edge.
+    /// Stages whose output may stay unconsumed, each with the factory for that case.
+    pub(crate) unconsumed: Vec<(usize, Factory)>,
+    /// Indexed by edge.
     pub(crate) connectors: Vec<Connector>,
     pub(crate) batches: Vec<BatchMode>,
-    /// The batch mode of the exchanges to come, where the program has set one.
+    /// The batch mode of the exchanges added from now on, if the program has set one.
     pub(crate) batch: Option<BatchMode>,
     /// Whether records are blocks of rows.
     pub(crate) blocks: bool,
-    /// What is wrong with the job, in the order found.
+    /// The mistakes in the job, in the order found.
     pub(crate) errors: Vec<Error>,
 }
 
-/// What an operator is and where the program names it.
+/// The kind of an operator, and the place in the program where it is added.
 #[derive(Clone, Copy)]
 pub struct Origin {
     pub(crate) kind: &'static str,
@@ -55,12 +55,12 @@ impl Origin {
 }
 
 impl Builder {
-    /// Begins a stage that nothing comes before.
+    /// Begins a stage without inputs.
     pub(crate) fn stage(&mut self, tasks: usize, bounded: bool) -> usize {
         self.stage_after(&[], tasks, bounded)
     }
 
-    /// Begins a stage that is fed by these: in a loop where one of them is.
+    /// Begins a stage with these inputs. It is in a loop if one of them is.
     pub(crate) fn stage_after(&mut self, before: &[usize], tasks: usize, bounded: bool) -> usize {
         let id = self.plan.stages.len();
         let loops = before.iter().map(|&from| self.plan.stages[from].loops).max().unwrap_or(0);
@@ -70,7 +70,7 @@ impl Builder {
         id
     }
 
-    /// Adds an operator to the end of a stage.
+    /// Appends an operator to a stage.
     pub(crate) fn operator(&mut self, stage: usize, origin: Origin, detail: String) -> usize {
         let id = self.plan.operators.len();
         self.plan.operators.push(Operator {
@@ -88,7 +88,7 @@ impl Builder {
         id
     }
 
-    /// Declares what an operator remembers.
+    /// Declares the state of an operator.
     pub(crate) fn state(&mut self, operator: usize, keyed: bool, schema: String) {
         let kind = &self.plan.operators[operator].kind;
         let id = format!("{kind}-{}", self.stateful_before(self.plan.operators[operator].stage));
@@ -98,13 +98,13 @@ impl Builder {
                 .iter()
                 .any(|op| op.state.as_ref().is_some_and(|state| state.id == id))
         };
-        // Branches of one shape differ by nothing but the order in which they are described.
+        // Branches of the same shape differ only in the order in which they are described.
         let mut twins = std::iter::once(id.clone()).chain((2..).map(|nth| format!("{id}-{nth}")));
         let id = twins.find(|id| !is_taken(id)).unwrap_or(id);
         self.plan.operators[operator].state = Some(State { id, keyed, schema });
     }
 
-    /// The operators with state that records may have passed before they leave a stage.
+    /// The stateful operators that records may pass before they leave a stage.
     fn stateful_before(&self, stage: usize) -> usize {
         let mut stages = vec![stage];
         let mut at = 0;
@@ -120,7 +120,7 @@ impl Builder {
         operators.filter(|&&op| self.plan.operators[op].state.is_some()).count()
     }
 
-    /// Names the last operator of a stage.
+    /// Sets the name of the last operator of a stage.
     pub(crate) fn name(&mut self, stage: usize, name: String) {
         let Some(&last) = self.plan.stages[stage].operators.last() else { return };
         if self.plan.operators.iter().any(|op| op.name == name && op.id != last) {
@@ -134,19 +134,19 @@ impl Builder {
         operator.name = name;
     }
 
-    /// Says how the tasks of a stage are made.
+    /// Sets the factory of a stage's tasks.
     pub(crate) fn close(&mut self, stage: usize, factory: Factory) {
         self.factories[stage] = Some(factory);
     }
 
-    /// Says how the tasks of a stage are made if nothing is added to what it has now.
-    pub(crate) fn unless_taken(&mut self, stage: usize, factory: Factory) {
-        self.untaken.push((stage, factory));
+    /// Sets the factory of a stage's tasks for the case that no further operator or exchange consumes its output.
+    pub(crate) fn close_if_unconsumed(&mut self, stage: usize, factory: Factory) {
+        self.unconsumed.push((stage, factory));
     }
 
-    /// Closes the stages whose output nobody takes, and nobody need take.
-    pub(crate) fn close_untaken(&mut self) {
-        for (stage, factory) in std::mem::take(&mut self.untaken) {
+    /// Closes the stages whose output is not consumed and need not be.
+    pub(crate) fn close_unconsumed(&mut self) {
+        for (stage, factory) in std::mem::take(&mut self.unconsumed) {
             let open = &mut self.factories[stage];
             if open.is_none() && self.plan.stages[stage].operators.len() == 1 {
                 *open = Some(factory);
@@ -168,14 +168,14 @@ impl Builder {
         self.connectors.push(connector);
     }
 
-    /// Notes that the last operator of a stage needs an input that ends.
+    /// Notes that the last operator of a stage needs a bounded input.
     pub(crate) fn require_bounded_end(&mut self, stage: usize, why: &str) {
         if let Some(&last) = self.plan.stages[stage].operators.last() {
             self.require_bounded(last, why);
         }
     }
 
-    /// Notes that `operator` needs an input that ends.
+    /// Notes that `operator` needs a bounded input.
     pub(crate) fn require_bounded(&mut self, operator: usize, why: &str) {
         let node = &self.plan.operators[operator];
         if !self.plan.stages[node.stage].bounded {
@@ -189,7 +189,7 @@ impl Builder {
 }
 
 impl Operator {
-    /// The method that the program called, or the name that it gave the operator, and the place, for messages.
+    /// The method that the program called, or the name that it gave the operator, with the place; as in messages.
     pub(crate) fn label(&self) -> String {
         let name = if self.name == self.kind { &self.method } else { &self.name };
         format!("{name} ({})", self.place)
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_state_depend_on_stateful_ancestors_alone() {
+    fn ids_of_state_depend_only_on_stateful_ancestors() {
         let job = |mapped: bool, beside: bool| {
             let env = Environment::new();
             if beside {
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_of_one_shape_have_ids_of_their_own_and_names_come_first() {
+    fn ids_of_equal_branches_differ_and_names_take_precedence() {
         let env = Environment::new();
         env.range(0..9).unique().for_each(drop);
         env.range(0..9).unique().for_each(drop);

@@ -1,22 +1,22 @@
-//! Whether what the tasks of a finished job have counted agrees with itself.
+//! A consistency check of the counts of a finished job.
 //!
-//! Counts are taken in few places, and what lies between is derived: an operator that hands on each record once does
-//! not count. So they can be held against each other where two are taken of the same records: at both ends of an
-//! edge, and at the end of a stage, which counts what the operators before it say that they have handed on.
+//! Records are counted in few places, and the counts between are derived: an operator that emits one record for each
+//! input does not count. The same records are counted twice at the two ends of an edge, and at the end of a stage,
+//! whose count must follow from the counts of the operators before it. These pairs are compared.
 
-use super::measure::Passing;
+use super::measure::OperatorFlow;
 use super::{Edge, Plan, Strategy};
 use crate::metrics::Passed;
 use crate::runtime::TaskCounts;
 use std::collections::BTreeMap;
 
-/// Operators that count, and hand on as many records as they take.
+/// Operators that count and must emit one record for each input.
 const ONE_EACH: [&str; 4] = ["stateful_map", "stateful_map_with", "map_async", "map_blocking"];
-/// Operators after which what comes before may be left undone.
+/// Operators that may leave input of the operators before them unprocessed.
 const ENOUGH: [&str; 5] = ["limit", "scan", "zip", "zip_by_task", "to_channel"];
 
-/// Says where the counts of a job that has ended well differ. Those of an edge that was closed by its receiver may,
-/// and in a job that has one, or an operator that has enough, nothing is said of what lies between edges.
+/// Describes where the counts of a job that has succeeded differ. The two ends of an edge may differ if its receiver
+/// closed it; in a job with such an edge, or with one of the operators in `ENOUGH`, only the edges are checked.
 pub(super) fn conserved(
     plan: &Plan,
     stage_of: &[usize],
@@ -39,19 +39,21 @@ pub(super) fn conserved(
     let whole = !edges.values().any(|edge| edge.closed)
         && !plan.operators.iter().any(|op| ENOUGH.contains(&op.kind.as_str()));
     for (&stage, task) in stage_of.iter().zip(counted) {
-        for passing in Passing::of(&plan.stages[stage].operators, &task.report) {
-            let Some(operator) = plan.operators.get(passing.op) else { continue };
-            let (taken, given) = (passing.taken.unwrap_or(0), passing.given);
-            if whole && ONE_EACH.contains(&operator.kind.as_str()) && taken != given {
+        for flow in OperatorFlow::of(&plan.stages[stage].operators, &task.report) {
+            let Some(operator) = plan.operators.get(flow.op) else { continue };
+            let (records_in, records_out) = (flow.records_in.unwrap_or(0), flow.records_out);
+            if whole && ONE_EACH.contains(&operator.kind.as_str()) && records_in != records_out {
                 let label = format!("{} ({})", operator.name, operator.place);
-                return Err(format!("{label} has taken {taken} records and handed on {given}"));
+                return Err(format!(
+                    "{label} has received {records_in} records and emitted {records_out}"
+                ));
             }
-            if !whole || !passing.last || passing.count.source {
+            if !whole || !flow.last || flow.count.source {
                 continue;
             }
             let ends =
                 task.report.edges().iter().filter(|(edge, _)| plan.edges[*edge].from == stage);
-            let ends: Vec<_> = ends.filter(|(_, passed)| passed.op == Some(passing.op)).collect();
+            let ends: Vec<_> = ends.filter(|(_, passed)| passed.op == Some(flow.op)).collect();
             let shares = ends.iter().map(|(edge, passed)| match &plan.edges[*edge] {
                 Edge { strategy: Strategy::Broadcast, to, .. } => {
                     passed.sent.records / plan.stages[*to].tasks.max(1) as u64
@@ -59,19 +61,19 @@ pub(super) fn conserved(
                 _ => passed.sent.records,
             });
             let left = match &*ends {
-                // A sink of blocks counts them, and all others their rows.
-                [] if blocks => taken,
-                [] => passing.count.emitted.unwrap_or(taken),
-                // Each way out has every record.
+                // A sink of blocks counts blocks; everything else counts their rows.
+                [] if blocks => records_in,
+                [] => flow.count.emitted.unwrap_or(records_in),
+                // Every branch receives every record.
                 _ if operator.kind == "split" => {
-                    shares.clone().find(|&share| share != taken).unwrap_or(taken)
+                    shares.clone().find(|&share| share != records_in).unwrap_or(records_in)
                 }
                 _ => shares.sum(),
             };
-            if left != taken {
+            if left != records_in {
                 let label = format!("{} ({})", operator.name, operator.place);
                 return Err(format!(
-                    "{label} counts {left} records, and the operators before it have handed on {taken}"
+                    "{label} counts {left} records, but the operators before it emitted {records_in}"
                 ));
             }
         }

@@ -1,14 +1,14 @@
-//! A plan for people and for other programs: as text, for Graphviz, as JSON.
+//! Renderings of a plan: text, Graphviz, and JSON.
 
 use super::{Edge, Operator, Plan, Stage, Strategy};
 use crate::error::{Error, ErrorKind, Result};
 use std::fmt::{self, Write as _};
 
-/// The operator that an exchange puts at the head of the stage that receives.
+/// The operator that an exchange adds at the head of the receiving stage.
 const RECEIVE: &str = "receive";
 
-/// The plan as text: a paragraph a stage, with its operators in the order in which records pass
-/// them, where each stands in the program, what it remembers, and which stages follow.
+/// The plan as text: a paragraph for each stage, with its operators in the order in which records pass them, their
+/// places in the program, their state, and the stages that follow.
 ///
 /// ```
 /// use thalweg::Environment;
@@ -104,7 +104,7 @@ impl Plan {
             dot.push_str("  }\n");
         }
         for (at, edge) in self.edges.iter().enumerate() {
-            // The heads of a stage stand in the order of the edges that lead to it.
+            // The heads of a stage are in the order of its incoming edges.
             let before = self.edges[..at].iter().filter(|other| other.to == edge.to).count();
             let Some(to) = self.stages.get(edge.to) else { continue };
             let mut heads = self.operators_of(to).filter(|op| op.kind == RECEIVE);
@@ -118,9 +118,9 @@ impl Plan {
         Ok(())
     }
 
-    /// The plan as JSON, to be read again by [`from_json`](Self::from_json) or by other programs.
+    /// The plan as JSON, for [`from_json`](Self::from_json) or other programs.
     pub fn to_json(&self) -> String {
-        // Nothing in a plan is without a form in JSON, and a string takes all that is written.
+        // Every value in a plan can be represented in JSON, and writing to a string cannot fail.
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
@@ -128,8 +128,8 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Plan`] when the text is not JSON, is not a plan, or refers to an operator or a
-    /// stage that it does not have.
+    /// [`ErrorKind::Plan`] when the text is not JSON, is not a plan, or refers to an operator or a stage that it does
+    /// not contain.
     ///
     /// ```
     /// use thalweg::{Environment, plan::Plan};
@@ -171,12 +171,12 @@ impl Plan {
     }
 }
 
-/// The operator's name, and what it is where the name does not say it.
+/// The operator's name, followed by its kind if they differ.
 fn titled(op: &Operator) -> String {
     if op.name == op.kind { op.name.clone() } else { format!("{} ({})", op.name, op.kind) }
 }
 
-/// What else is to be known of an operator.
+/// The details of an operator.
 fn noted(op: &Operator) -> String {
     let state = op.state.as_ref().map(|state| {
         let owner = if state.keyed { "key" } else { "task" };
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
     use crate::plan::State;
 
-    /// A word count, with a name, a state and a quotation mark in it.
+    /// A word count, with a name, a state and a quotation mark in a detail.
     fn word_count() -> Plan {
         let op = |id: usize, kind: &str, name: &str, detail: &str, stage, state| Operator {
             id,
@@ -292,7 +292,7 @@ digraph job {
     }
 
     #[test]
-    fn what_is_no_plan_is_refused() {
+    fn invalid_plans_are_refused() {
         for (from, to) in [("\"to\": 1", "\"to\": 2"), ("\"stage\": 1", "\"stage\": 7"), ("{", "")]
         {
             let json = word_count().to_json().replacen(from, to, 1);

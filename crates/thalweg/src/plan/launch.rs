@@ -1,4 +1,4 @@
-//! From a plan to running tasks.
+//! Turns a plan into running tasks.
 
 use super::conserve::conserved;
 use super::measure::measure;
@@ -13,17 +13,17 @@ use crate::state::SpillDir;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a task knows when it is made.
+/// What is known when a task is created.
 pub struct TaskContext<'a> {
-    /// The task's number in its stage, and how many there are.
+    /// The task's index in its stage, and the number of tasks of the stage.
     pub(crate) task: usize,
     pub(crate) tasks: usize,
     pub(crate) memory: &'a MemoryPool,
     pub(crate) spill: &'a SpillDir,
     pub(crate) clock: &'a crate::clock::Clock,
-    /// Wakes the task being made.
+    /// Wakes the task that is being created.
     pub(crate) waker: &'a Waker,
-    /// Those of the stage's source, shared by its tasks.
+    /// The partitions of the stage's source, shared by its tasks.
     pub(crate) partitions: &'a Arc<Partitions>,
     ops: &'a [Op],
     pub(crate) plan: &'a Plan,
@@ -35,38 +35,38 @@ impl TaskContext<'_> {
         self.ops[id].clone()
     }
 
-    /// A reservation for what the operator has to keep in memory.
+    /// A reservation for state that has to stay in memory.
     pub(crate) fn fixed(&self, id: usize) -> Reservation {
         self.memory.named(Claim::Fixed, self.ops[id].name(), None)
     }
 
-    /// A reservation for what the operator keeps in memory while there is enough, and does not give back.
+    /// A reservation for state that goes to disk only as long as it grows; what is in memory stays there.
     pub(crate) fn modest(&self, id: usize) -> Reservation {
         self.memory.named(Claim::Modest, self.ops[id].name(), None)
     }
 
-    /// A reservation for what the operator can move to disk: between batches it checks whether the pool is over its
-    /// budget.
+    /// A reservation for state that can be moved to disk at any time: between batches the operator checks whether the
+    /// pool is over its budget.
     pub(crate) fn spillable(&self, id: usize) -> Reservation {
         let waker = self.waker.clone();
         let wake = Arc::new(move || waker.wake());
         self.memory.named(Claim::Spillable, self.ops[id].name(), Some(wake))
     }
 
-    /// How many loops that operator is within.
+    /// How many loops the operator is nested in.
     pub(crate) fn depth(&self, id: usize) -> Depth {
         self.ops[id].depth()
     }
 
-    /// Whether what one stage sends to another comes again in each round of the loop that the receiver is in,
-    /// rather than once, from outside the loop.
+    /// Whether the input of stage `to` from stage `from` recurs in each round of the loop that `to` is in, rather
+    /// than coming once from outside the loop.
     pub(crate) fn comes_again(&self, from: usize, to: usize) -> bool {
         let loops = |stage: usize| self.plan.stages[stage].loops;
         loops(to) > 0 && loops(from) >= loops(to)
     }
 }
 
-/// A job that runs, and the plan it runs by.
+/// A running job and its plan.
 pub(crate) struct Launched {
     pub(crate) job: Arc<Job>,
     pub(crate) plan: Plan,
@@ -78,18 +78,18 @@ pub(crate) struct Launched {
 }
 
 impl Launched {
-    /// What the job did so far, or in all.
+    /// The statistics of the job, so far or in all.
     pub(crate) fn stats(&self, runtime: &Runtime) -> Stats {
-        // Asked before the counts are: a job that ends in between has counted up to its end.
+        // Read before the counts: if the job ends in between, the counts are complete.
         let over = self.job.is_over();
         self.measured(&self.job.counted(), over, runtime)
     }
 
-    /// As [`stats`](Self::stats), but waits at most about this long for a task to end its turn.
+    /// As [`stats`](Self::stats), but waits for each task for about `at_most` to end its turn.
     ///
     /// # Errors
     ///
-    /// The operators of the first task whose turn has not ended by then.
+    /// The names of the operators of the first task whose turn does not end in that time.
     pub(crate) fn stats_within(
         &self,
         runtime: &Runtime,
@@ -107,18 +107,18 @@ impl Launched {
         measure(&self.plan, &self.stage_of, counted, wall, cores, peak)
     }
 
-    /// Whether what the tasks of the job, which has ended well, have counted agrees with itself.
+    /// Checks the counts of the job, which has succeeded, for consistency.
     pub(crate) fn conserved(&self) -> Result<()> {
         conserved(&self.plan, &self.stage_of, &self.job.counted(), self.blocks)
             .map_err(|what| Error::new(ErrorKind::Internal, format!("wrong statistics: {what}")))
     }
 }
 
-/// Makes a job's lanes and tasks and starts them.
+/// Creates a job's lanes and tasks, and starts them.
 pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
     let mut builder = builder;
     check(&mut builder)?;
-    let Builder { plan, factories, untaken, connectors, batches, blocks, .. } = builder;
+    let Builder { plan, factories, unconsumed, connectors, batches, blocks, .. } = builder;
     let signals = Arc::new(Signals::default());
     let ops: Vec<Op> = plan
         .operators
@@ -167,10 +167,10 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
 
     let operators: Vec<Arc<str>> =
         plan.stages.iter().map(|stage| operators_of(stage, &plan)).collect();
-    // Before anything runs: what closures have captured may panic when it is dropped.
+    // Dropped before anything runs: the destructors of captured values may panic.
     let factories =
         factories.into_iter().enumerate().filter_map(|(stage, made)| Some((stage, made?)));
-    for (stage, factory) in factories.chain(untaken) {
+    for (stage, factory) in factories.chain(unconsumed) {
         catch(|| drop(factory)).map_err(|panic| panic.in_operator(&*operators[stage]))?;
     }
 
@@ -192,7 +192,7 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
     Ok(Launched { job, plan, stage_of, started, blocks })
 }
 
-/// The operators of a stage, by their names and places.
+/// The operators of a stage, by name and place.
 fn operators_of(stage: &Stage, plan: &Plan) -> Arc<str> {
     let mut labels: Vec<_> = stage.operators.iter().map(|&op| plan.operators[op].label()).collect();
     // One method may have added several in a row.
@@ -200,19 +200,19 @@ fn operators_of(stage: &Stage, plan: &Plan) -> Arc<str> {
     labels.join(", ").into()
 }
 
-/// What a job is called where it leaves traces: the place in the program where it begins, as
+/// The name of a job in spill directories and the like: the place where the program begins it, such as
 /// `wordcount.rs:31`, since one process may run several.
 fn job_name(plan: &Plan) -> &str {
     let place = plan.operators.first().map_or("job", |first| &*first.place);
     place.rsplit(['/', '\\']).next().unwrap_or(place)
 }
 
-/// Refuses a job that cannot run as described.
+/// Fails if the job cannot run as described.
 pub(crate) fn check(builder: &mut Builder) -> Result<()> {
     if !builder.errors.is_empty() {
         return Err(builder.errors.swap_remove(0));
     }
-    builder.close_untaken();
+    builder.close_unconsumed();
     let plan = &builder.plan;
     for (stage, factory) in plan.stages.iter().zip(&builder.factories) {
         let last = stage.operators.last().map(|&op| plan.operators[op].label());
@@ -224,7 +224,7 @@ pub(crate) fn check(builder: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// Whether a task may send to another under this strategy.
+/// Whether a task may send to another with this strategy.
 pub(crate) fn linked(
     strategy: Strategy,
     senders: usize,
@@ -243,7 +243,7 @@ mod tests {
     use crate::plan::Origin;
 
     #[test]
-    fn a_job_is_called_by_where_it_begins() {
+    fn a_job_is_named_after_the_place_where_it_begins() {
         let mut builder = Builder::default();
         assert_eq!(job_name(&builder.plan), "job");
         let stage = builder.stage(1, true);

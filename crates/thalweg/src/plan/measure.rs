@@ -1,4 +1,4 @@
-//! From what each task has counted to what a job did.
+//! Computes the statistics of a job from the counts of its tasks.
 
 use super::{Plan, Strategy};
 use crate::clock::Nanos;
@@ -12,12 +12,12 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// Keys that are kept for each operator.
+/// The number of hot keys reported for each operator.
 const KEPT: usize = 64;
-/// A sample of fewer records than this says nothing.
-const TELLING: u64 = 100;
+/// The least number of sampled records from which shares are computed.
+const MIN_SAMPLE: u64 = 100;
 
-/// Puts together what the tasks of a job counted; `stage_of` says which stage each belongs to.
+/// Combines the counts of a job's tasks; `stage_of` is the stage of each task.
 pub(super) fn measure(
     plan: &Plan,
     stage_of: &[usize],
@@ -113,79 +113,81 @@ pub(super) fn measure(
     Stats { wall: Duration::from_nanos(wall), cores, memory_peak, operators, stages, edges }
 }
 
-/// What has passed an operator of a task.
-pub(super) struct Passing<'a> {
+/// The numbers of records that have passed an operator of a task.
+pub(super) struct OperatorFlow<'a> {
     pub(super) op: usize,
     pub(super) count: &'a OpCount,
-    /// Records taken in; `None` for a source.
-    pub(super) taken: Option<u64>,
-    /// Records handed on to what follows.
-    pub(super) given: u64,
-    /// Records handed to second streams.
-    pub(super) aside: u64,
+    /// Records received; `None` for a source.
+    pub(super) records_in: Option<u64>,
+    /// Records emitted to the next operator or stage.
+    pub(super) records_out: u64,
+    /// Records emitted to side outputs.
+    pub(super) side_outputs: u64,
     /// Whether it is one of the heads of the stage.
     pub(super) is_head: bool,
-    /// Whether no operator of the stage follows.
+    /// Whether it is the last operator of the stage.
     pub(super) last: bool,
 }
 
-/// An operator that has counted nothing.
-static SILENT: LazyLock<OpCount> = LazyLock::new(OpCount::default);
+/// For operators that count nothing.
+static NO_COUNTS: LazyLock<OpCount> = LazyLock::new(OpCount::default);
 
-impl<'a> Passing<'a> {
+impl<'a> OperatorFlow<'a> {
     /// The operators of a task, in the order in which records pass them.
     ///
-    /// Those that hand on each record once do not count; what they took in is what the one before them handed
-    /// on. What an operator sends on edges is what it hands on where it is the last of its stage; elsewhere it hands
-    /// on to the next one, and what it sends are its second streams.
+    /// Operators that emit one record for each input do not count; they have received what the one before them has
+    /// emitted. What an operator sends on edges is its output if it is the last of its stage; elsewhere its output
+    /// goes to the next operator, and the edges are side outputs.
     pub(super) fn of(ids: &'a [usize], report: &'a Report) -> impl Iterator<Item = Self> {
         let counts: HashMap<usize, &OpCount> =
             report.counts().iter().map(|(op, count)| (*op, count)).collect();
         let (mut flow, mut among_heads) = (0, true);
         ids.iter().enumerate().map(move |(at, &op)| {
-            let count = counts.get(&op).copied().unwrap_or(&SILENT);
+            let count = counts.get(&op).copied().unwrap_or(&NO_COUNTS);
             let last = at + 1 == ids.len();
             let receives = count.under_way.is_some();
             among_heads &= receives || count.source;
-            let taken = if count.source {
+            let records_in = if count.source {
                 None
             } else if receives && among_heads {
-                // Several exchanges may lead into one stage: what follows takes in their sum.
+                // Several exchanges may lead into one stage: the next operator receives their sum.
                 flow += count.received;
                 Some(count.received)
             } else {
                 Some(flow)
             };
             let sent = count.sent.map(|sent| sent.records);
-            let aside = sent.filter(|_| !last).unwrap_or(0);
+            let side_outputs = sent.filter(|_| !last).unwrap_or(0);
             if count.source {
                 flow += count.emitted.unwrap_or(0);
             } else if !receives {
                 flow = sent.filter(|_| last).or(count.emitted).unwrap_or(flow);
             }
-            let given = if receives { count.received } else { flow };
-            Self { op, count, taken, given, aside, is_head: among_heads, last }
+            let records_out = if receives { count.received } else { flow };
+            Self { op, count, records_in, records_out, side_outputs, is_head: among_heads, last }
         })
     }
 }
 
-/// Adds what passed the operators of one task, and answers what its heads took in.
+/// Adds the counts of one task to the operators', and returns the number of records that its heads received.
 fn pass(ids: &[usize], report: &Report, operators: &mut [OperatorStats]) -> u64 {
     let mut head = 0;
-    for Passing { op, count, taken, given, aside, is_head, last } in Passing::of(ids, report) {
+    for OperatorFlow { op, count, records_in, records_out, side_outputs, is_head, last } in
+        OperatorFlow::of(ids, report)
+    {
         let Some(operator) = operators.get_mut(op) else { continue };
         if is_head {
-            head += given;
+            head += records_out;
         }
         let is_sink = last && count.sent.is_none();
         let add = |to: &mut Option<u64>, more| *to = Some(to.unwrap_or(0) + more);
-        if let Some(taken) = taken {
-            add(&mut operator.records_in, taken);
+        if let Some(records_in) = records_in {
+            add(&mut operator.records_in, records_in);
         }
         if !is_sink || count.source {
-            add(&mut operator.records_out, given);
+            add(&mut operator.records_out, records_out);
         }
-        operator.records_aside += aside;
+        operator.side_output_records += side_outputs;
         let sent = count.sent.unwrap_or_default();
         operator.batches += sent.batches + count.received_batches;
         operator.bytes += sent.bytes;
@@ -224,7 +226,7 @@ impl Sample {
     }
 
     fn top(self) -> Vec<HotKey> {
-        if self.size < TELLING {
+        if self.size < MIN_SAMPLE {
             return Vec::new();
         }
         let mut keys: Vec<_> = self.seen.into_iter().collect();
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn operators_that_do_not_count_hand_on_what_they_take() -> Result<()> {
+    fn counts_of_operators_that_do_not_count_are_derived() -> Result<()> {
         let stats = stats(3, |env| {
             let records = env.range(0..1000).filter(|n| n % 4 == 0).map(|n| n + 1);
             let _ = records.flat_map(|n| [n, n]).shuffle().map(|n| n).count();
@@ -285,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn hot_keys_and_full_tasks_are_found() -> Result<()> {
+    fn hot_keys_and_skewed_tasks_are_found() -> Result<()> {
         let stats = stats(2, |env| {
             let keys = env.range(0..300_000).map(|n| if n % 2 == 0 { 7 } else { n });
             let _ = keys.group_by(|n| *n).fold(0u64, |count, _| *count += 1).collect::<Vec<_>>();
@@ -293,7 +295,7 @@ mod tests {
         let (_, key) = stats.hot_keys(0.3).next().unwrap();
         assert!(key.key == "7" && (0.35..0.65).contains(&key.share), "{key:?}");
         let keyed = stats.stages.iter().find(|stage| stage.keyed).unwrap();
-        // One task of eight has half of the records and its part of the rest.
+        // One task of eight has half of the records and an eighth of the rest.
         assert!((4.0..5.0).contains(&keyed.skew()), "{}", keyed.skew());
         assert!(stats.to_string().contains("hot key of "), "{stats}");
         assert!(stats.to_string().contains(" is skewed"), "{stats}");

@@ -1,8 +1,8 @@
-//! A job as data: operators, stages and edges, and what makes their tasks.
+//! Plans: a job as data, with the factories of its tasks.
 //!
-//! A [`Plan`] names no Rust type: it can be printed, compared and shipped. A program attaches to
-//! each stage a factory that makes its tasks and to each edge a connector that makes its
-//! lanes; launching brings the two together.
+//! A [`Plan`] contains no Rust type: it can be printed, compared and shipped. Beside it, the builder keeps a factory
+//! for each stage, which creates its tasks, and a connector for each edge, which creates its lanes; launching uses
+//! all three.
 //!
 //! Building a plan starts no thread and opens no file.
 
@@ -19,15 +19,15 @@ pub(crate) use launch::{Launched, check, launch, linked};
 
 use serde::{Deserialize, Serialize};
 
-/// What a job does, as data.
+/// A job as data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Plan {
-    /// Every operator, in the order in which the program named them.
+    /// The operators, in the order in which the program added them.
     pub operators: Vec<Operator>,
-    /// What runs as one piece of code.
+    /// The stages; each runs as one piece of code.
     pub stages: Vec<Stage>,
-    /// How records get from stage to stage.
+    /// The exchanges between stages.
     pub edges: Vec<Edge>,
 }
 
@@ -35,54 +35,54 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Operator {
-    /// Its place in [`Plan::operators`].
+    /// Its index in [`Plan::operators`].
     pub id: usize,
     /// What it is: `map`, `fold`, `files`, …
     pub kind: String,
     /// The name that the program gave it, or its kind.
     pub name: String,
-    /// The method that the program called, which messages name: `sum` for the combiner, the exchange and the table of a
+    /// The method that the program called, as in messages: `sum` for the combiner, the exchange and the table of a
     /// sum.
     pub method: String,
-    /// Where in the program it stands, as `file:line`.
+    /// The place in the program where it is added, as `file:line`.
     pub place: String,
-    /// What else is to be known: the files read, the size of a limit, …
+    /// Further details: the files read, the size of a limit, …
     pub detail: String,
     /// The stage that it belongs to.
     pub stage: usize,
-    /// What it remembers across records, if it does.
+    /// The state that it keeps across records, if it keeps any.
     pub state: Option<State>,
-    /// How many loops it is within.
+    /// How many loops it is nested in.
     pub loops: u32,
 }
 
-/// What an operator remembers.
+/// The state of an operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct State {
-    /// Identifies the operator from one version of a program to the next: given by
-    /// [`Stream::name`](crate::Stream::name), or derived from the stateful operators before it,
-    /// so that adding a `map` does not change it.
+    /// Identifies the operator from one version of a program to the next: set by
+    /// [`Stream::name`](crate::Stream::name), or derived from the stateful operators before it, so that adding a
+    /// `map` does not change it.
     pub id: String,
-    /// Whether there is a state a key, owned by key group, rather than one a task.
+    /// Whether there is a state for each key, owned by key group, rather than one for each task.
     pub keyed: bool,
-    /// The schema of the state, in words.
+    /// The schema of the state, as text.
     pub schema: String,
 }
 
-/// Operators fused into one task type.
+/// Operators that are fused into one type of task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Stage {
-    /// Its place in [`Plan::stages`].
+    /// Its index in [`Plan::stages`].
     pub id: usize,
     /// Its operators, first to last.
     pub operators: Vec<usize>,
-    /// How many tasks run it side by side.
+    /// The number of parallel tasks.
     pub tasks: usize,
     /// Whether its input ends by itself.
     pub bounded: bool,
-    /// How many loops what is added to it is within.
+    /// How many loops an operator added to it is nested in.
     pub loops: u32,
 }
 
@@ -94,37 +94,37 @@ pub struct Edge {
     pub from: usize,
     /// The stage that receives.
     pub to: usize,
-    /// Which task a record goes to.
+    /// How the receiving task is chosen.
     pub strategy: Strategy,
-    /// When batches are sent, in words.
+    /// When batches are sent, as text.
     pub batch: String,
 }
 
-/// Which task of the next stage a record goes to.
+/// How an exchange chooses the receiving task of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Strategy {
-    /// To the task with the same number, or the nearest there is.
+    /// The task with the same index, or the nearest if there are fewer.
     Forward,
-    /// To the task that owns the key group of the record's key.
+    /// The task that owns the key group of the record's key.
     Keyed,
-    /// To each task in turn.
+    /// Each task in turn.
     Shuffle,
-    /// To a task drawn at random.
+    /// A task drawn at random.
     Random,
-    /// To every task.
+    /// Every task.
     Broadcast,
-    /// To the task that a closure names.
+    /// The task that a closure returns.
     Custom,
-    /// To the one task there is.
+    /// The only task.
     Gather,
 }
 
 impl Plan {
-    /// Whether two of the stages that send to a third hang together without it, by whatever way: then one
-    /// that the third does not listen to for a while may hold up the other.
-    pub(crate) fn hang_together(&self, a: usize, b: usize, without: usize) -> bool {
+    /// Whether two stages that send to a third are connected without it, ignoring the direction of edges. If so,
+    /// leaving the input from one of them unread may block the other.
+    pub(crate) fn are_connected(&self, a: usize, b: usize, without: usize) -> bool {
         let mut reached = vec![a];
         let mut at = 0;
         while let Some(&from) = reached.get(at) {
@@ -147,7 +147,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn stages_hang_together_by_any_way() {
+    fn stages_are_connected_by_any_path() {
         let env = crate::Environment::new();
         let [a, b] = env.range(0..9).split();
         let all = a.merge(env.range(0..9));
@@ -159,8 +159,8 @@ mod tests {
         let source = |nth: usize| {
             plan.operators.iter().filter(|op| op.kind == "range").nth(nth).unwrap().stage
         };
-        assert!(plan.hang_together(source(0), source(1), usize::MAX));
-        assert!(!plan.hang_together(source(0), source(1), merged));
-        assert!(!plan.hang_together(source(0), source(2), usize::MAX));
+        assert!(plan.are_connected(source(0), source(1), usize::MAX));
+        assert!(!plan.are_connected(source(0), source(1), merged));
+        assert!(!plan.are_connected(source(0), source(2), usize::MAX));
     }
 }

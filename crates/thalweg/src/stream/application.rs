@@ -1,4 +1,4 @@
-//! What may surround the jobs of an environment.
+//! A hook around the jobs of an environment, for applications.
 //!
 //! The engine is a library: it reads no command line, installs no signal handler and never exits.
 //! An environment that a program makes by way of the module `cli` carries an [`Application`],
@@ -11,20 +11,20 @@ use crate::metrics::Stats;
 use crate::plan::Plan;
 use std::sync::Arc;
 
-/// What is done around every job of an environment.
+/// Hooks that run around every job of an environment.
 pub(crate) trait Application: Send + Sync {
-    /// A job that could run is about to. It does not when this fails.
+    /// Called before a job starts, which fails if this fails.
     fn starting(&self, plan: &Plan, config: &Config) -> Result<()>;
 
-    /// Something that whoever runs the program should know.
+    /// Shows a warning to the person who runs the program.
     fn warn(&self, what: &str);
 
-    /// A job runs. What is done beside it ends when the result is dropped.
+    /// Called when a job has started. What it starts ends when the result is dropped.
     fn started(&self, job: &Arc<Running>) -> Result<Box<dyn Attendance>>;
 }
 
-/// What is done beside one job.
+/// Work that accompanies one job.
 pub(crate) trait Attendance: Send + Sync {
-    /// The job is over.
+    /// Called when the job is over.
     fn ended(self: Box<Self>, stats: &Stats);
 }

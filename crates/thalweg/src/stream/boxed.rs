@@ -106,7 +106,7 @@ impl<I: Portable + ?Sized, T: Time> Pipe for Collecting<I, T> {
     }
 
     fn resume(&mut self) -> Flow {
-        // Handed over here, so that nothing waits in the middle of a stage between two batches.
+        // Pushed before each batch, so that no records stay in the middle of a stage between two batches.
         match self.rest.resume() {
             Flow::Ready if !self.batch.is_empty() => {
                 self.hand_over();

@@ -186,7 +186,7 @@ impl<C: Chain> Stream<C> {
         let chain = self.chain.clone();
         let drop =
             move |cx: &TaskContext<'_>| Ok(Box::new(chain.attach(cx, NullSink)?) as Box<dyn Task>);
-        self.build(|builder| builder.unless_taken(self.stage, Box::new(drop)));
+        self.build(|builder| builder.close_if_unconsumed(self.stage, Box::new(drop)));
         self
     }
 

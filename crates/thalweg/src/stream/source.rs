@@ -1,4 +1,4 @@
-//! Where records come from: the head of a first stage.
+//! Sources: the heads of stages without inputs.
 
 use super::{Chain, Environment, Stream};
 use crate::clock::Nanos;
@@ -9,22 +9,22 @@ use crate::metrics::{Awaits, Report, Total};
 use crate::plan::{Origin, TaskContext};
 use crate::time::Time;
 
-/// How far a source got.
+/// The progress of a source in one call.
 pub enum Produced {
-    /// Something was pushed, and there is more.
+    /// Records were pushed, and there are more.
     Some,
-    /// Nothing for now; the source wakes its task when there is.
+    /// There are none for now; the source wakes its task when there are.
     Nothing,
-    /// Nothing until the clock shows this.
+    /// There are none until this time.
     NothingUntil(Nanos),
     /// Nothing, but what follows is read from this partition, or the piece of the last one has been read to its
     /// end. For sources whose [`Partitions`](crate::flow::Partitions) are timed.
     Partition(Option<usize>),
-    /// There will be nothing more.
+    /// There will be no more.
     End,
 }
 
-/// One task's share of a source.
+/// The part of a source that one task reads.
 pub trait Source: Send + 'static {
     /// What flows.
     type Item: Record + ?Sized;
@@ -36,8 +36,8 @@ pub trait Source: Send + 'static {
     where
         N: Push<Self::Item, Self::Time>;
 
-    /// Takes nothing more in, since the job drains. Answers whether something may be left that others have
-    /// handed over for good: that is produced, up to [`Produced::End`]. Nothing is produced otherwise.
+    /// Accepts no more input, since the job drains. Returns whether input that was accepted before is still to be
+    /// emitted, up to [`Produced::End`]. Otherwise the source is not called again.
     fn stop(&mut self) -> bool {
         false
     }
@@ -50,7 +50,7 @@ pub trait Source: Send + 'static {
         0
     }
 
-    /// What it waits for that the program must do, if it does.
+    /// What it needs from the program to continue, if anything.
     fn awaits(&self) -> Option<Awaits> {
         None
     }
@@ -63,7 +63,7 @@ pub trait Source: Send + 'static {
     }
 }
 
-/// What makes the tasks' shares of a source.
+/// Creates the tasks' parts of a source.
 pub trait SourceFactory: Send + 'static {
     /// One task's share.
     type Source: Source;
@@ -127,7 +127,7 @@ pub struct SourceTask<S, N> {
     next: N,
     /// [`Source::stop`] was called.
     stopped: bool,
-    /// The source will give nothing more.
+    /// The source has ended.
     exhausted: bool,
     /// The last barrier that was sent.
     epoch: Epoch,
@@ -136,7 +136,7 @@ pub struct SourceTask<S, N> {
 
 impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
     fn step(&mut self, turn: &mut Turn<'_>) -> Option<Poll> {
-        // Also where receivers are slow, since others may wait to hand something over.
+        // Checked before back-pressure too, since senders may wait for the source to accept their records.
         if !self.stopped && self.op.signals().draining() {
             self.stopped = true;
             self.exhausted |= !guard(&self.op, || self.source.stop());
@@ -147,12 +147,12 @@ impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
             Settled::Stop(poll) => return Some(poll),
         }
         if self.epoch < self.op.signals().epoch() {
-            // One after the other, as on all other sources, or they would not meet.
+            // One by one, as in all other sources, or barriers would not align.
             self.epoch = self.epoch.next();
             self.head.send(Event::Barrier(self.epoch), &mut self.next);
             return None;
         }
-        // Not with the last batch: an operator may still have output left from that.
+        // Not together with the last batch: an operator may still have output of it pending.
         if self.exhausted {
             self.head.send(Event::End, &mut self.next);
             return None;

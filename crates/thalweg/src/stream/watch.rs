@@ -7,7 +7,7 @@
 use super::application::Application;
 use super::job::Running;
 use crate::error::Result;
-use crate::metrics::{Stats, Told, blocked, losses, stalls};
+use crate::metrics::{ReportedStalls, Stats, blocked, losses, stalls};
 use crate::sync::spawn;
 use log::{Level, log_enabled, warn};
 use std::collections::BTreeSet;
@@ -24,10 +24,10 @@ const LATE: &str = "thalweg::late";
 /// The kinds of operators that may stall.
 const WAITING: [&str; 3] = ["assign_timestamps", "channel", "to_channel"];
 
-/// The shortest time between two looks at a job, whatever the configuration: each look interrupts its tasks.
+/// The shortest interval between two checks of a job, whatever the configuration: each check interrupts its tasks.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Where the warnings of a job go.
+/// The receiver of a job's warnings: an application, or `log` alone.
 #[derive(Clone)]
 pub(crate) struct Warnings(Option<Arc<dyn Application>>);
 
@@ -55,7 +55,7 @@ impl Warnings {
     }
 }
 
-/// A thread that looks at a job now and then, until this is dropped.
+/// A thread that checks a job at intervals, until this is dropped.
 pub(super) struct Watch {
     /// Dropped to end the thread.
     stop: Option<Sender<()>>,
@@ -63,8 +63,8 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Watches a job that has an operator which may stall, where an application or a logger takes the warnings.
-    /// Without an application, a bounded job is watched only where it has a `to_channel`.
+    /// Starts the thread for a job with an operator that may stall, if there is an application or a logger to receive
+    /// the warnings. Without an application, a bounded job is watched only if it has a `to_channel`.
     pub(super) fn start(
         job: &Arc<Running>,
         patience: Option<Duration>,
@@ -84,15 +84,15 @@ impl Watch {
         let (stop, stopped) = channel();
         let (job, warnings) = (Arc::downgrade(job), warnings.clone());
         let thread = spawn("thalweg-watch".to_owned(), move || {
-            let (mut told, mut told_blocked) = (Told::default(), BTreeSet::new());
-            // At its beginning too, or the first windows could wait for twice as long in silence.
+            let (mut told, mut told_blocked) = (ReportedStalls::default(), BTreeSet::new());
+            // The first check is at the beginning, or stalls of the first windows would be reported late.
             let mut before: Option<Stats> = None;
             while let Some(looked) = look(&job, patience) {
                 match &looked {
                     Ok(now) => {
                         let before = before.as_ref();
                         let found = before.map(|before| stalls(before, now, patience));
-                        for stall in told.worth(found.unwrap_or_default()) {
+                        for stall in told.new_stalls(found.unwrap_or_default()) {
                             warnings.of_stall(&stall.said);
                         }
                     }
@@ -118,8 +118,8 @@ impl Watch {
     }
 }
 
-/// What a job has counted, or the operators of a task that has been in one turn for longer than `patience`; `None`
-/// when the job is over. To wait for the turn instead could take for ever.
+/// The statistics of a job, or the operators of a task that has been in one turn for longer than `patience`, so that
+/// a blocked task does not block the watch; `None` when the job is over.
 fn look(job: &Weak<Running>, patience: Duration) -> Option<Result<Stats, Arc<str>>> {
     let job = job.upgrade()?;
     (!job.launched().job.is_over()).then(|| job.stats_within(patience))

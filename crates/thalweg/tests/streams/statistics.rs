@@ -59,7 +59,7 @@ fn operator(stats: &Stats, is: impl Fn(&OperatorStats) -> bool) -> &OperatorStat
 /// An operator's records: in, out, and to second streams.
 fn passed(stats: &Stats, kind: &str) -> (Option<u64>, Option<u64>, u64) {
     let op = operator(stats, |op| op.kind == kind);
-    (op.records_in, op.records_out, op.records_aside)
+    (op.records_in, op.records_out, op.side_output_records)
 }
 
 /// Takes a stream to its end.
@@ -150,8 +150,8 @@ fn lines_that_are_no_records_are_counted_aside() {
         end(counters.add("bad", bad));
         let stats = counters.run(env)?;
         assert_eq!((counters.of("good"), counters.of("bad")), (400, 100));
-        let op = operator(&stats, |op| op.kind == "dead_letters" && op.records_aside > 0);
-        assert_eq!((op.records_out, op.records_aside), (Some(400), 100), "{stats}");
+        let op = operator(&stats, |op| op.kind == "dead_letters" && op.side_output_records > 0);
+        assert_eq!((op.records_out, op.side_output_records), (Some(400), 100), "{stats}");
         Ok(())
     });
 }
@@ -179,8 +179,8 @@ fn late_records_are_counted_aside() {
             end(counters.add("late", late));
             let stats = counters.run(env)?;
             let late = counters.of("late");
-            let op = operator(&stats, |op| op.records_aside > 0 || late == 0);
-            assert_eq!(op.records_aside, late, "{stats}");
+            let op = operator(&stats, |op| op.side_output_records > 0 || late == 0);
+            assert_eq!(op.side_output_records, late, "{stats}");
             if !sessions && late > 0 {
                 assert_eq!(op.records_out, op.records_in.map(|input| input - late), "{stats}");
             }

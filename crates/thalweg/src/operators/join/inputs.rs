@@ -200,7 +200,7 @@ impl<K: Data, A: Data, B: Data, T: Time> Inputs<K, A, B, T> {
 
     /// Whether an input that is not read might hold up the other.
     pub(super) fn hang_together(&self, cx: &TaskContext<'_>) -> bool {
-        cx.plan.hang_together(self.first.from, self.second.from, self.stage)
+        cx.plan.are_connected(self.first.from, self.second.from, self.stage)
     }
 
     /// Refuses a way of joining that keeps nothing from round to round.

@@ -170,7 +170,7 @@ where
             first: Waiting::new(cx, self.op),
             second: Waiting::new(cx, self.op),
             over: [false; 2],
-            both: cx.plan.hang_together(self.first.from, self.second.from, self.stage),
+            both: cx.plan.are_connected(self.first.from, self.second.from, self.stage),
             failed: false,
             emitted: 0,
             unpaired: 0,

@@ -77,7 +77,7 @@ where
             update: Arc::clone(&self.update),
             waits,
             open: !waits,
-            holds: waits && cx.plan.hang_together(controls.from, records.from, self.stage),
+            holds: waits && cx.plan.are_connected(controls.from, records.from, self.stage),
             held: Held::new(cx, self.op),
             held_back: [None; 2],
             over: false,
