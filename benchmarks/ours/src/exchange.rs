@@ -25,7 +25,8 @@ pub(crate) fn serve_numbers(request: &Request) -> Result<()> {
                     let part = &mut part;
                     part.own.add(number);
                 })
-                .count();
+                .count()
+                .collect_one();
             env.run()?;
             seen.take()?;
             Ok(kept.take())
@@ -49,7 +50,8 @@ pub(crate) fn serve_records(request: &Request) -> Result<()> {
                     let part = &mut part;
                     part.own.add(row);
                 })
-                .count();
+                .count()
+                .collect_one();
             env.run()?;
             seen.take()?;
             Ok(kept.take())

@@ -38,7 +38,8 @@ pub(crate) fn serve_skew(request: &Request) -> Result<()> {
                     let part = &mut part;
                     part.own.add_number(key % IDS, root.to_bits());
                 })
-                .count();
+                .count()
+                .collect_one();
             env.run()?;
             seen.take()?;
             Ok(kept.take())

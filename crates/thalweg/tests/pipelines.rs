@@ -67,7 +67,7 @@ fn attach(stream: Numbers, step: &Step) -> Numbers {
         Step::Sum(keys) => stream
             .map(|n| n % 1_000_000)
             .group_by(move |n| n % keys)
-            .sum(|n| n)
+            .sum(|n| *n)
             .unkey()
             .map(join)
             .boxed(),

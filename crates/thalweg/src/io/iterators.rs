@@ -241,9 +241,9 @@ mod tests {
             let evens = |n: &u64| n.is_multiple_of(2);
             let thirds = |n: u64| n.is_multiple_of(3).then_some(n);
             let out = if exchange {
-                numbers.forward().filter(evens).filter_map(thirds).sum().collect::<Vec<_>>()
+                numbers.forward().filter(evens).filter_map(thirds).sum(|n| *n).collect::<Vec<_>>()
             } else {
-                numbers.filter(evens).filter_map(thirds).sum().collect::<Vec<_>>()
+                numbers.filter(evens).filter_map(thirds).sum(|n| *n).collect::<Vec<_>>()
             };
             let stats = env.start().unwrap().wait().unwrap();
             let of = |kind: &str| {

@@ -211,7 +211,8 @@ mod tests {
         text.push_str("{\"id\":true,\"name\":\"n\"}\n");
         fs::write(&path, text).unwrap();
         let env = Environment::new();
-        let _count = env.json_lines::<Item>(JsonLines::new(&path).split_bytes(100)).count();
+        let _count =
+            env.json_lines::<Item>(JsonLines::new(&path).split_bytes(100)).count().collect_one();
         let error = env.run().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Input);
         assert_eq!(error.place(), Some(&Place::Line(path, 1001)));

@@ -56,12 +56,12 @@ operators! {
         s.fold_assoc(0, |sum: &mut u64, r| *sum += r.number(), |sum, part| *sum += part)
     );
     "reduce" exact |job, s| job.end(s.reduce(|a, b| if a.number() < b.number() { b } else { a }));
-    "min" exact |job, s| job.end(s.min());
-    "max" exact |job, s| job.end(s.max());
+    "min" exact |job, s| job.end(s.min(|r| r.clone()));
+    "max" exact |job, s| job.end(s.max(|r| r.clone()));
     "min_by" exact |job, s| job.end(s.min_by(|a, b| a.number().cmp(&b.number())));
     "max_by" exact |job, s| job.end(s.max_by(|a, b| a.number().cmp(&b.number())));
-    "sum" exact |job, s| job.end(s.map(|r| r.number()).sum());
-    "average" exact |job, s| job.end(s.map(|r| r.number()).average());
+    "sum" exact |job, s| job.end(s.map(|r| r.number()).sum(|n| *n));
+    "average" exact |job, s| job.end(s.map(|r| r.number()).average(|n| *n));
     "limit" loose |job, s| job.end(s.limit(50));
     "sorted" exact |job, s| job.end(s.sorted());
     "sorted_by" exact |job, s| job.end(s.sorted_by(|a, b| a.number().cmp(&b.number())));
@@ -138,7 +138,7 @@ operators! {
     };
     "for_each" exact |_job, s| s.for_each(|r| r.act());
     "for_each_parallel" exact |_job, s| s.for_each_parallel(|r| r.act());
-    "count" exact |_job, s| s.map(|r| r.number()).count();
+    "count" exact |_job, s| s.map(|r| r.number()).count().collect_one();
     "collect" exact |_job, s| s.collect::<Vec<_>>();
     "collect a set" exact |_job, s| s.collect::<std::collections::BTreeSet<_>>();
     "collect a hash set" exact |_job, s| s.collect::<std::collections::HashSet<_>>();

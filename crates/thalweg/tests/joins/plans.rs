@@ -14,7 +14,7 @@ fn strategies(env: &Environment) -> Vec<Strategy> {
 fn what_is_together_is_not_moved_again() {
     let env = Environment::new();
     let side = || env.range(0..100).group_by(|n| n % 10).partition();
-    let _ = side().join(side()).join(side()).unkey().count();
+    let _ = side().join(side()).join(side()).unkey().count().collect_one();
     use Strategy::{Forward, Keyed};
     let all = strategies(&env);
     // Three partitions; each of two joins leaves both its sides where they are.
@@ -28,13 +28,13 @@ fn a_side_goes_only_where_it_must() {
     use Strategy::{Broadcast, Forward, Keyed};
     let env = Environment::new();
     let numbers = || env.range(0..100).group_by(|n| n % 10);
-    let _ = numbers().join(numbers()).unkey().count();
+    let _ = numbers().join(numbers()).unkey().count().collect_one();
     assert_eq!(strategies(&env)[..2], [Keyed, Keyed]);
     env.run().unwrap();
-    let _ = numbers().join_with(numbers()).broadcast_left().inner().unkey().count();
+    let _ = numbers().join_with(numbers()).broadcast_left().inner().unkey().count().collect_one();
     assert_eq!(strategies(&env)[..2], [Broadcast, Forward]);
     env.run().unwrap();
-    let _ = numbers().join_with(numbers()).broadcast_right().left().unkey().count();
+    let _ = numbers().join_with(numbers()).broadcast_right().left().unkey().count().collect_one();
     assert_eq!(strategies(&env)[..2], [Forward, Broadcast]);
     let plan = env.plan().to_string();
     assert!(plan.contains("left, table of the right side"), "{plan}");
@@ -108,12 +108,12 @@ fn a_limit_ends_both_sides() {
     let env = Environment::new();
     let [left, right] = env.range(0..100_000).split();
     let pairs = left.group_by(|n| n % 10).join(right.group_by(|n| n % 10));
-    let out = pairs.unkey().limit(10).count();
+    let out = pairs.unkey().limit(10).count().collect_one();
     let merged = env.range(0..1000).group_by(|_| ());
     let merged = merged.join_with(env.range(0..1000).group_by(|_| ())).sort_merge().inner();
-    let few = merged.unkey().limit(10).count();
+    let few = merged.unkey().limit(10).count().collect_one();
     env.run().unwrap();
-    assert_eq!((out.take().unwrap(), few.take().unwrap()), (10, 10));
+    assert_eq!((out.take().unwrap().unwrap(), few.take().unwrap().unwrap()), (10, 10));
 }
 
 #[test]
@@ -157,13 +157,13 @@ fn a_barrier_comes_through_while_a_side_waits() {
         } else {
             (env.iter(0..RECORDS).boxed(), slow.boxed())
         };
-        let out = left.group_by(|n| *n).join(right.group_by(|n| *n)).unkey().count();
+        let out = left.group_by(|n| *n).join(right.group_by(|n| *n)).unkey().count().collect_one();
         let job = env.start().unwrap();
         job.barrier().unwrap();
         job.barrier().unwrap();
         assert!(read.load(Ordering::Relaxed) < RECORDS, "{diamond}");
         job.wait().unwrap();
-        assert_eq!(out.take().unwrap(), RECORDS);
+        assert_eq!(out.take().unwrap().unwrap(), RECORDS);
     }
 }
 

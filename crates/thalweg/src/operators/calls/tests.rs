@@ -192,7 +192,7 @@ fn no_more_calls_are_in_flight_than_may_be() {
                     thread::yield_now();
                     n
                 })
-                .sum();
+                .sum(|n| *n);
             let out = out.collect::<Vec<_>>();
             env.run()?;
             assert_eq!(out.take()?, [300 * 299 / 2]);
@@ -252,7 +252,7 @@ fn a_call_that_never_wakes_takes_too_long() {
     };
     check(never).fails_with("a call took longer than 3ms");
     let env = Environment::new();
-    let _out = never(&env).count();
+    let _out = never(&env).count().collect_one();
     let error = env.run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     assert!(error.operator().is_some_and(|op| op.starts_with("map_async (")), "{error}");
@@ -339,7 +339,7 @@ fn an_error_of_the_engines_keeps_its_kind() {
         5 => Err(Error::new(ErrorKind::Io, "torn")),
         n => Ok(n),
     });
-    let _out = fails.count();
+    let _out = fails.count().collect_one();
     let error = env.run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);
     let text = error.to_string();
@@ -404,7 +404,7 @@ fn panics_are_the_operators() {
     check(move |env| env.iter(0..9i32).map_blocking(calls(), |n| 10 / (n - 5)))
         .fails_with("panicked: attempt to divide by zero");
     let env = Environment::new();
-    let _out = env.iter(0..9i32).map_blocking(calls(), |n| 10 / (n - 5)).count();
+    let _out = env.iter(0..9i32).map_blocking(calls(), |n| 10 / (n - 5)).count().collect_one();
     let error = env.run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Panic);
     assert!(error.operator().is_some_and(|op| op.starts_with("map_blocking (")), "{error}");
@@ -468,9 +468,9 @@ fn threads_are_gone_when_a_job_has_ended() {
             let _holds = &holds;
             n
         });
-        let out = out.count();
+        let out = out.count().collect_one();
         env.run()?;
-        assert_eq!(out.take()?, 100);
+        assert_eq!(out.take()?.unwrap(), 100);
         assert_eq!(Arc::strong_count(&held), 1);
         Ok(())
     });
@@ -710,7 +710,7 @@ fn tokio_drives_what_is_polled_within_it() {
                 });
                 async move { spawned.await.expect("it does not panic") }
             })
-            .sum();
+            .sum(|n| *n);
         let sum = sum.collect::<Vec<_>>();
         env.run().unwrap();
         assert_eq!(sum.take().unwrap(), [500 * 499 / 2]);

@@ -42,13 +42,6 @@ type Owned<C> = <<C as Chain>::Item as Portable>::Owned;
 /// What a keyed stream has.
 #[doc(hidden)]
 impl<C: Chain> Stream<C> {
-    pub fn aggregate<A>(self, _aggregate: A) -> Self
-    where
-        Self: HasKeys,
-    {
-        self.never()
-    }
-
     pub fn join<D>(self, _right: D) -> Self
     where
         Self: HasKeys,

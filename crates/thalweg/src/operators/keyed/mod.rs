@@ -45,13 +45,13 @@ mod together;
 mod unique;
 mod watched;
 
-pub use aggregate::{Aggregate, Combine};
+pub use aggregate::{Aggregate, AggregateRef, Combine};
 pub use aggregates::{Average, Count, Fold, FoldAssoc, Max, Min, Reduce};
 pub use key_by::{ByRef, Carried, FirstOf, KeyBy, Plain};
 pub(super) use partition::{AddHash, Placed, Placement, add_hash, by_hash};
 pub use partition::{Partitioned, Scattered};
 pub use process::{Process, ProcessContext, Timer};
-pub use sum::{Sum, Summand};
+pub use sum::{Number, Sum, Summand};
 pub use unique::Distinct;
 pub(super) use unique::Whole;
 pub(super) use watched::{Lasting, Watched};

@@ -131,9 +131,9 @@ mod tests {
     #[test]
     fn a_limit_ends_both() {
         every(|env| {
-            let some = env.iter(0u64..).merge(env.iter(0u64..)).limit(10).count();
+            let some = env.iter(0u64..).merge(env.iter(0u64..)).limit(10).count().collect_one();
             env.run()?;
-            assert_eq!(some.take()?, 10);
+            assert_eq!(some.take()?.unwrap(), 10);
             Ok(())
         });
     }
@@ -174,9 +174,9 @@ mod tests {
         .equals((0..999u64).chain(1000..1010).chain(1000..1010));
         every(|env| {
             let endless = (0..5).map(|_| env.iter(0u64..));
-            let some = env.merge_all(endless).limit(100).count();
+            let some = env.merge_all(endless).limit(100).count().collect_one();
             env.run()?;
-            assert_eq!(some.take()?, 100);
+            assert_eq!(some.take()?.unwrap(), 100);
             Ok(())
         });
     }

@@ -168,12 +168,12 @@ mod tests {
     fn a_stream_that_has_enough_holds_up_no_other() {
         every(|env| {
             let (all, parts) = env.range(0..90).side_each(Repeated);
-            let (all, parts) = (all.count(), parts.limit(3).count());
+            let (all, parts) = (all.count().collect_one(), parts.limit(3).count().collect_one());
             let (few, others) = env.range(0..90).side_each(Repeated);
-            let (few, others) = (few.limit(3).count(), others.count());
+            let (few, others) = (few.limit(3).count().collect_one(), others.count().collect_one());
             env.run()?;
-            assert_eq!([all, parts].map(|count| count.take().unwrap()), [90, 3]);
-            assert_eq!([few, others].map(|count| count.take().unwrap()), [3, 4005]);
+            assert_eq!([all, parts].map(|count| count.take().unwrap()), [90, 3].map(Some));
+            assert_eq!([few, others].map(|count| count.take().unwrap()), [3, 4005].map(Some));
             Ok(())
         });
     }
@@ -182,7 +182,7 @@ mod tests {
     fn a_panic_names_the_operator() {
         let env = crate::Environment::new();
         let (all, parts) = env.range(0..1000).side_each(Repeated);
-        let _counts = (all.count(), parts.count());
+        let _counts = (all.count().collect_one(), parts.count().collect_one());
         let error = env.run().unwrap_err();
         assert!(error.operator().unwrap().starts_with("side_each ("), "{error}");
         assert!(error.message().contains("too much"), "{error}");

@@ -199,18 +199,20 @@ mod tests {
                 Some(n)
             };
             let (all, few) = env.iter(0..5000u64).side_output(halves);
-            let (all, few) = (all.count(), few.limit(3).count());
+            let (all, few) = (all.count().collect_one(), few.limit(3).count().collect_one());
             let (some, others) = env.iter(0..5000u64).side_output(halves);
-            let (some, others) = (some.limit(3).count(), others.count());
+            let (some, others) =
+                (some.limit(3).count().collect_one(), others.count().collect_one());
             let many = env.iter([5u64]).flat_map(|n| 0..1000 * n).side_output(halves);
-            let (few_of, many) = (many.0.limit(3).count(), many.1.count());
+            let (few_of, many) =
+                (many.0.limit(3).count().collect_one(), many.1.count().collect_one());
             let (a, b) = env.iter(0u64..).side_output(halves);
-            let (a, b) = (a.limit(7).count(), b.limit(70).count());
+            let (a, b) = (a.limit(7).count().collect_one(), b.limit(70).count().collect_one());
             env.run()?;
-            assert_eq!((all.take()?, few.take()?), (5000, 3));
-            assert_eq!((some.take()?, others.take()?), (3, 5000));
-            assert_eq!((few_of.take()?, many.take()?), (3, 5000));
-            assert_eq!((a.take()?, b.take()?), (7, 70));
+            assert_eq!((all.take()?, few.take()?), (Some(5000), Some(3)));
+            assert_eq!((some.take()?, others.take()?), (Some(3), Some(5000)));
+            assert_eq!((few_of.take()?, many.take()?), (Some(3), Some(5000)));
+            assert_eq!((a.take()?, b.take()?), (Some(7), Some(70)));
             Ok(())
         });
     }

@@ -161,7 +161,8 @@ mod tests {
                 7 => Err(Error::new(ErrorKind::Io, "torn").at(at.clone())),
                 n => Ok(n),
             })
-            .count();
+            .count()
+            .collect_one();
         let error = env.run().unwrap_err();
         assert_eq!((error.kind(), error.place()), (ErrorKind::Io, Some(&place)));
         let text = error.to_string();
@@ -177,7 +178,8 @@ mod tests {
             .iter(0..100_000)
             .try_map(|n| if n == 5 { Err("five") } else { Ok(n) })
             .inspect(move |_| _ = counter.fetch_add(1, Ordering::Relaxed))
-            .count();
+            .count()
+            .collect_one();
         assert_eq!(env.run().unwrap_err().message(), "five");
         assert_eq!(seen.load(Ordering::Relaxed), 5);
     }

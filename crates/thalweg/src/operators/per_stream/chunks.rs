@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn chunks_of_nothing_are_refused() {
         let env = Environment::new();
-        let _out = env.range(0..3).chunks(0).count();
+        let _out = env.range(0..3).chunks(0).count().collect_one();
         let error = env.run().unwrap_err().to_string();
         assert!(
             error.starts_with("chunks (") && error.ends_with("chunks of no records"),

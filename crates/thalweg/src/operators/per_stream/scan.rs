@@ -199,18 +199,19 @@ mod tests {
                 *count += 1;
                 *count
             };
-            let one = env.iter(0..100).stateful_map(0, counted).max().collect::<Vec<_>>();
-            let each = env.iter(0..99).shuffle().stateful_map(0, counted).max();
+            let one = env.iter(0..100).stateful_map(0, counted).max(|n| *n).collect::<Vec<_>>();
+            let each = env.iter(0..99).shuffle().stateful_map(0, counted).max(|n| *n);
             let each = each.collect::<Vec<_>>();
             let first = env
                 .iter(0_u64..)
                 .shuffle()
                 .scan(0, move |count, n| (counted(count, n) <= 10).then_some(n))
-                .count();
+                .count()
+                .collect_one();
             let tasks = env.config().cores.get() as u64;
             env.run()?;
             assert_eq!((one.take()?, each.take()?), (vec![100], vec![99_u64.div_ceil(tasks)]));
-            assert_eq!(first.take()?, 10 * tasks);
+            assert_eq!(first.take()?.unwrap(), 10 * tasks);
             Ok(())
         });
     }

@@ -283,7 +283,7 @@ mod tests {
                 .sorted()
                 .collect::<Vec<_>>();
             let first = pairs().sorted_by(|a, b| b.cmp(a)).limit(3).collect::<Vec<_>>();
-            let none = env.iter(0..0_u64).shuffle().sorted().count();
+            let none = env.iter(0..0_u64).shuffle().sorted().count().collect_one();
             env.run()?;
             let few = few.take()?;
             assert!(few.is_sorted_by_key(|pair| pair.0) && few.len() == 3000);
@@ -291,7 +291,7 @@ mod tests {
             expected.sort_unstable();
             assert_eq!(keyed.take()?, expected);
             expected.reverse();
-            assert_eq!((first.take()?, none.take()?), (expected[..3].to_vec(), 0));
+            assert_eq!((first.take()?, none.take()?.unwrap()), (expected[..3].to_vec(), 0));
             Ok(())
         });
         // Of one task, whatever becomes of it on the way.
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn tasks_sort_side_by_side() {
         let env = Environment::new();
-        let _out = env.range(0..10).sorted().count();
+        let _out = env.range(0..10).sorted().count().collect_one();
         let plan = env.plan();
         let sorted = plan.operators.iter().find(|op| op.kind == "sorted").unwrap();
         assert_eq!(plan.stages[sorted.stage].tasks, env.config().cores.get());
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn an_order_that_panics_is_named() {
         let env = Environment::new();
-        let out = env.iter([2, 1]).sorted_by(|_, _| panic!("which?")).count();
+        let out = env.iter([2, 1]).sorted_by(|_, _| panic!("which?")).count().collect_one();
         let error = env.run().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Panic);
         assert!(error.operator().unwrap_or_default().starts_with("sorted_by ("), "{error}");

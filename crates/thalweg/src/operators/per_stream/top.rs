@@ -236,11 +236,11 @@ mod tests {
     fn tasks_agree_on_the_greatest() {
         every(|env| {
             let out = env.range(0..10_000).top(500).collect::<Vec<_>>();
-            let none = env.range(0..100).top(0).count();
+            let none = env.range(0..100).top(0).count().collect_one();
             let least = env.range(0..100).top_by(3, |a, b| b.cmp(a)).collect::<Vec<_>>();
             env.run()?;
             assert_eq!(out.take()?, (9500..10_000).rev().collect::<Vec<_>>());
-            assert_eq!((none.take()?, least.take()?), (0, vec![0, 1, 2]));
+            assert_eq!((none.take()?.unwrap(), least.take()?), (0, vec![0, 1, 2]));
             Ok(())
         });
     }
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn more_than_memory_holds_is_refused_by_name() {
         let env = Environment::with_config(Config { memory: 10_000, ..Config::default() });
-        let _out = env.range(0..100_000).top(50_000).count();
+        let _out = env.range(0..100_000).top(50_000).count().collect_one();
         let error = env.run().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Memory);
         assert!(error.operator().unwrap_or_default().starts_with("top ("), "{error}");

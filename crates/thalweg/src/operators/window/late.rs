@@ -218,7 +218,7 @@ mod tests {
                     Duration::from_micros(100),
                 ))
                 .late_output();
-            let all = windows.aggregate(crate::operators::aggregates::to_vec());
+            let all = windows.aggregate(|a| a.to_vec());
             let all = all.unkey().flat_map(|(_, pane)| pane.value).collect::<Vec<_>>();
             let late = late.collect::<Vec<_>>();
             let stats = env.start()?.wait()?;
@@ -248,7 +248,7 @@ mod tests {
             let window = EventTimeWindow::tumbling(Duration::from_micros(100));
             let (windows, late) =
                 readings.group_by(|n| n % 3).partition().window(window).late_output();
-            let all = windows.aggregate(crate::operators::aggregates::to_vec());
+            let all = windows.aggregate(|a| a.to_vec());
             let all = all.unkey().flat_map(|(_, pane)| pane.value).collect::<Vec<_>>();
             let late = late.collect::<Vec<(i64, i64)>>();
             let stats = env.start()?.wait()?;

@@ -326,9 +326,9 @@ mod tests {
                 counter.fetch_add(1, Ordering::SeqCst);
                 n
             });
-            let out = out.count();
+            let out = out.count().collect_one();
             let stats = env.start()?.wait()?;
-            assert_eq!((out.take()?, calls.load(Ordering::SeqCst)), (1000, 10));
+            assert_eq!((out.take()?.unwrap(), calls.load(Ordering::SeqCst)), (1000, 10));
             let memo = stats.operators.iter().find(|op| op.kind == "map_memo").unwrap();
             assert_eq!((memo.remembered, memo.keys), (990, 10));
             assert!(stats.to_string().contains("990 remembered"), "{stats}");

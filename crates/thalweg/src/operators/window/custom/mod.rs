@@ -13,7 +13,7 @@ use super::Inspected;
 use super::in_order::WindowingInOrder;
 use super::windowed::{Described, Window, Windowing};
 use crate::data::{Data, Record, Wire};
-use crate::operators::keyed::{Aggregate, Combine, KeyBy, KeyedStream, Placement};
+use crate::operators::keyed::{AggregateRef, Combine, KeyBy, KeyedStream, Placement};
 use crate::stream::{Chain, Stream};
 use crate::time::{Time, Timestamp};
 use std::fmt;
@@ -239,7 +239,7 @@ where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Value = V>,
     P: Placement<C, G>,
-    A: Combine<V>,
+    A: Combine<V> + AggregateRef<V>,
     V: Inspected + ?Sized,
     for<'a> <V as Record>::Of<'a>: Clone,
     H: MakeWindows<V, C::Time>,
@@ -261,7 +261,7 @@ where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Value = V>,
     P: Placement<C, G>,
-    A: Aggregate<V>,
+    A: AggregateRef<V>,
     V: Inspected + ?Sized,
     for<'a> <V as Record>::Of<'a>: Clone,
     H: MakeWindows<V, C::Time>,

@@ -304,7 +304,7 @@ fn early_results_are_in_the_window_of_the_last() {
             .window(EventTimeWindow::tumbling(micros(100)))
             .late_output();
         let of = |(_, pane): &(u8, Pane<u64>)| (pane.start.as_micros(), pane.value);
-        let lists = windows.aggregate(crate::operators::aggregates::to_vec());
+        let lists = windows.aggregate(|a| a.to_vec());
         let lists = lists.unkey().map(move |(_, pane)| {
             let all: BTreeSet<_> = pane.value.iter().map(of).collect();
             (pane.start.as_micros(), all)
