@@ -227,6 +227,10 @@ fn in_sequence() -> Vec<Body> {
         "sum": |n| n.sum(|n| *n);
         "min": |n| n.min(|n| *n);
         "max": |n| n.max(|n| *n);
+        "count": |n| n.count();
+        "aggregate": |n| n.aggregate(|a| (a.count(), a.sum(|n| *n))).map(|(count, sum)| count + sum);
+        "min_by_key": |n| n.min_by_key(|n| (n % 3, *n));
+        "max_by_key": |n| n.max_by_key(|n| (n % 3, *n));
         "min_by": |n| n.min_by(|a, b| b.cmp(a));
         "max_by": |n| n.max_by(|a, b| b.cmp(a));
         "average": |n| n.map(|n| n as f64).average(|n| *n).map(|mean| mean as u64);
