@@ -47,9 +47,9 @@ impl Environment {
     /// use thalweg::Environment;
     ///
     /// let env = Environment::new();
-    /// let all = env.parallel_iter(|instance, instances| (instance..100).step_by(instances)).count();
+    /// let all = env.parallel_iter(|instance, instances| (instance..100).step_by(instances)).count().collect_one();
     /// env.run()?;
-    /// assert_eq!(all.take()?, 100);
+    /// assert_eq!(all.take()?, Some(100));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]

@@ -43,13 +43,13 @@ impl Environment {
     /// # let path = dir.path().join("readings");
     /// std::fs::write(&path, "# degrees\n21.5\n\n19.5\n").unwrap();
     /// let env = Environment::new();
-    /// let out = env.parse_lines(&path, reading).sum().collect::<Vec<_>>();
+    /// let out = env.parse_lines(&path, reading).sum(|n| *n).collect::<Vec<_>>();
     /// env.run()?;
     /// assert_eq!(out.take()?, [41.0]);
     ///
     /// std::fs::write(&path, "21.5\nwarm\n").unwrap();
     /// let env = Environment::new();
-    /// let _out = env.parse_lines(&path, reading).sum().collect::<Vec<_>>();
+    /// let _out = env.parse_lines(&path, reading).sum(|n| *n).collect::<Vec<_>>();
     /// let error = env.run().unwrap_err();
     /// assert_eq!(error.place(), Some(&Place::Line(path, 2)));
     /// assert_eq!(error.message(), "this is no number, in `warm`");

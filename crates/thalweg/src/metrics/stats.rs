@@ -18,11 +18,11 @@ use std::time::Duration;
 /// use thalweg::Environment;
 ///
 /// let env = Environment::new();
-/// let out = env.iter(0..1000).filter(|n| n % 2 == 0).count();
+/// let out = env.iter(0..1000).filter(|n| n % 2 == 0).count().collect_one();
 /// let stats = env.start()?.wait()?;
 /// let filter = stats.operators.iter().find(|op| op.kind == "filter").unwrap();
 /// assert_eq!((filter.records_in, filter.records_out), (Some(1000), Some(500)));
-/// assert_eq!(out.take()?, 500);
+/// assert_eq!(out.take()?, Some(500));
 /// # Ok::<(), thalweg::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -54,6 +54,9 @@ pub struct OperatorStats {
     pub name: String,
     /// What it is.
     pub kind: String,
+    /// The method that the program called, which messages name.
+    #[serde(default)]
+    pub method: String,
     /// Where in the program it stands.
     pub place: String,
     /// The stage it belongs to.
@@ -407,8 +410,8 @@ impl Stats {
     ///     .iter(seconds)
     ///     .assign_timestamps(|at| Timestamp::from_millis(*at), Watermarks::monotonous())
     ///     .window_all(EventTimeWindow::tumbling(Duration::from_secs(10)))
-    ///     .count();
-    /// let counts = counts.map(|window| window.value).sum().collect::<Vec<u64>>();
+    ///     .count().collect_one();
+    /// let counts = counts.map(|window| window.value).sum(|n| *n).collect::<Vec<u64>>();
     /// let stats = env.start()?.wait()?;
     /// assert_eq!((stats.late_dropped(), counts.take()?), (1, vec![59_999]));
     /// # Ok::<(), thalweg::Error>(())
@@ -548,6 +551,12 @@ impl Stats {
 }
 
 impl OperatorStats {
+    /// The method that the program called, or the name that it gave the operator, and the place, for messages.
+    pub(super) fn label(&self) -> String {
+        let name = if self.name == self.kind { &self.method } else { &self.name };
+        format!("{name} ({})", self.place)
+    }
+
     fn notes(&self) -> String {
         let mut notes = Vec::new();
         if self.read_bytes > 0 {

@@ -38,7 +38,7 @@ pub(crate) struct Overflow<S: Wire + ?Sized, E: Data> {
     /// How often what is being gone through has been split up already.
     depth: u32,
     /// Parts that are still to be gone through, each with how often it has been split up.
-    on_disk: Vec<(Part<SpillFile<E>, SpillFile<S>>, u32)>,
+    on_disk: Vec<(WrittenPart<S, E>, u32)>,
     /// The bytes of all parts so far.
     bytes: u64,
 }
@@ -48,6 +48,9 @@ struct Part<E, S> {
     states: E,
     records: S,
 }
+
+/// A part of which all has been written.
+type WrittenPart<S, E> = Part<SpillFile<E>, SpillFile<S>>;
 
 /// A part that is being read.
 pub(crate) struct PartReader<S: Wire + ?Sized, E: Data> {
@@ -181,7 +184,7 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
         let _ = self.reservation.try_resize(0);
         let (part, depth) = self.on_disk.pop().unzip();
         self.depth = depth.unwrap_or(0);
-        let part: Part<SpillFile<E>, SpillFile<S>> = part?;
+        let part: WrittenPart<S, E> = part?;
         Some(PartReader { states: part.states.read(), records: part.records.read() })
     }
 }

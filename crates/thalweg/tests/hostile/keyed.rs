@@ -147,9 +147,12 @@ operators! {
     )).unkey());
     "aggregate numbers" loose |job, s| job.end(keyed(s).aggregate(|a| (
         a.variance(|r| r.number() as f64),
-        a.quantiles(|r| r.number() as f64, [0.5, 0.9]),
+        a.approx_quantiles(|r| r.number() as f64, [0.5, 0.9]),
         a.approx_count_distinct(|r| r.key.clone()),
     )).unkey());
+    "aggregate quantiles" exact |job, s| job.end(
+        keyed(s).aggregate(|a| a.quantiles(|r| r.clone(), [0.0, 0.5, 1.0])).unkey()
+    );
     "to_vec" exact |job, s| job.end(
         keyed(s).aggregate(|a| a.to_vec()).unkey().map(|(key, all): (Key, Vec<Record>)| (key, all.len()))
     );

@@ -17,7 +17,7 @@ use crate::dynamic::check::AggregateStep;
 use crate::dynamic::columns::{Bytes, Column, Text, Type};
 use crate::dynamic::operation::AggregateFunction;
 use crate::error::{Error, ErrorKind, Result};
-use crate::operators::keyed::{Aggregate, Combine};
+use crate::operators::aggregates::{Aggregate, Combine};
 
 /// Words of a state that waits and moves without touching memory elsewhere.
 pub(super) const WORDS: usize = 6;

@@ -1,8 +1,7 @@
 //! How many values differ, about, in a few kilobytes.
 
-use super::Aggregates;
+use super::{Aggregate, AggregateRef, Aggregates, Combine};
 use crate::data::{Data, DecodeError, Record, Schema};
-use crate::operators::keyed::{Aggregate, AggregateRef, Combine};
 use datasketches::hll::{HllSketch, HllType, HllUnion};
 use std::marker::PhantomData;
 

@@ -1,8 +1,7 @@
 //! How many values are of a kind.
 
-use super::Aggregates;
+use super::{Aggregate, AggregateRef, Aggregates, Combine};
 use crate::data::Record;
-use crate::operators::keyed::{Aggregate, AggregateRef, Combine};
 
 impl<V: Record + ?Sized> Aggregates<V> {
     /// How many values the closure answers `true` for.

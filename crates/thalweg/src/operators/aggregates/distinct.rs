@@ -1,8 +1,7 @@
 //! How many values differ, counted exactly.
 
-use super::Aggregates;
+use super::{Aggregate, AggregateRef, Aggregates, Combine};
 use crate::data::{Data, Record, hash_bytes, mix};
-use crate::operators::keyed::{Aggregate, AggregateRef, Combine};
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::marker::PhantomData;

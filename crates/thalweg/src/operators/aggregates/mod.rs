@@ -12,7 +12,8 @@
 //! | how many that differ | [`count_distinct`](Aggregates::count_distinct), [`approx_count_distinct`](Aggregates::approx_count_distinct) | no |
 //! | total | [`sum`](Aggregates::sum) | of integers and durations |
 //! | middle and spread | [`average`](Aggregates::average), [`variance`](Aggregates::variance), [`stddev`](Aggregates::stddev) | no |
-//! | quantiles | [`quantiles`](Aggregates::quantiles) | yes |
+//! | quantiles, exact | [`quantiles`](Aggregates::quantiles) | no |
+//! | quantiles, approximate | [`approx_quantiles`](Aggregates::approx_quantiles) | yes |
 //! | least, greatest of what a closure extracts | [`min`](Aggregates::min), [`max`](Aggregates::max), [`bottom_of`](Aggregates::bottom_of), [`top_of`](Aggregates::top_of) | no |
 //! | values with the least or greatest key | [`min_by_key`](Aggregates::min_by_key), [`max_by_key`](Aggregates::max_by_key), [`bottom_by_key`](Aggregates::bottom_by_key), [`top_by_key`](Aggregates::top_by_key) | no |
 //! | values that compare as least or greatest | [`min_by`](Aggregates::min_by), [`max_by`](Aggregates::max_by), [`bottom_by`](Aggregates::bottom_by), [`top_by`](Aggregates::top_by), [`bottom`](Aggregates::bottom), [`top`](Aggregates::top) | no |
@@ -24,8 +25,7 @@
 //! their results; it is subtracted if all of them are. Closures see values by reference, so that no value is
 //! cloned for them. What keeps values clones what it keeps, except as the last of the tuple.
 //!
-//! Whoever needs another implements [`Combine`](super::keyed::Combine), and
-//! [`AggregateRef`](super::keyed::AggregateRef) to use it in tuples.
+//! Whoever needs another implements [`Combine`], and [`AggregateRef`] to use it in tuples.
 //!
 //! ```
 //! use thalweg::{Data, Environment};
@@ -48,30 +48,37 @@
 //! # Ok::<(), thalweg::Error>(())
 //! ```
 //!
-//! Nothing here knows of keys, windows or tasks.
+//! Nothing here knows of keys, windows or tasks: those that aggregate build on it, and it uses none of them.
 
+mod aggregate;
 mod approx_distinct;
+mod approx_quantiles;
+mod basic;
 mod count_if;
 mod distinct;
+mod exact_quantiles;
 mod order;
 mod pick;
-mod quantiles;
 mod spread;
+mod sum;
 mod to_vec;
 mod together;
 mod top;
 
+pub use aggregate::{Aggregate, AggregateRef, Combine};
 pub use approx_distinct::ApproxCountDistinct;
+pub use approx_quantiles::ApproxQuantiles;
+pub use basic::{Average, Count, Fold, FoldAssoc, Max, Min, Reduce};
 pub use count_if::CountIf;
 pub use distinct::CountDistinct;
+pub use exact_quantiles::Quantiles;
 pub(super) use order::better;
 pub use pick::{PickBy, PickByKey};
-pub use quantiles::Quantiles;
 pub use spread::Spread;
+pub use sum::{Number, Sum, Summand};
 pub use to_vec::ToVec;
 pub use top::{NthByKey, TopBy, TopByKey, TopOf};
 
-use super::keyed::{Average, Count, FoldAssoc, Max, Min, Number, Reduce, Sum, Summand};
 use crate::data::{Data, Record};
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,8 +1,7 @@
 //! The one value that is least or greatest, by a key or by a comparator.
 
-use super::{Aggregates, better};
+use super::{Aggregate, AggregateRef, Aggregates, Combine, better};
 use crate::data::{Data, Portable};
-use crate::operators::keyed::{Aggregate, AggregateRef, Combine};
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 

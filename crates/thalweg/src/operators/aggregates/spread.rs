@@ -1,8 +1,7 @@
 //! How far numbers lie apart.
 
-use super::Aggregates;
+use super::{Aggregate, AggregateRef, Aggregates, Combine};
 use crate::data::Record;
-use crate::operators::keyed::{Aggregate, AggregateRef, Combine};
 
 impl<V: Record + ?Sized> Aggregates<V> {
     /// The variance of the numbers that the closure makes of the values, as estimated from a sample: the sum of

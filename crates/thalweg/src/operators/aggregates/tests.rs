@@ -3,7 +3,6 @@
 
 use super::*;
 use crate::check::check;
-use crate::operators::keyed::{Aggregate, AggregateRef, Combine};
 use crate::operators::time::Watermarks;
 use crate::operators::window::EventTimeWindow;
 use crate::time::Timestamp;
@@ -201,7 +200,7 @@ proptest! {
     }
 
     #[test]
-    fn quantiles_are_within_their_bound(
+    fn approximate_quantiles_are_within_their_bound(
         all in prop::collection::vec(prop_oneof![
             5 => -1e6..1e6f64,
             2 => prop::num::f64::NORMAL | prop::num::f64::ZERO,
@@ -216,12 +215,26 @@ proptest! {
         let mut ascending = all.clone();
         ascending.sort_by(f64::total_cmp);
         let shares = [0.0, share, 0.5, 1.0];
-        let found = by.result(&of::<f64>().quantiles(|n| *n, shares).relative_error(error), &all);
+        let found = by.result(&of::<f64>().approx_quantiles(|n| *n, shares).relative_error(error), &all);
         for (share, found) in shares.into_iter().zip(found) {
             let exact = ascending[(share * (all.len() - 1) as f64) as usize];
             let within = found == exact || (found - exact).abs() <= error * exact.abs() * (1.0 + 1e-6);
             prop_assert!(within, "{found} stands for {exact}");
         }
+    }
+
+    #[test]
+    fn exact_quantiles_are_values(
+        all in prop::collection::vec(prop_oneof![3 => -9..9i32, 1 => any::<i32>()], 1..200),
+        by in divisions(),
+        share in 0.0..=1.0f64,
+    ) {
+        let mut ascending = all.clone();
+        ascending.sort_unstable();
+        let last = all.len() - 1;
+        let expected = [ascending[last], ascending[(share * last as f64) as usize], ascending[0]];
+        let exact = of::<i32>().quantiles(|n| *n, [1.0, share, 0.0]);
+        prop_assert_eq!(by.result(&exact, &all), expected);
     }
 
     #[test]
@@ -234,16 +247,16 @@ proptest! {
             by.without_last(&of::<i32>().count_if(|n| *n > 3), &all, first),
             by.result(&of::<i32>().count_if(|n| *n > 3), kept)
         );
-        let several = (of::<i32>().count(), of::<i32>().sum(|n| i64::from(*n)), of::<i32>().quantiles(number, [0.25, 0.5]));
+        let several = (of::<i32>().count(), of::<i32>().sum(|n| i64::from(*n)), of::<i32>().approx_quantiles(number, [0.25, 0.5]));
         prop_assert_eq!(by.without_last(&several, &all, first), by.result(&several, kept));
         let taken_out = {
-            let aggregate = of::<i32>().quantiles(number, [0.5]);
+            let aggregate = of::<i32>().approx_quantiles(number, [0.5]);
             let mut state = by.state(&aggregate, &all);
-            let inverse = <Quantiles<_, 1> as Combine<i32>>::INVERSE.unwrap();
+            let inverse = <ApproxQuantiles<_, 1> as Combine<i32>>::INVERSE.unwrap();
             inverse(&aggregate, &mut state, &part(&aggregate, &all[first..]));
             state
         };
-        prop_assert_eq!(taken_out, by.state(&of::<i32>().quantiles(number, [0.5]), kept));
+        prop_assert_eq!(taken_out, by.state(&of::<i32>().approx_quantiles(number, [0.5]), kept));
     }
 
     /// However they were divided, and whatever comes twice.
@@ -366,15 +379,21 @@ fn what_is_no_number_gives_way() {
         assert_eq!(by.result(&of::<f64>().max_by_key(|n| *n), &all), 2.0);
         assert_eq!(by.result(&of::<f64>().top_of(2, |n| *n), &all), [2.0, 1.0]);
         assert_eq!(by.result(&of::<f64>().bottom_of(2, |n| *n), &all), [1.0, 2.0]);
-        let [median, greatest] = by.result(&of::<f64>().quantiles(|n| *n, [0.5, 1.0]), &all);
+        let [median, greatest] = by.result(&of::<f64>().approx_quantiles(|n| *n, [0.5, 1.0]), &all);
         assert!((median - 2.0).abs() <= 0.02 && greatest.is_nan());
+        let exact = of::<f64>().quantiles(|n| *n, [0.0, 0.5, 1.0]);
+        let [least, median, greatest] = by.result(&exact, &all);
+        assert!((least, median) == (1.0, 2.0) && greatest.is_nan());
     }
     let alone = [f64::NAN];
     assert!(by.result(&of::<f64>().min(|n| *n), &alone).is_nan());
     assert_eq!(by.result(&of::<f64>().top_of(2, |n| *n), &alone).len(), 1);
     assert!(by.result(&of::<f64>().variance(|n| *n), &[3.0]).is_nan());
     assert_eq!(by.result(&of::<f64>().variance(|n| *n).of_population(), &[3.0]), 0.0);
-    assert_eq!(by.result(&of::<f64>().quantiles(|n| *n, [0.5]), &[f64::MIN_POSITIVE / 4.0]), [0.0]);
+    assert_eq!(
+        by.result(&of::<f64>().approx_quantiles(|n| *n, [0.5]), &[f64::MIN_POSITIVE / 4.0]),
+        [0.0]
+    );
 }
 
 /// A tuple can be taken out of if all of its members can.
@@ -500,7 +519,7 @@ fn several_at_once_over_windows() {
     .equals(expected);
     check(|env| {
         let panes =
-            windowed(env).aggregate(|a| (a.count(), a.quantiles(|r| f64::from(r.2), [0.5])));
+            windowed(env).aggregate(|a| (a.count(), a.approx_quantiles(|r| f64::from(r.2), [0.5])));
         panes.unkey().map(|(key, pane)| ((pane.start.as_micros(), key), pane.value.0))
     })
     .equals(invertible);
@@ -551,12 +570,16 @@ fn an_impossible_aggregate_is_refused() {
         says(env);
     }
     let number = |n: &u32| f64::from(*n);
-    refused(|| of::<u32>().quantiles(number, [0.5, 50.0]), "one of 50 is asked for");
+    refused(|| of::<u32>().quantiles(|n| *n, [-0.5]), "one of -0.5 is asked for");
+    refused(|| of::<u32>().approx_quantiles(number, [0.5, 50.0]), "one of 50 is asked for");
     refused(
-        || (of::<u32>().count(), of::<u32>().quantiles(number, [f64::NAN])),
+        || (of::<u32>().count(), of::<u32>().approx_quantiles(number, [f64::NAN])),
         "one of NaN is asked for",
     );
-    refused(|| of::<u32>().quantiles(number, [0.5]).relative_error(0.0), "0 is asked for");
-    refused(|| of::<u32>().quantiles(number, [0.5]).relative_error(f64::NAN), "NaN is asked for");
+    refused(|| of::<u32>().approx_quantiles(number, [0.5]).relative_error(0.0), "0 is asked for");
+    refused(
+        || of::<u32>().approx_quantiles(number, [0.5]).relative_error(f64::NAN),
+        "NaN is asked for",
+    );
     refused(|| of::<u32>().approx_count_distinct(|n| *n).precision(17), "asked for 17");
 }

@@ -1,8 +1,7 @@
 //! All values.
 
-use super::Aggregates;
+use super::{Aggregate, AggregateRef, Aggregates, Combine};
 use crate::data::Portable;
-use crate::operators::keyed::{Aggregate, AggregateRef, Combine};
 
 impl<V: Portable + ?Sized> Aggregates<V> {
     /// All values, in no defined order; borrowed ones are copied.

@@ -1,8 +1,7 @@
 //! The greatest few, the least few, and the one at a place between them.
 
-use super::{Aggregates, better};
+use super::{Aggregate, AggregateRef, Aggregates, Combine, better};
 use crate::data::{Data, Ordered, Portable, Record};
-use crate::operators::keyed::{Aggregate, AggregateRef, Combine};
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 

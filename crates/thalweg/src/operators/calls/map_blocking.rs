@@ -74,7 +74,7 @@ impl<C: Chain> Stream<C> {
     ///
     /// let env = Environment::new();
     /// let missing = env.iter([std::env::temp_dir().join("no such file")]);
-    /// let out = missing.try_map_blocking(Calls::in_flight(4), std::fs::read_to_string).count();
+    /// let out = missing.try_map_blocking(Calls::in_flight(4), std::fs::read_to_string).count().collect_one();
     /// let error = env.run().unwrap_err();
     /// assert_eq!(error.kind(), ErrorKind::Input);
     /// # assert!(out.take().is_err());

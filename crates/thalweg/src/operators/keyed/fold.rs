@@ -1,10 +1,10 @@
 //! A state a key, into which its values are folded one after the other.
 
-use super::aggregates::Fold;
 use super::group::{Grouped, Values};
 use super::partition::{Placement, table};
 use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::data::{Data, Key, Record, Wire};
+use crate::operators::aggregates::Fold;
 use crate::plan::Origin;
 use crate::stream::Chain;
 use std::borrow::Borrow;

@@ -1,18 +1,19 @@
 //! Aggregates of which each task computes a part before anything is sent.
 
-use super::aggregates::{Average, Count, FoldAssoc, Max, Min, Reduce};
 use super::partition::Combining;
-use super::sum::{Number, Sum, Summand};
-use super::{Combine, FirstOf, KeyBy, KeyedStream, Partitioned};
+use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::data::{Data, Portable, Record};
 use crate::error::{Error, ErrorKind};
-use crate::operators::aggregates::{Aggregates, PickBy, PickByKey};
+use crate::operators::aggregates::{
+    Aggregates, Average, Combine, Count, FoldAssoc, Max, Min, Number, PickBy, PickByKey, Reduce,
+    Sum, Summand,
+};
 use crate::plan::Origin;
 use crate::stream::Chain;
 use std::cmp::Ordering;
 
 /// A keyed stream of results.
-type Results<C, G, P, A> = KeyedStream<<P as Combining<C, G, A>>::Chain, FirstOf, Partitioned>;
+type Results<C, G, P, A> = KeyedStream<<P as Combining<C, G>>::Chain<A>, FirstOf, Partitioned>;
 
 /// How the values of a keyed stream look to a closure.
 type Value<'a, C, G> = <<G as KeyBy<<C as Chain>::Item>>::Value as Record>::Of<'a>;
@@ -37,7 +38,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     /// # Errors
     ///
     /// On a stream that does not end, the job is refused at its start; so it is with an aggregate that
-    /// its own [check](super::Aggregate::check) refuses.
+    /// its own [check](crate::operators::aggregates::Aggregate::check) refuses.
     ///
     /// ```
     /// use thalweg::{Data, Environment};
@@ -62,7 +63,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     where
         M: FnOnce(Aggregates<G::Value>) -> A,
         A: Combine<G::Value>,
-        P: Combining<C, G, A>,
+        P: Combining<C, G>,
     {
         self.combine_as(Origin::here("aggregate"), make(Aggregates::new()))
     }
@@ -70,7 +71,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     pub(crate) fn combine_as<A>(self, origin: Origin, aggregate: A) -> Results<C, G, P, A>
     where
         A: Combine<G::Value>,
-        P: Combining<C, G, A>,
+        P: Combining<C, G>,
     {
         let checked = aggregate.check();
         let stream = P::combine(self, origin, aggregate);
@@ -95,7 +96,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     #[track_caller]
     pub fn count(self) -> Results<C, G, P, Count>
     where
-        P: Combining<C, G, Count>,
+        P: Combining<C, G>,
     {
         self.combine_as(Origin::here("count"), Count)
     }
@@ -127,7 +128,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     where
         N: Summand,
         F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> N + Send + Sync + 'static,
-        P: Combining<C, G, Sum<F, N>>,
+        P: Combining<C, G>,
     {
         self.combine_as(Origin::here("sum"), Sum::new(of))
     }
@@ -150,7 +151,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     where
         N: Data + PartialOrd,
         F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> N + Send + Sync + 'static,
-        P: Combining<C, G, Min<F, N>>,
+        P: Combining<C, G>,
     {
         self.combine_as(Origin::here("min"), Min::new(of))
     }
@@ -162,7 +163,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     where
         N: Data + PartialOrd,
         F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> N + Send + Sync + 'static,
-        P: Combining<C, G, Max<F, N>>,
+        P: Combining<C, G>,
     {
         self.combine_as(Origin::here("max"), Max::new(of))
     }
@@ -187,7 +188,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     where
         N: Number,
         F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> N + Send + Sync + 'static,
-        P: Combining<C, G, Average<F, N>>,
+        P: Combining<C, G>,
     {
         self.combine_as(Origin::here("average"), Average::new(of))
     }
@@ -212,7 +213,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
         G::Value: Portable,
         B: Data + PartialOrd,
         F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> B + Send + Sync + 'static,
-        P: Combining<C, G, PickByKey<F, B>>,
+        P: Combining<C, G>,
     {
         let pick: PickByKey<F, B> = Aggregates::<G::Value>::new().min_by_key(key);
         self.combine_as(Origin::here("min_by_key"), pick)
@@ -226,7 +227,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
         G::Value: Portable,
         B: Data + PartialOrd,
         F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> B + Send + Sync + 'static,
-        P: Combining<C, G, PickByKey<F, B>>,
+        P: Combining<C, G>,
     {
         let pick: PickByKey<F, B> = Aggregates::<G::Value>::new().max_by_key(key);
         self.combine_as(Origin::here("max_by_key"), pick)
@@ -250,7 +251,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     where
         G::Value: Portable,
         F: Fn(&Owned<C, G>, &Owned<C, G>) -> Ordering + Send + Sync + 'static,
-        P: Combining<C, G, PickBy<F>>,
+        P: Combining<C, G>,
     {
         let pick: PickBy<F> = Aggregates::<G::Value>::new().min_by(compare);
         self.combine_as(Origin::here("min_by"), pick)
@@ -262,7 +263,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     where
         G::Value: Portable,
         F: Fn(&Owned<C, G>, &Owned<C, G>) -> Ordering + Send + Sync + 'static,
-        P: Combining<C, G, PickBy<F>>,
+        P: Combining<C, G>,
     {
         let pick: PickBy<F> = Aggregates::<G::Value>::new().max_by(compare);
         self.combine_as(Origin::here("max_by"), pick)
@@ -296,7 +297,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
         S: Data + Clone + Sync,
         F: for<'a> Fn(&mut S, Value<'a, C, G>) + Send + Sync + 'static,
         M: Fn(&mut S, S) + Send + Sync + 'static,
-        P: Combining<C, G, FoldAssoc<S, F, M>>,
+        P: Combining<C, G>,
     {
         self.combine_as(Origin::here("fold_assoc"), FoldAssoc { init, local, global })
     }
@@ -321,7 +322,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
         G: KeyBy<C::Item, Value = V>,
         V: Data,
         F: Fn(V, V) -> V + Send + Sync + 'static,
-        P: Combining<C, G, Reduce<F>>,
+        P: Combining<C, G>,
     {
         self.combine_as(Origin::here("reduce"), Reduce { reduce })
     }

@@ -272,7 +272,8 @@ impl Accounts {
         if !self.failed && bytes > self.reservation.bytes() && !self.reservation.try_resize(bytes) {
             self.failed = true;
             let what = format!(
-                "one of its tasks keeps {} of {} keys, for which the memory budget of {} bytes has no room",
+                "one of its tasks keeps {} of {} keys, for which the memory budget of {} bytes has no room, and \
+                 which do not go to disk; shorter windows and intervals need less",
                 self.what,
                 self.live,
                 self.reservation.pool().limit(),

@@ -1,7 +1,6 @@
 //! One stream of two, or of many.
 
 use crate::data::Portable;
-use crate::error::{Error, ErrorKind};
 use crate::exchange::RoundRobin;
 use crate::plan::{Origin, Strategy};
 use crate::stream::{Chain, Environment, Received, Stream};
@@ -62,9 +61,9 @@ impl Environment {
     ///
     /// let env = Environment::new();
     /// let parts = (0..10u64).map(|ten| env.iter(10 * ten..10 * ten + 10));
-    /// let count = env.merge_all(parts).count();
+    /// let count = env.merge_all(parts).count().collect_one();
     /// env.run()?;
-    /// assert_eq!(count.take()?, 100);
+    /// assert_eq!(count.take()?, Some(100));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     ///
@@ -87,15 +86,10 @@ impl Environment {
         let before: Vec<usize> = here.iter().map(|stream| stream.stage).collect();
         let tasks = here.iter().map(Stream::tasks).max().unwrap_or(1);
         let bounded = here.iter().all(Stream::is_bounded);
-        let to = self.build(|builder| {
-            if !others.is_empty() {
-                let what = "some of the streams belong to jobs of another environment";
-                let at =
-                    format!("{} ({}:{})", origin.kind, origin.place.file(), origin.place.line());
-                builder.errors.push(Error::new(ErrorKind::Plan, what).in_operator(at));
-            }
-            builder.stage_after(&before, tasks, bounded)
-        });
+        if let Some(other) = others.first() {
+            self.refuse_with(&other.env, origin);
+        }
+        let to = self.build(|builder| builder.stage_after(&before, tasks, bounded));
         let edges = here.into_iter().map(|stream| hand_over(stream, to, origin)).collect();
         self.receive(to, origin, edges)
     }

@@ -19,7 +19,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     ///
     /// let env = Environment::new();
     /// let [all, some] = env.range(0..100).map(|n| n * n).split();
-    /// let (sum, even) = (all.sum().collect::<Vec<_>>(), some.filter(|n| n % 2 == 0).count());
+    /// let (sum, even) = (all.sum(|n| *n).collect::<Vec<_>>(), some.filter(|n| n % 2 == 0).count());
     /// env.run()?;
     /// assert_eq!((sum.take()?, even.take()?), (vec![328_350], 50));
     /// # Ok::<(), thalweg::Error>(())
@@ -83,7 +83,7 @@ mod tests {
     fn every_branch_has_every_record() {
         check(|env| {
             let [a, b, c] = env.range(0..1000).map(|n| n + 1).split();
-            a.merge(b.shuffle()).merge(c).group_by(|n| *n).count().filter(|_, row| row.1 == 3)
+            a.merge(b.shuffle()).merge(c).group_by(|n| *n).count().filter(|_, count| *count == 3)
         })
         .equals((1..=1000u64).map(|n| (n, 3)));
     }

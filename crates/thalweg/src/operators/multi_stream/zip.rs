@@ -65,9 +65,9 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     /// let env = Environment::new();
     /// let [numbers, others] = env.range(0..1000).split();
     /// let squares = numbers.zip_by_task(others.map(|n| n * n));
-    /// let wrong = squares.filter(|(n, square)| n * n != *square).count();
+    /// let wrong = squares.filter(|(n, square)| n * n != *square).count().collect_one();
     /// env.run()?;
-    /// assert_eq!(wrong.take()?, 0);
+    /// assert_eq!(wrong.take()?, Some(0));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     ///

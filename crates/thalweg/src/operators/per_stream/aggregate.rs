@@ -4,8 +4,10 @@ use super::absorb::Absorb;
 use crate::data::{Data, Portable, Record};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Op, guard};
-use crate::operators::aggregates::{Aggregates, PickBy, PickByKey};
-use crate::operators::keyed::{Aggregate, Average, Combine, Count, Max, Min, Number, Sum, Summand};
+use crate::operators::aggregates::{
+    Aggregate, Aggregates, Average, Combine, Count, Max, Min, Number, PickBy, PickByKey, Sum,
+    Summand,
+};
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
 use std::cmp::Ordering;

@@ -100,9 +100,9 @@ impl<C: Chain> Stream<C> {
     /// let mut config = Config::default();
     /// config.cores = 3.try_into().unwrap();
     /// let env = Environment::with_config(config);
-    /// let out = env.iter(0..10).broadcast().count();
+    /// let out = env.iter(0..10).broadcast().count().collect_one();
     /// env.run()?;
-    /// assert_eq!(out.take()?, 30);
+    /// assert_eq!(out.take()?, Some(30));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
@@ -124,9 +124,9 @@ impl<C: Chain> Stream<C> {
     /// use thalweg::Environment;
     ///
     /// let env = Environment::new();
-    /// let out = env.iter(0..100u64).partition_by(|n, tasks| *n as usize % tasks).count();
+    /// let out = env.iter(0..100u64).partition_by(|n, tasks| *n as usize % tasks).count().collect_one();
     /// env.run()?;
-    /// assert_eq!(out.take()?, 100);
+    /// assert_eq!(out.take()?, Some(100));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]

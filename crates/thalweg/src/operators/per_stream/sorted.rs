@@ -44,7 +44,7 @@ impl<C: Chain> Stream<C> {
     ///
     /// ```compile_fail,E0277
     /// let env = thalweg::Environment::new();
-    /// let out = env.iter([0.5, 1.5]).sorted().count();
+    /// let out = env.iter([0.5, 1.5]).sorted().count().collect_one();
     /// ```
     #[track_caller]
     pub fn sorted(self) -> Stream<impl Chain<Item = Owned<C>, Time = C::Time>>

@@ -2,8 +2,8 @@
 
 use super::windowed::{Described, Ending, Results, Value, Window, Windowed};
 use crate::data::{Data, Portable};
-use crate::operators::aggregates::ToVec;
-use crate::operators::keyed::{Aggregate, Fold, KeyBy, KeyedStream};
+use crate::operators::aggregates::{Aggregate, Fold, ToVec};
+use crate::operators::keyed::{KeyBy, KeyedStream};
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
 

@@ -1,13 +1,14 @@
 //! Keyed streams cut into windows.
 
-use super::join::{Side, Sides};
+use super::join::BothLists;
 use crate::data::{Data, Portable, Record};
 use crate::error::{Error, ErrorKind};
-use crate::operators::aggregates::{Aggregates, PickBy, PickByKey};
-use crate::operators::keyed::{
-    Aggregate, Average, Combine, Count, FirstOf, FoldAssoc, KeyBy, KeyedStream, Max, Min, Number,
-    Partitioned, Reduce, Sum, Summand,
+use crate::operators::aggregates::{
+    Aggregate, Aggregates, Average, Combine, Count, FoldAssoc, Max, Min, Number, PickBy, PickByKey,
+    Reduce, Sum, Summand,
 };
+use crate::operators::join::Side;
+use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
@@ -233,14 +234,14 @@ where
     pub(super) fn sides<A, B>(
         self,
         origin: Origin,
-    ) -> Stream<<W as Windowing<C, G, P, Sides<A, B>>>::Chain>
+    ) -> Stream<<W as Windowing<C, G, P, BothLists<A, B>>>::Chain>
     where
         A: Data,
         B: Data,
         G: KeyBy<C::Item, Value = Side<A, B>>,
-        W: Windowing<C, G, P, Sides<A, B>>,
+        W: Windowing<C, G, P, BothLists<A, B>>,
     {
-        let make = |window: W, keyed, plan| window.windows(keyed, plan, Sides::new());
+        let make = |window: W, keyed, plan| window.windows(keyed, plan, BothLists::new());
         self.make::<(Vec<A>, Vec<B>), _>("both sides", origin, make)
     }
 

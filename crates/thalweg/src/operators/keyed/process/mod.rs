@@ -105,7 +105,7 @@ where
     ///
     /// Costs two look-ups a record, and near-constant time a timer. Memory: a state a key until it is
     /// cleared, sixteen bytes a timer beside it, and 24 for when it comes. What is cleared is given
-    /// back in bulk. The state is declared: it belongs to the job's snapshots.
+    /// back in bulk. The state is declared: the plan shows it.
     ///
     /// # Errors
     ///

@@ -309,7 +309,7 @@ where
             self.failed = true;
             let what = format!(
                 "the {} keys of one of its tasks, their states and their {} timers are more than the memory budget of \
-                 {} bytes lets it remember",
+                 {} bytes lets it remember, and they do not go to disk; `clear` forgets a key, in a timer for instance",
                 self.live,
                 self.event.set + self.processing.set,
                 self.reservation.pool().limit(),

@@ -321,7 +321,7 @@ fn from_task_to_task() -> Vec<Body> {
 fn by_key() -> Vec<Body> {
     bodies! {
         "group_by, map, filter": |n| {
-            let rows = n.group_by(|n| n % 3).map(|key, n| key + n).filter(|_, row| row.1 % 2 == 0);
+            let rows = n.group_by(|n| n % 3).map(|key, n| key + n).filter(|_, n| n % 2 == 0);
             rows.unkey().map(|(_, n)| n)
         };
         "partition": |n| n.group_by(|n| n % 3).partition().map(|key, n| key + n).unkey().map(|row| row.1);

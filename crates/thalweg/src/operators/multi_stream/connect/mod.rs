@@ -53,7 +53,7 @@ impl<C: Chain<Item: Wire + Covariant>> Stream<C> {
     /// from outside, and is `init` again in each round where it is of the body.
     ///
     /// Keeps order and the number of tasks. Memory: a state a task, which the budget does not know of. It is
-    /// declared: it belongs to the job's snapshots.
+    /// declared: the plan shows it.
     ///
     /// ```
     /// use std::collections::BTreeSet;
@@ -65,9 +65,9 @@ impl<C: Chain<Item: Wire + Covariant>> Stream<C> {
     /// let allowed = visits
     ///     .connect_after(blocked, BTreeSet::new(), |all, id| _ = all.insert(id))
     ///     .filter_map(|(visit, blocked)| (!blocked.contains(&visit)).then_some(visit));
-    /// let out = allowed.count();
+    /// let out = allowed.count().collect_one();
     /// env.run()?;
-    /// assert_eq!(out.take()?, 8);
+    /// assert_eq!(out.take()?, Some(8));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     ///
@@ -108,7 +108,7 @@ impl<C: Chain<Item: Wire + Covariant>> Stream<C> {
     /// let far = numbers
     ///     .connect_after(mean, 0, |mean, is| *mean = is)
     ///     .map(|(n, mean)| n.abs_diff(*mean));
-    /// let far = far.sum().collect::<Vec<_>>();
+    /// let far = far.sum(|n| *n).collect::<Vec<_>>();
     /// env.run()?;
     /// assert_eq!(far.take()?, [2550]);
     /// # Ok::<(), thalweg::Error>(())

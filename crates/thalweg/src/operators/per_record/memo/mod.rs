@@ -33,7 +33,7 @@ impl<C: Chain> Stream<C> {
     /// from the job's memory budget, apart from what they own on the heap; where it is short, fewer are
     /// remembered. How many results were remembered is in the statistics
     /// ([`OperatorStats::remembered`](crate::metrics::OperatorStats::remembered)). What is remembered is no
-    /// state: no snapshot holds it. Keeps order and tasks.
+    /// declared state, and goes with its task. Keeps order and tasks.
     ///
     /// # Errors
     ///
@@ -52,7 +52,7 @@ impl<C: Chain> Stream<C> {
     ///     counter.fetch_add(1, Ordering::Relaxed);
     ///     url.split('/').map(str::len).collect::<Vec<_>>()
     /// });
-    /// let out = lengths.count();
+    /// let out = lengths.count().collect_one();
     /// env.run()?;
     /// assert_eq!((out.take()?, calls.load(Ordering::Relaxed)), (4, 2));
     /// # Ok::<(), thalweg::Error>(())

@@ -179,7 +179,8 @@ where
         self.failed = true;
         let what = format!(
             "the windows of the {} keys of one of its tasks hold more than the memory budget of {} bytes \
-             has room for",
+             has room for, and windows do not go to disk; smaller ones, or a smaller state (as of a count, in place of a \
+             list), need less",
             self.table.len(),
             self.reservation.pool().limit(),
         );

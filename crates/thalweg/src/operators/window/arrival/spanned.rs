@@ -12,7 +12,7 @@ macro_rules! by_spans {
                     Key: $crate::data::Key<Owned: std::borrow::Borrow<G::Key>>,
                 >,
             P: $crate::operators::keyed::Placement<C, G>,
-            A: $crate::operators::keyed::Combine<G::Value, State: Clone>,
+            A: $crate::operators::aggregates::Combine<G::Value, State: Clone>,
         {
             type Chain = super::arriving::ByArrival<C, G, P, super::sliced::Sliced<A>>;
 
@@ -36,7 +36,7 @@ macro_rules! by_spans {
                     Value: super::stored::Kept,
                 >,
             P: $crate::operators::keyed::Placement<C, G>,
-            A: $crate::operators::keyed::Aggregate<G::Value>,
+            A: $crate::operators::aggregates::Aggregate<G::Value>,
         {
             type Chain = super::arriving::ByArrival<C, G, P, super::stored::Stored<A>>;
 

@@ -8,7 +8,7 @@ use super::course::{Answer, Course, Cx, Given, Running};
 use super::greatest::Greatest;
 use super::spans::Spans;
 use crate::data::{Data, Portable, Record};
-use crate::operators::keyed::Aggregate;
+use crate::operators::aggregates::Aggregate;
 use crate::operators::window::CountPane;
 use crate::time::Time;
 use std::collections::VecDeque;

@@ -7,9 +7,8 @@ use crate::data::{Data, Key, Portable, Record, Wire};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, guard, guard_key};
 use crate::metrics::Report;
-use crate::operators::keyed::{
-    Aggregate, AggregateRef, KeyBy, KeyedStream, Lasting, Placement, Watched,
-};
+use crate::operators::aggregates::{Aggregate, AggregateRef};
+use crate::operators::keyed::{KeyBy, KeyedStream, Lasting, Placement, Watched};
 use crate::operators::window::Inspected;
 use crate::operators::window::windowed::Described;
 use crate::plan::TaskContext;

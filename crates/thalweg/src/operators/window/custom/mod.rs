@@ -13,7 +13,8 @@ use super::Inspected;
 use super::in_order::WindowingInOrder;
 use super::windowed::{Described, Window, Windowing};
 use crate::data::{Data, Record, Wire};
-use crate::operators::keyed::{AggregateRef, Combine, KeyBy, KeyedStream, Placement};
+use crate::operators::aggregates::{AggregateRef, Combine};
+use crate::operators::keyed::{KeyBy, KeyedStream, Placement};
 use crate::stream::{Chain, Stream};
 use crate::time::{Time, Timestamp};
 use std::fmt;
@@ -64,7 +65,7 @@ use making::Making;
 ///
 /// let env = Environment::new();
 /// let readings = env.iter([1.0, 9.0, 8.0, 2.0, 1.0, 7.0]);
-/// let peaks = readings.window_all(CustomWindow::new(Above(5.0))).max(|reading| reading);
+/// let peaks = readings.window_all(CustomWindow::new(Above(5.0))).max(|reading| *reading);
 /// let out = peaks.map(|peak| peak.value).collect::<Vec<_>>();
 /// env.run()?;
 /// assert_eq!(out.take()?, [9.0, 7.0]);

@@ -15,7 +15,8 @@ use crate::error::Result;
 use crate::flow::{CHUNK, Event, Flow, Forked, Op, Pipe, Push, arm, guard};
 use crate::memory::Reservation;
 use crate::metrics::Report;
-use crate::operators::keyed::{Combine, KeyBy};
+use crate::operators::aggregates::Combine;
+use crate::operators::keyed::KeyBy;
 use crate::plan::TaskContext;
 use crate::state::{GroupTable, Timers, Weighed};
 use crate::stream::Chain;
@@ -360,7 +361,8 @@ where
             self.failed = true;
             let what = format!(
                 "the open sessions of one of its tasks are those of {} keys, for which the memory budget \
-                 of {} bytes has no room",
+                 of {} bytes has no room, and sessions do not go to disk; a shorter gap or a smaller state (as of a count, \
+                 in place of a list) needs less",
                 self.live,
                 self.reservation.pool().limit(),
             );

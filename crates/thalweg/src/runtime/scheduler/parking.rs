@@ -1,4 +1,4 @@
-//! How threads without work go to sleep, and how none sleeps through work.
+//! Parking of threads without work, without lost wake-ups.
 //!
 //! A thread that finds no work first searches for a while, then parks:
 //!
@@ -8,47 +8,46 @@
 //!      └──────found──────────┘ <──────woken───────────┘
 //! ```
 //!
-//! Whoever adds work calls [`work_added`](Sleep::work_added). It wakes nobody when a thread is
-//! searching, since that one will look at every queue once more after it has stopped searching and
-//! said that it is parked. So either the adder sees a parked thread and no searching one, and wakes
-//! it, or the last look of a thread on its way to sleep sees the work: the fences below put the two
-//! in an order. A thread that is back at work after a search or a sleep wakes another if there is
-//! more.
+//! A thread that adds work calls [`work_added`](Parking::work_added). It wakes no thread when one is searching, since
+//! that one will look at every queue once more after it has stopped searching and has announced that it is parked. So
+//! either the adding thread sees a parked thread and no searching one, and wakes it, or the last look of the parking
+//! thread sees the work: the fences below order the two. A thread that finds work after a search or a wake-up wakes
+//! another one if there is more.
 
 use crate::clock::Nanos;
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence, lock};
 #[cfg(not(loom))]
 use std::time::Duration;
 
-/// The sleeping places of a pool's threads.
-pub(crate) struct Sleep {
+/// The parking state of a pool's threads.
+pub(crate) struct Parking {
     searching: AtomicUsize,
     parked: AtomicUsize,
-    beds: Vec<Bed>,
+    parkers: Vec<Parker>,
 }
 
-struct Bed {
-    state: Mutex<Bedtime>,
+struct Parker {
+    state: Mutex<ParkState>,
     changed: Condvar,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Bedtime {
-    Up,
+enum ParkState {
+    Awake,
     Parked,
 }
 
-impl Sleep {
+impl Parking {
     pub(crate) fn new(threads: usize) -> Self {
-        let bed = |_| Bed { state: Mutex::new(Bedtime::Up), changed: Condvar::new() };
+        let parker = |_| Parker { state: Mutex::new(ParkState::Awake), changed: Condvar::new() };
         Self {
             searching: AtomicUsize::new(0),
             parked: AtomicUsize::new(0),
-            beds: (0..threads).map(bed).collect(),
+            parkers: (0..threads).map(parker).collect(),
         }
     }
 
-    /// Work was put into a queue: sees to it that somebody will find it.
+    /// Work was put into a queue: makes sure that a thread will find it.
     pub(crate) fn work_added(&self) {
         fence(Ordering::SeqCst);
         if self.parked.load(Ordering::SeqCst) > 0 && self.searching.load(Ordering::SeqCst) == 0 {
@@ -57,13 +56,13 @@ impl Sleep {
     }
 
     fn wake_one(&self) {
-        for bed in &self.beds {
-            let mut state = lock(&bed.state);
-            if *state == Bedtime::Parked {
-                *state = Bedtime::Up;
+        for parker in &self.parkers {
+            let mut state = lock(&parker.state);
+            if *state == ParkState::Parked {
+                *state = ParkState::Awake;
                 self.parked.fetch_sub(1, Ordering::SeqCst);
                 drop(state);
-                bed.changed.notify_one();
+                parker.changed.notify_one();
                 return;
             }
         }
@@ -71,7 +70,7 @@ impl Sleep {
 
     /// Wakes every thread, to end them.
     pub(crate) fn wake_all(&self) {
-        for _ in &self.beds {
+        for _ in &self.parkers {
             self.wake_one();
         }
     }
@@ -80,41 +79,41 @@ impl Sleep {
         self.searching.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The search is over. A thread that takes a piece of work after it should see whether there is
-    /// more and call [`work_added`](Self::work_added).
+    /// Ends the search. A thread that takes work after it should check whether there is more, and call
+    /// [`work_added`](Self::work_added) if so.
     pub(crate) fn stop_searching(&self) {
         self.searching.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Parks thread `me` until it is woken or the span is over, unless `any_work` sees some, after
-    /// the thread has made known that it is parked.
+    /// Parks thread `me` until it is woken or the time has passed, unless `any_work` returns `true` after the thread
+    /// has announced that it is parked.
     pub(crate) fn park(&self, me: usize, at_most: Option<Nanos>, any_work: impl Fn() -> bool) {
-        let bed = &self.beds[me];
-        *lock(&bed.state) = Bedtime::Parked;
+        let parker = &self.parkers[me];
+        *lock(&parker.state) = ParkState::Parked;
         self.parked.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        let mut state = lock(&bed.state);
+        let mut state = lock(&parker.state);
         if !any_work() {
-            state = Self::wait(bed, state, at_most);
+            state = Self::wait(parker, state, at_most);
         }
-        if *state == Bedtime::Parked {
-            *state = Bedtime::Up;
+        if *state == ParkState::Parked {
+            *state = ParkState::Awake;
             self.parked.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
     #[cfg(not(loom))]
     fn wait<'a>(
-        bed: &'a Bed,
-        mut state: crate::sync::MutexGuard<'a, Bedtime>,
+        parker: &'a Parker,
+        mut state: crate::sync::MutexGuard<'a, ParkState>,
         at_most: Option<Nanos>,
-    ) -> crate::sync::MutexGuard<'a, Bedtime> {
+    ) -> crate::sync::MutexGuard<'a, ParkState> {
         use std::sync::PoisonError;
-        while *state == Bedtime::Parked {
+        while *state == ParkState::Parked {
             match at_most {
-                None => state = bed.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => state = parker.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(nanos) => {
-                    let waited = bed.changed.wait_timeout(state, Duration::from_nanos(nanos));
+                    let waited = parker.changed.wait_timeout(state, Duration::from_nanos(nanos));
                     return waited.unwrap_or_else(PoisonError::into_inner).0;
                 }
             }
@@ -124,12 +123,12 @@ impl Sleep {
 
     #[cfg(loom)]
     fn wait<'a>(
-        bed: &'a Bed,
-        mut state: crate::sync::MutexGuard<'a, Bedtime>,
+        parker: &'a Parker,
+        mut state: crate::sync::MutexGuard<'a, ParkState>,
         _at_most: Option<Nanos>,
-    ) -> crate::sync::MutexGuard<'a, Bedtime> {
-        while *state == Bedtime::Parked {
-            state = bed.changed.wait(state).unwrap();
+    ) -> crate::sync::MutexGuard<'a, ParkState> {
+        while *state == ParkState::Parked {
+            state = parker.changed.wait(state).unwrap();
         }
         state
     }
@@ -143,12 +142,12 @@ mod models {
 
     /// What the threads of a pool share.
     struct World {
-        sleep: Sleep,
+        sleep: Parking,
         queue: AtomicUsize,
-        /// Pieces of work still to be done; nobody needs to go on at zero.
+        /// Pieces of work still to be done; threads end at zero.
         left: AtomicUsize,
         pieces: usize,
-        /// As many pieces as must be worked on at once.
+        /// The number of pieces that must be worked on concurrently to be done.
         together: usize,
     }
 
@@ -186,13 +185,13 @@ mod models {
         }
     }
 
-    /// Pieces are added so many at once, of which so many are only done when they are worked on together.
+    /// Adds pieces, `at_once` at a time; `together` of them are done only when they are worked on concurrently.
     fn model(threads: usize, pieces: usize, at_once: usize, together: usize) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(2);
         builder.check(move || {
             let world = Arc::new(World {
-                sleep: Sleep::new(threads),
+                sleep: Parking::new(threads),
                 queue: AtomicUsize::new(0),
                 left: AtomicUsize::new(pieces),
                 pieces,
@@ -215,16 +214,16 @@ mod models {
     }
 
     #[test]
-    fn a_thread_does_not_sleep_through_work() {
+    fn a_thread_misses_no_wake_up() {
         model(1, 2, 1, 1);
     }
 
     #[test]
-    fn of_two_threads_neither_does() {
+    fn two_threads_miss_no_wake_up() {
         model(2, 2, 1, 1);
     }
     #[test]
-    fn what_is_added_at_once_is_worked_on_at_once() {
+    fn work_added_together_is_done_concurrently() {
         model(2, 2, 2, 2);
     }
 }

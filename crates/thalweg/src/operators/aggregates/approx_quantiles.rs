@@ -1,4 +1,4 @@
-//! Quantiles, within a bound on their relative error.
+//! Approximate quantiles, within a bound on their relative error.
 //!
 //! The bins of a DDSketch (Masson, Rim and Lee, "DDSketch: a fast and fully-mergeable quantile sketch with
 //! relative-error guarantees", 2019): a bin holds how many values lie between two powers of a number a
@@ -6,17 +6,24 @@
 //! keeps the bound for every value, makes the result the same however the values were divided, and lets
 //! parts be taken out again. Sketches that draw lots (KLL) or depend on the order of the values (t-digest)
 //! have none of that: a job would give another result each time it is run.
+//!
+//! Why no library: `sketches-ddsketch` 0.4 is half as large and takes a value in twice as fast where values span
+//! three decades (24 against 54 ns), and ten times where they span twenty; but from some 2048 bins on it collapses the
+//! lowest, silently: of log-normal numbers with a sigma of 5 its 0.1 % quantile was off by a factor of nine instead
+//! of 1 %. It cannot subtract, which sliding windows need, and its result then depends on how values were divided.
+//! The t-digest of `datasketches` 0.6 took 140 to 230 ns, was off by 0.2 % to 13 %, and cannot subtract either.
 
-use super::Aggregates;
+use super::exact_quantiles::{check_shares, place};
+use super::{Aggregate, AggregateRef, Aggregates, Combine};
 use crate::data::Record;
-use crate::operators::keyed::{Aggregate, AggregateRef, Combine};
 
 impl<V: Record + ?Sized> Aggregates<V> {
-    /// About the values of which given shares are not greater, among the numbers that the closure makes of the
-    /// values: `0.5` is the median, `0.99` the 99th percentile.
+    /// Approximate quantiles: about the values of which given shares are not greater, among the numbers that the closure makes of the
+    /// values: `0.5` is the median, `0.99` the 99th percentile. For exact ones, which keep all numbers, see
+    /// [`quantiles`](Self::quantiles).
     ///
     /// Of `n` numbers in order, share `q` is that at place `q * (n - 1)`, counted from 0 and rounded down. What
-    /// is given is off by at most 1 % of it; [`relative_error`](Quantiles::relative_error) changes that. It
+    /// is given is off by at most 1 % of it; [`relative_error`](ApproxQuantiles::relative_error) changes that. It
     /// does not depend on the order of the values, and windows that slide subtract it. Infinities stand for
     /// themselves. Numbers nearer to zero than the least normal float, some 2e-308, are taken for zero, and what
     /// is no number counts as greater than all numbers.
@@ -33,23 +40,30 @@ impl<V: Record + ?Sized> Aggregates<V> {
     ///
     /// let env = Environment::new();
     /// let latencies = env.iter(1..=1000u32);
-    /// let out = latencies.aggregate(|a| a.quantiles(|n| f64::from(*n), [0.5, 0.99])).collect_one();
+    /// let out = latencies.aggregate(|a| a.approx_quantiles(|n| f64::from(*n), [0.5, 0.99]));
+    /// let out = out.collect_one();
     /// env.run()?;
     /// let [median, p99] = out.take()?.unwrap_or_default();
     /// assert!((495.0..=505.0).contains(&median));
     /// assert!((980.0..=1000.0).contains(&p99));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    pub fn quantiles<F, const N: usize>(self, of: F, shares: [f64; N]) -> Quantiles<F, N>
+    #[doc(alias = "percentile")]
+    #[doc(alias = "median")]
+    pub fn approx_quantiles<F, const N: usize>(
+        self,
+        of: F,
+        shares: [f64; N],
+    ) -> ApproxQuantiles<F, N>
     where
         F: for<'a, 'b> Fn(&'b V::Of<'a>) -> f64 + Send + Sync + 'static,
     {
-        Quantiles { of, shares, bins: Bins::new(0.01) }
+        ApproxQuantiles { of, shares, bins: Bins::new(0.01) }
     }
 }
 
-/// Quantiles: [`Aggregates::quantiles`].
-pub struct Quantiles<F, const N: usize> {
+/// Approximate quantiles: [`Aggregates::approx_quantiles`].
+pub struct ApproxQuantiles<F, const N: usize> {
     of: F,
     shares: [f64; N],
     bins: Bins,
@@ -58,7 +72,7 @@ pub struct Quantiles<F, const N: usize> {
 /// The relative errors that can be asked for. A smaller one would have more bins than have numbers.
 const ERRORS: std::ops::RangeInclusive<f64> = 1e-6..=0.5;
 
-impl<F, const N: usize> Quantiles<F, N> {
+impl<F, const N: usize> ApproxQuantiles<F, N> {
     /// Bounds the error to this share of the result: `0.01` if nothing is said. The number of bins is
     /// inverse to it. A job that asks for less than a millionth or more than a half is refused at its
     /// start.
@@ -123,7 +137,7 @@ impl Bins {
 /// The bins that have numbers in them, in order, with how many.
 type Counts = Vec<(i32, u64)>;
 
-impl<V, F, const N: usize> Aggregate<V> for Quantiles<F, N>
+impl<V, F, const N: usize> Aggregate<V> for ApproxQuantiles<F, N>
 where
     V: Record + ?Sized,
     F: for<'a, 'b> Fn(&'b V::Of<'a>) -> f64 + Send + Sync + 'static,
@@ -144,7 +158,7 @@ where
     fn finish(&self, state: Counts) -> [f64; N] {
         let all: u64 = state.iter().map(|(_, count)| count).sum();
         self.shares.map(|share| {
-            let place = (share * all.saturating_sub(1) as f64) as u64;
+            let place = place(share, all);
             let mut before = 0;
             let bin = state.iter().find(|(_, count)| {
                 before += count;
@@ -155,11 +169,7 @@ where
     }
 
     fn check(&self) -> Result<(), String> {
-        if let Some(wrong) = self.shares.iter().find(|share| !(0.0..=1.0).contains(*share)) {
-            return Err(format!(
-                "quantiles are of shares from 0 to 1, and one of {wrong} is asked for"
-            ));
-        }
+        check_shares(&self.shares)?;
         let error = self.bins.error;
         if !ERRORS.contains(&error) {
             let (least, most) = (ERRORS.start(), ERRORS.end());
@@ -171,7 +181,7 @@ where
     }
 }
 
-impl<V, F, const N: usize> AggregateRef<V> for Quantiles<F, N>
+impl<V, F, const N: usize> AggregateRef<V> for ApproxQuantiles<F, N>
 where
     V: Record + ?Sized,
     F: for<'a, 'b> Fn(&'b V::Of<'a>) -> f64 + Send + Sync + 'static,
@@ -186,7 +196,7 @@ where
     }
 }
 
-impl<V, F, const N: usize> Combine<V> for Quantiles<F, N>
+impl<V, F, const N: usize> Combine<V> for ApproxQuantiles<F, N>
 where
     V: Record + ?Sized,
     F: for<'a, 'b> Fn(&'b V::Of<'a>) -> f64 + Send + Sync + 'static,

@@ -1,8 +1,7 @@
 //! The aggregates that streams have methods for.
 
-use super::{Aggregate, AggregateRef, Combine, Number};
+use super::{Aggregate, AggregateRef, Combine, Number, better};
 use crate::data::{Data, Record};
-use crate::operators::aggregates::better;
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 

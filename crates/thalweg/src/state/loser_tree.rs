@@ -1,21 +1,21 @@
-//! Which of several sorted sources has the next record, by one comparison a level for each record.
+//! A loser tree: finds which of several sorted sources has the least record, with one comparison a level.
 
 use std::cmp::Ordering;
 
-/// A tree of losers.
+/// A loser tree over sorted sources.
 ///
-/// The sources are the leaves `n..2n` of a binary tree with the inner nodes `1..n`. An inner node
-/// holds the source that lost there, `tree[0]` the one that won everywhere: whose head is next.
-pub(crate) struct Losers {
+/// The sources are the leaves `n..2n` of a binary tree with the inner nodes `1..n`. An inner node holds the source
+/// that lost the comparison there; `tree[0]` holds the overall winner, whose head is the next record.
+pub(crate) struct LoserTree {
     tree: Vec<usize>,
 }
 
-impl Losers {
-    /// A tree of so many sources. `before` says whether the head of one goes before that of another;
-    /// it must be a total order, and of an exhausted source say that it goes last.
+impl LoserTree {
+    /// A tree of `count` sources. `before` returns whether the head of one source precedes that of another; it must
+    /// be a total order in which exhausted sources come last.
     pub(crate) fn new(count: usize, before: impl Fn(usize, usize) -> bool) -> Self {
         let mut tree = vec![0; count];
-        // Who wins at each node, from the leaves up.
+        // The winner at each node, computed from the leaves up.
         let mut winners: Vec<usize> = (0..count).chain(0..count).collect();
         for node in (1..count).rev() {
             let (a, b) = (winners[2 * node], winners[2 * node + 1]);
@@ -28,13 +28,13 @@ impl Losers {
         Self { tree }
     }
 
-    /// The source whose head is next; `None` when there is no source.
+    /// The source whose head is next; `None` if there are no sources.
     #[inline(always)]
     pub(crate) fn winner(&self) -> Option<usize> {
         self.tree.first().copied()
     }
 
-    /// The winner has another head now, or none: finds the next winner.
+    /// Finds the next winner, after the head of the current one has changed or it was exhausted.
     #[inline]
     pub(crate) fn replay(&mut self, before: impl Fn(usize, usize) -> bool) {
         let Some(mut winner) = self.winner() else { return };
@@ -51,10 +51,10 @@ impl Losers {
     }
 }
 
-/// Whether head `a` goes before head `b`: an exhausted source goes last, and of equal heads the
-/// earlier source's goes first.
+/// Whether head `a` precedes head `b`: exhausted sources come last, and of equal heads the one of the earlier source
+/// comes first.
 #[inline]
-pub(crate) fn goes_first<T>(
+pub(crate) fn precedes<T>(
     heads: &[Option<T>],
     a: usize,
     b: usize,

@@ -1,4 +1,4 @@
-//! What travels on a lane, and the kinds of record that only exchanges know.
+//! What lanes carry: batches of records with timestamps, and the kinds of record that occur in exchanges only.
 
 use crate::clock::Nanos;
 use crate::data::{Batch, Covariant, Data, DecodeError, Key, Portable, Record, Wire};
@@ -7,27 +7,27 @@ use std::marker::PhantomData;
 use std::mem::needs_drop;
 
 /// A batch of records and, in a timed stream, their timestamps.
-pub(crate) struct Packet<I: Portable + ?Sized, T> {
+pub(crate) struct RecordBatch<I: Portable + ?Sized, T> {
     pub(crate) items: I::Batch,
     times: Vec<T>,
-    /// When it was sent, for the few whose time under way is measured.
+    /// When it was sent; set only in the batches whose time in flight is measured.
     pub(super) sent_at: Option<Nanos>,
 }
 
-impl<I: Portable + ?Sized, T> Default for Packet<I, T> {
+impl<I: Portable + ?Sized, T> Default for RecordBatch<I, T> {
     fn default() -> Self {
         Self { items: I::Batch::default(), times: Vec::new(), sent_at: None }
     }
 }
 
-impl<I: Portable + ?Sized, T: Time> Packet<I, T> {
+impl<I: Portable + ?Sized, T: Time> RecordBatch<I, T> {
     #[inline(always)]
     pub(crate) fn push(&mut self, item: I::Of<'_>, time: T) {
         self.items.push(item);
         self.times.push(time);
     }
 
-    /// The records, as they count themselves: a block of rows is as many as it has.
+    /// The number of records as `Batch::len` counts them: a block of rows counts each row.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         self.items.len()
@@ -41,7 +41,7 @@ impl<I: Portable + ?Sized, T: Time> Packet<I, T> {
         self.items.bytes() + size_of::<T>() * self.times.len()
     }
 
-    /// Encodes the records and makes them anew of what was encoded, as if they came from another host.
+    /// Encodes and decodes all records, as if they came from another host.
     #[cold]
     pub(super) fn recode(&mut self, bytes: &mut Vec<u8>) -> Result<(), DecodeError> {
         bytes.clear();
@@ -67,12 +67,12 @@ impl<I: Portable + ?Sized, T: Time> Packet<I, T> {
         }
     }
 
-    /// Hands every record to `each`, in order, and keeps the capacity.
+    /// Passes every record to `each`, in order, and keeps the capacity.
     #[inline(always)]
     pub(crate) fn drain(&mut self, mut each: impl FnMut(I::Of<'_>, T)) {
         let mut times = self.times.drain(..);
         self.items.drain(|item| {
-            // One time was pushed with every item.
+            // `push` adds one time with every item.
             if let Some(time) = times.next() {
                 each(item, time);
             }
@@ -80,12 +80,12 @@ impl<I: Portable + ?Sized, T: Time> Packet<I, T> {
     }
 }
 
-/// A record with the hash of its key, which was computed once, where the record came from.
+/// A record with the hash of its key, computed once by the task that sends it.
 ///
-/// It is what a keyed exchange carries: `Of<'a>` is `(u64, I::Of<'a>)`.
+/// Keyed exchanges carry it: `Of<'a>` is `(u64, I::Of<'a>)`.
 pub struct Hashed<I: ?Sized> {
     kind: PhantomData<fn(&I)>,
-    // Makes the type unsized, and so a kind of record of its own.
+    // Makes the type unsized, so that it does not overlap with the sized types that implement `Record`.
     _unsized: [()],
 }
 
@@ -178,30 +178,30 @@ impl<I: Portable + ?Sized> Batch<Hashed<I>> for HashedBatch<I> {
     }
 }
 
-/// What one task has aggregated for a key so far, on its way to the task that owns the key.
+/// The partial aggregate of a key from one task, on its way to the task that owns the key.
 ///
-/// `Of<'a>` is a [`Part`].
+/// `Of<'a>` is a [`PartialEntry`].
 pub struct Partial<K: ?Sized, A> {
     kind: PhantomData<fn(&K) -> A>,
-    // Makes the type unsized, and so a kind of record of its own.
+    // Makes the type unsized, so that it does not overlap with the sized types that implement `Record`.
     _unsized: [()],
 }
 
-/// A [`Partial`] aggregate as it is handed on: with its key in the form that tables hold, so that
-/// it goes from one table to another without being hashed or packed again.
-pub struct Part<'a, K: Key + ?Sized, A> {
+/// A [`Partial`] aggregate as it is pushed: with its key in the form that tables store, so that it moves from one
+/// table to another without hashing or packing the key again.
+pub struct PartialEntry<'a, K: Key + ?Sized, A> {
     /// The hash of the key.
     pub hash: u64,
     /// The key.
     pub key: K::Slot,
-    /// Where the key's bytes are, if it is long.
+    /// The bytes of the key, if it is long.
     pub arena: &'a K::Arena,
-    /// What has been aggregated.
+    /// The accumulator.
     pub state: A,
 }
 
-impl<K: Key + ?Sized, A> Part<'_, K, A> {
-    /// The key in the form that is compared.
+impl<K: Key + ?Sized, A> PartialEntry<'_, K, A> {
+    /// The key in the form in which keys are compared.
     #[inline(always)]
     pub(crate) fn probe(&self) -> K::Probe<'_> {
         K::slot_probe(&self.key, self.arena)
@@ -209,15 +209,15 @@ impl<K: Key + ?Sized, A> Part<'_, K, A> {
 }
 
 impl<K: Key + ?Sized, A: 'static> Record for Partial<K, A> {
-    type Of<'a> = Part<'a, K, A>;
+    type Of<'a> = PartialEntry<'a, K, A>;
 }
 
 impl<K: Key + ?Sized, A: Data> Portable for Partial<K, A> {
     type Batch = PartialBatch<K, A>;
     type Owned = (u64, K::Owned, A);
 
-    fn to_owned(part: Part<'_, K, A>) -> Self::Owned {
-        (part.hash, K::take(part.key, part.arena), part.state)
+    fn to_owned(entry: PartialEntry<'_, K, A>) -> Self::Owned {
+        (entry.hash, K::take(entry.key, entry.arena), entry.state)
     }
 }
 
@@ -240,19 +240,19 @@ impl<K: Key + ?Sized, A> PartialBatch<K, A> {
         key.store(probe, &mut self.arena)
     }
 
-    /// Appends a part whose key was stored here.
+    /// Appends an entry whose key was stored in this batch.
     #[inline(always)]
     pub(crate) fn push_slot(&mut self, hash: u64, key: K::Slot, state: A) {
         self.rows.push(Row { hash, key, state });
     }
 
-    /// The number of parts.
+    /// The number of entries.
     #[inline(always)]
     pub(crate) fn count(&self) -> usize {
         self.rows.len()
     }
 
-    /// The hashes of the keys, in the order of the parts.
+    /// The hashes of the keys, in the order of the entries.
     #[inline(always)]
     pub(crate) fn hashes(&self) -> impl Iterator<Item = u64> {
         self.rows.iter().map(|row| row.hash)
@@ -273,9 +273,9 @@ impl<K: Key + ?Sized, A> Default for PartialBatch<K, A> {
 
 impl<K: Key + ?Sized, A: Data> Batch<Partial<K, A>> for PartialBatch<K, A> {
     #[inline(always)]
-    fn push(&mut self, part: Part<'_, K, A>) {
-        let key = K::move_slot(part.key, part.arena, &mut self.arena);
-        self.rows.push(Row { hash: part.hash, key, state: part.state });
+    fn push(&mut self, entry: PartialEntry<'_, K, A>) {
+        let key = K::move_slot(entry.key, entry.arena, &mut self.arena);
+        self.rows.push(Row { hash: entry.hash, key, state: entry.state });
     }
 
     fn len(&self) -> usize {
@@ -299,10 +299,10 @@ impl<K: Key + ?Sized, A: Data> Batch<Partial<K, A>> for PartialBatch<K, A> {
     }
 
     #[inline(always)]
-    fn drain(&mut self, mut each: impl FnMut(Part<'_, K, A>)) {
+    fn drain(&mut self, mut each: impl FnMut(PartialEntry<'_, K, A>)) {
         let Self { rows, arena } = self;
         for Row { hash, key, state } in rows.drain(..) {
-            each(Part { hash, key, arena, state });
+            each(PartialEntry { hash, key, arena, state });
         }
         K::clear_arena(arena);
     }

@@ -1,19 +1,19 @@
-//! Where records go that nobody wants.
+//! A sink that discards records.
 
 use super::{Pipe, Push};
 use crate::data::Record;
 use crate::time::Time;
 
-/// Drops what is pushed.
-pub struct Nowhere;
+/// Drops every record.
+pub struct NullSink;
 
-impl Pipe for Nowhere {
+impl Pipe for NullSink {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
         None
     }
 }
 
-impl<I: Record + ?Sized, T: Time> Push<I, T> for Nowhere {
+impl<I: Record + ?Sized, T: Time> Push<I, T> for NullSink {
     #[inline(always)]
     fn push(&mut self, _: I::Of<'_>, _: T) {}
 }
