@@ -20,7 +20,7 @@ pub(crate) fn serve_numbers(request: &Request) -> Result<()> {
             let seen = env
                 .range(0..records)
                 .map(workload::number)
-                .partition_by(|number, tasks| share(*number, tasks))
+                .repartition_by(|number, tasks| share(*number, tasks))
                 .map_volatile(move |number| {
                     let part = &mut part;
                     part.own.add(number);
@@ -45,7 +45,7 @@ pub(crate) fn serve_records(request: &Request) -> Result<()> {
             let seen = env
                 .range(0..records)
                 .flat_each(Make)
-                .partition_by(|row, tasks| share(row.id, tasks))
+                .repartition_by(|row, tasks| share(row.id, tasks))
                 .map_volatile(move |row: Row<'_>| {
                     let part = &mut part;
                     part.own.add(row);

@@ -246,7 +246,7 @@ struct Keep;
 impl Process<u64, u64> for Keep {
     type State = Vec<String>;
     type Out = u64;
-    type Aside = Infallible;
+    type Side = Infallible;
 
     fn start(&self) -> Vec<String> {
         Vec::new()

@@ -188,7 +188,7 @@ fn every_way_to_repartition_keeps_every_record() {
             .flat_map(|n| [n, n + 1])
             .forward()
             .boxed()
-            .partition_by(|n, _| *n as usize)
+            .repartition_by(|n, _| *n as usize)
             .batch_mode(thalweg::config::BatchMode::Single)
             .shuffle()
     })

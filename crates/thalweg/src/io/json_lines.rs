@@ -24,7 +24,7 @@ impl Environment {
     /// # Errors
     ///
     /// As `lines`, and the job stops at the first line that does not parse, with its place and
-    /// text. [`dead_letters`](Stream::dead_letters) gives such lines as a second stream instead.
+    /// text. [`dead_letters`](Stream::dead_letters) gives such lines as a side output instead.
     ///
     /// ```
     /// use serde::Deserialize;

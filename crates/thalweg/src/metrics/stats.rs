@@ -63,9 +63,9 @@ pub struct OperatorStats {
     pub stage: usize,
     /// Records taken in; `None` for a source.
     pub records_in: Option<u64>,
-    /// Records handed on; `None` for a sink. Of an operator with a second stream, those of its first.
+    /// Records handed on; `None` for a sink. Of an operator with a side output, those of its first.
     pub records_out: Option<u64>,
-    /// Records handed to second streams: side outputs, late records, calls that have failed.
+    /// Records handed to side outputs: side outputs, late records, calls that have failed.
     #[serde(default)]
     pub records_aside: u64,
     /// Batches sent or received, at either end of an exchange.
@@ -80,7 +80,7 @@ pub struct OperatorStats {
     /// join.
     pub late_records: u64,
     /// Late records that were dropped. The other late ones went to a `late_output`, or were used all the same, such as
-    /// the latest record of the second stream of an as-of join.
+    /// the latest record of the side output of an as-of join.
     pub late_dropped: u64,
     /// Records that were dropped because the other stream had none to go with them.
     pub unpaired_records: u64,

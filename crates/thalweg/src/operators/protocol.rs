@@ -78,7 +78,7 @@ struct Reminded;
 impl Process<u64, u64> for Reminded {
     type State = ();
     type Out = u64;
-    type Aside = Infallible;
+    type Side = Infallible;
 
     fn start(&self) {}
 
@@ -161,7 +161,7 @@ fn what_speaks_at_the_end_passes_no_event_before_that() {
     holds(100, |env| keyed(env).unkey().sorted());
     holds(10, |env| keyed(env).unkey().top(10));
     holds(1, |env| keyed(env).unkey().max(|n| *n));
-    holds(15, |env| keyed(env).unkey().max_parallelism(1).chunks(7));
+    holds(15, |env| keyed(env).unkey().parallelism(1).chunks(7));
     holds(7, |env| keyed(env).sum(|n| *n).unkey());
     holds(100, |env| keyed(env).unkey().unique());
     holds(100, |env| {

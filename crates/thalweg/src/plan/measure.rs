@@ -121,7 +121,7 @@ pub(super) struct Passing<'a> {
     pub(super) taken: Option<u64>,
     /// Records handed on to what follows.
     pub(super) given: u64,
-    /// Records handed to second streams.
+    /// Records handed to side outputs.
     pub(super) aside: u64,
     /// Whether it is one of the heads of the stage.
     pub(super) is_head: bool,
@@ -137,7 +137,7 @@ impl<'a> Passing<'a> {
     ///
     /// Those that hand on each record once do not count; what they took in is what the one before them handed
     /// on. What an operator sends on edges is what it hands on where it is the last of its stage; elsewhere it hands
-    /// on to the next one, and what it sends are its second streams.
+    /// on to the next one, and what it sends are its side outputs.
     pub(super) fn of(ids: &'a [usize], report: &'a Report) -> impl Iterator<Item = Self> {
         let counts: HashMap<usize, &OpCount> =
             report.counts().iter().map(|(op, count)| (*op, count)).collect();

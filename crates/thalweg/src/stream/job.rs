@@ -339,7 +339,7 @@ mod tests {
             let mut all = Vec::new();
             let numbers = env.parallel_iter(|task, tasks| (task as u64..).step_by(tasks));
             let numbers = cut(cut(numbers, &mut all).shuffle(), &mut all);
-            let keyed = numbers.map(|n| (n % 100, n)).group_by(|pair| pair.0).partition();
+            let keyed = numbers.map(|n| (n % 100, n)).group_by(|pair| pair.0).repartition();
             cut(keyed.map(|_, pair| pair).unkey(), &mut all).for_each(drop);
             let job = env.start()?;
             for _ in 0..3 {

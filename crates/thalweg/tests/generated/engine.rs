@@ -24,7 +24,7 @@ fn keyed<T: Time>(rows: Rows<T>) -> Keyed<T> {
     rows.group_by_ref(key)
 }
 
-/// A time that a second stream of a job is brought to.
+/// A time that a side output of a job is brought to.
 trait Timing: Time {
     fn assigned(rows: Rows) -> Rows<Self>;
 
@@ -107,7 +107,7 @@ macro_rules! several_of {
 struct Cx<'a> {
     env: &'a Environment,
     dir: &'a Path,
-    /// What the second streams that end in sinks of their own give.
+    /// What the side outputs that end in sinks of their own give.
     sides: Mutex<Vec<Output<Vec<Row>>>>,
 }
 
@@ -250,9 +250,8 @@ impl Cx<'_> {
             Step::Shuffle => rows.shuffle().boxed(),
             Step::Random(seed) => rows.random(seed).boxed(),
             Step::Forward => rows.forward().boxed(),
-            Step::PartitionBy => rows.partition_by(|row, tasks| row.key as usize % tasks).boxed(),
-            Step::MaxParallelism(tasks) => rows.max_parallelism(tasks).boxed(),
-            Step::Replication(tasks) => rows.replication(tasks).boxed(),
+            Step::PartitionBy => rows.repartition_by(|row, tasks| row.key as usize % tasks).boxed(),
+            Step::Parallelism(tasks) => rows.parallelism(tasks).boxed(),
             Step::Chunks(size) => rows.chunks(size).flatten().boxed(),
             Step::Memo(most) => rows.map_memo(most, halved).boxed(),
             Step::Async(most) => {
@@ -270,7 +269,7 @@ impl Cx<'_> {
                 rows.left_join_static(&table, |row| row.key, make).boxed()
             }
             Step::Scattered => {
-                keyed(rows).partition().map(|_, row| row).unkey().map(|(_, row)| row).boxed()
+                keyed(rows).repartition().map(|_, row| row).unkey().map(|(_, row)| row).boxed()
             }
             Step::Sorted => rows.sorted().boxed(),
             Step::SortedLimit(n) => rows.sorted().limit(n).boxed(),

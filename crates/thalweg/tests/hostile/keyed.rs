@@ -24,7 +24,7 @@ struct Delayed(Duration);
 impl Process<Key, Record> for Delayed {
     type State = Option<Record>;
     type Out = u64;
-    type Aside = u64;
+    type Side = u64;
 
     fn start(&self) -> Option<Record> {
         None
@@ -50,7 +50,7 @@ impl Process<Key, Record> for Delayed {
         _: Timer,
         cx: &mut ProcessContext<'_, u64, u64>,
     ) {
-        cx.emit_aside(key.id);
+        cx.emit_side(key.id);
         if last.take().is_some() {
             cx.clear();
         }
@@ -63,7 +63,7 @@ struct Timed;
 impl Process<Key, Record> for Timed {
     type State = u64;
     type Out = u64;
-    type Aside = Infallible;
+    type Side = Infallible;
 
     fn start(&self) -> u64 {
         0
@@ -117,12 +117,12 @@ operators! {
     );
     "keyed map" exact |job, s| job.end(keyed(s).map(|key, r| key.id + r.number()).unkey());
     "keyed filter" exact |job, s| job.end(keyed(s).filter(|key, r| (key.id + r.number()) % 2 == 0).count().unkey());
-    "partition" exact |job, s| job.end(keyed(s).partition().map(|_, r| r.number()).unkey());
+    "partition" exact |job, s| job.end(keyed(s).repartition().map(|_, r| r.number()).unkey());
     "process" loose |job, s| job.end(
         timed(s).group_by(|r| r.key.clone()).process(Timed).unkey()
     );
     "process aside" loose |job, s| {
-        let (all, ends) = timed(s).group_by(|r| r.key.clone()).process_aside(Delayed(job.span));
+        let (all, ends) = timed(s).group_by(|r| r.key.clone()).process_with_side_output(Delayed(job.span));
         job.end(all.unkey());
         job.end(ends);
     };

@@ -74,10 +74,9 @@ operators! {
     "random" exact |job, s| job.end(s.random(1));
     "forward" exact |job, s| job.end(s.forward());
     "broadcast" loose |job, s| job.end(s.broadcast());
-    "partition_by" exact |job, s| job.end(s.partition_by(|r, tasks| r.number() as usize % tasks));
-    "partition_by far" exact |job, s| job.end(s.partition_by(|r, _| usize::MAX - r.number() as usize));
-    "replication" exact |job, s| job.end(s.replication(2).map(|r| r.number()));
-    "max_parallelism" exact |job, s| job.end(s.max_parallelism(2).map(|r| r.number()));
+    "repartition_by" exact |job, s| job.end(s.repartition_by(|r, tasks| r.number() as usize % tasks));
+    "repartition_by far" exact |job, s| job.end(s.repartition_by(|r, _| usize::MAX - r.number() as usize));
+    "parallelism" exact |job, s| job.end(s.parallelism(2).map(|r| r.number()));
     "batch_mode" exact |job, s| job.end(s.batch_mode(BatchMode::Single).shuffle().map(|r| r.number()));
     "split" exact |job, s| {
         let [one, other] = s.split();
@@ -100,8 +99,8 @@ operators! {
         job.end(most);
         job.end(some);
     };
-    "side_each" exact |job, s| {
-        let (all, twice) = s.side_each(Twice);
+    "side_output_each" exact |job, s| {
+        let (all, twice) = s.side_output_each(Twice);
         job.end(all);
         job.end(twice);
     };
@@ -122,8 +121,8 @@ operators! {
         calls().retry(2, Duration::ZERO),
         |r| async move { r.attempt() }
     ));
-    "try_map_async_aside" loose |job, s| {
-        let (good, bad) = s.try_map_async_aside(calls(), |r| async move { r.attempt() });
+    "try_map_async_with_side_output" loose |job, s| {
+        let (good, bad) = s.try_map_async_with_side_output(calls(), |r| async move { r.attempt() });
         job.end(good);
         job.end(bad);
     };
@@ -131,8 +130,8 @@ operators! {
     "try_map_blocking" exact |job, s| job.end(
         s.try_map_blocking(calls().retry(2, Duration::ZERO), |r| r.attempt())
     );
-    "try_map_blocking_aside" loose |job, s| {
-        let (good, bad) = s.try_map_blocking_aside(calls().unordered(), |r| r.attempt());
+    "try_map_blocking_with_side_output" loose |job, s| {
+        let (good, bad) = s.try_map_blocking_with_side_output(calls().unordered(), |r| r.attempt());
         job.end(good);
         job.end(bad);
     };

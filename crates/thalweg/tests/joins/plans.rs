@@ -17,7 +17,7 @@ fn strategies(env: &Environment) -> Vec<Strategy> {
 #[test]
 fn what_is_together_is_not_moved_again() {
     let env = Environment::new();
-    let side = || env.range(0..100).group_by(|n| n % 10).partition();
+    let side = || env.range(0..100).group_by(|n| n % 10).repartition();
     let _ = side().join(side()).join(side()).unkey().count().collect_one();
     use Strategy::{Forward, Keyed};
     let all = strategies(&env);
@@ -35,7 +35,7 @@ fn what_is_together_meets_in_time_where_it_is() {
     let timed = |env: &Environment| {
         let all = Watermarks::monotonous();
         let numbers = env.range(0..100).assign_timestamps(|n| Timestamp::from_secs(*n as i64), all);
-        numbers.group_by(|n| n % 10).partition()
+        numbers.group_by(|n| n % 10).repartition()
     };
     // Each record is sent once, by the partition or by the join; so many sides stay where they are.
     let met = |env: &Environment, stay: usize| {

@@ -198,7 +198,7 @@ fn keys_remember_beside_what_all_share() {
 #[test]
 fn what_is_together_stays_there() {
     every(|env| {
-        let pairs = env.range(0..1000).group_by(|n| n % 10).partition();
+        let pairs = env.range(0..1000).group_by(|n| n % 10).repartition();
         let counts = pairs
             .connect_after(env.iter([5u64]), 0, |least, n| *least = n)
             .filter_map(|key, (n, least)| (key >= least).then_some(n))

@@ -132,7 +132,7 @@ fn tasks_are_paired_with_tasks() {
     })
     .equals((0..8000u64).map(|n| (n, 3 * n)));
     let env = Environment::new();
-    env.iter(0..9).zip_by_task(env.iter(0..9).replication(2)).for_each(drop);
+    env.iter(0..9).zip_by_task(env.iter(0..9).parallelism(2)).for_each(drop);
     let error = env.run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Plan);
     assert!(error.to_string().contains("one stream has 1 and the other 2"), "{error}");

@@ -486,7 +486,7 @@ fn several_at_once_over_keys() {
     let readings =
         |env: &Environment| env.iter(all.clone()).shuffle().group_by(|reading| reading.0);
     check(|env| readings(env).aggregate(several!())).equals(expected.clone());
-    check(|env| readings(env).partition().aggregate(several!())).equals(expected);
+    check(|env| readings(env).repartition().aggregate(several!())).equals(expected);
 }
 
 #[test]

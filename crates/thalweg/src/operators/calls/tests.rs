@@ -354,12 +354,15 @@ fn what_fails_goes_aside_and_the_rest_goes_on() {
         let calls = Calls::in_flight(3).timeout(Duration::from_millis(2));
         let (done, failed) = env
             .iter(0..40u64)
-            .try_map_async_aside(calls.retry(2, Duration::ZERO), move |n| moody(n, &tries));
+            .try_map_async_with_side_output(calls.retry(2, Duration::ZERO), move |n| {
+                moody(n, &tries)
+            });
         let calls = Calls::in_flight(2).unordered();
-        let (halves, odd) = done.shuffle().try_map_blocking_aside(calls, |n| match n % 4 {
-            0 => Ok(n / 4),
-            n => Err(n),
-        });
+        let (halves, odd) =
+            done.shuffle().try_map_blocking_with_side_output(calls, |n| match n % 4 {
+                0 => Ok(n / 4),
+                n => Err(n),
+            });
         let (halves, odd) = (halves.sorted().collect::<Vec<_>>(), odd.collect::<Vec<_>>());
         let failed = failed.collect::<Vec<_>>();
         env.run()?;

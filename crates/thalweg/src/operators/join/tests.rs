@@ -127,7 +127,7 @@ proptest! {
         } else {
             compare!(expected, |env| {
                 let (left, right) = (timed(env, &left), timed(env, &right));
-                let (left, right) = (left.group_by_ref(|r| &r.0), right.group_by(|r| r.0).partition());
+                let (left, right) = (left.group_by_ref(|r| &r.0), right.group_by(|r| r.0).repartition());
                 left.interval_join(right, interval, |_, a, b| (a.2, Some(b.2)))
             });
         }

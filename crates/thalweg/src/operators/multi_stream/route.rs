@@ -19,7 +19,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     /// as many streams as there are predicates, and the rest. All of them must end in a sink: what is not
     /// wanted is dropped by `for_each(drop)`, so that nothing is lost by oversight.
     ///
-    /// For streams that each have every record there is [`split`](Self::split); for a second stream of other
+    /// For streams that each have every record there is [`split`](Self::split); for a side output of other
     /// records than the first, [`side_output`](Self::side_output).
     ///
     /// What is computed so far is computed once. The slowest of the streams slows all; one that wants no more

@@ -84,7 +84,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
         if tasks != others {
             let what = format!(
                 "pairs task with task, and one stream has {tasks} and the other {others}: `zip` pairs whole \
-                 streams, and `replication` sets the number of tasks"
+                 streams, and `parallelism` sets the number of tasks"
             );
             zipped.refuse(Error::new(ErrorKind::Plan, what));
         }

@@ -12,8 +12,8 @@ mod map_volatile;
 mod map_with_timestamp;
 mod memo;
 mod record_fn;
-mod side_each;
 mod side_output;
+mod side_output_each;
 pub mod text;
 pub(crate) mod try_map;
 

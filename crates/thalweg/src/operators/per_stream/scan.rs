@@ -16,7 +16,7 @@ impl<C: Chain> Stream<C> {
     /// closure returns `None`: then this task has enough, and its sources may end.
     ///
     /// Every task begins with a clone of `init` and sees its own records only; for one state of all
-    /// records, go on in one task first with [`replication(1)`](Self::replication). To remember
+    /// records, go on in one task first with [`parallelism(1)`](Self::parallelism). To remember
     /// something for every key, group first. The state is declared: it is [`Data`], and
     /// the plan shows it.
     ///

@@ -275,7 +275,7 @@ mod tests {
             let pairs = || env.range(0..3000).shuffle().map(|n| (n % 7, n));
             let few = pairs().sorted_by_key(|pair| pair.0).collect::<Vec<_>>();
             // Keyed tasks are many, and most of them have nothing.
-            let keyed = pairs().group_by(|pair| pair.0 % 3).partition();
+            let keyed = pairs().group_by(|pair| pair.0 % 3).repartition();
             let keyed = keyed
                 .map(|_, pair| pair)
                 .unkey()

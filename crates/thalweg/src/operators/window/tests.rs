@@ -142,10 +142,10 @@ proptest! {
             .seeds(2)
             .equals(shape.expected(&all, |values| *values.iter().max().unwrap()));
         // Records themselves go to the tasks of their keys.
-        check(|env| of(env).partition().window(shape.window()).min(|reading| reading.2))
+        check(|env| of(env).repartition().window(shape.window()).min(|reading| reading.2))
             .seeds(2)
             .equals(shape.expected(&all, |values| *values.iter().min().unwrap()));
-        check(|env| of(env).partition().window(shape.window()).count())
+        check(|env| of(env).repartition().window(shape.window()).count())
             .seeds(2)
             .equals(shape.expected(&all, |values| values.len() as u64));
     }

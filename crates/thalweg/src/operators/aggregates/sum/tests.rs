@@ -37,7 +37,7 @@ fn overflows<C: Chain<Item: Sized>>(key: &str, job: impl Fn(&Environment) -> Str
 fn sums_of_keys() {
     let number = |pair: &Pair| pair.1;
     overflows("7", |env| env.iter(VALUES).group_by(|pair| pair.0).sum(number).unkey());
-    overflows("7", |env| env.iter(VALUES).group_by(|p| p.0).partition().sum(number).unkey());
+    overflows("7", |env| env.iter(VALUES).group_by(|p| p.0).repartition().sum(number).unkey());
     overflows("7", |env| {
         let keyed = env.iter(VALUES).shuffle().group_by(|pair| pair.0);
         keyed.aggregate(|a| (a.count(), a.sum(number), a.max(number))).unkey()

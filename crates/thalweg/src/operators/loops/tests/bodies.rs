@@ -108,7 +108,7 @@ fn bodies_that_amplify_never_deadlock() {
                 let many = numbers.shuffle().flat_map(|n| (0..10).map(move |k| 10 * n + k));
                 let [some, others] = many.split();
                 let some =
-                    some.filter(|n| n % 2 == 0).group_by(|_| 7).partition().map(|_, n| n).unkey();
+                    some.filter(|n| n % 2 == 0).group_by(|_| 7).repartition().map(|_, n| n).unkey();
                 let others =
                     others.filter(|n| n % 2 == 1).broadcast().stateful_map(0_u64, |_, n| n);
                 some.map(|(_, n)| n).merge(others.unique())

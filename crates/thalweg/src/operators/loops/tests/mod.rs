@@ -54,7 +54,7 @@ fn what_comes_out_of_a_round_goes_into_the_next() {
                 let step = |n: u64| if n.is_multiple_of(2) { n / 2 } else { 3 * n + 1 };
                 let on = pairs.filter(|(_, n)| *n != 1).map(move |(from, n)| (from, step(n)));
                 on.group_by(|(from, _)| *from)
-                    .partition()
+                    .repartition()
                     .map(|_, pair| pair)
                     .unkey()
                     .map(|(_, pair)| pair)

@@ -97,7 +97,7 @@ struct Numbering;
 impl Process<u64, u64> for Numbering {
     type State = u64;
     type Out = u64;
-    type Aside = u64;
+    type Side = u64;
 
     fn start(&self) -> u64 {
         0
@@ -113,7 +113,7 @@ impl Process<u64, u64> for Numbering {
     ) {
         *seen += 1;
         cx.emit(n + *seen);
-        cx.emit_aside(n);
+        cx.emit_side(n);
         cx.set_timer(Timer::EventTime(at.saturating_add(micros(5))));
     }
 
@@ -166,9 +166,9 @@ fn one_by_one() -> Vec<Body> {
             let words = n.flat_map_str(|n, out| out.push(&format!("{n} of {n}")));
             words.flat_each(crate::text::Words).map(|word: &str| word.len() as u64)
         };
-        "side_each": |n| {
+        "side_output_each": |n| {
             let words = n.flat_map_str(|n, out| out.push(&format!("{n} of {n}")));
-            let (all, words) = words.side_each(crate::text::Words);
+            let (all, words) = words.side_output_each(crate::text::Words);
             all.map(|text: &str| text.len() as u64).merge(words.map(|word: &str| word.len() as u64))
         };
         "map_async": |n| n.map_async(Calls::in_flight(3), async |n| n + 1);
@@ -177,8 +177,8 @@ fn one_by_one() -> Vec<Body> {
         "try_map_blocking": |n| n.try_map_blocking(Calls::in_flight(2), |n| Ok::<_, Infallible>(n + 1));
         "calls that fail": |n| {
             let odd = |n: u64| if n.is_multiple_of(2) { Ok(n) } else { Err("odd") };
-            let (even, odds) = n.try_map_async_aside(Calls::in_flight(3), move |n| async move { odd(n) });
-            let (even, none) = even.try_map_blocking_aside(Calls::in_flight(2), odd);
+            let (even, odds) = n.try_map_async_with_side_output(Calls::in_flight(3), move |n| async move { odd(n) });
+            let (even, none) = even.try_map_blocking_with_side_output(Calls::in_flight(2), odd);
             even.merge(odds.map(|call| call.record + 1)).merge(none.map(|call| call.record))
         };
         "join_static": |n| {
@@ -201,7 +201,7 @@ fn in_sequence() -> Vec<Body> {
             n.sorted().limit(1).flat_map(std::iter::repeat).shuffle().limit(4)
         };
         "scan behind an exchange without an end": |n| {
-            let numbers = n.sorted().limit(1).flat_map(|n| n..).replication(1).map(|n| n + 1);
+            let numbers = n.sorted().limit(1).flat_map(|n| n..).parallelism(1).map(|n| n + 1);
             numbers.scan(0, |seen, n| { *seen += 1; (*seen < 5).then_some(n) })
         };
         "limit behind a join without an end": |n| {
@@ -265,10 +265,10 @@ fn in_sequence() -> Vec<Body> {
 fn from_task_to_task() -> Vec<Body> {
     bodies! {
         "shuffle": |n| n.shuffle();
-        "replication, max_parallelism": |n| n.replication(3).max_parallelism(2).replication(1);
+        "parallelism": |n| n.parallelism(3).parallelism(1);
         "forward, random": |n| n.random(7).forward();
         "broadcast": |n| n.broadcast().unique();
-        "partition_by": |n| n.partition_by(|n, tasks| *n as usize % tasks);
+        "repartition_by": |n| n.repartition_by(|n, tasks| *n as usize % tasks);
         "split, merge": |n| { let [a, b] = n.split(); a.merge(b.map(|n| n + 1)) };
         "merge_all": |n| { let [a, b, c] = n.split(); a.env.clone().merge_all([a, b, c]) };
         "route": |n| {
@@ -324,7 +324,7 @@ fn by_key() -> Vec<Body> {
             let rows = n.group_by(|n| n % 3).map(|key, n| key + n).filter(|_, n| n % 2 == 0);
             rows.unkey().map(|(_, n)| n)
         };
-        "partition": |n| n.group_by(|n| n % 3).partition().map(|key, n| key + n).unkey().map(|row| row.1);
+        "partition": |n| n.group_by(|n| n % 3).repartition().map(|key, n| key + n).unkey().map(|row| row.1);
         "stateful_map of keys": |n| {
             let seen = n.sorted().group_by(|n| n % 3).stateful_map(0, |_, seen: &mut u64, n| {
                 *seen += 1;
@@ -388,7 +388,7 @@ fn windows() -> Vec<Body> {
     timed_bodies! {
         "map_with_timestamp": |n| timed(n).map_with_timestamp(|n, at| n + at.as_micros() as u64);
         "process": |n| {
-            let (numbered, aside) = timed(n).group_by(|n| n % 3).process_aside(Numbering);
+            let (numbered, aside) = timed(n).group_by(|n| n % 3).process_with_side_output(Numbering);
             numbered.unkey().map(|(_, n)| n).merge(aside)
         };
         "interval_join": |n| {
@@ -415,7 +415,7 @@ fn windows() -> Vec<Body> {
             counts.max(|n| *n).map(|pane| pane.value)
         };
         "windows in order": |n| {
-            let lists = timed(n).group_by(|n| n % 3).partition();
+            let lists = timed(n).group_by(|n| n % 3).repartition();
             let lists = lists.window(CountWindow::tumbling(4).keep_partial()).fold(7, |all, n| *all = *all * 3 + n);
             lists.unkey().map(|(_, pane)| pane.value)
         };
@@ -610,10 +610,11 @@ fn operators_of_windows() {
 }
 
 /// Why some operators stand in none of the bodies above.
-const ELSEWHERE: [(&str, &str); 4] = [
+const ELSEWHERE: [(&str, &str); 5] = [
     ("cache", "a sink, which keeps what comes in all rounds"),
     ("cached", "a source"),
     ("cut", "a sink: what it is for is said where it is"),
+    ("repartition", "the exchange that it is goes by the kind of every exchange by key"),
     ("strict", "stands in tests of the protocol alone"),
 ];
 
@@ -691,7 +692,7 @@ fn what_is_kept_from_outside_is_read_whatever_is_wanted() {
                 let joined = joined.unkey().map(|(_, (left, _))| left);
                 let summed = joined.connect_after(controls, 0, |sum, n| *sum += n);
                 // One task, in which the first round is cut short.
-                let summed = summed.map(|((_, round), sum)| (round, *sum)).replication(1);
+                let summed = summed.map(|((_, round), sum)| (round, *sum)).parallelism(1);
                 summed.scan(0, move |seen, (round, sum)| {
                     *seen += 1;
                     (*seen <= wanted(round)).then_some(sum)

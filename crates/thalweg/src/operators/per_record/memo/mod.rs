@@ -22,7 +22,7 @@ impl<C: Chain> Stream<C> {
     /// matching against many patterns. The closure must give equal results for equal records, and is called at
     /// least once for each. To go by a part of the record, see [`map_memo_by_ref`](Self::map_memo_by_ref), by
     /// something computed, [`map_memo_by`](Self::map_memo_by). Where each task should see records of its own, so
-    /// that none is remembered twice, group by the record and [`partition`](crate::KeyedStream::partition) first.
+    /// that none is remembered twice, group by the record and [`repartition`](crate::KeyedStream::repartition) first.
     ///
     /// When there is no more room, a result goes that was not asked for lately, by the second-chance
     /// algorithm, which is close to going by the least recently used, and does without moving anything. What

@@ -129,7 +129,7 @@ proptest! {
             // The values themselves: nothing is lost and nothing comes twice.
             few(
                 |env| {
-                    let lists = of(env).partition().window(window);
+                    let lists = of(env).repartition().window(window);
                     let add = |all: &mut Vec<i64>, r: Reading| all.push(r.1);
                     lists.fold_assoc(Vec::new(), add, |all, more| all.extend(more)).map(|_, pane| {
                         let mut value = pane.value;

@@ -138,7 +138,7 @@ proptest! {
             .seeds(2)
             .equals(by_calendar(&calendar, &all, |values| *values.iter().max().unwrap()));
         check(|env| {
-            let lists = of(env).partition().map(|_, reading| reading.2).window(of_calendar(&calendar)).to_vec();
+            let lists = of(env).repartition().map(|_, reading| reading.2).window(of_calendar(&calendar)).to_vec();
             lists.map(|_, mut pane| {
                 pane.value.sort_unstable();
                 pane

@@ -71,7 +71,7 @@ proptest! {
         check(|env| of(env).window(window.clone()).sum(|reading| i64::from(reading.2)))
             .seeds(2)
             .equals(expected(&all, |_| gap, sum));
-        check(|env| of(env).partition().window(window.clone()).max(|reading| reading.2))
+        check(|env| of(env).repartition().window(window.clone()).max(|reading| reading.2))
             .seeds(2)
             .equals(expected(&all, |_| gap, |values| *values.iter().max().unwrap()));
     }
@@ -257,7 +257,7 @@ fn every_record_is_in_a_session_or_late() {
             .parallel_iter(move |task, tasks| (task as i64..n).step_by(tasks))
             .assign_timestamps(move |n| Timestamp::from_micros(at(*n)), Watermarks::monotonous())
             .group_by(|n| n % 3)
-            .partition();
+            .repartition();
         let own = SessionWindow::with_gap(|n: &i64| micros(n % 4));
         let (sessions, late) = keyed.window(own).late_output();
         let all = sessions.aggregate(|a| a.to_vec());
