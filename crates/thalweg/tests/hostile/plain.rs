@@ -67,6 +67,10 @@ operators! {
     "sorted_by" exact |job, s| job.end(s.sorted_by(|a, b| a.number().cmp(&b.number())));
     "sorted_by_key" exact |job, s| job.end(s.sorted_by_key(|r| r.key.clone()));
     "top" exact |job, s| job.end(s.top(10));
+    "top_by_key" exact |job, s| job.end(s.top_by_key(10, |r| r.number()));
+    "count of all" exact |job, s| job.end(s.count());
+    "aggregate of all" exact |job, s| job.end(s.aggregate(|a| (a.count(), a.max(|r| r.clone()))));
+    "min_by_key" exact |job, s| job.end(s.min_by_key(|r| r.number()));
     "top_by" exact |job, s| job.end(s.top_by(10, |a, b| a.number().cmp(&b.number())));
     "unique" exact |job, s| job.end(s.unique());
     "chunks" exact |job, s| job.end(s.chunks(7).flatten());

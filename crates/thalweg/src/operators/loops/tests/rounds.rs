@@ -220,6 +220,7 @@ fn in_sequence() -> Vec<Body> {
             n.sorted_by_key(|n| (n % 3, *n)).stateful_map(0, |at, n| { *at += 1; n * *at })
         };
         "top": |n| n.top(3);
+        "top_by_key": |n| n.top_by_key(3, |n| (n % 3, *n));
         "top_by": |n| n.top_by(3, |a, b| b.cmp(a));
         "fold": |n| n.fold(1, |sum, n| *sum += n);
         "fold_assoc": |n| n.fold_assoc(0, |sum: &mut u64, n| *sum += n, |a, b| *a += b);
