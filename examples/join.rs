@@ -159,7 +159,7 @@ fn finish(
         rows.print();
         return env.run();
     }
-    let count = rows.count();
+    let count = rows.count().collect_one();
     env.run()?;
-    print_lines([format!("{} rows", count.take()?)]).map_err(output)
+    print_lines([format!("{} rows", count.take()?.unwrap())]).map_err(output)
 }

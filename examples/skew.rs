@@ -106,7 +106,7 @@ fn roots(
     let sum = env
         .iter((0..count).map(item))
         .keyed()
-        .partition()
+        .repartition()
         .map(move |_id, number| newton_sqrt(number, iterations))
         .unkey()
         .fold(0.0, |sum, (_id, root)| *sum += root)

@@ -56,8 +56,8 @@ where
         pairs.map(|(from, to)| format!("{from}\t{to}")).print();
         return env.run();
     }
-    let count = pairs.count();
+    let count = pairs.count().collect_one();
     env.run()?;
-    println!("{} pairs", count.take()?);
+    println!("{} pairs", count.take()?.unwrap());
     Ok(())
 }

@@ -264,8 +264,8 @@ pub fn three_questions<C: Chain<Item = Accidents>>(
     Stream<impl Chain<Item = (String, Tally), Time = C::Time>>,
     Stream<impl Chain<Item = BoroughWeek, Time = C::Time>>,
 ) {
-    let (accidents, weeks) = accidents.side_each(LethalWeeks);
-    let (accidents, boroughs) = accidents.side_each(Boroughs);
+    let (accidents, weeks) = accidents.side_output_each(LethalWeeks);
+    let (accidents, boroughs) = accidents.side_output_each(Boroughs);
     let weeks = weeks.group_by_ref(|week| week).count().unkey();
     let factors = accidents
         .flat_each(Factors)

@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use thalweg::operators::aggregates::bottom_by;
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::{CountPane, CountWindow, EventTimeWindow, Pane};
 use thalweg::time::Timestamp;
@@ -119,10 +118,12 @@ pub fn rolling_top<C: Chain<Item = str, Time = Timestamp>>(
     by_time(words, EventTimeWindow::sliding(size, slide))
         // The counts of a window all have its last timestamp, and windows end a slide apart.
         .window_all(EventTimeWindow::tumbling(slide))
-        // The greatest count first, and then the least word: the least of both with the count turned round.
-        .aggregate(bottom_by(most, |(word, window): &(String, Pane<u64>)| {
-            (u64::MAX - window.value, word.clone())
-        }))
+        // The greatest count first, and then the least word.
+        .aggregate(|a| {
+            a.bottom_by(most, |(word, window), (other, second)| {
+                second.value.cmp(&window.value).then_with(|| word.cmp(other))
+            })
+        })
         .flat_map(|top| {
             (1..).zip(top.value).map(|(rank, (word, window))| TopWord {
                 start: window.start,

@@ -20,12 +20,13 @@ pub(crate) fn serve_numbers(request: &Request) -> Result<()> {
             let seen = env
                 .range(0..records)
                 .map(workload::number)
-                .partition_by(|number, tasks| share(*number, tasks))
+                .repartition_by(|number, tasks| share(*number, tasks))
                 .map_volatile(move |number| {
                     let part = &mut part;
                     part.own.add(number);
                 })
-                .count();
+                .count()
+                .collect_one();
             env.run()?;
             seen.take()?;
             Ok(kept.take())
@@ -44,12 +45,13 @@ pub(crate) fn serve_records(request: &Request) -> Result<()> {
             let seen = env
                 .range(0..records)
                 .flat_each(Make)
-                .partition_by(|row, tasks| share(row.id, tasks))
+                .repartition_by(|row, tasks| share(row.id, tasks))
                 .map_volatile(move |row: Row<'_>| {
                     let part = &mut part;
                     part.own.add(row);
                 })
-                .count();
+                .count()
+                .collect_one();
             env.run()?;
             seen.take()?;
             Ok(kept.take())

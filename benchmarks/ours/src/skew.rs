@@ -30,15 +30,16 @@ pub(crate) fn serve_skew(request: &Request) -> Result<()> {
             let seen = env
                 .iter((0..items.len()).map(move |at| items[at]))
                 .keyed()
-                .partition()
+                .repartition()
                 .map(move |_, number| newton_sqrt(number, iterations))
                 .unkey()
-                .replication(1)
+                .parallelism(1)
                 .map_volatile(move |(key, root): (u64, f64)| {
                     let part = &mut part;
                     part.own.add_number(key % IDS, root.to_bits());
                 })
-                .count();
+                .count()
+                .collect_one();
             env.run()?;
             seen.take()?;
             Ok(kept.take())

@@ -65,7 +65,7 @@ fn run(env: &Environment, load: Load) -> Result<Seen> {
     )
     .group_by(|reading| reading.0)
     .window(EventTimeWindow::sliding(load.size, load.slide))
-    .sum(|reading: (u64, u64, u64)| reading.2)
+    .sum(|reading: &(u64, u64, u64)| reading.2)
     .unkey()
     .map_volatile(move |(key, pane)| {
         let part = &mut part;

@@ -25,10 +25,10 @@ pub(crate) fn serve_windows(request: &Request) -> Result<()> {
         let digest = stopwatch.time(|| {
             let keyed = read(&env, &readings).group_by(|reading| reading.key).window(window);
             if sum {
-                let rows = keyed.sum(|reading: Reading| reading.value).unkey();
+                let rows = keyed.sum(|reading: &Reading| reading.value).unkey();
                 digest_of(&env, rows.map(|(key, pane)| row(key, pane.start, pane.value)))
             } else {
-                let rows = keyed.max(|reading: Reading| reading.value).unkey();
+                let rows = keyed.max(|reading: &Reading| reading.value).unkey();
                 digest_of(&env, rows.map(|(key, pane)| row(key, pane.start, pane.value)))
             }
         })?;
@@ -56,9 +56,9 @@ pub(crate) fn serve_sessions(request: &Request) -> Result<()> {
             let keyed = read(&env, &readings).group_by(|reading| reading.key);
             let sessions = keyed.window(SessionWindow::new(gap));
             if sum {
-                digest_of(&env, sessions.sum(|reading: Reading| reading.value).unkey().map(row))
+                digest_of(&env, sessions.sum(|reading: &Reading| reading.value).unkey().map(row))
             } else {
-                digest_of(&env, sessions.max(|reading: Reading| reading.value).unkey().map(row))
+                digest_of(&env, sessions.max(|reading: &Reading| reading.value).unkey().map(row))
             }
         })?;
         Ok(answer(digest, records, bytes))

@@ -95,9 +95,9 @@ where
 ///
 /// check::every(|env| {
 ///     let numbers = env.iter(0..100u64).shuffle();
-///     let count = numbers.count();
+///     let count = numbers.count().collect_one();
 ///     env.run()?;
-///     assert_eq!(count.take()?, 100);
+///     assert_eq!(count.take()?, Some(100));
 ///     Ok(())
 /// });
 /// ```

@@ -45,3 +45,6 @@ struct Performance;
 
 #[doc = include_str!("../../../docs/book/src/running.md")]
 struct Running;
+
+#[doc = include_str!("../../../docs/book/src/names.md")]
+struct Names;

@@ -62,7 +62,7 @@ fn per_second(
     values: impl Keyed<Key = u64, Value = u64, Time = Timestamp>,
 ) -> Stream<impl Chain<Item = (u64, u64), Time = Timestamp>> {
     let windows = EventTimeWindow::tumbling(Duration::from_secs(1));
-    let together = values.into_keyed().partition();
+    let together = values.into_keyed().repartition();
     together.window(windows).count().unkey().map(|(key, pane)| (key, pane.value))
 }
 
@@ -100,7 +100,7 @@ fn any_kind_of_key_and_place_is_taken() {
     let by_ref =
         |env: &Environment| env.range(0..100).map(order).group_by_ref(|o| o.customer.as_str());
     check(move |env| totals(by_ref(env)).into_keyed().unkey()).equals(expected_totals());
-    check(move |env| totals(by_ref(env).partition()).into_keyed().unkey())
+    check(move |env| totals(by_ref(env).repartition()).into_keyed().unkey())
         .equals(expected_totals());
     check(move |env| counted(env.range(0..100).group_by(|n| n % 7)))
         .equals((0..7).map(|key| (key, (0..100).filter(|n| n % 7 == key).count() as u64)));

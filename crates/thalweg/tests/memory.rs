@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use thalweg::config::{Config, Scheduler};
-use thalweg::operators::aggregates::{count_distinct, to_vec};
 use thalweg::operators::keyed::{Process, ProcessContext, Timer};
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::{CountWindow, EventTimeWindow, GlobalWindow, SessionWindow};
@@ -151,11 +150,11 @@ fn states_by_key_go_to_disk() {
     });
     run("to_vec", Must::Spill, ALL, |env| {
         let lists = numbers(env).map(text).group_by(|text| text[LONG - 3..].to_owned());
-        sum(lists.aggregate(to_vec()).unkey().map(|(_, list)| bytes(&list)))
+        sum(lists.aggregate(|a| a.to_vec()).unkey().map(|(_, list)| bytes(&list)))
     });
     run("count_distinct", Must::Spill, RECORDS, |env| {
         let by = numbers(env).group_by(|n| n % KEYS);
-        sum(by.aggregate(count_distinct(|n: u64| text(n))).unkey().map(|(_, count)| count))
+        sum(by.aggregate(|a| a.count_distinct(|n| text(*n))).unkey().map(|(_, count)| count))
     });
     run("reduce", Must::Spill, ALL, |env| {
         let all = numbers(env).map(text).group_by(|text| text[LONG - 3..].to_owned());
@@ -225,11 +224,11 @@ fn windows_are_refused_by_name() {
     run("sliding windows", Must::Refuse("window ("), 0, |env| {
         let windows = EventTimeWindow::sliding(long, long / 100);
         let by = timed(env).map(text).group_by(|text| text[LONG - 3..].to_owned());
-        sum(by.window(windows).aggregate(to_vec()).unkey().map(|_| 1))
+        sum(by.window(windows).aggregate(|a| a.to_vec()).unkey().map(|_| 1))
     });
     run("sessions", Must::Refuse("window ("), 0, |env| {
         let by = timed(env).map(text).group_by(|text| text[LONG - 2..].to_owned());
-        sum(by.window(SessionWindow::new(long)).aggregate(to_vec()).unkey().map(|_| 1))
+        sum(by.window(SessionWindow::new(long)).aggregate(|a| a.to_vec()).unkey().map(|_| 1))
     });
     run("windows of arrivals", Must::Refuse("window ("), 0, |env| {
         let by = numbers(env).map(text).group_by(|text| text[LONG - 2..].to_owned());
@@ -237,7 +236,7 @@ fn windows_are_refused_by_name() {
     });
     run("the window of all", Must::Refuse("window ("), 0, |env| {
         let by = numbers(env).map(text).group_by(|text| text[LONG - 2..].to_owned());
-        sum(by.window(GlobalWindow::new()).aggregate(to_vec()).unkey().map(|_| 1))
+        sum(by.window(GlobalWindow::new()).aggregate(|a| a.to_vec()).unkey().map(|_| 1))
     });
 }
 
@@ -247,7 +246,7 @@ struct Keep;
 impl Process<u64, u64> for Keep {
     type State = Vec<String>;
     type Out = u64;
-    type Aside = Infallible;
+    type Side = Infallible;
 
     fn start(&self) -> Vec<String> {
         Vec::new()
@@ -292,14 +291,14 @@ fn a_sort_gives_way_to_windows() {
         let gap = |n: &i64| Duration::from_secs(if *n < 200_000 { 10 } else { 100_000 });
         let sessions = numbers.group_by(key).window(SessionWindow::with_gap(gap)).count().unkey();
         let sessions = sessions.map(|(key, pane)| (key, pane.start.as_micros(), pane.value));
-        sessions.sorted().filter(|_| true).count()
+        sessions.sorted().filter(|_| true).count().collect_one()
     };
     for mut config in configs() {
         config.memory = 6 * MIB;
         let env = Environment::with_config(config.clone());
         let out = job(&env, 10_000);
         let stats = env.start().unwrap().wait().unwrap();
-        assert_eq!(out.take().unwrap(), 210_000);
+        assert_eq!(out.take().unwrap(), Some(210_000));
         let sorted = stats.operators.iter().find(|op| op.kind == "sorted").unwrap();
         assert!(sorted.spilled_bytes > 0);
 

@@ -58,8 +58,8 @@ fn attach(stream: Numbers, step: &Step) -> Numbers {
         Step::Shuffle => stream.shuffle().boxed(),
         Step::Random(seed) => stream.random(seed).boxed(),
         Step::Forward => stream.forward().boxed(),
-        Step::Partition(by) => stream.partition_by(move |n, _| (n / by) as usize).boxed(),
-        Step::Narrow(tasks) => stream.max_parallelism(tasks).boxed(),
+        Step::Partition(by) => stream.repartition_by(move |n, _| (n / by) as usize).boxed(),
+        Step::Narrow(tasks) => stream.parallelism(tasks).boxed(),
         Step::Unique => stream.unique().boxed(),
         Step::Sort => stream.sorted().boxed(),
         Step::Top(n) => stream.top(n).boxed(),
@@ -67,7 +67,7 @@ fn attach(stream: Numbers, step: &Step) -> Numbers {
         Step::Sum(keys) => stream
             .map(|n| n % 1_000_000)
             .group_by(move |n| n % keys)
-            .sum(|n| n)
+            .sum(|n| *n)
             .unkey()
             .map(join)
             .boxed(),

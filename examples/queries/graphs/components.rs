@@ -66,7 +66,7 @@ pub fn components_by_changes<C: Chain<Item = (u64, u64)>>(
                 let told = changed.join(rows.keyed()).unkey().flat_map(|(_, (least, next))| {
                     (0..next.len()).map(move |at| (next[at], least))
                 });
-                told.keyed().min(|least| least)
+                told.keyed().min(|least| *least)
             },
         )
         .all_rounds();

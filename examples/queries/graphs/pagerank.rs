@@ -127,7 +127,7 @@ pub fn ranks_by_joins<R: Rank, C: Chain<Item = (u64, u64)>>(
                     let rest = rest.into_iter().chain([(Some(node), R::default())]);
                     rest.chain((0..next.len()).map(move |at| (Some(next[at]), share)))
                 });
-            handed_on.keyed().sum(|part| part).unkey()
+            handed_on.keyed().sum(|part| *part).unkey()
         })
         .fold(
             |(all, nodes): &mut (R, u64), (node, sum)| match node {

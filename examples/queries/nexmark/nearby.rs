@@ -22,7 +22,7 @@ impl Process<u64, Side> for Nearby {
     /// The person, and the auctions that came before.
     type State = (Option<[String; 3]>, Vec<u64>);
     type Out = Row3;
-    type Aside = Infallible;
+    type Side = Infallible;
 
     fn start(&self) -> Self::State {
         (None, Vec::new())

@@ -22,7 +22,7 @@ pub struct Known {
 impl Process<u64, Winner> for LastPrices {
     type State = Known;
     type Out = Row6;
-    type Aside = Infallible;
+    type Side = Infallible;
 
     fn start(&self) -> Known {
         Known::default()

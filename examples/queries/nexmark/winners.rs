@@ -96,7 +96,7 @@ struct Selling;
 impl Process<u64, Happening> for Selling {
     type State = Known;
     type Out = Winner;
-    type Aside = Infallible;
+    type Side = Infallible;
 
     fn start(&self) -> Known {
         Known::default()

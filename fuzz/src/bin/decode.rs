@@ -18,7 +18,7 @@ enum Shape {
 }
 
 /// A sketch of distinct values, whose bytes are handed to a library.
-type Sketch = <ApproxCountDistinct<fn(u64) -> u64, u64> as Aggregate<u64>>::State;
+type Sketch = <ApproxCountDistinct<fn(&u64) -> u64, u64> as Aggregate<u64>>::State;
 
 fuzz_target!(|bytes: &[u8]| {
     // The first byte chooses the type, so that one corpus teaches all of them.

@@ -30,9 +30,9 @@ use std::sync::Arc;
 ///
 /// let args = Args::parse_from(["squares", "--cores", "2", "--progress", "never"]);
 /// let env = args.engine.environment()?;
-/// let out = env.range(0..args.records).map(|n| n * n).count();
+/// let out = env.range(0..args.records).map(|n| n * n).count().collect_one();
 /// env.run()?;
-/// assert_eq!(out.take()?, 10);
+/// assert_eq!(out.take()?, Some(10));
 /// assert_eq!(env.config().cores.get(), 2);
 /// # Ok::<(), thalweg::Error>(())
 /// ```

@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn progress_is_shown_where_a_person_sees_it() {
         let env = Environment::new();
-        let _ = env.iter(0..3).count();
+        let _ = env.iter(0..3).count().collect_one();
         let plan = env.plan();
         assert!(wanted(Progress::Auto, &plan, true, true));
         assert!(!wanted(Progress::Auto, &plan, false, true));

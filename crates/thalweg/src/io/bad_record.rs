@@ -79,10 +79,10 @@ pub trait Parsing: Chain + Sized {
 }
 
 impl<C: Chain> Stream<C> {
-    /// Gives records that do not parse as a second stream, instead of stopping the job at the
+    /// Gives records that do not parse as a side output, instead of stopping the job at the
     /// first of them.
     ///
-    /// The second stream has one task, and must end in a sink like any other; counted, written to
+    /// The side output has one task, and must end in a sink like any other; counted, written to
     /// a file, collected: as the program likes. The statistics count what goes there under the
     /// operator's name. Call it directly after the source.
     ///

@@ -511,7 +511,7 @@ mod tests {
         let env = Environment::new();
         let (sender, stream) = env.channel::<u32>(1);
         // Counting needs an end, so the job is refused.
-        let _count = stream.count();
+        let _count = stream.count().collect_one();
         assert_eq!(env.start().err().unwrap().kind(), crate::ErrorKind::Plan);
         assert_eq!(sender.send(1).unwrap_err().0, 1);
     }

@@ -1,9 +1,10 @@
-//! Sinks that hand the records, or their number, back to the program.
+//! Sinks that hand the records back to the program.
 
 use super::Output;
 use super::output::Slot;
-use crate::data::{Portable, Record};
-use crate::flow::{Event, Op, Pipe, Push};
+use crate::data::Portable;
+use crate::error::{Error, ErrorKind};
+use crate::flow::{Event, Op, Pipe, Push, guard};
 use crate::metrics::Report;
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
@@ -81,34 +82,43 @@ impl<C: Chain> Stream<C> {
         output
     }
 
-    /// Counts the records.
+    /// Takes the only record, as of an aggregate of the whole stream; `None` where there is none.
     ///
     /// # Errors
     ///
-    /// On a stream that does not end, the job is refused at its start.
+    /// A second record stops the job, and [`take`](Output::take) has no result then. On a stream that does not end,
+    /// the job is refused at its start.
     ///
     /// ```
     /// use thalweg::Environment;
     ///
     /// let env = Environment::new();
-    /// let count = env.iter(0..1000).filter(|n| n % 3 == 0).count();
+    /// let sum = env.iter(1..=10).sum(|n| *n).collect_one();
+    /// let none = env.iter(1..10).filter(|n| *n > 10).collect_one();
     /// env.run()?;
-    /// assert_eq!(count.take()?, 334);
+    /// assert_eq!((sum.take()?, none.take()?), (Some(55), None));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn count(self) -> Output<u64> {
-        let origin = Origin::here("count");
-        let (output, slot) = Output::new(format!("count ({})", origin.place));
-        let all = Gather::new(self.tasks(), slot, |parts: Vec<Vec<u64>>| {
-            parts.into_iter().flatten().sum()
+    pub fn collect_one(self) -> Output<Option<<C::Item as Portable>::Owned>>
+    where
+        C::Item: Portable,
+    {
+        let origin = Origin::here("collect_one");
+        let (output, slot) = Output::new(format!("collect_one ({})", origin.place));
+        let one = self.gather(origin);
+        let (stage, env) = (one.stage, one.env.clone());
+        one.close(origin, String::new(), move |cx, op| {
+            let slot = Arc::clone(&slot);
+            Ok(OnePush {
+                op: cx.op(op),
+                one: None,
+                left: 0,
+                slot,
+                kind: PhantomData::<fn(&C::Item)>,
+            })
         });
-        let stage = self.stage;
-        let env = self.env.clone();
-        self.close(origin, String::new(), move |cx, op| {
-            Ok(CountPush { op: cx.op(op), task: cx.task, count: 0, all: Arc::clone(&all) })
-        });
-        env.build(|builder| builder.require_bounded_end(stage, "its count would never be known"));
+        env.build(|builder| builder.require_bounded_end(stage, "it could never be handed back"));
         output
     }
 }
@@ -176,32 +186,74 @@ where
     }
 }
 
-struct CountPush {
+/// Takes the only record, in the one task that there is.
+struct OnePush<I: ?Sized, O> {
     op: Op,
-    task: usize,
-    count: u64,
-    all: Arc<Gather<u64, u64>>,
+    one: Option<O>,
+    /// Records left for the program.
+    left: u64,
+    slot: Arc<Slot<Option<O>>>,
+    kind: PhantomData<fn(&I)>,
 }
 
-impl Pipe for CountPush {
+impl<I: ?Sized, O: Send + 'static> Pipe for OnePush<I, O> {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
         None
     }
 
     fn event(&mut self, event: Event) {
         if event == Event::End {
-            self.all.add(&self.op, self.task, vec![self.count]);
+            self.left = u64::from(self.one.is_some());
+            let one = self.one.take();
+            Arc::clone(&self.slot).publish(&self.op, move || one);
         }
     }
 
     fn report(&mut self, report: &mut Report) {
-        report.emitted(self.op.id(), self.count);
+        report.emitted(self.op.id(), self.left + u64::from(self.one.is_some()));
     }
 }
 
-impl<I: Record + ?Sized, T: Time> Push<I, T> for CountPush {
-    #[inline(always)]
-    fn push(&mut self, _: I::Of<'_>, _: T) {
-        self.count += 1;
+impl<I: Portable + ?Sized, T: Time> Push<I, T> for OnePush<I, I::Owned> {
+    fn push(&mut self, item: I::Of<'_>, _: T) {
+        if self.one.is_some() {
+            let what = "there is a second record, and `collect_one` takes the only one: \
+                        `collect` takes any number";
+            self.op.fail(Error::new(ErrorKind::Input, what));
+            return;
+        }
+        self.one = Some(guard(&self.op, || I::to_owned(item)));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::ErrorKind;
+    use crate::check::every;
+
+    #[test]
+    fn the_only_record_is_taken() {
+        every(|env| {
+            let one = env.range(0..1000).filter(|n| *n == 7).collect_one();
+            let none = env.range(0..1000).filter(|n| *n > 1000).collect_one();
+            let text = env.iter(["a"]).flat_map_str(|text, out| out.push(text)).collect_one();
+            env.run()?;
+            assert_eq!((one.take()?, none.take()?), (Some(7), None));
+            assert_eq!(text.take()?.as_deref(), Some("a"));
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn a_second_record_stops_the_job() {
+        every(|env| {
+            let one = env.range(0..1000).filter(|n| n % 500 == 7).collect_one();
+            let error = env.run().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Input);
+            assert!(error.operator().unwrap_or_default().starts_with("collect_one ("), "{error}");
+            assert!(error.to_string().contains("a second record"), "{error}");
+            assert!(one.take().is_err());
+            Ok(())
+        });
     }
 }

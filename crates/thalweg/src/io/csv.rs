@@ -38,7 +38,7 @@ impl Environment {
     ///
     /// The job is refused at its start when an input is missing, unreadable or matches nothing.
     /// It stops at the first row that does not parse, and names file and line, column and text.
-    /// [`dead_letters`](Stream::dead_letters) gives such rows as a second stream instead.
+    /// [`dead_letters`](Stream::dead_letters) gives such rows as a side output instead.
     ///
     /// It also stops at a header in which two columns have the name of one field, or none has, whatever the
     /// field's type: a misspelt name would else make every `Option` a `None` (files in which columns may be missing:

@@ -48,9 +48,9 @@ impl Environment {
     /// use thalweg::Environment;
     ///
     /// let env = Environment::new();
-    /// let all = env.parallel_iter(|instance, instances| (instance..100).step_by(instances)).count();
+    /// let all = env.parallel_iter(|instance, instances| (instance..100).step_by(instances)).count().collect_one();
     /// env.run()?;
-    /// assert_eq!(all.take()?, 100);
+    /// assert_eq!(all.take()?, Some(100));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
@@ -242,9 +242,9 @@ mod tests {
             let evens = |n: &u64| n.is_multiple_of(2);
             let thirds = |n: u64| n.is_multiple_of(3).then_some(n);
             let out = if exchange {
-                numbers.forward().filter(evens).filter_map(thirds).sum().collect::<Vec<_>>()
+                numbers.forward().filter(evens).filter_map(thirds).sum(|n| *n).collect::<Vec<_>>()
             } else {
-                numbers.filter(evens).filter_map(thirds).sum().collect::<Vec<_>>()
+                numbers.filter(evens).filter_map(thirds).sum(|n| *n).collect::<Vec<_>>()
             };
             let stats = env.start().unwrap().wait().unwrap();
             let of = |kind: &str| {

@@ -24,7 +24,7 @@ impl Environment {
     /// # Errors
     ///
     /// As `lines`, and the job stops at the first line that does not parse, with its place and
-    /// text. [`dead_letters`](Stream::dead_letters) gives such lines as a second stream instead.
+    /// text. [`dead_letters`](Stream::dead_letters) gives such lines as a side output instead.
     ///
     /// ```
     /// use serde::Deserialize;
@@ -211,7 +211,8 @@ mod tests {
         text.push_str("{\"id\":true,\"name\":\"n\"}\n");
         fs::write(&path, text).unwrap();
         let env = Environment::new();
-        let _count = env.json_lines::<Item>(JsonLines::new(&path).split_bytes(100)).count();
+        let _count =
+            env.json_lines::<Item>(JsonLines::new(&path).split_bytes(100)).count().collect_one();
         let error = env.run().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Input);
         assert_eq!(error.place(), Some(&Place::Line(path, 1001)));

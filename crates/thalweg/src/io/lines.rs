@@ -370,7 +370,7 @@ mod tests {
 
     fn failure(text: impl Into<Text>) -> crate::Error {
         let env = Environment::new();
-        let _count = env.lines(text).count();
+        let _count = env.lines(text).count().collect_one();
         env.run().unwrap_err()
     }
 
@@ -406,7 +406,7 @@ mod tests {
         fs::write(dir.path().join("f"), "text").unwrap();
         let config = Config { memory: 1000, ..Config::default() };
         let env = Environment::with_config(config);
-        let _count = env.lines(dir.path()).count();
+        let _count = env.lines(dir.path()).count().collect_one();
         let error = env.run().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Memory, "{error}");
     }

@@ -22,7 +22,6 @@ pub(super) struct Slot<R> {
 #[diagnostic::on_unimplemented(
     message = "no operator follows a sink, and the stream ended in one here",
     label = "this is the result of a sink, and not a stream",
-    note = "to count by key, say what the key is first: `group_by`, `group_by_ref` or `keyed`, then `count`",
     note = "the result itself is read by `take`, once the environment has run"
 )]
 pub trait GoesOn: Sized {

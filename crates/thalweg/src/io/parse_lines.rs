@@ -43,13 +43,13 @@ impl Environment {
     /// # let path = dir.path().join("readings");
     /// std::fs::write(&path, "# degrees\n21.5\n\n19.5\n").unwrap();
     /// let env = Environment::new();
-    /// let out = env.parse_lines(&path, reading).sum().collect::<Vec<_>>();
+    /// let out = env.parse_lines(&path, reading).sum(|n| *n).collect::<Vec<_>>();
     /// env.run()?;
     /// assert_eq!(out.take()?, [41.0]);
     ///
     /// std::fs::write(&path, "21.5\nwarm\n").unwrap();
     /// let env = Environment::new();
-    /// let _out = env.parse_lines(&path, reading).sum().collect::<Vec<_>>();
+    /// let _out = env.parse_lines(&path, reading).sum(|n| *n).collect::<Vec<_>>();
     /// let error = env.run().unwrap_err();
     /// assert_eq!(error.place(), Some(&Place::Line(path, 2)));
     /// assert_eq!(error.message(), "this is no number, in `warm`");
@@ -161,7 +161,7 @@ mod tests {
         let text: String = (0..500).map(|n| format!("{n}\n\n")).collect();
         fs::write(&path, format!("{text}\nx1\n7\n")).unwrap();
         let env = Environment::new();
-        let _out = env.parse_lines(Text::new(&path).split_bytes(50), number).count();
+        let _out = env.parse_lines(Text::new(&path).split_bytes(50), number).count().collect_one();
         let error = env.run().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Input);
         assert_eq!(error.place(), Some(&Place::Line(path.clone(), 1002)));
@@ -170,9 +170,9 @@ mod tests {
 
         let env = Environment::new();
         let (good, bad) = env.parse_lines(&path, number).dead_letters();
-        let (good, bad) = (good.count(), bad.collect::<Vec<_>>());
+        let (good, bad) = (good.count().collect_one(), bad.collect::<Vec<_>>());
         env.run().unwrap();
-        assert_eq!((good.take().unwrap(), bad.take().unwrap()[0].line), (501, 1002));
+        assert_eq!((good.take().unwrap(), bad.take().unwrap()[0].line), (Some(501), 1002));
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
             assert_ne!(line, b"2", "two is too much");
             Ok(None)
         };
-        let _out = env.parse_lines(&path, parse).count();
+        let _out = env.parse_lines(&path, parse).count().collect_one();
         let error = env.run().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Panic);
         assert!(error.to_string().contains("two is too much"), "{error}");

@@ -17,11 +17,11 @@ use std::time::Duration;
 /// use thalweg::Environment;
 ///
 /// let env = Environment::new();
-/// let out = env.iter(0..1000).filter(|n| n % 2 == 0).count();
+/// let out = env.iter(0..1000).filter(|n| n % 2 == 0).count().collect_one();
 /// let stats = env.start()?.wait()?;
 /// let filter = stats.operators.iter().find(|op| op.kind == "filter").unwrap();
 /// assert_eq!((filter.records_in, filter.records_out), (Some(1000), Some(500)));
-/// assert_eq!(out.take()?, 500);
+/// assert_eq!(out.take()?, Some(500));
 /// # Ok::<(), thalweg::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -406,8 +406,8 @@ impl Stats {
     ///     .iter(seconds)
     ///     .assign_timestamps(|at| Timestamp::from_millis(*at), Watermarks::monotonous())
     ///     .window_all(EventTimeWindow::tumbling(Duration::from_secs(10)))
-    ///     .count();
-    /// let counts = counts.map(|window| window.value).sum().collect::<Vec<u64>>();
+    ///     .count().collect_one();
+    /// let counts = counts.map(|window| window.value).sum(|n| *n).collect::<Vec<u64>>();
     /// let stats = env.start()?.wait()?;
     /// assert_eq!((stats.late_dropped(), counts.take()?), (1, vec![59_999]));
     /// # Ok::<(), thalweg::Error>(())

@@ -18,7 +18,7 @@ mod protocol;
 pub mod time;
 pub mod window;
 
-pub use aggregates::Summand;
+pub use aggregates::{Number, Summand};
 pub use multi_stream::{Route, connect};
 pub use per_record::{Side, Texts, Visit, text};
-pub use per_stream::{Number, cache};
+pub use per_stream::cache;

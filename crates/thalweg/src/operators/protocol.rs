@@ -78,7 +78,7 @@ struct Reminded;
 impl Process<u64, u64> for Reminded {
     type State = ();
     type Out = u64;
-    type Aside = Infallible;
+    type Side = Infallible;
 
     fn start(&self) {}
 
@@ -122,9 +122,9 @@ impl MakeWindows<u64> for Tens {
 fn holds<C: Chain<Item: Portable>>(count: u64, stream: impl Fn(&Environment) -> Stream<C>) {
     every(|env| {
         let strict = stream(env).then(Origin::here("strict"), |prev, _| Strict(prev));
-        let found = strict.count();
+        let found = strict.count().collect_one();
         env.run()?;
-        assert_eq!(found.take()?, count);
+        assert_eq!(found.take()?.unwrap(), count);
         Ok(())
     });
 }
@@ -160,9 +160,9 @@ fn joins_pass_no_event_before_their_results() {
 fn what_speaks_at_the_end_passes_no_event_before_that() {
     holds(100, |env| keyed(env).unkey().sorted());
     holds(10, |env| keyed(env).unkey().top(10));
-    holds(1, |env| keyed(env).unkey().max());
-    holds(15, |env| keyed(env).unkey().max_parallelism(1).chunks(7));
-    holds(7, |env| keyed(env).sum(|n| n).unkey());
+    holds(1, |env| keyed(env).unkey().max(|n| *n));
+    holds(15, |env| keyed(env).unkey().parallelism(1).chunks(7));
+    holds(7, |env| keyed(env).sum(|n| *n).unkey());
     holds(100, |env| keyed(env).unkey().unique());
     holds(100, |env| {
         let [one, other] = keyed(env).unkey().split();

@@ -6,6 +6,7 @@ use crate::config::BatchMode;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::LaneSettings;
 use crate::flow::{Task, Waker};
+use std::collections::HashMap;
 use std::panic::Location;
 
 /// Creates one task of a stage.
@@ -24,8 +25,8 @@ pub(crate) struct Builder {
     /// Indexed by edge.
     pub(crate) connectors: Vec<Connector>,
     pub(crate) batches: Vec<BatchMode>,
-    /// The batch mode of the exchanges added from now on, if the program has set one.
-    pub(crate) batch: Option<BatchMode>,
+    /// The batch modes of the exchanges that end stages, where the program has set one.
+    pub(crate) batch_modes: HashMap<usize, BatchMode>,
     /// Whether records are blocks of rows.
     pub(crate) blocks: bool,
     /// The mistakes in the job, in the order found.
@@ -208,10 +209,25 @@ fn describe(batch: BatchMode) -> String {
 #[cfg(test)]
 mod tests {
     use crate::Environment;
+    use crate::config::BatchMode;
 
     fn states(env: &Environment) -> Vec<String> {
         let plan = env.plan();
         plan.operators.iter().filter_map(|op| op.state.as_ref()).map(|s| s.id.clone()).collect()
+    }
+
+    #[test]
+    fn a_batch_mode_is_that_of_the_next_exchange_of_its_stream() {
+        let env = Environment::new();
+        let one = env.iter(0..9).batch_mode(BatchMode::Single);
+        let other = env.iter(0..9);
+        one.map(|n| n + 1).shuffle().forward().for_each_parallel(drop);
+        other.shuffle().for_each_parallel(drop);
+        let keyed = env.iter(0..9).group_by(|n| n % 3).batch_mode(BatchMode::Single);
+        keyed.repartition().unkey().shuffle().for_each_parallel(drop);
+        let batches: Vec<_> = env.plan().edges.into_iter().map(|edge| edge.batch).collect();
+        let single: Vec<_> = batches.iter().map(|batch| batch == "single").collect();
+        assert_eq!(single, [true, false, false, true, false], "{batches:?}");
     }
 
     #[test]
@@ -239,7 +255,7 @@ mod tests {
     #[test]
     fn operators_know_the_method_that_added_them() {
         let env = Environment::new();
-        let sums = env.range(0..9).group_by(|n| n % 3).sum(|n| n).unkey();
+        let sums = env.range(0..9).group_by(|n| n % 3).sum(|n| *n).unkey();
         sums.merge(env.iter([(1, 2)])).name("all").for_each(drop);
         let plan = env.plan();
         let of = |method: &str| {

@@ -14,7 +14,7 @@ const RECEIVE: &str = "receive";
 /// use thalweg::Environment;
 ///
 /// let env = Environment::new();
-/// let _ = env.iter(0..9).map(|n| n + 1).shuffle().count();
+/// let _ = env.iter(0..9).map(|n| n + 1).shuffle().count().collect_one();
 /// let text = env.plan().to_string();
 /// assert!(text.starts_with("2 stages, "), "{text}");
 /// assert!(text.contains("shuffle ─▶ stage 1"), "{text}");
@@ -74,7 +74,7 @@ impl Plan {
     /// use thalweg::Environment;
     ///
     /// let env = Environment::new();
-    /// let _ = env.iter(0..9).shuffle().count();
+    /// let _ = env.iter(0..9).shuffle().count().collect_one();
     /// assert!(env.plan().to_dot().starts_with("digraph job {"));
     /// ```
     pub fn to_dot(&self) -> String {
@@ -135,7 +135,7 @@ impl Plan {
     /// use thalweg::{Environment, plan::Plan};
     ///
     /// let env = Environment::new();
-    /// let _ = env.iter(0..9).shuffle().count();
+    /// let _ = env.iter(0..9).shuffle().count().collect_one();
     /// let plan = env.plan();
     /// assert_eq!(Plan::from_json(&plan.to_json())?, plan);
     /// # Ok::<(), thalweg::Error>(())

@@ -189,7 +189,8 @@ impl Environment {
             let edge = Edge::new(builder.plan.edges.len());
             let lanes = edge.clone();
             let [senders, receivers] = [from, to].map(|stage| builder.plan.stages[stage].tasks);
-            let batch = builder.batch.unwrap_or(self.runtime.config.batch);
+            let batch =
+                builder.batch_modes.get(&from).copied().unwrap_or(self.runtime.config.batch);
             let connect = move |settings, from: &[_], to: &[_]| {
                 lanes.connect(settings, from, to, linked(strategy, senders, receivers));
             };

@@ -86,10 +86,10 @@ impl JobHandle {
     /// use thalweg::Environment;
     ///
     /// let env = Environment::new();
-    /// let out = env.iter(0..100).map(|n| n * n).count();
+    /// let out = env.iter(0..100).map(|n| n * n).count().collect_one();
     /// let stats = env.start()?.wait()?;
     /// assert_eq!(stats.operators[1].records_out, Some(100));
-    /// assert_eq!(out.take()?, 100);
+    /// assert_eq!(out.take()?, Some(100));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     pub fn wait(mut self) -> Result<Stats> {
@@ -339,7 +339,7 @@ mod tests {
             let mut all = Vec::new();
             let numbers = env.parallel_iter(|task, tasks| (task as u64..).step_by(tasks));
             let numbers = cut(cut(numbers, &mut all).shuffle(), &mut all);
-            let keyed = numbers.map(|n| (n % 100, n)).group_by(|pair| pair.0).partition();
+            let keyed = numbers.map(|n| (n % 100, n)).group_by(|pair| pair.0).repartition();
             cut(keyed.map(|_, pair| pair).unkey(), &mut all).for_each(drop);
             let job = env.start()?;
             for _ in 0..3 {
@@ -372,12 +372,12 @@ mod tests {
     #[test]
     fn a_barrier_of_a_job_that_ends_is_not_waited_for() {
         every(|env| {
-            let few = env.iter(0..100).shuffle().count();
+            let few = env.iter(0..100).shuffle().count().collect_one();
             let job = env.start()?;
             job.barrier()?;
             job.barrier()?;
             job.wait()?;
-            assert_eq!(few.take()?, 100);
+            assert_eq!(few.take()?.unwrap(), 100);
             env.iter(0..100).map(|n| 10 / (n - 50)).shuffle().for_each(drop);
             let job = env.start()?;
             job.barrier()?;

@@ -60,7 +60,7 @@ pub struct Stream<C: Chain> {
     pub(crate) stage: usize,
 }
 
-/// The exchange that a second stream begins with, and that stream.
+/// The exchange that a side output begins with, and that stream.
 type Aside<I, T> = (Edge<I, T>, Stream<Received<I, T>>);
 
 impl<C: Chain> Stream<C> {
@@ -168,7 +168,7 @@ impl<C: Chain> Stream<C> {
         env.receive(stage, origin, vec![edge])
     }
 
-    /// A second stream that begins where an operator of this one, still to come, sends some records aside:
+    /// A side output that begins where an operator of this one, still to come, sends some records aside:
     /// the exchange for it to send on, and the stream, of as many tasks.
     pub(crate) fn aside<I: Portable + ?Sized>(&self, origin: Origin) -> Aside<I, C::Time> {
         let (tasks, bounded) = (self.tasks(), self.is_bounded());
@@ -208,20 +208,20 @@ impl<C: Chain> Stream<C> {
         edge
     }
 
-    /// Sets when the exchanges that follow send what they collect, up to the end of the job's
-    /// description or the next call. See [`BatchMode`]; the environment's setting is the default.
+    /// Sets when the next exchange of this stream sends what it collects. See [`BatchMode`]. Exchanges after that one,
+    /// and those of other streams, are as [`Config::batch`](crate::config::Config::batch) says.
     ///
     /// ```
     /// use thalweg::{Environment, config::BatchMode};
     ///
     /// let env = Environment::new();
-    /// let out = env.iter(0..10).batch_mode(BatchMode::Single).shuffle().count();
+    /// let out = env.iter(0..10).batch_mode(BatchMode::Single).shuffle().count().collect_one();
     /// env.run()?;
-    /// assert_eq!(out.take()?, 10);
+    /// assert_eq!(out.take()?, Some(10));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     pub fn batch_mode(self, mode: BatchMode) -> Self {
-        self.build(|builder| builder.batch = Some(mode));
+        self.build(|builder| builder.batch_modes.insert(self.stage, mode));
         self
     }
 

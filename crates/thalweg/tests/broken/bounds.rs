@@ -58,9 +58,9 @@ fn more_distinct_records_than_memory() -> Result<()> {
 
 fn result_of_a_job_that_failed() -> Result<()> {
     let env = Environment::from_args()?;
-    let count = env.range(0..10).map(|n| 10 / (n - 5)).count();
+    let count = env.range(0..10).map(|n| 10 / (n - 5)).count().collect_one();
     match env.run() {
-        Err(error) if error.kind() == ErrorKind::Panic => println!("{}", count.take()?),
+        Err(error) if error.kind() == ErrorKind::Panic => println!("{}", count.take()?.unwrap()),
         other => other?,
     }
     Ok(())
@@ -68,7 +68,7 @@ fn result_of_a_job_that_failed() -> Result<()> {
 
 fn result_before_the_job() -> Result<()> {
     let env = Environment::from_args()?;
-    let count = env.range(0..10).count();
-    println!("{}", count.take()?);
+    let count = env.range(0..10).count().collect_one();
+    println!("{}", count.take()?.unwrap());
     env.run()
 }

@@ -19,7 +19,7 @@ fn all_of_several_outputs_appear_or_none() {
                 for path in &paths {
                     env.range(0..50).map(|n| n.to_string()).write_lines(path);
                 }
-                let count = env.range(0..50).shuffle().count();
+                let count = env.range(0..50).shuffle().count().collect_one();
                 let job = env.start().unwrap();
                 // At another moment in every run, up to well behind the end.
                 std::thread::sleep(Duration::from_micros(u64::from(run) * 40));
@@ -30,7 +30,7 @@ fn all_of_several_outputs_appear_or_none() {
                     Ok(_) => {
                         ended_well += 1;
                         assert_eq!(there, [true; 3], "run {run} ended well");
-                        assert_eq!(count.take().unwrap(), 50);
+                        assert_eq!(count.take().unwrap().unwrap(), 50);
                     }
                     Err(error) => {
                         assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
@@ -86,7 +86,7 @@ fn a_job_can_be_cancelled_while_its_results_are_computed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.txt");
         env.range(0..9).map(|n| n.to_string()).write_lines(&path);
-        let count = env.range(0..9).count();
+        let count = env.range(0..9).count().collect_one();
         let slow = env.range(0..9).collect::<Slow>();
         let job = env.start().unwrap();
         BUILDING.pass();
@@ -112,7 +112,7 @@ fn a_file_that_cannot_get_its_name_keeps_the_others_from_theirs() {
                 n.to_string()
             });
             obstructed.write_lines(&second);
-            let count = env.range(0..9).count();
+            let count = env.range(0..9).count().collect_one();
             let error = env.run().unwrap_err();
             assert!(error.to_string().contains("b.txt"), "{error}");
             assert!(error.operator().unwrap_or_default().starts_with("write_lines ("), "{error}");
@@ -126,14 +126,14 @@ fn a_file_that_cannot_get_its_name_keeps_the_others_from_theirs() {
 fn a_job_that_is_over_stays_as_it_ended() {
     in_time(|| {
         every(|env| {
-            let count = env.range(0..9).shuffle().count();
+            let count = env.range(0..9).shuffle().count().collect_one();
             let job = Arc::new(env.start()?);
             while !job.is_over() {
                 job.barrier()?;
             }
             job.cancel();
             Arc::into_inner(job).unwrap().wait()?;
-            assert_eq!(count.take()?, 9);
+            assert_eq!(count.take()?.unwrap(), 9);
             Ok(())
         });
     });

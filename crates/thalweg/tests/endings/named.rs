@@ -44,7 +44,7 @@ const JOBS: &[(&str, u32, Job)] = &[
     ("top_by", line!(), |env| numbers(env).top_by(3, |a, b| strict(a).cmp(&strict(b))).for_each(drop)),
     ("scan", line!(), |env| numbers(env).scan(0, |_, n| Some(strict(n))).for_each(drop)),
     ("stateful_map", line!(), |env| numbers(env).group_by(|n| n % 3).stateful_map(0, |_, _, n| strict(n)).unkey().for_each(drop)),
-    ("partition_by", line!(), |env| numbers(env).partition_by(|n, _| strict(n) as usize).for_each(drop)),
+    ("repartition_by", line!(), |env| numbers(env).repartition_by(|n, _| strict(n) as usize).for_each(drop)),
     ("map_memo_by", line!(), |env| numbers(env).map_memo_by(4, |n| strict(n), |n| n).for_each(drop)),
     ("window", line!(), |env| timed(env).group_by(|n| n % 3).window(second()).sum(|n| strict(n)).unkey().for_each(drop)),
     ("window_all", line!(), |env| timed(env).window_all(second()).max(|n| strict(n)).for_each(drop)),

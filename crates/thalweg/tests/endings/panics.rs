@@ -78,7 +78,7 @@ fn fails(said: &'static str, operator: &'static str, job: fn(&Environment)) {
     in_time(move || {
         every(|env| {
             let neighbour = env.sharing();
-            let count = neighbour.range(0..20_000).shuffle().count();
+            let count = neighbour.range(0..20_000).shuffle().count().collect_one();
             let beside = neighbour.start()?;
             job(env);
             let error = env.run().expect_err("the job must fail");
@@ -87,10 +87,10 @@ fn fails(said: &'static str, operator: &'static str, job: fn(&Environment)) {
             let named = error.operator().unwrap_or_default();
             assert!(named.starts_with(operator), "{error}");
             beside.wait()?;
-            assert_eq!(count.take()?, 20_000);
-            let later = env.range(0..1000).shuffle().count();
+            assert_eq!(count.take()?.unwrap(), 20_000);
+            let later = env.range(0..1000).shuffle().count().collect_one();
             env.run()?;
-            assert_eq!(later.take()?, 1000);
+            assert_eq!(later.take()?.unwrap(), 1000);
             Ok(())
         });
     });
@@ -124,7 +124,7 @@ fn with_values_whose_destructors_panic() {
     });
     fails("a value that is not text", "map (", |env| {
         let numbers = env.range(0..10).map(|n| if n == 5 { panic_any(Payload(20)) } else { n });
-        drop(numbers.shuffle().count());
+        drop(numbers.shuffle().count().collect_one());
     });
 }
 
@@ -163,7 +163,7 @@ fn of_what_a_refused_job_has_captured() {
             drop(env.iter(0..10).map(move |n| (&bomb, n).1).collect::<Vec<_>>());
             // Refused: a stream without an end has no count.
             let (_sender, numbers) = env.channel::<u64>(1);
-            drop(numbers.count());
+            drop(numbers.count().collect_one());
             assert!(env.start().is_err());
             env.range(0..9).for_each(drop);
             env.run()
@@ -198,9 +198,9 @@ fn of_records_of_a_job_that_is_cancelled() {
             job.barrier()?;
             job.cancel();
             assert_eq!(job.wait().unwrap_err().kind(), ErrorKind::Cancelled);
-            let later = env.range(0..1000).shuffle().count();
+            let later = env.range(0..1000).shuffle().count().collect_one();
             env.run()?;
-            assert_eq!(later.take()?, 1000);
+            assert_eq!(later.take()?.unwrap(), 1000);
             Ok(())
         });
     });
@@ -257,14 +257,14 @@ fn on_threads_for_blocking_calls() {
             assert!(n != 5, "cannot call");
             n
         });
-        drop(called.count());
+        drop(called.count().collect_one());
     });
     fails("a value that is not text", "map_blocking (", |env| {
         let called = env.range(0..10).map_blocking(Calls::in_flight(2), |n| match n {
             5 => panic_any(Payload(3)),
             n => n,
         });
-        drop(called.count());
+        drop(called.count().collect_one());
     });
     // Unwanted results are dropped wherever they are.
     in_time(|| {
@@ -275,9 +275,10 @@ fn on_threads_for_blocking_calls() {
             called.limit(1).for_each(std::mem::forget);
             // Whether the third is made before the first was taken is open.
             let _ = env.run();
-            let later = env.range(0..1000).map_blocking(Calls::in_flight(2), |n| n).count();
+            let later =
+                env.range(0..1000).map_blocking(Calls::in_flight(2), |n| n).count().collect_one();
             env.run()?;
-            assert_eq!(later.take()?, 1000);
+            assert_eq!(later.take()?.unwrap(), 1000);
             Ok(())
         });
     });

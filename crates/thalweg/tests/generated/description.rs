@@ -105,8 +105,7 @@ pub(crate) enum Step {
     Random(u64),
     Forward,
     PartitionBy,
-    MaxParallelism(usize),
-    Replication(usize),
+    Parallelism(usize),
     Chunks(usize),
     Memo(usize),
     Async(usize),
@@ -340,8 +339,7 @@ impl Step {
             5 => Self::Random(draw.below(1000)),
             6 => Self::Forward,
             7 => Self::PartitionBy,
-            8 => Self::MaxParallelism(1 + draw.below(4) as usize),
-            9 => Self::Replication(1 + draw.below(6) as usize),
+            8 | 9 => Self::Parallelism(1 + draw.below(6) as usize),
             10 => Self::Scattered,
             11 => Self::Memo(1 + draw.below(30) as usize),
             12 => Self::Async(1 + draw.below(9) as usize),
@@ -410,8 +408,7 @@ impl Step {
                 | Random(_)
                 | Forward
                 | PartitionBy
-                | MaxParallelism(_)
-                | Replication(_)
+                | Parallelism(_)
                 | Memo(_)
                 | Async(_)
                 | Blocking(_)

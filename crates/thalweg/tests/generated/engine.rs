@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thalweg::io::{Csv, JsonLines, ReadRow, Text};
-use thalweg::operators::aggregates as of;
 use thalweg::operators::calls::Calls;
 use thalweg::operators::join::{AsOf, Interval, StaticTable};
 use thalweg::operators::keyed::ByRef;
@@ -25,7 +24,7 @@ fn keyed<T: Time>(rows: Rows<T>) -> Keyed<T> {
     rows.group_by_ref(key)
 }
 
-/// A time that a second stream of a job is brought to.
+/// A time that a side output of a job is brought to.
 trait Timing: Time {
     fn assigned(rows: Rows) -> Rows<Self>;
 
@@ -65,13 +64,13 @@ macro_rules! windowed {
             ),
             Computed::Sum => paned(
                 $windows
-                    .sum(|row: Row| row.value)
+                    .sum(|row: &Row| row.value)
                     .unkey()
                     .map(|(key, pane)| (key, pane.end, pane.value)),
             ),
             Computed::Min => paned(
                 $windows
-                    .min(|row: Row| row.value)
+                    .min(|row: &Row| row.value)
                     .unkey()
                     .map(|(key, pane)| (key, pane.end, pane.value)),
             ),
@@ -82,7 +81,7 @@ macro_rules! windowed {
             }
             _ => paned(
                 $windows
-                    .max(|row: Row| row.value)
+                    .max(|row: &Row| row.value)
                     .unkey()
                     .map(|(key, pane)| (key, pane.end, pane.value)),
             ),
@@ -100,7 +99,7 @@ fn paned<C: Chain<Item = (u64, Timestamp, i64), Time = Timestamp>>(
 /// Count, minimum, and number of different texts.
 macro_rules! several_of {
     () => {
-        (of::count(), of::min(|row: Row| row.value), of::count_distinct(|row: Row| row.text))
+        |a| (a.count(), a.min(|row| row.value), a.count_distinct(|row| row.text.clone()))
     };
 }
 
@@ -108,7 +107,7 @@ macro_rules! several_of {
 struct Cx<'a> {
     env: &'a Environment,
     dir: &'a Path,
-    /// What the second streams that end in sinks of their own give.
+    /// What the side outputs that end in sinks of their own give.
     sides: Mutex<Vec<Output<Vec<Row>>>>,
 }
 
@@ -144,10 +143,10 @@ impl Cx<'_> {
                 return all.take();
             }
             Sink::Count => {
-                let count = rows.count();
+                let count = rows.count().collect_one();
                 self.env.run()?;
                 // What they hold is not known any more.
-                return Ok(vec![Row::new(0, 0, 0); count.take()? as usize]);
+                return Ok(vec![Row::new(0, 0, 0); count.take()?.unwrap() as usize]);
             }
             Sink::Channel => {
                 let all = rows.to_channel();
@@ -251,9 +250,8 @@ impl Cx<'_> {
             Step::Shuffle => rows.shuffle().boxed(),
             Step::Random(seed) => rows.random(seed).boxed(),
             Step::Forward => rows.forward().boxed(),
-            Step::PartitionBy => rows.partition_by(|row, tasks| row.key as usize % tasks).boxed(),
-            Step::MaxParallelism(tasks) => rows.max_parallelism(tasks).boxed(),
-            Step::Replication(tasks) => rows.replication(tasks).boxed(),
+            Step::PartitionBy => rows.repartition_by(|row, tasks| row.key as usize % tasks).boxed(),
+            Step::Parallelism(tasks) => rows.parallelism(tasks).boxed(),
             Step::Chunks(size) => rows.chunks(size).flatten().boxed(),
             Step::Memo(most) => rows.map_memo(most, halved).boxed(),
             Step::Async(most) => {
@@ -271,7 +269,7 @@ impl Cx<'_> {
                 rows.left_join_static(&table, |row| row.key, make).boxed()
             }
             Step::Scattered => {
-                keyed(rows).partition().map(|_, row| row).unkey().map(|(_, row)| row).boxed()
+                keyed(rows).repartition().map(|_, row| row).unkey().map(|(_, row)| row).boxed()
             }
             Step::Sorted => rows.sorted().boxed(),
             Step::SortedLimit(n) => rows.sorted().limit(n).boxed(),
@@ -289,8 +287,8 @@ impl Cx<'_> {
                 )
                 .map(|sum| Row::new(0, small(sum), 0))
                 .boxed(),
-            Step::Max => rows.max().boxed(),
-            Step::Min => rows.min().boxed(),
+            Step::Max => rows.max_by(Row::cmp).boxed(),
+            Step::Min => rows.min_by(Row::cmp).boxed(),
             Step::ByKey(how) => by_key(rows, how),
             Step::KeyedFilter(of) => keyed(rows)
                 .filter(move |key, _| key % of == 0)
@@ -329,12 +327,12 @@ impl Cx<'_> {
                         .map(|(key, n)| Row::new(key, n.value as i64, 0))
                         .boxed(),
                     Computed::Sum => window
-                        .sum(|row: Row| row.value)
+                        .sum(|row: &Row| row.value)
                         .unkey()
                         .map(|(key, n)| Row::new(key, n.value, 0))
                         .boxed(),
                     Computed::Min => window
-                        .min(|row: Row| row.value)
+                        .min(|row: &Row| row.value)
                         .unkey()
                         .map(|(key, n)| Row::new(key, n.value, 0))
                         .boxed(),
@@ -346,7 +344,7 @@ impl Cx<'_> {
                         })
                         .boxed(),
                     _ => window
-                        .max(|row: Row| row.value)
+                        .max(|row: &Row| row.value)
                         .unkey()
                         .map(|(key, n)| Row::new(key, n.value, 0))
                         .boxed(),
@@ -432,7 +430,7 @@ impl Cx<'_> {
             Step::Delta(rounds) => {
                 let less = |least: &mut i64, n: i64| n < std::mem::replace(least, n.min(*least));
                 let (outcome, solution) = keyed(rows)
-                    .min(|row: Row| row.value)
+                    .min(|row: &Row| row.value)
                     .delta_iterate(rounds, (), less, |changed, _| {
                         changed.unkey().map(|(key, value)| (key / 2, value)).keyed()
                     })
@@ -529,9 +527,9 @@ fn by_key<T: Time>(rows: Rows<T>, how: Computed) -> Rows<T> {
     let keyed = keyed(rows);
     match how {
         Computed::Count => keyed.count().unkey().map(|(key, n)| row((key, n as i64))).boxed(),
-        Computed::Sum => keyed.sum(|row: Row| row.value).unkey().map(row).boxed(),
-        Computed::Min => keyed.min(|row: Row| row.value).unkey().map(row).boxed(),
-        Computed::Max => keyed.max(|row: Row| row.value).unkey().map(row).boxed(),
+        Computed::Sum => keyed.sum(|row: &Row| row.value).unkey().map(row).boxed(),
+        Computed::Min => keyed.min(|row: &Row| row.value).unkey().map(row).boxed(),
+        Computed::Max => keyed.max(|row: &Row| row.value).unkey().map(row).boxed(),
         Computed::Fold => {
             let fold = |sum: &mut i64, row: Row| *sum = mixed(*sum, row.value);
             keyed.fold(0, fold).unkey().map(|(key, sum)| row((key, small(sum)))).boxed()

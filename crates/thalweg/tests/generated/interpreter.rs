@@ -3,7 +3,7 @@
 use crate::description::{Computed, Input, Job, Join, Row, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a job gives: its records, and those of its second streams.
+/// What a job gives: its records, and those of its side outputs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Given {
     pub(crate) main: Vec<Row>,
@@ -59,8 +59,8 @@ pub(crate) fn several(count: u64, min: i64, different: u64) -> i64 {
 pub(crate) fn apply(step: &Step, mut rows: Vec<Row>, sides: &mut Vec<Vec<Row>>) -> Vec<Row> {
     use Step::*;
     match step {
-        Shuffle | Random(_) | Forward | PartitionBy | MaxParallelism(_) | Replication(_)
-        | Chunks(_) | Scattered | Sorted | Cache => rows,
+        Shuffle | Random(_) | Forward | PartitionBy | Parallelism(_) | Chunks(_) | Scattered
+        | Sorted | Cache => rows,
         Add(by) => each(rows, |row| row.value += by),
         Memo(_) | Async(_) | Blocking(_) => each(rows, |row| row.value = row.value / 2 + 1),
         KeepMultiples(of) => kept(rows, |row| row.value % of == 0),

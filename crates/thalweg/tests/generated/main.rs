@@ -76,7 +76,7 @@ fn compare(job: &Job) -> Result<(), String> {
     }
     differ(given.main, expected.main)?;
     for (given, expected) in given.sides.into_iter().zip(expected.sides) {
-        differ(given, expected).map_err(|what| format!("in a second stream: {what}"))?;
+        differ(given, expected).map_err(|what| format!("in a side output: {what}"))?;
     }
     Ok(())
 }

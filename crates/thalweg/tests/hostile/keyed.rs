@@ -4,7 +4,6 @@ use crate::job::{Records, operators, timed};
 use crate::records::{Key, Record};
 use std::convert::Infallible;
 use std::time::Duration;
-use thalweg::operators::aggregates as by;
 use thalweg::operators::keyed::{ByRef, Process, ProcessContext, Timer};
 use thalweg::time::Timestamp;
 use thalweg::{Boxed, KeyedStream};
@@ -25,7 +24,7 @@ struct Delayed(Duration);
 impl Process<Key, Record> for Delayed {
     type State = Option<Record>;
     type Out = u64;
-    type Aside = u64;
+    type Side = u64;
 
     fn start(&self) -> Option<Record> {
         None
@@ -51,7 +50,7 @@ impl Process<Key, Record> for Delayed {
         _: Timer,
         cx: &mut ProcessContext<'_, u64, u64>,
     ) {
-        cx.emit_aside(key.id);
+        cx.emit_side(key.id);
         if last.take().is_some() {
             cx.clear();
         }
@@ -64,7 +63,7 @@ struct Timed;
 impl Process<Key, Record> for Timed {
     type State = u64;
     type Out = u64;
-    type Aside = Infallible;
+    type Side = Infallible;
 
     fn start(&self) -> u64 {
         0
@@ -100,8 +99,8 @@ operators! {
     "keyed" exact |job, s| job.end(s.map(|r| (r.key.clone(), r)).keyed().count().unkey());
     "keyed count" exact |job, s| job.end(keyed(s).count().unkey());
     "keyed sum" exact |job, s| job.end(keyed(s).sum(|r| r.number()).unkey());
-    "keyed min" exact |job, s| job.end(keyed(s).min(|r| r).unkey());
-    "keyed max" exact |job, s| job.end(keyed(s).max(|r| r).unkey());
+    "keyed min" exact |job, s| job.end(keyed(s).min(|r| r.clone()).unkey());
+    "keyed max" exact |job, s| job.end(keyed(s).max(|r| r.clone()).unkey());
     "keyed average" exact |job, s| job.end(keyed(s).average(|r| r.number() as f64).unkey());
     "keyed fold" exact |job, s| job.end(keyed(s).fold(0, |sum: &mut u64, r: Record| *sum += r.number()).unkey());
     "keyed fold to records" exact |job, s| job.end(
@@ -130,42 +129,44 @@ operators! {
     "stateful_flat_map" loose |job, s| job.end(
         keyed(s).stateful_flat_map(None, |_, last: &mut Option<Record>, r: Record| { r.act(); last.replace(r) }).unkey()
     );
-    "partition" exact |job, s| job.end(keyed(s).partition().map(|_, r| r.number()).unkey());
+    "partition" exact |job, s| job.end(keyed(s).repartition().map(|_, r| r.number()).unkey());
     "process" loose |job, s| job.end(
         timed(s).group_by(|r| r.key.clone()).process(Timed).unkey()
     );
     "process aside" loose |job, s| {
-        let (all, ends) = timed(s).group_by(|r| r.key.clone()).process_aside(Delayed(job.span));
+        let (all, ends) = timed(s).group_by(|r| r.key.clone()).process_with_side_output(Delayed(job.span));
         job.end(all.unkey());
         job.end(ends);
     };
-    "aggregate" exact |job, s| job.end(keyed(s).aggregate((
-        by::count(),
-        by::count_if(|r: Record| r.number().is_multiple_of(2)),
-        by::min(|r: Record| r),
-        by::sum(|r: Record| r.number()),
+    "aggregate" exact |job, s| job.end(keyed(s).aggregate(|a| (
+        a.count(),
+        a.count_if(|r| r.number().is_multiple_of(2)),
+        a.min(|r| r.clone()),
+        a.sum(|r| r.number()),
     )).unkey());
-    "aggregate distinct" exact |job, s| job.end(keyed(s).aggregate((
-        by::count_distinct(|r: Record| r.key),
-        by::top(3, |r: Record| r),
-        by::bottom(3, |r: Record| r.number()),
+    "aggregate distinct" exact |job, s| job.end(keyed(s).aggregate(|a| (
+        a.count_distinct(|r| r.key.clone()),
+        a.top_of(3, |r| r.clone()),
+        a.bottom_of(3, |r| r.number()),
     )).unkey());
-    "aggregate by" loose |job, s| job.end(keyed(s).aggregate((
-        by::min_by(|r: &Record| r.key.clone()),
-        by::last_by(|r: &Record| r.at),
-        by::top_by(3, |r: &Record| r.number()),
-        by::nth_by(2, |r: &Record| r.at),
+    "aggregate by" loose |job, s| job.end(keyed(s).aggregate(|a| (
+        a.min_by_key(|r| r.key.clone()),
+        a.last_by_key(|r| r.at),
+        a.top_by_key(3, |r| r.number()),
+        a.nth_by_key(2, |r| r.at),
+        a.max_by(|a, b| a.number().cmp(&b.number())),
+        a.bottom_by(3, |a, b| a.number().cmp(&b.number())),
     )).unkey());
-    "aggregate numbers" loose |job, s| job.end(keyed(s).aggregate((
-        by::variance(|r: Record| r.number() as f64),
-        by::approx_quantiles(|r: Record| r.number() as f64, [0.5, 0.9]),
-        by::approx_count_distinct(|r: Record| r.key),
+    "aggregate numbers" loose |job, s| job.end(keyed(s).aggregate(|a| (
+        a.variance(|r| r.number() as f64),
+        a.approx_quantiles(|r| r.number() as f64, [0.5, 0.9]),
+        a.approx_count_distinct(|r| r.key.clone()),
     )).unkey());
     "aggregate quantiles" exact |job, s| job.end(
-        keyed(s).aggregate(by::quantiles(|r: &Record| r.clone(), [0.0, 0.5, 1.0])).unkey()
+        keyed(s).aggregate(|a| a.quantiles(|r| r.clone(), [0.0, 0.5, 1.0])).unkey()
     );
     "to_vec" exact |job, s| job.end(
-        keyed(s).aggregate(by::to_vec()).unkey().map(|(key, all): (Key, Vec<Record>)| (key, all.len()))
+        keyed(s).aggregate(|a| a.to_vec()).unkey().map(|(key, all): (Key, Vec<Record>)| (key, all.len()))
     );
     "keyed collect" exact |_job, s| keyed(s).count().collect::<std::collections::BTreeMap<_, _>>();
 }

@@ -263,19 +263,19 @@ fn run(case: &Case, config: Config) -> Result<Ended, String> {
     let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
     let env = Environment::with_config(config);
     let near = env.sharing();
-    let numbers = near.range(0..3000).shuffle().filter(|n| n % 3 == 0).count();
+    let numbers = near.range(0..3000).shuffle().filter(|n| n % 3 == 0).count().collect_one();
     let neighbour =
         near.start().map_err(|error| format!("the neighbour did not start: {error}"))?;
     let ended = run_hostile(case, &env, dir.path())?;
     neighbour.wait().map_err(|error| format!("the neighbour failed: {error}"))?;
-    if !numbers.take().is_ok_and(|count| count == 1000) {
+    if !numbers.take().is_ok_and(|count| count == Some(1000)) {
         return Err("the neighbour gave something else".to_owned());
     }
     // As many tasks as there are threads, or more.
     let next = env.sharing();
-    let count = next.range(0..1000).shuffle().count();
+    let count = next.range(0..1000).shuffle().count().collect_one();
     next.run().map_err(|error| format!("the next job failed: {error}"))?;
-    if !count.take().is_ok_and(|count| count == 1000) {
+    if !count.take().is_ok_and(|count| count == Some(1000)) {
         return Err("the next job gave something else".to_owned());
     }
     Ok(ended)

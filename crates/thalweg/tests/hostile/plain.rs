@@ -56,17 +56,21 @@ operators! {
         s.fold_assoc(0, |sum: &mut u64, r| *sum += r.number(), |sum, part| *sum += part)
     );
     "reduce" exact |job, s| job.end(s.reduce(|a, b| if a.number() < b.number() { b } else { a }));
-    "min" exact |job, s| job.end(s.min());
-    "max" exact |job, s| job.end(s.max());
+    "min" exact |job, s| job.end(s.min(|r| r.clone()));
+    "max" exact |job, s| job.end(s.max(|r| r.clone()));
     "min_by" exact |job, s| job.end(s.min_by(|a, b| a.number().cmp(&b.number())));
     "max_by" exact |job, s| job.end(s.max_by(|a, b| a.number().cmp(&b.number())));
-    "sum" exact |job, s| job.end(s.map(|r| r.number()).sum());
-    "average" exact |job, s| job.end(s.map(|r| r.number()).average());
+    "sum" exact |job, s| job.end(s.map(|r| r.number()).sum(|n| *n));
+    "average" exact |job, s| job.end(s.map(|r| r.number()).average(|n| *n));
     "limit" loose |job, s| job.end(s.limit(50));
     "sorted" exact |job, s| job.end(s.sorted());
     "sorted_by" exact |job, s| job.end(s.sorted_by(|a, b| a.number().cmp(&b.number())));
     "sorted_by_key" exact |job, s| job.end(s.sorted_by_key(|r| r.key.clone()));
     "top" exact |job, s| job.end(s.top(10));
+    "top_by_key" exact |job, s| job.end(s.top_by_key(10, |r| r.number()));
+    "count of all" exact |job, s| job.end(s.count());
+    "aggregate of all" exact |job, s| job.end(s.aggregate(|a| (a.count(), a.max(|r| r.clone()))));
+    "min_by_key" exact |job, s| job.end(s.min_by_key(|r| r.number()));
     "top_by" exact |job, s| job.end(s.top_by(10, |a, b| a.number().cmp(&b.number())));
     "unique" exact |job, s| job.end(s.unique());
     "chunks" exact |job, s| job.end(s.chunks(7).flatten());
@@ -74,10 +78,9 @@ operators! {
     "random" exact |job, s| job.end(s.random(1));
     "forward" exact |job, s| job.end(s.forward());
     "broadcast" loose |job, s| job.end(s.broadcast());
-    "partition_by" exact |job, s| job.end(s.partition_by(|r, tasks| r.number() as usize % tasks));
-    "partition_by far" exact |job, s| job.end(s.partition_by(|r, _| usize::MAX - r.number() as usize));
-    "replication" exact |job, s| job.end(s.replication(2).map(|r| r.number()));
-    "max_parallelism" exact |job, s| job.end(s.max_parallelism(2).map(|r| r.number()));
+    "repartition_by" exact |job, s| job.end(s.repartition_by(|r, tasks| r.number() as usize % tasks));
+    "repartition_by far" exact |job, s| job.end(s.repartition_by(|r, _| usize::MAX - r.number() as usize));
+    "parallelism" exact |job, s| job.end(s.parallelism(2).map(|r| r.number()));
     "batch_mode" exact |job, s| job.end(s.batch_mode(BatchMode::Single).shuffle().map(|r| r.number()));
     "split" exact |job, s| {
         let [one, other] = s.split();
@@ -100,8 +103,8 @@ operators! {
         job.end(most);
         job.end(some);
     };
-    "side_each" exact |job, s| {
-        let (all, twice) = s.side_each(Twice);
+    "side_output_each" exact |job, s| {
+        let (all, twice) = s.side_output_each(Twice);
         job.end(all);
         job.end(twice);
     };
@@ -122,8 +125,8 @@ operators! {
         calls().retry(2, Duration::ZERO),
         |r| async move { r.attempt() }
     ));
-    "try_map_async_aside" loose |job, s| {
-        let (good, bad) = s.try_map_async_aside(calls(), |r| async move { r.attempt() });
+    "try_map_async_with_side_output" loose |job, s| {
+        let (good, bad) = s.try_map_async_with_side_output(calls(), |r| async move { r.attempt() });
         job.end(good);
         job.end(bad);
     };
@@ -131,14 +134,14 @@ operators! {
     "try_map_blocking" exact |job, s| job.end(
         s.try_map_blocking(calls().retry(2, Duration::ZERO), |r| r.attempt())
     );
-    "try_map_blocking_aside" loose |job, s| {
-        let (good, bad) = s.try_map_blocking_aside(calls().unordered(), |r| r.attempt());
+    "try_map_blocking_with_side_output" loose |job, s| {
+        let (good, bad) = s.try_map_blocking_with_side_output(calls().unordered(), |r| r.attempt());
         job.end(good);
         job.end(bad);
     };
     "for_each" exact |_job, s| s.for_each(|r| r.act());
     "for_each_parallel" exact |_job, s| s.for_each_parallel(|r| r.act());
-    "count" exact |_job, s| s.map(|r| r.number()).count();
+    "count" exact |_job, s| s.map(|r| r.number()).count().collect_one();
     "collect" exact |_job, s| s.collect::<Vec<_>>();
     "collect a set" exact |_job, s| s.collect::<std::collections::BTreeSet<_>>();
     "collect a hash set" exact |_job, s| s.collect::<std::collections::HashSet<_>>();

@@ -122,7 +122,7 @@ operators! {
             .all_rounds(|sum, part| *sum = part)
     );
     "replay grouped" exact |job, s| job.end(
-        s.replay(3, 0u64, |records, _| records.map(|r| (r.key.clone(), r.number())).keyed().sum(|n| n).unkey())
+        s.replay(3, 0u64, |records, _| records.map(|r| (r.key.clone(), r.number())).keyed().sum(|n| *n).unkey())
             .fold(|part: &mut u64, (_, n)| *part += n, |part, other| *part += other)
             .until(|sum, part| {
                 *sum += part;

@@ -69,7 +69,7 @@ operators! {
         keyed(s).window(EventTimeWindow::sliding(job.span, job.span / 3)).count().unkey()
     );
     "sliding max" loose |job, s| job.end(
-        keyed(s).window(EventTimeWindow::sliding(job.span, job.span / 3)).max(|r| r).unkey()
+        keyed(s).window(EventTimeWindow::sliding(job.span, job.span / 3)).max(|r| r.clone()).unkey()
     );
     "sliding offset" loose |job, s| job.end(
         keyed(s).window(EventTimeWindow::sliding(job.span, job.span / 2).offset(job.span / 5)).sum(|r| r.number()).unkey()
@@ -78,7 +78,7 @@ operators! {
         keyed(s).window(EventTimeWindow::tumbling(job.span).allowed_lateness(job.span)).count().unkey()
     );
     "early window" loose |job, s| job.end(
-        keyed(s).window(EventTimeWindow::tumbling(job.span).early(Early::every(3))).min(|r| r).unkey()
+        keyed(s).window(EventTimeWindow::tumbling(job.span).early(Early::every(3))).min(|r| r.clone()).unkey()
     );
     "window fold_assoc" loose |job, s| job.end(
         keyed(s).window(EventTimeWindow::tumbling(job.span))
@@ -96,7 +96,7 @@ operators! {
         job.end(windows.count().unkey());
         job.end(late);
     };
-    "sessions" loose |job, s| job.end(keyed(s).window(SessionWindow::new(job.span / 20)).max(|r| r).unkey());
+    "sessions" loose |job, s| job.end(keyed(s).window(SessionWindow::new(job.span / 20)).max(|r| r.clone()).unkey());
     "sessions with gap" loose |job, s| job.end({
         let span = job.span;
         let gap = move |r: &Record| span * (r.number() % 3) as u32;
@@ -114,9 +114,9 @@ operators! {
         s.group_by_ref(KEY).window(ProcessingTimeWindow::tumbling(job.span)).count().unkey()
     );
     "processing time sliding" loose |job, s| job.end(
-        s.group_by_ref(KEY).window(ProcessingTimeWindow::sliding(job.span, job.span / 3)).max(|r| r).unkey()
+        s.group_by_ref(KEY).window(ProcessingTimeWindow::sliding(job.span, job.span / 3)).max(|r| r.clone()).unkey()
     );
-    "count window" loose |job, s| job.end(s.group_by_ref(KEY).window(CountWindow::tumbling(5)).max(|r| r).unkey());
+    "count window" loose |job, s| job.end(s.group_by_ref(KEY).window(CountWindow::tumbling(5)).max(|r| r.clone()).unkey());
     "count window partial" exact |job, s| job.end(
         s.group_by_ref(KEY).window(CountWindow::tumbling(5).keep_partial()).count().unkey()
     );
@@ -135,17 +135,17 @@ operators! {
     "count window reduce" loose |job, s| job.end(
         s.group_by_ref(KEY).window(CountWindow::sliding(5, 3)).reduce(|a, b| if a.number() < b.number() { b } else { a }).unkey()
     );
-    "last window" loose |job, s| job.end(s.group_by_ref(KEY).window(LastWindow::new(4)).max(|r| r).unkey());
-    "global window" exact |job, s| job.end(s.group_by_ref(KEY).window(GlobalWindow::new()).max(|r| r).unkey());
+    "last window" loose |job, s| job.end(s.group_by_ref(KEY).window(LastWindow::new(4)).max(|r| r.clone()).unkey());
+    "global window" exact |job, s| job.end(s.group_by_ref(KEY).window(GlobalWindow::new()).max(|r| r.clone()).unkey());
     "transaction window" loose |job, s| job.end({
         let says = |r: &Record| match r.number() % 5 {
             0 => Transaction::Commit,
             1 => Transaction::Discard,
             _ => Transaction::Continue,
         };
-        s.group_by_ref(KEY).window(TransactionWindow::new(says)).max(|r| r).unkey()
+        s.group_by_ref(KEY).window(TransactionWindow::new(says)).max(|r| r.clone()).unkey()
     });
-    "custom window" loose |job, s| job.end(keyed(s).window(CustomWindow::new(Spans(job.span))).max(|r| r).unkey());
-    "window_all" loose |job, s| job.end(timed(s).window_all(EventTimeWindow::tumbling(job.span)).max(|r| r));
+    "custom window" loose |job, s| job.end(keyed(s).window(CustomWindow::new(Spans(job.span))).max(|r| r.clone()).unkey());
+    "window_all" loose |job, s| job.end(timed(s).window_all(EventTimeWindow::tumbling(job.span)).max(|r| r.clone()));
     "window_all count" loose |job, s| job.end(s.window_all(CountWindow::tumbling(5)).sum(|r| r.number()));
 }

@@ -17,8 +17,8 @@ fn strategies(env: &Environment) -> Vec<Strategy> {
 #[test]
 fn what_is_together_is_not_moved_again() {
     let env = Environment::new();
-    let side = || env.range(0..100).group_by(|n| n % 10).partition();
-    let _ = side().join(side()).join(side()).unkey().count();
+    let side = || env.range(0..100).group_by(|n| n % 10).repartition();
+    let _ = side().join(side()).join(side()).unkey().count().collect_one();
     use Strategy::{Forward, Keyed};
     let all = strategies(&env);
     // Three partitions; each of two joins leaves both its sides where they are.
@@ -35,7 +35,7 @@ fn what_is_together_meets_in_time_where_it_is() {
     let timed = |env: &Environment| {
         let all = Watermarks::monotonous();
         let numbers = env.range(0..100).assign_timestamps(|n| Timestamp::from_secs(*n as i64), all);
-        numbers.group_by(|n| n % 10).partition()
+        numbers.group_by(|n| n % 10).repartition()
     };
     // Each record is sent once, by the partition or by the join; so many sides stay where they are.
     let met = |env: &Environment, stay: usize| {
@@ -48,35 +48,38 @@ fn what_is_together_meets_in_time_where_it_is() {
     let env = Environment::new();
     let (left, right) = (timed(&env), timed(&env));
     let windows = EventTimeWindow::tumbling(20 * second);
-    let pairs = left.window_join(right, windows, |_, a, b| a + b).unkey().count();
+    let pairs = left.window_join(right, windows, |_, a, b| a + b).unkey().count().collect_one();
     met(&env, 2);
     // Ten keys, five windows, two records a side.
-    assert_eq!(pairs.take().unwrap(), 200);
+    assert_eq!(pairs.take().unwrap(), Some(200));
 
     let (left, right) = (timed(&env), timed(&env));
-    let groups = left.co_group(right, windows, |_, a, b| a.len() + b.len()).unkey().count();
+    let groups =
+        left.co_group(right, windows, |_, a, b| a.len() + b.len()).unkey().count().collect_one();
     met(&env, 2);
-    assert_eq!(groups.take().unwrap(), 50);
+    assert_eq!(groups.take().unwrap(), Some(50));
 
     let (left, right) = (timed(&env), timed(&env));
     let near = Interval::within(10 * second);
-    let pairs = left.interval_join(right, near, |_, a, b| a + b).unkey().count();
+    let pairs = left.interval_join(right, near, |_, a, b| a + b).unkey().count().collect_one();
     met(&env, 2);
     // Each record meets itself, the one before and the one after.
-    assert_eq!(pairs.take().unwrap(), 280);
+    assert_eq!(pairs.take().unwrap(), Some(280));
 
     let (left, right) = (timed(&env), timed(&env));
-    let pairs = left.as_of_join(right, AsOf::latest(), |_, a, b| a + b).unkey().count();
+    let pairs =
+        left.as_of_join(right, AsOf::latest(), |_, a, b| a + b).unkey().count().collect_one();
     met(&env, 2);
-    assert_eq!(pairs.take().unwrap(), 100);
+    assert_eq!(pairs.take().unwrap(), Some(100));
 
     // Only the side that is elsewhere is sent.
     let (left, right) = (timed(&env), env.range(0..100));
     let right = right.assign_timestamps(|_| Timestamp::MIN, Watermarks::monotonous());
     let right = right.group_by(|n| n % 10);
-    let pairs = left.as_of_join(right, AsOf::latest(), |_, a, b| a + b).unkey().count();
+    let pairs =
+        left.as_of_join(right, AsOf::latest(), |_, a, b| a + b).unkey().count().collect_one();
     met(&env, 1);
-    assert_eq!(pairs.take().unwrap(), 100);
+    assert_eq!(pairs.take().unwrap(), Some(100));
 }
 
 #[test]
@@ -84,13 +87,13 @@ fn a_side_goes_only_where_it_must() {
     use Strategy::{Broadcast, Forward, Keyed};
     let env = Environment::new();
     let numbers = || env.range(0..100).group_by(|n| n % 10);
-    let _ = numbers().join(numbers()).unkey().count();
+    let _ = numbers().join(numbers()).unkey().count().collect_one();
     assert_eq!(strategies(&env)[..2], [Keyed, Keyed]);
     env.run().unwrap();
-    let _ = numbers().join_with(numbers()).broadcast_left().inner().unkey().count();
+    let _ = numbers().join_with(numbers()).broadcast_left().inner().unkey().count().collect_one();
     assert_eq!(strategies(&env)[..2], [Broadcast, Forward]);
     env.run().unwrap();
-    let _ = numbers().join_with(numbers()).broadcast_right().left().unkey().count();
+    let _ = numbers().join_with(numbers()).broadcast_right().left().unkey().count().collect_one();
     assert_eq!(strategies(&env)[..2], [Forward, Broadcast]);
     let plan = env.plan().to_string();
     assert!(plan.contains("left, table of the right side"), "{plan}");
@@ -164,12 +167,12 @@ fn a_limit_ends_both_sides() {
     let env = Environment::new();
     let [left, right] = env.range(0..100_000).split();
     let pairs = left.group_by(|n| n % 10).join(right.group_by(|n| n % 10));
-    let out = pairs.unkey().limit(10).count();
+    let out = pairs.unkey().limit(10).count().collect_one();
     let merged = env.range(0..1000).group_by(|_| ());
     let merged = merged.join_with(env.range(0..1000).group_by(|_| ())).sort_merge().inner();
-    let few = merged.unkey().limit(10).count();
+    let few = merged.unkey().limit(10).count().collect_one();
     env.run().unwrap();
-    assert_eq!((out.take().unwrap(), few.take().unwrap()), (10, 10));
+    assert_eq!((out.take().unwrap().unwrap(), few.take().unwrap().unwrap()), (10, 10));
 }
 
 #[test]
@@ -213,13 +216,13 @@ fn a_barrier_comes_through_while_a_side_waits() {
         } else {
             (env.iter(0..RECORDS).boxed(), slow.boxed())
         };
-        let out = left.group_by(|n| *n).join(right.group_by(|n| *n)).unkey().count();
+        let out = left.group_by(|n| *n).join(right.group_by(|n| *n)).unkey().count().collect_one();
         let job = env.start().unwrap();
         job.barrier().unwrap();
         job.barrier().unwrap();
         assert!(read.load(Ordering::Relaxed) < RECORDS, "{diamond}");
         job.wait().unwrap();
-        assert_eq!(out.take().unwrap(), RECORDS);
+        assert_eq!(out.take().unwrap().unwrap(), RECORDS);
     }
 }
 

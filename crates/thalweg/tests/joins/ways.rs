@@ -210,7 +210,7 @@ fn a_table_is_read_once_when_a_job_begins() {
     let job = || {
         let env = Environment::new();
         let squares = env.range(0..10).shuffle().join_static(&table, |n| *n, |_, square| *square);
-        let sum = squares.sum().collect::<Vec<_>>();
+        let sum = squares.sum(|n| *n).collect::<Vec<_>>();
         env.run()?;
         sum.take()
     };

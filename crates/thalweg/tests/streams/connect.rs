@@ -74,15 +74,18 @@ fn it_ends_with_the_records_and_not_with_the_control_stream() {
     every(|env| {
         let endless = env.iter(0u64..);
         let few = env.range(0..3000).connect(endless, 0, |last, n| *last = n).map(|(n, _)| n);
-        let few = few.count();
+        let few = few.count().collect_one();
         let ended = env.iter(0..10u64);
         let many = env.iter(0u64..).connect(ended, 0, |sum, n| *sum += n).map(|(n, _)| n);
-        let many = many.limit(5000).count();
+        let many = many.limit(5000).count().collect_one();
         let [a, b] = env.iter(0u64..).split();
         let own = a.connect(b, 0, |last, n| *last = n).map(|(n, last)| n.abs_diff(*last));
-        let own = own.limit(5000).count();
+        let own = own.limit(5000).count().collect_one();
         env.run()?;
-        assert_eq!((few.take()?, many.take()?, own.take()?), (3000, 5000, 5000));
+        assert_eq!(
+            (few.take()?.unwrap(), many.take()?.unwrap(), own.take()?.unwrap()),
+            (3000, 5000, 5000)
+        );
         Ok(())
     });
 }
@@ -131,7 +134,7 @@ fn a_stream_meets_what_was_computed_of_itself() {
             .map(|(n, all)| (n, *all))
             .group_by(|_| ())
             .window(EventTimeWindow::tumbling(Duration::from_millis(100)))
-            .max(|seen| seen)
+            .max(|seen| *seen)
             .unkey()
             .map(|(_, pane)| pane.value)
     })
@@ -145,9 +148,9 @@ fn what_waits_goes_to_disk_when_memory_is_short() -> thalweg::Result<()> {
     let [lines, all] = env.range(0..40_000).map(move |n| format!("{n} {text}")).split();
     let all = all.map(|_| 1u64).reduce(|a, b| a + b);
     let known = lines.connect_after(all, 0, |to, n| *to = n).filter(|(_, all)| **all == 40_000);
-    let count = known.map(|(line, _)| line.len()).count();
+    let count = known.map(|(line, _)| line.len()).count().collect_one();
     let stats = env.start()?.wait()?;
-    assert_eq!(count.take()?, 40_000);
+    assert_eq!(count.take()?.unwrap(), 40_000);
     let spilled: u64 = stats.operators.iter().map(|op| op.spilled_bytes).sum();
     assert!(spilled > 1 << 20, "{spilled}");
     Ok(())
@@ -183,7 +186,7 @@ fn keys_remember_beside_what_all_share() {
             .connect_after(names, BTreeMap::new(), |all, (name, by)| _ = all.insert(name, by))
             .map(|name, (n, all)| n * all.get(name).copied().unwrap_or(1))
             .filter(|_, n| n % 2 == 0);
-        named.sum(|n| n)
+        named.sum(|n| *n)
     })
     .equals((0..11u64).map(|key| {
         let by = if key == 3 { 10 } else { 1 };
@@ -195,7 +198,7 @@ fn keys_remember_beside_what_all_share() {
 #[test]
 fn what_is_together_stays_there() {
     every(|env| {
-        let pairs = env.range(0..1000).group_by(|n| n % 10).partition();
+        let pairs = env.range(0..1000).group_by(|n| n % 10).repartition();
         let counts = pairs
             .connect_after(env.iter([5u64]), 0, |least, n| *least = n)
             .filter_map(|key, (n, least)| (key >= least).then_some(n))

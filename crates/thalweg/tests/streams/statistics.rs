@@ -56,7 +56,7 @@ fn operator(stats: &Stats, is: impl Fn(&OperatorStats) -> bool) -> &OperatorStat
     stats.operators.iter().find(|op| is(op)).unwrap()
 }
 
-/// An operator's records: in, out, and to second streams.
+/// An operator's records: in, out, and to side outputs.
 fn passed(stats: &Stats, kind: &str) -> (Option<u64>, Option<u64>, u64) {
     let op = operator(stats, |op| op.kind == kind);
     (op.records_in, op.records_out, op.side_output_records)
@@ -88,7 +88,7 @@ struct Odds;
 impl Process<u64, u64> for Odds {
     type State = ();
     type Out = u64;
-    type Aside = u64;
+    type Side = u64;
 
     fn start(&self) {}
 
@@ -100,7 +100,7 @@ impl Process<u64, u64> for Odds {
         _: Timestamp,
         cx: &mut ProcessContext<'_, u64, u64>,
     ) {
-        if n.is_multiple_of(3) { cx.emit_aside(n) } else { cx.emit(n) }
+        if n.is_multiple_of(3) { cx.emit_side(n) } else { cx.emit(n) }
     }
 
     fn on_timer(&self, _: &u64, (): &mut (), _: Timer, _: &mut ProcessContext<'_, u64, u64>) {}
@@ -115,7 +115,8 @@ fn second_streams_have_counts_of_their_own() {
         }));
         assert_eq!(passed, (1000, 100, 999));
         let texts = env.range(0..1000).flat_map_str(|n, out| out.push(&format!("{n} and more")));
-        let passed = both!(env, "side_each", texts, |texts| texts.side_each(thalweg::text::Words));
+        let passed = both!(env, "side_output_each", texts, |texts| texts
+            .side_output_each(thalweg::text::Words));
         assert_eq!(passed, (1000, 1000, 2000));
         Ok(())
     });
@@ -126,11 +127,11 @@ fn calls_that_fail_are_counted_aside() {
     every(|env| {
         let odd = |n: u64| if n.is_multiple_of(4) { Err("no") } else { Ok(n) };
         let passed = both!(env, "try_map_async", env.range(0..400), |n| {
-            n.try_map_async_aside(Calls::in_flight(9), move |n| async move { odd(n) })
+            n.try_map_async_with_side_output(Calls::in_flight(9), move |n| async move { odd(n) })
         });
         assert_eq!(passed, (400, 300, 100));
         let passed = both!(env, "try_map_blocking", env.range(0..40), |n| {
-            n.try_map_blocking_aside(Calls::in_flight(2), odd)
+            n.try_map_blocking_with_side_output(Calls::in_flight(2), odd)
         });
         assert_eq!(passed, (40, 30, 10));
         Ok(())
@@ -195,7 +196,7 @@ fn what_a_process_emits_aside_is_counted_aside() {
         let at = |n: &u64| Timestamp::from_millis(*n as i64);
         let timed = env.range(0..900).assign_timestamps(at, Watermarks::monotonous());
         let mut counters = Counters::default();
-        let (first, second) = timed.group_by(|n| n % 7).process_aside(Odds);
+        let (first, second) = timed.group_by(|n| n % 7).process_with_side_output(Odds);
         end(counters.add("first", first.unkey()));
         end(counters.add("second", second));
         let stats = counters.run(env)?;

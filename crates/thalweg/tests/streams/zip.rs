@@ -23,12 +23,20 @@ proptest! {
 #[test]
 fn the_shorter_ends_the_longer() {
     every(|env| {
-        let left = env.iter(0u64..).zip(env.iter(0..1000u64)).count();
-        let right = env.iter(0..1000u64).zip(env.iter(0u64..)).count();
-        let none = env.iter(0u64..).zip(env.iter(0..0u64)).count();
-        let few = env.iter(0u64..).zip(env.iter(0u64..)).limit(77).count();
+        let left = env.iter(0u64..).zip(env.iter(0..1000u64)).count().collect_one();
+        let right = env.iter(0..1000u64).zip(env.iter(0u64..)).count().collect_one();
+        let none = env.iter(0u64..).zip(env.iter(0..0u64)).count().collect_one();
+        let few = env.iter(0u64..).zip(env.iter(0u64..)).limit(77).count().collect_one();
         env.run()?;
-        assert_eq!((left.take()?, right.take()?, none.take()?, few.take()?), (1000, 1000, 0, 77));
+        assert_eq!(
+            (
+                left.take()?.unwrap(),
+                right.take()?.unwrap(),
+                none.take()?.unwrap(),
+                few.take()?.unwrap()
+            ),
+            (1000, 1000, 0, 77)
+        );
         Ok(())
     });
 }
@@ -71,9 +79,9 @@ fn what_is_left_over_is_counted() -> thalweg::Result<()> {
         config.scheduler = Scheduler::Deterministic { seed };
         let env = Environment::with_config(config);
         let [all, some] = env.iter(0..10_000u64).split();
-        let pairs = all.zip(some.filter(|n| n % 2 == 0)).count();
+        let pairs = all.zip(some.filter(|n| n % 2 == 0)).count().collect_one();
         let stats = env.start()?.wait()?;
-        assert_eq!(pairs.take()?, 5000);
+        assert_eq!(pairs.take()?.unwrap(), 5000);
         let counted: u64 = stats.operators.iter().map(|op| op.unpaired_records).sum();
         assert!((1..=5000).contains(&counted), "{counted}");
     }
@@ -109,9 +117,9 @@ fn one_that_is_ahead_waits_and_is_not_held() -> thalweg::Result<()> {
     let text = "x".repeat(500);
     let long = env.iter(0..100_000u64).map(move |n| (n, text.clone()));
     let slow = env.generate(200_000.0, |n| (n < 20_000).then_some(n));
-    let wrong = slow.zip(long).filter(|(n, (m, _))| n != m).count();
+    let wrong = slow.zip(long).filter(|(n, (m, _))| n != m).count().collect_one();
     let stats = env.start()?.wait()?;
-    assert_eq!(wrong.take()?, 0);
+    assert_eq!(wrong.take()?.unwrap(), 0);
     assert!(stats.operators.iter().all(|op| op.spilled_bytes == 0));
     Ok(())
 }
@@ -124,7 +132,7 @@ fn tasks_are_paired_with_tasks() {
     })
     .equals((0..8000u64).map(|n| (n, 3 * n)));
     let env = Environment::new();
-    env.iter(0..9).zip_by_task(env.iter(0..9).replication(2)).for_each(drop);
+    env.iter(0..9).zip_by_task(env.iter(0..9).parallelism(2)).for_each(drop);
     let error = env.run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Plan);
     assert!(error.to_string().contains("one stream has 1 and the other 2"), "{error}");

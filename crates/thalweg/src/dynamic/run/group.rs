@@ -74,7 +74,7 @@ where
         .flat_each(KeyRows::<X>::new(step.keys.len()))
         .name(format!("{name}/keys"))
         .group_by_ref(key_of::<X::Key>)
-        .aggregate(aggregate)
+        .aggregate(|_| aggregate)
         .name(format!("{name}/table"))
         .unkey();
     erased(pack(table, Origin::here("group"), String::new(), rows))

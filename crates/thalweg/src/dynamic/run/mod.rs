@@ -64,11 +64,11 @@ impl Graph {
     ///
     /// let env = Environment::new();
     /// let attached = Graph::new().range(0, 5).limit(3).collect().named("few").attach(&env)?;
-    /// let all = env.range(0..5).count();
+    /// let all = env.range(0..5).count().collect_one();
     /// assert!(env.plan().operators.iter().any(|operator| operator.name == "few"));
     /// env.run()?;
     /// assert_eq!(attached.results()?.take("few")?.len(), 3);
-    /// assert_eq!(all.take()?, 5);
+    /// assert_eq!(all.take()?, Some(5));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]

@@ -70,9 +70,9 @@ impl<C: Chain> Stream<C> {
     /// env.run()?;
     /// assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 2);
     ///
-    /// let count = env.lines(&dir).count();
+    /// let count = env.lines(&dir).count().collect_one();
     /// env.run()?;
-    /// assert_eq!(count.take()?, 10);
+    /// assert_eq!(count.take()?, Some(10));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]

@@ -18,18 +18,14 @@ pub trait Aggregate<V: Record + ?Sized>: Send + Sync + 'static {
     /// Takes a value in.
     fn update(&self, state: &mut Self::State, value: V::Of<'_>);
 
-    /// Takes a value in that other aggregates take in too, as a tuple of them does: a clone of it, unless
-    /// implemented otherwise. Implement it where less will do.
-    #[inline(always)]
-    fn update_shared(&self, state: &mut Self::State, value: &V::Of<'_>)
-    where
-        for<'a> V::Of<'a>: Clone,
-    {
-        self.update(state, value.clone());
-    }
-
     /// The result.
     fn finish(&self, state: Self::State) -> Self::Output;
+
+    /// The result of no values at all, if there is one, as 0 is for a count: what a
+    /// [`Stream`](crate::Stream) without records gives. A key or a window has at least one value.
+    fn empty(&self) -> Option<Self::Output> {
+        None
+    }
 
     /// What is wrong with the aggregate, if anything is: a job with one that answers an error is
     /// refused at its start, with this message.
@@ -42,14 +38,26 @@ pub trait Aggregate<V: Record + ?Sized>: Send + Sync + 'static {
     }
 }
 
+/// An [`Aggregate`] that takes in values by reference, so that others can take in the same: all members of a
+/// tuple but the last must be one. Those that keep values, as `to_vec` does, clone what they keep.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` keeps values of `{V}`, and others of the tuple need them too",
+    label = "needs values that can be cloned",
+    note = "add `#[derive(Clone)]` to the type of the values, or put this aggregate last"
+)]
+pub trait AggregateRef<V: Record + ?Sized>: Aggregate<V> {
+    /// Takes a value in.
+    fn update_ref(&self, state: &mut Self::State, value: &V::Of<'_>);
+}
+
 /// An [`Aggregate`] of which parts can be computed apart and put together in any order: the
 /// operation must be associative and commutative.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no aggregate of values of `{V}` of which parts can be put together",
-    label = "needs an aggregate",
-    note = "those that there are, as `count()` and `max(…)`, are in `thalweg::operators::aggregates`; a \
-            tuple of up to eight is one too",
-    note = "with closures of your own, use `fold_assoc` or `reduce`"
+    label = "the closure must give an aggregate",
+    note = "those that there are, are methods of its parameter: `aggregate(|a| a.count())`; a tuple of up to \
+            eight is one too: `aggregate(|a| (a.count(), a.sum(|order| order.amount)))`",
+    note = "with closures of your own, use `a.fold_assoc(…)` or `a.reduce(…)`"
 )]
 pub trait Combine<V: Record + ?Sized>: Aggregate<V> {
     /// Puts another part into this one.

@@ -1,39 +1,42 @@
 //! How many values differ, about, in a few kilobytes.
 
-use super::{Aggregate, Combine};
+use super::{Aggregate, AggregateRef, Aggregates, Combine};
 use crate::data::{Data, DecodeError, Record, Schema};
 use datasketches::hll::{HllSketch, HllType, HllUnion};
 use std::marker::PhantomData;
 
-/// About how many different ones there are among what the closure makes of the values.
-///
-/// A HyperLogLog sketch of 4,096 registers: the estimate's standard error is 1.6 %, and it is off by more
-/// than three times that once in some 300 estimates. Up to a few hundred different ones, it is nearly
-/// always exact. The same values give the same estimate, whatever their order and however they were
-/// divided. Memory: from 32 bytes a key up to 4 KB; [`precision`](ApproxCountDistinct::precision) changes
-/// that. For an exact count see [`count_distinct`](super::count_distinct).
-///
-/// From Flajolet and others, "HyperLogLog: the analysis of a near-optimal cardinality estimation algorithm"
-/// (2007), as the Apache DataSketches library has it.
-///
-/// ```
-/// use thalweg::Environment;
-/// use thalweg::operators::aggregates::approx_count_distinct;
-///
-/// let env = Environment::new();
-/// let visits = env.iter((0..100_000u64).map(|n| n % 20_000));
-/// let out = visits.group_by(|_| ()).aggregate(approx_count_distinct(|visitor: u64| visitor));
-/// let out = out.collect::<Vec<_>>();
-/// env.run()?;
-/// let (_, estimate) = out.take()?[0];
-/// assert!((19_000..21_000).contains(&estimate));
-/// # Ok::<(), thalweg::Error>(())
-/// ```
-pub fn approx_count_distinct<F, N>(of: F) -> ApproxCountDistinct<F, N> {
-    ApproxCountDistinct { of, precision: 12, types: PhantomData }
+impl<V: Record + ?Sized> Aggregates<V> {
+    /// About how many different ones there are among what the closure makes of the values.
+    ///
+    /// A HyperLogLog sketch of 4,096 registers: the estimate's standard error is 1.6 %, and it is off by more
+    /// than three times that once in some 300 estimates. Up to a few hundred different ones, it is nearly
+    /// always exact. The same values give the same estimate, whatever their order and however they were
+    /// divided. Memory: from 32 bytes a key up to 4 KB; [`precision`](ApproxCountDistinct::precision) changes
+    /// that. For an exact count see [`count_distinct`](Self::count_distinct).
+    ///
+    /// From Flajolet and others, "HyperLogLog: the analysis of a near-optimal cardinality estimation algorithm"
+    /// (2007), as the Apache DataSketches library has it.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let visits = env.iter((0..100_000u64).map(|n| n % 20_000));
+    /// let out = visits.aggregate(|a| a.approx_count_distinct(|visitor| *visitor)).collect_one();
+    /// env.run()?;
+    /// assert!(out.take()?.is_some_and(|estimate| (19_000..21_000).contains(&estimate)));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn approx_count_distinct<N, F>(self, of: F) -> ApproxCountDistinct<F, N>
+    where
+        N: Data,
+        F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
+    {
+        ApproxCountDistinct { of, precision: 12, types: PhantomData }
+    }
 }
 
-/// About how many values differ: [`approx_count_distinct`].
+/// About how many values differ: [`Aggregates::approx_count_distinct`].
 pub struct ApproxCountDistinct<F, N> {
     of: F,
     precision: u8,
@@ -55,7 +58,7 @@ impl<F, N> ApproxCountDistinct<F, N> {
 impl<V, F, N> Aggregate<V> for ApproxCountDistinct<F, N>
 where
     V: Record + ?Sized,
-    F: for<'a> Fn(V::Of<'a>) -> N + Send + Sync + 'static,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
     N: Data,
 {
     type State = Sketch;
@@ -67,11 +70,15 @@ where
 
     #[inline(always)]
     fn update(&self, state: &mut Sketch, value: V::Of<'_>) {
-        state.0.update_value((self.of)(value).key_hash());
+        AggregateRef::<V>::update_ref(self, state, &value);
     }
 
     fn finish(&self, state: Sketch) -> u64 {
         state.0.composite_estimate().round() as u64
+    }
+
+    fn empty(&self) -> Option<u64> {
+        Some(0)
     }
 
     fn check(&self) -> Result<(), String> {
@@ -87,10 +94,22 @@ where
     }
 }
 
+impl<V, F, N> AggregateRef<V> for ApproxCountDistinct<F, N>
+where
+    V: Record + ?Sized,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
+    N: Data,
+{
+    #[inline(always)]
+    fn update_ref(&self, state: &mut Sketch, value: &V::Of<'_>) {
+        state.0.update_value((self.of)(value).key_hash());
+    }
+}
+
 impl<V, F, N> Combine<V> for ApproxCountDistinct<F, N>
 where
     V: Record + ?Sized,
-    F: for<'a> Fn(V::Of<'a>) -> N + Send + Sync + 'static,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
     N: Data,
 {
     fn combine(&self, state: &mut Sketch, other: Sketch) {

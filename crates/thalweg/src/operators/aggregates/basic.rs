@@ -1,7 +1,6 @@
 //! The aggregates that streams have methods for.
 
-use super::better;
-use super::{Aggregate, Combine};
+use super::{Aggregate, AggregateRef, Combine, Number, better};
 use crate::data::{Data, Record};
 use std::cmp::Ordering;
 use std::marker::PhantomData;
@@ -25,16 +24,19 @@ impl<V: Record + ?Sized> Aggregate<V> for Count {
     }
 
     #[inline(always)]
-    fn update_shared(&self, state: &mut u64, _: &V::Of<'_>)
-    where
-        for<'a> V::Of<'a>: Clone,
-    {
-        *state += 1;
-    }
-
-    #[inline(always)]
     fn finish(&self, state: u64) -> u64 {
         state
+    }
+
+    fn empty(&self) -> Option<u64> {
+        Some(0)
+    }
+}
+
+impl<V: Record + ?Sized> AggregateRef<V> for Count {
+    #[inline(always)]
+    fn update_ref(&self, state: &mut u64, _: &V::Of<'_>) {
+        *state += 1;
     }
 }
 
@@ -65,7 +67,7 @@ macro_rules! extreme {
         impl<V, F, N> Aggregate<V> for $name<F, N>
         where
             V: Record + ?Sized,
-            F: for<'a> Fn(V::Of<'a>) -> N + Send + Sync + 'static,
+            F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
             N: Data + PartialOrd,
         {
             type State = Option<N>;
@@ -78,10 +80,7 @@ macro_rules! extreme {
 
             #[inline(always)]
             fn update(&self, state: &mut Option<N>, value: V::Of<'_>) {
-                let new = (self.of)(value);
-                if state.as_ref().is_none_or(|old| better(&new, old, $wanted)) {
-                    *state = Some(new);
-                }
+                AggregateRef::<V>::update_ref(self, state, &value);
             }
 
             fn finish(&self, state: Option<N>) -> N {
@@ -89,10 +88,25 @@ macro_rules! extreme {
             }
         }
 
+        impl<V, F, N> AggregateRef<V> for $name<F, N>
+        where
+            V: Record + ?Sized,
+            F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
+            N: Data + PartialOrd,
+        {
+            #[inline(always)]
+            fn update_ref(&self, state: &mut Option<N>, value: &V::Of<'_>) {
+                let new = (self.of)(value);
+                if state.as_ref().is_none_or(|old| better(&new, old, $wanted)) {
+                    *state = Some(new);
+                }
+            }
+        }
+
         impl<V, F, N> Combine<V> for $name<F, N>
         where
             V: Record + ?Sized,
-            F: for<'a> Fn(V::Of<'a>) -> N + Send + Sync + 'static,
+            F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
             N: Data + PartialOrd,
         {
             #[inline(always)]
@@ -119,20 +133,22 @@ extreme!(
 );
 
 /// The arithmetic mean of what a closure makes of the values.
-pub struct Average<F> {
+pub struct Average<F, N> {
     of: F,
+    number: PhantomData<fn() -> N>,
 }
 
-impl<F> Average<F> {
+impl<F, N> Average<F, N> {
     pub(in crate::operators) fn new(of: F) -> Self {
-        Self { of }
+        Self { of, number: PhantomData }
     }
 }
 
-impl<V, F> Aggregate<V> for Average<F>
+impl<V, F, N> Aggregate<V> for Average<F, N>
 where
     V: Record + ?Sized,
-    F: for<'a> Fn(V::Of<'a>) -> f64 + Send + Sync + 'static,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
+    N: Number,
 {
     type State = (f64, u64);
     type Output = f64;
@@ -143,9 +159,8 @@ where
     }
 
     #[inline(always)]
-    fn update(&self, (sum, count): &mut (f64, u64), value: V::Of<'_>) {
-        *sum += (self.of)(value);
-        *count += 1;
+    fn update(&self, state: &mut (f64, u64), value: V::Of<'_>) {
+        AggregateRef::<V>::update_ref(self, state, &value);
     }
 
     #[inline(always)]
@@ -154,10 +169,24 @@ where
     }
 }
 
-impl<V, F> Combine<V> for Average<F>
+impl<V, F, N> AggregateRef<V> for Average<F, N>
 where
     V: Record + ?Sized,
-    F: for<'a> Fn(V::Of<'a>) -> f64 + Send + Sync + 'static,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
+    N: Number,
+{
+    #[inline(always)]
+    fn update_ref(&self, (sum, count): &mut (f64, u64), value: &V::Of<'_>) {
+        *sum += (self.of)(value).to_f64();
+        *count += 1;
+    }
+}
+
+impl<V, F, N> Combine<V> for Average<F, N>
+where
+    V: Record + ?Sized,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
+    N: Number,
 {
     #[inline(always)]
     fn combine(&self, state: &mut (f64, u64), other: (f64, u64)) {
@@ -197,6 +226,19 @@ where
     }
 }
 
+impl<V, A, F> AggregateRef<V> for Fold<A, F>
+where
+    V: Record + ?Sized,
+    for<'a> V::Of<'a>: Clone,
+    A: Data + Clone + Sync,
+    F: for<'a> Fn(&mut A, V::Of<'a>) + Send + Sync + 'static,
+{
+    #[inline(always)]
+    fn update_ref(&self, state: &mut A, value: &V::Of<'_>) {
+        (self.fold)(state, value.clone());
+    }
+}
+
 /// What a closure makes of the values in parts, and another of the parts.
 pub struct FoldAssoc<A, F, M> {
     pub(in crate::operators) init: A,
@@ -227,6 +269,24 @@ where
     #[inline(always)]
     fn finish(&self, state: A) -> A {
         state
+    }
+
+    fn empty(&self) -> Option<A> {
+        Some(self.init.clone())
+    }
+}
+
+impl<V, A, F, M> AggregateRef<V> for FoldAssoc<A, F, M>
+where
+    V: Record + ?Sized,
+    for<'a> V::Of<'a>: Clone,
+    A: Data + Clone + Sync,
+    F: for<'a> Fn(&mut A, V::Of<'a>) + Send + Sync + 'static,
+    M: Fn(&mut A, A) + Send + Sync + 'static,
+{
+    #[inline(always)]
+    fn update_ref(&self, state: &mut A, value: &V::Of<'_>) {
+        (self.local)(state, value.clone());
     }
 }
 
@@ -271,6 +331,17 @@ where
 
     fn finish(&self, state: Option<V>) -> V {
         state.expect("a key is there because a value came with it")
+    }
+}
+
+impl<V, F> AggregateRef<V> for Reduce<F>
+where
+    V: Data + Clone,
+    F: Fn(V, V) -> V + Send + Sync + 'static,
+{
+    #[inline(always)]
+    fn update_ref(&self, state: &mut Option<V>, value: &V) {
+        Aggregate::<V>::update(self, state, value.clone());
     }
 }
 

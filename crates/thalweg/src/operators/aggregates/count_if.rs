@@ -1,26 +1,30 @@
 //! How many values are of a kind.
 
-use super::{Aggregate, Combine};
+use super::{Aggregate, AggregateRef, Aggregates, Combine};
 use crate::data::Record;
 
-/// How many values the closure answers `true` for.
-///
-/// ```
-/// use thalweg::Environment;
-/// use thalweg::operators::aggregates::count_if;
-///
-/// let env = Environment::new();
-/// let out = env.iter(0..10).group_by(|_| ()).aggregate(count_if(|n: i32| n % 3 == 0));
-/// let out = out.collect::<Vec<_>>();
-/// env.run()?;
-/// assert_eq!(out.take()?, [((), 4)]);
-/// # Ok::<(), thalweg::Error>(())
-/// ```
-pub fn count_if<F>(which: F) -> CountIf<F> {
-    CountIf { which }
+impl<V: Record + ?Sized> Aggregates<V> {
+    /// How many values the closure answers `true` for.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter(0..10).aggregate(|a| (a.count(), a.count_if(|n| n % 3 == 0)));
+    /// let out = out.collect_one();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, Some((10, 4)));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn count_if<F>(self, which: F) -> CountIf<F>
+    where
+        F: for<'a, 'b> Fn(&'b V::Of<'a>) -> bool + Send + Sync + 'static,
+    {
+        CountIf { which }
+    }
 }
 
-/// How many values are of a kind: [`count_if`].
+/// How many values are of a kind: [`Aggregates::count_if`].
 pub struct CountIf<F> {
     which: F,
 }
@@ -28,7 +32,7 @@ pub struct CountIf<F> {
 impl<V, F> Aggregate<V> for CountIf<F>
 where
     V: Record + ?Sized,
-    F: for<'a> Fn(V::Of<'a>) -> bool + Send + Sync + 'static,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> bool + Send + Sync + 'static,
 {
     type State = u64;
     type Output = u64;
@@ -40,19 +44,34 @@ where
 
     #[inline(always)]
     fn update(&self, state: &mut u64, value: V::Of<'_>) {
-        *state += u64::from((self.which)(value));
+        AggregateRef::<V>::update_ref(self, state, &value);
     }
 
     #[inline(always)]
     fn finish(&self, state: u64) -> u64 {
         state
     }
+
+    fn empty(&self) -> Option<u64> {
+        Some(0)
+    }
+}
+
+impl<V, F> AggregateRef<V> for CountIf<F>
+where
+    V: Record + ?Sized,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> bool + Send + Sync + 'static,
+{
+    #[inline(always)]
+    fn update_ref(&self, state: &mut u64, value: &V::Of<'_>) {
+        *state += u64::from((self.which)(value));
+    }
 }
 
 impl<V, F> Combine<V> for CountIf<F>
 where
     V: Record + ?Sized,
-    F: for<'a> Fn(V::Of<'a>) -> bool + Send + Sync + 'static,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> bool + Send + Sync + 'static,
 {
     #[inline(always)]
     fn combine(&self, state: &mut u64, other: u64) {

@@ -1,32 +1,36 @@
 //! How many values differ, counted exactly.
 
-use super::{Aggregate, Combine};
+use super::{Aggregate, AggregateRef, Aggregates, Combine};
 use crate::data::{Data, Record, hash_bytes, mix};
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::marker::PhantomData;
 
-/// How many different ones there are among what the closure makes of the values.
-///
-/// Memory: every different one, for each key, and in windows for each open slice. Where that is too much,
-/// [`approx_count_distinct`](super::approx_count_distinct) takes a few kilobytes however many there are.
-///
-/// ```
-/// use thalweg::Environment;
-/// use thalweg::operators::aggregates::count_distinct;
-///
-/// let env = Environment::new();
-/// let out = env.iter([3, 1, 4, 1, 3]).group_by(|_| ()).aggregate(count_distinct(|n: i32| n));
-/// let out = out.collect::<Vec<_>>();
-/// env.run()?;
-/// assert_eq!(out.take()?, [((), 3)]);
-/// # Ok::<(), thalweg::Error>(())
-/// ```
-pub fn count_distinct<F, N>(of: F) -> CountDistinct<F, N> {
-    CountDistinct { of, types: PhantomData }
+impl<V: Record + ?Sized> Aggregates<V> {
+    /// How many different ones there are among what the closure makes of the values.
+    ///
+    /// Memory: every different one, for each key, and in windows for each open slice. Where that is too much,
+    /// [`approx_count_distinct`](Self::approx_count_distinct) takes a few kilobytes however many there are.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter([3, 1, 4, 1, 3]).aggregate(|a| a.count_distinct(|n| *n)).collect_one();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, Some(3));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn count_distinct<N, F>(self, of: F) -> CountDistinct<F, N>
+    where
+        N: Data + Eq,
+        F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
+    {
+        CountDistinct { of, types: PhantomData }
+    }
 }
 
-/// How many values differ: [`count_distinct`].
+/// How many values differ: [`Aggregates::count_distinct`].
 pub struct CountDistinct<F, N> {
     of: F,
     types: PhantomData<fn() -> N>,
@@ -38,7 +42,7 @@ type Seen<N> = HashSet<ByKeyHash<N>, BuildHasherDefault<KeyHasher>>;
 impl<V, F, N> Aggregate<V> for CountDistinct<F, N>
 where
     V: Record + ?Sized,
-    F: for<'a> Fn(V::Of<'a>) -> N + Send + Sync + 'static,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
     N: Data + Eq,
 {
     type State = Seen<N>;
@@ -51,19 +55,35 @@ where
 
     #[inline(always)]
     fn update(&self, state: &mut Seen<N>, value: V::Of<'_>) {
-        state.insert(ByKeyHash((self.of)(value)));
+        AggregateRef::<V>::update_ref(self, state, &value);
     }
 
     #[inline(always)]
     fn finish(&self, state: Seen<N>) -> u64 {
         state.len() as u64
     }
+
+    fn empty(&self) -> Option<u64> {
+        Some(0)
+    }
+}
+
+impl<V, F, N> AggregateRef<V> for CountDistinct<F, N>
+where
+    V: Record + ?Sized,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
+    N: Data + Eq,
+{
+    #[inline(always)]
+    fn update_ref(&self, state: &mut Seen<N>, value: &V::Of<'_>) {
+        state.insert(ByKeyHash((self.of)(value)));
+    }
 }
 
 impl<V, F, N> Combine<V> for CountDistinct<F, N>
 where
     V: Record + ?Sized,
-    F: for<'a> Fn(V::Of<'a>) -> N + Send + Sync + 'static,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
     N: Data + Eq,
 {
     fn combine(&self, state: &mut Seen<N>, mut other: Seen<N>) {

@@ -1,44 +1,52 @@
 //! Exact quantiles, of all values.
 
-use super::{Aggregate, Combine};
+use super::{Aggregate, AggregateRef, Aggregates, Combine};
 use crate::data::{Data, Record};
 use std::cmp::Ordering;
 
-/// The values of which given shares are not greater, among what the closure makes of the values: `0.5` is the
-/// median, `0.99` the 99th percentile. For an estimate within a bound, in little memory, see
-/// [`approx_quantiles`](super::approx_quantiles).
-///
-/// Of `n` values in order, share `q` is that at place `q * (n - 1)`, counted from 0 and rounded down: always one of
-/// the values, so that they need an order and no arithmetic. A float that is no number counts as greater than all
-/// numbers. The result does not depend on the order in which values come.
-///
-/// Memory: all that the closure returns, 8 bytes for each `f64`, and up to twice that while the list grows. It counts
-/// against the memory budget. Windows that slide put the values of their slices together anew for each window.
-/// Time: a push for each value, and at the end a selection for each share, linear in the number of values.
-///
-/// # Errors
-///
-/// A job with a share that is not from 0 to 1 is refused at its start.
-///
-/// ```
-/// use thalweg::Environment;
-/// use thalweg::operators::aggregates::quantiles;
-///
-/// let env = Environment::new();
-/// let latencies = env.iter([30u32, 10, 20, 40]);
-/// let out = latencies.group_by(|_| ()).aggregate(quantiles(|ms: &u32| *ms, [0.0, 0.5, 1.0]));
-/// let out = out.collect::<Vec<_>>();
-/// env.run()?;
-/// assert_eq!(out.take()?, [((), [10, 20, 40])]);
-/// # Ok::<(), thalweg::Error>(())
-/// ```
-#[doc(alias = "percentile")]
-#[doc(alias = "median")]
-pub fn quantiles<F, const N: usize>(of: F, shares: [f64; N]) -> Quantiles<F, N> {
-    Quantiles { of, shares }
+impl<V: Record + ?Sized> Aggregates<V> {
+    /// The values of which given shares are not greater, among what the closure makes of the values: `0.5` is the
+    /// median, `0.99` the 99th percentile. For an estimate within a bound, in little memory, see
+    /// [`approx_quantiles`](Self::approx_quantiles).
+    ///
+    /// Of `n` values in order, share `q` is that at place `q * (n - 1)`, counted from 0 and rounded down: always one of
+    /// the values, so that they need an order and no arithmetic. A float that is no number counts as greater than all
+    /// numbers. The result does not depend on the order in which values come.
+    ///
+    /// Memory: all that the closure returns, 8 bytes for each `f64`, and up to twice that while the list grows. It counts
+    /// against the memory budget. Windows that slide put the values of their slices together anew for each window.
+    /// Time: a push for each value, and at the end a selection for each share, linear in the number of values.
+    ///
+    /// # Errors
+    ///
+    /// A job with a share that is not from 0 to 1 is refused at its start.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let latencies = env.iter([30u32, 10, 20, 40]);
+    /// let out = latencies.aggregate(|a| a.quantiles(|ms| *ms, [0.0, 0.5, 1.0])).collect_one();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, Some([10, 20, 40]));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[doc(alias = "percentile")]
+    #[doc(alias = "median")]
+    pub fn quantiles<N, F, const SHARES: usize>(
+        self,
+        of: F,
+        shares: [f64; SHARES],
+    ) -> Quantiles<F, SHARES>
+    where
+        N: Data + Clone + PartialOrd,
+        F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
+    {
+        Quantiles { of, shares }
+    }
 }
 
-/// Exact quantiles: [`quantiles`].
+/// Exact quantiles: [`Aggregates::quantiles`].
 pub struct Quantiles<F, const N: usize> {
     of: F,
     shares: [f64; N],
@@ -81,12 +89,7 @@ where
 
     #[inline(always)]
     fn update(&self, state: &mut Vec<N>, value: V::Of<'_>) {
-        state.push((self.of)(&value));
-    }
-
-    #[inline(always)]
-    fn update_shared(&self, state: &mut Vec<N>, value: &V::Of<'_>) {
-        state.push((self.of)(value));
+        AggregateRef::<V>::update_ref(self, state, &value);
     }
 
     fn finish(&self, mut state: Vec<N>) -> [N; SHARES] {
@@ -99,6 +102,18 @@ where
 
     fn check(&self) -> Result<(), String> {
         check_shares(&self.shares)
+    }
+}
+
+impl<V, F, N, const SHARES: usize> AggregateRef<V> for Quantiles<F, SHARES>
+where
+    V: Record + ?Sized,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
+    N: Data + Clone + PartialOrd,
+{
+    #[inline(always)]
+    fn update_ref(&self, state: &mut Vec<N>, value: &V::Of<'_>) {
+        state.push((self.of)(value));
     }
 }
 

@@ -1,38 +1,36 @@
-//! What can be computed of many values: of those of a key by
-//! [`KeyedStream::aggregate`](crate::KeyedStream::aggregate), and of those of a window by
-//! [`Windowed::aggregate`](super::window::Windowed::aggregate).
+//! What can be computed of many values: of all records of a stream
+//! ([`Stream::aggregate`](crate::Stream::aggregate)), of those of a key
+//! ([`KeyedStream::aggregate`](crate::KeyedStream::aggregate)), or of those of a window
+//! ([`Windowed::aggregate`](super::window::Windowed::aggregate)).
+//!
+//! They are methods of [`Aggregates`], which the closure of `aggregate` is given. Those that are wanted most are
+//! methods of streams and windows as well, with the same names and the same results.
 //!
 //! | what | aggregate | subtracted by windows that slide |
 //! |---|---|---|
-//! | how many | [`count`], [`count_if`] | yes |
-//! | how many that differ | [`count_distinct`], [`approx_count_distinct`] | no |
-//! | total | [`sum`] | of integers and durations |
-//! | middle and spread | [`average`], [`variance`], [`stddev`] | no |
-//! | quantiles, exact | [`quantiles`] | no |
-//! | quantiles, approximate | [`approx_quantiles`] | yes |
-//! | least, greatest | [`min`], [`max`], [`bottom`], [`top`] | no |
-//! | values with the least or greatest key | [`min_by`], [`max_by`], [`bottom_by`], [`top_by`] | no |
-//! | values by time | [`first_by`], [`last_by`], [`nth_by`] | no |
-//! | all values | [`to_vec`] | no |
-//! | what closures say | [`fold_assoc`], [`reduce`] | no |
+//! | how many | [`count`](Aggregates::count), [`count_if`](Aggregates::count_if) | yes |
+//! | how many that differ | [`count_distinct`](Aggregates::count_distinct), [`approx_count_distinct`](Aggregates::approx_count_distinct) | no |
+//! | total | [`sum`](Aggregates::sum) | of integers and durations |
+//! | middle and spread | [`average`](Aggregates::average), [`variance`](Aggregates::variance), [`stddev`](Aggregates::stddev) | no |
+//! | quantiles, exact | [`quantiles`](Aggregates::quantiles) | no |
+//! | quantiles, approximate | [`approx_quantiles`](Aggregates::approx_quantiles) | yes |
+//! | least, greatest of what a closure extracts | [`min`](Aggregates::min), [`max`](Aggregates::max), [`bottom_of`](Aggregates::bottom_of), [`top_of`](Aggregates::top_of) | no |
+//! | values with the least or greatest key | [`min_by_key`](Aggregates::min_by_key), [`max_by_key`](Aggregates::max_by_key), [`bottom_by_key`](Aggregates::bottom_by_key), [`top_by_key`](Aggregates::top_by_key) | no |
+//! | values that compare as least or greatest | [`min_by`](Aggregates::min_by), [`max_by`](Aggregates::max_by), [`bottom_by`](Aggregates::bottom_by), [`top_by`](Aggregates::top_by), [`bottom`](Aggregates::bottom), [`top`](Aggregates::top) | no |
+//! | values by time | [`first_by_key`](Aggregates::first_by_key), [`last_by_key`](Aggregates::last_by_key), [`nth_by_key`](Aggregates::nth_by_key) | no |
+//! | all values | [`to_vec`](Aggregates::to_vec) | no |
+//! | what closures say | [`fold_assoc`](Aggregates::fold_assoc), [`reduce`](Aggregates::reduce) | no |
 //!
 //! A tuple of up to eight is an aggregate too, which computes all of them in one pass and gives a tuple of
-//! their results; it is subtracted if all of them are. Each gets the value by itself: a borrowed one and
-//! one that is `Copy` are handed round at no cost, any other is cloned for all but the last, except by
-//! [`count`] and by those that take a key of it, which clone only what they keep. Where a clone is dear,
-//! first [`map`](crate::KeyedStream::map) values to what is needed of them, or group by reference a stream
-//! of borrowed ones.
+//! their results; it is subtracted if all of them are. Closures see values by reference, so that no value is
+//! cloned for them. What keeps values clones what it keeps, except as the last of the tuple.
 //!
-//! Whoever needs another implements [`Combine`].
-//!
-//! The closures' parameters need their types, since a value by itself does not know what stream it will be
-//! used on.
+//! Whoever needs another implements [`Combine`], and [`AggregateRef`] to use it in tuples.
 //!
 //! ```
-//! use thalweg::Environment;
-//! use thalweg::operators::aggregates::{average, count, max};
+//! use thalweg::{Data, Environment};
 //!
-//! #[derive(Clone, Copy, thalweg::Data)]
+//! #[derive(Data)]
 //! struct Trade {
 //!     share: u32,
 //!     price: f64,
@@ -43,7 +41,7 @@
 //! let of_each = env
 //!     .iter(trades)
 //!     .group_by(|trade| trade.share)
-//!     .aggregate((count(), average(|trade: Trade| trade.price), max(|trade: Trade| trade.price)));
+//!     .aggregate(|a| (a.count(), a.average(|trade| trade.price), a.max(|trade| trade.price)));
 //! let out = of_each.collect::<std::collections::BTreeMap<_, _>>();
 //! env.run()?;
 //! assert_eq!(out.take()?, [(1, (2, 12.0, 14.0)), (2, (1, 3.0, 3.0))].into());
@@ -67,148 +65,208 @@ mod to_vec;
 mod together;
 mod top;
 
-pub use aggregate::{Aggregate, Combine};
-pub use approx_distinct::{ApproxCountDistinct, approx_count_distinct};
-pub use approx_quantiles::{ApproxQuantiles, approx_quantiles};
+pub use aggregate::{Aggregate, AggregateRef, Combine};
+pub use approx_distinct::ApproxCountDistinct;
+pub use approx_quantiles::ApproxQuantiles;
 pub use basic::{Average, Count, Fold, FoldAssoc, Max, Min, Reduce};
-pub use count_if::{CountIf, count_if};
-pub use distinct::{CountDistinct, count_distinct};
-pub use exact_quantiles::{Quantiles, quantiles};
+pub use count_if::CountIf;
+pub use distinct::CountDistinct;
+pub use exact_quantiles::Quantiles;
 pub(super) use order::better;
-pub use pick::{Pick, first_by, last_by, max_by, min_by};
-pub use spread::{Spread, stddev, variance};
-pub use sum::{Sum, Summand};
-pub use to_vec::{ToVec, to_vec};
-pub use top::{Nth, Top, TopBy, bottom, bottom_by, nth_by, top, top_by};
+pub use pick::{PickBy, PickByKey};
+pub use spread::Spread;
+pub use sum::{Number, Sum, Summand};
+pub use to_vec::ToVec;
+pub use top::{NthByKey, TopBy, TopByKey, TopOf};
+
+use crate::data::{Data, Record};
+use std::fmt;
+use std::marker::PhantomData;
 
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-/// How many values there are.
+/// The aggregates of values of `V`: what the closure of `aggregate` chooses from.
 ///
-/// ```
-/// use thalweg::Environment;
-/// use thalweg::operators::aggregates::count;
-///
-/// let env = Environment::new();
-/// let out = env.iter([7, 7, 9]).group_by(|_| ()).aggregate(count());
-/// let out = out.collect::<Vec<_>>();
-/// env.run()?;
-/// assert_eq!(out.take()?, [((), 3)]);
-/// # Ok::<(), thalweg::Error>(())
-/// ```
-pub fn count() -> Count {
-    Count
+/// It knows the type of the values, so that closures need not say it. An aggregate that is made apart from its
+/// stream begins with `Aggregates::<Trade>::new()`.
+pub struct Aggregates<V: ?Sized> {
+    values: PhantomData<fn(&V)>,
 }
 
-/// The sum of what the closure makes of the values: of integers, floats or durations.
-///
-/// A sum that its type does not hold fails the job; see [`KeyedStream::sum`](crate::KeyedStream::sum). Sums of floats depend, in their last digits, on the order in
-/// which they are added, which is not defined.
-///
-/// ```
-/// use thalweg::Environment;
-/// use thalweg::operators::aggregates::sum;
-///
-/// let env = Environment::new();
-/// let out = env.iter([7, 7, 9]).group_by(|_| ()).aggregate(sum(|n: i32| u64::from(n.unsigned_abs())));
-/// let out = out.collect::<Vec<_>>();
-/// env.run()?;
-/// assert_eq!(out.take()?, [((), 23)]);
-/// # Ok::<(), thalweg::Error>(())
-/// ```
-pub fn sum<F, N>(of: F) -> Sum<F, N> {
-    Sum::new(of)
+impl<V: ?Sized> Clone for Aggregates<V> {
+    fn clone(&self) -> Self {
+        *self
+    }
 }
 
-/// The least of what the closure makes of the values. A float that is no number is the result only where
-/// there is no other. See [`min_by`] for the whole value, and [`bottom`] for the least few.
-///
-/// ```
-/// use thalweg::Environment;
-/// use thalweg::operators::aggregates::min;
-///
-/// let env = Environment::new();
-/// let out = env.iter([(1, 'b'), (2, 'a')]).group_by(|_| ()).aggregate(min(|r: (i32, char)| r.1));
-/// let out = out.collect::<Vec<_>>();
-/// env.run()?;
-/// assert_eq!(out.take()?, [((), 'a')]);
-/// # Ok::<(), thalweg::Error>(())
-/// ```
-pub fn min<F, N>(of: F) -> Min<F, N> {
-    Min::new(of)
+impl<V: ?Sized> Copy for Aggregates<V> {}
+
+impl<V: ?Sized> Default for Aggregates<V> {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
-/// The greatest of what the closure makes of the values. A float that is no number is the result only
-/// where there is no other. See [`max_by`] for the whole value, and [`top`] for the greatest few.
-///
-/// ```
-/// use thalweg::Environment;
-/// use thalweg::operators::aggregates::max;
-///
-/// let env = Environment::new();
-/// let out = env.iter([(1, 'b'), (2, 'a')]).group_by(|_| ()).aggregate(max(|r: (i32, char)| r.1));
-/// let out = out.collect::<Vec<_>>();
-/// env.run()?;
-/// assert_eq!(out.take()?, [((), 'b')]);
-/// # Ok::<(), thalweg::Error>(())
-/// ```
-pub fn max<F, N>(of: F) -> Max<F, N> {
-    Max::new(of)
+impl<V: ?Sized> fmt::Debug for Aggregates<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Aggregates")
+    }
 }
 
-/// The arithmetic mean of what the closure makes of the values.
-///
-/// ```
-/// use thalweg::Environment;
-/// use thalweg::operators::aggregates::average;
-///
-/// let env = Environment::new();
-/// let out = env.iter([1, 2, 6]).group_by(|_| ()).aggregate(average(|n: i32| f64::from(n)));
-/// let out = out.collect::<Vec<_>>();
-/// env.run()?;
-/// assert_eq!(out.take()?, [((), 3.0)]);
-/// # Ok::<(), thalweg::Error>(())
-/// ```
-pub fn average<F>(of: F) -> Average<F> {
-    Average::new(of)
+impl<V: ?Sized> Aggregates<V> {
+    /// The aggregates of values of `V`.
+    pub const fn new() -> Self {
+        Self { values: PhantomData }
+    }
 }
 
-/// What `local` makes of values in parts, beginning with `init`, and `global` of parts. Both together must
-/// be associative and commutative, and `init` must change nothing when it is put to a part.
-///
-/// ```
-/// use thalweg::Environment;
-/// use thalweg::operators::aggregates::fold_assoc;
-///
-/// let env = Environment::new();
-/// let out = env.iter(["a", "abc", "ab"]).group_by(|_| ()).aggregate(fold_assoc(
-///     0,
-///     |longest: &mut usize, word: &str| *longest = word.len().max(*longest),
-///     |longest: &mut usize, other: usize| *longest = other.max(*longest),
-/// ));
-/// let out = out.collect::<Vec<_>>();
-/// env.run()?;
-/// assert_eq!(out.take()?, [((), 3)]);
-/// # Ok::<(), thalweg::Error>(())
-/// ```
-pub fn fold_assoc<S, F, M>(init: S, local: F, global: M) -> FoldAssoc<S, F, M> {
-    FoldAssoc { init, local, global }
+impl<V: Record + ?Sized> Aggregates<V> {
+    /// How many values there are.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter([7, 7, 9]).aggregate(|a| a.count()).collect_one();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, Some(3));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn count(self) -> Count {
+        Count
+    }
+
+    /// The sum of what the closure makes of the values: of integers, floats or durations.
+    ///
+    /// A sum that its type does not hold fails the job; see [`KeyedStream::sum`](crate::KeyedStream::sum). Sums of floats
+    /// depend, in their last digits, on the order in which they are added, which is not defined.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter([7_i32, 7, -9]).aggregate(|a| a.sum(|n| u64::from(n.unsigned_abs())));
+    /// let out = out.collect_one();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, Some(23));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn sum<N, F>(self, of: F) -> Sum<F, N>
+    where
+        N: Summand,
+        F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
+    {
+        Sum::new(of)
+    }
+
+    /// The least of what the closure makes of the values. A float that is no number is the result only where
+    /// there is no other. See [`min_by_key`](Self::min_by_key) for the whole value, and
+    /// [`bottom_of`](Self::bottom_of) for the least few.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter([(1, 'b'), (2, 'a')]).aggregate(|a| a.min(|r| r.1)).collect_one();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, Some('a'));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn min<N, F>(self, of: F) -> Min<F, N>
+    where
+        N: Data + PartialOrd,
+        F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
+    {
+        Min::new(of)
+    }
+
+    /// The greatest of what the closure makes of the values. A float that is no number is the result only
+    /// where there is no other. See [`max_by_key`](Self::max_by_key) for the whole value, and
+    /// [`top_of`](Self::top_of) for the greatest few.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter([(1, 'b'), (2, 'a')]).aggregate(|a| a.max(|r| r.1)).collect_one();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, Some('b'));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn max<N, F>(self, of: F) -> Max<F, N>
+    where
+        N: Data + PartialOrd,
+        F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
+    {
+        Max::new(of)
+    }
+
+    /// The arithmetic mean of what the closure makes of the values: of integers or floats, as a float.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter([1, 2, 6]).aggregate(|a| a.average(|n| *n)).collect_one();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, Some(3.0));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[doc(alias = "avg")]
+    #[doc(alias = "mean")]
+    pub fn average<N, F>(self, of: F) -> Average<F, N>
+    where
+        N: Number,
+        F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
+    {
+        Average::new(of)
+    }
+
+    /// What `local` makes of values in parts, beginning with `init`, and `global` of parts. Both together must
+    /// be associative and commutative, and `init` must change nothing when it is put to a part.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let words = env.iter(["a", "abc", "ab"]);
+    /// let out = words.aggregate(|a| {
+    ///     a.fold_assoc(0, |longest, word| *longest = word.len().max(*longest), |longest, other| {
+    ///         *longest = other.max(*longest);
+    ///     })
+    /// });
+    /// let out = out.collect_one();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, Some(3));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn fold_assoc<S, F, M>(self, init: S, local: F, global: M) -> FoldAssoc<S, F, M>
+    where
+        S: Data + Clone + Sync,
+        F: for<'a> Fn(&mut S, V::Of<'a>) + Send + Sync + 'static,
+        M: Fn(&mut S, S) + Send + Sync + 'static,
+    {
+        FoldAssoc { init, local, global }
+    }
 }
 
-/// What the closure makes of any two values, until one is left. It must be associative and commutative.
-///
-/// ```
-/// use thalweg::Environment;
-/// use thalweg::operators::aggregates::reduce;
-///
-/// let env = Environment::new();
-/// let out = env.iter(1..6u64).group_by(|_| ()).aggregate(reduce(|a: u64, b: u64| a * b));
-/// let out = out.collect::<Vec<_>>();
-/// env.run()?;
-/// assert_eq!(out.take()?, [((), 120)]);
-/// # Ok::<(), thalweg::Error>(())
-/// ```
-pub fn reduce<F>(reduce: F) -> Reduce<F> {
-    Reduce { reduce }
+impl<V: Data> Aggregates<V> {
+    /// What the closure makes of any two values, until one is left. It must be associative and commutative.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter(1..6u64).aggregate(|a| a.reduce(|a, b| a * b)).collect_one();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, Some(120));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn reduce<F>(self, reduce: F) -> Reduce<F>
+    where
+        F: Fn(V, V) -> V + Send + Sync + 'static,
+    {
+        Reduce { reduce }
+    }
 }

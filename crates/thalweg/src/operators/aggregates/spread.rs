@@ -1,53 +1,57 @@
 //! How far numbers lie apart.
 
-use super::{Aggregate, Combine};
+use super::{Aggregate, AggregateRef, Aggregates, Combine};
 use crate::data::Record;
 
-/// The variance of the numbers that the closure makes of the values, as estimated from a sample: the sum of
-/// the squares of their distances from their mean, divided by one less than there are.
-///
-/// Where the values are all that there are rather than a sample, say
-/// [`of_population`](Spread::of_population). Of a single value the variance of a sample is not defined, and
-/// the result is no number.
-///
-/// The sum of squares itself is never formed, so that numbers far from zero and near to each other lose
-/// nothing (Welford, 1962); parts are put together as by Chan, Golub and LeVeque (1979). The last digits
-/// depend on how values were divided, which is not defined.
-///
-/// ```
-/// use thalweg::Environment;
-/// use thalweg::operators::aggregates::variance;
-///
-/// let env = Environment::new();
-/// let out = env.iter([2.0, 4.0, 6.0]).group_by(|_| ()).aggregate(variance(|n: f64| n));
-/// let out = out.collect::<Vec<_>>();
-/// env.run()?;
-/// assert_eq!(out.take()?, [((), 4.0)]);
-/// # Ok::<(), thalweg::Error>(())
-/// ```
-pub fn variance<F>(of: F) -> Spread<F> {
-    Spread { of, population: false, root: false }
+impl<V: Record + ?Sized> Aggregates<V> {
+    /// The variance of the numbers that the closure makes of the values, as estimated from a sample: the sum of
+    /// the squares of their distances from their mean, divided by one less than there are.
+    ///
+    /// Where the values are all that there are rather than a sample, say
+    /// [`of_population`](Spread::of_population). Of a single value the variance of a sample is not defined, and
+    /// the result is no number.
+    ///
+    /// The sum of squares itself is never formed, so that numbers far from zero and near to each other lose
+    /// nothing (Welford, 1962); parts are put together as by Chan, Golub and LeVeque (1979). The last digits
+    /// depend on how values were divided, which is not defined.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter([2.0, 4.0, 6.0]).aggregate(|a| a.variance(|n| *n)).collect_one();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, Some(4.0));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn variance<F>(self, of: F) -> Spread<F>
+    where
+        F: for<'a, 'b> Fn(&'b V::Of<'a>) -> f64 + Send + Sync + 'static,
+    {
+        Spread { of, population: false, root: false }
+    }
+
+    /// The standard deviation of the numbers that the closure makes of the values, as estimated from a sample:
+    /// the root of their [`variance`](Self::variance), which see.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter([2.0, 4.0, 6.0]).aggregate(|a| a.stddev(|n| *n)).collect_one();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, Some(2.0));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn stddev<F>(self, of: F) -> Spread<F>
+    where
+        F: for<'a, 'b> Fn(&'b V::Of<'a>) -> f64 + Send + Sync + 'static,
+    {
+        Spread { of, population: false, root: true }
+    }
 }
 
-/// The standard deviation of the numbers that the closure makes of the values, as estimated from a sample:
-/// the root of their [`variance`], which see.
-///
-/// ```
-/// use thalweg::Environment;
-/// use thalweg::operators::aggregates::stddev;
-///
-/// let env = Environment::new();
-/// let out = env.iter([2.0, 4.0, 6.0]).group_by(|_| ()).aggregate(stddev(|n: f64| n));
-/// let out = out.collect::<Vec<_>>();
-/// env.run()?;
-/// assert_eq!(out.take()?, [((), 2.0)]);
-/// # Ok::<(), thalweg::Error>(())
-/// ```
-pub fn stddev<F>(of: F) -> Spread<F> {
-    Spread { of, population: false, root: true }
-}
-
-/// How far numbers lie apart: [`variance`] and [`stddev`].
+/// How far numbers lie apart: [`Aggregates::variance`] and [`Aggregates::stddev`].
 pub struct Spread<F> {
     of: F,
     population: bool,
@@ -59,13 +63,11 @@ impl<F> Spread<F> {
     ///
     /// ```
     /// use thalweg::Environment;
-    /// use thalweg::operators::aggregates::variance;
     ///
     /// let env = Environment::new();
-    /// let out = env.iter([2.0, 4.0]).group_by(|_| ()).aggregate(variance(|n: f64| n).of_population());
-    /// let out = out.collect::<Vec<_>>();
+    /// let out = env.iter([2.0, 4.0]).aggregate(|a| a.variance(|n| *n).of_population()).collect_one();
     /// env.run()?;
-    /// assert_eq!(out.take()?, [((), 1.0)]);
+    /// assert_eq!(out.take()?, Some(1.0));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     pub fn of_population(self) -> Self {
@@ -79,7 +81,7 @@ type Moments = (u64, f64, f64);
 impl<V, F> Aggregate<V> for Spread<F>
 where
     V: Record + ?Sized,
-    F: for<'a> Fn(V::Of<'a>) -> f64 + Send + Sync + 'static,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> f64 + Send + Sync + 'static,
 {
     type State = Moments;
     type Output = f64;
@@ -90,12 +92,8 @@ where
     }
 
     #[inline(always)]
-    fn update(&self, (count, mean, squares): &mut Moments, value: V::Of<'_>) {
-        let number = (self.of)(value);
-        *count += 1;
-        let distance = number - *mean;
-        *mean += distance / *count as f64;
-        *squares += distance * (number - *mean);
+    fn update(&self, state: &mut Moments, value: V::Of<'_>) {
+        AggregateRef::<V>::update_ref(self, state, &value);
     }
 
     fn finish(&self, (count, _, squares): Moments) -> f64 {
@@ -106,10 +104,25 @@ where
     }
 }
 
+impl<V, F> AggregateRef<V> for Spread<F>
+where
+    V: Record + ?Sized,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> f64 + Send + Sync + 'static,
+{
+    #[inline(always)]
+    fn update_ref(&self, (count, mean, squares): &mut Moments, value: &V::Of<'_>) {
+        let number = (self.of)(value);
+        *count += 1;
+        let distance = number - *mean;
+        *mean += distance / *count as f64;
+        *squares += distance * (number - *mean);
+    }
+}
+
 impl<V, F> Combine<V> for Spread<F>
 where
     V: Record + ?Sized,
-    F: for<'a> Fn(V::Of<'a>) -> f64 + Send + Sync + 'static,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> f64 + Send + Sync + 'static,
 {
     fn combine(&self, state: &mut Moments, other: Moments) {
         let (count, more) = (state.0 as f64, other.0 as f64);

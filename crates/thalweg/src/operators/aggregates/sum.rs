@@ -1,6 +1,6 @@
 //! Sums of numbers, of which each fits its type or is an error.
 
-use super::{Aggregate, Combine};
+use super::{Aggregate, AggregateRef, Combine};
 use crate::data::{Data, Record};
 use crate::flow::refuse;
 use std::marker::PhantomData;
@@ -23,7 +23,7 @@ use std::time::Duration;
 /// }
 ///
 /// let env = Environment::new();
-/// let out = env.iter([3, 4]).group_by(|_| ()).sum(Cents).collect::<Vec<_>>();
+/// let out = env.iter([3, 4]).group_by(|_| ()).sum(|n| Cents(*n)).collect::<Vec<_>>();
 /// env.run()?;
 /// assert_eq!(out.take()?, [((), Cents(7))]);
 /// # Ok::<(), thalweg::Error>(())
@@ -31,6 +31,7 @@ use std::time::Duration;
 #[diagnostic::on_unimplemented(
     message = "values of `{Self}` cannot be summed up",
     label = "needs a closure that gives numbers",
+    note = "the closure sees a reference: `sum(|n| *n)` copies the number",
     note = "make a number of each value in the closure of `sum`; \
             values of other types are added with `reduce` or `fold_assoc`"
 )]
@@ -72,6 +73,36 @@ macro_rules! inexact {
 
 inexact!(f32 f64);
 
+/// Numbers that have a mean: the integers and floats of the language.
+#[diagnostic::on_unimplemented(
+    message = "values of `{Self}` have no mean",
+    label = "needs a closure that gives numbers",
+    note = "make a number of each value in the closure of `average`"
+)]
+pub trait Number: Summand + sealed::Sealed {
+    /// The nearest float.
+    fn to_f64(self) -> f64;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! numbers {
+    ($($number:ty)*) => {$(
+        impl sealed::Sealed for $number {}
+
+        impl Number for $number {
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                self as f64
+            }
+        }
+    )*};
+}
+
+numbers!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64);
+
 /// The sum of what a closure makes of the values. One that its type does not hold fails the job.
 pub struct Sum<F, N> {
     of: F,
@@ -97,7 +128,7 @@ fn fitting<N>(sum: Option<N>) -> N {
 impl<V, F, N> Aggregate<V> for Sum<F, N>
 where
     V: Record + ?Sized,
-    F: for<'a> Fn(V::Of<'a>) -> N + Send + Sync + 'static,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
     N: Summand,
 {
     type State = N;
@@ -110,19 +141,35 @@ where
 
     #[inline(always)]
     fn update(&self, state: &mut N, value: V::Of<'_>) {
-        *state = fitting(state.checked_sum((self.of)(value)));
+        AggregateRef::<V>::update_ref(self, state, &value);
     }
 
     #[inline(always)]
     fn finish(&self, state: N) -> N {
         state
     }
+
+    fn empty(&self) -> Option<N> {
+        Some(N::default())
+    }
+}
+
+impl<V, F, N> AggregateRef<V> for Sum<F, N>
+where
+    V: Record + ?Sized,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
+    N: Summand,
+{
+    #[inline(always)]
+    fn update_ref(&self, state: &mut N, value: &V::Of<'_>) {
+        *state = fitting(state.checked_sum((self.of)(value)));
+    }
 }
 
 impl<V, F, N> Combine<V> for Sum<F, N>
 where
     V: Record + ?Sized,
-    F: for<'a> Fn(V::Of<'a>) -> N + Send + Sync + 'static,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
     N: Summand,
 {
     #[inline(always)]

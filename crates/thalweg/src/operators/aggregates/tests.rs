@@ -2,7 +2,6 @@
 //! with parts taken out again.
 
 use super::*;
-use super::{Aggregate, Combine};
 use crate::check::check;
 use crate::operators::time::Watermarks;
 use crate::operators::window::EventTimeWindow;
@@ -27,11 +26,11 @@ fn divisions() -> impl Strategy<Value = Division> {
     (parts, picks).prop_map(|(parts, picks)| Division { parts, picks })
 }
 
-fn part<V: Data + Clone, A: Combine<V>>(aggregate: &A, values: &[V]) -> A::State {
+fn part<V: Data + Clone, A: Combine<V> + AggregateRef<V>>(aggregate: &A, values: &[V]) -> A::State {
     let mut state = aggregate.start();
     for (number, value) in values.iter().enumerate() {
         if number % 3 == 0 {
-            aggregate.update_shared(&mut state, value);
+            aggregate.update_ref(&mut state, value);
         } else {
             aggregate.update(&mut state, value.clone());
         }
@@ -45,7 +44,10 @@ fn part<V: Data + Clone, A: Combine<V>>(aggregate: &A, values: &[V]) -> A::State
     state
 }
 
-fn whole<V: Data + Clone, A: Combine<V>>(aggregate: &A, values: &[V]) -> A::Output {
+fn whole<V: Data + Clone, A: Combine<V> + AggregateRef<V>>(
+    aggregate: &A,
+    values: &[V],
+) -> A::Output {
     aggregate.finish(part(aggregate, values))
 }
 
@@ -59,7 +61,11 @@ impl Division {
     }
 
     /// The aggregate of all values, part by part.
-    fn state<V: Data + Clone, A: Combine<V>>(&self, aggregate: &A, values: &[V]) -> A::State {
+    fn state<V: Data + Clone, A: Combine<V> + AggregateRef<V>>(
+        &self,
+        aggregate: &A,
+        values: &[V],
+    ) -> A::State {
         let parts = self.divide(values);
         let mut states: Vec<_> = parts.iter().map(|values| part(aggregate, values)).collect();
         let mut picks = self.picks.iter();
@@ -72,12 +78,16 @@ impl Division {
         states.pop().unwrap()
     }
 
-    fn result<V: Data + Clone, A: Combine<V>>(&self, aggregate: &A, values: &[V]) -> A::Output {
+    fn result<V: Data + Clone, A: Combine<V> + AggregateRef<V>>(
+        &self,
+        aggregate: &A,
+        values: &[V],
+    ) -> A::Output {
         aggregate.finish(self.state(aggregate, values))
     }
 
     /// The aggregate of the first values, by taking the others out again.
-    fn without_last<V: Data + Clone, A: Combine<V>>(
+    fn without_last<V: Data + Clone, A: Combine<V> + AggregateRef<V>>(
         &self,
         aggregate: &A,
         values: &[V],
@@ -107,39 +117,50 @@ fn near(found: f64, expected: f64, size: f64) -> bool {
     (found - expected).abs() <= 1e-9 * size.max(1.0)
 }
 
+fn of<V: ?Sized>() -> Aggregates<V> {
+    Aggregates::new()
+}
+
 proptest! {
     #[test]
     fn counts_and_sums(all in values(), by in divisions()) {
-        prop_assert_eq!(by.result(&count(), &all), all.len() as u64);
+        prop_assert_eq!(by.result(&of::<i32>().count(), &all), all.len() as u64);
         let even = all.iter().filter(|n| *n % 2 == 0).count() as u64;
-        prop_assert_eq!(by.result(&count_if(|n: i32| n % 2 == 0), &all), even);
+        prop_assert_eq!(by.result(&of::<i32>().count_if(|n| n % 2 == 0), &all), even);
         let total: i64 = all.iter().map(|&n| i64::from(n)).sum();
-        prop_assert_eq!(by.result(&sum(|n: i32| i64::from(n)), &all), total);
+        prop_assert_eq!(by.result(&of::<i32>().sum(|n| i64::from(*n)), &all), total);
         let different = all.iter().collect::<BTreeSet<_>>().len() as u64;
-        prop_assert_eq!(by.result(&count_distinct(|n: i32| n), &all), different);
-        prop_assert_eq!(by.result(&count_distinct(|n: i32| n.to_string()), &all), different);
+        prop_assert_eq!(by.result(&of::<i32>().count_distinct(|n| *n), &all), different);
+        prop_assert_eq!(by.result(&of::<i32>().count_distinct(|n| n.to_string()), &all), different);
         let folded = by.result(
-            &fold_assoc(0i64, |s: &mut i64, n: i32| *s += i64::from(n), |s: &mut i64, o: i64| *s += o),
+            &of::<i32>().fold_assoc(0i64, |s, n| *s += i64::from(n), |s, o| *s += o),
             &all,
         );
         prop_assert_eq!(folded, total);
-        prop_assert_eq!(by.result(&reduce(|a: i32, b: i32| a.max(b)), &all), *all.iter().max().unwrap());
+        prop_assert_eq!(by.result(&of::<i32>().reduce(|a, b| a.max(b)), &all), *all.iter().max().unwrap());
     }
 
     #[test]
     fn all_values(all in values(), by in divisions()) {
-        prop_assert_eq!(sorted(&by.result(&to_vec(), &all)), sorted(&all));
+        prop_assert_eq!(sorted(&by.result(&of::<i32>().to_vec(), &all)), sorted(&all));
     }
 
     #[test]
     fn the_least_and_the_greatest(all in values(), by in divisions(), few in 0..12usize) {
         let ascending = sorted(&all);
         let descending: Vec<i32> = ascending.iter().rev().copied().collect();
-        prop_assert_eq!(by.result(&min(|n: i32| n), &all), ascending[0]);
-        prop_assert_eq!(by.result(&max(|n: i32| n), &all), descending[0]);
+        prop_assert_eq!(by.result(&of::<i32>().min(|n| *n), &all), ascending[0]);
+        prop_assert_eq!(by.result(&of::<i32>().max(|n| *n), &all), descending[0]);
         let kept = few.min(all.len());
-        prop_assert_eq!(by.result(&bottom(few, |n: i32| n), &all), &ascending[..kept]);
-        prop_assert_eq!(by.result(&top(few, |n: i32| n), &all), &descending[..kept]);
+        prop_assert_eq!(by.result(&of::<i32>().bottom_of(few, |n| *n), &all), &ascending[..kept]);
+        prop_assert_eq!(by.result(&of::<i32>().top_of(few, |n| *n), &all), &descending[..kept]);
+        prop_assert_eq!(by.result(&of::<i32>().bottom(few), &all), &ascending[..kept]);
+        prop_assert_eq!(by.result(&of::<i32>().top(few), &all), &descending[..kept]);
+        let backwards = |a: &i32, b: &i32| b.cmp(a);
+        prop_assert_eq!(by.result(&of::<i32>().bottom_by(few, backwards), &all), &descending[..kept]);
+        prop_assert_eq!(by.result(&of::<i32>().top_by(few, backwards), &all), &ascending[..kept]);
+        prop_assert_eq!(by.result(&of::<i32>().min_by(backwards), &all), descending[0]);
+        prop_assert_eq!(by.result(&of::<i32>().max_by(backwards), &all), ascending[0]);
     }
 
     /// Whole values, whose keys are all different so that there is one answer.
@@ -151,14 +172,14 @@ proptest! {
         let mut descending = ascending.clone();
         descending.reverse();
         type Value = (String, i32);
-        prop_assert_eq!(&by.result(&min_by(|v: &Value| v.1), &all), &ascending[0]);
-        prop_assert_eq!(&by.result(&max_by(|v: &Value| v.1), &all), &descending[0]);
-        prop_assert_eq!(&by.result(&first_by(|v: &Value| v.1), &all), &ascending[0]);
-        prop_assert_eq!(&by.result(&last_by(|v: &Value| v.1), &all), &descending[0]);
+        prop_assert_eq!(&by.result(&of::<Value>().min_by_key(|v| v.1), &all), &ascending[0]);
+        prop_assert_eq!(&by.result(&of::<Value>().max_by_key(|v| v.1), &all), &descending[0]);
+        prop_assert_eq!(&by.result(&of::<Value>().first_by_key(|v| v.1), &all), &ascending[0]);
+        prop_assert_eq!(&by.result(&of::<Value>().last_by_key(|v| v.1), &all), &descending[0]);
         let kept = few.min(all.len());
-        prop_assert_eq!(by.result(&bottom_by(few, |v: &Value| v.1), &all), &ascending[..kept]);
-        prop_assert_eq!(by.result(&top_by(few, |v: &Value| v.1), &all), &descending[..kept]);
-        let nth = by.result(&nth_by(few, |v: &Value| v.1), &all);
+        prop_assert_eq!(by.result(&of::<Value>().bottom_by_key(few, |v| v.1), &all), &ascending[..kept]);
+        prop_assert_eq!(by.result(&of::<Value>().top_by_key(few, |v| v.1), &all), &descending[..kept]);
+        let nth = by.result(&of::<Value>().nth_by_key(few, |v| v.1), &all);
         prop_assert_eq!(nth.as_ref(), ascending.get(few));
     }
 
@@ -169,13 +190,13 @@ proptest! {
         let count = all.len() as f64;
         let mean = all.iter().sum::<f64>() / count;
         let squares: f64 = all.iter().map(|number| (number - mean).powi(2)).sum();
-        prop_assert!(near(by.result(&average(|n: f64| n), &all), mean, mean.abs()));
+        prop_assert!(near(by.result(&of::<f64>().average(|n| *n), &all), mean, mean.abs()));
         let near = |found: f64, expected: f64| (found - expected).abs() <= 1e-6 * expected.max(1.0);
-        prop_assert!(near(by.result(&variance(|n: f64| n), &all), squares / (count - 1.0)));
-        prop_assert!(near(by.result(&stddev(|n: f64| n), &all), (squares / (count - 1.0)).sqrt()));
+        prop_assert!(near(by.result(&of::<f64>().variance(|n| *n), &all), squares / (count - 1.0)));
+        prop_assert!(near(by.result(&of::<f64>().stddev(|n| *n), &all), (squares / (count - 1.0)).sqrt()));
         let population = squares / count;
-        prop_assert!(near(by.result(&variance(|n: f64| n).of_population(), &all), population));
-        prop_assert!(near(by.result(&stddev(|n: f64| n).of_population(), &all), population.sqrt()));
+        prop_assert!(near(by.result(&of::<f64>().variance(|n| *n).of_population(), &all), population));
+        prop_assert!(near(by.result(&of::<f64>().stddev(|n| *n).of_population(), &all), population.sqrt()));
     }
 
     #[test]
@@ -194,7 +215,7 @@ proptest! {
         let mut ascending = all.clone();
         ascending.sort_by(f64::total_cmp);
         let shares = [0.0, share, 0.5, 1.0];
-        let found = by.result(&approx_quantiles(|n: f64| n, shares).relative_error(error), &all);
+        let found = by.result(&of::<f64>().approx_quantiles(|n| *n, shares).relative_error(error), &all);
         for (share, found) in shares.into_iter().zip(found) {
             let exact = ascending[(share * (all.len() - 1) as f64) as usize];
             let within = found == exact || (found - exact).abs() <= error * exact.abs() * (1.0 + 1e-6);
@@ -212,39 +233,40 @@ proptest! {
         ascending.sort_unstable();
         let last = all.len() - 1;
         let expected = [ascending[last], ascending[(share * last as f64) as usize], ascending[0]];
-        prop_assert_eq!(by.result(&quantiles(|n: &i32| *n, [1.0, share, 0.0]), &all), expected);
+        let exact = of::<i32>().quantiles(|n| *n, [1.0, share, 0.0]);
+        prop_assert_eq!(by.result(&exact, &all), expected);
     }
 
     #[test]
     fn what_was_put_in_is_taken_out(all in values(), by in divisions(), first in 1..200usize) {
         let first = first.min(all.len());
         let kept = &all[..first];
-        let number = |n: i32| f64::from(n);
-        prop_assert_eq!(by.without_last(&count(), &all, first), first as u64);
+        let number = |n: &i32| f64::from(*n);
+        prop_assert_eq!(by.without_last(&of::<i32>().count(), &all, first), first as u64);
         prop_assert_eq!(
-            by.without_last(&count_if(|n: i32| n > 3), &all, first),
-            by.result(&count_if(|n: i32| n > 3), kept)
+            by.without_last(&of::<i32>().count_if(|n| *n > 3), &all, first),
+            by.result(&of::<i32>().count_if(|n| *n > 3), kept)
         );
-        let several = (count(), sum(|n: i32| i64::from(n)), approx_quantiles(number, [0.25, 0.5]));
+        let several = (of::<i32>().count(), of::<i32>().sum(|n| i64::from(*n)), of::<i32>().approx_quantiles(number, [0.25, 0.5]));
         prop_assert_eq!(by.without_last(&several, &all, first), by.result(&several, kept));
         let taken_out = {
-            let aggregate = approx_quantiles(number, [0.5]);
+            let aggregate = of::<i32>().approx_quantiles(number, [0.5]);
             let mut state = by.state(&aggregate, &all);
             let inverse = <ApproxQuantiles<_, 1> as Combine<i32>>::INVERSE.unwrap();
             inverse(&aggregate, &mut state, &part(&aggregate, &all[first..]));
             state
         };
-        prop_assert_eq!(taken_out, by.state(&approx_quantiles(number, [0.5]), kept));
+        prop_assert_eq!(taken_out, by.state(&of::<i32>().approx_quantiles(number, [0.5]), kept));
     }
 
     /// However they were divided, and whatever comes twice.
     #[test]
     fn an_estimate_depends_on_the_values_alone(all in prop::collection::vec(0..3000u32, 1..3000), by in divisions()) {
-        let estimate = by.result(&approx_count_distinct(|n: u32| n), &all);
+        let estimate = by.result(&of::<u32>().approx_count_distinct(|n| *n), &all);
         let mut once: Vec<u32> = all.clone();
         once.sort_unstable();
         once.dedup();
-        prop_assert_eq!(estimate, whole(&approx_count_distinct(|n: u32| n), &once));
+        prop_assert_eq!(estimate, whole(&of::<u32>().approx_count_distinct(|n| *n), &once));
         let exact = once.len() as f64;
         prop_assert!((estimate as f64 - exact).abs() <= 0.05 * exact + 1.0, "{} of {}", estimate, exact);
     }
@@ -256,7 +278,7 @@ proptest! {
         precision in 4..=16u8,
         by in divisions(),
     ) {
-        let aggregate = approx_count_distinct(|n: u64| n).precision(precision);
+        let aggregate = of::<u64>().approx_count_distinct(|n| *n).precision(precision);
         let all: Vec<u64> = (0..count).collect();
         let encoded = |state: &approx_distinct::Sketch| {
             let mut bytes = Vec::new();
@@ -297,7 +319,7 @@ proptest! {
             }
         }
         if let Ok(sketch) = <approx_distinct::Sketch as Data>::decode(&mut bytes.as_slice()) {
-            let aggregate = approx_count_distinct(|n: u64| n).precision(precision);
+            let aggregate = of::<u64>().approx_count_distinct(|n| *n).precision(precision);
             let mut again = Vec::new();
             sketch.encode(&mut again);
             prop_assert_eq!(bytes, again);
@@ -310,7 +332,7 @@ proptest! {
     /// Bytes that are no sketch are refused, and those that are one cannot ask for much memory.
     #[test]
     fn a_broken_sketch_is_refused(at in 0..60usize, byte in any::<u8>(), cut in 0..80usize, count in 0..700u64) {
-        let aggregate = approx_count_distinct(|n: u64| n);
+        let aggregate = of::<u64>().approx_count_distinct(|n| *n);
         let mut bytes = Vec::new();
         let all: Vec<u64> = (0..count).collect();
         part(&aggregate, &all).encode(&mut bytes);
@@ -331,7 +353,7 @@ proptest! {
 #[test]
 fn estimates_are_as_near_as_they_say() {
     for (precision, bound) in [(8, 0.065), (12, 0.01625), (14, 0.008_125)] {
-        let aggregate = approx_count_distinct(|n: u64| n).precision(precision);
+        let aggregate = of::<u64>().approx_count_distinct(|n| *n).precision(precision);
         let (mut beyond, mut squares) = (0, 0.0);
         let sets = 100;
         for set in 0..sets {
@@ -352,22 +374,26 @@ fn estimates_are_as_near_as_they_say() {
 fn what_is_no_number_gives_way() {
     let by = Division { parts: vec![0, 1, 2], picks: vec![(1, 2); 6] };
     for all in [[f64::NAN, 1.0, 2.0], [1.0, f64::NAN, 2.0], [2.0, 1.0, f64::NAN]] {
-        assert_eq!(by.result(&min(|n: f64| n), &all), 1.0);
-        assert_eq!(by.result(&max(|n: f64| n), &all), 2.0);
-        assert_eq!(by.result(&max_by(|n: &f64| *n), &all), 2.0);
-        assert_eq!(by.result(&top(2, |n: f64| n), &all), [2.0, 1.0]);
-        assert_eq!(by.result(&bottom(2, |n: f64| n), &all), [1.0, 2.0]);
-        let [median, greatest] = by.result(&approx_quantiles(|n: f64| n, [0.5, 1.0]), &all);
+        assert_eq!(by.result(&of::<f64>().min(|n| *n), &all), 1.0);
+        assert_eq!(by.result(&of::<f64>().max(|n| *n), &all), 2.0);
+        assert_eq!(by.result(&of::<f64>().max_by_key(|n| *n), &all), 2.0);
+        assert_eq!(by.result(&of::<f64>().top_of(2, |n| *n), &all), [2.0, 1.0]);
+        assert_eq!(by.result(&of::<f64>().bottom_of(2, |n| *n), &all), [1.0, 2.0]);
+        let [median, greatest] = by.result(&of::<f64>().approx_quantiles(|n| *n, [0.5, 1.0]), &all);
         assert!((median - 2.0).abs() <= 0.02 && greatest.is_nan());
-        let [least, median, greatest] = by.result(&quantiles(|n: &f64| *n, [0.0, 0.5, 1.0]), &all);
+        let exact = of::<f64>().quantiles(|n| *n, [0.0, 0.5, 1.0]);
+        let [least, median, greatest] = by.result(&exact, &all);
         assert!((least, median) == (1.0, 2.0) && greatest.is_nan());
     }
     let alone = [f64::NAN];
-    assert!(by.result(&min(|n: f64| n), &alone).is_nan());
-    assert_eq!(by.result(&top(2, |n: f64| n), &alone).len(), 1);
-    assert!(by.result(&variance(|n: f64| n), &[3.0]).is_nan());
-    assert_eq!(by.result(&variance(|n: f64| n).of_population(), &[3.0]), 0.0);
-    assert_eq!(by.result(&approx_quantiles(|n: f64| n, [0.5]), &[f64::MIN_POSITIVE / 4.0]), [0.0]);
+    assert!(by.result(&of::<f64>().min(|n| *n), &alone).is_nan());
+    assert_eq!(by.result(&of::<f64>().top_of(2, |n| *n), &alone).len(), 1);
+    assert!(by.result(&of::<f64>().variance(|n| *n), &[3.0]).is_nan());
+    assert_eq!(by.result(&of::<f64>().variance(|n| *n).of_population(), &[3.0]), 0.0);
+    assert_eq!(
+        by.result(&of::<f64>().approx_quantiles(|n| *n, [0.5]), &[f64::MIN_POSITIVE / 4.0]),
+        [0.0]
+    );
 }
 
 /// A tuple can be taken out of if all of its members can.
@@ -376,10 +402,10 @@ fn a_tuple_has_an_inverse_if_all_have() {
     fn inverse<A: Combine<i32>>(_: &A) -> bool {
         A::INVERSE.is_some()
     }
-    assert!(inverse(&(count(), sum(|n: i32| n))));
-    assert!(!inverse(&(count(), sum(|n: i32| f64::from(n)))));
-    assert!(!inverse(&(max(|n: i32| n), count())));
-    assert!(inverse(&(count(),)));
+    assert!(inverse(&(of::<i32>().count(), of::<i32>().sum(|n| *n))));
+    assert!(!inverse(&(of::<i32>().count(), of::<i32>().sum(|n| f64::from(*n)))));
+    assert!(!inverse(&(of::<i32>().max(|n| *n), of::<i32>().count())));
+    assert!(inverse(&(of::<i32>().count(),)));
 }
 
 /// Counts how often it is cloned.
@@ -398,14 +424,18 @@ impl Clone for Watched {
 #[test]
 fn what_is_kept_is_cloned_and_nothing_else() {
     let of_key = |value: &Watched| value.0;
-    let several =
-        (count(), max_by(of_key), (count(), top_by(1, of_key)), sum(|value: Watched| value.0));
-    let mut state = several.start();
+    let several = (
+        of::<Watched>().count(),
+        of::<Watched>().max_by_key(of_key),
+        (of::<Watched>().count(), of::<Watched>().top_by_key(1, of_key)),
+        of::<Watched>().sum(|value| value.0),
+    );
+    let mut state = Aggregate::<Watched>::start(&several);
     for n in [5, 1, 2, 3, 4] {
-        several.update(&mut state, Watched(n));
+        Aggregate::<Watched>::update(&several, &mut state, Watched(n));
     }
     assert_eq!(CLONES.get(), 2);
-    let (many, greatest, (_, top), total) = several.finish(state);
+    let (many, greatest, (_, top), total) = Aggregate::<Watched>::finish(&several, state);
     assert_eq!((many, greatest.0, top[0].0, total), (5, 5, 5, 15));
 }
 
@@ -435,13 +465,15 @@ type Results = (u64, u64, Vec<u32>, Reading, u64);
 
 macro_rules! several {
     () => {
-        (
-            count(),
-            sum(|reading: Reading| u64::from(reading.2)),
-            top(3, |reading: Reading| reading.2),
-            last_by(|reading: &Reading| reading.1),
-            count_distinct(|reading: Reading| reading.2),
-        )
+        |a| {
+            (
+                a.count(),
+                a.sum(|reading| u64::from(reading.2)),
+                a.top_of(3, |reading| reading.2),
+                a.last_by_key(|reading| reading.1),
+                a.count_distinct(|reading| reading.2),
+            )
+        }
     };
 }
 
@@ -454,7 +486,7 @@ fn several_at_once_over_keys() {
     let readings =
         |env: &Environment| env.iter(all.clone()).shuffle().group_by(|reading| reading.0);
     check(|env| readings(env).aggregate(several!())).equals(expected.clone());
-    check(|env| readings(env).partition().aggregate(several!())).equals(expected);
+    check(|env| readings(env).repartition().aggregate(several!())).equals(expected);
 }
 
 #[test]
@@ -486,8 +518,8 @@ fn several_at_once_over_windows() {
     })
     .equals(expected);
     check(|env| {
-        let panes = windowed(env)
-            .aggregate((count(), approx_quantiles(|r: Reading| f64::from(r.2), [0.5])));
+        let panes =
+            windowed(env).aggregate(|a| (a.count(), a.approx_quantiles(|r| f64::from(r.2), [0.5])));
         panes.unkey().map(|(key, pane)| ((pane.start.as_micros(), key), pane.value.0))
     })
     .equals(invertible);
@@ -501,7 +533,7 @@ fn several_at_once_over_borrowed_text() {
         .iter(["one", "three", "one"])
         .flat_map_str(|word, out| out.push(word))
         .group_by_ref(|word| *word)
-        .aggregate((count(), to_vec(), max(|word: &str| word.len())));
+        .aggregate(|a| (a.count(), a.to_vec(), a.max(|word| word.len())));
     let out = words.collect::<BTreeMap<_, _>>();
     env.run().unwrap();
     let result = |many, word: &str| (many, vec![word.to_owned(); many as usize], word.len());
@@ -519,7 +551,14 @@ fn an_impossible_aggregate_is_refused() {
             assert!(error.to_string().contains(what), "{error}");
         };
         let env = Environment::new();
-        drop(env.iter(0..9u32).group_by(|n| n % 2).aggregate(aggregate()).unkey().count());
+        drop(
+            env.iter(0..9u32)
+                .group_by(|n| n % 2)
+                .aggregate(|_| aggregate())
+                .unkey()
+                .count()
+                .collect_one(),
+        );
         says(env);
         let env = Environment::new();
         let timed = env
@@ -527,14 +566,20 @@ fn an_impossible_aggregate_is_refused() {
             .assign_timestamps(|n| Timestamp::from_secs(i64::from(*n)), Watermarks::monotonous());
         let window = EventTimeWindow::tumbling(Duration::from_secs(1));
         let windowed = timed.group_by(|n| n % 2).window(window);
-        drop(windowed.aggregate(aggregate()).unkey().count());
+        drop(windowed.aggregate(|_| aggregate()).unkey().count().collect_one());
         says(env);
     }
-    let number = |n: u32| f64::from(n);
-    refused(|| quantiles(|n: &u32| *n, [-0.5]), "one of -0.5 is asked for");
-    refused(|| approx_quantiles(number, [0.5, 50.0]), "one of 50 is asked for");
-    refused(|| (count(), approx_quantiles(number, [f64::NAN])), "one of NaN is asked for");
-    refused(|| approx_quantiles(number, [0.5]).relative_error(0.0), "0 is asked for");
-    refused(|| approx_quantiles(number, [0.5]).relative_error(f64::NAN), "NaN is asked for");
-    refused(|| approx_count_distinct(|n: u32| n).precision(17), "asked for 17");
+    let number = |n: &u32| f64::from(*n);
+    refused(|| of::<u32>().quantiles(|n| *n, [-0.5]), "one of -0.5 is asked for");
+    refused(|| of::<u32>().approx_quantiles(number, [0.5, 50.0]), "one of 50 is asked for");
+    refused(
+        || (of::<u32>().count(), of::<u32>().approx_quantiles(number, [f64::NAN])),
+        "one of NaN is asked for",
+    );
+    refused(|| of::<u32>().approx_quantiles(number, [0.5]).relative_error(0.0), "0 is asked for");
+    refused(
+        || of::<u32>().approx_quantiles(number, [0.5]).relative_error(f64::NAN),
+        "NaN is asked for",
+    );
+    refused(|| of::<u32>().approx_count_distinct(|n| *n).precision(17), "asked for 17");
 }

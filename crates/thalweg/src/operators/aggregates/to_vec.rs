@@ -1,30 +1,31 @@
 //! All values.
 
-use super::{Aggregate, Combine};
+use super::{Aggregate, AggregateRef, Aggregates, Combine};
 use crate::data::Portable;
 
-/// All values, in no defined order; borrowed ones are copied.
-///
-/// Memory: all of them, which makes it the most costly of the aggregates: prefer one that says what is
-/// wanted of them.
-///
-/// ```
-/// use thalweg::Environment;
-/// use thalweg::operators::aggregates::to_vec;
-///
-/// let env = Environment::new();
-/// let out = env.iter([3, 1, 2]).group_by(|_| ()).aggregate(to_vec()).collect::<Vec<_>>();
-/// env.run()?;
-/// let ((), mut all) = out.take()?.remove(0);
-/// all.sort();
-/// assert_eq!(all, [1, 2, 3]);
-/// # Ok::<(), thalweg::Error>(())
-/// ```
-pub fn to_vec() -> ToVec {
-    ToVec
+impl<V: Portable + ?Sized> Aggregates<V> {
+    /// All values, in no defined order; borrowed ones are copied.
+    ///
+    /// Memory: all of them, which makes it the most costly of the aggregates: prefer one that says what is
+    /// wanted of them.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter([3, 1, 2]).aggregate(|a| a.to_vec()).collect_one();
+    /// env.run()?;
+    /// let mut all = out.take()?.unwrap_or_default();
+    /// all.sort();
+    /// assert_eq!(all, [1, 2, 3]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn to_vec(self) -> ToVec {
+        ToVec
+    }
 }
 
-/// All values: [`to_vec`].
+/// All values: [`Aggregates::to_vec`].
 #[derive(Clone, Copy, Debug)]
 pub struct ToVec;
 
@@ -45,6 +46,21 @@ impl<V: Portable + ?Sized> Aggregate<V> for ToVec {
     #[inline(always)]
     fn finish(&self, state: Vec<V::Owned>) -> Vec<V::Owned> {
         state
+    }
+
+    fn empty(&self) -> Option<Vec<V::Owned>> {
+        Some(Vec::new())
+    }
+}
+
+impl<V> AggregateRef<V> for ToVec
+where
+    V: Portable + ?Sized,
+    for<'a> V::Of<'a>: Clone,
+{
+    #[inline(always)]
+    fn update_ref(&self, state: &mut Vec<V::Owned>, value: &V::Of<'_>) {
+        state.push(V::to_owned(value.clone()));
     }
 }
 

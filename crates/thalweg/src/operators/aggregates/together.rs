@@ -1,17 +1,15 @@
 //! Several aggregates at once: a tuple of them is one.
 
-use super::{Aggregate, Combine};
+use super::{Aggregate, AggregateRef, Combine};
 use crate::data::Record;
 
 macro_rules! together {
     ($(($($name:ident $at:tt)* | $last:ident $end:tt))*) => {$(
-        /// Each takes in every value. The last takes the value itself, the others a clone, which costs
-        /// nothing for values that are borrowed or `Copy`; those that keep few values clone only these.
+        /// Each takes in every value: the last the value itself, the others a reference to it.
         impl<V, $($name,)* $last> Aggregate<V> for ($($name,)* $last,)
         where
             V: Record + ?Sized,
-            for<'a> V::Of<'a>: Clone,
-            $($name: Aggregate<V>,)*
+            $($name: AggregateRef<V>,)*
             $last: Aggregate<V>,
         {
             type State = ($($name::State,)* $last::State,);
@@ -24,14 +22,8 @@ macro_rules! together {
 
             #[inline(always)]
             fn update(&self, state: &mut Self::State, value: V::Of<'_>) {
-                $(self.$at.update_shared(&mut state.$at, &value);)*
+                $(self.$at.update_ref(&mut state.$at, &value);)*
                 self.$end.update(&mut state.$end, value);
-            }
-
-            #[inline(always)]
-            fn update_shared(&self, state: &mut Self::State, value: &V::Of<'_>) {
-                $(self.$at.update_shared(&mut state.$at, value);)*
-                self.$end.update_shared(&mut state.$end, value);
             }
 
             #[inline(always)]
@@ -43,13 +35,29 @@ macro_rules! together {
                 $(self.$at.check()?;)*
                 self.$end.check()
             }
+
+            fn empty(&self) -> Option<Self::Output> {
+                Some(($(self.$at.empty()?,)* self.$end.empty()?,))
+            }
+        }
+
+        impl<V, $($name,)* $last> AggregateRef<V> for ($($name,)* $last,)
+        where
+            V: Record + ?Sized,
+            $($name: AggregateRef<V>,)*
+            $last: AggregateRef<V>,
+        {
+            #[inline(always)]
+            fn update_ref(&self, state: &mut Self::State, value: &V::Of<'_>) {
+                $(self.$at.update_ref(&mut state.$at, value);)*
+                self.$end.update_ref(&mut state.$end, value);
+            }
         }
 
         impl<V, $($name,)* $last> Combine<V> for ($($name,)* $last,)
         where
             V: Record + ?Sized,
-            for<'a> V::Of<'a>: Clone,
-            $($name: Combine<V>,)*
+            $($name: Combine<V> + AggregateRef<V>,)*
             $last: Combine<V>,
         {
             #[inline(always)]

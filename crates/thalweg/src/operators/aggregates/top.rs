@@ -1,158 +1,243 @@
 //! The greatest few, the least few, and the one at a place between them.
 
-use super::better;
-use super::{Aggregate, Combine};
-use crate::data::{Data, Record};
+use super::{Aggregate, AggregateRef, Aggregates, Combine, better};
+use crate::data::{Data, Ordered, Portable, Record};
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 
-/// The `count` greatest of what the closure makes of the values, the greatest first; all of them, where
-/// there are fewer.
-///
-/// Equal ones all count. Floats that are no numbers come after all others. Memory: `count` a key; time: a
-/// comparison a value, and a search and a move of up to `count` for one that is kept, so that it is meant
-/// for tens or hundreds. See [`top_by`] for whole values.
-///
-/// ```
-/// use thalweg::Environment;
-/// use thalweg::operators::aggregates::top;
-///
-/// let env = Environment::new();
-/// let out = env.iter([3, 1, 4, 1, 5]).group_by(|_| ()).aggregate(top(2, |n: i32| n));
-/// let out = out.collect::<Vec<_>>();
-/// env.run()?;
-/// assert_eq!(out.take()?, [((), vec![5, 4])]);
-/// # Ok::<(), thalweg::Error>(())
-/// ```
-pub fn top<F, N>(count: usize, of: F) -> Top<F, N> {
-    Top { of, ranking: Ranking { count, wanted: Ordering::Greater }, number: PhantomData }
+impl<V: Record + ?Sized> Aggregates<V> {
+    /// The `n` greatest of what the closure makes of the values, the greatest first; all of them, where
+    /// there are fewer.
+    ///
+    /// Equal ones all count. Floats that are no numbers come after all others. Memory: `n` a key; time: a
+    /// comparison a value, and a search and a move of up to `n` for one that is kept, so that it is meant
+    /// for tens or hundreds. See [`top_by_key`](Self::top_by_key) for whole values.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let trades = env.iter([('a', 3), ('b', 1), ('c', 4)]);
+    /// let out = trades.aggregate(|a| a.top_of(2, |trade| trade.1)).collect_one();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, Some(vec![4, 3]));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn top_of<N, F>(self, n: usize, of: F) -> TopOf<F, N>
+    where
+        N: Data + PartialOrd,
+        F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
+    {
+        TopOf { of, n, wanted: Ordering::Greater, number: PhantomData }
+    }
+
+    /// The `n` least of what the closure makes of the values, the least first. See [`top_of`](Self::top_of),
+    /// its mirror image.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let trades = env.iter([('a', 3), ('b', 1), ('c', 4)]);
+    /// let out = trades.aggregate(|a| a.bottom_of(2, |trade| trade.1)).collect_one();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, Some(vec![1, 3]));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn bottom_of<N, F>(self, n: usize, of: F) -> TopOf<F, N>
+    where
+        N: Data + PartialOrd,
+        F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
+    {
+        TopOf { of, n, wanted: Ordering::Less, number: PhantomData }
+    }
 }
 
-/// The `count` least of what the closure makes of the values, the least first. See [`top`], its mirror
-/// image.
-///
-/// ```
-/// use thalweg::Environment;
-/// use thalweg::operators::aggregates::bottom;
-///
-/// let env = Environment::new();
-/// let out = env.iter([3, 1, 4, 1, 5]).group_by(|_| ()).aggregate(bottom(3, |n: i32| n));
-/// let out = out.collect::<Vec<_>>();
-/// env.run()?;
-/// assert_eq!(out.take()?, [((), vec![1, 1, 3])]);
-/// # Ok::<(), thalweg::Error>(())
-/// ```
-pub fn bottom<F, N>(count: usize, of: F) -> Top<F, N> {
-    Top { of, ranking: Ranking { count, wanted: Ordering::Less }, number: PhantomData }
+impl<V: Portable + ?Sized> Aggregates<V> {
+    /// The `n` greatest values, the greatest first. See [`top_of`](Self::top_of) for the cost.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter([3, 1, 4, 1, 5]).aggregate(|a| a.top(2)).collect_one();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, Some(vec![5, 4]));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn top(self, n: usize) -> TopBy<impl Fn(&V::Owned, &V::Owned) -> Ordering + use<V>>
+    where
+        V: Portable<Owned: Ordered>,
+    {
+        self.top_by(n, V::Owned::cmp)
+    }
+
+    /// The `n` least values, the least first. See [`top`](Self::top), its mirror image.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter([3, 1, 4, 1, 5]).aggregate(|a| a.bottom(3)).collect_one();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, Some(vec![1, 1, 3]));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn bottom(self, n: usize) -> TopBy<impl Fn(&V::Owned, &V::Owned) -> Ordering + use<V>>
+    where
+        V: Portable<Owned: Ordered>,
+    {
+        self.bottom_by(n, V::Owned::cmp)
+    }
+
+    /// The `n` greatest values by the order of the closure, which must be total, the greatest first. See
+    /// [`top_of`](Self::top_of) for the cost.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter([0.5, 2.5, 1.5]).aggregate(|a| a.top_by(2, f64::total_cmp)).collect_one();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, Some(vec![2.5, 1.5]));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn top_by<F>(self, n: usize, compare: F) -> TopBy<F>
+    where
+        F: Fn(&V::Owned, &V::Owned) -> Ordering + Send + Sync + 'static,
+    {
+        TopBy { compare, n, wanted: Ordering::Greater }
+    }
+
+    /// The `n` least values by the order of the closure, the least first. See [`top_by`](Self::top_by), its
+    /// mirror image.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter([0.5, 2.5, 1.5]).aggregate(|a| a.bottom_by(2, f64::total_cmp)).collect_one();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, Some(vec![0.5, 1.5]));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn bottom_by<F>(self, n: usize, compare: F) -> TopBy<F>
+    where
+        F: Fn(&V::Owned, &V::Owned) -> Ordering + Send + Sync + 'static,
+    {
+        TopBy { compare, n, wanted: Ordering::Less }
+    }
+
+    /// The `n` values with the greatest of the keys that the closure makes of them, the greatest first.
+    ///
+    /// Of values with the same key, it is not defined which are kept, nor in which order: put what decides into
+    /// the key. See [`top_of`](Self::top_of) for the cost, and for keys alone.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let trades = env.iter([('a', 3), ('b', 1), ('c', 4)]);
+    /// let out = trades.aggregate(|a| a.top_by_key(2, |trade| trade.1)).collect_one();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, Some(vec![('c', 4), ('a', 3)]));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn top_by_key<K, F>(self, n: usize, key: F) -> TopByKey<F, K>
+    where
+        K: Data + PartialOrd,
+        F: for<'a, 'b> Fn(&'b V::Of<'a>) -> K + Send + Sync + 'static,
+    {
+        TopByKey { key, n, wanted: Ordering::Greater, types: PhantomData }
+    }
+
+    /// The `n` values with the least of the keys that the closure makes of them, the least first. See
+    /// [`top_by_key`](Self::top_by_key), its mirror image.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let trades = env.iter([('a', 3), ('b', 1), ('c', 4)]);
+    /// let out = trades.aggregate(|a| a.bottom_by_key(2, |trade| trade.1)).collect_one();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, Some(vec![('b', 1), ('a', 3)]));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn bottom_by_key<K, F>(self, n: usize, key: F) -> TopByKey<F, K>
+    where
+        K: Data + PartialOrd,
+        F: for<'a, 'b> Fn(&'b V::Of<'a>) -> K + Send + Sync + 'static,
+    {
+        TopByKey { key, n, wanted: Ordering::Less, types: PhantomData }
+    }
+
+    /// The value that has `n` before it, by the time that the closure says; `None` where there are no more
+    /// than `n`.
+    ///
+    /// Of values at the same time, it is not defined which comes first. Memory: `n + 1` values a key.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let events = env.iter([(30, 'c'), (10, 'a'), (20, 'b')]);
+    /// let out = events.aggregate(|a| a.nth_by_key(1, |event| event.0)).collect_one();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, Some(Some((20, 'b'))));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn nth_by_key<K, F>(self, n: usize, time: F) -> NthByKey<F, K>
+    where
+        K: Data + PartialOrd,
+        F: for<'a, 'b> Fn(&'b V::Of<'a>) -> K + Send + Sync + 'static,
+    {
+        NthByKey { n, first: self.bottom_by_key(n.saturating_add(1), time) }
+    }
 }
 
-/// The `count` values with the greatest of the keys that the closure makes of them, the greatest first.
-///
-/// Of values with the same key, it is not defined which are kept, nor in which order: put what decides into
-/// the key. See [`top`] for the cost, and for keys alone.
-///
-/// ```
-/// use thalweg::Environment;
-/// use thalweg::operators::aggregates::top_by;
-///
-/// let env = Environment::new();
-/// let out = env.iter([('a', 3), ('b', 1), ('c', 4)]).group_by(|_| ()).aggregate(top_by(2, |r: &(char, i32)| r.1));
-/// let out = out.collect::<Vec<_>>();
-/// env.run()?;
-/// assert_eq!(out.take()?, [((), vec![('c', 4), ('a', 3)])]);
-/// # Ok::<(), thalweg::Error>(())
-/// ```
-pub fn top_by<F, K>(count: usize, key: F) -> TopBy<F, K> {
-    TopBy { key, ranking: Ranking { count, wanted: Ordering::Greater }, types: PhantomData }
+/// Whether one is among the best `n`, which are in order.
+#[inline(always)]
+fn wants<T>(n: usize, best: &[T], is_better: impl FnOnce(&T) -> bool) -> bool {
+    best.len() < n || best.last().is_some_and(is_better)
 }
 
-/// The `count` values with the least of the keys that the closure makes of them, the least first. See
-/// [`top_by`], its mirror image.
-///
-/// ```
-/// use thalweg::Environment;
-/// use thalweg::operators::aggregates::bottom_by;
-///
-/// let env = Environment::new();
-/// let out = env.iter([('a', 3), ('b', 1), ('c', 4)]).group_by(|_| ()).aggregate(bottom_by(2, |r: &(char, i32)| r.1));
-/// let out = out.collect::<Vec<_>>();
-/// env.run()?;
-/// assert_eq!(out.take()?, [((), vec![('b', 1), ('a', 3)])]);
-/// # Ok::<(), thalweg::Error>(())
-/// ```
-pub fn bottom_by<F, K>(count: usize, key: F) -> TopBy<F, K> {
-    TopBy { key, ranking: Ranking { count, wanted: Ordering::Less }, types: PhantomData }
+/// Puts one among the best `n`, which are in order; answers whether it was one.
+#[inline]
+fn keep<T>(n: usize, best: &mut Vec<T>, new: T, is_better: impl Fn(&T, &T) -> bool) -> bool {
+    if !wants(n, best, |worst| is_better(&new, worst)) {
+        return false;
+    }
+    // After those that are as good: it has to be better to go before.
+    let at = best.partition_point(|there| !is_better(&new, there));
+    best.truncate(n - 1);
+    best.insert(at, new);
+    true
 }
 
-/// The value that has `n` before it, by the time that the closure says; `None` where there are no more
-/// than `n`.
-///
-/// Of values at the same time, it is not defined which comes first. Memory: `n + 1` values a key.
-///
-/// ```
-/// use thalweg::Environment;
-/// use thalweg::operators::aggregates::nth_by;
-///
-/// let env = Environment::new();
-/// let out = env.iter([(30, 'c'), (10, 'a'), (20, 'b')]).group_by(|_| ()).aggregate(nth_by(1, |r: &(i32, char)| r.0));
-/// let out = out.collect::<Vec<_>>();
-/// env.run()?;
-/// assert_eq!(out.take()?, [((), Some((20, 'b')))]);
-/// # Ok::<(), thalweg::Error>(())
-/// ```
-pub fn nth_by<F, K>(n: usize, time: F) -> Nth<F, K> {
-    Nth { n, first: bottom_by(n.saturating_add(1), time) }
-}
-
-/// How many are kept, and which.
-#[derive(Clone, Copy)]
-struct Ranking {
-    count: usize,
-    wanted: Ordering,
-}
-
-impl Ranking {
-    /// Puts one among the best, which are in order; answers whether it was one.
-    #[inline]
-    fn keep<T, K: PartialOrd>(self, best: &mut Vec<T>, new: T, key: impl Fn(&T) -> &K) -> bool {
-        if !self.wants(best, key(&new), &key) {
-            return false;
+/// Puts the best of others among these.
+fn merge<T>(n: usize, best: &mut Vec<T>, others: Vec<T>, is_better: impl Fn(&T, &T) -> bool) {
+    for other in others {
+        // Those behind it are no better.
+        if !keep(n, best, other, &is_better) {
+            return;
         }
-        // After those that are as good: it has to be better to go before.
-        let at = best.partition_point(|there| !better(key(&new), key(there), self.wanted));
-        best.truncate(self.count - 1);
-        best.insert(at, new);
-        true
-    }
-
-    #[inline(always)]
-    fn wants<T, K: PartialOrd>(self, best: &[T], new: &K, key: impl Fn(&T) -> &K) -> bool {
-        best.len() < self.count
-            || best.last().is_some_and(|worst| better(new, key(worst), self.wanted))
-    }
-
-    /// Puts the best of others among these.
-    fn merge<T, K: PartialOrd>(self, best: &mut Vec<T>, others: Vec<T>, key: impl Fn(&T) -> &K) {
-        for other in others {
-            // Those behind it are no better.
-            if !self.keep(best, other, &key) {
-                return;
-            }
-        }
     }
 }
 
-/// The greatest or least few of what a closure makes of the values: [`top`] and [`bottom`].
-pub struct Top<F, N> {
+/// The greatest or least few of what a closure makes of the values: [`Aggregates::top_of`] and
+/// [`Aggregates::bottom_of`].
+pub struct TopOf<F, N> {
     of: F,
-    ranking: Ranking,
+    n: usize,
+    wanted: Ordering,
     number: PhantomData<fn() -> N>,
 }
 
-impl<V, F, N> Aggregate<V> for Top<F, N>
+impl<V, F, N> Aggregate<V> for TopOf<F, N>
 where
     V: Record + ?Sized,
-    F: for<'a> Fn(V::Of<'a>) -> N + Send + Sync + 'static,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
     N: Data + PartialOrd,
 {
     type State = Vec<N>;
@@ -165,125 +250,234 @@ where
 
     #[inline(always)]
     fn update(&self, state: &mut Vec<N>, value: V::Of<'_>) {
-        self.ranking.keep(state, (self.of)(value), |number| number);
+        AggregateRef::<V>::update_ref(self, state, &value);
     }
 
     #[inline(always)]
     fn finish(&self, state: Vec<N>) -> Vec<N> {
         state
     }
+
+    fn empty(&self) -> Option<Vec<N>> {
+        Some(Vec::new())
+    }
 }
 
-impl<V, F, N> Combine<V> for Top<F, N>
+impl<V, F, N> AggregateRef<V> for TopOf<F, N>
 where
     V: Record + ?Sized,
-    F: for<'a> Fn(V::Of<'a>) -> N + Send + Sync + 'static,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
+    N: Data + PartialOrd,
+{
+    #[inline(always)]
+    fn update_ref(&self, state: &mut Vec<N>, value: &V::Of<'_>) {
+        keep(self.n, state, (self.of)(value), |new, old| better(new, old, self.wanted));
+    }
+}
+
+impl<V, F, N> Combine<V> for TopOf<F, N>
+where
+    V: Record + ?Sized,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> N + Send + Sync + 'static,
     N: Data + PartialOrd,
 {
     fn combine(&self, state: &mut Vec<N>, other: Vec<N>) {
-        self.ranking.merge(state, other, |number| number);
+        merge(self.n, state, other, |new, old| better(new, old, self.wanted));
     }
 }
 
-/// The values with the greatest or least few keys: [`top_by`] and [`bottom_by`].
-pub struct TopBy<F, K> {
+/// The greatest or least few values: [`Aggregates::top`], [`Aggregates::bottom`], [`Aggregates::top_by`] and
+/// [`Aggregates::bottom_by`].
+pub struct TopBy<F> {
+    compare: F,
+    n: usize,
+    wanted: Ordering,
+}
+
+impl<V, F> Aggregate<V> for TopBy<F>
+where
+    V: Portable + ?Sized,
+    F: Fn(&V::Owned, &V::Owned) -> Ordering + Send + Sync + 'static,
+{
+    type State = Vec<V::Owned>;
+    type Output = Vec<V::Owned>;
+
+    #[inline(always)]
+    fn start(&self) -> Vec<V::Owned> {
+        Vec::new()
+    }
+
+    #[inline(always)]
+    fn update(&self, state: &mut Vec<V::Owned>, value: V::Of<'_>) {
+        keep(self.n, state, V::to_owned(value), |new, old| (self.compare)(new, old) == self.wanted);
+    }
+
+    #[inline(always)]
+    fn finish(&self, state: Vec<V::Owned>) -> Vec<V::Owned> {
+        state
+    }
+
+    fn empty(&self) -> Option<Vec<V::Owned>> {
+        Some(Vec::new())
+    }
+}
+
+impl<V, F> AggregateRef<V> for TopBy<F>
+where
+    V: Portable + ?Sized,
+    for<'a> V::Of<'a>: Clone,
+    F: Fn(&V::Owned, &V::Owned) -> Ordering + Send + Sync + 'static,
+{
+    #[inline(always)]
+    fn update_ref(&self, state: &mut Vec<V::Owned>, value: &V::Of<'_>) {
+        Aggregate::<V>::update(self, state, value.clone());
+    }
+}
+
+impl<V, F> Combine<V> for TopBy<F>
+where
+    V: Portable + ?Sized,
+    F: Fn(&V::Owned, &V::Owned) -> Ordering + Send + Sync + 'static,
+{
+    fn combine(&self, state: &mut Vec<V::Owned>, other: Vec<V::Owned>) {
+        merge(self.n, state, other, |new, old| (self.compare)(new, old) == self.wanted);
+    }
+}
+
+/// The values with the greatest or least few keys: [`Aggregates::top_by_key`] and
+/// [`Aggregates::bottom_by_key`].
+pub struct TopByKey<F, K> {
     key: F,
-    ranking: Ranking,
+    n: usize,
+    wanted: Ordering,
     types: PhantomData<fn() -> K>,
 }
 
-impl<V, F, K> Aggregate<V> for TopBy<F, K>
-where
-    V: Data,
-    F: Fn(&V) -> K + Send + Sync + 'static,
-    K: Data + PartialOrd,
-{
-    type State = Vec<(K, V)>;
-    type Output = Vec<V>;
+impl<F, K: PartialOrd> TopByKey<F, K> {
+    #[inline(always)]
+    fn keep<W>(&self, state: &mut Vec<(K, W)>, key: K, value: W) {
+        keep(self.n, state, (key, value), |new, old| better(&new.0, &old.0, self.wanted));
+    }
 
     #[inline(always)]
-    fn start(&self) -> Vec<(K, V)> {
+    fn wants<W>(&self, state: &[(K, W)], key: &K) -> bool {
+        wants(self.n, state, |worst| better(key, &worst.0, self.wanted))
+    }
+}
+
+impl<V, F, K> Aggregate<V> for TopByKey<F, K>
+where
+    V: Portable + ?Sized,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> K + Send + Sync + 'static,
+    K: Data + PartialOrd,
+{
+    type State = Vec<(K, V::Owned)>;
+    type Output = Vec<V::Owned>;
+
+    #[inline(always)]
+    fn start(&self) -> Vec<(K, V::Owned)> {
         Vec::new()
     }
 
     #[inline(always)]
-    fn update(&self, state: &mut Vec<(K, V)>, value: V) {
-        self.ranking.keep(state, ((self.key)(&value), value), |(key, _)| key);
-    }
-
-    /// Clones those values alone that are kept.
-    #[inline(always)]
-    fn update_shared(&self, state: &mut Vec<(K, V)>, value: &V)
-    where
-        V: Clone,
-    {
-        let key = (self.key)(value);
-        if self.ranking.wants(state, &key, |(key, _)| key) {
-            self.ranking.keep(state, (key, value.clone()), |(key, _)| key);
+    fn update(&self, state: &mut Vec<(K, V::Owned)>, value: V::Of<'_>) {
+        let key = (self.key)(&value);
+        if self.wants(state, &key) {
+            self.keep(state, key, V::to_owned(value));
         }
     }
 
-    fn finish(&self, state: Vec<(K, V)>) -> Vec<V> {
+    fn finish(&self, state: Vec<(K, V::Owned)>) -> Vec<V::Owned> {
         state.into_iter().map(|(_, value)| value).collect()
     }
-}
 
-impl<V, F, K> Combine<V> for TopBy<F, K>
-where
-    V: Data,
-    F: Fn(&V) -> K + Send + Sync + 'static,
-    K: Data + PartialOrd,
-{
-    fn combine(&self, state: &mut Vec<(K, V)>, other: Vec<(K, V)>) {
-        self.ranking.merge(state, other, |(key, _)| key);
+    fn empty(&self) -> Option<Vec<V::Owned>> {
+        Some(Vec::new())
     }
 }
 
-/// The value at a place in time: [`nth_by`].
-pub struct Nth<F, K> {
-    n: usize,
-    first: TopBy<F, K>,
-}
-
-impl<V, F, K> Aggregate<V> for Nth<F, K>
+impl<V, F, K> AggregateRef<V> for TopByKey<F, K>
 where
-    V: Data,
-    F: Fn(&V) -> K + Send + Sync + 'static,
+    V: Portable + ?Sized,
+    for<'a> V::Of<'a>: Clone,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> K + Send + Sync + 'static,
     K: Data + PartialOrd,
 {
-    type State = Vec<(K, V)>;
-    type Output = Option<V>;
+    /// Clones those values alone that are kept.
+    #[inline(always)]
+    fn update_ref(&self, state: &mut Vec<(K, V::Owned)>, value: &V::Of<'_>) {
+        let key = (self.key)(value);
+        if self.wants(state, &key) {
+            self.keep(state, key, V::to_owned(value.clone()));
+        }
+    }
+}
+
+impl<V, F, K> Combine<V> for TopByKey<F, K>
+where
+    V: Portable + ?Sized,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> K + Send + Sync + 'static,
+    K: Data + PartialOrd,
+{
+    fn combine(&self, state: &mut Vec<(K, V::Owned)>, other: Vec<(K, V::Owned)>) {
+        merge(self.n, state, other, |new, old| better(&new.0, &old.0, self.wanted));
+    }
+}
+
+/// The value at a place in time: [`Aggregates::nth_by_key`].
+pub struct NthByKey<F, K> {
+    n: usize,
+    first: TopByKey<F, K>,
+}
+
+impl<V, F, K> Aggregate<V> for NthByKey<F, K>
+where
+    V: Portable + ?Sized,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> K + Send + Sync + 'static,
+    K: Data + PartialOrd,
+{
+    type State = Vec<(K, V::Owned)>;
+    type Output = Option<V::Owned>;
 
     #[inline(always)]
-    fn start(&self) -> Vec<(K, V)> {
+    fn start(&self) -> Vec<(K, V::Owned)> {
         Vec::new()
     }
 
     #[inline(always)]
-    fn update(&self, state: &mut Vec<(K, V)>, value: V) {
-        self.first.update(state, value);
+    fn update(&self, state: &mut Vec<(K, V::Owned)>, value: V::Of<'_>) {
+        Aggregate::<V>::update(&self.first, state, value);
     }
 
-    #[inline(always)]
-    fn update_shared(&self, state: &mut Vec<(K, V)>, value: &V)
-    where
-        V: Clone,
-    {
-        self.first.update_shared(state, value);
-    }
-
-    fn finish(&self, state: Vec<(K, V)>) -> Option<V> {
+    fn finish(&self, state: Vec<(K, V::Owned)>) -> Option<V::Owned> {
         state.into_iter().nth(self.n).map(|(_, value)| value)
+    }
+
+    fn empty(&self) -> Option<Option<V::Owned>> {
+        Some(None)
     }
 }
 
-impl<V, F, K> Combine<V> for Nth<F, K>
+impl<V, F, K> AggregateRef<V> for NthByKey<F, K>
 where
-    V: Data,
-    F: Fn(&V) -> K + Send + Sync + 'static,
+    V: Portable + ?Sized,
+    for<'a> V::Of<'a>: Clone,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> K + Send + Sync + 'static,
     K: Data + PartialOrd,
 {
-    fn combine(&self, state: &mut Vec<(K, V)>, other: Vec<(K, V)>) {
-        self.first.combine(state, other);
+    #[inline(always)]
+    fn update_ref(&self, state: &mut Vec<(K, V::Owned)>, value: &V::Of<'_>) {
+        AggregateRef::<V>::update_ref(&self.first, state, value);
+    }
+}
+
+impl<V, F, K> Combine<V> for NthByKey<F, K>
+where
+    V: Portable + ?Sized,
+    F: for<'a, 'b> Fn(&'b V::Of<'a>) -> K + Send + Sync + 'static,
+    K: Data + PartialOrd,
+{
+    fn combine(&self, state: &mut Vec<(K, V::Owned)>, other: Vec<(K, V::Owned)>) {
+        Combine::<V>::combine(&self.first, state, other);
     }
 }

@@ -1,4 +1,4 @@
-//! What becomes of calls that have failed for good: the job stops, or they go to a second stream.
+//! What becomes of calls that have failed for good: the job stops, or they go to a side output.
 
 use super::failed::{FailedCall, Problem};
 use crate::data::Data;
@@ -20,7 +20,7 @@ pub(super) trait Leave<D, T>: Send + 'static {
 
 /// The way out of a running task for calls that have failed.
 pub(super) trait Exit<D, T>: Pipe {
-    /// A call has failed for good, of this record if it was kept. Answers what is to go to the second stream in
+    /// A call has failed for good, of this record if it was kept. Answers what is to go to the side output in
     /// its place; nothing when the job stops.
     fn failed<E: Display + 'static>(
         &self,

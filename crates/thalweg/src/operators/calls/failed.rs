@@ -6,9 +6,9 @@ use crate::operators::per_record::try_map::bad_record;
 use std::fmt::Display;
 use std::time::Duration;
 
-/// A call that has failed for good, in the second stream of
-/// [`try_map_async_aside`](crate::Stream::try_map_async_aside) and
-/// [`try_map_blocking_aside`](crate::Stream::try_map_blocking_aside).
+/// A call that has failed for good, in the side output of
+/// [`try_map_async_with_side_output`](crate::Stream::try_map_async_with_side_output) and
+/// [`try_map_blocking_with_side_output`](crate::Stream::try_map_blocking_with_side_output).
 #[derive(Data, Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct FailedCall<D> {

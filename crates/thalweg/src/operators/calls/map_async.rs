@@ -75,8 +75,8 @@ impl<C: Chain> Stream<C> {
     /// As [`map_async`](Self::map_async), where a call may answer with an error: it is tried again if
     /// [`Calls::retry`] says so, and else stops the job.
     ///
-    /// To go on with the other records instead, send those whose calls fail to a second stream:
-    /// [`try_map_async_aside`](Self::try_map_async_aside).
+    /// To go on with the other records instead, send those whose calls fail to a side output:
+    /// [`try_map_async_with_side_output`](Self::try_map_async_with_side_output).
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl<C: Chain> Stream<C> {
     ///
     /// let env = Environment::new();
     /// let calls = Calls::in_flight(4).retry(3, Duration::from_millis(1));
-    /// let out = env.iter(["1", "two"]).try_map_async(calls, async |text| text.parse::<u32>()).count();
+    /// let out = env.iter(["1", "two"]).try_map_async(calls, async |text| text.parse::<u32>()).count().collect_one();
     /// let error = env.run().unwrap_err();
     /// assert_eq!(error.message(), "no success in 3 attempts");
     /// assert!(error.to_string().ends_with("attempts: invalid digit found in string"));
@@ -114,10 +114,10 @@ impl<C: Chain> Stream<C> {
         calling(self, Origin::here("try_map_async"), calls, A::keep, make, Stops)
     }
 
-    /// As [`try_map_async`](Self::try_map_async), with a second stream of the records whose calls have failed for
+    /// As [`try_map_async`](Self::try_map_async), with a side output of the records whose calls have failed for
     /// good, by an error or by taking too long, and of what happened: see [`FailedCall`](super::FailedCall).
     ///
-    /// The second stream has as many tasks and the same time, and must end in a sink like any other. Costs a
+    /// The side output has as many tasks and the same time, and must end in a sink like any other. Costs a
     /// clone of the record for each attempt. A panic still stops the job.
     ///
     /// ```
@@ -126,7 +126,7 @@ impl<C: Chain> Stream<C> {
     /// let env = Environment::new();
     /// let texts = env.iter(["1", "two", "3"]).map(str::to_owned);
     /// let (numbers, failed) =
-    ///     texts.try_map_async_aside(Calls::in_flight(4), async |text| text.parse::<u32>());
+    ///     texts.try_map_async_with_side_output(Calls::in_flight(4), async |text| text.parse::<u32>());
     /// let (numbers, failed) = (numbers.collect::<Vec<_>>(), failed.collect::<Vec<_>>());
     /// env.run()?;
     /// assert_eq!(numbers.take()?, [1, 3]);
@@ -136,7 +136,7 @@ impl<C: Chain> Stream<C> {
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn try_map_async_aside<D, O, E, A, F, Fut>(
+    pub fn try_map_async_with_side_output<D, O, E, A, F, Fut>(
         self,
         calls: Calls<A>,
         f: F,

@@ -74,7 +74,7 @@ impl<C: Chain> Stream<C> {
     ///
     /// let env = Environment::new();
     /// let missing = env.iter([std::env::temp_dir().join("no such file")]);
-    /// let out = missing.try_map_blocking(Calls::in_flight(4), std::fs::read_to_string).count();
+    /// let out = missing.try_map_blocking(Calls::in_flight(4), std::fs::read_to_string).count().collect_one();
     /// let error = env.run().unwrap_err();
     /// assert_eq!(error.kind(), ErrorKind::Input);
     /// # assert!(out.take().is_err());
@@ -96,15 +96,15 @@ impl<C: Chain> Stream<C> {
         blocking(self, Origin::here("try_map_blocking"), calls, A::keep, f, Stops)
     }
 
-    /// As [`try_map_blocking`](Self::try_map_blocking), with a second stream of the records whose calls have failed
-    /// for good, as in [`try_map_async_aside`](Self::try_map_async_aside).
+    /// As [`try_map_blocking`](Self::try_map_blocking), with a side output of the records whose calls have failed
+    /// for good, as in [`try_map_async_with_side_output`](Self::try_map_async_with_side_output).
     ///
     /// ```
     /// use thalweg::{Environment, operators::calls::Calls};
     ///
     /// let env = Environment::new();
     /// let numbers = env.iter([4, 0, 2u32]);
-    /// let (shares, failed) = numbers.try_map_blocking_aside(Calls::in_flight(2), |n| {
+    /// let (shares, failed) = numbers.try_map_blocking_with_side_output(Calls::in_flight(2), |n| {
     ///     12u32.checked_div(n).ok_or("nobody to share with")
     /// });
     /// let (shares, failed) = (shares.collect::<Vec<_>>(), failed.collect::<Vec<_>>());
@@ -114,7 +114,7 @@ impl<C: Chain> Stream<C> {
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn try_map_blocking_aside<D, O, E, A, F>(
+    pub fn try_map_blocking_with_side_output<D, O, E, A, F>(
         self,
         calls: Calls<A>,
         f: F,

@@ -192,7 +192,7 @@ fn no_more_calls_are_in_flight_than_may_be() {
                     thread::yield_now();
                     n
                 })
-                .sum();
+                .sum(|n| *n);
             let out = out.collect::<Vec<_>>();
             env.run()?;
             assert_eq!(out.take()?, [300 * 299 / 2]);
@@ -252,7 +252,7 @@ fn a_call_that_never_wakes_takes_too_long() {
     };
     check(never).fails_with("a call took longer than 3ms");
     let env = Environment::new();
-    let _out = never(&env).count();
+    let _out = never(&env).count().collect_one();
     let error = env.run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     assert!(error.operator().is_some_and(|op| op.starts_with("map_async (")), "{error}");
@@ -339,7 +339,7 @@ fn an_error_of_the_engines_keeps_its_kind() {
         5 => Err(Error::new(ErrorKind::Io, "torn")),
         n => Ok(n),
     });
-    let _out = fails.count();
+    let _out = fails.count().collect_one();
     let error = env.run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);
     let text = error.to_string();
@@ -354,12 +354,15 @@ fn what_fails_goes_aside_and_the_rest_goes_on() {
         let calls = Calls::in_flight(3).timeout(Duration::from_millis(2));
         let (done, failed) = env
             .iter(0..40u64)
-            .try_map_async_aside(calls.retry(2, Duration::ZERO), move |n| moody(n, &tries));
+            .try_map_async_with_side_output(calls.retry(2, Duration::ZERO), move |n| {
+                moody(n, &tries)
+            });
         let calls = Calls::in_flight(2).unordered();
-        let (halves, odd) = done.shuffle().try_map_blocking_aside(calls, |n| match n % 4 {
-            0 => Ok(n / 4),
-            n => Err(n),
-        });
+        let (halves, odd) =
+            done.shuffle().try_map_blocking_with_side_output(calls, |n| match n % 4 {
+                0 => Ok(n / 4),
+                n => Err(n),
+            });
         let (halves, odd) = (halves.sorted().collect::<Vec<_>>(), odd.collect::<Vec<_>>());
         let failed = failed.collect::<Vec<_>>();
         env.run()?;
@@ -404,7 +407,7 @@ fn panics_are_the_operators() {
     check(move |env| env.iter(0..9i32).map_blocking(calls(), |n| 10 / (n - 5)))
         .fails_with("panicked: attempt to divide by zero");
     let env = Environment::new();
-    let _out = env.iter(0..9i32).map_blocking(calls(), |n| 10 / (n - 5)).count();
+    let _out = env.iter(0..9i32).map_blocking(calls(), |n| 10 / (n - 5)).count().collect_one();
     let error = env.run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Panic);
     assert!(error.operator().is_some_and(|op| op.starts_with("map_blocking (")), "{error}");
@@ -468,9 +471,9 @@ fn threads_are_gone_when_a_job_has_ended() {
             let _holds = &holds;
             n
         });
-        let out = out.count();
+        let out = out.count().collect_one();
         env.run()?;
-        assert_eq!(out.take()?, 100);
+        assert_eq!(out.take()?.unwrap(), 100);
         assert_eq!(Arc::strong_count(&held), 1);
         Ok(())
     });
@@ -710,7 +713,7 @@ fn tokio_drives_what_is_polled_within_it() {
                 });
                 async move { spawned.await.expect("it does not panic") }
             })
-            .sum();
+            .sum(|n| *n);
         let sum = sum.collect::<Vec<_>>();
         env.run().unwrap();
         assert_eq!(sum.take().unwrap(), [500 * 499 / 2]);

@@ -127,7 +127,7 @@ proptest! {
         } else {
             compare!(expected, |env| {
                 let (left, right) = (timed(env, &left), timed(env, &right));
-                let (left, right) = (left.group_by_ref(|r| &r.0), right.group_by(|r| r.0).partition());
+                let (left, right) = (left.group_by_ref(|r| &r.0), right.group_by(|r| r.0).repartition());
                 left.interval_join(right, interval, |_, a, b| (a.2, Some(b.2)))
             });
         }
@@ -215,9 +215,9 @@ fn a_limit_ends_a_join_without_an_end() {
             timed.group_by(|n| n % 3)
         };
         let pairs = side().interval_join(side(), Interval::within(micros(1)), |_, a, b| (*a, *b));
-        let some = pairs.unkey().limit(10).count();
+        let some = pairs.unkey().limit(10).count().collect_one();
         env.run()?;
-        assert_eq!(some.take()?, 10);
+        assert_eq!(some.take()?.unwrap(), 10);
         Ok(())
     });
 }
@@ -354,15 +354,19 @@ fn late_records_are_counted() {
         let alone = side().interval_left_join(nothing.group_by(|n| n % 500), near, |_, _, b| {
             assert!(b.is_none());
         });
-        let alone = alone.unkey().count();
-        let both = side().as_of_left_join(side(), AsOf::latest(), |_, _, _| ()).unkey().count();
+        let alone = alone.unkey().count().collect_one();
+        let both = side()
+            .as_of_left_join(side(), AsOf::latest(), |_, _, _| ())
+            .unkey()
+            .count()
+            .collect_one();
         let stats = env.start()?.wait()?;
         let late = |name: &str| -> u64 {
             let named = stats.operators.iter().filter(|op| op.name.starts_with(name));
             named.map(|op| op.late_records).sum()
         };
-        assert_eq!(alone.take()? + late("interval_left_join"), n);
-        let given = both.take()?;
+        assert_eq!(alone.take()?.unwrap() + late("interval_left_join"), n);
+        let given = both.take()?.unwrap();
         assert!(given <= n && given + late("as_of_left_join") >= n);
         some_late.set(some_late.get() + late("interval_left_join"));
         Ok(())
@@ -382,9 +386,9 @@ fn a_key_without_live_records_leaves_nothing_behind() -> crate::Result<()> {
     let near = Interval::within(micros(100));
     let pairs =
         lefts.group_by(|n| *n).interval_join(rights.group_by(|n| *n), near, |_, a, b| a + b);
-    let count = pairs.unkey().count();
+    let count = pairs.unkey().count().collect_one();
     env.run()?;
-    assert_eq!(count.take()?, n);
+    assert_eq!(count.take()?.unwrap(), n);
     Ok(())
 }
 

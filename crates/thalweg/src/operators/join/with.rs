@@ -32,9 +32,9 @@ use std::marker::PhantomData;
 /// let visits = env.range(0..1000).group_by(|n| n % 10);
 /// let names = env.iter([(3u64, "three"), (11, "eleven")].map(|(n, name)| (n, name.to_owned())));
 /// let named = visits.join_with(names.keyed()).broadcast_right().inner();
-/// let out = named.unkey().count();
+/// let out = named.unkey().count().collect_one();
 /// env.run()?;
-/// assert_eq!(out.take()?, 100);
+/// assert_eq!(out.take()?, Some(100));
 /// # Ok::<(), thalweg::Error>(())
 /// ```
 #[must_use = "say which kind of join it is: `inner()`, `left()`, …"]

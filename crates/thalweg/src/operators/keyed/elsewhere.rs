@@ -58,7 +58,6 @@ macro_rules! elsewhere {
 #[doc(hidden)]
 impl<C: Chain> Stream<C> {
     elsewhere! { HasKeys, Self:
-        aggregate<A>(aggregate: A);
         anti_join<D>(right: D);
         as_of_join<D, W, F>(other: D, which: W, f: F);
         co_group<D, W, F>(other: D, window: W, f: F);

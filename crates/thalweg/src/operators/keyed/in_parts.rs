@@ -2,13 +2,15 @@
 
 use super::partition::Combining;
 use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
-use crate::data::{Data, Record};
+use crate::data::{Data, Portable, Record};
 use crate::error::{Error, ErrorKind};
-use crate::operators::aggregates::Combine;
-use crate::operators::aggregates::{Average, Count, FoldAssoc, Max, Min, Reduce};
-use crate::operators::aggregates::{Sum, Summand};
+use crate::operators::aggregates::{
+    Aggregates, Average, Combine, Count, FoldAssoc, Max, Min, Number, PickBy, PickByKey, Reduce,
+    Sum, Summand,
+};
 use crate::plan::Origin;
 use crate::stream::Chain;
+use std::cmp::Ordering;
 
 /// A keyed stream of results.
 type Results<C, G, P, A> = KeyedStream<<P as Combining<C, G>>::Chain<A>, FirstOf, Partitioned>;
@@ -16,9 +18,14 @@ type Results<C, G, P, A> = KeyedStream<<P as Combining<C, G>>::Chain<A>, FirstOf
 /// How the values of a keyed stream look to a closure.
 type Value<'a, C, G> = <<G as KeyBy<<C as Chain>::Item>>::Value as Record>::Of<'a>;
 
+/// The owned form of the values.
+type Owned<C, G> = <<G as KeyBy<<C as Chain>::Item>>::Value as Portable>::Owned;
+
 impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
-    /// Aggregates the values of each key by any [`Combine`], and gives its result when the input
-    /// ends.
+    /// Aggregates the values of each key, and gives the result when the input ends.
+    ///
+    /// The closure chooses what is computed, from the methods of [`Aggregates`]; a tuple of up to eight is
+    /// computed in one pass. An aggregate of your own is a type that implements [`Combine`]: `aggregate(|_| mine)`.
     ///
     /// Each task aggregates its own records first, in a table that fits its core's cache, as long
     /// as measurements say that this costs less than sending every record; what is sent is
@@ -26,23 +33,42 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     /// owns on the heap, within the engine's budget; beyond it on disk. The order in which values are taken in is not defined, and
     /// neither is the order of the results.
     ///
-    /// Those that there are, and several at once, are in [`aggregates`](crate::operators::aggregates).
     /// For what does not combine see [`fold`](Self::fold).
     ///
     /// # Errors
     ///
     /// On a stream that does not end, the job is refused at its start; so it is with an aggregate that
     /// its own [check](crate::operators::aggregates::Aggregate::check) refuses.
+    ///
+    /// ```
+    /// use thalweg::{Data, Environment};
+    ///
+    /// #[derive(Data)]
+    /// struct Order { customer: String, amount: u64 }
+    ///
+    /// let env = Environment::new();
+    /// let orders = [("ann", 3), ("bob", 5), ("ann", 4)];
+    /// let orders = orders.map(|(c, amount)| Order { customer: c.to_owned(), amount });
+    /// let totals = env
+    ///     .iter(orders)
+    ///     .group_by_ref(|order| &order.customer)
+    ///     .aggregate(|a| (a.count(), a.sum(|order| order.amount)))
+    ///     .collect::<std::collections::BTreeMap<_, _>>();
+    /// env.run()?;
+    /// assert_eq!(totals.take()?["ann"], (2, 7));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
-    pub fn aggregate<A>(self, aggregate: A) -> Results<C, G, P, A>
+    pub fn aggregate<A, M>(self, make: M) -> Results<C, G, P, A>
     where
+        M: FnOnce(Aggregates<G::Value>) -> A,
         A: Combine<G::Value>,
         P: Combining<C, G>,
     {
-        self.combine_as(Origin::here("aggregate"), aggregate)
+        self.combine_as(Origin::here("aggregate"), make(Aggregates::new()))
     }
 
-    fn combine_as<A>(self, origin: Origin, aggregate: A) -> Results<C, G, P, A>
+    pub(crate) fn combine_as<A>(self, origin: Origin, aggregate: A) -> Results<C, G, P, A>
     where
         A: Combine<G::Value>,
         P: Combining<C, G>,
@@ -101,7 +127,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     pub fn sum<N, F>(self, of: F) -> Results<C, G, P, Sum<F, N>>
     where
         N: Summand,
-        F: for<'a> Fn(Value<'a, C, G>) -> N + Send + Sync + 'static,
+        F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> N + Send + Sync + 'static,
         P: Combining<C, G>,
     {
         self.combine_as(Origin::here("sum"), Sum::new(of))
@@ -114,7 +140,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     /// use thalweg::Environment;
     ///
     /// let env = Environment::new();
-    /// let least = env.iter([3, 1, 2]).group_by(|_| ()).min(|n| n);
+    /// let least = env.iter([3, 1, 2]).group_by(|_| ()).min(|n| *n);
     /// let out = least.collect::<Vec<_>>();
     /// env.run()?;
     /// assert_eq!(out.take()?, [((), 1)]);
@@ -124,7 +150,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     pub fn min<N, F>(self, of: F) -> Results<C, G, P, Min<F, N>>
     where
         N: Data + PartialOrd,
-        F: for<'a> Fn(Value<'a, C, G>) -> N + Send + Sync + 'static,
+        F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> N + Send + Sync + 'static,
         P: Combining<C, G>,
     {
         self.combine_as(Origin::here("min"), Min::new(of))
@@ -136,7 +162,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     pub fn max<N, F>(self, of: F) -> Results<C, G, P, Max<F, N>>
     where
         N: Data + PartialOrd,
-        F: for<'a> Fn(Value<'a, C, G>) -> N + Send + Sync + 'static,
+        F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> N + Send + Sync + 'static,
         P: Combining<C, G>,
     {
         self.combine_as(Origin::here("max"), Max::new(of))
@@ -149,19 +175,98 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     /// use thalweg::Environment;
     ///
     /// let env = Environment::new();
-    /// let mean = env.iter([1, 2, 6]).group_by(|_| ()).average(|n| f64::from(n));
+    /// let mean = env.iter([1, 2, 6]).group_by(|_| ()).average(|n| *n);
     /// let out = mean.collect::<Vec<_>>();
     /// env.run()?;
     /// assert_eq!(out.take()?, [((), 3.0)]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[doc(alias = "avg")]
+    #[doc(alias = "mean")]
     #[track_caller]
-    pub fn average<F>(self, of: F) -> Results<C, G, P, Average<F>>
+    pub fn average<N, F>(self, of: F) -> Results<C, G, P, Average<F, N>>
     where
-        F: for<'a> Fn(Value<'a, C, G>) -> f64 + Send + Sync + 'static,
+        N: Number,
+        F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> N + Send + Sync + 'static,
         P: Combining<C, G>,
     {
         self.combine_as(Origin::here("average"), Average::new(of))
+    }
+
+    /// The value of each key with the least of the keys that the closure makes of them; of several such, any. See
+    /// [`min`](Self::min) for what the closure extracts alone, and [`aggregate`](Self::aggregate) for how.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let trades = env.iter([("ann", 3, 7.5), ("ann", 1, 3.5), ("bob", 2, 9.0)]);
+    /// let cheapest = trades.group_by(|trade| trade.0).min_by_key(|trade| trade.2);
+    /// let out = cheapest.map(|_, trade| trade.1).collect::<std::collections::BTreeMap<_, _>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [("ann", 1), ("bob", 2)].into());
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn min_by_key<B, F>(self, key: F) -> Results<C, G, P, PickByKey<F, B>>
+    where
+        G::Value: Portable,
+        B: Data + PartialOrd,
+        F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> B + Send + Sync + 'static,
+        P: Combining<C, G>,
+    {
+        let pick: PickByKey<F, B> = Aggregates::<G::Value>::new().min_by_key(key);
+        self.combine_as(Origin::here("min_by_key"), pick)
+    }
+
+    /// The value of each key with the greatest of the keys that the closure makes of them. See
+    /// [`min_by_key`](Self::min_by_key), its mirror image.
+    #[track_caller]
+    pub fn max_by_key<B, F>(self, key: F) -> Results<C, G, P, PickByKey<F, B>>
+    where
+        G::Value: Portable,
+        B: Data + PartialOrd,
+        F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> B + Send + Sync + 'static,
+        P: Combining<C, G>,
+    {
+        let pick: PickByKey<F, B> = Aggregates::<G::Value>::new().max_by_key(key);
+        self.combine_as(Origin::here("max_by_key"), pick)
+    }
+
+    /// The least value of each key by the order of the closure, which must be total; of several such, any. See
+    /// [`min_by_key`](Self::min_by_key) for an order by a key.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let least = env.iter([1.5, 0.5, 2.5]).group_by(|_| ()).min_by(f64::total_cmp);
+    /// let out = least.collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [((), 0.5)]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn min_by<F>(self, compare: F) -> Results<C, G, P, PickBy<F>>
+    where
+        G::Value: Portable,
+        F: Fn(&Owned<C, G>, &Owned<C, G>) -> Ordering + Send + Sync + 'static,
+        P: Combining<C, G>,
+    {
+        let pick: PickBy<F> = Aggregates::<G::Value>::new().min_by(compare);
+        self.combine_as(Origin::here("min_by"), pick)
+    }
+
+    /// The greatest value of each key by the order of the closure. See [`min_by`](Self::min_by), its mirror image.
+    #[track_caller]
+    pub fn max_by<F>(self, compare: F) -> Results<C, G, P, PickBy<F>>
+    where
+        G::Value: Portable,
+        F: Fn(&Owned<C, G>, &Owned<C, G>) -> Ordering + Send + Sync + 'static,
+        P: Combining<C, G>,
+    {
+        let pick: PickBy<F> = Aggregates::<G::Value>::new().max_by(compare);
+        self.combine_as(Origin::here("max_by"), pick)
     }
 
     /// Folds the values of each key in parts: `local` takes a value into a part, `global` puts a

@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn what_is_together_stays_together() {
         every(|env| {
-            let together = env.range(0..1000).group_by(|n| n % 10).partition();
+            let together = env.range(0..1000).group_by(|n| n % 10).repartition();
             let counts = together
                 .inspect(|key, n| assert_eq!(*key, n % 10))
                 .filter(|_, n| *n < 500)

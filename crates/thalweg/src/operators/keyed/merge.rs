@@ -19,7 +19,7 @@ where
     /// The records of both streams, as they come, under the keys that they have.
     ///
     /// Where the records of each key are together in both streams, they are together in the result: what follows needs no
-    /// exchange. If not, bring the other one's together too by [`partition`](Self::partition), or leave it to
+    /// exchange. If not, bring the other one's together too by [`repartition`](Self::repartition), or leave it to
     /// the operator that follows. How the keys are found may differ; after
     /// [`group_by_ref`](crate::Stream::group_by_ref) each record's key is copied. For order, time and end see
     /// [`Stream::merge`](crate::Stream::merge).
@@ -70,8 +70,8 @@ mod tests {
         })
         .equals(expected());
         check(|env| {
-            let left = env.range(0..1000).group_by(|n| n % 10).partition();
-            let right = env.range(0..500).map(|n| (n % 10, n)).keyed().partition();
+            let left = env.range(0..1000).group_by(|n| n % 10).repartition();
+            let right = env.range(0..500).map(|n| (n % 10, n)).keyed().repartition();
             let merged = left.merge(right).stateful_map(0, |_, seen: &mut u64, _| {
                 *seen += 1;
                 *seen
@@ -82,7 +82,7 @@ mod tests {
         })
         .equals(expected());
         check(|env| {
-            let left = env.range(0..1000).group_by(|n| n % 10).partition();
+            let left = env.range(0..1000).group_by(|n| n % 10).repartition();
             let right = env.range(0..500).group_by(|n| n % 10);
             let counts = left.merge(right).count();
             assert_eq!(exchanges(env), 2);

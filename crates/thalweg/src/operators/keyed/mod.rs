@@ -62,6 +62,7 @@ pub(super) use unique::Whole;
 pub use unkey::Pairs;
 pub(super) use watched::{Lasting, Watched};
 
+use crate::config::BatchMode;
 use crate::stream::{Chain, Stream};
 use std::marker::PhantomData;
 
@@ -115,6 +116,11 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
 
     pub(super) fn into_parts(self) -> (Stream<C>, G) {
         (self.stream, self.keys)
+    }
+
+    /// Sets when the next exchange of this stream sends what it collects: see [`Stream::batch_mode`].
+    pub fn batch_mode(self, mode: BatchMode) -> Self {
+        Self::new(self.stream.batch_mode(mode), self.keys)
     }
 
     /// Names the operator before: in plans, statistics and messages, and as the identity of its

@@ -142,7 +142,7 @@ mod tests {
     fn counts(records: impl Iterator<Item = u64> + Send + 'static) -> [u64; 2] {
         let config = Config { cores: 1.try_into().unwrap(), ..Config::default() };
         let env = Environment::with_config(config);
-        let _out = env.iter(records).unique().count();
+        let _out = env.iter(records).unique().count().collect_one();
         let stats = env.start().unwrap().wait().unwrap();
         let of = |kind: &str| {
             let row = stats.operators.iter().find(|row| row.kind == kind).unwrap();

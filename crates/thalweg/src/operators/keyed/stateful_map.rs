@@ -176,7 +176,7 @@ mod tests {
                     *sum += n * key;
                     *sum
                 })
-                .max(|sum| sum)
+                .max(|sum| *sum)
                 .collect::<std::collections::BTreeMap<_, _>>();
             let exchanges = env.plan().operators.iter().filter(|op| op.kind == "partition").count();
             env.run()?;

@@ -27,15 +27,15 @@ impl<C: Chain<Item: Wire>, G: KeyBy<C::Item>, P: Placement<C, G>> KeyedStream<C,
     /// use thalweg::Environment;
     ///
     /// let env = Environment::new();
-    /// let roots = env.iter(0..100u64).group_by(|n| n % 7).partition().map(|_, n| (n as f64).sqrt());
+    /// let roots = env.iter(0..100u64).group_by(|n| n % 7).repartition().map(|_, n| (n as f64).sqrt());
     /// let out = roots.collect::<Vec<_>>();
     /// env.run()?;
     /// assert_eq!(out.take()?.len(), 100);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn partition(self) -> Together<C, G, P> {
-        P::together(self, Origin::here("partition"))
+    pub fn repartition(self) -> Together<C, G, P> {
+        P::together(self, Origin::here("repartition"))
     }
 }
 
@@ -50,7 +50,7 @@ mod tests {
             let firsts = env
                 .range(0..5_000)
                 .group_by(|n| n % 97)
-                .partition()
+                .repartition()
                 .map(|_, n| n)
                 .unkey()
                 // A task says of each record whether its key is new to this task.
@@ -75,8 +75,13 @@ mod tests {
     #[test]
     fn what_is_together_is_not_moved_again() {
         let env = crate::Environment::new();
-        let _out =
-            env.iter(0..9).group_by(|n| n % 3).partition().partition().count().collect::<Vec<_>>();
+        let _out = env
+            .iter(0..9)
+            .group_by(|n| n % 3)
+            .repartition()
+            .repartition()
+            .count()
+            .collect::<Vec<_>>();
         let exchanges = env.plan().operators.iter().filter(|op| op.kind == "partition").count();
         assert_eq!(exchanges, 1);
     }

@@ -167,11 +167,12 @@ mod tests {
                 .range(0..5000)
                 .flat_map_str(|n, out| out.push(&format!("{:0width$}", n % 50, width = 40)))
                 .unique()
-                .count();
-            let endless = env.iter(0_u64..).map(|n| n / 3).unique().limit(5).count();
+                .count()
+                .collect_one();
+            let endless = env.iter(0_u64..).map(|n| n / 3).unique().limit(5).count().collect_one();
             env.run()?;
             assert_eq!(numbers.take()?, (0..777).collect::<Vec<_>>());
-            assert_eq!((texts.take()?, endless.take()?), (50, 5));
+            assert_eq!((texts.take()?.unwrap(), endless.take()?.unwrap()), (50, 5));
             Ok(())
         });
     }

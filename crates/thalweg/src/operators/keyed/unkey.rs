@@ -176,14 +176,14 @@ mod tests {
     fn every_kind_of_key_makes_pairs() {
         let pairs = || (0..100u64).map(|n| (n % 7, n));
         check(|env| env.range(0..100).group_by(|n| n % 7).unkey()).equals(pairs());
-        check(|env| env.range(0..100).group_by(|n| n % 7).partition().unkey()).equals(pairs());
+        check(|env| env.range(0..100).group_by(|n| n % 7).repartition().unkey()).equals(pairs());
         let records = || (0..100u64).map(|n| (n, (n, n)));
         let by_ref = |env: &crate::Environment| {
             env.range(0..100).map(|n| (n, n)).group_by_ref(|pair| &pair.0)
         };
         check(move |env| by_ref(env).unkey()).equals(records());
-        check(move |env| by_ref(env).partition().unkey()).equals(records());
-        check(move |env| by_ref(env).count().partition().unkey())
+        check(move |env| by_ref(env).repartition().unkey()).equals(records());
+        check(move |env| by_ref(env).count().repartition().unkey())
             .equals((0..100u64).map(|n| (n, 1)));
     }
 
@@ -199,7 +199,7 @@ mod tests {
             lines.flat_each(crate::text::Words).group_by_ref(|word| *word)
         };
         check(move |env| grouped(env).unkey()).equals(expected());
-        check(move |env| grouped(env).partition().unkey()).equals(expected());
+        check(move |env| grouped(env).repartition().unkey()).equals(expected());
     }
 
     #[test]

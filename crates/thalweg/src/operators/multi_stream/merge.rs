@@ -62,9 +62,9 @@ impl Environment {
     ///
     /// let env = Environment::new();
     /// let parts = (0..10u64).map(|ten| env.iter(10 * ten..10 * ten + 10));
-    /// let count = env.merge_all(parts).count();
+    /// let count = env.merge_all(parts).count().collect_one();
     /// env.run()?;
-    /// assert_eq!(count.take()?, 100);
+    /// assert_eq!(count.take()?, Some(100));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     ///
@@ -127,9 +127,9 @@ mod tests {
     #[test]
     fn a_limit_ends_both() {
         every(|env| {
-            let some = env.iter(0u64..).merge(env.iter(0u64..)).limit(10).count();
+            let some = env.iter(0u64..).merge(env.iter(0u64..)).limit(10).count().collect_one();
             env.run()?;
-            assert_eq!(some.take()?, 10);
+            assert_eq!(some.take()?.unwrap(), 10);
             Ok(())
         });
     }
@@ -170,9 +170,9 @@ mod tests {
         .equals((0..999u64).chain(1000..1010).chain(1000..1010));
         every(|env| {
             let endless = (0..5).map(|_| env.iter(0u64..));
-            let some = env.merge_all(endless).limit(100).count();
+            let some = env.merge_all(endless).limit(100).count().collect_one();
             env.run()?;
-            assert_eq!(some.take()?, 100);
+            assert_eq!(some.take()?.unwrap(), 100);
             Ok(())
         });
     }

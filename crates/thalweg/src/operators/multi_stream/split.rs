@@ -19,7 +19,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     ///
     /// let env = Environment::new();
     /// let [all, some] = env.range(0..100).map(|n| n * n).split();
-    /// let (sum, even) = (all.sum().collect::<Vec<_>>(), some.filter(|n| n % 2 == 0).count());
+    /// let (sum, even) = (all.sum(|n| *n).collect::<Vec<_>>(), some.filter(|n| n % 2 == 0).count());
     /// env.run()?;
     /// assert_eq!((sum.take()?, even.take()?), (vec![328_350], 50));
     /// # Ok::<(), thalweg::Error>(())
@@ -93,11 +93,14 @@ mod tests {
     fn a_branch_that_has_enough_holds_up_no_other() {
         every(|env| {
             let [few, all] = env.iter(0..10_000u64).split();
-            let (few, all) = (few.limit(3).count(), all.count());
+            let (few, all) = (few.limit(3).count().collect_one(), all.count().collect_one());
             let [a, b] = env.iter(0u64..).split();
-            let (a, b) = (a.limit(5).count(), b.limit(50).count());
+            let (a, b) = (a.limit(5).count().collect_one(), b.limit(50).count().collect_one());
             env.run()?;
-            assert_eq!([few, all, a, b].map(|count| count.take().unwrap()), [3, 10_000, 5, 50]);
+            assert_eq!(
+                [few, all, a, b].map(|count| count.take().unwrap()),
+                [3, 10_000, 5, 50].map(Some)
+            );
             Ok(())
         });
     }

@@ -66,9 +66,9 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     /// let env = Environment::new();
     /// let [numbers, others] = env.range(0..1000).split();
     /// let squares = numbers.zip_by_task(others.map(|n| n * n));
-    /// let wrong = squares.filter(|(n, square)| n * n != *square).count();
+    /// let wrong = squares.filter(|(n, square)| n * n != *square).count().collect_one();
     /// env.run()?;
-    /// assert_eq!(wrong.take()?, 0);
+    /// assert_eq!(wrong.take()?, Some(0));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     ///
@@ -85,7 +85,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
         if tasks != others {
             let what = format!(
                 "pairs task with task, and one stream has {tasks} and the other {others}: `zip` pairs whole \
-                 streams, and `replication` sets the number of tasks"
+                 streams, and `parallelism` sets the number of tasks"
             );
             zipped.refuse(Error::new(ErrorKind::Plan, what));
         }

@@ -207,7 +207,8 @@ mod tests {
     #[test]
     fn a_visitor_that_panics_is_named() {
         let env = Environment::new();
-        let _out = env.iter(["ab!!".to_owned()]).flat_each(Bytes).flat_each(Pairs).count();
+        let _out =
+            env.iter(["ab!!".to_owned()]).flat_each(Bytes).flat_each(Pairs).count().collect_one();
         let error = env.run().unwrap_err().to_string();
         assert!(
             error.starts_with("flat_each (") && error.ends_with("panicked: shouting"),

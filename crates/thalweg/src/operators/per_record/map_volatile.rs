@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn the_plan_marks_it() {
         let env = Environment::new();
-        let _out = env.iter(0..3).map_volatile(|n| n).count();
+        let _out = env.iter(0..3).map_volatile(|n| n).count().collect_one();
         let marked: Vec<_> =
             env.plan().operators.into_iter().filter(|op| op.detail == "volatile").collect();
         assert_eq!((marked.len(), marked[0].kind.as_str()), (1, "map_volatile"));

@@ -26,7 +26,7 @@ impl<C: Chain<Time: EventTime>> Stream<C> {
     ///     .assign_timestamps(|second| Timestamp::from_secs(*second), Watermarks::monotonous());
     /// let out = steps
     ///     .window_all(CountWindow::tumbling(3))
-    ///     .sum(|second| second)
+    ///     .sum(|second| *second)
     ///     .map_with_timestamp(|window, at| (window.value, at))
     ///     .collect::<Vec<_>>();
     /// env.run()?;

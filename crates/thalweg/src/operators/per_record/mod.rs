@@ -12,8 +12,8 @@ mod map_volatile;
 mod map_with_timestamp;
 mod memo;
 mod record_fn;
-mod side_each;
 mod side_output;
+mod side_output_each;
 pub mod text;
 pub(crate) mod try_map;
 
@@ -32,7 +32,7 @@ pub mod chains {
     pub use super::map_volatile::MapVolatile;
     pub use super::map_with_timestamp::MapWithTimestamp;
     pub use super::record_fn::PerRecord;
-    pub use super::side_each::SideEach;
     pub use super::side_output::SideOutput;
+    pub use super::side_output_each::SideOutputEach;
     pub use super::try_map::TryMap;
 }

@@ -1,4 +1,4 @@
-//! A second stream of an operator, for what does not belong into the first.
+//! A side output of an operator, for what does not belong into the first.
 
 // The types of these methods say which operator a chain ends in; aliases would hide it.
 #![allow(clippy::type_complexity)]
@@ -21,7 +21,7 @@ impl<C: Chain> Stream<C> {
     /// return a list, and [`flatten`](Self::flatten). What it pushes to the side goes to the
     /// second stream, which has as many tasks and the same time, and must end in a sink like any other. Where
     /// each record goes on as it is, to one stream or another, see [`route`](Self::route); with a state for
-    /// each key, [`process_aside`](crate::KeyedStream::process_aside).
+    /// each key, [`process_with_side_output`](crate::KeyedStream::process_with_side_output).
     ///
     /// What is pushed for one record is handed on at once, when the closure returns. The slower of the streams slows both;
     /// one that wants no more (after a [`limit`](Self::limit)) does not hold up the other. Keeps order and tasks.
@@ -66,19 +66,19 @@ impl<C: Chain> Stream<C> {
     }
 }
 
-/// Takes what goes to the second stream of [`side_output`](Stream::side_output).
+/// Takes what goes to the side output of [`side_output`](Stream::side_output).
 pub struct Side<S> {
     pushed: Vec<S>,
 }
 
 impl<S> Side<S> {
-    /// Hands a record to the second stream.
+    /// Hands a record to the side output.
     pub fn push(&mut self, record: S) {
         self.pushed.push(record);
     }
 }
 
-/// The chain that ends in an operator with a second stream.
+/// The chain that ends in an operator with a side output.
 pub struct SideOutput<C: Chain, O, S: Data, F> {
     prev: C,
     op: usize,
@@ -120,7 +120,7 @@ where
     }
 }
 
-/// An operator with a second stream, in a running task.
+/// An operator with a side output, in a running task.
 pub struct SideOutputPush<I: ?Sized, T: Time, O, S: Data, F, N> {
     op: Op,
     f: Arc<F>,
@@ -199,18 +199,20 @@ mod tests {
                 Some(n)
             };
             let (all, few) = env.iter(0..5000u64).side_output(halves);
-            let (all, few) = (all.count(), few.limit(3).count());
+            let (all, few) = (all.count().collect_one(), few.limit(3).count().collect_one());
             let (some, others) = env.iter(0..5000u64).side_output(halves);
-            let (some, others) = (some.limit(3).count(), others.count());
+            let (some, others) =
+                (some.limit(3).count().collect_one(), others.count().collect_one());
             let many = env.iter([5u64]).flat_map(|n| 0..1000 * n).side_output(halves);
-            let (few_of, many) = (many.0.limit(3).count(), many.1.count());
+            let (few_of, many) =
+                (many.0.limit(3).count().collect_one(), many.1.count().collect_one());
             let (a, b) = env.iter(0u64..).side_output(halves);
-            let (a, b) = (a.limit(7).count(), b.limit(70).count());
+            let (a, b) = (a.limit(7).count().collect_one(), b.limit(70).count().collect_one());
             env.run()?;
-            assert_eq!((all.take()?, few.take()?), (5000, 3));
-            assert_eq!((some.take()?, others.take()?), (3, 5000));
-            assert_eq!((few_of.take()?, many.take()?), (3, 5000));
-            assert_eq!((a.take()?, b.take()?), (7, 70));
+            assert_eq!((all.take()?, few.take()?), (Some(5000), Some(3)));
+            assert_eq!((some.take()?, others.take()?), (Some(3), Some(5000)));
+            assert_eq!((few_of.take()?, many.take()?), (Some(3), Some(5000)));
+            assert_eq!((a.take()?, b.take()?), (Some(7), Some(70)));
             Ok(())
         });
     }

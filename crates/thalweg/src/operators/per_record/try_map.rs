@@ -100,7 +100,8 @@ mod tests {
                 7 => Err(Error::new(ErrorKind::Io, "torn").at(at.clone())),
                 n => Ok(n),
             })
-            .count();
+            .count()
+            .collect_one();
         let error = env.run().unwrap_err();
         assert_eq!((error.kind(), error.place()), (ErrorKind::Io, Some(&place)));
         let text = error.to_string();
@@ -119,7 +120,8 @@ mod tests {
                 if n == 5 { Err("five") } else { Ok(n) }
             })
             .inspect(move |_| _ = counter.fetch_add(1, Ordering::Relaxed))
-            .count();
+            .count()
+            .collect_one();
         assert_eq!(env.run().unwrap_err().message(), "five");
         assert_eq!((called.load(Ordering::Relaxed), seen.load(Ordering::Relaxed)), (6, 5));
     }

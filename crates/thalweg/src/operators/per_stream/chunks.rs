@@ -28,7 +28,7 @@ impl<D: Data, C: Chain<Item = D>> Stream<C> {
     /// use thalweg::Environment;
     ///
     /// let env = Environment::new();
-    /// let out = env.iter(0..7_u32).replication(1).chunks(3).collect::<Vec<_>>();
+    /// let out = env.iter(0..7_u32).parallelism(1).chunks(3).collect::<Vec<_>>();
     /// env.run()?;
     /// assert_eq!(out.take()?, [vec![0, 1, 2], vec![3, 4, 5], vec![6]]);
     /// # Ok::<(), thalweg::Error>(())
@@ -177,7 +177,7 @@ mod tests {
         every(|env| {
             let out = env
                 .range(0..10)
-                .replay(5, 0_u64, |numbers, _| numbers.map(|n| *n).replication(1).chunks(4))
+                .replay(5, 0_u64, |numbers, _| numbers.map(|n| *n).parallelism(1).chunks(4))
                 .fold(
                     |lengths: &mut Vec<u64>, chunk| lengths.push(chunk.len() as u64),
                     |lengths, mut others| lengths.append(&mut others),
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn chunks_of_nothing_are_refused() {
         let env = Environment::new();
-        let _out = env.range(0..3).chunks(0).count();
+        let _out = env.range(0..3).chunks(0).count().collect_one();
         let error = env.run().unwrap_err().to_string();
         assert!(
             error.starts_with("chunks (") && error.ends_with("chunks of no records"),

@@ -98,25 +98,7 @@ impl<C: Chain> Stream<C> {
             global(value, other);
             Ok(())
         };
-        self.fold_twice(Origin::here("fold_assoc"), init, local, global)
-    }
-
-    /// [`fold_assoc`](Self::fold_assoc), of closures that may fail.
-    pub(super) fn fold_twice<S, L, G>(
-        self,
-        origin: Origin,
-        init: S,
-        local: L,
-        global: G,
-    ) -> Stream<impl Chain<Item = S, Time = C::Time>>
-    where
-        S: Data + Clone,
-        L: for<'a> Fn(&mut S, <C::Item as Record>::Of<'a>) -> crate::Result<()>
-            + Send
-            + Sync
-            + 'static,
-        G: Fn(&mut S, S) -> crate::Result<()> + Send + Sync + 'static,
-    {
+        let origin = Origin::here("fold_assoc");
         let (local, global) = (Arc::new(local), Arc::new(global));
         let init = Init::new(init);
         let first = init.clone();
@@ -194,9 +176,10 @@ mod tests {
                 .fold(Vec::new(), |all, n| all.push(n))
                 .flatten()
                 .shuffle()
-                .count();
+                .count()
+                .collect_one();
             env.run()?;
-            assert_eq!(out.take()?, 50_000);
+            assert_eq!(out.take()?, Some(50_000));
             Ok(())
         });
     }

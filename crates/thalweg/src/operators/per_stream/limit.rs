@@ -116,15 +116,18 @@ mod tests {
     fn no_more_than_asked_for_and_no_less() {
         every(|env| {
             let some = env.range(0..100_000).limit(1234).collect::<Vec<_>>();
-            let none = env.iter(0_u64..).shuffle().limit(0).count();
-            let all = env.iter(0..10).limit(100).count();
-            let twice = env.iter(0_u64..).limit(9).shuffle().limit(7).count();
+            let none = env.iter(0_u64..).shuffle().limit(0).count().collect_one();
+            let all = env.iter(0..10).limit(100).count().collect_one();
+            let twice = env.iter(0_u64..).limit(9).shuffle().limit(7).count().collect_one();
             env.run()?;
             let some = some.take()?;
             let distinct: std::collections::HashSet<_> = some.iter().copied().collect();
             assert_eq!((some.len(), distinct.len()), (1234, 1234));
             assert!(distinct.iter().all(|n| *n < 100_000));
-            assert_eq!((none.take()?, all.take()?, twice.take()?), (0, 10, 7));
+            assert_eq!(
+                (none.take()?.unwrap(), all.take()?.unwrap(), twice.take()?.unwrap()),
+                (0, 10, 7)
+            );
             Ok(())
         });
     }
@@ -133,12 +136,13 @@ mod tests {
     fn endless_sources_end_through_exchanges_and_fan_out() {
         every(|env| {
             let exchanged = env.iter(0_u64..).shuffle().map(|n| n + 1).shuffle().limit(1000);
-            let exchanged = exchanged.count();
+            let exchanged = exchanged.count().collect_one();
             let fanned = env.iter([5_u64]).flat_map(|n| n..).limit(4).collect::<Vec<_>>();
-            let dealt = env.iter([5_u64]).flat_map(|n| n..).shuffle().limit(4).count();
+            let dealt =
+                env.iter([5_u64]).flat_map(|n| n..).shuffle().limit(4).count().collect_one();
             env.run()?;
-            assert_eq!(dealt.take()?, 4);
-            assert_eq!(exchanged.take()?, 1000);
+            assert_eq!(dealt.take()?.unwrap(), 4);
+            assert_eq!(exchanged.take()?.unwrap(), 1000);
             assert_eq!(fanned.take()?, [5, 6, 7, 8]);
             Ok(())
         });

@@ -1,6 +1,7 @@
 //! Operators that see a whole stream without keys: they collect, order, limit or place its records.
 
 mod absorb;
+mod aggregate;
 pub mod cache;
 mod chunks;
 mod fold;
@@ -9,10 +10,7 @@ mod reduce;
 mod repartition;
 mod scan;
 mod sorted;
-mod sum;
 mod top;
-
-pub use sum::Number;
 
 /// Chains that end in one of these operators.
 pub mod chains {

@@ -35,27 +35,25 @@ impl<C: Chain> Stream<C> {
         self.deal(Origin::here("shuffle"), Strategy::Shuffle, tasks)
     }
 
-    /// Goes on in exactly this many tasks, dealing the records out to them evenly.
+    /// Goes on in this many tasks, at least one, dealing the records out to them evenly.
     ///
-    /// With 1, one task sees all that follows. To limit a number of tasks rather than to set it,
-    /// see [`max_parallelism`](Self::max_parallelism).
+    /// With 1, one task sees all that follows.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let lists = env.range(0..100).parallelism(1).chunks(100).collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(lists.take()?.len(), 1);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
-    pub fn replication(self, tasks: usize) -> Exchanged<C>
+    pub fn parallelism(self, tasks: usize) -> Exchanged<C>
     where
         C::Item: Portable,
     {
-        self.deal(Origin::here("replication"), Strategy::Shuffle, tasks.max(1))
-    }
-
-    /// Goes on in no more than this many tasks. Records are dealt out anew even where there are
-    /// fewer tasks already.
-    #[track_caller]
-    pub fn max_parallelism(self, tasks: usize) -> Exchanged<C>
-    where
-        C::Item: Portable,
-    {
-        let tasks = self.tasks().min(tasks.max(1));
-        self.deal(Origin::here("max_parallelism"), Strategy::Shuffle, tasks)
+        self.deal(Origin::here("parallelism"), Strategy::Shuffle, tasks.max(1))
     }
 
     /// Goes on in other tasks, as many as now, each of which gets what one task sends: a cut in
@@ -101,9 +99,9 @@ impl<C: Chain> Stream<C> {
     /// let mut config = Config::default();
     /// config.cores = 3.try_into().unwrap();
     /// let env = Environment::with_config(config);
-    /// let out = env.iter(0..10).broadcast().count();
+    /// let out = env.iter(0..10).broadcast().count().collect_one();
     /// env.run()?;
-    /// assert_eq!(out.take()?, 30);
+    /// assert_eq!(out.take()?, Some(30));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
@@ -125,20 +123,20 @@ impl<C: Chain> Stream<C> {
     /// use thalweg::Environment;
     ///
     /// let env = Environment::new();
-    /// let out = env.iter(0..100u64).partition_by(|n, tasks| *n as usize % tasks).count();
+    /// let out = env.iter(0..100u64).repartition_by(|n, tasks| *n as usize % tasks).count().collect_one();
     /// env.run()?;
-    /// assert_eq!(out.take()?, 100);
+    /// assert_eq!(out.take()?, Some(100));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn partition_by<F>(self, choose: F) -> Exchanged<C>
+    pub fn repartition_by<F>(self, choose: F) -> Exchanged<C>
     where
         C::Item: Portable,
         F: for<'a, 'b> Fn(&'b <C::Item as Record>::Of<'a>, usize) -> usize + Send + Sync + 'static,
     {
         let tasks = self.env.default_tasks();
         let choose = Arc::new(choose);
-        let origin = Origin::here("partition_by");
+        let origin = Origin::here("repartition_by");
         self.exchange(origin, Strategy::Custom, tasks, move |cx, op, edge| {
             let choose = Arc::clone(&choose);
             let route = move |item: &<C::Item as Record>::Of<'_>, tasks: usize| choose(item, tasks);

@@ -16,7 +16,7 @@ impl<C: Chain> Stream<C> {
     /// closure returns `None`: then this task has enough, and its sources may end.
     ///
     /// Every task begins with a clone of `init` and sees its own records only; for one state of all
-    /// records, go on in one task first with [`replication(1)`](Self::replication). To remember
+    /// records, go on in one task first with [`parallelism(1)`](Self::parallelism). To remember
     /// something for every key, group first. The state is declared: it is [`Data`], and
     /// the plan shows it.
     ///
@@ -199,18 +199,19 @@ mod tests {
                 *count += 1;
                 *count
             };
-            let one = env.iter(0..100).stateful_map(0, counted).max().collect::<Vec<_>>();
-            let each = env.iter(0..99).shuffle().stateful_map(0, counted).max();
+            let one = env.iter(0..100).stateful_map(0, counted).max(|n| *n).collect::<Vec<_>>();
+            let each = env.iter(0..99).shuffle().stateful_map(0, counted).max(|n| *n);
             let each = each.collect::<Vec<_>>();
             let first = env
                 .iter(0_u64..)
                 .shuffle()
                 .scan(0, move |count, n| (counted(count, n) <= 10).then_some(n))
-                .count();
+                .count()
+                .collect_one();
             let tasks = env.config().cores.get() as u64;
             env.run()?;
             assert_eq!((one.take()?, each.take()?), (vec![100], vec![99_u64.div_ceil(tasks)]));
-            assert_eq!(first.take()?, 10 * tasks);
+            assert_eq!(first.take()?.unwrap(), 10 * tasks);
             Ok(())
         });
     }

@@ -44,7 +44,7 @@ impl<C: Chain> Stream<C> {
     ///
     /// ```compile_fail,E0277
     /// let env = thalweg::Environment::new();
-    /// let out = env.iter([0.5, 1.5]).sorted().count();
+    /// let out = env.iter([0.5, 1.5]).sorted().count().collect_one();
     /// ```
     #[doc(alias("sort", "order_by", "orderBy"))]
     #[track_caller]
@@ -276,7 +276,7 @@ mod tests {
             let pairs = || env.range(0..3000).shuffle().map(|n| (n % 7, n));
             let few = pairs().sorted_by_key(|pair| pair.0).collect::<Vec<_>>();
             // Keyed tasks are many, and most of them have nothing.
-            let keyed = pairs().group_by(|pair| pair.0 % 3).partition();
+            let keyed = pairs().group_by(|pair| pair.0 % 3).repartition();
             let keyed = keyed
                 .map(|_, pair| pair)
                 .unkey()
@@ -284,7 +284,7 @@ mod tests {
                 .sorted()
                 .collect::<Vec<_>>();
             let first = pairs().sorted_by(|a, b| b.cmp(a)).limit(3).collect::<Vec<_>>();
-            let none = env.iter(0..0_u64).shuffle().sorted().count();
+            let none = env.iter(0..0_u64).shuffle().sorted().count().collect_one();
             env.run()?;
             let few = few.take()?;
             assert!(few.is_sorted_by_key(|pair| pair.0) && few.len() == 3000);
@@ -292,7 +292,7 @@ mod tests {
             expected.sort_unstable();
             assert_eq!(keyed.take()?, expected);
             expected.reverse();
-            assert_eq!((first.take()?, none.take()?), (expected[..3].to_vec(), 0));
+            assert_eq!((first.take()?, none.take()?.unwrap()), (expected[..3].to_vec(), 0));
             Ok(())
         });
         // Of one task, whatever becomes of it on the way.
@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn tasks_sort_side_by_side() {
         let env = Environment::new();
-        let _out = env.range(0..10).sorted().count();
+        let _out = env.range(0..10).sorted().count().collect_one();
         let plan = env.plan();
         let sorted = plan.operators.iter().find(|op| op.kind == "sorted").unwrap();
         assert_eq!(plan.stages[sorted.stage].tasks, env.config().cores.get());
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn an_order_that_panics_is_named() {
         let env = Environment::new();
-        let out = env.iter([2, 1]).sorted_by(|_, _| panic!("which?")).count();
+        let out = env.iter([2, 1]).sorted_by(|_, _| panic!("which?")).count().collect_one();
         let error = env.run().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Panic);
         assert!(error.operator().unwrap_or_default().starts_with("sorted_by ("), "{error}");

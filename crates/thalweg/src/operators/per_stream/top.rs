@@ -74,6 +74,34 @@ impl<C: Chain> Stream<C> {
         self.top_as(Origin::here("top_by"), n, compare)
     }
 
+    /// Hands on the `n` records with the greatest of the keys that the closure makes of them, the greatest first. See
+    /// [`top`](Self::top).
+    ///
+    /// The key is computed for each comparison: where that is dear, [`top_by`](Self::top_by) compares what records hold.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter([('a', 3), ('b', 1), ('c', 4)]).top_by_key(2, |r| r.1).collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [('c', 4), ('a', 3)]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn top_by_key<K, F>(
+        self,
+        n: usize,
+        key: F,
+    ) -> Stream<impl Chain<Item = Owned<C>, Time = C::Time>>
+    where
+        C::Item: Portable,
+        K: Ordered,
+        F: Fn(&Owned<C>) -> K + Send + Sync + 'static,
+    {
+        self.top_as(Origin::here("top_by_key"), n, move |a, b| key(a).cmp(&key(b)))
+    }
+
     fn top_as<F>(
         self,
         origin: Origin,
@@ -237,11 +265,13 @@ mod tests {
     fn tasks_agree_on_the_greatest() {
         every(|env| {
             let out = env.range(0..10_000).top(500).collect::<Vec<_>>();
-            let none = env.range(0..100).top(0).count();
+            let none = env.range(0..100).top(0).count().collect_one();
             let least = env.range(0..100).top_by(3, |a, b| b.cmp(a)).collect::<Vec<_>>();
+            let by_key = env.range(0..100).top_by_key(2, |n| n % 90).collect::<Vec<_>>();
             env.run()?;
             assert_eq!(out.take()?, (9500..10_000).rev().collect::<Vec<_>>());
-            assert_eq!((none.take()?, least.take()?), (0, vec![0, 1, 2]));
+            assert_eq!((none.take()?.unwrap(), least.take()?), (0, vec![0, 1, 2]));
+            assert_eq!(by_key.take()?, [89, 88]);
             Ok(())
         });
     }
@@ -249,7 +279,7 @@ mod tests {
     #[test]
     fn more_than_memory_holds_is_refused_by_name() {
         let env = Environment::with_config(Config { memory: 10_000, ..Config::default() });
-        let _out = env.range(0..100_000).top(50_000).count();
+        let _out = env.range(0..100_000).top(50_000).count().collect_one();
         let error = env.run().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Memory);
         assert!(error.operator().unwrap_or_default().starts_with("top ("), "{error}");

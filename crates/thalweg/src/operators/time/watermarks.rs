@@ -36,9 +36,9 @@ use std::time::Duration;
 ///     |second| Timestamp::from_secs(*second),
 ///     Watermarks::generated_by(OneBehind::default()),
 /// );
-/// # let out = timed.count();
+/// # let out = timed.count().collect_one();
 /// # env.run()?;
-/// # assert_eq!(out.take()?, 3);
+/// # assert_eq!(out.take()?, Some(3));
 /// # Ok::<(), thalweg::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(

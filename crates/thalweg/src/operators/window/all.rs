@@ -23,7 +23,7 @@ impl<C: Chain> Stream<C> {
     /// use thalweg::operators::window::CountWindow;
     ///
     /// let env = Environment::new();
-    /// let sums = env.iter(1..=6u64).window_all(CountWindow::tumbling(2)).sum(|n| n);
+    /// let sums = env.iter(1..=6u64).window_all(CountWindow::tumbling(2)).sum(|n| *n);
     /// let out = sums.map(|window| window.value).collect::<Vec<_>>();
     /// env.run()?;
     /// assert_eq!(out.take()?, [3, 7, 11]);

@@ -21,7 +21,7 @@ use std::time::Duration;
 /// A window begins every `slide`, at multiples of it counted from 1970-01-01T00:00:00Z, and holds the
 /// records of the `size` that follows. It has its result when the watermark has passed its end. A record
 /// that comes after all its windows have had theirs is late; late records are not taken in, but
-/// [counted, and warned of at the end](crate::metrics::Stats::late_dropped), or sent to a second stream by
+/// [counted, and warned of at the end](crate::metrics::Stats::late_dropped), or sent to a side output by
 /// [`late_output`](crate::operators::window::Windowed::late_output). Results of windows that have not ended are given
 /// [if asked for](Self::early).
 ///

@@ -1,8 +1,8 @@
 //! What takes the values of a window in one after the other, in the order in which they arrive.
 
 use super::windowed::{Described, Ending, Results, Value, Window, Windowed};
-use crate::data::{Data, Portable, Record};
-use crate::operators::aggregates::{Aggregate, Fold};
+use crate::data::{Data, Portable};
+use crate::operators::aggregates::{Aggregate, Fold, ToVec};
 use crate::operators::keyed::{KeyBy, KeyedStream};
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
@@ -98,7 +98,7 @@ where
         G::Value: Portable,
         W: WindowingInOrder<C, G, P, ToVec>,
     {
-        self.in_order("to_vec", Origin::here(E::KIND), ToVec(()))
+        self.in_order("to_vec", Origin::here(E::KIND), ToVec)
     }
 
     fn in_order<A>(self, what: &str, origin: Origin, aggregate: A) -> InOrder<C, G, P, W, E, A>
@@ -108,27 +108,5 @@ where
     {
         let make = |window: W, keyed, plan| window.windows_in_order(keyed, plan, aggregate);
         E::end(self.make::<A::State, _>(what, origin, make))
-    }
-}
-
-/// All values, in the order in which they come.
-#[derive(Clone, Copy, Debug)]
-pub struct ToVec(());
-
-impl<V: Portable + ?Sized> Aggregate<V> for ToVec {
-    type State = Vec<V::Owned>;
-    type Output = Vec<V::Owned>;
-
-    fn start(&self) -> Vec<V::Owned> {
-        Vec::new()
-    }
-
-    #[inline(always)]
-    fn update(&self, state: &mut Vec<V::Owned>, value: <V as Record>::Of<'_>) {
-        state.push(V::to_owned(value));
-    }
-
-    fn finish(&self, state: Vec<V::Owned>) -> Vec<V::Owned> {
-        state
     }
 }

@@ -1,4 +1,4 @@
-//! A second stream of the records that come too late for their windows.
+//! A side output of the records that come too late for their windows.
 
 use super::event_time::{Earliness, EventTimeWindow};
 use super::frames::Frames;
@@ -19,7 +19,7 @@ type Divided<C, G, P, W, E> = (
     Stream<Received<Late<C, G>, <C as Chain>::Time>>,
 );
 
-/// The records of the second stream.
+/// The records of the side output.
 type Late<C, G> = <G as Plain<<C as Chain>::Item>>::Record;
 
 impl<C, G, P, W, E> Windowed<C, G, P, EventTimeWindow<W>, E>
@@ -28,7 +28,7 @@ where
     G: Plain<C::Item, Record: Portable>,
     W: Earliness,
 {
-    /// Sends the records that come too late for all their windows to a second stream, as they are and with
+    /// Sends the records that come too late for all their windows to a side output, as they are and with
     /// their timestamps, instead of counting and dropping them.
     ///
     /// A record is late when the watermark of its own partition had passed the end of the last window that
@@ -38,10 +38,10 @@ where
     /// stream, with its key, and in one of them only. Costs a comparison a record.
     ///
     /// Where records are in the tasks of their keys already, after
-    /// [`partition`](KeyedStream::partition) for example, the watermark is that of the task, which has waited for
+    /// [`repartition`](KeyedStream::repartition) for example, the watermark is that of the task, which has waited for
     /// all partitions: what is late there is what the windows would count and drop.
     ///
-    /// Call it right after `window`. The second stream must end in a sink, like any other.
+    /// Call it right after `window`. The side output must end in a sink, like any other.
     ///
     /// ```
     /// use std::time::Duration;
@@ -200,7 +200,7 @@ mod tests {
     use crate::operators::time::Watermarks;
     use std::time::Duration;
 
-    /// Every tenth record comes far too late: it is in a window or in the second stream.
+    /// Every tenth record comes far too late: it is in a window or in the side output.
     #[test]
     fn every_record_is_in_one_place() {
         every(|env| {
@@ -218,7 +218,7 @@ mod tests {
                     Duration::from_micros(100),
                 ))
                 .late_output();
-            let all = windows.aggregate(crate::operators::aggregates::to_vec());
+            let all = windows.aggregate(|a| a.to_vec());
             let all = all.unkey().flat_map(|(_, pane)| pane.value).collect::<Vec<_>>();
             let late = late.collect::<Vec<_>>();
             let stats = env.start()?.wait()?;
@@ -233,7 +233,7 @@ mod tests {
         });
     }
 
-    /// Where all partitions meet, what the windows would drop goes to the second stream, as it was.
+    /// Where all partitions meet, what the windows would drop goes to the side output, as it was.
     #[test]
     fn what_is_late_in_the_tasks_of_the_keys() {
         every(|env| {
@@ -247,8 +247,8 @@ mod tests {
                 );
             let window = EventTimeWindow::tumbling(Duration::from_micros(100));
             let (windows, late) =
-                readings.group_by(|n| n % 3).partition().window(window).late_output();
-            let all = windows.aggregate(crate::operators::aggregates::to_vec());
+                readings.group_by(|n| n % 3).repartition().window(window).late_output();
+            let all = windows.aggregate(|a| a.to_vec());
             let all = all.unkey().flat_map(|(_, pane)| pane.value).collect::<Vec<_>>();
             let late = late.collect::<Vec<(i64, i64)>>();
             let stats = env.start()?.wait()?;

@@ -50,7 +50,7 @@ pub use arrival::{
 pub use custom::{CustomPane, CustomWindow, MakeWindows, WindowContext};
 pub use early::Early;
 pub use event_time::{AtEnd, Earliness, EventTimeWindow};
-pub use in_order::{ToVec, WindowingInOrder};
+pub use in_order::WindowingInOrder;
 pub use join::{BothLists, Joining};
 pub use pane::{CountPane, Pane, Timing};
 pub use processing_time::ProcessingTimeWindow;

@@ -343,7 +343,7 @@ mod tests {
             let n = 30_000;
             let window = ProcessingTimeWindow::tumbling(Duration::from_micros(500));
             let counts = env.range(0..n).shuffle().group_by(|n| n % 5).window(window).count();
-            let sums = counts.unkey().map(|(key, pane)| (key, pane.value)).keyed().sum(|n| n);
+            let sums = counts.unkey().map(|(key, pane)| (key, pane.value)).keyed().sum(|n| *n);
             let sums = sums.collect::<std::collections::BTreeMap<_, _>>();
             env.run()?;
             assert_eq!(sums.take()?, (0..5).map(|key| (key, n / 5)).collect());
@@ -368,7 +368,7 @@ mod tests {
             .group_by(|_| ())
             .window(EventTimeWindow::tumbling(Duration::from_micros(1)))
             .late_output();
-        let results = windows.aggregate(crate::operators::aggregates::to_vec()).unkey();
+        let results = windows.aggregate(|a| a.to_vec()).unkey();
         let (results, late) = (results.to_channel(), late.to_channel());
         env.run().unwrap();
         assert_eq!(late.count(), 0);
@@ -392,13 +392,13 @@ mod tests {
                 .assign_timestamps(|n| Timestamp::from_micros(*n), Watermarks::monotonous())
                 .group_by(|n| n % 5)
                 .window(window)
-                .max(|n| n)
+                .max(|n| *n)
                 .unkey()
                 .map(|(key, pane)| (key, pane.value))
                 .group_by(|_| ())
                 .window(EventTimeWindow::tumbling(Duration::from_micros(1)))
                 .late_output();
-            let results = windows.aggregate(crate::operators::aggregates::to_vec()).unkey();
+            let results = windows.aggregate(|a| a.to_vec()).unkey();
             let results = results.collect::<Vec<_>>();
             let late = late.collect::<Vec<_>>();
             env.run()?;

@@ -3,7 +3,6 @@
 use super::{EventTimeWindow, Pane, Timing};
 use crate::check::{check, every};
 use crate::config::{BatchMode, Config, Scheduler};
-use crate::operators::aggregates::to_vec;
 use crate::operators::time::Watermarks;
 use crate::time::Timestamp;
 use crate::{Chain, Environment, ErrorKind, KeyedStream, Stream};
@@ -143,10 +142,10 @@ proptest! {
             .seeds(2)
             .equals(shape.expected(&all, |values| *values.iter().max().unwrap()));
         // Records themselves go to the tasks of their keys.
-        check(|env| of(env).partition().window(shape.window()).min(|reading| reading.2))
+        check(|env| of(env).repartition().window(shape.window()).min(|reading| reading.2))
             .seeds(2)
             .equals(shape.expected(&all, |values| *values.iter().min().unwrap()));
-        check(|env| of(env).partition().window(shape.window()).count())
+        check(|env| of(env).repartition().window(shape.window()).count())
             .seeds(2)
             .equals(shape.expected(&all, |values| values.len() as u64));
     }
@@ -191,7 +190,7 @@ fn late_records_are_counted() {
             .count()
             .unkey()
             .map(|(_, pane)| pane.value)
-            .sum()
+            .sum(|n| *n)
             .collect::<Vec<u64>>();
         let stats = env.start()?.wait()?;
         let late: u64 = stats.operators.iter().map(|op| op.late_records).sum();
@@ -298,7 +297,7 @@ fn lateness_has_an_end() {
             .assign_timestamps(move |n| Timestamp::from_micros(at(n)), Watermarks::monotonous())
             .group_by(|n| n % 3)
             .window(window.allowed_lateness(micros(600)))
-            .aggregate(to_vec())
+            .aggregate(|a| a.to_vec())
             .unkey()
             .flat_map(|(_, pane)| pane.value)
             .unique()
@@ -442,7 +441,7 @@ fn windows_at_the_end_of_time_begin_anew_in_each_round() {
                 values
                     .group_by(|_| ())
                     .window(windows)
-                    .max(|n| n)
+                    .max(|n| *n)
                     .unkey()
                     .map(|(_, pane)| pane.value)
             })

@@ -4,13 +4,15 @@ use super::join::BothLists;
 use crate::data::{Data, Portable, Record};
 use crate::error::{Error, ErrorKind};
 use crate::operators::aggregates::{
-    Aggregate, Average, Combine, Count, FoldAssoc, Max, Min, Reduce, Sum, Summand,
+    Aggregate, Aggregates, Average, Combine, Count, FoldAssoc, Max, Min, Number, PickBy, PickByKey,
+    Reduce, Sum, Summand,
 };
 use crate::operators::join::Side;
 use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
+use std::cmp::Ordering;
 use std::marker::PhantomData;
 
 /// A kind of window, for streams whose records carry `T` as their time. Implemented by
@@ -163,6 +165,9 @@ type Combined<C, G, P, W, E, A> = Results<
     <W as Windowing<C, G, P, A>>::Chain,
 >;
 
+/// The owned form of the values.
+type Owned<C, G> = <<G as KeyBy<<C as Chain>::Item>>::Value as Portable>::Owned;
+
 /// How the values of a keyed stream look to a closure.
 pub(super) type Value<'a, C, G> = <<G as KeyBy<<C as Chain>::Item>>::Value as Record>::Of<'a>;
 
@@ -194,23 +199,22 @@ where
         stream
     }
 
-    /// Aggregates the values of each window by any [`Combine`].
+    /// Aggregates the values of each window. The closure chooses what is computed, from the methods of
+    /// [`Aggregates`], as in [`KeyedStream::aggregate`].
     ///
     /// In windows of event time, each task aggregates its own records first, slice by slice; what is sent
     /// is put together by the task that owns the key, and the order in which values are taken in is not
     /// defined. In sessions and windows of arrivals, records themselves go to that task. Where the aggregate
     /// has an [inverse](Combine::INVERSE), slices that a window has no more are subtracted; where it has none,
     /// they are kept on two stacks a key, which costs somewhat more.
-    ///
-    /// The aggregates that there are, and several at once, are in
-    /// [`aggregates`](crate::operators::aggregates).
     #[track_caller]
-    pub fn aggregate<A>(self, aggregate: A) -> Combined<C, G, P, W, E, A>
+    pub fn aggregate<A, M>(self, make: M) -> Combined<C, G, P, W, E, A>
     where
+        M: FnOnce(Aggregates<G::Value>) -> A,
         A: Combine<G::Value>,
         W: Windowing<C, G, P, A>,
     {
-        self.aggregate_as("aggregate", Origin::here(E::KIND), aggregate)
+        self.aggregate_as("aggregate", Origin::here(E::KIND), make(Aggregates::new()))
     }
 
     fn aggregate_as<A>(self, what: &str, origin: Origin, aggregate: A) -> Combined<C, G, P, W, E, A>
@@ -259,7 +263,7 @@ where
     pub fn sum<N, F>(self, of: F) -> Combined<C, G, P, W, E, Sum<F, N>>
     where
         N: Summand,
-        F: for<'a> Fn(Value<'a, C, G>) -> N + Send + Sync + 'static,
+        F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> N + Send + Sync + 'static,
         W: Windowing<C, G, P, Sum<F, N>>,
     {
         self.aggregate_as("sum", Origin::here(E::KIND), Sum::new(of))
@@ -271,7 +275,7 @@ where
     pub fn min<N, F>(self, of: F) -> Combined<C, G, P, W, E, Min<F, N>>
     where
         N: Data + PartialOrd,
-        F: for<'a> Fn(Value<'a, C, G>) -> N + Send + Sync + 'static,
+        F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> N + Send + Sync + 'static,
         W: Windowing<C, G, P, Min<F, N>>,
     {
         self.aggregate_as("min", Origin::here(E::KIND), Min::new(of))
@@ -283,7 +287,7 @@ where
     pub fn max<N, F>(self, of: F) -> Combined<C, G, P, W, E, Max<F, N>>
     where
         N: Data + PartialOrd,
-        F: for<'a> Fn(Value<'a, C, G>) -> N + Send + Sync + 'static,
+        F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> N + Send + Sync + 'static,
         W: Windowing<C, G, P, Max<F, N>>,
     {
         self.aggregate_as("max", Origin::here(E::KIND), Max::new(of))
@@ -291,13 +295,83 @@ where
 
     /// The arithmetic mean of what the closure makes of the values of each window. See
     /// [`aggregate`](Self::aggregate) for how.
+    #[doc(alias = "avg")]
+    #[doc(alias = "mean")]
     #[track_caller]
-    pub fn average<F>(self, of: F) -> Combined<C, G, P, W, E, Average<F>>
+    pub fn average<N, F>(self, of: F) -> Combined<C, G, P, W, E, Average<F, N>>
     where
-        F: for<'a> Fn(Value<'a, C, G>) -> f64 + Send + Sync + 'static,
-        W: Windowing<C, G, P, Average<F>>,
+        N: Number,
+        F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> N + Send + Sync + 'static,
+        W: Windowing<C, G, P, Average<F, N>>,
     {
         self.aggregate_as("average", Origin::here(E::KIND), Average::new(of))
+    }
+
+    /// The value of each window with the least of the keys that the closure makes of them; of several such, any. See
+    /// [`min`](Self::min) for what the closure extracts alone, and [`aggregate`](Self::aggregate) for how.
+    #[track_caller]
+    pub fn min_by_key<B, F>(self, key: F) -> Combined<C, G, P, W, E, PickByKey<F, B>>
+    where
+        G::Value: Portable,
+        B: Data + PartialOrd,
+        F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> B + Send + Sync + 'static,
+        W: Windowing<C, G, P, PickByKey<F, B>>,
+    {
+        let pick: PickByKey<F, B> = Aggregates::<G::Value>::new().min_by_key(key);
+        self.aggregate_as("min_by_key", Origin::here(E::KIND), pick)
+    }
+
+    /// The value of each window with the greatest of the keys that the closure makes of them. See
+    /// [`min_by_key`](Self::min_by_key), its mirror image.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    /// use thalweg::operators::window::CountWindow;
+    ///
+    /// let env = Environment::new();
+    /// let trades = env.iter([('a', 3), ('b', 1), ('c', 2), ('d', 4)]);
+    /// let dearest = trades.window_all(CountWindow::tumbling(2)).max_by_key(|trade| trade.1);
+    /// let out = dearest.map(|pane| pane.value.0).collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, ['a', 'd']);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn max_by_key<B, F>(self, key: F) -> Combined<C, G, P, W, E, PickByKey<F, B>>
+    where
+        G::Value: Portable,
+        B: Data + PartialOrd,
+        F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> B + Send + Sync + 'static,
+        W: Windowing<C, G, P, PickByKey<F, B>>,
+    {
+        let pick: PickByKey<F, B> = Aggregates::<G::Value>::new().max_by_key(key);
+        self.aggregate_as("max_by_key", Origin::here(E::KIND), pick)
+    }
+
+    /// The least value of each window by the order of the closure, which must be total; of several such, any. See
+    /// [`min_by_key`](Self::min_by_key) for an order by a key.
+    #[track_caller]
+    pub fn min_by<F>(self, compare: F) -> Combined<C, G, P, W, E, PickBy<F>>
+    where
+        G::Value: Portable,
+        F: Fn(&Owned<C, G>, &Owned<C, G>) -> Ordering + Send + Sync + 'static,
+        W: Windowing<C, G, P, PickBy<F>>,
+    {
+        let pick: PickBy<F> = Aggregates::<G::Value>::new().min_by(compare);
+        self.aggregate_as("min_by", Origin::here(E::KIND), pick)
+    }
+
+    /// The greatest value of each window by the order of the closure. See [`min_by`](Self::min_by), its mirror
+    /// image.
+    #[track_caller]
+    pub fn max_by<F>(self, compare: F) -> Combined<C, G, P, W, E, PickBy<F>>
+    where
+        G::Value: Portable,
+        F: Fn(&Owned<C, G>, &Owned<C, G>) -> Ordering + Send + Sync + 'static,
+        W: Windowing<C, G, P, PickBy<F>>,
+    {
+        let pick: PickBy<F> = Aggregates::<G::Value>::new().max_by(compare);
+        self.aggregate_as("max_by", Origin::here(E::KIND), pick)
     }
 
     /// Folds the values of each window in parts: `local` takes a value into a part, `global` puts a

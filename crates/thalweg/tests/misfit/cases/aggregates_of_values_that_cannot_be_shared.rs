@@ -1,10 +1,10 @@
-//! Several aggregates at once over values of which each would need its own.
+//! An aggregate that keeps values beside another that needs them too.
 
-//~ error[E0277]: the trait bound `Trade: Clone` is not satisfied
-//~ consider annotating `Trade` with `#[derive(Clone)]`
+//~ error[E0277]: `ToVec` keeps values of `Trade`, and others of the tuple need them too
+//~ needs values that can be cloned
+//~ add `#[derive(Clone)]` to the type of the values, or put this aggregate last
 
 use thalweg::Environment;
-use thalweg::operators::aggregates::{average, max};
 
 #[derive(thalweg::Data)]
 struct Trade {
@@ -17,9 +17,9 @@ fn main() -> thalweg::Result<()> {
     let trades = env.iter([Trade { share: "ann".into(), price: 3.0 }]);
     let out = trades
         .group_by(|trade| trade.share.clone())
-        .aggregate((average(|trade: Trade| trade.price), max(|trade: Trade| trade.price)))
+        .aggregate(|a| (a.to_vec(), a.max(|trade| trade.price)))
         .collect::<Vec<_>>();
     env.run()?;
-    println!("{:?}", out.take()?);
+    println!("{:?}", out.take()?.len());
     Ok(())
 }

@@ -8,8 +8,8 @@ use thalweg::Environment;
 fn main() -> thalweg::Result<()> {
     let env = Environment::new();
     let words = env.lines("words.txt").map(|line| line.split(' ').next().unwrap_or_default());
-    let out = words.count();
+    let out = words.count().collect_one();
     env.run()?;
-    println!("{}", out.take()?);
+    println!("{:?}", out.take()?);
     Ok(())
 }

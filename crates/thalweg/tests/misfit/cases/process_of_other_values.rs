@@ -15,7 +15,7 @@ struct Echo;
 impl Process<u64, String> for Echo {
     type State = ();
     type Out = String;
-    type Aside = Infallible;
+    type Side = Infallible;
 
     fn start(&self) {}
 

@@ -1,7 +1,6 @@
 //! A sum that does not fit is an error with operator and key, and one that fits is none, wherever it is made.
 
 use crate::check::{check, every};
-use crate::operators::aggregates::{count, max, sum};
 use crate::operators::time::Watermarks;
 use crate::operators::window::{
     CountWindow, CustomWindow, Early, EventTimeWindow, GlobalWindow, LastWindow, MakeWindows,
@@ -22,7 +21,7 @@ type Pair = (u32, u8);
 #[track_caller]
 fn overflows<C: Chain<Item: Sized>>(key: &str, job: impl Fn(&Environment) -> Stream<C>) {
     every(|env| {
-        let out = job(env).count();
+        let out = job(env).count().collect_one();
         let error = env.run().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Input, "{error}");
         assert!(error.operator().is_some_and(|name| name.contains(file!())), "{error}");
@@ -36,12 +35,12 @@ fn overflows<C: Chain<Item: Sized>>(key: &str, job: impl Fn(&Environment) -> Str
 
 #[test]
 fn sums_of_keys() {
-    let number = |(_, number): Pair| number;
+    let number = |pair: &Pair| pair.1;
     overflows("7", |env| env.iter(VALUES).group_by(|pair| pair.0).sum(number).unkey());
-    overflows("7", |env| env.iter(VALUES).group_by(|p| p.0).partition().sum(number).unkey());
+    overflows("7", |env| env.iter(VALUES).group_by(|p| p.0).repartition().sum(number).unkey());
     overflows("7", |env| {
-        let both = (count(), sum(number), max(number));
-        env.iter(VALUES).shuffle().group_by(|pair| pair.0).aggregate(both).unkey()
+        let keyed = env.iter(VALUES).shuffle().group_by(|pair| pair.0);
+        keyed.aggregate(|a| (a.count(), a.sum(number), a.max(number))).unkey()
     });
     overflows("\"k7\"", |env| {
         let lines = env.iter(VALUES).map(|(key, number)| (format!("k{key}"), number));
@@ -70,7 +69,7 @@ fn sums_in_tables_of_every_size() {
         let env = Environment::with_config(config);
         let numbers =
             env.range(0..5 * KEYS).map(|n| (n % KEYS, if n % KEYS == 77 { 60_u8 } else { 1 }));
-        let sums = numbers.group_by(|pair| pair.0).sum(|pair| pair.1).unkey().count();
+        let sums = numbers.group_by(|pair| pair.0).sum(|pair| pair.1).unkey().count().collect_one();
         let error = env.run().unwrap_err();
         assert!(error.message().ends_with(", of key 77"), "{error}");
         assert!(sums.take().is_err());
@@ -101,7 +100,7 @@ impl<T: Time> MakeWindows<Pair, T> for One {
 
 #[test]
 fn sums_of_windows() {
-    let number = |(_, number): Pair| number;
+    let number = |pair: &Pair| pair.1;
     let second = Duration::from_secs(1);
     macro_rules! windows {
         ($source:expr, $($window:expr),* $(,)?) => {$(
@@ -137,13 +136,15 @@ fn sums_that_fit_are_no_errors() {
     // Three that follow each other fit into a byte, four do not.
     let bytes = [85_u8, 85, 85, 0, 0, 255, 0, 0, 254, 1, 0, 254];
     let windows: Vec<u8> = bytes.windows(3).map(|window| window.iter().sum()).collect();
-    check(|env| env.iter(bytes).window_all(CountWindow::sliding(3, 1)).sum(|n| n).map(|p| p.value))
-        .equals(windows.clone());
+    check(|env| {
+        env.iter(bytes).window_all(CountWindow::sliding(3, 1)).sum(|n| *n).map(|p| p.value)
+    })
+    .equals(windows.clone());
     let mut expected = windows.clone();
     expected.extend([254, 254]);
     check(|env| {
         let window = CountWindow::sliding(3, 1).keep_partial();
-        env.iter(bytes).window_all(window).sum(|n| n).map(|p| p.value)
+        env.iter(bytes).window_all(window).sum(|n| *n).map(|p| p.value)
     })
     .equals(expected);
     let second = Duration::from_secs(1);
@@ -155,11 +156,12 @@ fn sums_that_fit_are_no_errors() {
             .assign_timestamps(|(at, _)| Timestamp::from_secs(*at as i64), Watermarks::monotonous())
             .map(|(_, byte)| byte)
             .window_all(EventTimeWindow::sliding(3 * second, second))
-            .sum(|n| n)
+            .sum(|n| *n)
             .map(|pane| pane.value)
     })
     .equals(expected);
-    check(|env| env.iter(bytes).group_by(|n| *n / 86).sum(u64::from)).equals([(0, 256), (2, 763)]);
+    check(|env| env.iter(bytes).group_by(|n| *n / 86).sum(|n| u64::from(*n)))
+        .equals([(0, 256), (2, 763)]);
 }
 
 /// A key whose text cannot be made.
@@ -176,7 +178,13 @@ impl Debug for Mute {
 fn a_key_that_cannot_be_shown_ends_no_process() -> Result<()> {
     for key in [0, 1] {
         let env = Environment::new();
-        let out = env.iter([200_u8, 100]).group_by(move |_| Mute(key)).sum(|n| n).unkey().count();
+        let out = env
+            .iter([200_u8, 100])
+            .group_by(move |_| Mute(key))
+            .sum(|n| *n)
+            .unkey()
+            .count()
+            .collect_one();
         let error = env.run().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Input);
         assert!(error.message().ends_with(", of key that cannot be shown"), "{error}");
@@ -184,13 +192,19 @@ fn a_key_that_cannot_be_shown_ends_no_process() -> Result<()> {
     }
     // What is too long to be read is cut, at a character.
     let env = Environment::new();
-    let sums = env.iter([200_u8, 100]).group_by(|_| "ü".repeat(1000)).sum(|n| n).unkey();
-    let out = sums.count();
+    let sums = env.iter([200_u8, 100]).group_by(|_| "ü".repeat(1000)).sum(|n| *n).unkey();
+    let out = sums.count().collect_one();
     let error = env.run().unwrap_err();
     assert!(error.message().ends_with("üü…") && error.message().len() < 1000, "{error}");
     assert!(out.take().is_err());
     // The next job on the same threads knows nothing of it.
-    let panics = env.iter([1]).group_by(|n| *n).fold(0, |_, _| panic!("other")).unkey().count();
+    let panics = env
+        .iter([1])
+        .group_by(|n| *n)
+        .fold(0, |_, _| panic!("other"))
+        .unkey()
+        .count()
+        .collect_one();
     assert_eq!(env.run().unwrap_err().message(), "panicked: other");
     drop(panics);
     Ok(())

@@ -1,4 +1,4 @@
-//! How a second stream leaves a stage, or none does.
+//! How a side output leaves a stage, or none does.
 
 use crate::data::Data;
 use crate::exchange::{Edge, Outlet, RoundRobin};
@@ -23,7 +23,7 @@ pub trait Exit<S>: Pipe {
     fn push_aside(&mut self, record: S, at: Timestamp);
 }
 
-/// There is no second stream.
+/// There is no side output.
 #[derive(Clone, Copy)]
 pub struct Nowhere;
 
@@ -77,7 +77,7 @@ impl<S: Data, T: EventTime> Leave<S> for Outward<S, T> {
     }
 }
 
-/// The end of a task from which records leave for the second stream.
+/// The end of a task from which records leave for the side output.
 pub struct Leaving<S: Data, T: EventTime>(Outlet<S, T, RoundRobin>);
 
 impl<S: Data, T: EventTime> Pipe for Leaving<S, T> {

@@ -91,9 +91,9 @@ impl<O, S> ProcessContext<'_, O, S> {
         self.out.push((record, at));
     }
 
-    /// Emits a record to the second stream: see
-    /// [`process_aside`](crate::KeyedStream::process_aside).
-    pub fn emit_aside(&mut self, record: S) {
+    /// Emits a record to the side output: see
+    /// [`process_with_side_output`](crate::KeyedStream::process_with_side_output).
+    pub fn emit_side(&mut self, record: S) {
         self.aside.push((record, self.at));
     }
 

@@ -32,9 +32,9 @@ pub trait Process<K: ?Sized, V: Record + ?Sized>: Send + Sync + 'static {
     type State: Data;
     /// What goes on, with the key.
     type Out: Send + 'static;
-    /// What goes to the [second stream](super::KeyedStream::process_aside);
+    /// What goes to the [side output](super::KeyedStream::process_with_side_output);
     /// [`Infallible`] where there is none.
-    type Aside: Send + 'static;
+    type Side: Send + 'static;
 
     /// The state of a key that is new, or has been cleared.
     fn start(&self) -> Self::State;
@@ -47,7 +47,7 @@ pub trait Process<K: ?Sized, V: Record + ?Sized>: Send + Sync + 'static {
         state: &mut Self::State,
         value: V::Of<'_>,
         at: Timestamp,
-        cx: &mut ProcessContext<'_, Self::Out, Self::Aside>,
+        cx: &mut ProcessContext<'_, Self::Out, Self::Side>,
     );
 
     /// A timer of this key has come. It is set no more.
@@ -56,7 +56,7 @@ pub trait Process<K: ?Sized, V: Record + ?Sized>: Send + Sync + 'static {
         key: &K,
         state: &mut Self::State,
         timer: Timer,
-        cx: &mut ProcessContext<'_, Self::Out, Self::Aside>,
+        cx: &mut ProcessContext<'_, Self::Out, Self::Side>,
     );
 }
 
@@ -67,11 +67,11 @@ type Processed<C, G, P, H, X> = KeyedStream<
     Partitioned,
 >;
 
-/// What goes to the second stream.
+/// What goes to the side output.
 type AsideOf<C, G, H> = <H as Process<
     <G as KeyBy<<C as Chain>::Item>>::Key,
     <G as KeyBy<<C as Chain>::Item>>::Value,
->>::Aside;
+>>::Side;
 
 impl<C, G, P> KeyedStream<C, G, P>
 where
@@ -129,7 +129,7 @@ where
     ///     /// When it was paid.
     ///     type State = Option<Timestamp>;
     ///     type Out = String;
-    ///     type Aside = Infallible;
+    ///     type Side = Infallible;
     ///
     ///     fn start(&self) -> Option<Timestamp> {
     ///         None
@@ -180,16 +180,16 @@ where
     #[track_caller]
     pub fn process<H>(self, handler: H) -> Processed<C, G, P, H, Nowhere>
     where
-        H: Process<G::Key, G::Value, Aside = Infallible>,
+        H: Process<G::Key, G::Value, Side = Infallible>,
     {
         let origin = Origin::here("process");
         processed(P::together(self, origin), origin, handler, Nowhere)
     }
 
-    /// As [`process`](Self::process), with a second stream of what the handler emits
-    /// [aside](ProcessContext::emit_aside): what is late, or wrong, or of another kind.
+    /// As [`process`](Self::process), with a side output of what the handler emits
+    /// [aside](ProcessContext::emit_side): what is late, or wrong, or of another kind.
     ///
-    /// The second stream has as many tasks and the same time, and must end in a sink like any other. Its
+    /// The side output has as many tasks and the same time, and must end in a sink like any other. Its
     /// records have no key.
     ///
     /// ```
@@ -204,7 +204,7 @@ where
     /// impl Process<(), i64> for Rising {
     ///     type State = Option<i64>;
     ///     type Out = i64;
-    ///     type Aside = i64;
+    ///     type Side = i64;
     ///
     ///     fn start(&self) -> Option<i64> {
     ///         None
@@ -222,7 +222,7 @@ where
     ///             *greatest = Some(value);
     ///             cx.emit(value);
     ///         } else {
-    ///             cx.emit_aside(value);
+    ///             cx.emit_side(value);
     ///         }
     ///     }
     ///
@@ -232,7 +232,7 @@ where
     /// let env = Environment::new();
     /// let values = env.iter([3, 1, 4, 1, 5]);
     /// let timed = values.assign_timestamps(|n| Timestamp::from_secs(*n), Watermarks::monotonous());
-    /// let (rising, others) = timed.group_by(|_| ()).process_aside(Rising);
+    /// let (rising, others) = timed.group_by(|_| ()).process_with_side_output(Rising);
     /// let rising = rising.unkey().map(|(_, n)| n).collect::<Vec<_>>();
     /// let others = others.collect::<Vec<_>>();
     /// env.run()?;
@@ -240,7 +240,7 @@ where
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn process_aside<H>(
+    pub fn process_with_side_output<H>(
         self,
         handler: H,
     ) -> (
@@ -248,7 +248,7 @@ where
         Stream<Received<AsideOf<C, G, H>, C::Time>>,
     )
     where
-        H: Process<G::Key, G::Value, Aside: Data>,
+        H: Process<G::Key, G::Value, Side: Data>,
     {
         let origin = Origin::here("process");
         let together = P::together(self, origin);
@@ -268,7 +268,7 @@ where
     C: Chain<Item: Wire, Time: EventTime>,
     G: KeyBy<C::Item>,
     H: Process<G::Key, G::Value>,
-    X: Leave<H::Aside>,
+    X: Leave<H::Side>,
 {
     let KeyedStream { stream, keys, .. } = keyed;
     let handler = Arc::new(handler);

@@ -36,7 +36,7 @@ where
     C: Chain<Time: EventTime>,
     G: KeyBy<C::Item>,
     H: Process<G::Key, G::Value>,
-    X: Leave<H::Aside>,
+    X: Leave<H::Side>,
 {
     type Item = (<G::Key as Portable>::Owned, H::Out);
     type Time = C::Time;
@@ -157,7 +157,7 @@ where
     processing: Clockwork,
     /// What the handler has emitted, and the timers that it has set, during a call.
     out: Vec<(H::Out, Timestamp)>,
-    aside: Vec<(H::Aside, Timestamp)>,
+    aside: Vec<(H::Side, Timestamp)>,
     fresh: Vec<Due>,
     watermark: Option<Timestamp>,
     ended: bool,
@@ -214,11 +214,11 @@ where
         due: Option<Due>,
         at: Timestamp,
         (next, exit): (&mut N, &mut X),
-        call: impl FnOnce(&H, &K, &mut H::State, &mut ProcessContext<'_, H::Out, H::Aside>),
+        call: impl FnOnce(&H, &K, &mut H::State, &mut ProcessContext<'_, H::Out, H::Side>),
     ) where
         T: EventTime,
         N: Push<(<K as Portable>::Owned, H::Out), T>,
-        X: Exit<H::Aside>,
+        X: Exit<H::Side>,
     {
         let Self { op, handler, clock, table, live, heap, event, processing, .. } = self;
         let Self { out, aside, fresh, watermark, ended, emitted, weighed, .. } = self;
@@ -390,7 +390,7 @@ where
     T: EventTime,
     G: KeyBy<I>,
     H: Process<G::Key, G::Value>,
-    X: Exit<H::Aside>,
+    X: Exit<H::Side>,
     N: Push<(<G::Key as Portable>::Owned, H::Out), T>,
 {
     /// Lets some timers come; answers whether there may be more, or what follows has something to do with what
@@ -455,7 +455,7 @@ where
     T: EventTime,
     G: KeyBy<I>,
     H: Process<G::Key, G::Value>,
-    X: Exit<H::Aside>,
+    X: Exit<H::Side>,
     N: Push<(<G::Key as Portable>::Owned, H::Out), T>,
 {
     #[inline(always)]
@@ -477,7 +477,7 @@ where
     T: EventTime,
     G: KeyBy<I>,
     H: Process<G::Key, G::Value>,
-    X: Exit<H::Aside>,
+    X: Exit<H::Side>,
     N: Push<(<G::Key as Portable>::Owned, H::Out), T>,
 {
     fn next(&mut self) -> Option<&mut dyn Pipe> {

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// A key, a timestamp in microseconds, a value.
 type Reading = (u8, i64, i64);
-type NoAside<'a, O> = ProcessContext<'a, O, Infallible>;
+type NoSide<'a, O> = ProcessContext<'a, O, Infallible>;
 
 fn at(micros: i64) -> Timer {
     Timer::EventTime(Timestamp::from_micros(micros))
@@ -53,7 +53,7 @@ struct Before;
 impl Process<u8, Reading> for Before {
     type State = Vec<i64>;
     type Out = (i64, usize);
-    type Aside = Infallible;
+    type Side = Infallible;
 
     fn start(&self) -> Vec<i64> {
         Vec::new()
@@ -65,7 +65,7 @@ impl Process<u8, Reading> for Before {
         seen: &mut Vec<i64>,
         (_, time, delay): Reading,
         _: Timestamp,
-        cx: &mut NoAside<'_, (i64, usize)>,
+        cx: &mut NoSide<'_, (i64, usize)>,
     ) {
         seen.push(time);
         cx.set_timer(at(time.saturating_add(delay)));
@@ -76,7 +76,7 @@ impl Process<u8, Reading> for Before {
         _: &u8,
         seen: &mut Vec<i64>,
         timer: Timer,
-        cx: &mut NoAside<'_, (i64, usize)>,
+        cx: &mut NoSide<'_, (i64, usize)>,
     ) {
         let due = time_of(timer);
         cx.emit((due, seen.iter().filter(|time| **time < due).count()));
@@ -131,7 +131,7 @@ impl Process<u8, Reading> for Debounced {
     /// When a session's timer comes, and its records.
     type State = Vec<(i64, u64)>;
     type Out = (i64, u64);
-    type Aside = Infallible;
+    type Side = Infallible;
 
     fn start(&self) -> Self::State {
         Vec::new()
@@ -143,7 +143,7 @@ impl Process<u8, Reading> for Debounced {
         sessions: &mut Vec<(i64, u64)>,
         (_, time, _): Reading,
         _: Timestamp,
-        cx: &mut NoAside<'_, (i64, u64)>,
+        cx: &mut NoSide<'_, (i64, u64)>,
     ) {
         match sessions.last_mut() {
             Some((due, records)) if time < *due => {
@@ -160,7 +160,7 @@ impl Process<u8, Reading> for Debounced {
         _: &u8,
         sessions: &mut Vec<(i64, u64)>,
         timer: Timer,
-        cx: &mut NoAside<'_, (i64, u64)>,
+        cx: &mut NoSide<'_, (i64, u64)>,
     ) {
         let due = time_of(timer);
         assert_eq!(sessions[0].0, due);
@@ -177,7 +177,7 @@ struct Seconds;
 impl Process<u8, Reading> for Seconds {
     type State = ();
     type Out = Timer;
-    type Aside = Infallible;
+    type Side = Infallible;
 
     fn start(&self) {}
 
@@ -187,12 +187,12 @@ impl Process<u8, Reading> for Seconds {
         (): &mut (),
         _: Reading,
         time: Timestamp,
-        cx: &mut NoAside<'_, Timer>,
+        cx: &mut NoSide<'_, Timer>,
     ) {
         cx.set_timer(Timer::EventTime(time.saturating_add(Duration::from_secs(1))));
     }
 
-    fn on_timer(&self, _: &u8, (): &mut (), timer: Timer, cx: &mut NoAside<'_, Timer>) {
+    fn on_timer(&self, _: &u8, (): &mut (), timer: Timer, cx: &mut NoSide<'_, Timer>) {
         cx.emit(timer);
         let next = Timestamp::from_micros(time_of(timer)).saturating_add(Duration::from_secs(1));
         if !cx.is_ended() {
@@ -258,7 +258,7 @@ struct Counted {
 impl Process<u64, u64> for Counted {
     type State = u64;
     type Out = u64;
-    type Aside = Infallible;
+    type Side = Infallible;
 
     fn start(&self) -> u64 {
         0
@@ -270,13 +270,13 @@ impl Process<u64, u64> for Counted {
         count: &mut u64,
         _: u64,
         time: Timestamp,
-        cx: &mut NoAside<'_, u64>,
+        cx: &mut NoSide<'_, u64>,
     ) {
         *count += 1;
         cx.set_timer(Timer::EventTime(time.saturating_add(Duration::from_micros(10))));
     }
 
-    fn on_timer(&self, _: &u64, count: &mut u64, _: Timer, cx: &mut NoAside<'_, u64>) {
+    fn on_timer(&self, _: &u64, count: &mut u64, _: Timer, cx: &mut NoSide<'_, u64>) {
         if self.clears {
             cx.emit(*count);
             cx.clear();
@@ -284,11 +284,11 @@ impl Process<u64, u64> for Counted {
     }
 }
 
-fn count_of(env: &Environment, records: u64, clears: bool) -> crate::Output<u64> {
+fn count_of(env: &Environment, records: u64, clears: bool) -> crate::Output<Option<u64>> {
     let numbers = env
         .iter(0..records)
         .assign_timestamps(|n| Timestamp::from_micros(*n as i64), Watermarks::monotonous());
-    numbers.group_by(|n| *n).process(Counted { clears }).unkey().count()
+    numbers.group_by(|n| *n).process(Counted { clears }).unkey().count().collect_one()
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn memory_is_that_of_keys_that_are_not_cleared() -> crate::Result<()> {
     let env = small();
     let count = count_of(&env, 1_000_000, true);
     env.run()?;
-    assert_eq!(count.take()?, 1_000_000);
+    assert_eq!(count.take()?, Some(1_000_000));
 
     let env = small();
     let _count = count_of(&env, 1_000_000, false);
@@ -314,20 +314,13 @@ struct PutOff;
 impl Process<u64, u64> for PutOff {
     type State = u64;
     type Out = Timer;
-    type Aside = Infallible;
+    type Side = Infallible;
 
     fn start(&self) -> u64 {
         0
     }
 
-    fn on_record(
-        &self,
-        _: &u64,
-        last: &mut u64,
-        n: u64,
-        _: Timestamp,
-        cx: &mut NoAside<'_, Timer>,
-    ) {
+    fn on_record(&self, _: &u64, last: &mut u64, n: u64, _: Timestamp, cx: &mut NoSide<'_, Timer>) {
         let timer =
             |n| Timer::ProcessingTime(Duration::from_secs(1_000_000) + Duration::from_micros(n));
         cx.delete_timer(timer(*last));
@@ -335,7 +328,7 @@ impl Process<u64, u64> for PutOff {
         *last = n;
     }
 
-    fn on_timer(&self, _: &u64, _: &mut u64, timer: Timer, cx: &mut NoAside<'_, Timer>) {
+    fn on_timer(&self, _: &u64, _: &mut u64, timer: Timer, cx: &mut NoSide<'_, Timer>) {
         cx.emit(timer);
     }
 }
@@ -362,7 +355,7 @@ struct Parted;
 impl Process<u64, u64> for Parted {
     type State = u64;
     type Out = u64;
-    type Aside = (u64, u64);
+    type Side = (u64, u64);
 
     fn start(&self) -> u64 {
         0
@@ -378,7 +371,7 @@ impl Process<u64, u64> for Parted {
     ) {
         *seen += 1;
         if seen.is_multiple_of(2) {
-            cx.emit_aside((*key, n));
+            cx.emit_side((*key, n));
         } else {
             cx.emit(n);
         }
@@ -401,7 +394,7 @@ fn what_is_let_aside_is_a_stream_of_its_own() {
         let numbers = env
             .iter(0..n)
             .assign_timestamps(|n| Timestamp::from_micros(*n as i64), Watermarks::monotonous());
-        let (odd, even) = numbers.group_by(|n| n % 10).process_aside(Parted);
+        let (odd, even) = numbers.group_by(|n| n % 10).process_with_side_output(Parted);
         let odd = odd.collect::<Vec<_>>();
         // It has timestamps and watermarks, too.
         let tens = even.keyed().window(EventTimeWindow::tumbling(Duration::from_micros(100)));
@@ -427,7 +420,7 @@ impl Process<(), u64> for Silent {
     /// The last record, and its timer.
     type State = (u64, Option<Duration>);
     type Out = (u64, Duration, bool);
-    type Aside = Infallible;
+    type Side = Infallible;
 
     fn start(&self) -> Self::State {
         (0, None)
@@ -439,7 +432,7 @@ impl Process<(), u64> for Silent {
         (last, timer): &mut Self::State,
         n: u64,
         _: Timestamp,
-        cx: &mut NoAside<'_, Self::Out>,
+        cx: &mut NoSide<'_, Self::Out>,
     ) {
         if let Some(timer) = timer.take() {
             cx.delete_timer(Timer::ProcessingTime(timer));
@@ -457,7 +450,7 @@ impl Process<(), u64> for Silent {
         _: &(),
         (last, _): &mut Self::State,
         _: Timer,
-        cx: &mut NoAside<'_, Self::Out>,
+        cx: &mut NoSide<'_, Self::Out>,
     ) {
         cx.emit((*last, cx.now(), cx.is_ended()));
     }
@@ -494,7 +487,7 @@ struct Ticking;
 impl Process<u8, Reading> for Ticking {
     type State = bool;
     type Out = i64;
-    type Aside = Infallible;
+    type Side = Infallible;
 
     fn start(&self) -> bool {
         false
@@ -506,12 +499,12 @@ impl Process<u8, Reading> for Ticking {
         _: &mut bool,
         (_, time, _): Reading,
         _: Timestamp,
-        cx: &mut NoAside<'_, i64>,
+        cx: &mut NoSide<'_, i64>,
     ) {
         cx.set_timer(at((time.div_euclid(10) + 1) * 10));
     }
 
-    fn on_timer(&self, _: &u8, _: &mut bool, timer: Timer, cx: &mut NoAside<'_, i64>) {
+    fn on_timer(&self, _: &u8, _: &mut bool, timer: Timer, cx: &mut NoSide<'_, i64>) {
         let due = time_of(timer);
         cx.emit(due);
         if !cx.is_ended() {

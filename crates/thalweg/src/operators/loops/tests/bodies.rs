@@ -23,7 +23,7 @@ fn windows_of_event_time() {
                 let tumbling =
                     tumbling.group_by(|n| n % 3).window(EventTimeWindow::tumbling(micros(100)));
                 let sessions = sessions.group_by(|n| n % 3).window(SessionWindow::new(micros(50)));
-                let tumbling = tumbling.sum(|n| n).unkey().map(|(_, pane)| (1, pane.value));
+                let tumbling = tumbling.sum(|n| *n).unkey().map(|(_, pane)| (1, pane.value));
                 tumbling.merge(sessions.count().unkey().map(|(_, pane)| (1_000_000, pane.value)))
             })
             .fold(
@@ -54,7 +54,7 @@ fn windows_of_counts() {
             .iter(0..10)
             .replay(5, Vec::new(), |numbers, _| {
                 let pairs = numbers.map(|n| *n).group_by(|_| ()).window(CountWindow::tumbling(4));
-                pairs.sum(|n| n).unkey().map(|(_, pane)| pane.value)
+                pairs.sum(|n| *n).unkey().map(|(_, pane)| pane.value)
             })
             .fold(|part: &mut Vec<u64>, sum| part.push(sum), |part, other| part.extend(other))
             .all_rounds(|rounds: &mut Vec<Vec<u64>>, sums| rounds.push(sums));
@@ -108,7 +108,7 @@ fn bodies_that_amplify_never_deadlock() {
                 let many = numbers.shuffle().flat_map(|n| (0..10).map(move |k| 10 * n + k));
                 let [some, others] = many.split();
                 let some =
-                    some.filter(|n| n % 2 == 0).group_by(|_| 7).partition().map(|_, n| n).unkey();
+                    some.filter(|n| n % 2 == 0).group_by(|_| 7).repartition().map(|_, n| n).unkey();
                 let others =
                     others.filter(|n| n % 2 == 1).broadcast().stateful_map(0_u64, |_, n| n);
                 some.map(|(_, n)| n).merge(others.unique())
@@ -139,7 +139,7 @@ fn operators_that_remember() -> crate::Result<()> {
                 *seen
             });
             let first = others.map(|n| n % 5).unique().sorted().limit(3);
-            seen.max(|n| n).unkey().map(|(_, most)| most).merge(first)
+            seen.max(|n| *n).unkey().map(|(_, most)| most).merge(first)
         })
         .fold(|part: &mut u64, n| *part += n, |part, other| *part += other)
         .until(|round, sum| {

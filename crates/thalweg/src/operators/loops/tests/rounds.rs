@@ -2,7 +2,6 @@
 
 use crate::check::every;
 use crate::flow::{Pipe, Push};
-use crate::operators::aggregates::count_distinct;
 use crate::operators::calls::Calls;
 use crate::operators::join::{AsOf, Interval, StaticTable};
 use crate::operators::keyed::{Process, ProcessContext, Timer};
@@ -98,7 +97,7 @@ struct Numbering;
 impl Process<u64, u64> for Numbering {
     type State = u64;
     type Out = u64;
-    type Aside = u64;
+    type Side = u64;
 
     fn start(&self) -> u64 {
         0
@@ -114,7 +113,7 @@ impl Process<u64, u64> for Numbering {
     ) {
         *seen += 1;
         cx.emit(n + *seen);
-        cx.emit_aside(n);
+        cx.emit_side(n);
         cx.set_timer(Timer::EventTime(at.saturating_add(micros(5))));
     }
 
@@ -167,9 +166,9 @@ fn one_by_one() -> Vec<Body> {
             let words = n.flat_map_str(|n, out| out.push(&format!("{n} of {n}")));
             words.flat_each(crate::text::Words).map(|word: &str| word.len() as u64)
         };
-        "side_each": |n| {
+        "side_output_each": |n| {
             let words = n.flat_map_str(|n, out| out.push(&format!("{n} of {n}")));
-            let (all, words) = words.side_each(crate::text::Words);
+            let (all, words) = words.side_output_each(crate::text::Words);
             all.map(|text: &str| text.len() as u64).merge(words.map(|word: &str| word.len() as u64))
         };
         "map_async": |n| n.map_async(Calls::in_flight(3), async |n| n + 1);
@@ -178,8 +177,8 @@ fn one_by_one() -> Vec<Body> {
         "try_map_blocking": |n| n.try_map_blocking(Calls::in_flight(2), |n| Ok::<_, Infallible>(n + 1));
         "calls that fail": |n| {
             let odd = |n: u64| if n.is_multiple_of(2) { Ok(n) } else { Err("odd") };
-            let (even, odds) = n.try_map_async_aside(Calls::in_flight(3), move |n| async move { odd(n) });
-            let (even, none) = even.try_map_blocking_aside(Calls::in_flight(2), odd);
+            let (even, odds) = n.try_map_async_with_side_output(Calls::in_flight(3), move |n| async move { odd(n) });
+            let (even, none) = even.try_map_blocking_with_side_output(Calls::in_flight(2), odd);
             even.merge(odds.map(|call| call.record + 1)).merge(none.map(|call| call.record))
         };
         "join_static": |n| {
@@ -202,7 +201,7 @@ fn in_sequence() -> Vec<Body> {
             n.sorted().limit(1).flat_map(std::iter::repeat).shuffle().limit(4)
         };
         "scan behind an exchange without an end": |n| {
-            let numbers = n.sorted().limit(1).flat_map(|n| n..).replication(1).map(|n| n + 1);
+            let numbers = n.sorted().limit(1).flat_map(|n| n..).parallelism(1).map(|n| n + 1);
             numbers.scan(0, |seen, n| { *seen += 1; (*seen < 5).then_some(n) })
         };
         "limit behind a join without an end": |n| {
@@ -212,7 +211,7 @@ fn in_sequence() -> Vec<Body> {
         };
         "windows of processing time": |n| {
             let all = n.window_all(ProcessingTimeWindow::tumbling(Duration::from_secs(1_000_000)));
-            all.sum(|n| n).map(|pane| pane.value).sum()
+            all.sum(|n| *n).map(|pane| pane.value).sum(|n| *n)
         };
         "chunks": |n| n.sorted().chunks(3).map(|chunk| chunk.iter().sum::<u64>() + chunk.len() as u64);
         "sorted": |n| n.sorted().stateful_map(0, |at, n| { *at += 1; n * *at });
@@ -221,16 +220,21 @@ fn in_sequence() -> Vec<Body> {
             n.sorted_by_key(|n| (n % 3, *n)).stateful_map(0, |at, n| { *at += 1; n * *at })
         };
         "top": |n| n.top(3);
+        "top_by_key": |n| n.top_by_key(3, |n| (n % 3, *n));
         "top_by": |n| n.top_by(3, |a, b| b.cmp(a));
         "fold": |n| n.fold(1, |sum, n| *sum += n);
         "fold_assoc": |n| n.fold_assoc(0, |sum: &mut u64, n| *sum += n, |a, b| *a += b);
         "reduce": |n| n.reduce(|a, b| a.max(b));
-        "sum": |n| n.sum();
-        "min": |n| n.min();
-        "max": |n| n.max();
+        "sum": |n| n.sum(|n| *n);
+        "min": |n| n.min(|n| *n);
+        "max": |n| n.max(|n| *n);
+        "count": |n| n.count();
+        "aggregate": |n| n.aggregate(|a| (a.count(), a.sum(|n| *n))).map(|(count, sum)| count + sum);
+        "min_by_key": |n| n.min_by_key(|n| (n % 3, *n));
+        "max_by_key": |n| n.max_by_key(|n| (n % 3, *n));
         "min_by": |n| n.min_by(|a, b| b.cmp(a));
         "max_by": |n| n.max_by(|a, b| b.cmp(a));
-        "average": |n| n.map(|n| n as f64).average().map(|mean| mean as u64);
+        "average": |n| n.map(|n| n as f64).average(|n| *n).map(|mean| mean as u64);
         "unique": |n| n.map(|n| n / 2).unique();
         "loops": |n| {
             let (outcome, left) = n
@@ -262,10 +266,10 @@ fn in_sequence() -> Vec<Body> {
 fn from_task_to_task() -> Vec<Body> {
     bodies! {
         "shuffle": |n| n.shuffle();
-        "replication, max_parallelism": |n| n.replication(3).max_parallelism(2).replication(1);
+        "parallelism": |n| n.parallelism(3).parallelism(1);
         "forward, random": |n| n.random(7).forward();
         "broadcast": |n| n.broadcast().unique();
-        "partition_by": |n| n.partition_by(|n, tasks| *n as usize % tasks);
+        "repartition_by": |n| n.repartition_by(|n, tasks| *n as usize % tasks);
         "split, merge": |n| { let [a, b] = n.split(); a.merge(b.map(|n| n + 1)) };
         "merge_all": |n| { let [a, b, c] = n.split(); a.env.clone().merge_all([a, b, c]) };
         "route": |n| {
@@ -321,7 +325,7 @@ fn by_key() -> Vec<Body> {
             let rows = n.group_by(|n| n % 3).map(|key, n| key + n).filter(|_, n| n % 2 == 0);
             rows.unkey().map(|(_, n)| n)
         };
-        "partition": |n| n.group_by(|n| n % 3).partition().map(|key, n| key + n).unkey().map(|row| row.1);
+        "partition": |n| n.group_by(|n| n % 3).repartition().map(|key, n| key + n).unkey().map(|row| row.1);
         "stateful_map of keys": |n| {
             let seen = n.sorted().group_by(|n| n % 3).stateful_map(0, |_, seen: &mut u64, n| {
                 *seen += 1;
@@ -338,12 +342,12 @@ fn by_key() -> Vec<Body> {
             n.group_by(|n| n % 3).reduce(|a, b| a.min(b)).unkey().map(|row| row.1)
         };
         "count of keys": |n| n.group_by(|n| n % 3).count().unkey().map(|row| row.1);
-        "sum of keys": |n| n.group_by(|n| n % 3).sum(|n| n).unkey().map(|row| row.1);
-        "min of keys": |n| n.group_by(|n| n % 3).min(|n| n).unkey().map(|row| row.1);
-        "max of keys": |n| n.group_by(|n| n % 3).max(|n| n).unkey().map(|row| row.1);
-        "average of keys": |n| n.group_by(|n| n % 3).average(|n| n as f64).unkey().map(|row| row.1 as u64);
+        "sum of keys": |n| n.group_by(|n| n % 3).sum(|n| *n).unkey().map(|row| row.1);
+        "min of keys": |n| n.group_by(|n| n % 3).min(|n| *n).unkey().map(|row| row.1);
+        "max of keys": |n| n.group_by(|n| n % 3).max(|n| *n).unkey().map(|row| row.1);
+        "average of keys": |n| n.group_by(|n| n % 3).average(|n| *n as f64).unkey().map(|row| row.1 as u64);
         "aggregate of keys": |n| {
-            n.group_by(|n| n % 3).aggregate(count_distinct(|n| n / 2)).unkey().map(|row| row.1)
+            n.group_by(|n| n % 3).aggregate(|a| a.count_distinct(|n| n / 2)).unkey().map(|row| row.1)
         };
         "join": |n| {
             let [a, b] = n.split();
@@ -385,7 +389,7 @@ fn windows() -> Vec<Body> {
     timed_bodies! {
         "map_with_timestamp": |n| timed(n).map_with_timestamp(|n, at| n + at.as_micros() as u64);
         "process": |n| {
-            let (numbered, aside) = timed(n).group_by(|n| n % 3).process_aside(Numbering);
+            let (numbered, aside) = timed(n).group_by(|n| n % 3).process_with_side_output(Numbering);
             numbered.unkey().map(|(_, n)| n).merge(aside)
         };
         "interval_join": |n| {
@@ -405,14 +409,14 @@ fn windows() -> Vec<Body> {
         };
         "windows of event time": |n| {
             let counts = timed(n).group_by(|n| n % 3).window(EventTimeWindow::tumbling(micros(7)));
-            counts.sum(|n| n).unkey().map(|(_, pane)| pane.value + pane.start.as_micros() as u64)
+            counts.sum(|n| *n).unkey().map(|(_, pane)| pane.value + pane.start.as_micros() as u64)
         };
         "windows that slide": |n| {
             let counts = timed(n).window_all(EventTimeWindow::sliding(micros(9), micros(3)));
-            counts.max(|n| n).map(|pane| pane.value)
+            counts.max(|n| *n).map(|pane| pane.value)
         };
         "windows in order": |n| {
-            let lists = timed(n).group_by(|n| n % 3).partition();
+            let lists = timed(n).group_by(|n| n % 3).repartition();
             let lists = lists.window(CountWindow::tumbling(4).keep_partial()).fold(7, |all, n| *all = *all * 3 + n);
             lists.unkey().map(|(_, pane)| pane.value)
         };
@@ -424,24 +428,24 @@ fn windows() -> Vec<Body> {
                 .group_by(|n| n % 3)
                 .window(EventTimeWindow::tumbling(micros(50)))
                 .late_output();
-            counts.sum(|n| n).unkey().map(|(_, pane)| pane.value).merge(late.map(|row| row.1 + 1))
+            counts.sum(|n| *n).unkey().map(|(_, pane)| pane.value).merge(late.map(|row| row.1 + 1))
         };
         "sessions": |n| {
             let sessions = timed(n).group_by(|n| n % 3).window(SessionWindow::new(micros(8)));
-            sessions.sum(|n| n).unkey().map(|(_, pane)| pane.value)
+            sessions.sum(|n| *n).unkey().map(|(_, pane)| pane.value)
         };
         "sessions and the late": |n| {
             let (sessions, late) =
                 timed(n).group_by(|n| n % 3).window(SessionWindow::new(micros(8))).late_output();
-            let sessions = sessions.sum(|n| n).unkey().map(|(_, pane)| pane.value);
+            let sessions = sessions.sum(|n| *n).unkey().map(|(_, pane)| pane.value);
             sessions.merge(late.map(|row| row.1))
         };
         "windows of counts": |n| {
             let threes = timed(n).group_by(|n| n % 2).window(CountWindow::sliding(3, 2).keep_partial());
-            threes.sum(|n| n).unkey().map(|(_, pane)| pane.value)
+            threes.sum(|n| *n).unkey().map(|(_, pane)| pane.value)
         };
         "windows of the last": |n| {
-            timed(n).group_by(|n| n % 2).window(LastWindow::new(3)).sum(|n| n).unkey().map(|(_, pane)| pane.value)
+            timed(n).group_by(|n| n % 2).window(LastWindow::new(3)).sum(|n| *n).unkey().map(|(_, pane)| pane.value)
         };
         "windows of everything": |n| {
             timed(n).group_by(|n| n % 2).window(GlobalWindow::new()).count().unkey().map(|(_, pane)| pane.value)
@@ -452,11 +456,11 @@ fn windows() -> Vec<Body> {
                 1 => Transaction::CommitAfter(micros(3)),
                 _ => Transaction::Continue,
             });
-            timed(n).group_by(|n| n % 2).window(closed).sum(|n| n).unkey().map(|(_, pane)| pane.value)
+            timed(n).group_by(|n| n % 2).window(closed).sum(|n| *n).unkey().map(|(_, pane)| pane.value)
         };
         "windows of the program's": |n| {
             let threes = timed(n).group_by(|n| n % 2).window(CustomWindow::new(Threes));
-            threes.sum(|n| n).unkey().map(|(_, pane)| pane.value)
+            threes.sum(|n| *n).unkey().map(|(_, pane)| pane.value)
         };
         "window_join, co_group": |n| {
             let [a, b, c, d] = n.split();
@@ -607,10 +611,11 @@ fn operators_of_windows() {
 }
 
 /// Why some operators stand in none of the bodies above.
-const ELSEWHERE: [(&str, &str); 4] = [
+const ELSEWHERE: [(&str, &str); 5] = [
     ("cache", "a sink, which keeps what comes in all rounds"),
     ("cached", "a source"),
     ("cut", "a sink: what it is for is said where it is"),
+    ("repartition", "the exchange that it is goes by the kind of every exchange by key"),
     ("strict", "stands in tests of the protocol alone"),
 ];
 
@@ -666,9 +671,9 @@ fn what_feeds_a_loop_ends_with_what_is_wanted() {
                 })
             })
             .all_rounds();
-        let (left, many) = (left.count(), many.collect::<Vec<_>>());
+        let (left, many) = (left.count().collect_one(), many.collect::<Vec<_>>());
         env.run()?;
-        assert_eq!((left.take()?, many.take()?), (5, vec![1, 2, 3]));
+        assert_eq!((left.take()?, many.take()?), (Some(5), vec![1, 2, 3]));
         Ok(())
     });
 }
@@ -688,7 +693,7 @@ fn what_is_kept_from_outside_is_read_whatever_is_wanted() {
                 let joined = joined.unkey().map(|(_, (left, _))| left);
                 let summed = joined.connect_after(controls, 0, |sum, n| *sum += n);
                 // One task, in which the first round is cut short.
-                let summed = summed.map(|((_, round), sum)| (round, *sum)).replication(1);
+                let summed = summed.map(|((_, round), sum)| (round, *sum)).parallelism(1);
                 summed.scan(0, move |seen, (round, sum)| {
                     *seen += 1;
                     (*seen <= wanted(round)).then_some(sum)

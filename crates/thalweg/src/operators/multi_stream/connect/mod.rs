@@ -67,9 +67,9 @@ impl<C: Chain<Item: Wire + Covariant>> Stream<C> {
     /// let allowed = visits
     ///     .connect_after(blocked, BTreeSet::new(), |all, id| _ = all.insert(id))
     ///     .filter_map(|(visit, blocked)| (!blocked.contains(&visit)).then_some(visit));
-    /// let out = allowed.count();
+    /// let out = allowed.count().collect_one();
     /// env.run()?;
-    /// assert_eq!(out.take()?, 8);
+    /// assert_eq!(out.take()?, Some(8));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     ///
@@ -111,7 +111,7 @@ impl<C: Chain<Item: Wire + Covariant>> Stream<C> {
     /// let far = numbers
     ///     .connect_after(mean, 0, |mean, is| *mean = is)
     ///     .map(|(n, mean)| n.abs_diff(*mean));
-    /// let far = far.sum().collect::<Vec<_>>();
+    /// let far = far.sum(|n| *n).collect::<Vec<_>>();
     /// env.run()?;
     /// assert_eq!(far.take()?, [2550]);
     /// # Ok::<(), thalweg::Error>(())

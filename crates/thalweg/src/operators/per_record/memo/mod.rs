@@ -22,7 +22,7 @@ impl<C: Chain> Stream<C> {
     /// matching against many patterns. The closure must give equal results for equal records, and is called at
     /// least once for each. To go by a part of the record, see [`map_memo_by_ref`](Self::map_memo_by_ref), by
     /// something computed, [`map_memo_by`](Self::map_memo_by). Where each task should see records of its own, so
-    /// that none is remembered twice, group by the record and [`partition`](crate::KeyedStream::partition) first.
+    /// that none is remembered twice, group by the record and [`repartition`](crate::KeyedStream::repartition) first.
     ///
     /// When there is no more room, a result goes that was not asked for lately, by the second-chance
     /// algorithm, which is close to going by the least recently used, and does without moving anything. What
@@ -52,7 +52,7 @@ impl<C: Chain> Stream<C> {
     ///     counter.fetch_add(1, Ordering::Relaxed);
     ///     url.split('/').map(str::len).collect::<Vec<_>>()
     /// });
-    /// let out = lengths.count();
+    /// let out = lengths.count().collect_one();
     /// env.run()?;
     /// assert_eq!((out.take()?, calls.load(Ordering::Relaxed)), (4, 2));
     /// # Ok::<(), thalweg::Error>(())
@@ -326,9 +326,9 @@ mod tests {
                 counter.fetch_add(1, Ordering::SeqCst);
                 n
             });
-            let out = out.count();
+            let out = out.count().collect_one();
             let stats = env.start()?.wait()?;
-            assert_eq!((out.take()?, calls.load(Ordering::SeqCst)), (1000, 10));
+            assert_eq!((out.take()?.unwrap(), calls.load(Ordering::SeqCst)), (1000, 10));
             let memo = stats.operators.iter().find(|op| op.kind == "map_memo").unwrap();
             assert_eq!((memo.remembered, memo.keys), (990, 10));
             assert!(stats.to_string().contains("990 remembered"), "{stats}");

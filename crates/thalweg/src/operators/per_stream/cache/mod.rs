@@ -71,8 +71,8 @@ impl<C: Chain<Item: Portable<Owned: Sync>>> Stream<C> {
     /// let squares = env.range(0..1000).map(|n| n * n).cache();
     /// env.run()?;
     ///
-    /// let even = squares.stream(&env).filter(|n| n % 2 == 0).count();
-    /// let large = squares.by_ref(&env).filter(|n| **n >= 250_000).count();
+    /// let even = squares.stream(&env).filter(|n| n % 2 == 0).count().collect_one();
+    /// let large = squares.by_ref(&env).filter(|n| **n >= 250_000).count().collect_one();
     /// env.run()?;
     /// assert_eq!((even.take()?, large.take()?), (500, 500));
     /// # Ok::<(), thalweg::Error>(())
@@ -121,7 +121,7 @@ where
     /// env.run()?;
     ///
     /// let counts = visits.stream(&env).count().collect::<Vec<_>>();
-    /// let greatest = visits.stream(&env).max(|n| n).collect::<Vec<_>>();
+    /// let greatest = visits.stream(&env).max(|n| *n).collect::<Vec<_>>();
     /// assert!(env.plan().operators.iter().all(|op| op.kind != "partition"));
     /// env.run()?;
     /// assert!(counts.take()?.iter().all(|(_, count)| *count == 100));

@@ -7,7 +7,7 @@ use crate::data::{Data, Key, Portable, Record, Wire};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, guard, guard_key};
 use crate::metrics::Report;
-use crate::operators::aggregates::Aggregate;
+use crate::operators::aggregates::{Aggregate, AggregateRef};
 use crate::operators::keyed::{KeyBy, KeyedStream, Lasting, Placement, Watched};
 use crate::operators::window::Inspected;
 use crate::operators::window::windowed::Described;
@@ -34,7 +34,7 @@ where
     G: KeyBy<C::Item, Value: Inspected>,
     P: Placement<C, G>,
     H: MakeWindows<G::Value, C::Time>,
-    A: Aggregate<G::Value>,
+    A: AggregateRef<G::Value>,
     for<'a> <G::Value as Record>::Of<'a>: Clone,
 {
     let (stream, keys) = P::together(keyed, plan.origin).into_parts();
@@ -70,7 +70,7 @@ where
     C: Chain,
     G: KeyBy<C::Item, Value: Inspected>,
     H: MakeWindows<G::Value, C::Time>,
-    A: Aggregate<G::Value>,
+    A: AggregateRef<G::Value>,
     for<'a> <G::Value as Record>::Of<'a>: Clone,
 {
     type Item = (<G::Key as Portable>::Owned, CustomPane<H::Bounds, A::Output>);
@@ -236,7 +236,7 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
         V: Inspected + ?Sized,
         T: Time,
         H: MakeWindows<V, T, Bounds = B>,
-        A: Aggregate<V, State = S>,
+        A: AggregateRef<V, State = S>,
         for<'a> V::Of<'a>: Clone,
     {
         let Self { op, maker, orders, watermark, ended, .. } = self;
@@ -265,7 +265,7 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
         V: Inspected + ?Sized,
         T: Time,
         H: MakeWindows<V, T, Bounds = B>,
-        A: Aggregate<V, State = S>,
+        A: AggregateRef<V, State = S>,
         for<'a> V::Of<'a>: Clone,
     {
         let Self { op, maker: Maker { aggregate, merge, .. }, orders, .. } = self;
@@ -316,7 +316,7 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
         V: Inspected + ?Sized,
         T: Time,
         H: MakeWindows<V, T, Bounds = B>,
-        A: Aggregate<V, State = S>,
+        A: AggregateRef<V, State = S>,
         for<'a> V::Of<'a>: Clone,
     {
         for _ in 0..CHUNK {
@@ -353,7 +353,7 @@ fn add<V, T, A, B, O>(
 ) where
     V: Record + ?Sized,
     T: Time,
-    A: Aggregate<V>,
+    A: AggregateRef<V>,
     B: Ord + Clone,
     for<'a> V::Of<'a>: Clone,
 {
@@ -370,7 +370,7 @@ fn add<V, T, A, B, O>(
             }
         }
         open.time = open.time.max(time);
-        guard(op, || aggregate.update_shared(&mut open.state, value));
+        guard(op, || aggregate.update_ref(&mut open.state, value));
         let before = open.weight.bytes;
         open.weight.changed(&open.state);
         *heap = *heap + open.weight.bytes - before;
@@ -427,7 +427,7 @@ where
     T: Time,
     G: KeyBy<I>,
     H: MakeWindows<G::Value, T>,
-    A: Aggregate<G::Value>,
+    A: AggregateRef<G::Value>,
 {
     by: G,
     keys: Watched<G::Key, CourseOf<H, A, G::Value, T>>,
@@ -458,7 +458,7 @@ where
     T: Time,
     G: KeyBy<I, Value: Inspected>,
     H: MakeWindows<G::Value, T>,
-    A: Aggregate<G::Value>,
+    A: AggregateRef<G::Value>,
     for<'a> <G::Value as Record>::Of<'a>: Clone,
     N: Push<Out<I, T, G, H, A>, T>,
 {
@@ -517,7 +517,7 @@ where
     T: Time,
     G: KeyBy<I, Value: Inspected>,
     H: MakeWindows<G::Value, T>,
-    A: Aggregate<G::Value>,
+    A: AggregateRef<G::Value>,
     for<'a> <G::Value as Record>::Of<'a>: Clone,
     N: Push<Out<I, T, G, H, A>, T>,
 {
@@ -559,7 +559,7 @@ where
     T: Time,
     G: KeyBy<I, Value: Inspected>,
     H: MakeWindows<G::Value, T>,
-    A: Aggregate<G::Value>,
+    A: AggregateRef<G::Value>,
     for<'a> <G::Value as Record>::Of<'a>: Clone,
     N: Push<Out<I, T, G, H, A>, T>,
 {

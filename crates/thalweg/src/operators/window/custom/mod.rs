@@ -13,7 +13,7 @@ use super::Inspected;
 use super::in_order::WindowingInOrder;
 use super::windowed::{Described, Window, Windowing};
 use crate::data::{Data, Record, Wire};
-use crate::operators::aggregates::{Aggregate, Combine};
+use crate::operators::aggregates::{AggregateRef, Combine};
 use crate::operators::keyed::{KeyBy, KeyedStream, Placement};
 use crate::stream::{Chain, Stream};
 use crate::time::{Time, Timestamp};
@@ -65,7 +65,7 @@ use making::Making;
 ///
 /// let env = Environment::new();
 /// let readings = env.iter([1.0, 9.0, 8.0, 2.0, 1.0, 7.0]);
-/// let peaks = readings.window_all(CustomWindow::new(Above(5.0))).max(|reading| reading);
+/// let peaks = readings.window_all(CustomWindow::new(Above(5.0))).max(|reading| *reading);
 /// let out = peaks.map(|peak| peak.value).collect::<Vec<_>>();
 /// env.run()?;
 /// assert_eq!(out.take()?, [9.0, 7.0]);
@@ -240,7 +240,7 @@ where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Value = V>,
     P: Placement<C, G>,
-    A: Combine<V>,
+    A: Combine<V> + AggregateRef<V>,
     V: Inspected + ?Sized,
     for<'a> <V as Record>::Of<'a>: Clone,
     H: MakeWindows<V, C::Time>,
@@ -262,7 +262,7 @@ where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Value = V>,
     P: Placement<C, G>,
-    A: Aggregate<V>,
+    A: AggregateRef<V>,
     V: Inspected + ?Sized,
     for<'a> <V as Record>::Of<'a>: Clone,
     H: MakeWindows<V, C::Time>,

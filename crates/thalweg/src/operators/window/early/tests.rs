@@ -65,7 +65,7 @@ proptest! {
             .seeds(2)
             .equals(counted(shape, &all, n, sum));
         check(|env| {
-            of(env).partition().window(shape.window().early(early)).max(|reading| reading.2)
+            of(env).repartition().window(shape.window().early(early)).max(|reading| reading.2)
         })
         .seeds(2)
         .equals(counted(shape, &all, n, |values| *values.iter().max().unwrap()));
@@ -245,7 +245,7 @@ fn seen_by_the_clock(
     let results = if aggregates_first {
         records.window(window).sum(|record| record.1).unkey().map(at).to_channel()
     } else {
-        records.partition().window(window).sum(|record| record.1).unkey().map(at).to_channel()
+        records.repartition().window(window).sum(|record| record.1).unkey().map(at).to_channel()
     };
     env.run().unwrap();
     results.map(|result| result.unwrap()).collect()
@@ -304,7 +304,7 @@ fn early_results_are_in_the_window_of_the_last() {
             .window(EventTimeWindow::tumbling(micros(100)))
             .late_output();
         let of = |(_, pane): &(u8, Pane<u64>)| (pane.start.as_micros(), pane.value);
-        let lists = windows.aggregate(crate::operators::aggregates::to_vec());
+        let lists = windows.aggregate(|a| a.to_vec());
         let lists = lists.unkey().map(move |(_, pane)| {
             let all: BTreeSet<_> = pane.value.iter().map(of).collect();
             (pane.start.as_micros(), all)

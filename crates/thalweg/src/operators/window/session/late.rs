@@ -1,4 +1,4 @@
-//! A second stream of the records that come too late for their sessions.
+//! A side output of the records that come too late for their sessions.
 
 use super::SessionWindow;
 use crate::data::{Data, Portable, Record, Wire};
@@ -74,7 +74,7 @@ impl<I: Record + ?Sized, G: KeyBy<I>, T> Exit<I, G, T> for Counted {
     }
 }
 
-/// They are sent to a second stream.
+/// They are sent to a side output.
 pub struct Sent<K: Data, V: Data, T: EventTime>(Edge<(K, V), T>);
 
 impl<K: Data, V: Data, T: EventTime> Clone for Sent<K, V, T> {
@@ -98,7 +98,7 @@ where
     }
 }
 
-/// Sends late records to a second stream in a running task.
+/// Sends late records to a side output in a running task.
 pub struct Leaving<K: Data, V: Data, T: EventTime>(Outlet<(K, V), T, RoundRobin>);
 
 impl<K: Data, V: Data, T: EventTime> Pipe for Leaving<K, V, T> {
@@ -125,7 +125,7 @@ where
 /// Keys and values of a stream, as they are kept.
 type KeyOf<C, G> = <<G as KeyBy<<C as Chain>::Item>>::Key as Portable>::Owned;
 type ValueOf<C, G> = <<G as KeyBy<<C as Chain>::Item>>::Value as Portable>::Owned;
-/// Sessions whose late records are sent to a second stream.
+/// Sessions whose late records are sent to a side output.
 type Divided<C, G, F, W> =
     SessionWindow<F, Sent<KeyOf<C, G>, ValueOf<C, G>, <C as Chain>::Time>, W>;
 
@@ -135,14 +135,14 @@ where
     G: KeyBy<C::Item, Value: Portable>,
     P: Placement<C, G>,
 {
-    /// Sends the records that come too late for a session to a second stream, each as its key and value and with
+    /// Sends the records that come too late for a session to a side output, each as its key and value and with
     /// its timestamp, instead of counting and dropping them.
     ///
     /// A record is late when it joins no open session of its key, and the session that it would begin has ended, by
-    /// the watermark of the task that owns the key. Every record is in a session or in the second stream, and in
+    /// the watermark of the task that owns the key. Every record is in a session or in the side output, and in
     /// one of them only. A record behind the watermark costs a copy of its key; others cost nothing.
     ///
-    /// Call it right after `window`. The second stream must end in a sink, like any other.
+    /// Call it right after `window`. The side output must end in a sink, like any other.
     ///
     /// ```
     /// use std::time::Duration;

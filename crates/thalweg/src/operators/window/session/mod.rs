@@ -38,7 +38,7 @@ use late::Latecomers;
 /// Records may come out of order, and one may join two sessions into one; that is why the aggregate must
 /// [combine](crate::operators::aggregates::Combine). A record is late when it joins no open session, and the
 /// one that it would begin has ended: late records are not taken in, but
-/// [counted, and warned of at the end](crate::metrics::Stats::late_dropped), or sent to a second stream by
+/// [counted, and warned of at the end](crate::metrics::Stats::late_dropped), or sent to a side output by
 /// [`late_output`](crate::operators::window::Windowed::late_output).
 ///
 /// Every record is sent to the task that owns its key. It costs a look-up there, however long the

@@ -1,4 +1,4 @@
-//! Parts of each record into a second stream, while the record itself goes on.
+//! Parts of each record into a side output, while the record itself goes on.
 
 // The types say which operator a chain ends in; aliases would hide it.
 #![allow(clippy::type_complexity)]
@@ -19,8 +19,8 @@ impl<C: Chain> Stream<C> {
     ///
     /// It is [`split`](Self::split) for a stream whose branches want little of each record. The first stream goes
     /// on in the tasks where it is, and its records stay borrowed; only what the visitor finds is copied, to as many
-    /// tasks of the second stream. So several questions can be asked of one pass over a large input, each with a
-    /// `side_each` of its own. The slower of both streams slows the other; one that wants no more holds up none.
+    /// tasks of the side output. So several questions can be asked of one pass over a large input, each with a
+    /// `side_output_each` of its own. The slower of both streams slows the other; one that wants no more holds up none.
     /// Keeps order.
     ///
     /// ```
@@ -28,7 +28,7 @@ impl<C: Chain> Stream<C> {
     ///
     /// let env = Environment::new();
     /// let lines = env.iter(["a cat", "a dog"]).flat_map_str(|line, out| out.push(line));
-    /// let (lines, words) = lines.side_each(text::Words);
+    /// let (lines, words) = lines.side_output_each(text::Words);
     /// let (lines, words) = (lines.count(), words.count());
     /// env.run()?;
     /// assert_eq!((lines.take()?, words.take()?), (2, 4));
@@ -36,34 +36,34 @@ impl<C: Chain> Stream<C> {
     /// ```
     #[doc(alias = "side_output")]
     #[track_caller]
-    pub fn side_each<V>(
+    pub fn side_output_each<V>(
         self,
         visitor: V,
-    ) -> (Stream<SideEach<C, V>>, Stream<Received<V::Out, C::Time>>)
+    ) -> (Stream<SideOutputEach<C, V>>, Stream<Received<V::Out, C::Time>>)
     where
         V: Visit<C::Item, Out: Portable>,
         for<'a> <C::Item as Record>::Of<'a>: Clone,
     {
-        let origin = Origin::here("side_each");
+        let origin = Origin::here("side_output_each");
         let (env, from) = (self.env.clone(), self.stage);
         let (tasks, bounded) = (self.tasks(), self.is_bounded());
         let to = env.build(|builder| builder.stage_after(&[from], tasks, bounded));
         let edge = env.link(from, to, Strategy::Forward);
         let side = env.receive(to, origin, vec![edge.clone()]);
         let visitor = Arc::new(visitor);
-        (self.then(origin, |prev, op| SideEach { prev, op, visitor, edge }), side)
+        (self.then(origin, |prev, op| SideOutputEach { prev, op, visitor, edge }), side)
     }
 }
 
 /// The chain that ends where parts of its records leave.
-pub struct SideEach<C: Chain, V: Visit<C::Item, Out: Portable>> {
+pub struct SideOutputEach<C: Chain, V: Visit<C::Item, Out: Portable>> {
     prev: C,
     op: usize,
     visitor: Arc<V>,
     edge: Edge<V::Out, C::Time>,
 }
 
-impl<C, V> Chain for SideEach<C, V>
+impl<C, V> Chain for SideOutputEach<C, V>
 where
     C: Chain,
     V: Visit<C::Item, Out: Portable>,
@@ -71,7 +71,8 @@ where
 {
     type Item = C::Item;
     type Time = C::Time;
-    type Task<N: Push<C::Item, C::Time> + 'static> = C::Task<SideEachPush<C::Item, C::Time, V, N>>;
+    type Task<N: Push<C::Item, C::Time> + 'static> =
+        C::Task<SideOutputEachPush<C::Item, C::Time, V, N>>;
 
     fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
     where
@@ -80,12 +81,12 @@ where
         let (op, visitor) = (cx.op(self.op), Arc::clone(&self.visitor));
         let side = self.edge.outlet(cx.task, cx.op(self.op), RoundRobin::starting_at(cx.task));
         let (ends, scratch) = (Forked((next, side)), V::Scratch::default());
-        self.prev.attach(cx, SideEachPush { op, visitor, scratch, ends, types: PhantomData })
+        self.prev.attach(cx, SideOutputEachPush { op, visitor, scratch, ends, types: PhantomData })
     }
 }
 
 /// A visitor with a way out of its own, in a running task.
-pub struct SideEachPush<I, T, V, N>
+pub struct SideOutputEachPush<I, T, V, N>
 where
     I: Record + ?Sized,
     T: Time,
@@ -99,7 +100,7 @@ where
     types: PhantomData<fn(&I)>,
 }
 
-impl<I, T, V, N> Pipe for SideEachPush<I, T, V, N>
+impl<I, T, V, N> Pipe for SideOutputEachPush<I, T, V, N>
 where
     I: Record + ?Sized,
     T: Time,
@@ -111,7 +112,7 @@ where
     }
 }
 
-impl<I, T, V, N> Push<I, T> for SideEachPush<I, T, V, N>
+impl<I, T, V, N> Push<I, T> for SideOutputEachPush<I, T, V, N>
 where
     I: Record + ?Sized,
     T: Time,
@@ -153,8 +154,8 @@ mod tests {
     #[test]
     fn both_streams_have_what_is_theirs() {
         check(|env| {
-            let (all, parts) = env.range(0..50).side_each(Repeated);
-            let (all, few) = all.side_each(Repeated);
+            let (all, parts) = env.range(0..50).side_output_each(Repeated);
+            let (all, few) = all.side_output_each(Repeated);
             all.merge(parts).merge(few.filter(|n| *n == 1003))
         })
         .equals(
@@ -167,13 +168,13 @@ mod tests {
     #[test]
     fn a_stream_that_has_enough_holds_up_no_other() {
         every(|env| {
-            let (all, parts) = env.range(0..90).side_each(Repeated);
-            let (all, parts) = (all.count(), parts.limit(3).count());
-            let (few, others) = env.range(0..90).side_each(Repeated);
-            let (few, others) = (few.limit(3).count(), others.count());
+            let (all, parts) = env.range(0..90).side_output_each(Repeated);
+            let (all, parts) = (all.count().collect_one(), parts.limit(3).count().collect_one());
+            let (few, others) = env.range(0..90).side_output_each(Repeated);
+            let (few, others) = (few.limit(3).count().collect_one(), others.count().collect_one());
             env.run()?;
-            assert_eq!([all, parts].map(|count| count.take().unwrap()), [90, 3]);
-            assert_eq!([few, others].map(|count| count.take().unwrap()), [3, 4005]);
+            assert_eq!([all, parts].map(|count| count.take().unwrap()), [90, 3].map(Some));
+            assert_eq!([few, others].map(|count| count.take().unwrap()), [3, 4005].map(Some));
             Ok(())
         });
     }
@@ -181,10 +182,10 @@ mod tests {
     #[test]
     fn a_panic_names_the_operator() {
         let env = crate::Environment::new();
-        let (all, parts) = env.range(0..1000).side_each(Repeated);
-        let _counts = (all.count(), parts.count());
+        let (all, parts) = env.range(0..1000).side_output_each(Repeated);
+        let _counts = (all.count().collect_one(), parts.count().collect_one());
         let error = env.run().unwrap_err();
-        assert!(error.operator().unwrap().starts_with("side_each ("), "{error}");
+        assert!(error.operator().unwrap().starts_with("side_output_each ("), "{error}");
         assert!(error.message().contains("too much"), "{error}");
     }
 }

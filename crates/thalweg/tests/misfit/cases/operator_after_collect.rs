@@ -1,4 +1,4 @@
-//! `count` of a whole stream is a sink.
+//! `collect` is a sink: what it gives is a result, and not a stream.
 
 //~ error[E0277]: no operator follows a sink, and the stream ended in one here
 //~ this is the result of a sink, and not a stream
@@ -8,7 +8,7 @@ use thalweg::Environment;
 
 fn main() -> thalweg::Result<()> {
     let env = Environment::new();
-    let out = env.iter(0..10).count().map(|n| n + 1).collect::<Vec<_>>();
+    let out = env.iter(0..10).collect::<Vec<_>>().map(|n| n).collect::<Vec<_>>();
     env.run()?;
     println!("{:?}", out.take()?);
     Ok(())

@@ -12,7 +12,7 @@ struct Order {
 
 fn main() -> thalweg::Result<()> {
     let env = Environment::new();
-    let out = env.iter(0..10).map(|amount| Order { amount }).min().collect::<Vec<_>>();
+    let out = env.iter(0..10).map(|amount| Order { amount }).top(1).collect::<Vec<_>>();
     env.run()?;
     println!("{:?}", out.take()?);
     Ok(())
