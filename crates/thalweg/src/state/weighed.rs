@@ -17,7 +17,7 @@ const BYTES_A_CHANGE: usize = 64;
 
 /// What many states of type `S` own on the heap.
 #[derive(Debug)]
-pub(crate) struct Weighed<S> {
+pub struct Weighed<S> {
     /// At the last measurement.
     bytes: usize,
     /// Changes until then, and since.

@@ -4,10 +4,11 @@ use super::meeting::{Meet, Meeting, together};
 use super::timeline::{Cursor, Timeline};
 use crate::data::{Data, Key, Portable};
 use crate::flow::guard;
-use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Lasting, Partitioned};
+use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::operators::window::{KeptOf as Kept, Side};
 use crate::plan::Origin;
 use crate::stream::Chain;
+use crate::support::keyed_timers::{EventClock, TimedState, TimerClock};
 use crate::time::{EventTime, micros};
 use std::borrow::Borrow;
 use std::fmt;
@@ -244,8 +245,11 @@ pub struct Known<A, B> {
     which: AsOf,
 }
 
-impl<A: Data, B: Data> Lasting for Known<A, B> {
-    fn due(&self) -> Option<i64> {
+impl<A: Data, B: Data> TimedState for Known<A, B> {
+    type Clocks = EventClock;
+    type Owned = ();
+
+    fn due(&self, _: TimerClock) -> Option<i64> {
         let Self { lefts, rights, which } = self;
         let first = lefts.first();
         let dues = match which.direction {

@@ -5,10 +5,11 @@ use super::timeline::{Cursor, Timeline};
 use crate::data::{Data, Key, Portable};
 use crate::error::{Error, ErrorKind};
 use crate::flow::guard;
-use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Lasting, Partitioned};
+use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::operators::window::{KeptOf as Kept, Side};
 use crate::plan::Origin;
 use crate::stream::Chain;
+use crate::support::keyed_timers::{EventClock, TimedState, TimerClock};
 use crate::time::{EventTime, micros};
 use std::borrow::Borrow;
 use std::fmt;
@@ -280,8 +281,11 @@ pub struct Partners<A, B> {
     interval: Interval,
 }
 
-impl<A: Data, B: Data> Lasting for Partners<A, B> {
-    fn due(&self) -> Option<i64> {
+impl<A: Data, B: Data> TimedState for Partners<A, B> {
+    type Clocks = EventClock;
+    type Owned = ();
+
+    fn due(&self, _: TimerClock) -> Option<i64> {
         let left = self.lefts.first().map(|at| self.interval.left_until(at));
         let right = self.rights.first().map(|at| self.interval.right_until(at));
         left.into_iter().chain(right).min()

@@ -43,7 +43,6 @@ mod stateful_map;
 mod sum;
 mod together;
 mod unique;
-mod watched;
 
 pub use aggregate::{Aggregate, Combine};
 pub use aggregates::{Average, Count, Fold, FoldAssoc, Max, Min, Reduce};
@@ -54,7 +53,6 @@ pub use process::{Process, ProcessContext, Timer};
 pub use sum::{Sum, Summand};
 pub use unique::Distinct;
 pub(super) use unique::Whole;
-pub(super) use watched::{Lasting, Watched};
 
 use crate::stream::{Chain, Stream};
 use std::marker::PhantomData;
