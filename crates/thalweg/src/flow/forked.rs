@@ -6,7 +6,7 @@ use crate::metrics::Report;
 
 /// The ends of a stage that records leave by several ways: what an operator with more than one returns as
 /// its [`next`](Pipe::next). Which of them a record is pushed to is the operator's business.
-pub(crate) struct Forked<E>(pub(crate) E);
+pub struct Forked<E>(pub(crate) E);
 
 /// The ends: a pair, or as many as there are.
 pub(crate) trait Ends: Send {

@@ -1,10 +1,11 @@
 //! Results of sessions that have not ended: what is remembered of each, and which of them are due.
 
 use super::open::{Open, Sessions};
-use crate::clock::{Clock, Nanos};
+use crate::clock::Clock;
 use crate::operators::window::early::{Early, Ticks};
 use crate::operators::window::event_time::{AtEnd, Earliness};
 use crate::plan::TaskContext;
+use crate::support::keyed_timers::{BothClocks, Clocks, EventClock, processing};
 
 /// Whether sessions of such a state have results before they end.
 pub trait EarlySessions<S>: Earliness {
@@ -37,6 +38,9 @@ impl<S: Clone> EarlySessions<S> for Early {
 
 /// What a session has had.
 pub trait Had: Default + Send + 'static {
+    /// The clocks that its sessions go by.
+    type Clocks: Clocks;
+
     /// It has taken a record in.
     fn took(&mut self);
 
@@ -51,6 +55,8 @@ pub trait Had: Default + Send + 'static {
 }
 
 impl Had for () {
+    type Clocks = EventClock;
+
     #[inline(always)]
     fn took(&mut self) {}
 
@@ -74,6 +80,8 @@ pub struct Progress {
 }
 
 impl Had for Progress {
+    type Clocks = BothClocks;
+
     #[inline(always)]
     fn took(&mut self) {
         self.fresh += 1;
@@ -95,22 +103,13 @@ impl Had for Progress {
     }
 }
 
-/// A key, by its hash and its number.
-pub(super) type KeyNumber = (u64, u64);
-
-/// When there are results, and of which keys.
+/// When there are results.
 pub(super) struct Earlies {
     /// After how many records a session has one.
     records: Option<u64>,
     /// Or when all have that have changed.
     ticks: Option<Ticks>,
     clock: Clock,
-    /// That time has come.
-    come: bool,
-    /// Keys of which a session has changed; more than once if several have.
-    changed: Vec<KeyNumber>,
-    /// Those that are having their results.
-    giving: Vec<KeyNumber>,
 }
 
 impl Earlies {
@@ -119,24 +118,19 @@ impl Earlies {
             records: early.and_then(Early::records),
             ticks: early.and_then(Early::ticks),
             clock: cx.clock.clone(),
-            come: false,
-            changed: Vec::new(),
-            giving: Vec::new(),
         }
     }
 
-    /// A record was taken into a session, which now holds so many that were in no result. Answers whether the session
-    /// is to have one at once.
-    pub(super) fn note(&mut self, key: KeyNumber, fresh: u64) -> bool {
-        match self.records {
-            Some(records) => fresh >= records,
-            None => {
-                // Of one with more it was noted before.
-                if fresh == 1 {
-                    self.changed.push(key);
-                }
+    /// A record was taken into a session of a key, which now holds so many that were in no result. Answers whether the
+    /// session is to have one at once.
+    #[inline(always)]
+    pub(super) fn note<S>(&self, sessions: &mut Sessions<S>, fresh: u64) -> bool {
+        match (&self.ticks, self.records) {
+            (Some(ticks), _) => {
+                sessions.tick = sessions.tick.min(processing(ticks.next()));
                 false
             }
+            (None, records) => records.is_some_and(|records| fresh >= records),
         }
     }
 
@@ -147,6 +141,7 @@ impl Earlies {
         mut each: impl FnMut(&Open<(S, H)>, u32),
     ) {
         let enough = self.records.unwrap_or(1);
+        sessions.tick = i64::MAX;
         sessions.each_open(|open| {
             if open.state.1.fresh() >= enough {
                 let number = open.state.1.give();
@@ -155,36 +150,11 @@ impl Earlies {
         });
     }
 
-    /// Between batches: the next key of which sessions are to have results since their time has come.
-    pub(super) fn next(&mut self) -> Option<KeyNumber> {
-        let ticks = self.ticks.as_mut()?;
-        if self.giving.is_empty() {
-            if self.changed.is_empty() {
-                // What comes from now on waits for the tick after this.
-                ticks.restart(self.clock.now());
-                self.come = false;
-                return None;
-            }
-            if !std::mem::take(&mut self.come) {
-                return None;
-            }
-            std::mem::swap(&mut self.giving, &mut self.changed);
+    /// Between batches: what changes from now on waits for the tick that comes next.
+    pub(super) fn look(&mut self) {
+        if let Some(ticks) = &mut self.ticks {
+            ticks.has_come(self.clock.now());
         }
-        self.giving.pop()
-    }
-
-    /// Looks whether the time of results has come; when to look again, if something has changed.
-    pub(super) fn look(&mut self, now: Nanos) -> Option<Nanos> {
-        let ticks = self.ticks.as_mut()?;
-        if self.changed.is_empty() {
-            return None;
-        }
-        self.come |= ticks.has_come(now);
-        Some(if self.come { now } else { ticks.next() })
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        (self.changed.capacity() + self.giving.capacity()) * size_of::<KeyNumber>()
     }
 }
 

@@ -4,9 +4,13 @@
 //! which is the latest of its records' times plus their gaps. Both ends belong to it. Two sessions that
 //! have a moment in common are one, so those of a key are always apart.
 
+use super::early::Had;
+use crate::data::Data;
+use crate::support::keyed_timers::{TimedState, TimerClock};
+
 /// One session.
 #[derive(Debug)]
-pub(super) struct Open<S> {
+pub struct Open<S> {
     /// The time of its first record.
     pub(super) first: i64,
     /// The last moment at which a record may join.
@@ -15,11 +19,9 @@ pub(super) struct Open<S> {
 }
 
 /// The sessions of a key. Nearly always there is one at most, which lies in place.
-pub(super) struct Sessions<S> {
-    /// Tells the key from others when its timer comes, which may have come too late for one before it.
-    pub(super) number: u64,
-    /// When the timer comes that counts; those for other times do not.
-    armed: Option<i64>,
+pub struct Sessions<S> {
+    /// When early results are due that go by the clock; `i64::MAX` if none are.
+    pub(super) tick: i64,
     latest: Option<Open<S>>,
     /// Those before it, in order.
     earlier: Vec<Open<S>>,
@@ -30,29 +32,13 @@ pub(super) struct Sessions<S> {
 pub(super) enum Taken {
     /// It is in a session.
     In,
-    /// Likewise, and a timer is to be set.
-    Arm(i64),
     /// The session that it would have been in has ended.
     Late,
 }
 
 impl<S> Sessions<S> {
-    pub(super) fn new(number: u64) -> Self {
-        Self { number, armed: None, latest: None, earlier: Vec::new() }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.latest.is_none()
-    }
-
-    /// The bytes beside this.
-    pub(super) fn heap(&self) -> usize {
-        self.earlier.capacity() * size_of::<Open<S>>()
-    }
-
-    /// All of them.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Open<S>> {
-        self.earlier.iter().chain(&self.latest)
+    pub(super) fn new() -> Self {
+        Self { tick: i64::MAX, latest: None, earlier: Vec::new() }
     }
 
     /// Takes in a record of the span from `at` to `until`. `ended` says which moments are past: sessions
@@ -83,12 +69,7 @@ impl<S> Sessions<S> {
             let mut state = start();
             update(&mut state);
             self.add(Open { first: at, until, state });
-            // A later one is found when the timer of an earlier one comes.
-            if self.armed.is_some_and(|armed| armed <= until) {
-                return Taken::In;
-            }
-            self.armed = Some(until);
-            return Taken::Arm(until);
+            return Taken::In;
         };
         update(&mut open.state);
         Taken::In
@@ -148,12 +129,8 @@ impl<S> Sessions<S> {
         }
     }
 
-    /// The timer of this time has come: gives out the sessions that ended by then, and answers when the
-    /// next timer is to come.
-    pub(super) fn end(&mut self, at: i64, mut give: impl FnMut(Open<S>)) -> Option<i64> {
-        if self.armed != Some(at) {
-            return None;
-        }
+    /// Takes out the sessions that end by then.
+    pub(super) fn end(&mut self, at: i64, mut give: impl FnMut(Open<S>)) {
         let ended = self.earlier.partition_point(|open| open.until <= at);
         self.earlier.drain(..ended).for_each(&mut give);
         if self.earlier.is_empty() {
@@ -162,7 +139,34 @@ impl<S> Sessions<S> {
                 give(open);
             }
         }
-        self.armed = self.earlier.first().or(self.latest.as_ref()).map(|open| open.until);
-        self.armed
+    }
+}
+
+impl<S: Data, H: Had> TimedState for Sessions<(S, H)> {
+    type Clocks = H::Clocks;
+    type Owned = S;
+
+    #[inline(always)]
+    fn due(&self, clock: TimerClock) -> Option<i64> {
+        match clock {
+            TimerClock::Event => {
+                self.earlier.first().or(self.latest.as_ref()).map(|open| open.until)
+            }
+            TimerClock::Processing => (self.tick < i64::MAX).then_some(self.tick),
+        }
+    }
+
+    #[inline(always)]
+    fn is_spent(&self) -> bool {
+        self.latest.is_none()
+    }
+
+    #[inline(always)]
+    fn heap(&self) -> usize {
+        self.earlier.capacity() * size_of::<Open<(S, H)>>()
+    }
+
+    fn owned(&self) -> usize {
+        self.earlier.iter().chain(&self.latest).map(|open| open.state.0.heap_size()).sum()
     }
 }
