@@ -35,7 +35,7 @@ pub trait Meet<K, A, B>: Clone + Send + 'static {
     /// What is made.
     type Out: 'static;
 
-    /// What memory is needed for, as in "its task keeps …".
+    /// What memory is needed for, in the plural.
     const KEEPS: &'static str;
 
     /// Before the first record of a key.

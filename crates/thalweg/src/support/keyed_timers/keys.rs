@@ -126,7 +126,7 @@ impl<K: Key + ?Sized, S: TimedState> Visit<'_, K, S> {
 }
 
 impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
-    /// No keys yet. `what` ends the sentence "one of its tasks keeps …".
+    /// No keys yet. `what` begins the sentence "… of the 12 keys of one of its tasks are more than …".
     pub(crate) fn new(cx: &TaskContext<'_>, op: usize, what: &'static str) -> Self {
         Self::of(cx.op(op), cx.fixed(op), cx.clock.clone(), what)
     }
@@ -390,7 +390,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         let Accounts { op, what, live, reservation, failed, .. } = &mut self.accounts;
         *failed = true;
         let what = format!(
-            "one of its tasks keeps {what} of {live} keys, for which the memory budget of {} bytes has no room",
+            "{what} of the {live} keys of one of its tasks are more than the memory budget of {} bytes has room for",
             reservation.pool().limit(),
         );
         op.fail(reservation.refused(what));
