@@ -17,7 +17,7 @@ use crate::stream::Chain;
 use crate::support::keyed_timers::{
     BothClocks, Firing, KeyedTimers, KeysOf, Takes, TimedState, TimerClock, TimerPolicy, TimerPush,
 };
-use crate::time::{EventTime, Timestamp};
+use crate::time::{Time, Timestamp};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub struct Processing<C, G, H, X> {
 
 impl<C, G, H, X> Chain for Processing<C, G, H, X>
 where
-    C: Chain<Time: EventTime>,
+    C: Chain,
     G: KeyBy<C::Item>,
     H: Process<G::Key, G::Value>,
     X: Leave<H::Aside>,
@@ -57,6 +57,7 @@ where
                 emitted: 0,
                 ends: Forked((next, self.aside.exit(cx, self.op))),
             },
+            came: Timestamp::MIN,
             types: PhantomData,
         };
         let keys = KeyedTimers::new(cx, self.op, "the states and timers");
@@ -147,7 +148,7 @@ impl<H, O: 'static, S, N, X> Calls<H, O, S, N, X> {
     ) where
         K: Key + ?Sized,
         V: Record + ?Sized,
-        T: EventTime,
+        T: Time,
         H: Process<K, V, Out = O, Aside = S>,
         N: Push<(<K as Portable>::Owned, O), T>,
         X: Exit<S>,
@@ -171,7 +172,7 @@ impl<H, O: 'static, S, N, X> Calls<H, O, S, N, X> {
         }
         let (next, exit) = &mut ends.0;
         *emitted += out.len() as u64;
-        out.drain(..).for_each(|(record, at)| next.push((key.own(), record), T::from(at)));
+        out.drain(..).for_each(|(record, at)| next.push((key.own(), record), T::happened(at)));
         aside.drain(..).for_each(|(record, at)| exit.push_aside(record, at));
     }
 }
@@ -185,13 +186,15 @@ where
 {
     by: G,
     calls: Calls<H, H::Out, H::Aside, N, X>,
+    /// When the records of this batch came, in a stream without timestamps.
+    came: Timestamp,
     types: PhantomData<fn(&I, T)>,
 }
 
 impl<I, T, G, H, X, N> TimerPolicy for ProcessKeys<I, T, G, H, X, N>
 where
     I: Record + ?Sized,
-    T: EventTime,
+    T: Time,
     G: KeyBy<I>,
     H: Process<G::Key, G::Value>,
     X: Exit<H::Aside>,
@@ -225,6 +228,13 @@ where
         });
     }
 
+    fn catch_up(&mut self, _: &mut KeysOf<Self>) -> bool {
+        if T::LAST.timestamp().is_none() {
+            self.came = self.calls.clock.wall();
+        }
+        false
+    }
+
     fn report(&mut self, _: &KeysOf<Self>, report: &mut Report) {
         report.emitted(self.calls.op.id(), self.calls.emitted);
     }
@@ -233,7 +243,7 @@ where
 impl<I, T, G, H, X, N> Takes<I, T> for ProcessKeys<I, T, G, H, X, N>
 where
     I: Record + ?Sized,
-    T: EventTime,
+    T: Time,
     G: KeyBy<I>,
     H: Process<G::Key, G::Value>,
     X: Exit<H::Aside>,
@@ -241,8 +251,8 @@ where
 {
     #[inline(always)]
     fn take(&mut self, keys: &mut KeysOf<Self>, item: I::Of<'_>, time: T) {
-        let Self { by, calls, .. } = self;
-        let at = time.into();
+        let Self { by, calls, came, .. } = self;
+        let at = time.timestamp().unwrap_or(*came);
         let now = Now { at, watermark: keys.watermark(), ended: false };
         let (hash, key) = guard(&calls.op, || (by.hash(&item), by.key(&item)));
         let Some(mut visit) = keys.visit(hash, key, Kept::new) else { return };
