@@ -126,7 +126,7 @@ where
 {
     type Item = (K, X::Out);
     type Time = C::Time;
-    type Task<N: Push<Self::Item, C::Time> + 'static> = 
+    type Task<N: Push<Self::Item, C::Time> + 'static> =
         C::Task<TimerPush<JoiningKeys<K, A, B, C::Time, X, N>>>;
 
     fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>

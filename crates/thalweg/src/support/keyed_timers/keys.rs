@@ -106,7 +106,10 @@ impl<K: Key + ?Sized, S: TimedState> Visit<'_, K, S> {
 
     /// Shows the key, its state and what is weighed.
     #[inline(always)]
-    pub(crate) fn see<R>(&mut self, see: impl FnOnce(&K, &mut S, &mut Weighed<S::Owned>) -> R) -> R {
+    pub(crate) fn see<R>(
+        &mut self,
+        see: impl FnOnce(&K, &mut S, &mut Weighed<S::Owned>) -> R,
+    ) -> R {
         let weighed = &mut self.accounts.weighed;
         self.known.reborrow().see(|key, slot| see(key, &mut slot.state, weighed))
     }
@@ -306,7 +309,8 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     /// When the next timer of processing time may fire.
     pub(super) fn fires_at(&self) -> Option<Nanos> {
         let mut clocks = self.accounts.wheels.iter().enumerate();
-        let (_, wheel) = clocks.find(|(index, _)| S::Clocks::clock(*index) == TimerClock::Processing)?;
+        let (_, wheel) =
+            clocks.find(|(index, _)| S::Clocks::clock(*index) == TimerClock::Processing)?;
         wheel.timers.not_before().map(|at| Nanos::try_from(at).unwrap_or(0))
     }
 

@@ -15,9 +15,7 @@ use crate::operators::window::windowed::Described;
 use crate::plan::TaskContext;
 use crate::state::Weighed;
 use crate::stream::{Chain, Stream};
-use crate::support::keyed_timers::{
-    Firing, KeyedTimers, KeysOf, Takes, TimerPolicy, TimerPush,
-};
+use crate::support::keyed_timers::{Firing, KeyedTimers, KeysOf, Takes, TimerPolicy, TimerPush};
 use crate::time::{Time, Timestamp};
 use std::marker::PhantomData;
 

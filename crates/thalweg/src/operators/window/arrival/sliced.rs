@@ -92,10 +92,7 @@ impl<S: Data + Clone, T: Time> Full<S, T> {
 
 impl<A> Sliced<A> {
     /// The slice that is open is full: goes on to the next one. The window that is complete, if one is.
-    fn close<V, T>(
-        &self,
-        known: &mut Slices<A::State, T>,
-    ) -> Option<Given<A::Output, T>>
+    fn close<V, T>(&self, known: &mut Slices<A::State, T>) -> Option<Given<A::Output, T>>
     where
         V: Record + ?Sized,
         T: Time,
@@ -205,7 +202,14 @@ where
     type Output = A::Output;
 
     fn start(&self) -> Self::State {
-        Slices { arrived: 0, slice: 0, until: self.spans.end_of(0), open: None, full: None, heap: 0 }
+        Slices {
+            arrived: 0,
+            slice: 0,
+            until: self.spans.end_of(0),
+            open: None,
+            full: None,
+            heap: 0,
+        }
     }
 
     #[inline(always)]

@@ -154,11 +154,7 @@ impl<A> Stored<A> {
     }
 
     /// The window that is open, where windows are apart.
-    fn finish<V, T>(
-        &self,
-        open: Running<A::State, T>,
-        arrived: u64,
-    ) -> Given<A::Output, T>
+    fn finish<V, T>(&self, open: Running<A::State, T>, arrived: u64) -> Given<A::Output, T>
     where
         V: Record + ?Sized,
         T: Time,

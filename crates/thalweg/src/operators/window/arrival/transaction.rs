@@ -224,11 +224,7 @@ impl<S: Data, T: Time> TimedState for Open<S, T> {
 
 impl<V: ?Sized, A, F> Transacted<V, A, F> {
     /// The window that waited for a time is complete, as the time has come.
-    fn commit_at<T>(
-        &self,
-        known: &mut Open<A::State, T>,
-        at: Due,
-    ) -> Option<Given<A::Output, T>>
+    fn commit_at<T>(&self, known: &mut Open<A::State, T>, at: Due) -> Option<Given<A::Output, T>>
     where
         V: Record,
         T: Time,

@@ -1,5 +1,6 @@
 //! Results of sessions that have not ended: what is remembered of each, and which of them are due.
 
+use super::lenient::Lenience;
 use super::open::{Open, Sessions};
 use crate::clock::Clock;
 use crate::operators::window::early::{Early, Ticks};
@@ -14,6 +15,14 @@ pub trait EarlySessions<S>: Earliness {
     /// Whether they have.
     const ANY: bool;
 
+    /// For how many microseconds sessions take records in after they have ended.
+    fn lateness(self) -> i64 {
+        0
+    }
+
+    /// What is remembered of a session that begins.
+    fn start(self) -> Self::Had;
+
     /// A copy of a state, for a result that is not the last.
     fn copy(state: &S) -> Option<S>;
 }
@@ -21,6 +30,8 @@ pub trait EarlySessions<S>: Earliness {
 impl<S> EarlySessions<S> for AtEnd {
     type Had = ();
     const ANY: bool = false;
+
+    fn start(self) {}
 
     fn copy(_: &S) -> Option<S> {
         None
@@ -31,13 +42,17 @@ impl<S: Clone> EarlySessions<S> for Early {
     type Had = Progress;
     const ANY: bool = true;
 
+    fn start(self) -> Progress {
+        Progress::default()
+    }
+
     fn copy(state: &S) -> Option<S> {
         Some(state.clone())
     }
 }
 
 /// What a session has had.
-pub trait Had: Default + Send + 'static {
+pub trait Had: Send + 'static {
     /// The clocks that its sessions go by.
     type Clocks: Clocks;
 
@@ -52,6 +67,18 @@ pub trait Had: Default + Send + 'static {
 
     /// It has another result, whose number this is.
     fn give(&mut self) -> u32;
+
+    /// What is remembered of it for late records, where those are taken in.
+    #[inline(always)]
+    fn lenient(&mut self) -> Option<&mut Lenience> {
+        None
+    }
+
+    /// Likewise.
+    #[inline(always)]
+    fn lenience(&self) -> Option<&Lenience> {
+        None
+    }
 }
 
 impl Had for () {
@@ -148,6 +175,11 @@ impl Earlies {
                 each(open, number);
             }
         });
+    }
+
+    /// When what has changed has results by the clock.
+    pub(super) fn next_tick(&self) -> i64 {
+        self.ticks.as_ref().map_or(i64::MAX, |ticks| processing(ticks.next()))
     }
 
     /// Between batches: what changes from now on waits for the tick that comes next.

@@ -28,6 +28,7 @@ pub struct Sessioning<C, G, F, L, E, A> {
     pub(super) gap: F,
     pub(super) late: L,
     pub(super) early: E,
+    pub(super) lateness: i64,
     pub(super) aggregate: Arc<A>,
 }
 
@@ -56,6 +57,8 @@ where
             aggregate: Arc::clone(&self.aggregate),
             emitted: 0,
             late: 0,
+            earliness: self.early,
+            lateness: self.lateness,
             early: Earlies::new(cx, self.early.early()),
             ends: Forked((next, self.late.exit(cx, self.op))),
             types: PhantomData,
@@ -73,35 +76,52 @@ pub struct SessionKeys<I: ?Sized, T, G, F, X, E, A, N> {
     aggregate: Arc<A>,
     emitted: u64,
     late: u64,
+    earliness: E,
+    /// For how many microseconds sessions take records in after they have ended.
+    lateness: i64,
     early: Earlies,
     /// Where results go, and where late records.
     ends: Forked<(N, X)>,
-    types: PhantomData<fn(&I, T, E)>,
+    types: PhantomData<fn(&I, T)>,
 }
 
-/// Takes a record of a time, that lets others come after such a gap, into the sessions of its key; answers what came
-/// of it and, where that counts, how many records its session holds that were in no result.
+/// A record that is to be taken in: its time, how long after it others may come, the watermark, and for how long after
+/// it sessions take records in that have ended.
+#[derive(Clone, Copy)]
+struct Arrival {
+    at: i64,
+    gap: i64,
+    watermark: i64,
+    lateness: i64,
+}
+
+/// Takes a record into the sessions of its key; answers what came of it and, where that counts, how many records its
+/// session holds that were in no result.
 #[inline(always)]
-fn enter<V, A, H>(
-    sessions: &mut Sessions<(A::State, H)>,
+fn enter<V, A, E>(
+    sessions: &mut Sessions<(A::State, E::Had)>,
     aggregate: &A,
-    (at, gap): (Timestamp, i64),
-    watermark: Timestamp,
+    earliness: E,
+    Arrival { at, gap, watermark, lateness }: Arrival,
     update: impl FnOnce(&mut A::State),
 ) -> (Taken, u64)
 where
     V: Record + ?Sized,
     A: Combine<V>,
-    H: Had,
+    E: EarlySessions<A::State>,
 {
-    let (at, mut fresh) = (at.as_micros(), 0);
+    let (mut fresh, mut has_changed) = (0, false);
     let taken = sessions.take(
         (at, at.saturating_add(gap)),
-        |until| until < watermark.as_micros(),
-        || (aggregate.start(), H::default()),
-        |(state, had)| {
+        |until| until.saturating_add(lateness) < watermark,
+        || (aggregate.start(), earliness.start()),
+        |(state, had), until| {
             update(state);
             had.took();
+            if let Some(late) = had.lenient() {
+                late.took(until < watermark);
+                has_changed = late.has_changed;
+            }
             fresh = had.fresh();
         },
         |(state, had), (other, other_had)| {
@@ -109,6 +129,10 @@ where
             had.merge(other_had);
         },
     );
+    if has_changed {
+        // Before the next batch.
+        sessions.tick = i64::MIN;
+    }
     (taken, fresh)
 }
 
@@ -131,9 +155,10 @@ where
         keys: &mut KeysOf<Self>,
         item: I::Of<'_>,
         at: Timestamp,
-        watermark: Timestamp,
+        watermark: i64,
     ) {
-        let Self { op, by, gap, aggregate, .. } = self;
+        let Self { op, by, gap, aggregate, earliness, lateness, .. } = self;
+        let (earliness, lateness) = (*earliness, *lateness);
         let armed = arm(op);
         let key = by.key(&item);
         let (hash, own) = (by.hash(&item), key.own());
@@ -142,8 +167,9 @@ where
         };
         let mut value = Some(by.value(item));
         let gap = value.as_ref().map_or(0, |value| gap.gap(value));
+        let arrival = Arrival { at: at.as_micros(), gap, watermark, lateness };
         let (taken, fresh) = visit.guard(|sessions| {
-            enter::<G::Value, A, _>(sessions, aggregate, (at, gap), watermark, |state| {
+            enter::<G::Value, A, E>(sessions, aggregate, earliness, arrival, |state| {
                 if let Some(value) = value.take() {
                     aggregate.update(state, value);
                 }
@@ -164,14 +190,82 @@ where
     fn give_early(&mut self, key: &G::Key, sessions: &mut Sessions<(A::State, E::Had)>) {
         let Self { op, aggregate, early, emitted, ends, .. } = self;
         early.each_due(sessions, |open, number| {
-            let value = guard(op, || E::copy(&open.state.0).map(|state| aggregate.finish(state)));
-            let Some(value) = value else { return };
-            let (start, end) = bounds(open);
+            let Some(pane) = pane::<G::Value, A, E>(op, aggregate, open, Timing::Early(number))
+            else {
+                return;
+            };
             *emitted += 1;
-            let pane = Pane { start, end, timing: Timing::Early(number), value };
             ends.0.0.push((key.own(), pane), T::from(Timestamp::from_micros(open.until)));
         });
     }
+
+    /// Gives the results of the sessions of a key that late records have changed.
+    fn give_late(&mut self, key: &G::Key, sessions: &mut Sessions<(A::State, E::Had)>) {
+        let Self { op, aggregate, early, emitted, ends, .. } = self;
+        sessions.each_changed(|open| {
+            if let Some(pane) = ended_pane::<G::Value, A, E>(op, aggregate, open) {
+                *emitted += 1;
+                ends.0.0.push((key.own(), pane), T::from(Timestamp::from_micros(open.until)));
+            }
+        });
+        // Early results may have been due later.
+        sessions.tick = if sessions.is_fresh() { early.next_tick() } else { i64::MAX };
+    }
+
+    /// Gives the results of the sessions of a key that have ended by then, and keeps them for late records.
+    fn end_leniently(
+        &mut self,
+        key: &G::Key,
+        sessions: &mut Sessions<(A::State, E::Had)>,
+        at: i64,
+        weighed: &mut Weighed<A::State>,
+    ) {
+        let Self { op, aggregate, emitted, ends, .. } = self;
+        let show = |open: &mut Open<(A::State, E::Had)>| {
+            if let Some(pane) = ended_pane::<G::Value, A, E>(op, aggregate, open) {
+                *emitted += 1;
+                ends.0.0.push((key.own(), pane), T::from(Timestamp::from_micros(open.until)));
+            }
+        };
+        sessions.end_leniently(at, show, |open| weighed.leaves(&open.state.0));
+    }
+}
+
+/// A result of a session that stays.
+fn pane<V, A, E>(
+    op: &Op,
+    aggregate: &A,
+    open: &Open<(A::State, E::Had)>,
+    timing: Timing,
+) -> Option<Pane<A::Output>>
+where
+    V: Record + ?Sized,
+    A: Combine<V>,
+    E: EarlySessions<A::State>,
+{
+    let value = guard(op, || E::copy(&open.state.0).map(|state| aggregate.finish(state)))?;
+    let (start, end) = bounds(open);
+    Some(Pane { start, end, timing, value })
+}
+
+/// The result of a session that has ended and stays, or the next one because of late records.
+fn ended_pane<V, A, E>(
+    op: &Op,
+    aggregate: &A,
+    open: &mut Open<(A::State, E::Had)>,
+) -> Option<Pane<A::Output>>
+where
+    V: Record + ?Sized,
+    A: Combine<V>,
+    E: EarlySessions<A::State>,
+{
+    let late = open.state.1.lenient()?;
+    let timing = match late.has_changed {
+        true => Timing::Late(late.give()),
+        false => Timing::OnTime,
+    };
+    late.has_ended = true;
+    pane::<V, A, E>(op, aggregate, open, timing)
 }
 
 /// The first moment of a session, and the first behind it.
@@ -193,12 +287,13 @@ where
 {
     #[inline(always)]
     fn take(&mut self, keys: &mut KeysOf<Self>, item: I::Of<'_>, time: T) {
-        let at = time.into();
-        let watermark = keys.watermark().unwrap_or(Timestamp::MIN);
-        if X::OPEN && at < watermark {
+        let at: Timestamp = time.into();
+        let watermark = keys.watermark().map_or(i64::MIN, Timestamp::as_micros);
+        if X::OPEN && at.as_micros() < watermark {
             return self.take_behind(keys, item, at, watermark);
         }
-        let Self { op, by, gap, aggregate, .. } = self;
+        let Self { op, by, gap, aggregate, earliness, lateness, .. } = self;
+        let (earliness, lateness) = (*earliness, *lateness);
         let armed = arm(op);
         let hash = by.hash(&item);
         let Some(mut visit) = keys.visit(hash, by.key(&item), Sessions::new) else {
@@ -206,8 +301,8 @@ where
         };
         let (taken, fresh) = visit.guard(|sessions| {
             let value = by.value(item);
-            let gap = gap.gap(&value);
-            enter::<G::Value, A, _>(sessions, aggregate, (at, gap), watermark, |state| {
+            let arrival = Arrival { at: at.as_micros(), gap: gap.gap(&value), watermark, lateness };
+            enter::<G::Value, A, E>(sessions, aggregate, earliness, arrival, |state| {
                 aggregate.update(state, value);
             })
         });
@@ -251,8 +346,15 @@ where
         firing: Firing,
         weighed: &mut Weighed<A::State>,
     ) {
-        if firing.clock == TimerClock::Processing {
-            return self.give_early(key, sessions);
+        match firing.clock {
+            TimerClock::Processing if firing.at == i64::MIN => {
+                return self.give_late(key, sessions);
+            }
+            TimerClock::Processing => return self.give_early(key, sessions),
+            TimerClock::Event if self.lateness > 0 => {
+                return self.end_leniently(key, sessions, firing.until, weighed);
+            }
+            TimerClock::Event => {}
         }
         let Self { op, aggregate, emitted, ends, .. } = self;
         sessions.end(firing.at, |open| {

@@ -20,7 +20,7 @@ pub struct Open<S> {
 
 /// The sessions of a key. Nearly always there is one at most, which lies in place.
 pub struct Sessions<S> {
-    /// When early results are due that go by the clock; `i64::MAX` if none are.
+    /// When results are due by the clock, early ones or those of late records; `i64::MAX` if none are.
     pub(super) tick: i64,
     latest: Option<Open<S>>,
     /// Those before it, in order.
@@ -41,15 +41,15 @@ impl<S> Sessions<S> {
         Self { tick: i64::MAX, latest: None, earlier: Vec::new() }
     }
 
-    /// Takes in a record of the span from `at` to `until`. `ended` says which moments are past: sessions
-    /// that end there have been given out.
+    /// Takes in a record of the span from `at` to `until`. `gone` says which moments are so far past that a
+    /// session which ends there is there no more. `update` takes the record in, and learns when the session ends.
     #[inline(always)]
     pub(super) fn take(
         &mut self,
         (at, until): (i64, i64),
-        ended: impl Fn(i64) -> bool,
+        gone: impl Fn(i64) -> bool,
         start: impl FnOnce() -> S,
-        update: impl FnOnce(&mut S),
+        update: impl FnOnce(&mut S, i64),
         combine: impl FnMut(&mut S, S),
     ) -> Taken {
         if let Some(open) = &mut self.latest
@@ -59,19 +59,19 @@ impl<S> Sessions<S> {
         {
             open.first = open.first.min(at);
             open.until = open.until.max(until);
-            update(&mut open.state);
+            update(&mut open.state, open.until);
             return Taken::In;
         }
         let Some(open) = self.join((at, until), combine) else {
-            if ended(until) {
+            if gone(until) {
                 return Taken::Late;
             }
             let mut state = start();
-            update(&mut state);
+            update(&mut state, until);
             self.add(Open { first: at, until, state });
             return Taken::In;
         };
-        update(&mut open.state);
+        update(&mut open.state, open.until);
         Taken::In
     }
 
@@ -142,6 +142,67 @@ impl<S> Sessions<S> {
     }
 }
 
+impl<S, H: Had> Sessions<(S, H)> {
+    /// Of sessions that take late records in: shows those that end by then, which stay, and takes out those that have
+    /// been there long enough, after it has shown those of them that have changed.
+    pub(super) fn end_leniently(
+        &mut self,
+        at: i64,
+        mut show: impl FnMut(&mut Open<(S, H)>),
+        mut drop: impl FnMut(Open<(S, H)>),
+    ) {
+        let first = self.earlier.partition_point(has_ended);
+        let ending = self.earlier[first..].iter_mut().chain(&mut self.latest);
+        ending
+            .filter(|open| !has_ended(open))
+            .take_while(|open| open.until <= at)
+            .for_each(&mut show);
+        let is_gone = |open: &Open<(S, H)>| gone(open) <= at;
+        let gone = self.earlier.partition_point(is_gone);
+        for mut open in self.earlier.drain(..gone) {
+            if has_changed(&open) {
+                show(&mut open);
+            }
+            drop(open);
+        }
+        if self.earlier.is_empty() {
+            self.earlier = Vec::new();
+            if let Some(mut open) = self.latest.take_if(|open| is_gone(open)) {
+                if has_changed(&open) {
+                    show(&mut open);
+                }
+                drop(open);
+            }
+        }
+    }
+
+    /// Shows those that late records have changed.
+    pub(super) fn each_changed(&mut self, show: impl FnMut(&mut Open<(S, H)>)) {
+        let all = self.earlier.iter_mut().chain(&mut self.latest);
+        all.filter(|open| has_changed(open)).for_each(show);
+    }
+
+    /// Whether one of them holds records that were in no result.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.earlier.iter().chain(&self.latest).any(|open| open.state.1.fresh() > 0)
+    }
+}
+
+/// Whether a session has ended and is there for late records.
+#[inline(always)]
+fn has_ended<S, H: Had>(open: &Open<(S, H)>) -> bool {
+    open.state.1.lenience().is_some_and(|late| late.has_ended)
+}
+
+fn has_changed<S, H: Had>(open: &Open<(S, H)>) -> bool {
+    open.state.1.lenience().is_some_and(|late| late.has_changed)
+}
+
+/// When a session is there no more.
+fn gone<S, H: Had>(open: &Open<(S, H)>) -> i64 {
+    open.state.1.lenience().map_or(open.until, |late| late.gone(open.until))
+}
+
 impl<S: Data, H: Had> TimedState for Sessions<(S, H)> {
     type Clocks = H::Clocks;
     type Owned = S;
@@ -150,7 +211,14 @@ impl<S: Data, H: Had> TimedState for Sessions<(S, H)> {
     fn due(&self, clock: TimerClock) -> Option<i64> {
         match clock {
             TimerClock::Event => {
-                self.earlier.first().or(self.latest.as_ref()).map(|open| open.until)
+                let first = self.earlier.first().or(self.latest.as_ref())?;
+                if !has_ended(first) {
+                    return Some(first.until);
+                }
+                // Those that have ended are before the others.
+                let open = self.earlier.get(self.earlier.partition_point(has_ended));
+                let open = open.or(self.latest.as_ref()).filter(|open| !has_ended(open));
+                Some(open.map_or(i64::MAX, |open| open.until).min(gone(first)))
             }
             TimerClock::Processing => (self.tick < i64::MAX).then_some(self.tick),
         }
