@@ -6,6 +6,7 @@
 mod bench;
 mod data;
 mod examples;
+mod first_program;
 mod fuzz;
 mod lines;
 mod long;

@@ -5,7 +5,7 @@
 //! matches nothing is a test that cannot fail.
 
 use crate::process::{Totals, cargo, program, root, run as execute, run_tests};
-use crate::{examples, fuzz, metadata, oracles, setup, tidy};
+use crate::{examples, first_program, fuzz, metadata, oracles, setup, tidy};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 use std::time::{Duration, Instant};
@@ -83,7 +83,7 @@ const STEPS: &[Step] = &[
     Step { name: "fmt", about: "the code is formatted", fast: true, run: fmt },
     Step {
         name: "tidy",
-        about: "layers point one way, files are short, licences fit",
+        about: "layers point one way, files are short, licences fit, links lead somewhere",
         fast: true,
         run: |_| tidy::check().map(|()| Outcome::Done),
     },
@@ -103,6 +103,12 @@ const STEPS: &[Step] = &[
     },
     Step { name: "doctests", about: "examples in documentation run", fast: false, run: doctests },
     Step { name: "snippets", about: "README and book snippets run", fast: false, run: snippets },
+    Step {
+        name: "first",
+        about: "the README's first program runs in a crate of its own",
+        fast: false,
+        run: |_| first_program::check().map(|()| Outcome::Done),
+    },
     Step {
         name: "examples",
         about: "example programs build, run and give the known answer",
@@ -311,7 +317,8 @@ fn loom(totals: &mut Totals) -> Result<Outcome> {
 }
 
 /// Modules without unsafe code whose tests exercise that of others most.
-const CALLERS_OF_UNSAFE: [&str; 2] = ["state::table", "operators::per_record::text::runs::tests::both_ways"];
+const CALLERS_OF_UNSAFE: [&str; 2] =
+    ["state::table", "operators::per_record::text::runs::tests::both_ways"];
 
 fn miri(totals: &mut Totals) -> Result<Outcome> {
     let modules = tidy::unsafe_modules("crates/thalweg/src")?;

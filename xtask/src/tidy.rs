@@ -3,6 +3,7 @@
 mod files;
 mod layers;
 mod licences;
+mod links;
 mod snippets;
 mod source;
 
@@ -12,13 +13,14 @@ use clap::Args;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Check the rules of the house: layers, size of files, licences, tested snippets
+/// Check the rules of the house: layers, size of files, licences, tested snippets, links
 ///
 /// * Modules of the engine use what lies in their own layer or below (the table stands in
 ///   xtask/src/tidy/layers.rs).
 /// * No Rust file has more than 900 lines, and each begins by saying what it is for.
 /// * Everything the product is built from may be used under permissive terms.
 /// * Every Markdown file with Rust in it is compiled and run by the documentation tests.
+/// * Links between Markdown files lead somewhere, and every page of the book is in its table of contents.
 #[derive(Args)]
 pub(crate) struct Arguments {}
 
@@ -41,6 +43,7 @@ pub(crate) fn check() -> Result<()> {
     let mut markdown = sources(root, &["docs", "crates", "examples"], "md")?;
     markdown.extend(top_level_markdown(root)?);
     faults.extend(snippets::check(&markdown, &rust));
+    faults.extend(links::check(root, &markdown));
     for fault in &faults {
         println!("{fault}");
     }

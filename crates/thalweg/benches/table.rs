@@ -8,18 +8,14 @@ use hashbrown::HashMap;
 use std::hint::black_box;
 use std::time::Instant;
 use thalweg::data::Key;
-use thalweg::state::{GroupTable, Place};
+use thalweg::state::{GroupTable, SlotHint};
 
-/// A seeded generator (SplitMix64).
+/// A seeded generator.
 struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        thalweg::data::splitmix64(&mut self.0)
     }
     fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
@@ -86,7 +82,7 @@ fn numbers(distinct: u64, records: usize, times: usize) {
     let in_steps = || {
         let mut table = GroupTable::<u64, u64>::new();
         for keys in keys.chunks(TOGETHER) {
-            let mut steps = [(0, Place::default()); TOGETHER];
+            let mut steps = [(0, SlotHint::default()); TOGETHER];
             for (step, key) in steps.iter_mut().zip(keys) {
                 step.0 = u64::hash(key);
                 table.prefetch(step.0);
@@ -180,7 +176,7 @@ fn strings(vocabulary: usize, records: usize, times: usize) {
     let in_steps = || {
         let mut table = GroupTable::<str, u64>::new();
         for words in words.chunks(TOGETHER) {
-            let mut steps = [(0, Place::default()); TOGETHER];
+            let mut steps = [(0, SlotHint::default()); TOGETHER];
             for (step, word) in steps.iter_mut().zip(words) {
                 step.0 = str::hash(word.probe());
                 table.prefetch(step.0);

@@ -188,7 +188,8 @@ impl Reservation {
         self.claim == Claim::Spillable && self.bytes > 0 && self.pool.used() > self.pool.limit()
     }
 
-    /// The error of what has no room: `what`, and the operators that hold the memory.
+    /// The error of what has no room: `what`, which says too what needs less, the operators that hold the memory, and
+    /// how to allow more.
     #[cold]
     pub(crate) fn refused(&self, mut what: String) -> Error {
         let holders = self.pool.greatest_holders();
@@ -196,6 +197,7 @@ impl Reservation {
             what += "; ";
             what += &holders;
         }
+        what += "; `--memory` or `Config::memory` allows more";
         Error::new(ErrorKind::Memory, what)
     }
 
@@ -297,8 +299,9 @@ mod tests {
         assert!(sort.is_over_budget() && !windows.is_over_budget());
         let error = windows.refused("too many keys".into());
         assert_eq!(error.kind(), ErrorKind::Memory);
-        let holders = "sort holds 80 B, windows holds 80 B, table holds 20 B";
-        assert!(error.message().ends_with(holders), "{error}");
+        let said = "too many keys; sort holds 80 B, windows holds 80 B, table holds 20 B; `--memory` or \
+                    `Config::memory` allows more";
+        assert_eq!(error.message(), said);
         // What is really too much is refused.
         assert!(!windows.try_resize(81));
         assert!(sort.try_resize(0) && !sort.is_over_budget());

@@ -1,5 +1,7 @@
 //! Points in event time, and what a stream without any carries instead.
 
+mod text;
+
 use crate::data::{Data, DecodeError, Schema};
 use std::fmt;
 use std::time::Duration;
@@ -185,6 +187,16 @@ impl Time for Timestamp {
 pub trait EventTime: Time + Into<Timestamp> + From<Timestamp> {}
 
 impl EventTime for Timestamp {}
+
+/// The [`Time`] of streams whose records have no timestamps: `()` and no other.
+#[diagnostic::on_unimplemented(
+    message = "the records of this stream have timestamps already",
+    label = "needs a stream without timestamps",
+    note = "assign them once, in the first of the two places"
+)]
+pub trait Untimed: Time {}
+
+impl Untimed for () {}
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! Programs as a person runs them: `examples/squares.rs` and `examples/quiet_source.rs`, as child
+//! Programs as a person runs them: `squares`, `quiet_source` and `until_stopped` of `examples`, as child
 //! processes.
 
 use std::io::{BufRead as _, BufReader};
@@ -16,7 +16,9 @@ fn programs() -> &'static Path {
         let profile = test.parent().and_then(Path::parent).unwrap();
         let mut build = Command::new(env!("CARGO"));
         build.args(["build", "--quiet", "--package", "thalweg"]);
-        build.args(["--example", "squares", "--example", "quiet_source"]);
+        build.args(
+            ["squares", "quiet_source", "until_stopped"].map(|name| format!("--example={name}")),
+        );
         build.arg("--target-dir").arg(profile.parent().unwrap());
         if profile.ends_with("release") {
             build.arg("--release");
@@ -222,10 +224,15 @@ fn windows_that_wait_for_a_quiet_source_say_so() {
     let ended = ended(child);
     reader.join().unwrap();
     let rest = told.iter().collect::<Vec<_>>().join("\n");
-    assert_eq!((ended.status, &*ended.out), (Some(130), ""), "{line}\n{rest}");
+    // The windows that were open have their results.
+    assert_eq!(ended.status, Some(0), "{line}\n{rest}");
+    assert!(ended.out.starts_with("1970-01-01T00:00:00Z\t"), "{}", ended.out);
 
     // Records are kept where they are read until time has passed the end of their slice.
-    assert!(line.starts_with("slice (") && line.contains("examples/quiet_source.rs:"), "{line}");
+    assert!(
+        line.starts_with("window_all (") && line.contains("examples/quiet_source.rs:"),
+        "{line}"
+    );
     let waits = "records arrive and no window has ended; the first that is open ends at \
                  1970-01-01T00:00:01Z; ";
     assert!(line.contains(waits), "{line}");
@@ -236,8 +243,9 @@ fn windows_that_wait_for_a_quiet_source_say_so() {
     assert!(sources[1].contains(why) && !sources[0].contains(why), "{line}");
     // And again, as long as nothing changes.
     assert!(
-        rest.lines().all(|line| line.is_empty()
-            || [waits, "stopping; ", "error: "].iter().any(|said| line.contains(said))),
+        rest.lines()
+            .all(|line| line.is_empty()
+                || [waits, "draining: "].iter().any(|said| line.contains(said))),
         "{rest}"
     );
 }
@@ -271,6 +279,54 @@ fn late_records_that_were_dropped_are_told_at_the_end() {
                 (`late_output`)\n";
     assert!(told.err.starts_with("window_all (") && told.err.ends_with(lost), "{}", told.err);
     assert_eq!(told.err.lines().count(), 1, "{}", told.err);
+}
+
+#[test]
+fn a_signal_drains_a_job_without_an_end() {
+    for (signal, name) in [("INT", "Ctrl-C"), ("TERM", "SIGTERM")] {
+        for scheduler in ["work-stealing", "thread-per-task"] {
+            let folder = tempfile::tempdir().unwrap();
+            let out = folder.path().join("out.txt");
+            let flags = ["--rate", "1e5", "--scheduler", scheduler, "--out"];
+            let call = [&flags[..], &[out.to_str().unwrap()]].concat();
+            let child = Call::of("until_stopped", &call).command.spawn().unwrap();
+            std::thread::sleep(Duration::from_millis(500));
+            assert!(!out.exists());
+            send(signal, &child);
+            let told = ended(child);
+            let notice = "\ndraining: the input ends here, and what was read is worked through; ";
+            assert_eq!(told.err, format!("{notice}{name} again to cancel\n"));
+            assert_eq!((told.status, &*told.out), (Some(0), ""));
+            let text = std::fs::read_to_string(out).unwrap();
+            let mut ticks: Vec<u64> = text.lines().map(|line| line.parse().unwrap()).collect();
+            ticks.sort_unstable();
+            assert!(!ticks.is_empty() && ticks.iter().copied().eq(0..ticks.len() as u64));
+        }
+    }
+}
+
+#[test]
+fn a_second_signal_cancels_a_job_that_drains() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out.txt");
+    // What was read would take minutes.
+    let flags = ["--rate", "1e5", "--waste", "20000", "--turn", "1", "--batch", "single", "--out"];
+    let call = [&flags[..], &[out.to_str().unwrap()]].concat();
+    let mut child = Call::of("until_stopped", &call).command.spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    send("INT", &child);
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(child.try_wait().unwrap().is_none());
+    send("TERM", &child);
+    let told = ended(child);
+    assert_eq!((told.status, &*told.out), (Some(143), ""), "{}", told.err);
+    assert!(told.err.contains("Ctrl-C again to cancel"), "{}", told.err);
+    assert!(
+        told.err.ends_with("SIGTERM again to stop at once\nerror: ended by SIGTERM\n"),
+        "{}",
+        told.err
+    );
+    assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeMap;
 use thalweg::data::{Data, Wire};
 use thalweg::operators::aggregates::ApproxCountDistinct;
-use thalweg::operators::keyed::Aggregate;
+use thalweg::operators::aggregates::Aggregate;
 
 /// A type with every shape that the derive macro knows.
 #[derive(Data)]

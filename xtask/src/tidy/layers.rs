@@ -16,7 +16,7 @@ const LAYERS: &[&[&str]] = &[
     // What a user writes against.
     &["dynamic", "io", "operators", "stream"],
     // What operators are built from.
-    &["support"],
+    &["operators::aggregates", "support"],
     // The job as data.
     &["plan"],
     // What runs a plan.

@@ -6,7 +6,7 @@ use super::interrupt;
 use crate::config::{CONFIG_VARIABLE, Config, Given, Setting, Settings, read_file};
 use crate::error::{Error, ErrorKind, Result};
 use crate::stream::Environment;
-use clap::{Args, CommandFactory, FromArgMatches, Parser};
+use clap::{Args, Parser};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,20 +37,24 @@ use std::sync::Arc;
 /// # Ok::<(), thalweg::Error>(())
 /// ```
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Engine")]
+// What this type is for is not what the program is for.
+#[command(next_help_heading = "Engine", about = None::<&str>, long_about = None::<&str>)]
 pub struct EngineArgs {
     /// Take settings from this TOML file, whose keys are the names of these flags
+    ///
     /// [env: THALWEG_CONFIG] [default: thalweg.toml, if there is one]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
     /// Run on this many cores
+    ///
     /// [env: THALWEG_CORES] [default: all that the process may use]
     #[arg(long, value_name = "N", value_parser = allowed("cores"))]
     cores: Option<String>,
 
     /// Who runs the tasks: work-stealing (a thread a core), thread-per-task, or
     /// deterministic[:SEED] (one thread, a repeatable order, for tests)
+    ///
     /// [env: THALWEG_SCHEDULER] [default: work-stealing]
     #[arg(long, value_name = "SCHEDULER", value_parser = allowed("scheduler"))]
     scheduler: Option<String>,
@@ -58,37 +62,44 @@ pub struct EngineArgs {
     /// When exchanges send what they collect: adaptive[:RECORDS] (when full or out of input),
     /// fixed:RECORDS (when full), timed:RECORDS:DELAY (when full or this old, as in
     /// timed:1024:2ms), or single (every record at once)
+    ///
     /// [env: THALWEG_BATCH] [default: adaptive:1024]
     #[arg(long, value_name = "MODE", value_parser = allowed("batch"))]
     batch: Option<String>,
 
     /// What tables, sorts and combiners may hold before they go to disk, as in 512MiB
+    ///
     /// [env: THALWEG_MEMORY] [default: half of the machine's memory]
     #[arg(long, value_name = "BYTES", value_parser = allowed("memory"))]
     memory: Option<String>,
 
     /// Batches that a task may take before it makes room for others: more for throughput, fewer
     /// for latency
+    ///
     /// [env: THALWEG_TURN] [default: 16]
     #[arg(long, value_name = "N", value_parser = allowed("turn"))]
     turn: Option<String>,
 
     /// Tasks of a keyed stage for each core: more of them even out skewed keys
+    ///
     /// [env: THALWEG_KEYED_TASKS] [default: 4]
     #[arg(long, value_name = "N", value_parser = allowed("keyed-tasks"))]
     keyed_tasks: Option<String>,
 
     /// What a sender may have under way to one receiver
+    ///
     /// [env: THALWEG_CREDIT] [default: 256KiB]
     #[arg(long, value_name = "BYTES", value_parser = allowed("credit"))]
     credit: Option<String>,
 
     /// Where operators write what outgrows their memory
+    ///
     /// [env: THALWEG_SPILL_DIR] [default: the system's folder for temporary files]
     #[arg(long, value_name = "DIR", value_parser = allowed("spill-dir"))]
     spill_dir: Option<String>,
 
     /// Print the plan of the first job and do not run it: text, dot (for Graphviz), json, or off
+    ///
     /// [env: THALWEG_EXPLAIN] [default: off; text when no format is given]
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "text", value_parser = allowed("explain"))]
@@ -96,6 +107,7 @@ pub struct EngineArgs {
 
     /// Print to standard error, when a job is over, what each operator did and which one set the
     /// pace: text, json, or off
+    ///
     /// [env: THALWEG_STATS] [default: off; text when no format is given]
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "text", value_parser = allowed("stats"))]
@@ -103,12 +115,14 @@ pub struct EngineArgs {
 
     /// Show on standard error how far a job is: auto (if that is a terminal and the input ends),
     /// always, or never
+    ///
     /// [env: THALWEG_PROGRESS] [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = allowed("progress"))]
     progress: Option<String>,
 
     /// Say on standard error why windows that get records have given no result for so long, as in
     /// 10s, or never; and what a job waits for that only the program can do
+    ///
     /// [env: THALWEG_STALL_AFTER] [default: 10s]
     #[arg(long, value_name = "SPAN", value_parser = allowed("stall-after"))]
     stall_after: Option<String>,
@@ -256,9 +270,19 @@ impl Outside {
     }
 }
 
+/// What a newcomer may want of the flags.
+const FIRST_STEPS: &str = "\
+To begin with:
+  --explain                   what the job does, stage by stage, without running it
+  --stats                     how long it took, and which operator sets the pace
+  --memory 1GiB --cores 2     leave room for others
+  --scheduler deterministic   the same order of everything in each run
+Settings come from thalweg.toml, from variables named THALWEG_... and from these flags, each over the one before.";
+
 /// A command line that has the engine's flags alone.
 #[derive(Parser)]
-#[command(disable_version_flag = true)]
+#[command(disable_version_flag = true, about = None::<&str>, long_about = None::<&str>)]
+#[command(after_help = FIRST_STEPS)]
 struct Alone {
     #[command(flatten)]
     engine: EngineArgs,
@@ -281,10 +305,7 @@ impl Environment {
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     pub fn from_args() -> Result<Self> {
-        let command = Alone::command().about(None::<&str>).long_about(None::<&str>);
-        let mut matches = command.get_matches();
-        let alone = Alone::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit());
-        alone.engine.environment()
+        Alone::parse().engine.environment()
     }
 }
 
@@ -292,6 +313,7 @@ impl Environment {
 mod tests {
     use super::*;
     use crate::config::{BatchMode, Progress, SETTINGS, Scheduler, StatsFormat};
+    use clap::CommandFactory as _;
 
     fn outside(variables: &[(&str, &str)]) -> Outside {
         let owned = variables.iter().map(|(name, text)| ((*name).into(), (*text).into()));
@@ -360,6 +382,50 @@ mod tests {
         ] {
             let error = Alone::try_parse_from(std::iter::once(&"job").chain(flags)).err().unwrap();
             assert!(error.to_string().contains(told), "{error}");
+        }
+    }
+
+    /// Counts squares.
+    #[derive(Parser)]
+    struct Described {
+        #[command(flatten)]
+        _engine: EngineArgs,
+    }
+
+    #[derive(Parser)]
+    struct Bare {
+        #[command(flatten)]
+        _engine: EngineArgs,
+    }
+
+    #[test]
+    fn a_program_is_described_by_its_own_words_alone() {
+        let helps = |mut command: clap::Command| {
+            [command.render_help().to_string(), command.render_long_help().to_string()]
+        };
+        for help in helps(Described::command()) {
+            assert!(help.starts_with("Counts squares\n\nUsage:"), "{help}");
+        }
+        for help in [helps(Bare::command()), helps(Alone::command())].concat() {
+            assert!(help.starts_with("Usage:"), "{help}");
+        }
+    }
+
+    #[test]
+    fn help_names_flags_that_there_are() {
+        let flags = FIRST_STEPS.lines().filter_map(|line| line.strip_prefix("  --"));
+        for flag in flags {
+            let words = format!("--{flag}");
+            let words = words.split("  ").next().unwrap_or_default().split_whitespace();
+            let parsed = Alone::try_parse_from(std::iter::once("job").chain(words));
+            assert!(parsed.is_ok(), "{flag}");
+        }
+        // The short help has a line or two a flag, the long one how else each is set.
+        let [short, long] = [Alone::command().render_help(), Alone::command().render_long_help()];
+        assert!(!short.to_string().contains("[env: "), "{short}");
+        assert!(long.to_string().contains("[env: "), "{long}");
+        for help in [short, long] {
+            assert!(help.to_string().contains(FIRST_STEPS), "{help}");
         }
     }
 

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 /// Runs a program and turns how it ended into an exit status.
 ///
 /// An error is printed to standard error as `error: …`, and the status is 2 when the settings were
-/// wrong, 130 when Ctrl-C ended a job, 143 when SIGTERM did, and 1 for any other; 0 when there is none. A `main` that
+/// wrong, 130 when Ctrl-C cancelled a job, 143 when SIGTERM did, and 1 for any other; 0 when there is none, as after a job that was drained. A `main` that
 /// returns a `Result` itself works as well, and ends with status 1 for every error.
 ///
 /// ```no_run

@@ -1,6 +1,10 @@
 //! Ctrl-C, and what a service manager or a cluster's scheduler sends in its place: SIGTERM.
 //!
-//! The handler is the process's, and so is the list of jobs that it cancels. It runs on a thread
+//! The first signal drains the jobs that would not end by themselves and cancels all others, since a part of a bounded
+//! input is not what the program was to compute. The second cancels what still drains. The next one ends the process, and so
+//! does any signal while no job runs.
+//!
+//! The handler is the process's, and so is the list of jobs that it ends. It runs on a thread
 //! of its own, not in the signal's context, so it may lock and print.
 #![expect(
     clippy::disallowed_methods,
@@ -48,11 +52,64 @@ impl Signal {
     }
 }
 
+/// What the signals that have come have asked for, the last one first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// Unbounded jobs drain, all others are cancelled.
+    Drain(Signal),
+    /// Every job is cancelled.
+    Cancel(Signal),
+}
+
+impl Asked {
+    /// What a signal asks for after those before it, where jobs run; `None` to end the process.
+    fn next(before: Option<Self>, signal: Signal, any_unbounded: bool) -> Option<Self> {
+        match before {
+            None if any_unbounded => Some(Self::Drain(signal)),
+            None | Some(Self::Drain(_)) => Some(Self::Cancel(signal)),
+            Some(Self::Cancel(_)) => None,
+        }
+    }
+
+    fn signal(self) -> Signal {
+        match self {
+            Self::Drain(signal) | Self::Cancel(signal) => signal,
+        }
+    }
+
+    /// The line for the person who has sent the signal.
+    fn notice(self) -> String {
+        let name = self.signal().name();
+        match self {
+            Self::Drain(_) => {
+                format!(
+                    "draining: the input ends here, and what was read is worked through; {name} again to cancel"
+                )
+            }
+            Self::Cancel(_) => format!("stopping; {name} again to stop at once"),
+        }
+    }
+
+    fn end(self, job: &Running) {
+        let Self::Drain(signal) = self else {
+            return job.launched().job.cancel(self.signal().why());
+        };
+        if is_unbounded(job) {
+            job.launched().job.drain();
+        } else {
+            job.launched().job.cancel(signal.why());
+        }
+    }
+}
+
+fn is_unbounded(job: &Running) -> bool {
+    job.launched().plan.stages.iter().any(|stage| !stage.bounded)
+}
+
 #[derive(Default)]
 struct State {
     jobs: Vec<Weak<Running>>,
-    /// The first signal that came.
-    signal: Option<Signal>,
+    asked: Option<Asked>,
 }
 
 impl State {
@@ -70,7 +127,7 @@ fn state() -> &'static Mutex<State> {
     STATE.get_or_init(Mutex::default)
 }
 
-/// Has signals cancel jobs from now on. Later calls change nothing.
+/// Has signals end jobs from now on. Later calls change nothing.
 pub(super) fn install() -> Result<()> {
     static INSTALLED: Mutex<bool> = Mutex::new(false);
     let mut installed = lock(&INSTALLED);
@@ -103,19 +160,19 @@ fn refused(cause: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::new(ErrorKind::Config, "cannot have Ctrl-C stop jobs").caused_by(cause)
 }
 
-/// Has signals cancel this job too.
+/// Has signals end this job too.
 pub(super) fn watch(job: &Arc<Running>) {
     let mut state = lock(state());
     state.running();
     state.jobs.push(Arc::downgrade(job));
-    if let Some(signal) = state.signal {
-        job.launched().job.cancel(signal.why());
+    if let Some(asked) = state.asked {
+        asked.end(job);
     }
 }
 
-/// The signal that has asked the program to end, if one has.
+/// The last signal that has asked the program to end, if one has.
 pub(super) fn signal() -> Option<Signal> {
-    lock(state()).signal
+    lock(state()).asked.map(Asked::signal)
 }
 
 /// Refuses to begin anything new once a signal has come.
@@ -129,14 +186,31 @@ pub(super) fn check() -> Result<()> {
 fn handle(signal: Signal) {
     let mut state = lock(state());
     let jobs = state.running();
-    if state.signal.is_some() || jobs.is_empty() {
-        std::process::exit(signal.status().into());
-    }
-    state.signal = Some(signal);
+    let asked = Asked::next(state.asked, signal, jobs.iter().any(|job| is_unbounded(job)));
+    let (Some(asked), false) = (asked, jobs.is_empty()) else {
+        std::process::exit(signal.status().into())
+    };
+    state.asked = Some(asked);
     drop(state);
-    let name = signal.name();
-    let _ = writeln!(std::io::stderr(), "\nstopping; {name} again to stop at once");
-    for job in jobs {
-        job.launched().job.cancel(signal.why());
+    let _ = writeln!(std::io::stderr(), "\n{}", asked.notice());
+    jobs.iter().for_each(|job| asked.end(job));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_signal_asks_for_more_than_the_one_before() {
+        let [int, term] = [Signal::CtrlC, Signal::Term];
+        let drain = Asked::next(None, int, true);
+        assert_eq!(drain, Some(Asked::Drain(int)));
+        assert_eq!(Asked::next(None, term, false), Some(Asked::Cancel(term)));
+        // Jobs that end by themselves may be all that is left.
+        for any_unbounded in [true, false] {
+            let cancel = Asked::next(drain, term, any_unbounded);
+            assert_eq!(cancel, Some(Asked::Cancel(term)));
+            assert_eq!(Asked::next(cancel, int, any_unbounded), None);
+        }
     }
 }

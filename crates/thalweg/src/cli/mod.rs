@@ -6,10 +6,15 @@
 //!
 //! - With `--explain`, the first job that is about to run is printed to standard output instead,
 //!   and the process ends with status 0.
-//! - Ctrl-C cancels every job that runs, and so does SIGTERM. Each ends with an error of kind
-//!   [`Cancelled`](crate::ErrorKind::Cancelled) that says so, and leaves no file under a final
-//!   name. A second signal, or one while no job runs, ends the process at once with status 130, or
-//!   143 for SIGTERM.
+//! - The first Ctrl-C, or SIGTERM, [drains](crate::JobHandle::drain) a job with an input that does not end: its sources
+//!   stop, what they have read is worked through, its sinks publish, and the program goes on as after any job
+//!   that has ended well. A line on standard error says so. The second signal cancels the job. A job whose input
+//!   ends is cancelled by the first one, since half of the input gives another result; an
+//!   [`iter`](Environment::iter) counts as one that ends.
+//! - A job that is cancelled ends with an error of kind [`Cancelled`](crate::ErrorKind::Cancelled) that says why, and
+//!   leaves no file under a final name. No further job starts after a signal. A signal after the one that cancels, or
+//!   while no job runs, ends the process at once with status 130, or 143 for SIGTERM. A program without
+//!   application mode does the same by a [`JobControl`](crate::JobControl).
 //! - With `--stats`, what a job counted is printed to standard error when it is over.
 //! - While a bounded job runs, a terminal shows how far it is.
 //! - Windows that get records and give no results for ten seconds (`--stall-after`) are spoken of on

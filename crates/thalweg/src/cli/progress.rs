@@ -5,7 +5,7 @@ use crate::config::Progress;
 use crate::error::Result;
 use crate::metrics::{OpCount, Total, show};
 use crate::plan::Plan;
-use crate::runtime::Counted;
+use crate::runtime::TaskCounts;
 use crate::stream::Running;
 use crate::sync::spawn;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -151,7 +151,7 @@ struct Read {
 }
 
 impl Read {
-    fn of(tasks: &[Counted]) -> Self {
+    fn of(tasks: &[TaskCounts]) -> Self {
         let mut sources: BTreeMap<usize, Vec<&OpCount>> = BTreeMap::new();
         for (op, count) in tasks.iter().flat_map(|task| task.report.counts()) {
             if count.source {
@@ -233,12 +233,12 @@ mod tests {
     use crate::Environment;
     use crate::metrics::{Report, RoundLog};
 
-    fn task(reads: &[(usize, u64, u64, Option<Total>)]) -> Counted {
+    fn task(reads: &[(usize, u64, u64, Option<Total>)]) -> TaskCounts {
         let mut report = Report::default();
         for &(op, records, bytes, total) in reads {
             report.read(op, records, bytes, total);
         }
-        Counted { report, ..Counted::default() }
+        TaskCounts { report, ..TaskCounts::default() }
     }
 
     #[test]
@@ -269,7 +269,7 @@ mod tests {
             report.read(0, 7, 0, Some(Total::Records(7)));
             (0..ended).for_each(|now| log.end_round(now, 0, 0));
             report.rounds(1, log.stats(10));
-            Read::of(&[Counted { report, ..Counted::default() }])
+            Read::of(&[TaskCounts { report, ..TaskCounts::default() }])
         };
         assert_eq!((rounds(0).share, rounds(0).rounds), (Some(1.0), vec![]));
         let read = rounds(3);

@@ -103,7 +103,8 @@ pub trait Data: Sized + Send + 'static {
 #[diagnostic::on_unimplemented(
     message = "records of `{Self}` cannot cross an exchange or be collected",
     label = "this operator needs records that can leave their task",
-    note = "for a type of your own, add `#[derive(thalweg::Data)]`"
+    note = "for a type of your own, add `#[derive(thalweg::Data)]`",
+    note = "of records beside a state (`Beside`), make records of their own by `map` first"
 )]
 pub trait Portable: Record {
     /// How such records travel together.

@@ -2,7 +2,7 @@
 //!
 //! A folded multiplication (64 x 64 -> 128 bits, the halves xored) mixes two words into one, with
 //! good bits at both ends: an exchange routes by the high bits, a table probes by the low ones.
-//! The hash is part of what a checkpoint records, so a change of any value below is a change of
+//! The hash decides where keys go, in every build, so a change of any value below is a change of
 //! [`HASH_VERSION`].
 //!
 //! | value | hash |
@@ -101,7 +101,7 @@ fn hash_long(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    /// Checkpoints record where keys went. Who changes these values changes `HASH_VERSION`.
+    /// Keys go to the same tasks in every build. A change of these values changes `HASH_VERSION` too.
     #[test]
     fn the_values_are_those_of_this_version() {
         let hashes = [

@@ -31,6 +31,7 @@ use std::fmt::Debug;
     message = "records cannot be grouped by a key of `{Self}`",
     label = "a key is compared, copied, shown and sent to other tasks, and this type lacks some of that",
     note = "for a type of your own, add `#[derive(thalweg::Data, PartialEq, Eq, Clone, Debug)]`",
+    note = "for a part of the record, as in `|order| &order.customer`, use `group_by_ref`",
     note = "floats are no keys, as NaN is not equal to itself: round them to an integer, or use `to_bits`"
 )]
 pub trait Key: Portable + Debug {
@@ -65,6 +66,13 @@ pub trait Key: Portable + Debug {
     fn take(slot: Self::Slot, arena: &Self::Arena) -> <Self as Portable>::Owned;
     /// Copies a key seen by reference into its owned value.
     fn own(&self) -> <Self as Portable>::Owned;
+    /// The key's owned value: the key itself, where that is one.
+    fn into_owned(self) -> <Self as Portable>::Owned
+    where
+        Self: Sized,
+    {
+        self.own()
+    }
     /// The bytes that the arena occupies.
     fn arena_bytes(arena: &Self::Arena) -> usize;
     /// Forgets every stored key and keeps the arena's capacity.
@@ -128,6 +136,10 @@ impl<T: Data + Eq + Clone + Debug> Key for T {
     #[inline]
     fn own(&self) -> <T as Portable>::Owned {
         self.clone()
+    }
+    #[inline(always)]
+    fn into_owned(self) -> T {
+        self
     }
     fn arena_bytes(_arena: &()) -> usize {
         0

@@ -1,7 +1,7 @@
 //! Texts that carry a value, borrowed from where they lie.
 
 use super::codec::list_heap;
-use super::{Batch, Covariant, Data, DecodeError, Portable, Record, TextBatch, Wire};
+use super::{Batch, Covariant, Data, DecodeError, Ownable, Portable, Record, TextBatch, Wire};
 use std::marker::PhantomData;
 
 /// A kind of record: a borrowed text with a value beside it, as a closure sees it a pair of `&str` and `T`.
@@ -50,6 +50,15 @@ impl<T: 'static> Covariant for Labelled<T> {
     #[inline(always)]
     fn shorten<'short, 'long: 'short>(item: (&'long str, T)) -> (&'short str, T) {
         item
+    }
+}
+
+impl<T: 'static> Ownable for Labelled<T> {
+    type Value = (String, T);
+
+    #[inline]
+    fn into_value(item: (&str, T)) -> (String, T) {
+        (item.0.into(), item.1)
     }
 }
 

@@ -17,6 +17,7 @@ mod hash;
 mod key;
 mod labelled;
 mod ordered;
+mod random;
 mod record;
 mod short;
 
@@ -28,6 +29,8 @@ pub use hash::{HASH_VERSION, hash_bytes, hash_u64, mix};
 pub use key::{Key, KeyArena, PackedKey, PackedProbe};
 pub use labelled::{Labelled, LabelledBatch};
 pub use ordered::Ordered;
-pub use record::{ByValue, Covariant, Record};
+#[doc(hidden)]
+pub use random::splitmix64;
+pub use record::{ByValue, Covariant, Ownable, Record};
 // The derive macro, which shares the trait's name.
 pub use thalweg_derive::Data;

@@ -94,3 +94,48 @@ impl<T: 'static> Covariant for [T] {
         item
     }
 }
+
+/// A kind of record that can outlive its batch: one that is handed on by value is moved, and `str` and `[T]` are
+/// copied.
+#[diagnostic::on_unimplemented(
+    message = "values of `{Self}` are borrowed, and cannot be owned as they are",
+    label = "needs values that can be owned",
+    note = "make values of their own first; beside a state: `map(|_, (value, state)| …)`"
+)]
+pub trait Ownable: Record {
+    /// What a record is owned as.
+    type Value: 'static;
+
+    /// Takes or copies the record.
+    fn into_value(item: Self::Of<'_>) -> Self::Value;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: 'static> Ownable for T {
+    type Value = T;
+
+    #[inline(always)]
+    fn into_value(item: T) -> T {
+        item
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl Ownable for str {
+    type Value = String;
+
+    #[inline(always)]
+    fn into_value(item: &str) -> String {
+        item.into()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Clone + 'static> Ownable for [T] {
+    type Value = Vec<T>;
+
+    #[inline(always)]
+    fn into_value(item: &[T]) -> Vec<T> {
+        item.into()
+    }
+}

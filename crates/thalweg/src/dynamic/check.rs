@@ -275,8 +275,8 @@ fn group(from: &[Field], keys: &[String], aggregates: &[Aggregate]) -> Result<De
             AggregateFunction::Count => Type::U64,
             AggregateFunction::Min | AggregateFunction::Max => of,
             AggregateFunction::Sum if of.is_number() => of,
-            AggregateFunction::Avg if of.is_number() => Type::F64,
-            AggregateFunction::Sum | AggregateFunction::Avg => {
+            AggregateFunction::Average if of.is_number() => Type::F64,
+            AggregateFunction::Sum | AggregateFunction::Average => {
                 return Err(format!("`{aggregate}`: {of} is no number"));
             }
         };

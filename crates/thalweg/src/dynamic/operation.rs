@@ -200,8 +200,9 @@ pub enum AggregateFunction {
     Min,
     /// The greatest value.
     Max,
-    /// The arithmetic mean of numbers, as `f64`.
-    Avg,
+    /// The arithmetic mean of numbers, as `f64`; `avg` in a graph's text too.
+    #[serde(alias = "avg")]
+    Average,
 }
 
 impl Aggregate {
@@ -211,7 +212,7 @@ impl Aggregate {
             AggregateFunction::Sum => "sum",
             AggregateFunction::Min => "min",
             AggregateFunction::Max => "max",
-            AggregateFunction::Avg => "avg",
+            AggregateFunction::Average => "average",
         };
         Self { name: name.to_owned(), function, of }
     }
@@ -236,9 +237,9 @@ impl Aggregate {
         Self::new(AggregateFunction::Max, Some(of))
     }
 
-    /// [`AggregateFunction::Avg`], in a column `avg`.
-    pub fn avg(of: Expr) -> Self {
-        Self::new(AggregateFunction::Avg, Some(of))
+    /// [`AggregateFunction::Average`], in a column `average`.
+    pub fn average(of: Expr) -> Self {
+        Self::new(AggregateFunction::Average, Some(of))
     }
 
     /// The same in a column of this name.

@@ -1,18 +1,18 @@
-//! Brings together the events of several lanes, so that operators see each once.
+//! Alignment of the events of several lanes, so that operators see each event once.
 //!
-//! A watermark is the least of all lanes', a barrier has come when it came on every lane (a lane where
-//! it came early is held meanwhile), the end when every lane has ended. A round of a loop ends when every lane
-//! has said so that has not ended: those from outside the loop come once. A lane that is idle holds back
-//! no watermark.
+//! The watermark is the minimum over all lanes that are not idle. A barrier is aligned when every lane has delivered
+//! it; a lane that delivers it early is blocked until then. The end is reached when every lane has ended. A round of
+//! a loop ends when every lane that has not ended has delivered its end; a lane from outside the loop ends after the
+//! first round.
 
 use crate::flow::{Depth, Epoch, Event};
 use crate::time::Timestamp;
 
-/// How far the lanes of an inlet are.
+/// The progress of the lanes of an inlet.
 pub(super) struct Align {
     lanes: Vec<Progress>,
     watermark: Option<Timestamp>,
-    /// Whether every lane is idle, and that was said.
+    /// Whether every lane is idle, and [`Event::Idle`] was emitted.
     idle: bool,
     /// The barrier that some lanes have reached and others have not.
     aligning: Option<Epoch>,
@@ -26,9 +26,9 @@ struct Progress {
     watermark: Option<Timestamp>,
     idle: bool,
     at_barrier: bool,
-    /// Where a round has ended that others have not: of the loops this deep.
+    /// A round has ended on this lane, and not yet on others: the depth of its loop.
     at_round: Option<Depth>,
-    /// No event will come but the end.
+    /// Only [`Event::End`] can follow on this lane.
     past_events: bool,
     ended: bool,
 }
@@ -40,19 +40,19 @@ impl Align {
             watermark: None,
             idle: false,
             aligning: None,
-            // A task that no lane leads to ends at once.
+            // With no lanes, `agreed` must emit the end without any event arriving.
             undecided: true,
             ended: false,
         }
     }
 
-    /// Takes down an event that came on a lane.
+    /// Records an event received on a lane.
     pub(super) fn note(&mut self, from: usize, event: Event) {
         let lane = &mut self.lanes[from];
         match event {
             Event::Watermark(at) => (lane.watermark, lane.idle) = (Some(at), false),
             Event::Idle => lane.idle = true,
-            // Never leaves the stage of its source.
+            // `Event::Partition` never leaves the stage of its source.
             Event::Partition(_) => {}
             Event::Barrier(epoch) => {
                 lane.at_barrier = true;
@@ -64,7 +64,7 @@ impl Align {
         self.undecided = true;
     }
 
-    /// On this lane no event will come but the end: it holds back no other's.
+    /// Notes that only the end can follow on this lane, which therefore holds back no other event.
     pub(super) fn pass_events(&mut self, from: usize) {
         if !self.lanes[from].past_events {
             self.lanes[from].past_events = true;
@@ -72,18 +72,18 @@ impl Align {
         }
     }
 
-    /// Whether a lane must not be read for now.
+    /// Whether a lane is blocked by alignment and must not be read for now.
     pub(super) fn is_held(&self, lane: usize) -> bool {
         self.lanes[lane].at_barrier || self.lanes[lane].at_round.is_some()
     }
 
-    /// Whether [`agreed`](Self::agreed) may have something to say.
+    /// Whether [`agreed`](Self::agreed) may have an event to emit.
     pub(super) fn is_undecided(&self) -> bool {
         self.undecided
     }
 
-    /// The round that has ended on every lane still open: of the innermost loop, where some are of a loop
-    /// around it.
+    /// The round that has ended on every lane still open. Where lanes are at rounds of nested loops, the innermost
+    /// one.
     fn round_over(&self) -> Option<Depth> {
         let mut deepest = None;
         for lane in self.lanes.iter().filter(|lane| !lane.ended) {
@@ -92,21 +92,21 @@ impl Align {
         deepest
     }
 
-    /// Whether nothing more comes on a lane for now: it has ended, or a round has.
+    /// Whether a lane has delivered all of its input for now: it has ended, or its round has.
     pub(super) fn is_complete(&self, lane: usize) -> bool {
         self.lanes[lane].ended || self.lanes[lane].at_round.is_some()
     }
 
-    /// The next event that every lane still open agrees on.
+    /// The next event on which every lane still open agrees.
     pub(super) fn agreed(&mut self) -> Option<Event> {
         let open = || self.lanes.iter().filter(|lane| !lane.ended && !lane.past_events);
-        // None is below every timestamp: a lane without a watermark holds back the rest.
+        // `None` sorts below every timestamp: a lane without a watermark holds back the rest.
         let low = open().filter(|lane| !lane.idle).map(|lane| lane.watermark).min();
         match low {
             Some(Some(at)) if self.idle || Some(at) > self.watermark => {
                 self.idle = false;
-                // Those who have been idle may be behind what was said meanwhile.
-                let at = self.watermark.map_or(at, |said| said.max(at));
+                // A lane that resumes after being idle may lag the merged watermark, which never goes back.
+                let at = self.watermark.map_or(at, |merged| merged.max(at));
                 self.watermark = Some(at);
                 return Some(Event::Watermark(at));
             }
@@ -192,7 +192,11 @@ mod tests {
         align.note(0, Event::Idle);
         assert_eq!(all(&mut align), [Event::Idle]);
         align.note(1, Event::Watermark(early));
-        assert_eq!(all(&mut align), [Event::Watermark(middle)], "it says that it is there again");
+        assert_eq!(
+            all(&mut align),
+            [Event::Watermark(middle)],
+            "no longer idle, and the watermark does not go back"
+        );
         align.note(1, Event::Watermark(late));
         assert_eq!(all(&mut align), [Event::Watermark(late)]);
         align.note(0, Event::Barrier(Epoch(1)));
@@ -207,7 +211,7 @@ mod tests {
         let [outer, inner] = [1, 2].map(|depth| Event::Round(Depth(depth)));
         align.note(0, inner);
         align.note(1, outer);
-        assert_eq!(all(&mut align), [], "the third may still be of the round");
+        assert_eq!(all(&mut align), [], "the third lane may still bring records of the round");
         assert!(align.is_held(0) && align.is_held(1) && !align.is_held(2));
         align.note(2, Event::End);
         assert_eq!(all(&mut align), [inner]);

@@ -1,8 +1,8 @@
-//! All lanes between two stages.
+//! An edge: all lanes between two stages.
 
 use super::lane::Lane;
 use super::outlet::{Lanes, Outlet};
-use super::packet::Packet;
+use super::record_batch::RecordBatch;
 use super::{BatchMode, route::Route};
 use crate::clock::Clock;
 use crate::data::Portable;
@@ -10,31 +10,31 @@ use crate::flow::{Op, Waker};
 use crate::time::Time;
 use std::sync::{Arc, OnceLock};
 
-/// How the lanes of an edge are used.
+/// Settings that all lanes of an edge share.
 #[derive(Clone, Debug)]
 pub(crate) struct LaneSettings {
     pub(crate) batch: BatchMode,
-    /// The bytes that a sender may have under way on one lane.
+    /// The bytes that a sender may have in flight on one lane.
     pub(crate) credit: usize,
     /// Whether batches are encoded and decoded again, as between hosts.
     pub(crate) encode: bool,
-    /// What the time that batches are under way is measured by.
+    /// Measures how long batches are in flight.
     pub(crate) clock: Clock,
 }
 
-/// An edge of the plan; its lanes come to be when the numbers of tasks on both sides are known.
+/// An edge of the plan. Its lanes are created at launch, when the numbers of tasks at both ends are known.
 pub(crate) struct Edge<I: Portable + ?Sized, T: Time> {
     /// Its number in the plan.
     id: usize,
     lanes: Arc<OnceLock<Matrix<I, T>>>,
 }
 
-/// A lane, held by both its ends.
-pub(crate) type SharedLane<I, T> = Arc<Lane<Packet<I, T>>>;
+/// A lane, shared by its sender and its receiver.
+pub(crate) type SharedLane<I, T> = Arc<Lane<RecordBatch<I, T>>>;
 
 struct Matrix<I: Portable + ?Sized, T: Time> {
     settings: LaneSettings,
-    /// By sender, then receiver. `None` where the strategy never sends.
+    /// Indexed by sender, then receiver. `None` where the strategy never sends.
     lanes: Vec<Vec<Option<SharedLane<I, T>>>>,
 }
 
@@ -50,7 +50,7 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
         Self { id, lanes: Arc::new(OnceLock::new()) }
     }
 
-    /// Makes the lanes. `linked` says which sender may send to which receiver.
+    /// Creates the lanes. `linked` decides which sender may send to which receiver.
     pub(crate) fn connect(
         &self,
         settings: LaneSettings,
@@ -80,7 +80,7 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
         self.lanes.get().expect("a job connects its edges before it makes its tasks")
     }
 
-    /// The sending end for one task of the stage before.
+    /// The sending ends of the lanes of one task of the upstream stage.
     pub(crate) fn lanes_from(&self, task: usize, op: Op) -> Lanes<I, T> {
         let matrix = self.matrix();
         Lanes::new(
@@ -91,12 +91,12 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
         )
     }
 
-    /// The end of the stage before, for one of its tasks.
+    /// The outlet of one task of the upstream stage.
     pub(crate) fn outlet<R: Route<I>>(&self, task: usize, op: Op, route: R) -> Outlet<I, T, R> {
         Outlet::new(self.lanes_from(task, op), route)
     }
 
-    /// The receiving ends for one task of the stage after.
+    /// The receiving ends of the lanes of one task of the downstream stage.
     pub(crate) fn lanes_to(&self, task: usize) -> Vec<SharedLane<I, T>> {
         self.matrix().lanes.iter().filter_map(|from| from[task].clone()).collect()
     }

@@ -1,9 +1,9 @@
-//! The head of a stage that is fed by an exchange: takes batches, merges events.
+//! The head of a stage that one exchange feeds: receives batches and aligns events.
 
 use super::edge::SharedLane;
 use super::intake::Intake;
-use super::lane::Parcel;
-use super::packet::Packet;
+use super::lane::Message;
+use super::record_batch::RecordBatch;
 use crate::data::Portable;
 use crate::flow::{Op, Poll, Push, Task, Turn};
 use crate::metrics::Report;
@@ -12,31 +12,31 @@ use std::ops::ControlFlow;
 
 /// A task fed by the lanes of an exchange.
 ///
-/// Events are merged here, so that operators see each once; records come in the order in which the
-/// lanes have them.
+/// Events are aligned here, so that operators see each once. Records are pushed in the order in which they arrive on
+/// each lane; lanes are read in turn.
 pub struct Inlet<I: Portable + ?Sized, T: Time, N> {
     intake: Intake<I, T>,
-    /// The lane to look at first.
+    /// The lane to poll first.
     turn: usize,
     next: N,
 }
 
-/// The lane that a parcel came on, the parcel, and the bytes to return for it.
-type Taken<I, T> = (usize, Parcel<Packet<I, T>>, usize);
+/// The lane that a message came on, the message, and the bytes of credit to return for it.
+type Taken<I, T> = (usize, Message<RecordBatch<I, T>>, usize);
 
 impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
     pub(crate) fn new(op: Op, lanes: Vec<SharedLane<I, T>>, next: N) -> Self {
         Self { intake: Intake::new(op, lanes), turn: 0, next }
     }
 
-    /// Takes a parcel from the next lane that has one.
+    /// Takes a message from the next lane that has one.
     fn take(&mut self, turn: &Turn<'_>) -> Option<Taken<I, T>> {
         let lanes = self.intake.lanes.len();
         for step in 0..lanes {
             let at = (self.turn + step) % lanes;
-            if let Some((parcel, bytes)) = self.intake.take(at, turn) {
+            if let Some((message, bytes)) = self.intake.take(at, turn) {
                 self.turn = at + 1;
-                return Some((at, parcel, bytes));
+                return Some((at, message, bytes));
             }
         }
         None
@@ -51,7 +51,7 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
             self.intake.skip_round();
         }
         match self.take(turn) {
-            Some((from, Parcel::Batch(mut batch), bytes)) => {
+            Some((from, Message::Batch(mut batch), bytes)) => {
                 self.intake.head.pushed();
                 let next = &mut self.next;
                 if skips {
@@ -60,10 +60,10 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
                 } else {
                     batch.drain(|item, time| next.push(item, time));
                 }
-                self.intake.lanes[from].give_back(batch, bytes);
+                self.intake.lanes[from].return_batch(batch, bytes);
                 None
             }
-            Some((from, Parcel::Event(event), _)) => {
+            Some((from, Message::Event(event), _)) => {
                 self.intake.align.note(from, event);
                 None
             }

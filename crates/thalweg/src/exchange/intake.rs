@@ -1,8 +1,8 @@
-//! What the heads that are fed by lanes do alike.
+//! The receiving end shared by the heads that lanes feed.
 
 use super::align::Align;
-use super::lane::{Lane, Parcel};
-use super::packet::Packet;
+use super::lane::{Lane, Message};
+use super::record_batch::RecordBatch;
 use crate::data::Portable;
 use crate::flow::{Depth, Event, Head, Op, Pipe, Poll, Settled, Turn};
 use crate::metrics::{Histogram, Passed, Report};
@@ -11,41 +11,46 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The lanes of a task, how far they are, and what came on them.
+/// The lanes of a task, their alignment, and counts of what was received.
 pub(super) struct Intake<I: Portable + ?Sized, T: Time> {
     op: Op,
-    pub(super) lanes: Vec<Arc<Lane<Packet<I, T>>>>,
+    pub(super) lanes: Vec<Arc<Lane<RecordBatch<I, T>>>>,
     pub(super) align: Align,
     pub(super) head: Head,
     /// How many rounds of loops have ended.
     pub(super) rounds: u64,
-    /// The rounds that had ended when the lanes were last closed for one.
+    /// The value of `rounds` when the lanes were last closed for the rest of a round.
     closed_in: Option<u64>,
     batches: u64,
-    /// Records handed on, by lane.
+    /// Records received and not dropped, by lane.
     records: Vec<u64>,
     /// Whether the lanes were closed, for a round or for ever.
     pub(super) closed: bool,
-    /// How long those batches were under way that their senders stamped.
+    /// How long batches were in flight, of those that their senders stamped.
     under_way: Histogram,
 }
 
-/// Closes lanes for a round. Those that are `complete` have brought its end, and are in the next one.
+/// Closes lanes for the rest of a round, except those that are `complete`: they have delivered its end and are in the
+/// next round.
 pub(super) fn close_round<B>(lanes: &[Arc<Lane<B>>], complete: impl Fn(usize) -> bool) {
     let lanes = lanes.iter().enumerate();
     lanes.filter(|(at, _)| !complete(*at)).for_each(|(_, lane)| lane.close_round());
 }
 
-/// A parcel, and the bytes to return for it.
-type Taken<I, T> = (Parcel<Packet<I, T>>, usize);
+/// A message, and the bytes of credit to return for it.
+type Taken<I, T> = (Message<RecordBatch<I, T>>, usize);
 
 impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
-    pub(super) fn new(op: Op, lanes: Vec<Arc<Lane<Packet<I, T>>>>) -> Self {
+    pub(super) fn new(op: Op, lanes: Vec<Arc<Lane<RecordBatch<I, T>>>>) -> Self {
         Self::with_others(op, lanes, 0)
     }
 
-    /// An intake that aligns so many other lanes with its own, which are numbered first.
-    pub(super) fn with_others(op: Op, lanes: Vec<Arc<Lane<Packet<I, T>>>>, others: usize) -> Self {
+    /// An intake that aligns `others` further lanes with its own; its own are numbered first.
+    pub(super) fn with_others(
+        op: Op,
+        lanes: Vec<Arc<Lane<RecordBatch<I, T>>>>,
+        others: usize,
+    ) -> Self {
         Self {
             op,
             align: Align::new(lanes.len() + others),
@@ -64,8 +69,8 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         &self.op
     }
 
-    /// Does what comes before a batch: lets the stage finish, and sends it the event that all lanes agree
-    /// on. Goes on when a batch may be taken.
+    /// Does what precedes a batch: resumes the stage, and sends it the next aligned event. Returns `Continue` when a
+    /// batch may be taken.
     pub(super) fn attend<N: Pipe>(
         &mut self,
         next: &mut N,
@@ -95,18 +100,18 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         self.op.depth() > Depth(0)
     }
 
-    /// Whether the stage is closed for the rest of a round: a task within a loop then drops its input up to the
-    /// end of the round.
+    /// Whether the stage is closed for the rest of a round: a task within a loop then drops its input up to the end
+    /// of the round.
     pub(super) fn skips<N: Pipe>(&self, next: &mut N) -> bool {
         self.is_in_loop() && next.is_closed()
     }
 
-    /// Whether this round is skipped from now on, rather than since before.
+    /// Whether skipping of this round begins with this call.
     pub(super) fn begins_to_skip(&mut self) -> bool {
         self.closed_in.replace(self.rounds) != Some(self.rounds)
     }
 
-    /// Notes that so many records of a lane were dropped, rather than handed on.
+    /// Subtracts records of a lane that were dropped instead of pushed.
     pub(super) fn dropped(&mut self, from: usize, records: usize) {
         self.records[from] -= records as u64;
     }
@@ -119,13 +124,13 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         }
     }
 
-    /// Wants no more.
+    /// Closes the lanes for ever.
     pub(super) fn close(&mut self) {
         self.closed = true;
         self.lanes.iter().for_each(|lane| lane.close());
     }
 
-    /// Takes the next parcel of a lane, if it may be read and has one.
+    /// Takes the next message of a lane, unless the lane is blocked by alignment or empty.
     #[inline]
     pub(super) fn take(&mut self, from: usize, turn: &Turn<'_>) -> Option<Taken<I, T>> {
         if self.align.is_held(from) {
@@ -134,15 +139,15 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         self.take_unheld(from, turn)
     }
 
-    /// Takes the next parcel of a lane that may be read, if it has one.
+    /// Takes the next message of a lane that is known not to be blocked, if it has one.
     #[inline]
     pub(super) fn take_unheld(&mut self, from: usize, turn: &Turn<'_>) -> Option<Taken<I, T>> {
         let lane = &self.lanes[from];
-        if !lane.has_parcels() {
+        if !lane.has_messages() {
             return None;
         }
         let taken = lane.take()?;
-        if let (Parcel::Batch(batch), _) = &taken {
+        if let (Message::Batch(batch), _) = &taken {
             self.batches += 1;
             self.records[from] += batch.len() as u64;
             if let Some(sent_at) = batch.sent_at {

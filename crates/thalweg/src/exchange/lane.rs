@@ -1,34 +1,34 @@
 //! The queue between one sending and one receiving task.
 //!
-//! States of a lane, and who moves it:
+//! States of a lane, and their transitions:
 //!
 //! | state | entered by | left by |
 //! |---|---|---|
-//! | open | making it | |
+//! | open | creation | |
 //! | short of credit: `used > credit` | the sender, sending | the receiver, returning a batch |
-//! | sender waiting | the sender, finding it short, under the lock | the receiver, waking it |
-//! | closed for a round | the receiver, needing no more records of the round | the sender, sending the round's end |
-//! | closed | the receiver, wanting no more | never |
+//! | sender waiting | the sender, on finding it short, under the lock | the receiver, waking it |
+//! | closed for a round | the receiver, which needs no more records of the round | the sender, sending the round's end |
+//! | closed | the receiver, which needs no more records | never |
 //!
-//! No wake-up is lost: the sender decides to wait, and the receiver decides whether to wake, under
-//! the same lock. The receiver is woken after every send; it goes to sleep only through its task's
-//! state, which notices a wake-up that comes while it runs.
+//! No wake-up is lost: the sender decides to wait, and the receiver decides whether to wake it, under the same lock.
+//! The receiver is woken after every send; it only goes idle through the state of its task's cell, which records a
+//! wake-up that arrives while the task runs.
 
 use crate::flow::{Event, Waker};
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, lock};
 use std::collections::VecDeque;
 
-/// What a lane carries.
-pub(crate) enum Parcel<B> {
+/// A message on a lane.
+pub(crate) enum Message<B> {
     Batch(B),
     Event(Event),
 }
 
 pub(crate) struct Lane<B> {
     state: Mutex<State<B>>,
-    /// The parcels queued, so that a receiver can pass by an empty lane without its lock.
+    /// The length of the queue, so that a receiver can skip an empty lane without taking its lock.
     queued: AtomicUsize,
-    /// Whether the lane is closed, for ever or a round, so that a sender that has nothing to send sees it too.
+    /// Whether the lane is closed, for a round or for ever. Read by senders that have nothing to send.
     closed: AtomicBool,
     credit: usize,
     /// The number of its edge in the plan.
@@ -38,10 +38,10 @@ pub(crate) struct Lane<B> {
 }
 
 struct State<B> {
-    queue: VecDeque<(Parcel<B>, usize)>,
-    /// Emptied batches on their way back, and the bytes that each held when it was sent.
+    queue: VecDeque<(Message<B>, usize)>,
+    /// Emptied batches on their way back to the sender, each with its size in bytes when it was sent.
     spare: Vec<(B, usize)>,
-    /// The bytes of all spares.
+    /// The bytes of all spare batches.
     spared: usize,
     /// Bytes sent and not yet returned.
     used: usize,
@@ -51,7 +51,7 @@ struct State<B> {
     open: Open,
 }
 
-/// Whether the receiver wants what comes.
+/// Whether the receiver accepts records.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Open {
     Yes,
@@ -60,7 +60,7 @@ enum Open {
     Never,
 }
 
-/// Whether a sender may go on.
+/// Whether a sender may continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Credit {
     Left,
@@ -90,14 +90,14 @@ impl<B> Lane<B> {
         }
     }
 
-    /// Sends a batch and gets an empty one to fill next, if one has come back. Never refuses: what
-    /// exceeds the credit is bounded by what one batch of the sender's input can produce.
+    /// Sends a batch, and returns an empty one to fill next if one has come back. Never refuses: the excess over the
+    /// credit is bounded by what one batch of the sender's input can produce.
     pub(crate) fn send(&self, batch: B, bytes: usize) -> (Option<B>, Credit) {
         let mut state = lock(&self.state);
         if state.open != Open::Yes {
             return (Some(batch), Credit::Closed);
         }
-        state.queue.push_back((Parcel::Batch(batch), bytes));
+        state.queue.push_back((Message::Batch(batch), bytes));
         state.used += bytes;
         self.queued.store(state.queue.len(), Ordering::Release);
         let spare = state.spare.pop().map(|(batch, bytes)| {
@@ -110,7 +110,7 @@ impl<B> Lane<B> {
         (spare, credit)
     }
 
-    /// Sends an event. Events need no credit. The end of a round opens a lane again that was closed for it.
+    /// Sends an event. Events need no credit. The end of a round reopens a lane that was closed for that round.
     pub(crate) fn send_event(&self, event: Event) {
         let mut state = lock(&self.state);
         if state.open == Open::Never {
@@ -121,14 +121,13 @@ impl<B> Lane<B> {
             state.open = Open::Yes;
             self.closed.store(false, Ordering::Release);
         }
-        state.queue.push_back((Parcel::Event(event), 0));
+        state.queue.push_back((Message::Event(event), 0));
         self.queued.store(state.queue.len(), Ordering::Release);
         drop(state);
         self.receiver.wake();
     }
 
-    /// Asks, as the sender, whether there is credit again; if not, the sender will be woken when
-    /// there is.
+    /// Called by the sender: returns whether there is credit again. If not, the sender will be woken when there is.
     pub(crate) fn await_credit(&self) -> Credit {
         let mut state = lock(&self.state);
         if state.open != Open::Yes {
@@ -141,33 +140,33 @@ impl<B> Lane<B> {
         }
     }
 
-    /// Whether anything is queued; cheap, and never wrong for a parcel whose wake-up was seen.
-    pub(crate) fn has_parcels(&self) -> bool {
+    /// Whether anything is queued. Takes no lock; a message whose wake-up was seen is always visible.
+    pub(crate) fn has_messages(&self) -> bool {
         self.queued.load(Ordering::Acquire) > 0
     }
 
-    /// Whether the receiver wants no more. Seen at the latest by a sender that `close` has woken.
+    /// Whether the receiver accepts no more records. A sender woken by `close` always sees it.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Takes the next parcel and the bytes to return for it.
-    pub(crate) fn take(&self) -> Option<(Parcel<B>, usize)> {
+    /// Takes the next message, and the bytes of credit to return for it.
+    pub(crate) fn take(&self) -> Option<(Message<B>, usize)> {
         let mut state = lock(&self.state);
-        let parcel = state.queue.pop_front();
-        if let Some((Parcel::Event(Event::Round(_)), _)) = &parcel {
+        let message = state.queue.pop_front();
+        if let Some((Message::Event(Event::Round(_)), _)) = &message {
             state.round_ends -= 1;
         }
         self.queued.store(state.queue.len(), Ordering::Release);
-        parcel
+        message
     }
 
-    /// Gives an emptied batch and its bytes back to the sender.
+    /// Returns an emptied batch and its credit to the sender.
     ///
-    /// It is kept for the sender until the spares pass the bytes of the credit: a batch is made only when none has
-    /// come back, so that a lane in its stride makes and frees none. What an unusual fan-out has
-    /// sent beyond the credit is freed.
-    pub(crate) fn give_back(&self, batch: B, bytes: usize) {
+    /// The batch is kept for reuse while the spare batches hold no more bytes than the credit, so that a lane in
+    /// steady state allocates and frees no batches. Batches beyond that, which an unusual fan-out has sent, are
+    /// freed.
+    pub(crate) fn return_batch(&self, batch: B, bytes: usize) {
         let mut state = lock(&self.state);
         state.used -= bytes;
         let freed = if state.spared <= self.credit {
@@ -188,7 +187,7 @@ impl<B> Lane<B> {
         }
     }
 
-    /// As the receiver: wants no more. What is queued is dropped, and so is what still comes.
+    /// Called by the receiver: drops what is queued and everything sent from now on.
     pub(crate) fn close(&self) {
         let mut state = lock(&self.state);
         state.open = Open::Never;
@@ -198,14 +197,14 @@ impl<B> Lane<B> {
         self.queued.store(0, Ordering::Release);
         self.closed.store(true, Ordering::Release);
         drop(state);
-        // First, since a record's destructor may do anything.
+        // Woken before the drop, since the destructor of a record may run any code.
         self.sender.wake();
         drop(dropped);
     }
 
-    /// As the receiver, which has not taken the end of the round: wants nothing more before that. What is queued is
-    /// dropped, and so is what still comes; events are not. A sender that is past the round goes on: what it
-    /// has sent before must then be dropped by the receiver.
+    /// Called by the receiver, which has not received the end of the round: drops the batches that are queued and
+    /// those still sent in this round; events are kept. If the sender is already past the round, nothing changes, and
+    /// the receiver must drop the remaining batches itself.
     pub(crate) fn close_round(&self) {
         let mut state = lock(&self.state);
         if state.open != Open::Yes || state.round_ends > 0 {
@@ -215,13 +214,13 @@ impl<B> Lane<B> {
         state.sender_waits = false;
         let (kept, dropped): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut state.queue)
             .into_iter()
-            .partition(|(parcel, _)| matches!(parcel, Parcel::Event(_)));
+            .partition(|(message, _)| matches!(message, Message::Event(_)));
         state.used -= dropped.iter().map(|(_, bytes)| bytes).sum::<usize>();
         state.queue = kept;
         self.queued.store(state.queue.len(), Ordering::Release);
         self.closed.store(true, Ordering::Release);
         drop(state);
-        // First, since a record's destructor may do anything.
+        // Woken before the drop, since the destructor of a record may run any code.
         self.sender.wake();
         drop(dropped);
     }
@@ -236,14 +235,14 @@ mod tests {
     }
 
     fn receive(lane: &Lane<Vec<u8>>) {
-        if let Some((Parcel::Batch(batch), bytes)) = lane.take() {
-            lane.give_back(batch, bytes);
+        if let Some((Message::Batch(batch), bytes)) = lane.take() {
+            lane.return_batch(batch, bytes);
         }
     }
 
     #[test]
-    fn a_lane_in_its_stride_makes_no_batch() {
-        // Batches of 40 bytes under a credit of 100: three are under way when the sender must wait.
+    fn a_lane_in_steady_state_allocates_no_batch() {
+        // Batches of 40 bytes with a credit of 100: three are in flight when the sender must wait.
         let lane = lane(100);
         let mut made = 0;
         for _ in 0..10 {
@@ -260,12 +259,12 @@ mod tests {
     }
 
     #[test]
-    fn what_went_far_beyond_the_credit_is_freed() {
+    fn batches_beyond_the_credit_are_freed() {
         let lane = lane(100);
         (0..50).for_each(|_| drop(lane.send(vec![0; 40], 40)));
         (0..50).for_each(|_| receive(&lane));
         let kept = std::iter::from_fn(|| lane.send(vec![0; 40], 40).0).count();
-        assert_eq!(kept, 3, "up to the credit, and the one that passes it");
+        assert_eq!(kept, 3, "those within the credit, and the one that exceeds it");
     }
 
     #[test]
@@ -291,17 +290,17 @@ mod tests {
         assert_eq!((lane.await_credit(), send()), (Credit::Closed, Credit::Closed));
         lane.send_event(round);
         assert!(!lane.is_closed());
-        // The receiver has not seen that yet.
+        // The receiver has not received the end of the round yet.
         lane.close_round();
         assert_eq!((lane.is_closed(), send()), (false, Credit::Left));
         let taken = || match lane.take() {
-            Some((Parcel::Event(event), _)) => Some(event),
+            Some((Message::Event(event), _)) => Some(event),
             _ => None,
         };
         assert_eq!([taken(), taken(), taken()], [Some(Event::Idle), Some(round), None]);
         lane.close();
         lane.send_event(round);
-        assert!(lane.is_closed(), "for ever");
+        assert!(lane.is_closed(), "closed for ever, not only for the round");
     }
 }
 
@@ -312,7 +311,7 @@ mod models {
     use loom::sync::{Arc, Notify};
     use loom::thread;
 
-    /// A task that is woken and waits to be.
+    /// A task that can be woken, and a test thread that waits for that.
     struct Sleeper(Arc<Notify>);
 
     impl Wake for Sleeper {
@@ -351,13 +350,13 @@ mod models {
         Credit::Left
     }
 
-    /// Takes the next parcel, waiting for it as a task does.
-    fn next(lane: &Lane<u8>, woken: &Notify) -> (Parcel<u8>, usize) {
+    /// Takes the next message, waiting for it as a task does.
+    fn next(lane: &Lane<u8>, woken: &Notify) -> (Message<u8>, usize) {
         loop {
-            if lane.has_parcels()
-                && let Some(parcel) = lane.take()
+            if lane.has_messages()
+                && let Some(message) = lane.take()
             {
-                return parcel;
+                return message;
             }
             woken.wait();
         }
@@ -373,10 +372,10 @@ mod models {
                 thread::spawn(move || send(&lane, &sent, 3))
             };
             let mut expected = 0;
-            while let (Parcel::Batch(batch), bytes) = next(&lane, &received) {
+            while let (Message::Batch(batch), bytes) = next(&lane, &received) {
                 assert_eq!(batch, expected);
                 expected += 1;
-                lane.give_back(batch, bytes);
+                lane.return_batch(batch, bytes);
             }
             assert_eq!(expected, 3);
             assert_eq!(sending.join().unwrap(), Credit::Left);
@@ -393,10 +392,10 @@ mod models {
                 thread::spawn(move || send(&lane, &sent, 2))
             };
             let (first, _) = next(&lane, &received);
-            assert!(matches!(first, Parcel::Batch(0)));
+            assert!(matches!(first, Message::Batch(0)));
             lane.close();
             assert_eq!(sending.join().unwrap(), Credit::Closed);
-            assert!(lane.is_closed() && !lane.has_parcels());
+            assert!(lane.is_closed() && !lane.has_messages());
         });
     }
 }

@@ -1,33 +1,32 @@
-//! The head of a stage that is fed by sorted senders: takes the least record of all lanes, again and
-//! again.
+//! The head of a stage that sorted senders feed: a k-way merge of the lanes.
 //!
-//! A lane is read only when all that was taken from it before is handed on, so that a batch a lane is
-//! held here, and the rest waits within the lanes' credit. To wait for one lane cannot stop the others
-//! for ever: each has a credit of its own, and a sender speaks only after its own input has ended, so
-//! that none waits for what another one holds.
+//! A lane is read only when all records taken from it before have been pushed, so that at most one batch a lane is
+//! held here, and the rest waits within the lanes' credit. Waiting for one lane cannot deadlock with the others: each
+//! lane has a credit of its own, and a sender emits only after its own input has ended, so that no sender waits for
+//! records that another holds.
 
 use super::edge::SharedLane;
 use super::intake::Intake;
-use super::lane::Parcel;
+use super::lane::Message;
 use crate::data::Data;
 use crate::flow::{CHUNK, Op, Poll, Push, Task, Turn, guard};
 use crate::metrics::Report;
-use crate::state::{Losers, goes_first};
+use crate::state::{LoserTree, precedes};
 use crate::time::Time;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// A task fed by lanes that each bring records in order, after all their events but the end.
+/// A task fed by lanes that each bring sorted records, after all their events but the end.
 pub struct MergingInlet<D: Data, T: Time, F, N> {
     intake: Intake<D, T>,
-    /// The next record of each lane; `None` where it has to be waited for, or the lane has ended.
+    /// The next record of each lane; `None` where it has not arrived yet, or the lane has ended.
     heads: Vec<Option<(D, T)>>,
-    /// The records behind those.
+    /// The records after those in `heads`.
     behind: Vec<VecDeque<(D, T)>>,
-    /// Which head is the least. Made when every lane that has not ended has one, in each round anew.
-    losers: Option<Losers>,
+    /// Selects the least head. Built anew in each round, once every lane that has not ended has a head.
+    tree: Option<LoserTree>,
     round: u64,
     compare: Arc<F>,
     next: N,
@@ -44,7 +43,7 @@ where
         Self {
             heads: lanes.iter().map(|_| None).collect(),
             behind: lanes.iter().map(|_| VecDeque::new()).collect(),
-            losers: None,
+            tree: None,
             round: 0,
             intake: Intake::new(op, lanes),
             compare,
@@ -52,25 +51,25 @@ where
         }
     }
 
-    /// Whether the lane's next record is not known.
+    /// Whether the lane's next record has not arrived yet.
     fn is_awaited(&self, lane: usize) -> bool {
         self.heads[lane].is_none() && !self.intake.align.is_complete(lane)
     }
 
-    /// Takes a parcel from a lane whose next record is not known; answers whether there was one.
+    /// Takes a message from a lane whose next record has not arrived; returns whether there was one.
     fn take(&mut self, from: usize, turn: &Turn<'_>) -> bool {
         match self.intake.take(from, turn) {
             None => return false,
-            Some((Parcel::Event(event), _)) => {
+            Some((Message::Event(event), _)) => {
                 self.intake.align.note(from, event);
                 if !event.completes() {
                     return true;
                 }
             }
-            Some((Parcel::Batch(mut batch), bytes)) => {
+            Some((Message::Batch(mut batch), bytes)) => {
                 let behind = &mut self.behind[from];
                 batch.drain(|item, time| behind.push_back((item, time)));
-                self.intake.lanes[from].give_back(batch, bytes);
+                self.intake.lanes[from].return_batch(batch, bytes);
                 self.intake.align.pass_events(from);
                 self.heads[from] = behind.pop_front();
                 if self.heads[from].is_none() {
@@ -78,31 +77,31 @@ where
                 }
             }
         }
-        // It was the least, and has changed.
+        // The lane was the winner of the tree, and its head has changed.
         self.replay();
         true
     }
 
     fn replay(&mut self) {
-        let Self { intake, losers, heads, compare, .. } = self;
-        if let Some(losers) = losers {
+        let Self { intake, tree, heads, compare, .. } = self;
+        if let Some(tree) = tree {
             let compare = |a: &(D, T), b: &(D, T)| compare(&a.0, &b.0);
-            guard(intake.op(), || losers.replay(|a, b| goes_first(heads, a, b, &compare)));
+            guard(intake.op(), || tree.replay(|a, b| precedes(heads, a, b, &compare)));
         }
     }
 
-    /// Hands on records until one has to be waited for, or a chunk is through.
+    /// Pushes records until the next one has not arrived, or a chunk has been pushed.
     fn hand_on(&mut self) {
-        let Self { intake, losers, heads, compare, .. } = self;
-        if losers.is_none() {
+        let Self { intake, tree, heads, compare, .. } = self;
+        if tree.is_none() {
             let compare = |a: &(D, T), b: &(D, T)| compare(&a.0, &b.0);
             let count = heads.len();
-            *losers = Some(guard(intake.op(), || {
-                Losers::new(count, |a, b| goes_first(heads, a, b, &compare))
+            *tree = Some(guard(intake.op(), || {
+                LoserTree::new(count, |a, b| precedes(heads, a, b, &compare))
             }));
         }
         for _ in 0..CHUNK {
-            let Some(least) = self.losers.as_ref().and_then(Losers::winner) else { return };
+            let Some(least) = self.tree.as_ref().and_then(LoserTree::winner) else { return };
             let Some((item, time)) = self.heads[least].take() else { return };
             self.intake.head.pushed();
             self.next.push(item, time);
@@ -117,10 +116,10 @@ where
         }
     }
 
-    /// Drops what has come of the round, and what still comes.
+    /// Drops the records of this round that have arrived or still arrive.
     fn skip(&mut self, turn: &mut Turn<'_>) -> Option<Poll> {
         self.intake.skip_round();
-        self.losers = None;
+        self.tree = None;
         let mut taken = false;
         for lane in 0..self.intake.lanes.len() {
             taken |= self.take(lane, turn);
@@ -136,13 +135,13 @@ where
             return poll;
         }
         if self.round != self.intake.rounds {
-            (self.round, self.losers) = (self.intake.rounds, None);
+            (self.round, self.tree) = (self.intake.rounds, None);
         }
         if self.intake.skips(&mut self.next) {
             return self.skip(turn);
         }
-        // Once the losers are known, no lane but the least can be awaited.
-        let (first, last) = match self.losers.as_ref().and_then(Losers::winner) {
+        // Once the tree is built, only the winner's next record can be missing.
+        let (first, last) = match self.tree.as_ref().and_then(LoserTree::winner) {
             Some(least) => (least, least + 1),
             None => (0, self.intake.lanes.len()),
         };

@@ -1,17 +1,15 @@
 //! How records get from the tasks of one stage to those of the next, inside one process.
 //!
-//! Between each sending and each receiving task lies a [`lane`]: a queue of batches and events
-//! under one lock, taken once a batch. An [`outlet`] at the end of a stage fills one batch a lane
-//! and sends it when it is full, when the task runs out of input, or when it has waited too long;
-//! an [`inlet`] at the head of the next stage takes batches from its lanes in turn and pushes them
-//! on. (Where senders send in order, a [`merge`] takes the least record of all lanes instead; where
-//! two streams meet, a [`pair`] takes from both.) A batch that has been emptied goes back to its
+//! Between each sending and each receiving task lies a [`lane`]: a queue of batches and events under one lock, taken
+//! once a batch. An [`outlet`] at the end of a stage fills one batch a lane and sends it when it is full, when the
+//! task runs out of input, or when it has waited too long; an [`inlet`] at the head of the next stage takes batches
+//! from its lanes in turn and pushes their records. (Where senders send sorted records, a [`merge`] takes the least
+//! record of all lanes instead; where two streams meet, a [`pair`] takes from both.) An emptied batch returns to its
 //! sender on the same lane.
 //!
-//! A lane gives its sender credit in bytes. A sender that has used it up on any lane stops taking
-//! input, and is woken when the receiver has worked half of it off. So a slow receiver slows those
-//! who send to it and nobody else, and what an edge holds is bounded by
-//! `senders x receivers x (credit + one batch)`.
+//! A lane gives its sender credit in bytes. A sender that has used it up on any lane stops taking input, and is woken
+//! when the receiver has returned half of it. So a slow receiver exerts back-pressure on its own senders only, and
+//! what an edge holds is bounded by `senders x receivers x (credit + one batch)`.
 //!
 //! This layer knows nothing of operators, schedulers or plans.
 
@@ -22,17 +20,17 @@ mod intake;
 mod lane;
 mod merge;
 mod outlet;
-mod packet;
 mod pair;
+mod record_batch;
 mod route;
 
 pub(crate) use edge::{Edge, LaneSettings};
 pub use inlet::Inlet;
 pub use merge::MergingInlet;
 pub(crate) use outlet::{Broadcast, Outlet};
-pub(crate) use packet::Packet;
-pub use packet::{Hashed, Part, Partial, PartialBatch};
 pub use pair::PairInlet;
+pub(crate) use record_batch::RecordBatch;
+pub use record_batch::{Hashed, Partial, PartialBatch, PartialEntry};
 pub(crate) use route::{ByHash, Custom, KEY_GROUPS, Random, RoundRobin, Route, owner};
 
 use crate::config::BatchMode;

@@ -1,7 +1,7 @@
 //! The end of a stage: fills batches and sends them.
 
 use super::lane::{Credit, Lane};
-use super::packet::Packet;
+use super::record_batch::RecordBatch;
 use super::{BatchMode, LaneSettings, Route};
 use crate::clock::{Nanos, nanos};
 use crate::data::{Batch, Portable, Record};
@@ -12,13 +12,13 @@ use crate::time::Time;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a record of a busy task may wait in a batch that does not fill.
+/// How long a record of a busy task may wait in a batch that is not full.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// A batch whose records own so much on the heap is sent, however few they are, or the credit of a lane if that is more.
+/// Bytes on the heap at which a batch is sent, however few its records; the credit of a lane if that is more.
 const HEAVY: usize = 64 << 10;
 
-/// One batch in this many has its time under way measured.
+/// The time in flight is measured for one batch in this many.
 const MEASURED: u64 = 16;
 
 /// The sending ends of a task's lanes, with the batches being filled.
@@ -29,23 +29,23 @@ pub(crate) struct Lanes<I: Portable + ?Sized, T: Time> {
     lanes: Vec<Sending<I, T>>,
     settings: LaneSettings,
     size: usize,
-    /// What the records of a batch may own on the heap before it is sent.
+    /// The bytes that the records of a batch may own on the heap before it is sent.
     heavy: usize,
-    /// What a batch is encoded into, if it is.
+    /// The buffer that batches are encoded into, if `settings.encode`.
     bytes: Vec<u8>,
-    /// Lanes short of credit when they were last asked.
+    /// The number of lanes that were short of credit when last checked.
     short: usize,
-    /// Whether all lanes were closed when one was last found to be.
+    /// Whether all lanes were closed, as of the last time that one was found closed.
     shut: bool,
     last_flush: Nanos,
     sent: Sent,
 }
 
 struct Sending<I: Portable + ?Sized, T: Time> {
-    open: Packet<I, T>,
-    /// What its records own on the heap.
+    open: RecordBatch<I, T>,
+    /// The bytes that the records of the open batch own on the heap.
     heap: usize,
-    lane: Arc<Lane<Packet<I, T>>>,
+    lane: Arc<Lane<RecordBatch<I, T>>>,
     credit: Credit,
 }
 
@@ -54,10 +54,15 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         op: Op,
         edge: usize,
         settings: LaneSettings,
-        lanes: impl Iterator<Item = Arc<Lane<Packet<I, T>>>>,
+        lanes: impl Iterator<Item = Arc<Lane<RecordBatch<I, T>>>>,
     ) -> Self {
         let lanes: Vec<_> = lanes
-            .map(|lane| Sending { open: Packet::default(), heap: 0, lane, credit: Credit::Left })
+            .map(|lane| Sending {
+                open: RecordBatch::default(),
+                heap: 0,
+                lane,
+                credit: Credit::Left,
+            })
             .collect();
         Self {
             op,
@@ -82,7 +87,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     pub(crate) fn push(&mut self, to: usize, item: I::Of<'_>, time: T) {
         let sending = &mut self.lanes[to];
         sending.open.push(item, time);
-        // Nothing at all for records that own nothing.
+        // Always 0 for records that own nothing on the heap; the branch is then compiled away.
         let heap = sending.open.items.last_heap();
         let heavy = heap > 0 && {
             sending.heap += heap;
@@ -134,7 +139,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     }
 
     fn event(&mut self, event: Event) {
-        // The next stage knows of no partition, since it has records of several.
+        // Partitions are known within a stage only: the next stage receives records of several.
         if matches!(event, Event::Partition(_)) {
             return;
         }
@@ -144,7 +149,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         }
         for Sending { lane, credit, .. } in &mut self.lanes {
             lane.send_event(event);
-            // It may have been closed for that round alone.
+            // The lane may have been closed for that round only.
             if matches!(event, Event::Round(_)) && *credit == Credit::Closed {
                 *credit = Credit::Left;
             }
@@ -166,8 +171,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     }
 
     fn is_closed(&self) -> bool {
-        // Asked of the lanes: a task that has nothing to send must end too. The first open lane
-        // settles it.
+        // Read from the lanes themselves: a task that has nothing to send must end too. Stops at the first open lane.
         !self.lanes.is_empty() && self.lanes.iter().all(|sending| sending.lane.is_closed())
     }
 
@@ -252,7 +256,7 @@ where
     }
 }
 
-/// What both ends of a stage share: everything but which lane a record goes to.
+/// `Pipe` for both outlets, which differ only in the lanes that a record goes to.
 macro_rules! pipe_through_lanes {
     () => {
         fn next(&mut self) -> Option<&mut dyn Pipe> {

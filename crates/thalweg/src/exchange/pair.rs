@@ -1,19 +1,19 @@
-//! The head of a stage that two exchanges feed, each with records of its own kind.
+//! The head of a stage that two exchanges feed, each with its own type of record.
 //!
-//! Both sides are one to whoever counts watermarks, barriers and ends. Which side may be read is up to the
-//! operator: one that has to see all of the first side before the second leaves the second in its lanes, whose
-//! senders then wait. It must not do so where the first side could wait for the second, and does not have
-//! to know: see [`PushTwo::wants_second`].
+//! Watermarks, barriers and ends are aligned over the lanes of both inputs. The operator decides which input may be
+//! read: one that needs all of the first input before the second leaves the second in its lanes, whose senders then
+//! wait. It must not do so where the first input could wait for the second; the plan decides that, see
+//! [`PushTwo::wants_second`].
 //!
-//! Within a loop, a side may come once, from outside, and be kept for all rounds, or come again in each. Where the
-//! stage is closed for the rest of a round, only the sides that come again are dropped.
+//! Within a loop, an input either comes once, from outside, and is kept for all rounds, or recurs in each round.
+//! Where the stage is closed for the rest of a round, only the inputs that recur are dropped.
 //!
-//! A lane of one side that is held for a barrier is waited for by nobody but the other side, so the other is
-//! read then, whether it is wanted or not.
+//! While a lane of one input is blocked by a barrier, only the other input can complete the alignment, so the other
+//! is then read whether the operator wants it or not.
 
 use super::edge::SharedLane;
 use super::intake::{Intake, close_round};
-use super::lane::Parcel;
+use super::lane::Message;
 use crate::data::Portable;
 use crate::flow::{Op, Poll, PushTwo, Task, Turn};
 use crate::metrics::Report;
@@ -22,14 +22,14 @@ use std::ops::{ControlFlow, Range};
 
 /// A task fed by the lanes of two exchanges.
 pub struct PairInlet<I: Portable + ?Sized, J: Portable + ?Sized, T: Time, N> {
-    /// The first side, with what both have in common: how far all lanes are, and where the stage is.
+    /// The first input. Its alignment and head serve both inputs.
     first: Intake<I, T>,
     second: Intake<J, T>,
-    /// The lanes to look at first.
+    /// The lanes to poll first, by input.
     turns: (usize, usize),
-    /// Whose turn it is, where both sides may be read.
+    /// Whether the second input has precedence in the next step, where both may be read.
     seconds: bool,
-    /// Which sides come again in each round of a loop.
+    /// Which inputs recur in each round of a loop.
     again: (bool, bool),
     /// Whether the stage is closed for the rest of the round.
     skips: bool,
@@ -43,8 +43,8 @@ where
     T: Time,
     N: PushTwo<I, J, T>,
 {
-    /// `ops` are the operators that receive the two sides; `again` says which of them come again in each round of
-    /// the loop that the task is in.
+    /// `ops` are the operators that receive the two inputs; `again` tells which of them recur in each round of the
+    /// loop that the task is in.
     pub(crate) fn new(
         ops: (Op, Op),
         again: (bool, bool),
@@ -63,20 +63,20 @@ where
         }
     }
 
-    /// Whether nothing more comes on these lanes for now.
+    /// Whether these lanes have delivered all of their input for now.
     fn are_complete(&self, mut lanes: impl Iterator<Item = usize>) -> bool {
         lanes.all(|lane| self.first.align.is_complete(lane))
     }
 
-    /// Takes a parcel of the first side in; answers whether there was one.
+    /// Takes a message of the first input; returns whether there was one.
     fn take_first(&mut self, turn: &Turn<'_>) -> bool {
         let lanes = self.first.lanes.len();
         for step in 0..lanes {
             let at = (self.turns.0 + step) % lanes;
-            let Some((parcel, bytes)) = self.first.take(at, turn) else { continue };
+            let Some((message, bytes)) = self.first.take(at, turn) else { continue };
             self.turns.0 = at + 1;
-            match parcel {
-                Parcel::Batch(mut batch) => {
+            match message {
+                Message::Batch(mut batch) => {
                     self.first.head.pushed();
                     let next = &mut self.next;
                     if self.skips && self.again.0 {
@@ -85,9 +85,9 @@ where
                     } else {
                         batch.drain(|item, time| next.push_first(item, time));
                     }
-                    self.first.lanes[at].give_back(batch, bytes);
+                    self.first.lanes[at].return_batch(batch, bytes);
                 }
-                Parcel::Event(event) => {
+                Message::Event(event) => {
                     self.first.align.note(at, event);
                     if event.completes() && self.are_complete(0..lanes) {
                         self.next.first_ended();
@@ -99,7 +99,7 @@ where
         false
     }
 
-    /// The same for the second side, whose lanes are numbered behind those of the first.
+    /// The same for the second input, whose lanes are numbered after those of the first.
     fn take_second(&mut self, turn: &Turn<'_>) -> bool {
         let (before, lanes) = (self.first.lanes.len(), self.second.lanes.len());
         for step in 0..lanes {
@@ -107,10 +107,10 @@ where
             if self.first.align.is_held(before + at) {
                 continue;
             }
-            let Some((parcel, bytes)) = self.second.take_unheld(at, turn) else { continue };
+            let Some((message, bytes)) = self.second.take_unheld(at, turn) else { continue };
             self.turns.1 = at + 1;
-            match parcel {
-                Parcel::Batch(mut batch) => {
+            match message {
+                Message::Batch(mut batch) => {
                     self.first.head.pushed();
                     let next = &mut self.next;
                     if self.skips && self.again.1 {
@@ -119,9 +119,9 @@ where
                     } else {
                         batch.drain(|item, time| next.push_second(item, time));
                     }
-                    self.second.lanes[at].give_back(batch, bytes);
+                    self.second.lanes[at].return_batch(batch, bytes);
                 }
-                Parcel::Event(event) => {
+                Message::Event(event) => {
                     self.first.align.note(before + at, event);
                     if event.completes() && self.are_complete(before..before + lanes) {
                         self.next.second_ended();
@@ -133,7 +133,7 @@ where
         false
     }
 
-    /// Closes the lanes of the sides that come again for the rest of the round.
+    /// Closes the lanes of the recurring inputs for the rest of the round.
     fn skip_round(&mut self) {
         if !self.first.begins_to_skip() {
             return;
@@ -162,7 +162,7 @@ where
             || self.is_past(0..self.first.lanes.len())
     }
 
-    /// Whether the side with these lanes has nothing more for now, or waits for the other.
+    /// Whether the input with these lanes has delivered everything for now, or is blocked by a barrier.
     fn is_past(&self, mut lanes: Range<usize>) -> bool {
         self.are_complete(lanes.clone()) || lanes.any(|lane| self.first.align.is_held(lane))
     }

@@ -1,7 +1,7 @@
 //! Which of the next stage's tasks a record goes to.
 
-use super::packet::{Hashed, Part, Partial};
-use crate::data::{Key, Record};
+use super::record_batch::{Hashed, Partial, PartialEntry};
+use crate::data::{Key, Record, splitmix64};
 
 /// Chooses a receiver for each record of one sending task.
 pub(crate) trait Route<I: Record + ?Sized>: Send {
@@ -9,17 +9,18 @@ pub(crate) trait Route<I: Record + ?Sized>: Send {
     fn pick(&mut self, item: &I::Of<'_>, receivers: usize) -> usize;
 }
 
-/// The number of key groups: what a hash is routed by, fixed for a job's life.
+/// The number of key groups: hashes are routed by key group. Fixed for a job's life.
 pub(crate) const KEY_GROUPS: u64 = 1 << 15;
 
-/// The task that owns the key groups of this hash: the groups in order, in equal runs.
+/// The task that owns the key group of this hash. Each task owns a contiguous range of key groups, all of nearly
+/// equal size.
 #[inline(always)]
 pub(crate) fn owner(hash: u64, tasks: usize) -> usize {
     let group = hash >> (64 - KEY_GROUPS.trailing_zeros());
     ((group * tasks as u64) >> KEY_GROUPS.trailing_zeros()) as usize
 }
 
-/// To the owner of the record's key group.
+/// Routes to the owner of the record's key group.
 #[derive(Clone)]
 pub(crate) struct ByHash;
 
@@ -32,18 +33,18 @@ impl<I: Record + ?Sized> Route<Hashed<I>> for ByHash {
 
 impl<K: Key + ?Sized, A: 'static> Route<Partial<K, A>> for ByHash {
     #[inline(always)]
-    fn pick(&mut self, part: &Part<'_, K, A>, receivers: usize) -> usize {
-        owner(part.hash, receivers)
+    fn pick(&mut self, entry: &PartialEntry<'_, K, A>, receivers: usize) -> usize {
+        owner(entry.hash, receivers)
     }
 }
 
-/// To each receiver in turn.
+/// Routes to each receiver in turn.
 pub(crate) struct RoundRobin {
     next: usize,
 }
 
 impl RoundRobin {
-    /// Starts with this receiver, so that many senders do not all start with the same.
+    /// Starts with the receiver `next`, so that many senders do not all start with the same one.
     pub(crate) fn starting_at(next: usize) -> Self {
         Self { next }
     }
@@ -58,7 +59,7 @@ impl<I: Record + ?Sized> Route<I> for RoundRobin {
     }
 }
 
-/// To a receiver drawn by a seeded generator (splitmix64).
+/// Routes to a receiver drawn by a seeded generator.
 pub(crate) struct Random {
     state: u64,
 }
@@ -72,16 +73,12 @@ impl Random {
 impl<I: Record + ?Sized> Route<I> for Random {
     #[inline(always)]
     fn pick(&mut self, _: &I::Of<'_>, receivers: usize) -> usize {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let drawn = (z ^ (z >> 31)) >> 32;
+        let drawn = splitmix64(&mut self.state) >> 32;
         ((drawn * receivers as u64) >> 32) as usize
     }
 }
 
-/// To the receiver that a closure names; taken modulo their number.
+/// Routes to the receiver that a closure returns, modulo the number of receivers.
 pub(crate) struct Custom<F>(pub(crate) F);
 
 impl<I: Record + ?Sized, F> Route<I> for Custom<F>

@@ -1,16 +1,16 @@
-//! Several ways out of a stage, as one.
+//! Several outputs of a stage, behind one [`Pipe`].
 
 use super::{Event, Flow, Pipe};
 use crate::clock::Nanos;
 use crate::metrics::Report;
 
-/// The ends of a stage that records leave by several ways: what an operator with more than one returns as
-/// its [`next`](Pipe::next). Which of them a record is pushed to is the operator's business.
+/// The outputs of a stage that has more than one: what its last operator returns as [`next`](Pipe::next). That
+/// operator chooses the output to which it pushes a record.
 pub struct Forked<E>(pub(crate) E);
 
-/// The ends: a pair, or as many as there are.
+/// The outputs: a pair, or any number of one type.
 pub(crate) trait Ends: Send {
-    /// Shows each of them.
+    /// Calls `see` with each output.
     fn each(&mut self, see: impl FnMut(&mut dyn Pipe));
 }
 
@@ -37,12 +37,12 @@ impl<E: Ends> Pipe for Forked<E> {
     }
 
     fn resume(&mut self) -> Flow {
-        // Each is asked, since each waits for credit of its own.
+        // Every output is resumed, since each waits for its own credit.
         let mut all = Flow::Ready;
         self.0.each(|end| {
             all = match (all, end.resume()) {
                 (Flow::Busy, _) | (_, Flow::Busy) => Flow::Busy,
-                // Who waits for something else may have a time to come back at.
+                // An output that waits for something else than a receiver may have set a time to be called at.
                 (Flow::Waiting, _) | (_, Flow::Waiting) => Flow::Waiting,
                 (Flow::Blocked, _) | (_, Flow::Blocked) => Flow::Blocked,
                 (Flow::Ready, Flow::Ready) => Flow::Ready,
@@ -52,7 +52,7 @@ impl<E: Ends> Pipe for Forked<E> {
     }
 
     fn is_full(&mut self) -> bool {
-        // A closed end drops what is pushed and exerts no back-pressure. Where all are full or closed, the fan-out
+        // A closed output drops what is pushed and exerts no back-pressure. Where all are full or closed, the fan-out
         // pauses.
         let (mut any, mut all) = (false, true);
         self.0.each(|end| {

@@ -1,14 +1,13 @@
-//! Panics of the program's code: the only place where they are caught, and which operator each came from, at no cost
-//! to those that do not panic.
+//! Catching panics in the program's code. The only module that does so; it attributes each panic to its operator, at
+//! no cost where there is no panic.
 //!
-//! Closures are not all of the program's code that runs on the engine's threads: records, captured values,
-//! results and even the values that a panic carries have destructors, and collections are built by their own
-//! code. Whatever may run any of it goes through [`catch`], so that none of it ends a thread.
+//! Closures are not the only code of the program that runs on the engine's threads: records, captured values, results
+//! and even panic payloads have destructors, and collections are built by their own code. Whatever may run any of it
+//! goes through [`catch`], so that no panic ends a thread.
 //!
-//! An aggregate that has no result, as a sum that its type does not hold, unwinds as a panic does
-//! ([`refuse`]): it knows neither its operator nor its key, and a result to be looked at for each value would
-//! cost something for each. On the way up, those that know add the key and the operator; [`catch`] makes an
-//! error of it.
+//! An aggregate without a result, such as a sum that overflows its type, unwinds like a panic ([`refuse`]): it knows
+//! neither its operator nor its key, and a `Result` to check for each value would cost time for each. While the stack
+//! unwinds, the code that knows the key and the operator adds them; [`catch`] makes an error of it.
 #![expect(clippy::disallowed_methods, reason = "the door to caught panics")]
 
 use super::Op;
@@ -25,23 +24,23 @@ thread_local! {
     };
 }
 
-/// What is known of the panic on its way up.
+/// What is known about the unwinding in progress.
 #[derive(Default)]
 struct Unwinding {
     operator: Option<Arc<str>>,
-    /// Whether it is a refusal, of which the key is to be known.
+    /// Whether it was started by [`refuse`], so that the key is to be added.
     refused: bool,
     key: Option<String>,
 }
 
-/// What a refusal unwinds with: the message.
+/// The panic payload of [`refuse`]: the message.
 struct Refusal(&'static str);
 
-/// While this is there, a panic is known to be the operator's.
+/// While this value exists, a panic is attributed to the operator.
 pub(crate) struct Armed<'a>(&'a Op);
 
 impl Armed<'_> {
-    /// What might have panicked is over.
+    /// The code that might have panicked has returned.
     #[inline(always)]
     pub(crate) fn disarm(self) {
         std::mem::forget(self);
@@ -58,7 +57,7 @@ impl Drop for Armed<'_> {
     }
 }
 
-/// Calls a closure of the user's. Should it panic, the panic is known to be `op`'s.
+/// Calls a closure of the program's. A panic in it is attributed to `op`.
 #[inline(always)]
 pub(crate) fn guard<R>(op: &Op, closure: impl FnOnce() -> R) -> R {
     let armed = arm(op);
@@ -67,13 +66,13 @@ pub(crate) fn guard<R>(op: &Op, closure: impl FnOnce() -> R) -> R {
     result
 }
 
-/// What [`guard`] does, where a closure would stand in the way of the compiler or of a borrow.
+/// The same as [`guard`], where a closure would prevent an optimisation or a borrow.
 #[inline(always)]
 pub(crate) fn arm(op: &Op) -> Armed<'_> {
     Armed(op)
 }
 
-/// Fails the job because a value has no result: the message, and the key that it belongs to.
+/// Fails the job because an aggregate has no result: unwinds with a message, to which the key is added.
 #[cold]
 #[inline(never)]
 pub(crate) fn refuse(what: &'static str) -> ! {
@@ -82,7 +81,7 @@ pub(crate) fn refuse(what: &'static str) -> ! {
     resume_unwind(Box::new(Refusal(what)))
 }
 
-/// Calls what may [`refuse`] a value of this key.
+/// Calls code that may [`refuse`] a value of this key.
 #[inline(always)]
 pub(crate) fn guard_key<K: Debug + ?Sized, R>(key: &K, closure: impl FnOnce() -> R) -> R {
     struct OfKey<'a, K: Debug + ?Sized>(&'a K);
@@ -100,20 +99,20 @@ pub(crate) fn guard_key<K: Debug + ?Sized, R>(key: &K, closure: impl FnOnce() ->
     result
 }
 
-/// Characters of a key that a message shows.
+/// The number of characters of a key that an error message shows.
 const SHOWN: usize = 200;
 
-/// Notes the key of a value that was refused, if the unwinding in progress is a refusal.
+/// Adds the key to the unwinding in progress, if that was started by [`refuse`].
 #[cold]
 #[inline(never)]
 pub(crate) fn note_key<K: Debug + ?Sized>(key: &K) {
     if !UNWINDING.with_borrow(|unwinding| unwinding.refused && unwinding.key.is_none()) {
         return;
     }
-    // The key's `Debug` is a user's, and a panic that leaves a destructor would end the process.
+    // The key's `Debug` is the program's code, and a panic that leaves a destructor would abort the process.
     let shown = catch_unwind(AssertUnwindSafe(|| format!("{key:?}")));
     let key = shown.unwrap_or_else(|panic| {
-        // Nor may its destructor panic here.
+        // The destructor of the payload must not panic here either.
         std::mem::forget(panic);
         "that cannot be shown".to_owned()
     });
@@ -124,17 +123,16 @@ pub(crate) fn note_key<K: Debug + ?Sized>(key: &K) {
     UNWINDING.with_borrow_mut(|unwinding| unwinding.key = Some(key));
 }
 
-/// The error of a refused value, with its key where that is known; `None` for any other panic.
+/// The error for a panic that [`refuse`] started, with its key if known; `None` for any other panic.
 fn refused(panic: &(dyn Any + Send), key: Option<String>) -> Option<Error> {
     let Refusal(what) = panic.downcast_ref::<Refusal>()?;
-    // Where all records have one key, it says nothing.
+    // A key of `()` means that there are no keys.
     let key = key.filter(|key| key != "()");
     let key = key.map_or_else(String::new, |key| format!(", of key {key}"));
     Some(Error::new(ErrorKind::Input, format!("{what}{key}")))
 }
 
-/// Calls what may run code of the program's. A panic becomes an error, which names the operator where it
-/// is known.
+/// Calls code that may run the program's code. A panic becomes an error, which names the operator where it is known.
 pub(crate) fn catch<R>(body: impl FnOnce() -> R) -> Result<R> {
     catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
         let error = panic_error(&*payload);
@@ -147,7 +145,7 @@ pub(crate) fn catch<R>(body: impl FnOnce() -> R) -> Result<R> {
     })
 }
 
-/// Drops each value by itself. Panics of destructors are ignored: the job that they could fail has failed or ended
+/// Drops each value separately. Panics of destructors are ignored: the job that they could fail has failed or ended
 /// already.
 pub(crate) fn discard<T>(values: impl IntoIterator<Item = T>) {
     for value in values {
@@ -175,7 +173,7 @@ fn panic_error(payload: &(dyn Any + Send)) -> Error {
 mod tests {
     use super::*;
 
-    /// Its destructor panics with the next one, so many times.
+    /// Its destructor panics with the next of so many values.
     struct Chain(u32);
 
     impl Drop for Chain {

@@ -1,15 +1,15 @@
-//! What the heads of all stages do alike: let the stage finish, send events, rest.
+//! The part that the heads of all stages share: resuming the stage, sending events, going idle.
 
 use super::{Epoch, Event, Flow, Pipe, Poll, Turn};
 
-/// Where the head of a stage is between two batches.
+/// The state of a stage's head between two batches.
 #[derive(Default)]
 pub(crate) struct Head {
-    /// The barrier that was sent down the stage and has not left it, for all that is known.
+    /// A barrier that was sent down the stage and may still be in it.
     barrier: Option<Epoch>,
     /// The end was sent down the stage.
     over: bool,
-    /// Something was pushed since the stage was last told that there is no more for now.
+    /// A batch was pushed since the stage was last called with `idle`.
     unflushed: bool,
 }
 
@@ -17,27 +17,28 @@ pub(crate) struct Head {
 pub(crate) enum Settled {
     /// Push a batch or send an event.
     Ready,
-    /// Come back in the same turn.
+    /// Call `settle` again in the same turn.
     Busy,
     /// End the turn.
     Stop(Poll),
 }
 
 impl Head {
-    /// Lets the stage go on with the output that it has left.
+    /// Resumes the stage, so that it emits its pending output.
     pub(crate) fn settle<N: Pipe>(&mut self, next: &mut N, turn: &mut Turn<'_>) -> Settled {
         match next.resume() {
             Flow::Ready => {}
             Flow::Busy => return Settled::Busy,
             Flow::Blocked => {
-                // What goes elsewhere need not wait for the one receiver that is slow.
+                // Flushes the other lanes: their receivers need not wait for the slow one.
                 next.idle(turn.clock.now());
                 turn.back_pressured = true;
                 return Settled::Stop(Poll::Wait);
             }
             Flow::Waiting => {
                 let now = turn.clock.now();
-                // Who cannot go on before the call has come may have been due long ago.
+                // A time in the past would make the task run again at once, although it cannot continue before it is
+                // woken.
                 let again = next.idle(now).filter(|&at| at > now);
                 return Settled::Stop(again.map_or(Poll::Wait, Poll::WaitUntil));
             }
@@ -63,8 +64,8 @@ impl Head {
         self.unflushed = true;
     }
 
-    /// There is nothing to push for now. The others have their turn first, so that what they send
-    /// goes on together with what is here; then the stage sends on what it holds back.
+    /// There is no input for now. After a push, the task first yields to the others, so that what they send can join
+    /// the batches that are open here; then the stage flushes.
     pub(crate) fn rest<N: Pipe>(&mut self, next: &mut N, turn: &Turn<'_>) -> Poll {
         if std::mem::take(&mut self.unflushed) {
             return Poll::Later;

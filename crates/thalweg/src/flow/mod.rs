@@ -1,8 +1,7 @@
-//! What a stage is made of: pushers nested in one another, and the task that drives them.
+//! The operators of a stage, nested in one another, and the task that drives them.
 //!
-//! Data goes down by [`Push::push`], one record at a time, through code that the compiler sees as
-//! one piece. Everything else goes through [`Pipe`], between batches, by dynamic calls that cost
-//! nothing worth counting there:
+//! Records are pushed by [`Push::push`], one at a time, through code that the compiler sees as one piece. Everything
+//! else goes through [`Pipe`], between batches, by dynamic calls whose cost is shared by all records of a batch:
 //!
 //! ```text
 //!            push(record)                  event, resume, idle, is_full
@@ -11,35 +10,35 @@
 //!
 //! The protocol, which every head keeps and every operator may rely on:
 //!
-//! 1. Before each batch of input the head calls `resume` until it answers [`Flow::Ready`]. An
-//!    operator that has output left from before goes on with it there, and says so.
+//! 1. Before each batch of input the head calls `resume` until it returns [`Flow::Ready`]. An
+//!    operator that has pending output pushes it there, and returns one of the other values.
 //! 2. The head then pushes at most one batch. An operator that fans out without bound stops when
-//!    the next one `is_full`, remembers the rest, and goes on at the next `resume`.
-//! 3. An [`Event`] is sent only when `resume` has just answered `Ready`, so it never overtakes a
-//!    record. An operator that still has something to say before the event holds the event back.
+//!    the next one `is_full`, keeps the rest as pending output, and continues in `resume`.
+//! 3. An [`Event`] is sent only when `resume` has just returned `Ready`, so it never overtakes a
+//!    record. An operator that still has output to push before the event holds the event back.
 //! 4. After [`Event::End`] and a last `Ready`, the task is done.
 //! 5. When `is_closed`, pushed records are dropped: the head stops reading its input. An operator that is closed
 //!    drops its pending output, and what is still pushed to it.
-//! 6. [`Event::Round`] ends a round of a loop. The next round begins anew: operators reset their state, and those that
-//!    were closed are open again. So a head within a loop that finds the stage closed drops its input up to the end
-//!    of the round only.
+//! 6. [`Event::Round`] ends a round of a loop. For the next round, operators reset their state, and those that
+//!    were closed are open again. So a head within a loop that finds the stage closed drops its input up to the end of
+//!    the round only.
 
 mod forked;
 mod guard;
 mod head;
-mod nowhere;
+mod null_sink;
 mod op;
 mod partitions;
-mod renewed;
+mod round_state;
 mod task;
 
 pub(crate) use forked::Forked;
 pub(crate) use guard::{arm, catch, discard, guard, guard_key, note_key, refuse};
 pub(crate) use head::{Head, Settled};
-pub(crate) use nowhere::Nowhere;
+pub(crate) use null_sink::NullSink;
 pub(crate) use op::{Op, Publish, Signals};
 pub(crate) use partitions::Partitions;
-pub(crate) use renewed::{Remembered, Renewed};
+pub(crate) use round_state::{RoundScoped, RoundState};
 pub(crate) use task::{Poll, Task, Turn, Wake, Waker};
 
 use crate::clock::Nanos;
@@ -47,7 +46,7 @@ use crate::data::Record;
 use crate::metrics::Report;
 use crate::time::{Time, Timestamp};
 
-/// The number of a barrier, counted from 1; of none before the first.
+/// The number of a barrier, counted from 1; 0 before the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u64);
 
@@ -61,55 +60,57 @@ impl Epoch {
     }
 }
 
-/// How many loops an operator is within: 1 in the body of a loop that is in no other.
+/// How many loops an operator is nested in: 1 in the body of an outermost loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Depth(pub u32);
 
-/// What travels between batches.
+/// Control messages, which are sent between batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
     /// No later record will carry a timestamp below this one.
     Watermark(Timestamp),
-    /// Until the next watermark, nobody need wait for one from here: there is no input for now.
+    /// There is no input for now: until the next watermark, this input does not hold back others.
     Idle,
-    /// What follows was read from this partition of the source; `None` when its piece has been read to the end.
-    /// Within a stage only: from a source whose [`Partitions`] are timed to the operator that makes watermarks.
+    /// The records that follow were read from this partition of the source; `None` once its piece has been read to
+    /// the end. Sent within a stage only: from a source whose [`Partitions`] are timed, to the operator that
+    /// generates watermarks.
     Partition(Option<usize>),
-    /// Everything before belongs to this epoch and those before it, everything after does not: where
-    /// it comes, all that sources had read when it was sent has come too, and nothing else.
+    /// Separates epochs: everything that sources read before they sent the barrier comes before it, and everything
+    /// else after.
     Barrier(Epoch),
-    /// A round of the loops nested so deep ends: what came before belongs to it, what comes after to the next.
-    /// Operators give out what they hold, as at the end, and begin anew.
+    /// Ends a round of the loops at this depth: what came before belongs to the round, what follows to the next.
+    /// Operators emit what they hold, as at the end, and reset their state.
     Round(Depth),
-    /// Nothing comes after this.
+    /// Nothing follows.
     End,
 }
 
 impl Event {
-    /// Whether all input has come that operators compute a result of: of a round, or at all.
+    /// Whether the input of a result is complete: that of a round, or all of it.
     pub(crate) fn completes(self) -> bool {
         matches!(self, Self::Round(_) | Self::End)
     }
 }
 
-/// How far an operator got with what it still had to do.
+/// The pending output of a stage, as `resume` reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// Nothing is left: give me the next batch.
+    /// There is none: the next batch may be pushed.
     Ready,
     /// Some is left; call again.
     Busy,
     /// Some is left, and it waits for a receiver; the task will be woken.
     Blocked,
-    /// Some is left, and it waits for something else; the task will be woken, or comes back when `idle` says.
+    /// Some is left, and it waits for something else; the task will be woken, or runs at the time that `idle`
+    /// returns.
     Waiting,
 }
 
 /// The part of an operator that does not touch records.
 ///
-/// Every method has a default that asks the next operator, so that one which keeps nothing back
-/// implements [`next`](Pipe::next) alone.
+/// Every method defaults to a call of the next operator, so an operator that keeps nothing back implements
+/// [`next`](Pipe::next) alone.
 pub trait Pipe: Send {
     /// The operator after this one; `None` at the end of a stage.
     fn next(&mut self) -> Option<&mut dyn Pipe>;
@@ -121,13 +122,13 @@ pub trait Pipe: Send {
         }
     }
 
-    /// Goes on with output left from before, a bounded amount of it.
+    /// Pushes pending output, a bounded amount of it.
     fn resume(&mut self) -> Flow {
         self.next().map_or(Flow::Ready, |next| next.resume())
     }
 
-    /// Whether a fan-out should pause after the current record: also where it is closed, since the fan-out may be
-    /// endless, and looks for that when it goes on.
+    /// Whether a fan-out should pause after the current record. Also true where the stage is closed: the fan-out may
+    /// be endless, and checks `is_closed` when it resumes.
     fn is_full(&mut self) -> bool {
         self.next().is_some_and(|next| next.is_full())
     }
@@ -137,20 +138,20 @@ pub trait Pipe: Send {
         self.next().is_some_and(|next| next.is_closed())
     }
 
-    /// Input has run out for now: sends on what waits for more. Returns when to call again even if
-    /// no input comes, for those who hold something back for a set time.
+    /// There is no input for now: flushes output that waits for more. Returns the time at which to call again even
+    /// without input, for operators that hold output back for a set time.
     fn idle(&mut self, now: Nanos) -> Option<Nanos> {
         self.next().and_then(|next| next.idle(now))
     }
 
-    /// A turn ends with input left: sends on what has waited too long.
+    /// A turn ends with input left: flushes output that has waited too long.
     fn tick(&mut self, now: Nanos) {
         if let Some(next) = self.next() {
             next.tick(now);
         }
     }
 
-    /// Writes down what was counted since the job began.
+    /// Adds what was counted since the job began to the report.
     fn report(&mut self, report: &mut Report) {
         if let Some(next) = self.next() {
             next.report(report);
@@ -158,16 +159,15 @@ pub trait Pipe: Send {
     }
 }
 
-/// An operator, as the one before it sees it.
+/// An operator, as the one upstream of it calls it.
 pub trait Push<I: Record + ?Sized, T: Time>: Pipe {
     /// Takes one record.
     fn push(&mut self, item: I::Of<'_>, time: T);
 
     /// Takes a run of records, no more than a batch: the same as pushing each.
     ///
-    /// An operator passes it on when it can say what it does as an adapter of iterators. A fold at
-    /// the end then holds its value in a register instead of storing it for every record, and the
-    /// loop can become vector instructions.
+    /// An operator implements it when it can be expressed as an iterator adapter. A fold at the end of the run then
+    /// holds its value in a register instead of storing it for every record, and the loop can be vectorised.
     #[inline(always)]
     fn push_run<'a>(&mut self, items: impl Iterator<Item = I::Of<'a>>, time: T)
     where
@@ -179,48 +179,47 @@ pub trait Push<I: Record + ?Sized, T: Time>: Pipe {
     }
 }
 
-/// An operator that two streams come to, as the head of its stage sees it. Records are pushed in batches,
-/// each of one side, under the protocol above; events are those on which both sides agree.
+/// An operator with two inputs, as the head of its stage calls it. Records are pushed in batches, each of one input,
+/// under the protocol above; events have been aligned over both inputs.
 pub trait PushTwo<I: Record + ?Sized, J: Record + ?Sized, T: Time>: Pipe {
-    /// Takes a record of the first side.
+    /// Takes a record of the first input.
     fn push_first(&mut self, item: I::Of<'_>, time: T);
 
-    /// Takes a record of the second side.
+    /// Takes a record of the second input.
     fn push_second(&mut self, item: J::Of<'_>, time: T);
 
-    /// The first side has ended, or its round has. `resume` is called next.
+    /// The first input has ended, or its round has. `resume` is called next.
     fn first_ended(&mut self) {}
 
-    /// The second side has ended, or its round has. `resume` is called next.
+    /// The second input has ended, or its round has. `resume` is called next.
     fn second_ended(&mut self) {}
 
-    /// The event that has just come ends a round; the first side comes again in the next one, or was over
-    /// before.
+    /// The event just sent ends a round. The parameter tells whether the first input brings records again in the next
+    /// round; otherwise it has ended.
     fn round_ends(&mut self, _first_comes_again: bool) {}
 
-    /// Whether records of the first side should come while the second has not ended. Where a barrier has to
-    /// come through, they come in any case. One of the sides must always be wanted.
+    /// Whether to read the first input while the second has not ended. For a barrier to pass, it is read in any case.
+    /// At least one input must always be wanted.
     fn wants_first(&self) -> bool {
         true
     }
 
-    /// The same for records of the second side.
+    /// The same for the second input.
     fn wants_second(&self) -> bool;
 }
 
-/// How many records an operator pushes between two looks at whether it should pause.
+/// The number of records that an operator pushes before it checks again whether it should pause.
 pub(crate) const CHUNK: usize = 1024;
 
-/// Goes on with an operator's remaining output: calls `step`, which pushes one piece of it to
-/// `next` and answers whether there was any, until it is exhausted, `next` is full, or a chunk is
-/// through. Answers `Ready` only when both the output and `next` have nothing left, or nobody wants
-/// it.
+/// Emits an operator's pending output: calls `step`, which pushes one piece of it to `next` and returns whether there
+/// was any, until there is none left, `next` is full, or a chunk has been pushed. Returns `Ready` only when neither
+/// the operator nor `next` has pending output, or `next` is closed.
 pub(crate) fn pump<N: Pipe>(next: &mut N, mut step: impl FnMut(&mut N) -> bool) -> Flow {
     match next.resume() {
         Flow::Ready => {}
         other => return other,
     }
-    // Nobody wants the rest, which may be endless: the head will see so and end.
+    // The rest would be dropped, and may be endless: the head checks `is_closed` next and ends.
     if next.is_closed() {
         return Flow::Ready;
     }

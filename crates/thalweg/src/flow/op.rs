@@ -1,4 +1,4 @@
-//! What an operator knows of itself and of its job.
+//! An operator's identity, and the signals of its job.
 
 use super::{Depth, Epoch, catch, discard};
 use crate::error::{Error, Result};
@@ -7,14 +7,14 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// An operator of a running job: its number in the plan, its name for people, and the way to fail.
+/// An operator of a running job: its number in the plan, its name, and a handle to fail the job.
 #[derive(Clone)]
 pub(crate) struct Op(Arc<Inner>);
 
 struct Inner {
     id: usize,
     name: Arc<str>,
-    /// How many loops it is within.
+    /// How many loops it is nested in.
     depth: Depth,
     signals: Arc<Signals>,
 }
@@ -34,7 +34,7 @@ impl Op {
         Arc::clone(&self.0.name)
     }
 
-    /// How many loops the operator is within.
+    /// How many loops the operator is nested in.
     pub(crate) fn depth(&self) -> Depth {
         self.0.depth
     }
@@ -45,17 +45,17 @@ impl Op {
         self.0.signals.fail(error.in_operator(&*self.0.name));
     }
 
-    /// What the whole job is told.
+    /// The signals of the job.
     pub(crate) fn signals(&self) -> &Arc<Signals> {
         &self.0.signals
     }
 }
 
-/// What every task of a job looks at between batches.
+/// The state of a job that every task checks between batches.
 ///
-/// How the job ends is decided once, under one lock: by the first failure, which a cancellation is too, or by
-/// the last task that ends. Outputs become visible only after that decision, so a job that is cancelled
-/// publishes none of them, and one that publishes can no longer be cancelled.
+/// How the job ends is decided once, under one lock: by the first failure (a cancellation is one too), or by the last
+/// task that ends. Outputs become visible only after that decision, so a job that is cancelled publishes none of
+/// them, and one that publishes can no longer be cancelled.
 #[derive(Default)]
 pub(crate) struct Signals {
     stopped: AtomicBool,
@@ -65,7 +65,7 @@ pub(crate) struct Signals {
     ending: Mutex<Ending>,
     /// The job's outputs, to be published once every task has ended well.
     outputs: Mutex<Vec<Prepare>>,
-    /// The files and directories that the job writes, each with the operator that does.
+    /// The files and directories that the job writes, each with the name of the operator that writes it.
     targets: Mutex<BTreeMap<PathBuf, Arc<str>>>,
 }
 
@@ -78,17 +78,17 @@ enum Ending {
     Done,
 }
 
-/// Does all of an output that can fail or that runs code of the program's, and answers with what is left.
+/// Does all work of an output that can fail or that runs the program's code, and returns the rest.
 type Prepare = Box<dyn FnOnce() -> Result<Publish> + Send>;
 
 /// Makes one prepared output of a job visible.
 pub(crate) enum Publish {
     /// Hands a result to the program, which cannot fail.
     Result(Box<dyn FnOnce() + Send>),
-    /// Gives a file its name. That can fail in spite of all preparation, so the file's name is known
-    /// for a message.
+    /// Renames a file to its final name. That can fail even after it was prepared, so the name is kept for the error
+    /// message.
     File {
-        /// What the program calls the file.
+        /// The final name of the file, as in messages.
         name: String,
         /// Renames the file.
         rename: Box<dyn FnOnce() -> Result<()> + Send>,
@@ -96,7 +96,7 @@ pub(crate) enum Publish {
 }
 
 impl Signals {
-    /// Records a failure and stops the job, unless it is decided already how the job ends.
+    /// Records a failure and stops the job, unless its end has been decided already.
     pub(crate) fn fail(&self, error: Error) {
         let mut ending = lock(&self.ending);
         if matches!(*ending, Ending::Undecided) {
@@ -108,12 +108,12 @@ impl Signals {
         }
     }
 
-    /// Whether tasks should drop what they do.
+    /// Whether tasks should stop at once.
     pub(crate) fn stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Asks sources to end as if their input had ended.
+    /// Requests sources to end as if their input had ended.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Release);
     }
@@ -123,7 +123,7 @@ impl Signals {
         self.draining.load(Ordering::Acquire)
     }
 
-    /// Asks sources to send one more barrier; answers its number.
+    /// Requests sources to send one more barrier; returns its number.
     pub(crate) fn ask_barrier(&self) -> Epoch {
         Epoch(self.epoch.fetch_add(1, Ordering::AcqRel) + 1)
     }
@@ -133,14 +133,13 @@ impl Signals {
         Epoch(self.epoch.load(Ordering::Acquire))
     }
 
-    /// Adds an output, which is prepared and then published once every task has ended well, and dropped
-    /// otherwise.
+    /// Adds an output. It is prepared and published once every task has ended without failure, and dropped otherwise.
     pub(crate) fn on_success(&self, prepare: impl FnOnce() -> Result<Publish> + Send + 'static) {
         lock(&self.outputs).push(Box::new(prepare));
     }
 
-    /// Notes that an operator writes this file or directory, given as an absolute path without links. Answers
-    /// which operator has claimed it before, if one has.
+    /// Registers that an operator writes this file or directory, given as an absolute path without links. Returns the
+    /// name of the operator that has registered it before, if any.
     pub(crate) fn claim(&self, target: &Path, operator: Arc<str>) -> Option<Arc<str>> {
         match lock(&self.targets).entry(target.to_owned()) {
             Entry::Occupied(there) => Some(Arc::clone(there.get())),
@@ -151,8 +150,8 @@ impl Signals {
         }
     }
 
-    /// Every task has ended: prepares all outputs, decides how the job ends, and publishes the outputs if
-    /// it has ended well.
+    /// Called when every task has ended: prepares all outputs, decides how the job ends, and publishes the outputs if
+    /// there was no failure.
     pub(crate) fn finish(&self) {
         let outputs = std::mem::take(&mut *lock(&self.outputs));
         let mut prepared = Vec::with_capacity(outputs.len());
@@ -179,7 +178,7 @@ impl Signals {
         }
     }
 
-    /// The failure that the job ended with, taken out.
+    /// Takes the failure that the job ended with.
     pub(crate) fn take_failure(&self) -> Option<Error> {
         match std::mem::replace(&mut *lock(&self.ending), Ending::Done) {
             Ending::Failed(error) => Some(error),
@@ -190,14 +189,15 @@ impl Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        // On whatever thread: an error may carry a value of the program's, and so may outputs.
+        // This may run on any thread, and errors and outputs may carry values of the program's, whose destructors may
+        // panic.
         discard(self.take_failure());
         discard(std::mem::take(&mut *lock(&self.outputs)));
     }
 }
 
-/// Makes the outputs of a job visible: files first, since they alone can fail. After the first that does,
-/// nothing more is published, and the error says what was.
+/// Makes the outputs of a job visible: files first, since only they can fail. After the first failure nothing more is
+/// published, and the error lists what was.
 fn publish(outputs: Vec<Publish>) -> Result<()> {
     let (mut files, mut results) = (Vec::new(), Vec::new());
     for output in outputs {
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn a_cancellation_comes_before_the_decision_or_has_no_effect() {
         let cancelled = || Error::new(ErrorKind::Cancelled, "cancelled");
-        // While the last output is prepared: before the decision.
+        // Cancelled while the last output is prepared: before the decision.
         let (signals, seen) = (Arc::new(Signals::default()), Arc::default());
         let (output, cancelling) = (result(&seen), Arc::clone(&signals));
         signals.on_success(move || {
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(signals.take_failure().unwrap().kind(), ErrorKind::Cancelled);
         assert!(lock(&seen).is_empty());
 
-        // While the first of two is published: after it.
+        // Cancelled while the first of two outputs is published: after the decision.
         let (signals, seen) = (Arc::new(Signals::default()), Arc::default());
         let (last, cancelling) = (result(&seen), Arc::clone(&signals));
         let published = Arc::new(AtomicUsize::new(0));

@@ -1,4 +1,4 @@
-//! The watermarks of a source's partitions, where its tasks read one partition after the other.
+//! The watermarks of a source's partitions, where tasks read the partitions in turn.
 //!
 //! A task must not send a watermark that makes the records of files still to be read late. So every task sends the
 //! minimum over all partitions that have not been read to their end, whichever task reads them. A partition that has
@@ -13,26 +13,27 @@ use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::time::Timestamp;
 use std::collections::BTreeSet;
 
-/// The partitions of the source that a stage begins with. Empty where each task of the source is one for itself.
+/// The partitions of the source that a stage begins with. Empty where each task of the source tracks its own
+/// watermark.
 #[derive(Default)]
 pub(crate) struct Partitions {
-    /// An operator of the stage makes watermarks.
+    /// Whether an operator of the stage generates watermarks.
     timed: AtomicBool,
     state: Mutex<State>,
 }
 
 impl Partitions {
-    /// Notes that an operator of the stage makes watermarks. Called before the source is opened.
+    /// Notes that an operator of the stage generates watermarks. Called before the source is opened.
     pub(crate) fn expect_watermarks(&self) {
         self.timed.store(true, Ordering::Release);
     }
 
-    /// Whether the source should say which partition it reads.
+    /// Whether the source must send [`Event::Partition`].
     pub(crate) fn is_timed(&self) -> bool {
         self.timed.load(Ordering::Acquire)
     }
 
-    /// Sets of how many pieces each partition consists.
+    /// Sets the number of pieces of each partition.
     pub(crate) fn open(&self, pieces: impl Iterator<Item = usize>) {
         lock(&self.state).open(pieces);
     }
@@ -47,7 +48,7 @@ impl Partitions {
         lock(&self.state).update(partition, |of| of.pieces += 1);
     }
 
-    /// A task that reads a piece of this partition has come so far; answers the watermark of the source.
+    /// Records the watermark of the task that reads a piece of this partition; returns the watermark of the source.
     pub(crate) fn advance(
         &self,
         partition: usize,
@@ -59,7 +60,7 @@ impl Partitions {
         state.watermark()
     }
 
-    /// The piece of this partition that a task reads has no records for now: it does not hold the watermark back.
+    /// The piece that a task reads has no records for now: it does not hold back the watermark.
     pub(crate) fn idle(&self, partition: usize, task: usize) {
         lock(&self.state).update(partition, |of| of.advance(task, None, true));
     }
@@ -74,22 +75,22 @@ impl Partitions {
     }
 }
 
-/// The same, without a lock.
+/// The state of [`Partitions`], under its lock.
 #[derive(Default)]
 struct State {
     partitions: Vec<Partition>,
-    /// Those that hold back the watermark of the source, by their own.
+    /// The partitions that hold back the watermark of the source, ordered by their own watermark.
     holding: BTreeSet<(Option<Timestamp>, usize)>,
-    /// Those that have pieces to be read, by their watermark and how many read them already.
+    /// The partitions with pieces still to be read, ordered by watermark, then by the number of their readers.
     waiting: BTreeSet<(Option<Timestamp>, usize, usize)>,
 }
 
 #[derive(Debug, Default)]
 struct Partition {
     watermark: Option<Timestamp>,
-    /// Pieces that have not been begun.
+    /// The number of pieces whose reading has not begun.
     pieces: usize,
-    /// In the order of their pieces.
+    /// Ordered by piece.
     readers: Vec<Reader>,
 }
 
@@ -117,7 +118,7 @@ impl State {
         Some(partition)
     }
 
-    /// Changes a partition, and its place in the order.
+    /// Changes a partition, and reorders it in both sets.
     fn update(&mut self, partition: usize, change: impl FnOnce(&mut Partition)) {
         let Some(of) = self.partitions.get_mut(partition) else { return };
         self.holding.remove(&(of.watermark, partition));
@@ -145,7 +146,7 @@ impl Partition {
         self.settle();
     }
 
-    /// Moves the watermark to the least of its readers, unless the first has none.
+    /// Raises the watermark to the minimum of the readers', unless the first reader has none.
     fn settle(&mut self) {
         let mut busy =
             self.readers.iter().filter(|reader| !reader.idle).map(|reader| reader.watermark);
@@ -155,7 +156,7 @@ impl Partition {
         }
     }
 
-    /// Whether the partition holds the watermark of the source back.
+    /// Whether the partition holds back the watermark of the source.
     fn holds(&self) -> bool {
         match &*self.readers {
             [] => self.pieces > 0,
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_that_have_not_begun_hold_time_back() {
+    fn partitions_not_begun_hold_back_the_watermark() {
         let all = partitions(&[1, 1, 1]);
         assert_eq!([all.begin(0), all.begin(1)], [Some(0), Some(1)]);
         assert_eq!(all.advance(0, 0, at(5)), None);
@@ -187,21 +188,21 @@ mod tests {
         all.end(1, 1, at(4));
         assert_eq!(all.begin(1), Some(2));
         assert_eq!(all.advance(0, 0, at(6)), None);
-        assert_eq!(all.advance(2, 1, at(7)), at(6), "the one that has ended is not waited for");
+        assert_eq!(all.advance(2, 1, at(7)), at(6), "the ended partition holds nothing back");
         all.end(0, 0, at(9));
         assert_eq!(all.advance(2, 1, at(8)), at(8));
         assert_eq!(all.begin(0), None);
     }
 
     #[test]
-    fn pieces_are_read_in_order_and_the_last_partition_first() {
+    fn the_partition_with_the_least_watermark_is_read_next() {
         let all = partitions(&[2, 2]);
         assert_eq!([all.begin(0), all.begin(1)], [Some(0), Some(1)], "the beginning of each first");
         all.end(0, 0, at(10));
         all.end(1, 1, at(5));
-        assert_eq!(all.begin(0), Some(1), "it is behind");
+        assert_eq!(all.begin(0), Some(1), "it has the least watermark");
         assert_eq!(all.begin(1), Some(0));
-        assert_eq!(all.advance(0, 1, None), at(5), "nothing of its second piece was read");
+        assert_eq!(all.advance(0, 1, None), at(5), "its second piece has no watermark yet");
         assert_eq!(
             all.advance(1, 0, at(20)),
             at(10),
@@ -211,10 +212,10 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_one_partition_may_be_read_at_once() {
+    fn several_tasks_may_read_one_partition() {
         let all = partitions(&[3]);
         assert_eq!([all.begin(0), all.begin(1)], [Some(0), Some(0)]);
-        assert_eq!(all.advance(0, 1, at(100)), None, "of the first piece nothing was read");
+        assert_eq!(all.advance(0, 1, at(100)), None, "the first piece has no watermark yet");
         assert_eq!(all.advance(0, 0, at(7)), at(7));
         all.end(0, 1, at(150));
         assert_eq!(all.begin(1), Some(0));
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_partitions_are_not_waited_for_until_they_return() {
+    fn idle_partitions_hold_back_no_watermark() {
         let all = partitions(&[1, 1]);
         assert_eq!([all.begin(0), all.begin(1)], [Some(0), Some(1)]);
         all.advance(0, 0, at(1));
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_back_is_still_to_be_read() {
+    fn a_piece_put_back_is_read_later() {
         let all = partitions(&[1]);
         assert_eq!(all.begin(0), Some(0));
         all.put_back(0);

@@ -1,4 +1,4 @@
-//! A task: one partition of a stage, run a turn at a time.
+//! A task: one parallel instance of a stage, run a turn at a time.
 
 use super::{Epoch, Signals};
 use crate::clock::{Clock, Nanos};
@@ -10,11 +10,11 @@ use std::sync::{Arc, OnceLock};
 pub enum Poll {
     /// There is more to do.
     Again,
-    /// Input has run out, and output waits for company: come back after everybody else.
+    /// Input has run out, and open batches may still fill: run again after all other tasks that are ready.
     Later,
     /// Nothing to do until woken.
     Wait,
-    /// Nothing to do until woken, or until the clock shows this.
+    /// Nothing to do until woken, or until this time.
     WaitUntil(Nanos),
     /// The task has ended.
     Done,
@@ -26,7 +26,7 @@ pub trait Task: Send {
     /// output's credit is used up.
     fn poll(&mut self, turn: &mut Turn<'_>) -> Poll;
 
-    /// Writes down what was counted since the job began.
+    /// Adds what was counted since the job began to the report.
     fn report(&mut self, report: &mut Report);
 }
 
@@ -40,22 +40,22 @@ impl Task for Box<dyn Task> {
     }
 }
 
-/// A turn takes no batch after this, whatever its budget: far longer than batches take whose
-/// records cost nothing worth speaking of, and short for a person who waits.
+/// A turn of 20 ms takes no further batch, whatever its budget. Batches of cheap records are far shorter; a person
+/// who waits for a reaction does not notice it.
 const LONGEST: Nanos = 20_000_000;
-/// How many batches pass between two looks at the clock.
+/// The clock is read once in so many batches.
 const LOOK: usize = 4;
 
-/// What a task may use in one turn.
+/// The budget of one turn of a task.
 pub struct Turn<'a> {
     pub(crate) clock: &'a Clock,
     budget: usize,
-    /// When the turn is over, however much of the budget is left.
+    /// The time at which the turn ends, however much of the budget is left.
     until: Nanos,
     signals: &'a Signals,
-    /// Why the turn ended: waiting for a receiver, rather than for input.
+    /// Whether the task waits for a receiver, rather than for input.
     pub(crate) back_pressured: bool,
-    /// A barrier left the task: nothing of what came before it is held there, except as state.
+    /// A barrier that has left the task: everything that came before it has been sent, or is held as state.
     pub(crate) passed: Option<Epoch>,
 }
 
@@ -66,9 +66,8 @@ impl<'a> Turn<'a> {
         Self { clock, budget, until, signals, back_pressured: false, passed: None }
     }
 
-    /// Takes one batch off the budget; answers whether it was there. Nothing is left of it when the
-    /// turn has taken long, so that others need not wait for slow closures, and when the job is
-    /// stopped.
+    /// Takes one batch off the budget; returns whether there was one left. None is left after a long turn, so that
+    /// slow closures do not starve other tasks, nor when the job is stopped.
     pub(crate) fn spend(&mut self) -> bool {
         let late = self.budget.is_multiple_of(LOOK) && self.clock.now() > self.until;
         let any = self.budget > 0 && !late && !self.signals.stopped();
@@ -77,23 +76,23 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// Something that can be told that it has work.
+/// A task, to those that have work for it.
 pub(crate) trait Wake: Send + Sync {
     /// Schedules the task, unless it is scheduled already.
     fn wake(&self);
 }
 
-/// A task to wake that is filled in when the tasks exist, for those who are made before them.
+/// A handle that wakes a task. It is created before the task, and bound to it later.
 #[derive(Clone, Default)]
 pub(crate) struct Waker(Arc<OnceLock<Arc<dyn Wake>>>);
 
 impl Waker {
-    /// Names the task. Later calls change nothing.
+    /// Binds the task. Later calls have no effect.
     pub(crate) fn set(&self, task: Arc<dyn Wake>) {
         let _ = self.0.set(task);
     }
 
-    /// Wakes the task, if it is named yet: one that is not has not begun, and will look by itself.
+    /// Wakes the task. Does nothing before the task is bound: every task runs once when the job starts.
     pub(crate) fn wake(&self) {
         if let Some(task) = self.0.get() {
             task.wake();

@@ -63,7 +63,22 @@ impl fmt::Display for BadRecord {
 /// The stream of what does not parse.
 type BadRecords = Stream<Received<BadRecord, ()>>;
 
-impl<F: Format> Stream<Sourced<Records<F, Stop>>> {
+/// Sources of records that may fail to parse, and what leaves them with [`Stream::dead_letters`].
+#[diagnostic::on_unimplemented(
+    message = "`dead_letters` is called directly after a source whose records may fail to parse",
+    label = "not such a source",
+    note = "call it directly after `csv`, `json_lines` or `parse_lines`, before any other operator"
+)]
+pub trait Parsing: Chain + Sized {
+    /// The chain that ends where bad records leave.
+    type Good: Chain<Item = Self::Item, Time = ()>;
+
+    /// The good records and the bad ones.
+    #[doc(hidden)]
+    fn diverted(stream: Stream<Self>, origin: Origin) -> (Stream<Self::Good>, BadRecords);
+}
+
+impl<C: Chain> Stream<C> {
     /// Gives records that do not parse as a second stream, instead of stopping the job at the
     /// first of them.
     ///
@@ -97,12 +112,22 @@ impl<F: Format> Stream<Sourced<Records<F, Stop>>> {
     #[track_caller]
     pub fn dead_letters(
         self,
-    ) -> (Stream<impl Chain<Item = F::Record, Time = ()> + use<F>>, BadRecords) {
-        let origin = Origin::here("dead_letters");
-        let env = self.env.clone();
-        let bounded = self.is_bounded();
-        let to = env.build(|builder| builder.stage_after(&[self.stage], 1, bounded));
-        let edge = env.link(self.stage, to, Strategy::Gather);
+    ) -> (Stream<impl Chain<Item = C::Item, Time = ()> + use<C>>, BadRecords)
+    where
+        C: Parsing,
+    {
+        C::diverted(self, Origin::here("dead_letters"))
+    }
+}
+
+impl<F: Format> Parsing for Sourced<Records<F, Stop>> {
+    type Good = Diverted<F>;
+
+    fn diverted(stream: Stream<Self>, origin: Origin) -> (Stream<Diverted<F>>, BadRecords) {
+        let env = stream.env.clone();
+        let bounded = stream.is_bounded();
+        let to = env.build(|builder| builder.stage_after(&[stream.stage], 1, bounded));
+        let edge = env.link(stream.stage, to, Strategy::Gather);
         let bad = env.build(|builder| {
             let op = builder.operator(to, origin, "the bad records".to_owned());
             Stream {
@@ -112,9 +137,9 @@ impl<F: Format> Stream<Sourced<Records<F, Stop>>> {
             }
         });
         let good = Stream {
-            chain: self.chain.made_by(Records::diverting),
-            env: self.env,
-            stage: self.stage,
+            chain: stream.chain.made_by(Records::diverting),
+            env: stream.env,
+            stage: stream.stage,
         };
         let good = good.then(origin, |prev, op| Diverted { prev, op, edge });
         (good, bad)
@@ -122,7 +147,7 @@ impl<F: Format> Stream<Sourced<Records<F, Stop>>> {
 }
 
 /// The chain that ends where bad records leave.
-struct Diverted<F: Format> {
+pub struct Diverted<F: Format> {
     prev: Sourced<Records<F, Divert>>,
     op: usize,
     edge: Edge<BadRecord, ()>,
@@ -145,7 +170,8 @@ impl<F: Format> Chain for Diverted<F> {
     }
 }
 
-struct DivertedPush<N> {
+/// Parts good records from bad ones in a running task.
+pub struct DivertedPush<N> {
     op: Op,
     good: u64,
     /// Where good records go, and where bad ones.

@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Place, Result};
 use crate::plan::Origin;
 use crate::stream::{Environment, Sourced, Stream};
 use csv::StringRecord;
-use header::{Headers, Wanted};
+use header::{Headers, Wanted, list, reads_as_a_record, refused, without_columns};
 use memchr::{memchr, memchr_iter};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -39,8 +39,11 @@ impl Environment {
     /// The job is refused at its start when an input is missing, unreadable or matches nothing.
     /// It stops at the first row that does not parse, and names file and line, column and text.
     /// [`dead_letters`](Stream::dead_letters) gives such rows as a second stream instead.
-    /// It also stops at a header in which two columns have one name that the type looks for; and, for a
-    /// tuple, at a header that differs from another file's.
+    ///
+    /// It also stops at a header in which two columns have the name of one field, or none has, whatever the
+    /// field's type: a misspelt name would else make every `Option` a `None` (files in which columns may be missing:
+    /// [`Csv::optional_columns`]). For a tuple it stops at a header that differs from another file's, and at a first row
+    /// that is more likely a record: see [`Csv::has_header`].
     ///
     /// ```
     /// use serde::Deserialize;
@@ -72,7 +75,7 @@ impl Environment {
             true => Division::Ranges(dialect.split_bytes),
             false => Division::Files,
         };
-        let headers = Headers::new(Wanted::by::<T>());
+        let headers = Headers::new(Wanted::by::<T>(), dialect.optional_columns);
         let format = CsvFormat { dialect, headers, types: PhantomData };
         let records = Records::new(format, Inputs::new(paths, division));
         self.source(Origin::here("csv"), detail, self.default_tasks(), true, records)
@@ -88,7 +91,7 @@ impl Environment {
 /// # let path = dir.path().join("ages.txt");
 /// std::fs::write(&path, "ann; 31\nbob; 29\n").unwrap();
 /// let env = Environment::new();
-/// let csv = Csv::new(&path).delimiter(b';').has_header(false).trim(true);
+/// let csv = Csv::new(&path).delimiter(b';').without_header().trim(true);
 /// let ages = env.csv::<(String, u32)>(csv).collect::<Vec<_>>();
 /// env.run()?;
 /// assert_eq!(ages.take()?, [("ann".to_owned(), 31), ("bob".to_owned(), 29)]);
@@ -105,7 +108,9 @@ struct Dialect {
     delimiter: u8,
     quote: Option<u8>,
     escape: Option<u8>,
-    has_header: bool,
+    /// As the program has said.
+    has_header: Option<bool>,
+    optional_columns: bool,
     flexible: bool,
     trim: bool,
     one_line_rows: bool,
@@ -120,7 +125,8 @@ impl Csv {
             delimiter: b',',
             quote: Some(b'"'),
             escape: None,
-            has_header: true,
+            has_header: None,
+            optional_columns: false,
             flexible: false,
             trim: false,
             one_line_rows: false,
@@ -139,9 +145,52 @@ impl Csv {
 
     /// Whether the first row of each file names the columns: it does unless told. Without names,
     /// fields are taken in order.
+    ///
+    /// A tuple takes fields in order in any case. Where nothing is said here and a first row reads as such a tuple, whose
+    /// types do not accept any text, the job stops rather than lose a record that it took for a header.
     #[must_use]
     pub fn has_header(mut self, has: bool) -> Self {
-        self.dialect.has_header = has;
+        self.dialect.has_header = Some(has);
+        self
+    }
+
+    /// The first row of each file is a record like others: `has_header(false)`.
+    #[must_use]
+    pub fn without_header(self) -> Self {
+        self.has_header(false)
+    }
+
+    /// Whether a header may lack a field that serde can do without: an `Option`, which is `None` then, or one with
+    /// `#[serde(default)]`. Unless told it may not, since a misspelt name looks the same. (Of a type with
+    /// `#[serde(alias)]` such fields may always be missing: which names are one field's is not known.)
+    ///
+    /// ```
+    /// use serde::Deserialize;
+    /// use thalweg::{Data, Environment, io::Csv};
+    ///
+    /// #[derive(Deserialize, Data, Debug, PartialEq)]
+    /// struct Person {
+    ///     name: String,
+    ///     age: Option<u32>,
+    /// }
+    ///
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("people.csv");
+    /// std::fs::write(&path, "name,years\nann,31\n").unwrap();
+    /// let env = Environment::new();
+    /// let refused = env.csv::<Person>(&path).count();
+    /// let error = env.run().unwrap_err();
+    /// assert!(error.message().starts_with("no column for `age`; the columns are `name`, `years`"));
+    /// # drop(refused);
+    ///
+    /// let people = env.csv::<Person>(Csv::new(&path).optional_columns(true)).collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(people.take()?, [Person { name: "ann".into(), age: None }]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[must_use]
+    pub fn optional_columns(mut self, optional: bool) -> Self {
+        self.dialect.optional_columns = optional;
         self
     }
 
@@ -384,6 +433,10 @@ impl Read for Window {
 }
 
 impl Dialect {
+    fn has_header(&self) -> bool {
+        self.has_header.unwrap_or(true)
+    }
+
     fn reader(&self, input: Input) -> csv::Reader<Window> {
         csv::ReaderBuilder::new()
             .delimiter(self.delimiter)
@@ -477,9 +530,18 @@ impl<T: DeserializeOwned + 'static> Parser for CsvParser<T> {
             // counted.
             reader.get_mut().buffer.push(b'\r');
         }
-        let header = self.dialect.has_header.then_some(first);
+        let header = self.dialect.has_header().then_some(first);
         if let Some(header) = &header {
             self.headers.check(header, file)?;
+            let is_sure = self.dialect.has_header.is_some() || !self.headers.by_order();
+            if !is_sure && reads_as_a_record::<T>(header) {
+                let what = format!(
+                    "the first row reads as a record: {}; `Csv::without_header` says that it is one, \
+                     `Csv::has_header(true)` that it names the columns",
+                    list(header)
+                );
+                return Err(refused(file, what));
+            }
         }
         if header.is_some() && split.start == 0 {
             reader.read_record(&mut self.row).map_err(|error| fatal(error, file, 1))?;
@@ -536,6 +598,9 @@ impl<T: DeserializeOwned + 'static> Parser for CsvParser<T> {
             match self.row.deserialize(current.header.as_ref()) {
                 Ok(record) => taker.good(record),
                 Err(error) => {
+                    if let Some(error) = current.lacks_column(&error) {
+                        return Err(error);
+                    }
                     taker.bad(current.bad(
                         &self.lines,
                         from,
@@ -572,6 +637,17 @@ impl Current {
         let bytes = self.bytes(from).to_vec();
         let line = self.line(lines, from)?;
         Ok(BadRecord { path: self.file.path.clone(), line, bytes, error })
+    }
+
+    /// The error of the header, if it lacks a column for the field that serde misses in a row.
+    #[cold]
+    fn lacks_column(&self, error: &csv::Error) -> Option<Error> {
+        let header = self.header.as_ref()?;
+        let csv::ErrorKind::Deserialize { err, .. } = error.kind() else { return None };
+        let csv::DeserializeErrorKind::Message(message) = err.kind() else { return None };
+        let field = message.strip_prefix("missing field `")?.strip_suffix('`')?;
+        let is_there = header.iter().any(|column| column == field);
+        (!is_there).then(|| without_columns(&[field], header, &self.file))
     }
 
     /// Whether the row that was just read reaches to the end of all that was given to the parser.

@@ -234,8 +234,10 @@ pub(super) fn hold(reservation: &mut Reservation, bytes: usize) -> Result<()> {
         return Ok(());
     }
     let limit = reservation.pool().limit();
-    let what =
-        format!("a read buffer of {bytes} bytes does not fit into the memory budget of {limit}");
+    let what = format!(
+        "a read buffer of {bytes} bytes does not fit into the memory budget of {limit}; on \
+         fewer cores there are fewer"
+    );
     Err(reservation.refused(what))
 }
 

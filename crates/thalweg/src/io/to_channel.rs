@@ -75,7 +75,7 @@ impl<C: Chain> Stream<C> {
         };
         let credit = self.env.config().credit;
         let shared = Arc::new(Shared { queue: Mutex::new(queue), changed: Condvar::new(), credit });
-        let operator = format!("{} ({}:{})", origin.kind, origin.place.file(), origin.place.line());
+        let operator = origin.label();
         let receiver = Incoming {
             shared: Arc::clone(&shared),
             taken: VecDeque::new(),

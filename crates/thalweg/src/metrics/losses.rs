@@ -9,10 +9,10 @@ pub(crate) fn losses(stats: &Stats) -> Vec<String> {
 }
 
 fn loss(op: &OperatorStats) -> String {
-    let (name, place, records) = (&op.name, &op.place, show::count(op.late_dropped));
+    let (label, records) = (op.label(), show::count(op.late_dropped));
     let were = if op.late_dropped == 1 { "record was" } else { "records were" };
     format!(
-        "{name} ({place}): {records} late {were} dropped; assign timestamps before records are shuffled, allow for \
+        "{label}: {records} late {were} dropped; assign timestamps before records are shuffled, allow for \
          more disorder there, or, for windows, for lateness (`allowed_lateness`), or take late records from a \
          stream of their own (`late_output`)"
     )

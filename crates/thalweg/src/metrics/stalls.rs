@@ -50,14 +50,14 @@ fn awaits(
     anything_moved: bool,
     apart: Duration,
 ) -> Option<String> {
-    let (name, place, apart) = (&after.name, &after.place, show::span(apart));
+    let (label, apart) = (after.label(), show::span(apart));
     match (before.awaits?, after.awaits?) {
         (Awaits::Reader, Awaits::Reader) if !has_moved(before, after) => Some(format!(
-            "{name} ({place}): nobody has read what it returned for {apart}, and the job waits for that: read \
+            "{label}: nobody has read what it returned for {apart}, and the job waits for that: read \
              while the job runs, which `start` is for rather than `run`, or in another thread, or drop it"
         )),
         (Awaits::Senders(_), Awaits::Senders(senders)) if !anything_moved => Some(format!(
-            "{name} ({place}): nothing has been sent for {apart}, and the job goes on until the last sender is \
+            "{label}: nothing has been sent for {apart}, and the job goes on until the last sender is \
              dropped, of which there {}: a thread that runs the job while it holds one waits for itself",
             if senders == 1 { "is 1".to_owned() } else { format!("are {senders}") }
         )),
@@ -94,14 +94,14 @@ fn stall(before: &OperatorStats, after: &OperatorStats, now: &Stats) -> Option<S
     if after.records_out != before.records_out || after.records_in <= before.records_in {
         return None;
     }
-    let (name, place) = (&after.name, &after.place);
+    let label = after.label();
     let mut said = format!(
-        "{name} ({place}): records arrive and no window has ended; the first that is open ends at {end}"
+        "{label}: records arrive and no window has ended; the first that is open ends at {end}"
     );
     for op in &now.operators {
         let Some(mark) = &op.watermark else { continue };
         let why = mark.holding(Duration::ZERO).unwrap_or_else(|| "its input has ended".to_owned());
-        said += &format!("; {} ({}): {why}", op.name, op.place);
+        said += &format!("; {}: {why}", op.label());
     }
     Some(said)
 }

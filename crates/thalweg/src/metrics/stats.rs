@@ -54,6 +54,9 @@ pub struct OperatorStats {
     pub name: String,
     /// What it is.
     pub kind: String,
+    /// The method that the program called, which messages name.
+    #[serde(default)]
+    pub method: String,
     /// Where in the program it stands.
     pub place: String,
     /// The stage it belongs to.
@@ -548,6 +551,12 @@ impl Stats {
 }
 
 impl OperatorStats {
+    /// The method that the program called, or the name that it gave the operator, and the place, for messages.
+    pub(super) fn label(&self) -> String {
+        let name = if self.name == self.kind { &self.method } else { &self.name };
+        format!("{name} ({})", self.place)
+    }
+
     fn notes(&self) -> String {
         let mut notes = Vec::new();
         if self.read_bytes > 0 {

@@ -17,7 +17,7 @@ mod protocol;
 pub mod time;
 pub mod window;
 
-pub use keyed::Summand;
+pub use aggregates::Summand;
 pub use multi_stream::{Route, connect};
 pub use per_record::{Side, Texts, Visit, text};
 pub use per_stream::{Number, cache};

@@ -36,13 +36,21 @@ pub(crate) struct Builder {
 #[derive(Clone, Copy)]
 pub struct Origin {
     pub(crate) kind: &'static str,
+    /// The method that the program called. Operators that one method adds have it in common, each with a kind of its
+    /// own.
+    pub(crate) method: &'static str,
     pub(crate) place: &'static Location<'static>,
 }
 
 impl Origin {
     #[track_caller]
     pub(crate) fn here(kind: &'static str) -> Self {
-        Self { kind, place: Location::caller() }
+        Self { kind, method: kind, place: Location::caller() }
+    }
+
+    /// The method and its place, for messages.
+    pub(crate) fn label(&self) -> String {
+        format!("{} ({}:{})", self.method, self.place.file(), self.place.line())
     }
 }
 
@@ -69,6 +77,7 @@ impl Builder {
             id,
             kind: origin.kind.to_owned(),
             name: origin.kind.to_owned(),
+            method: origin.method.to_owned(),
             place: format!("{}:{}", origin.place.file(), origin.place.line()),
             detail,
             stage,
@@ -180,9 +189,10 @@ impl Builder {
 }
 
 impl Operator {
-    /// The operator's name and place, for messages.
+    /// The method that the program called, or the name that it gave the operator, and the place, for messages.
     pub(crate) fn label(&self) -> String {
-        format!("{} ({})", self.name, self.place)
+        let name = if self.name == self.kind { &self.method } else { &self.name };
+        format!("{name} ({})", self.place)
     }
 }
 
@@ -224,6 +234,29 @@ mod tests {
         assert_eq!(plain, ["unique-0", "sorted-1"]);
         assert_eq!(job(true, false), plain);
         assert_eq!(job(true, true)[1..], plain);
+    }
+
+    #[test]
+    fn operators_know_the_method_that_added_them() {
+        let env = Environment::new();
+        let sums = env.range(0..9).group_by(|n| n % 3).sum(|n| n).unkey();
+        sums.merge(env.iter([(1, 2)])).name("all").for_each(drop);
+        let plan = env.plan();
+        let of = |method: &str| {
+            let added = plan.operators.iter().filter(|op| op.method == method);
+            added.map(|op| &*op.kind).collect::<Vec<_>>()
+        };
+        assert_eq!(of("sum"), ["combine", "partition", "receive", "sum"]);
+        assert_eq!(of("merge"), ["merge", "merge", "receive"]);
+        let place = |method: &str| {
+            plan.operators.iter().find(|op| op.method == method).unwrap().place.clone()
+        };
+        let labels = |of: &str| {
+            let of = plan.operators.iter().filter(|op| op.method == of);
+            of.map(|op| op.label()).collect::<Vec<_>>()
+        };
+        assert_eq!(labels("sum"), vec![format!("sum ({})", place("sum")); 4]);
+        assert_eq!(labels("merge").last(), Some(&format!("all ({})", place("merge"))));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use super::measure::Passing;
 use super::{Edge, Plan, Strategy};
 use crate::metrics::Passed;
-use crate::runtime::Counted;
+use crate::runtime::TaskCounts;
 use std::collections::BTreeMap;
 
 /// Operators that count, and hand on as many records as they take.
@@ -20,7 +20,7 @@ const ENOUGH: [&str; 5] = ["limit", "scan", "zip", "zip_by_task", "to_channel"];
 pub(super) fn conserved(
     plan: &Plan,
     stage_of: &[usize],
-    counted: &[Counted],
+    counted: &[TaskCounts],
     blocks: bool,
 ) -> Result<(), String> {
     let mut edges: BTreeMap<usize, Passed> = BTreeMap::new();
@@ -43,7 +43,7 @@ pub(super) fn conserved(
             let Some(operator) = plan.operators.get(passing.op) else { continue };
             let (taken, given) = (passing.taken.unwrap_or(0), passing.given);
             if whole && ONE_EACH.contains(&operator.kind.as_str()) && taken != given {
-                let label = operator.label();
+                let label = format!("{} ({})", operator.name, operator.place);
                 return Err(format!("{label} has taken {taken} records and handed on {given}"));
             }
             if !whole || !passing.last || passing.count.source {
@@ -69,7 +69,7 @@ pub(super) fn conserved(
                 _ => shares.sum(),
             };
             if left != taken {
-                let label = operator.label();
+                let label = format!("{} ({})", operator.name, operator.place);
                 return Err(format!(
                     "{label} counts {left} records, and the operators before it have handed on {taken}"
                 ));

@@ -206,6 +206,7 @@ mod tests {
             id,
             kind: kind.to_owned(),
             name: name.to_owned(),
+            method: kind.to_owned(),
             place: format!("src/main.rs:{}", id + 8),
             detail: detail.to_owned(),
             stage,

@@ -8,7 +8,7 @@ use crate::exchange::LaneSettings;
 use crate::flow::{Depth, Op, Partitions, Signals, Waker, catch};
 use crate::memory::{Claim, MemoryPool, Reservation};
 use crate::metrics::Stats;
-use crate::runtime::{Cell, Counted, Job, Runtime};
+use crate::runtime::{Cell, Job, Runtime, TaskCounts};
 use crate::state::SpillDir;
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,7 +99,7 @@ impl Launched {
         Ok(self.measured(&self.job.counted_within(at_most)?, over, runtime))
     }
 
-    fn measured(&self, counted: &[Counted], over: bool, runtime: &Runtime) -> Stats {
+    fn measured(&self, counted: &[TaskCounts], over: bool, runtime: &Runtime) -> Stats {
         let last = counted.iter().map(|task| task.times.until).max().unwrap_or_default();
         let end = if over { last } else { runtime.clock.now() };
         let wall = end.saturating_sub(self.started);
@@ -194,7 +194,9 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
 
 /// The operators of a stage, by their names and places.
 fn operators_of(stage: &Stage, plan: &Plan) -> Arc<str> {
-    let labels: Vec<_> = stage.operators.iter().map(|&op| plan.operators[op].label()).collect();
+    let mut labels: Vec<_> = stage.operators.iter().map(|&op| plan.operators[op].label()).collect();
+    // One method may have added several in a row.
+    labels.dedup();
     labels.join(", ").into()
 }
 

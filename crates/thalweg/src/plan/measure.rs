@@ -6,7 +6,7 @@ use crate::metrics::{
     EdgeStats, Histogram, HotKey, Latency, OpCount, OperatorStats, Passed, Records, Report, Spread,
     StageStats, Stats, WatermarkStats,
 };
-use crate::runtime::{Counted, TaskTimes};
+use crate::runtime::{TaskCounts, TaskTimes};
 use crate::time::Timestamp;
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -21,7 +21,7 @@ const TELLING: u64 = 100;
 pub(super) fn measure(
     plan: &Plan,
     stage_of: &[usize],
-    counted: &[Counted],
+    counted: &[TaskCounts],
     wall: Nanos,
     cores: usize,
     memory_peak: u64,
@@ -33,6 +33,7 @@ pub(super) fn measure(
             id: op.id,
             name: op.name.clone(),
             kind: op.kind.clone(),
+            method: op.method.clone(),
             place: op.place.clone(),
             stage: op.stage,
             ..OperatorStats::default()
@@ -42,7 +43,7 @@ pub(super) fn measure(
     let mut marks = vec![Vec::new(); operators.len()];
     let stages = plan.stages.iter().map(|stage| {
         let of_stage = stage_of.iter().zip(counted).filter(|(at, _)| **at == stage.id);
-        let tasks: Vec<&Counted> = of_stage.map(|(_, counted)| counted).collect();
+        let tasks: Vec<&TaskCounts> = of_stage.map(|(_, counted)| counted).collect();
         let mut heads = Vec::new();
         let mut under_way = Histogram::default();
         for task in &tasks {

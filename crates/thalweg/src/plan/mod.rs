@@ -41,6 +41,9 @@ pub struct Operator {
     pub kind: String,
     /// The name that the program gave it, or its kind.
     pub name: String,
+    /// The method that the program called, which messages name: `sum` for the combiner, the exchange and the table of a
+    /// sum.
+    pub method: String,
     /// Where in the program it stands, as `file:line`.
     pub place: String,
     /// What else is to be known: the files read, the size of a limit, …

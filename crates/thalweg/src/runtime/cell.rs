@@ -1,4 +1,4 @@
-//! A task and where it is in its life.
+//! A cell: a task with its scheduling state.
 //!
 //! ```text
 //!              wake                    run
@@ -9,11 +9,10 @@
 //!                        └─── but notified: queued ────┘
 //! ```
 //!
-//! A cell is in at most one queue and runs on at most one thread, whoever wakes it and however
-//! often. A wake-up while it runs makes it run once more, so that nothing it had already looked at
-//! is missed.
+//! A cell is in at most one queue and runs on at most one thread, however often and from whichever thread it is
+//! woken. A wake-up while it runs makes it run once more, so that it sees whatever changed after it had looked.
 
-use super::job::{Counted, Job};
+use super::job::{Job, TaskCounts};
 use super::running::{self, Running};
 use super::scheduler::Scheduler;
 use crate::clock::{Clock, Nanos};
@@ -32,23 +31,21 @@ pub(crate) struct Cell {
     job: Arc<Job>,
     scheduler: Arc<dyn Scheduler>,
     index: usize,
-    /// The operators of its stage, for errors of which no more is known.
+    /// The operators of its stage, for errors that name no operator.
     operators: Arc<str>,
-    looking: Looking,
+    request: CountsRequest,
 }
 
-/// How a look at the counts of a task that runs comes about: whoever looks asks, and the task writes
-/// its counts down at the end of its turn. To wait for the lock instead could take for ever, since a
-/// busy task takes it again before a waiting thread has woken.
+/// A request for the counts of a running task: the task reports them at the end of its turn. Waiting for the cell's
+/// lock instead could starve, since a busy task takes it again before a waiting thread has woken.
 #[derive(Default)]
-struct Looking {
-    asked: AtomicBool,
-    told: Mutex<Option<Counted>>,
-    has_told: Condvar,
+struct CountsRequest {
+    pending: AtomicBool,
+    answer: Mutex<Option<TaskCounts>>,
+    answered: Condvar,
 }
 
-/// How long a look waits before it tries again to look by itself: a task may have gone to rest just
-/// before it was asked.
+/// How long a request waits before it tries the lock again: the task may have gone idle just before the request.
 const RETRY: Duration = Duration::from_millis(5);
 
 /// What a cell's scheduler does with it next.
@@ -60,9 +57,9 @@ pub(crate) enum Next {
     QueueLast,
     /// Leave it until it is woken.
     Nothing,
-    /// Leave it until it is woken or the clock shows this.
+    /// Leave it until it is woken, or until this time.
     WakeAt(Nanos),
-    /// Forget it.
+    /// Drop it.
     Done,
 }
 
@@ -85,7 +82,7 @@ pub(crate) struct TaskTimes {
 struct Body {
     task: Option<Box<dyn Task>>,
     times: TaskTimes,
-    /// When the last turn ended, and what the task has waited for since.
+    /// When the last turn ended; the task has waited for `waits_for` since.
     since: Nanos,
     waits_for: WaitsFor,
 }
@@ -120,7 +117,7 @@ impl Cell {
             scheduler,
             index,
             operators,
-            looking: Looking::default(),
+            request: CountsRequest::default(),
         })
     }
 
@@ -152,8 +149,8 @@ impl Cell {
         if let Some(epoch) = passed {
             self.job.passed(self.index, epoch);
         }
-        if self.looking.asked.load(Ordering::Relaxed) {
-            self.tell(&mut body);
+        if self.request.pending.load(Ordering::Relaxed) {
+            self.answer_request(&mut body);
         }
         if self.job.signals().stopped() {
             self.job.wake_all();
@@ -180,13 +177,13 @@ impl Cell {
         }
     }
 
-    /// Fails the job with a panic, which came from a closure of an operator that is known, or from another part
-    /// of the program's code: a record's `clone` or destructor.
+    /// Fails the job with a panic. Adds the operators of the stage where the panic came from code outside an
+    /// operator's closures, such as a record's `clone` or destructor.
     fn fail(&self, panic: Error) {
         self.job.fail(panic.in_operator(&*self.operators));
     }
 
-    /// Drops the task, and with it everything that only it holds.
+    /// Drops the task and everything that it owns.
     fn end(&self, body: &mut Body) -> Next {
         if let Some(counted) = self.counted(body) {
             let task = body.task.take();
@@ -199,30 +196,30 @@ impl Cell {
         Next::Done
     }
 
-    /// Ends a task that its scheduler could not take on. The job has failed.
+    /// Ends a task that its scheduler could not start. The job has failed.
     pub(crate) fn abandon(&self) {
         self.end(&mut lock(&self.body));
     }
 
-    /// What the task has counted, unless it has ended.
-    fn counted(&self, body: &mut Body) -> Option<Counted> {
+    /// The counts of the task, unless it has ended.
+    fn counted(&self, body: &mut Body) -> Option<TaskCounts> {
         let task = body.task.as_mut()?;
         let mut report = Report::default();
-        // Operators may call code of the program's for it.
+        // Operators may run the program's code while they report.
         if let Err(panic) = catch(|| task.report(&mut report)) {
             self.fail(panic);
         }
-        Some(Counted { times: body.times.clone(), report })
+        Some(TaskCounts { times: body.times.clone(), report })
     }
 
-    /// What the task has counted, unless it has ended; waits for its turn to end, at most about this long. `None`
-    /// where the calling thread is itself in a turn and the task too: the two may wait for each other, or be one.
+    /// The counts of the task, or `None` if it has ended. Waits for the end of its turn, for about `at_most`. Also
+    /// `None` where both the calling thread and the task are in a turn: they may wait for each other, or be the same.
     ///
     /// # Errors
     ///
-    /// The operators of a task whose turn has not ended by then.
-    pub(crate) fn look(&self, at_most: Duration) -> Result<Option<Counted>, Arc<str>> {
-        *lock(&self.looking.told) = None;
+    /// The names of the task's operators, if the turn does not end in that time.
+    pub(crate) fn counts_within(&self, at_most: Duration) -> Result<Option<TaskCounts>, Arc<str>> {
+        *lock(&self.request.answer) = None;
         let mut waited = Duration::ZERO;
         loop {
             match self.body.try_lock() {
@@ -236,22 +233,22 @@ impl Cell {
                 }
                 Err(TryLockError::WouldBlock) => waited = waited.saturating_add(RETRY),
             }
-            self.looking.asked.store(true, Ordering::Relaxed);
-            let told = lock(&self.looking.told);
-            let waited = self.looking.has_told.wait_timeout(told, RETRY);
-            let (mut told, _) = waited.unwrap_or_else(PoisonError::into_inner);
-            if let Some(counted) = told.take() {
+            self.request.pending.store(true, Ordering::Relaxed);
+            let answer = lock(&self.request.answer);
+            let waited = self.request.answered.wait_timeout(answer, RETRY);
+            let (mut answer, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            if let Some(counted) = answer.take() {
                 return Ok(Some(counted));
             }
         }
     }
 
     #[cold]
-    fn tell(&self, body: &mut Body) {
-        self.looking.asked.store(false, Ordering::Relaxed);
+    fn answer_request(&self, body: &mut Body) {
+        self.request.pending.store(false, Ordering::Relaxed);
         let counted = self.counted(body);
-        *lock(&self.looking.told) = counted;
-        self.looking.has_told.notify_one();
+        *lock(&self.request.answer) = counted;
+        self.request.answered.notify_one();
     }
 }
 
@@ -285,7 +282,7 @@ impl Wake for Cell {
     }
 }
 
-/// The state machine of the module's description.
+/// The state machine shown at the top of this module.
 pub(crate) struct Life(AtomicU8);
 
 const IDLE: u8 = 0;
@@ -300,15 +297,15 @@ impl Life {
         Self(AtomicU8::new(QUEUED))
     }
 
-    /// Answers whether the caller must put the cell into a queue.
+    /// Returns whether the caller must put the cell into a queue.
     pub(crate) fn wake(&self) -> bool {
         let mut now = self.0.load(Ordering::Acquire);
         loop {
             let to = match now {
                 IDLE => QUEUED,
                 RUNNING => NOTIFIED,
-                // A store in between may still matter to the one who took the cell from its
-                // queue: write the same state again, so that it sees what came before this.
+                // Writes the same state again: the thread that takes the cell from its queue then sees everything
+                // that happened before this wake-up.
                 QUEUED => QUEUED,
                 NOTIFIED => NOTIFIED,
                 _ => return false,
@@ -328,7 +325,7 @@ impl Life {
         self.0.swap(QUEUED, Ordering::AcqRel);
     }
 
-    /// Goes to rest, unless it was woken meanwhile: then it is queued, and the answer is no.
+    /// Goes idle, unless the task was woken meanwhile: then it is queued, and this returns `false`.
     fn rest(&self) -> bool {
         let rested =
             self.0.compare_exchange(RUNNING, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok();
@@ -350,7 +347,7 @@ mod models {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// A cell's life with what surrounds it: work that comes with a wake-up, and a queue.
+    /// A cell's life, with work that arrives together with wake-ups, and a queue.
     struct World {
         life: Life,
         work: AtomicUsize,
@@ -360,7 +357,7 @@ mod models {
     }
 
     impl World {
-        fn give_work(&self) {
+        fn add_work(&self) {
             self.work.fetch_add(1, Ordering::Relaxed);
             if self.life.wake() {
                 self.queue();
@@ -390,7 +387,7 @@ mod models {
     }
 
     #[test]
-    fn work_that_comes_at_any_moment_is_done_once() {
+    fn work_added_at_any_moment_is_done_once() {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(|| {
@@ -405,7 +402,7 @@ mod models {
                 .map(|_| {
                     let world = Arc::clone(&world);
                     thread::spawn(move || {
-                        world.give_work();
+                        world.add_work();
                         world.run();
                     })
                 })
@@ -414,7 +411,7 @@ mod models {
             for thread in threads {
                 thread.join().unwrap();
             }
-            // Whoever was woken last left the cell queued, or has run it.
+            // The last wake-up left the cell queued, or the cell has run since.
             while world.queued.load(Ordering::Acquire) > 0 {
                 world.run();
             }

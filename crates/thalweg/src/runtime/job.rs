@@ -8,9 +8,9 @@ use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, lock};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// What a task has counted.
+/// The counts of a task.
 #[derive(Clone, Default)]
-pub(crate) struct Counted {
+pub(crate) struct TaskCounts {
     pub(crate) times: TaskTimes,
     pub(crate) report: Report,
 }
@@ -18,15 +18,15 @@ pub(crate) struct Counted {
 /// A running job.
 pub(crate) struct Job {
     signals: Arc<Signals>,
-    /// Emptied when the job is over, since each cell holds its job.
+    /// Cleared when the job is over, to break the cycle: each cell holds its job.
     cells: Mutex<Vec<Arc<Cell>>>,
-    /// What each task had counted when it ended.
-    counted: Mutex<Vec<Option<Counted>>>,
+    /// The final counts of each task that has ended.
+    counted: Mutex<Vec<Option<TaskCounts>>>,
     running: AtomicUsize,
-    /// The last barrier that each task has passed; none is left to pass for one that has ended.
+    /// The last barrier that each task has passed; `Epoch::LAST` for one that has ended.
     passed: Mutex<Vec<Epoch>>,
     over: Mutex<bool>,
-    /// The job is over, or a task has passed a barrier or ended.
+    /// Notified when the job is over, and when a task has passed a barrier or ended.
     changed: Condvar,
 }
 
@@ -52,23 +52,23 @@ impl Job {
         lock(&self.cells).clone()
     }
 
-    /// What each task has counted so far; waits for those that run to end their turn.
-    pub(crate) fn counted(&self) -> Vec<Counted> {
+    /// The counts of each task so far; waits for running tasks to end their turn.
+    pub(crate) fn counted(&self) -> Vec<TaskCounts> {
         self.counted_within(Duration::MAX).unwrap_or_default()
     }
 
-    /// As [`counted`](Self::counted), but waits at most about this long for a task.
+    /// As [`counted`](Self::counted), but waits for each task for about `at_most`.
     ///
     /// # Errors
     ///
-    /// The operators of the first task whose turn has not ended by then.
-    pub(crate) fn counted_within(&self, at_most: Duration) -> Result<Vec<Counted>, Arc<str>> {
+    /// The names of the operators of the first task whose turn does not end in that time.
+    pub(crate) fn counted_within(&self, at_most: Duration) -> Result<Vec<TaskCounts>, Arc<str>> {
         let cells = self.cells();
         let tasks = lock(&self.counted).len();
         (0..tasks)
             .map(|at| {
-                // A task leaves its counts here before anybody can find that it has ended.
-                let running = cells.get(at).map_or(Ok(None), |cell| cell.look(at_most))?;
+                // A task stores its final counts before its cell shows that it has ended.
+                let running = cells.get(at).map_or(Ok(None), |cell| cell.counts_within(at_most))?;
                 Ok(running.or_else(|| lock(&self.counted)[at].clone()).unwrap_or_default())
             })
             .collect()
@@ -78,13 +78,13 @@ impl Job {
         &self.signals
     }
 
-    /// Ends the job with an error, unless it is decided already how it ends.
+    /// Fails the job, unless its end has been decided already.
     pub(crate) fn fail(&self, error: Error) {
         self.signals.fail(error);
         self.wake_all();
     }
 
-    /// Ends the job with an error that says why, unless it is decided already how it ends.
+    /// Cancels the job with a reason, unless its end has been decided already.
     pub(crate) fn cancel(&self, why: &str) {
         self.fail(Error::new(ErrorKind::Cancelled, why));
     }
@@ -95,7 +95,7 @@ impl Job {
         self.wake_all();
     }
 
-    /// Lets every task look at the signals.
+    /// Makes every task check the signals.
     pub(crate) fn wake_all(&self) {
         for cell in self.cells() {
             cell.wake();
@@ -103,7 +103,7 @@ impl Job {
     }
 
     /// A task has ended; the last one publishes the job's output, unless it failed.
-    pub(crate) fn one_ended(&self, index: usize, counted: Counted) {
+    pub(crate) fn one_ended(&self, index: usize, counted: TaskCounts) {
         lock(&self.counted)[index] = Some(counted);
         self.passed(index, Epoch::LAST);
         if self.running.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -115,17 +115,17 @@ impl Job {
         }
     }
 
-    /// Has all sources send a barrier; answers its number.
+    /// Requests all sources to send a barrier; returns its number.
     pub(crate) fn ask_barrier(&self) -> Epoch {
         let epoch = self.signals.ask_barrier();
         self.wake_all();
         epoch
     }
 
-    /// A barrier has left a task.
+    /// Records that a barrier has left a task.
     pub(crate) fn passed(&self, index: usize, epoch: Epoch) {
         lock(&self.passed)[index] = epoch;
-        // Under the lock of those who wait, so that none goes to sleep between its look and this.
+        // Under the lock of the waiting threads, so that none misses the notification between its check and its wait.
         let _over = lock(&self.over);
         self.changed.notify_all();
     }

@@ -1,8 +1,8 @@
-//! Runs tasks: who goes next, who sleeps, when a job is over.
+//! Runs tasks: scheduling, parking of threads, and the end of jobs.
 //!
-//! A [`Job`] is a set of tasks that end together; a [`cell`] holds each of them with its place in
-//! the life below; a [`Scheduler`](scheduler::Scheduler) decides which cell runs when. Several
-//! jobs run side by side on one [`Runtime`] and share its threads and its memory.
+//! A [`Job`] is a set of tasks that end together; a [`cell`] holds each of them with its scheduling state; a
+//! [`Scheduler`](scheduler::Scheduler) decides which cell runs when. Several jobs run side by side on one [`Runtime`]
+//! and share its threads and its memory.
 //!
 //! This layer knows nothing of operators or records.
 
@@ -12,7 +12,7 @@ mod running;
 mod scheduler;
 
 pub(crate) use cell::{Cell, TaskTimes};
-pub(crate) use job::{Counted, Job};
+pub(crate) use job::{Job, TaskCounts};
 pub(crate) use running::Running;
 
 use crate::clock::Clock;
@@ -31,7 +31,7 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// Starts no thread yet.
+    /// Creates the scheduler; no thread is started yet.
     pub(crate) fn new(config: Config) -> Arc<Self> {
         let turn = config.turn.get();
         let (clock, scheduler): (Clock, Arc<dyn Scheduler>) = match config.scheduler {
@@ -52,7 +52,7 @@ impl Runtime {
         Arc::new(Self { config, clock, memory, scheduler })
     }
 
-    /// Starts a job's tasks. Where not all can be started, the job is over when this returns.
+    /// Starts a job's tasks. If not all can be started, the job has failed when this returns.
     pub(crate) fn start(&self, job: &Arc<Job>) -> Result<()> {
         let cells = job.cells();
         let Err(error) = self.scheduler.start(&cells) else { return Ok(()) };
@@ -61,7 +61,7 @@ impl Runtime {
         job.outcome()
     }
 
-    /// Returns when the job is over, or at once with an error where waiting for it might take for ever.
+    /// Blocks until the job is over. Fails at once where that could deadlock.
     pub(crate) fn wait(&self, job: &Arc<Job>) -> Result<()> {
         if !job.is_over() {
             self.may_wait_for(job)?;
@@ -71,7 +71,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Sends a barrier through a job; returns when every task has passed it, or the job is over.
+    /// Sends a barrier through a job; blocks until every task has passed it, or the job is over.
     pub(crate) fn barrier(&self, job: &Arc<Job>) -> Result<()> {
         if !job.is_over() {
             self.may_wait_for(job)?;
@@ -82,7 +82,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Refuses to block a thread that this runtime needs for what is waited for.
+    /// Fails if the calling thread must not block, because this runtime needs it.
     pub(crate) fn may_wait(&self) -> Result<()> {
         self.threads().may_wait()
     }
@@ -101,22 +101,22 @@ impl Runtime {
         self.may_wait()
     }
 
-    /// What new cells are scheduled by.
+    /// The scheduler for new cells.
     pub(crate) fn scheduler(&self) -> Arc<dyn Scheduler> {
         Arc::clone(&self.scheduler)
     }
 }
 
-/// A weak handle to the threads of a runtime, for calls that must not block one of them.
+/// A weak handle to the threads of a runtime, for code that must not block one of them.
 #[derive(Clone)]
 pub(crate) struct Threads {
     scheduler: Weak<dyn Scheduler>,
-    /// Whether a closure that blocks may keep other tasks from running at all.
+    /// Whether blocking one of the threads may prevent other tasks from running at all.
     needed: bool,
 }
 
 impl Threads {
-    /// Refuses to block the calling thread where that might take for ever.
+    /// Fails where blocking the calling thread could deadlock.
     pub(crate) fn may_wait(&self) -> Result<()> {
         if self.needed && running::is_in_turn_of(&self.scheduler) {
             let what = "a closure of a job cannot wait for another job on the same threads, which may \
@@ -134,20 +134,20 @@ mod tests {
     use crate::flow::{Poll, Signals, Task, Turn};
     use crate::metrics::Report;
 
-    /// Ends at once, and panics when it is asked what it has counted.
-    struct Secretive;
+    /// Ends at once, and panics in `report`.
+    struct PanicsInReport;
 
-    impl Task for Secretive {
+    impl Task for PanicsInReport {
         fn poll(&mut self, _: &mut Turn<'_>) -> Poll {
             Poll::Done
         }
 
         fn report(&mut self, _: &mut Report) {
-            panic!("not to be told");
+            panic!("no report");
         }
     }
 
-    /// A job of tasks like this one, which has not been started.
+    /// A job of such tasks that has not been started.
     fn job(runtime: &Runtime, tasks: usize, task: fn() -> Box<dyn Task>) -> Arc<Job> {
         let job = Job::new(Arc::new(Signals::default()), tasks);
         let cell = |index| {
@@ -166,7 +166,7 @@ mod tests {
         ] {
             let runtime = Runtime::new(Config { scheduler, ..Config::default() });
             for _ in 0..20 {
-                let job = job(&runtime, 5, || Box::new(Secretive));
+                let job = job(&runtime, 5, || Box::new(PanicsInReport));
                 runtime.start(&job).unwrap();
                 let (over, ended) = std::sync::mpsc::channel();
                 let (on, waited_for) = (Arc::clone(&runtime), Arc::clone(&job));
@@ -174,15 +174,15 @@ mod tests {
                 let minute = std::time::Duration::from_secs(60);
                 ended.recv_timeout(minute).expect("the job ends").unwrap();
                 let error = job.outcome().unwrap_err();
-                assert_eq!(error.message(), "panicked: not to be told", "{scheduler:?}");
+                assert_eq!(error.message(), "panicked: no report", "{scheduler:?}");
             }
         }
     }
 
-    /// Has no thread to spare.
-    struct Refusing;
+    /// A scheduler that cannot start threads.
+    struct NoThreads;
 
-    impl Scheduler for Refusing {
+    impl Scheduler for NoThreads {
         fn start(&self, _: &[Arc<Cell>]) -> Result<()> {
             Err(Error::new(ErrorKind::Io, "cannot start a thread"))
         }
@@ -194,11 +194,11 @@ mod tests {
     fn a_job_that_cannot_be_started_is_over() {
         let (config, clock) = (Config::default(), Clock::system());
         let memory = MemoryPool::new(config.memory);
-        let runtime = Runtime { config, clock, memory, scheduler: Arc::new(Refusing) };
-        let job = job(&runtime, 3, || Box::new(Secretive));
+        let runtime = Runtime { config, clock, memory, scheduler: Arc::new(NoThreads) };
+        let job = job(&runtime, 3, || Box::new(PanicsInReport));
         assert_eq!(runtime.start(&job).unwrap_err().message(), "cannot start a thread");
         assert!(job.is_over());
         let job = Arc::into_inner(job).expect("no task is left that could run");
-        assert!(job.outcome().is_ok(), "its failure was given already");
+        assert!(job.outcome().is_ok(), "`start` has returned the failure");
     }
 }

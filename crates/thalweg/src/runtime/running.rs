@@ -1,4 +1,4 @@
-//! The jobs whose code the calling thread runs, so that a call that would wait for one of them can be refused.
+//! The jobs whose code runs on the current thread, so that a call that would wait for one of them can be refused.
 
 use super::scheduler::Scheduler;
 use crate::flow::Signals;
@@ -6,19 +6,19 @@ use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
 thread_local! {
-    /// What this thread runs, innermost last. There is more than one where a closure runs a job whose scheduler
-    /// has no threads of its own.
+    /// A stack, innermost last. It has more than one frame where a closure runs a job whose scheduler has no threads
+    /// of its own.
     static FRAMES: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Job and scheduler are known by addresses, which are theirs alone as long as the frame is there.
+/// Job and scheduler are identified by their addresses, which stay unique while the frame exists.
 struct Frame {
     job: usize,
-    /// None for a call on a thread that is no scheduler's.
+    /// `None` on a thread for blocking calls, which belongs to no scheduler.
     scheduler: Option<usize>,
 }
 
-/// The thread runs code of a job until this is dropped.
+/// The current thread runs code of a job until this is dropped.
 pub(crate) struct Running;
 
 impl Running {
@@ -28,12 +28,12 @@ impl Running {
         Self
     }
 
-    /// A turn of one of the job's tasks begins.
+    /// Enters a turn of one of the job's tasks.
     pub(super) fn turn(job: &Arc<Signals>, scheduler: &Arc<dyn Scheduler>) -> Self {
         Self::enter(job, Some(Arc::as_ptr(scheduler).addr()))
     }
 
-    /// A call that the job waits for begins, on a thread for such calls.
+    /// Enters a blocking call that the job waits for.
     pub(crate) fn call(job: &Arc<Signals>) -> Self {
         Self::enter(job, None)
     }
@@ -49,18 +49,18 @@ fn any(matches: impl Fn(&Frame) -> bool) -> bool {
     FRAMES.with_borrow(|frames| frames.iter().any(matches))
 }
 
-/// Whether the thread is in a turn of any task.
+/// Whether the current thread is in a turn of any task.
 pub(super) fn is_in_turn() -> bool {
     any(|frame| frame.scheduler.is_some())
 }
 
-/// Whether the thread is in a turn of a task of this scheduler's.
+/// Whether the current thread is in a turn of a task of this scheduler's.
 pub(super) fn is_in_turn_of(scheduler: &Weak<dyn Scheduler>) -> bool {
     let address = scheduler.as_ptr().addr();
     any(|frame| frame.scheduler == Some(address))
 }
 
-/// Whether the thread runs code of this job.
+/// Whether the current thread runs code of this job.
 pub(super) fn is_in_job(job: &Arc<Signals>) -> bool {
     let address = Arc::as_ptr(job).addr();
     any(|frame| frame.job == address)

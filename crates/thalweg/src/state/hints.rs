@@ -1,11 +1,11 @@
-//! Hints to the processor and the kernel about memory, which change nothing that a program sees.
+//! Hints about memory to the processor and the kernel. They have no effect that a program can observe.
 #![allow(unsafe_code)] // Both take raw pointers; what they point to is neither read nor written.
 
-/// The size of a large page, and how one is aligned.
+/// The size and the alignment of a large page, 2 MiB.
 pub(super) const LARGE: usize = 2 << 20;
 
-/// Asks for large pages within an allocation, before it is used. Systems that do not know this do
-/// nothing.
+/// Advises the kernel to use large pages for an allocation, before it is first written. Does nothing on systems
+/// without that advice.
 pub(super) fn large_pages<T>(memory: &[T]) {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
@@ -14,8 +14,7 @@ pub(super) fn large_pages<T>(memory: &[T]) {
         let skipped = start.align_offset(LARGE);
         let whole = size_of_val(memory).saturating_sub(skipped) / LARGE * LARGE;
         if whole > 0 {
-            // SAFETY: the range is within `memory`, and this advice changes no contents. It is
-            // advice: that the kernel does not take it is no error.
+            // SAFETY: the range is within `memory`, and this advice changes no contents. A refusal is no error.
             let _ = unsafe {
                 madvise(start.wrapping_add(skipped).cast(), whole, Advice::LinuxHugepage)
             };
@@ -25,15 +24,15 @@ pub(super) fn large_pages<T>(memory: &[T]) {
     let _ = memory;
 }
 
-/// Asks for the cache line in which `value` begins, and goes on without waiting for it.
+/// Prefetches the cache line in which `value` begins.
 ///
-/// A hint: it reads nothing, and does nothing on machines for which it is not written.
+/// A hint: it reads nothing, and does nothing on architectures for which it is not implemented.
 #[inline(always)]
 pub(super) fn prefetch<T>(value: &T) {
     prefetch_at(std::ptr::from_ref(value).cast());
 }
 
-/// Asks for the cache line in which `value` ends.
+/// Prefetches the cache line in which `value` ends.
 #[inline(always)]
 pub(super) fn prefetch_end<T>(value: &T) {
     prefetch_at(
@@ -46,8 +45,8 @@ fn prefetch_at(place: *const u8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: SSE is part of every x86-64, and a prefetch of any address has no effect that a
-        // program could observe; these even come from live references.
+        // SAFETY: SSE is part of every x86-64, and a prefetch of any address has no observable effect; these
+        // addresses even come from live references.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -1,15 +1,15 @@
-//! What operators remember, and where it goes when it outgrows memory.
+//! State of operators: tables, sorting, timers, and spilling to disk.
 //!
-//! * [`GroupTable`] finds a key's accumulator.
-//! * [`Rows`] finds all the rows of a key.
-//! * [`SpillDir`], [`SpillWriter`] and [`SpillReader`] keep records on disk for a while.
-//! * [`Sorter`] puts any number of records in order within a budget.
-//! * [`Timers`] say what is due when time has come so far.
+//! * [`GroupTable`] maps a key to its accumulator.
+//! * [`Rows`] maps a key to any number of rows.
+//! * [`SpillDir`], [`SpillWriter`] and [`SpillReader`] store records on disk temporarily.
+//! * [`Sorter`] sorts any number of records within a memory budget.
+//! * [`Timers`] returns what is due up to a time.
 //!
-//! Nothing here knows of tasks or exchanges; whoever holds it calls it.
+//! This layer knows nothing of tasks or exchanges.
 
 mod hints;
-mod losers;
+mod loser_tree;
 mod pages;
 mod rows;
 mod slots;
@@ -19,10 +19,10 @@ mod table;
 mod timers;
 mod weighed;
 
-pub(crate) use losers::{Losers, goes_first};
+pub(crate) use loser_tree::{LoserTree, precedes};
 pub use rows::{Link, Rows};
 pub use sort::{Sorted, Sorter};
 pub use spill::{SpillDir, SpillFile, SpillReader, SpillWriter};
-pub use table::{Drain, GroupTable, Known, Place};
+pub use table::{Drain, GroupTable, Known, SlotHint};
 pub use timers::Timers;
 pub(crate) use weighed::Weighed;

@@ -1,4 +1,4 @@
-//! Memory for the slots of a table, in large pages when it is large.
+//! The memory of a table's slots; in large pages when the table is large.
 #![allow(unsafe_code)] // Owns an allocation; see `Pages`.
 
 use super::hints::{LARGE, large_pages};
@@ -7,14 +7,13 @@ use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// A fixed number of places for `T`s, none of them initialised.
+/// A fixed number of slots for `T`s, all uninitialised.
 ///
-/// A look-up in a table of many megabytes misses the processor's cache of page addresses as often
-/// as its other caches, and finding a page again costs more than the access itself. In pages of two
-/// megabytes it finds them all; so an allocation that fills one is aligned to such a page and asks
-/// for it.
+/// A lookup in a table of many megabytes misses the TLB as often as the caches, and a page walk costs more than the
+/// access itself. With pages of 2 MiB the TLB covers the table; so an allocation of at least that size is aligned to
+/// a large page and advises the kernel to use them.
 ///
-/// Does not drop what has been written into it.
+/// Does not drop the values that were written into it.
 pub(super) struct Pages<T> {
     // Invariant: allocated with `layout(len)`, or dangling when that is of no bytes.
     start: NonNull<MaybeUninit<T>>,
@@ -27,11 +26,11 @@ unsafe impl<T: Send> Send for Pages<T> {}
 unsafe impl<T: Sync> Sync for Pages<T> {}
 
 impl<T> Pages<T> {
-    /// Places for `len` values.
+    /// Allocates slots for `len` values.
     ///
     /// # Panics
     ///
-    /// When they would not fit into the address space.
+    /// If the size exceeds the address space.
     pub(super) fn new(len: usize) -> Self {
         let layout = Self::layout(len);
         if layout.size() == 0 {
@@ -62,7 +61,7 @@ impl<T> Deref for Pages<T> {
 
     #[inline(always)]
     fn deref(&self) -> &[MaybeUninit<T>] {
-        // SAFETY: there are `len` places, and one need not be initialised to be a `MaybeUninit`.
+        // SAFETY: there are `len` slots, and a `MaybeUninit` need not be initialised.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -94,7 +93,7 @@ mod tests {
         for len in [0, 1, 100, LARGE / 8] {
             let mut pages = Pages::<u64>::new(len);
             assert_eq!(pages.len(), len);
-            // Both ends and some between where a step costs a thousand.
+            // Both ends, and some slots between; miri is too slow for all.
             let step = if cfg!(miri) { (len / 16).max(1) } else { 1 };
             for (at, place) in pages.iter_mut().enumerate().step_by(step) {
                 place.write(at as u64);

@@ -1,29 +1,30 @@
-//! Rows by key, any number of them a key: gathered first, then linked, then looked up.
+//! A multimap from keys to rows, built in steps: rows are appended, then linked, then looked up.
 //!
-//! Rows lie in the order in which they came. Beside them stands a row of heads, by a part of the hash:
-//! the number of the first row with that part, each row naming the next. So gathering is appending,
-//! linking writes four bytes a row in no order, and a look-up reads four bytes and then the row: two
-//! steps, each of which can be asked for ahead. Where keys have many rows each, linking also moves the rows of
-//! a head beside each other, so that going from one to the next waits for nothing.
+//! Rows are stored in the order of insertion. A separate array of heads, indexed by bits of the hash, holds the
+//! number of the first row of each chain; each row holds the number of the next. So inserting is appending, linking
+//! writes four bytes a row at random positions, and a lookup reads four bytes and then the row: two steps, each of
+//! which can be prefetched. Where keys have many rows each, linking also moves the rows of a chain next to each
+//! other, so that following a chain does not wait for memory.
 
 use super::hints::{LARGE, large_pages, prefetch, prefetch_end};
 use crate::data::Data;
 use std::mem::needs_drop;
 
-/// Behind the last row of a chain.
+/// The end of a chain.
 const NONE: u32 = u32::MAX;
-/// Rows that are linked ahead of which their heads are asked for.
+/// Heads are prefetched this many rows before they are linked.
 const AHEAD: usize = 16;
-/// As many rows for a head that has any, on average, are worth to be brought together.
+/// Chains are made contiguous when they have at least this many rows on average.
 const MANY: usize = 4;
-/// Odd, with about as many ones as zeros: brings all bits of a hash into the top ones.
+/// The multiplier of Fibonacci hashing (2^64 divided by the golden ratio): spreads all bits of a hash into the top
+/// ones.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Rows of a key and a value, found by their keys.
+/// A multimap from keys to values.
 ///
-/// The hash is given by the caller, and must be [`Data::key_hash`] of the key. Takes the bytes of a row,
-/// sixteen beside them, and four to eight for the heads. Its owner asks the memory pool beforehand, with
-/// what [`bytes_with`](Self::bytes_with) says.
+/// The caller passes the hash, which must be [`Data::key_hash`] of the key. Takes the bytes of a row, sixteen in
+/// addition, and four to eight for the heads. The owner must reserve memory before it grows, as much as
+/// [`bytes_with`](Self::bytes_with) returns.
 ///
 /// ```
 /// use thalweg::data::Data;
@@ -44,32 +45,32 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// ```
 pub struct Rows<K, V> {
     rows: Vec<Row<K, V>>,
-    /// By the top bits of the spread hash, a power of two of them; none before rows are linked.
+    /// Indexed by the top bits of the spread hash; the length is a power of two, or zero before rows are linked.
     heads: Vec<u32>,
-    /// How far a spread hash is moved to be the number of its head.
+    /// The shift that reduces a spread hash to the index of its head.
     shift: u32,
     linking: Linking,
-    /// What keys and values own on the heap.
+    /// The bytes that keys and values own on the heap.
     heap: usize,
 }
 
-/// What is to be done before rows can be looked up, and how far that is.
+/// The steps of linking, each with its progress.
 enum Linking {
-    /// To link the rows before this one; so many heads have rows.
+    /// Links the rows before this one; `used` heads have rows so far.
     Rows {
         before: usize,
         used: usize,
     },
-    /// To say of the rows from this head on to which place they go, of which this is the next one.
+    /// Assigns positions to the rows of the chains from this head on, starting at `place`.
     Places {
         head: usize,
         place: u32,
     },
-    /// To bring rows to the places from this one on.
+    /// Moves rows to their positions, from this row on.
     Moves {
         place: usize,
     },
-    /// To link the rows from this one on, which lie beside each other.
+    /// Links the rows from this one on, which are contiguous by chain.
     Neighbours {
         row: usize,
     },
@@ -83,7 +84,7 @@ struct Row<K, V> {
     value: V,
 }
 
-/// Where a look-up goes on; said by [`Rows::first`] and [`Rows::after`].
+/// The position of a lookup in a chain, from [`Rows::first`] and [`Rows::after`].
 #[derive(Clone, Copy, Debug)]
 pub struct Link(u32);
 
@@ -94,7 +95,7 @@ impl Default for Link {
 }
 
 impl<K: Data + Eq, V: Data> Rows<K, V> {
-    /// Without rows.
+    /// Creates an empty multimap.
     pub fn new() -> Self {
         Self { rows: Vec::new(), heads: Vec::new(), shift: 0, linking: Linking::Done, heap: 0 }
     }
@@ -105,37 +106,37 @@ impl<K: Data + Eq, V: Data> Rows<K, V> {
         self.rows.len()
     }
 
-    /// Whether there is no row.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Whether the next row needs more memory than there is, or more numbers than rows have.
+    /// Whether the next row needs more memory than is allocated, or more than [`MOST`](Self::MOST) rows.
     #[inline(always)]
     pub fn is_full(&self) -> bool {
         self.rows.len() == self.rows.capacity()
     }
 
-    /// The rows that fit in without growing.
+    /// The number of rows that fit without growing.
     pub fn capacity(&self) -> usize {
         self.rows.capacity()
     }
 
-    /// The most rows that there can be.
+    /// The greatest possible number of rows.
     pub const MOST: usize = NONE as usize;
 
-    /// What keys and values own on the heap.
+    /// The bytes that keys and values own on the heap.
     #[inline(always)]
     pub fn heap(&self) -> usize {
         self.heap
     }
 
-    /// The bytes of so many rows, with their heads, and without what they own on the heap.
+    /// The bytes of `rows` rows and their heads, without what they own on the heap.
     pub fn bytes_with(rows: usize) -> usize {
         rows * size_of::<Row<K, V>>() + heads_for(rows) * size_of::<u32>()
     }
 
-    /// Makes room for so many rows in all.
+    /// Allocates memory for `rows` rows in all.
     #[cold]
     pub fn grow(&mut self, rows: usize) {
         self.rows.reserve_exact(rows.saturating_sub(self.rows.len()));
@@ -153,7 +154,8 @@ impl<K: Data + Eq, V: Data> Rows<K, V> {
         self.rows.push(Row { hash, next: NONE, key, value });
     }
 
-    /// Adds a row and links it before the others of its key, for who looks up while rows come. Rows keep their numbers.
+    /// Adds a row and links it before the others of its key, for callers that look up while rows are inserted. Rows
+    /// keep their numbers.
     #[inline]
     pub fn insert(&mut self, hash: u64, key: K, value: V) {
         self.push(hash, key, value);
@@ -165,8 +167,8 @@ impl<K: Data + Eq, V: Data> Rows<K, V> {
         }
     }
 
-    /// Does up to about `most` rows' worth of linking, after all of which those of a key are found in the order in
-    /// which they came; answers whether there is more to do. Rows must not be added meanwhile.
+    /// Links up to about `most` rows; returns whether there is more to do. After the last call, the rows of a key are
+    /// found in the order of insertion. No rows may be added between calls.
     pub fn link(&mut self, most: usize) -> bool {
         if self.heads.is_empty() {
             self.make_heads();
@@ -206,7 +208,7 @@ impl<K: Data + Eq, V: Data> Rows<K, V> {
         }
     }
 
-    /// Notes in place of its link where each row is to go: behind the rows of the heads before its own.
+    /// Writes the final position of each row in place of its link: chain after chain, in the order of the heads.
     fn find_places(&mut self, from: usize, mut place: u32, most: usize) -> Linking {
         let until = (place as usize).saturating_add(most);
         for head in from..self.heads.len() {
@@ -227,7 +229,7 @@ impl<K: Data + Eq, V: Data> Rows<K, V> {
         Linking::Moves { place: 0 }
     }
 
-    /// Brings rows to where they are to go. Each exchange puts at least one where it stays.
+    /// Moves rows to their positions. Each swap puts at least one row where it stays.
     fn bring_together(&mut self, from: usize, most: usize) -> Linking {
         let mut left = most;
         for place in from..self.rows.len() {
@@ -261,11 +263,11 @@ impl<K: Data + Eq, V: Data> Rows<K, V> {
 
     #[inline(always)]
     fn head_of(&self, hash: u64) -> usize {
-        // There is more than one head, so that the shift is less than all bits.
+        // There are at least two heads, so the shift is less than 64.
         (hash.wrapping_mul(SPREAD) >> self.shift) as usize
     }
 
-    /// Asks for the head of this hash, without waiting for it.
+    /// Prefetches the head of this hash.
     #[inline(always)]
     pub fn prefetch(&self, hash: u64) {
         if let Some(head) = self.heads.get(self.head_of(hash)) {
@@ -273,7 +275,7 @@ impl<K: Data + Eq, V: Data> Rows<K, V> {
         }
     }
 
-    /// Begins a look-up: where rows with this hash may be, which are asked for.
+    /// Begins a lookup: returns the first row of the chain of this hash, and prefetches it.
     #[inline(always)]
     pub fn first(&self, hash: u64) -> Link {
         let Some(&first) = self.heads.get(self.head_of(hash)) else { return Link(NONE) };
@@ -284,11 +286,10 @@ impl<K: Data + Eq, V: Data> Rows<K, V> {
         Link(first)
     }
 
-    /// Goes ahead of a look-up, when the row at `ahead` has had time to come: asks for the one behind it, and
-    /// takes the look-up's link past it, if that has not met its hash yet. Answers whether there is more to
-    /// go ahead to.
+    /// Advances a lookup by one prefetch, when the row at `ahead` should have arrived: prefetches the row after it,
+    /// and moves `link` past it unless the lookup's hash was found already. Returns whether the chain continues.
     #[inline(always)]
-    pub fn hurry(&self, hash: u64, link: &mut Link, ahead: &mut Link) -> bool {
+    pub fn look_ahead(&self, hash: u64, link: &mut Link, ahead: &mut Link) -> bool {
         let Some(row) = self.rows.get(ahead.0 as usize) else { return false };
         if link.0 == ahead.0 && row.hash != hash {
             *link = Link(row.next);
@@ -304,11 +305,11 @@ impl<K: Data + Eq, V: Data> Rows<K, V> {
         }
     }
 
-    /// The first row of this key at or after a link.
+    /// The first row with this key, at or after a link.
     #[inline(always)]
     pub fn find(&self, hash: u64, key: &K, from: Link) -> Option<usize> {
         let mut at = from.0;
-        // Behind the last one there is no row.
+        // The index of the chain's end is out of bounds.
         while let Some(row) = self.rows.get(at as usize) {
             if row.hash == hash && row.key == *key {
                 return Some(at as usize);
@@ -318,7 +319,7 @@ impl<K: Data + Eq, V: Data> Rows<K, V> {
         None
     }
 
-    /// What comes after a row.
+    /// The link after a row.
     #[inline(always)]
     pub fn after(&self, row: usize) -> Link {
         Link(self.rows[row].next)
@@ -336,11 +337,10 @@ impl<K: Data + Eq, V: Data> Rows<K, V> {
         &self.rows[row].value
     }
 
-    /// Whether at least half of the rows have one and the same hash, so that no part of the hash could
-    /// take them apart.
+    /// Whether at least half of the rows have the same hash, so that no bits of the hash could divide them.
     pub fn is_mostly_one(&self) -> bool {
-        // Whatever more than half have is what remains when two different ones are struck out, again
-        // and again (Boyer and Moore).
+        // Majority vote (Boyer and Moore): a value of more than half of the rows remains after pairs of different
+        // values cancel out.
         let (mut hash, mut lead) = (0, 0usize);
         for row in &self.rows {
             if lead == 0 {
@@ -354,14 +354,14 @@ impl<K: Data + Eq, V: Data> Rows<K, V> {
         2 * self.rows.iter().filter(|row| row.hash == hash).count() >= self.rows.len()
     }
 
-    /// Takes out the last row, with its hash.
+    /// Removes the last row, and returns it with its hash.
     pub fn pop(&mut self) -> Option<(u64, K, V)> {
         self.heads.clear();
         let Row { hash, key, value, .. } = self.rows.pop()?;
         Some((hash, key, value))
     }
 
-    /// Forgets all rows and gives their memory back.
+    /// Removes all rows and frees their memory.
     pub fn reset(&mut self) {
         *self = Self::new();
     }
@@ -373,7 +373,7 @@ impl<K: Data + Eq, V: Data> Default for Rows<K, V> {
     }
 }
 
-/// As many heads as rows, or up to twice as many.
+/// The number of heads: between one and two a row.
 fn heads_for(rows: usize) -> usize {
     rows.max(2).next_power_of_two()
 }
@@ -396,7 +396,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_key_has_its_rows_in_their_order(
+        fn a_key_has_its_rows_in_order(
             keys in prop::collection::vec(0..20u8, 0..300),
             step in 1..50usize,
         ) {
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn many_rows_of_a_key_are_brought_beside_each_other() {
+    fn many_rows_of_a_key_become_contiguous() {
         let mut rows = Rows::new();
         let keys = 100u64;
         (0..10 * keys).for_each(|n| rows.push((n % keys).key_hash(), n % keys, n));
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn one_key_that_has_most_rows_is_seen() {
+    fn one_key_with_most_rows_is_detected() {
         let rows = |keys: &[u8]| {
             let mut rows = Rows::new();
             keys.iter().for_each(|key| rows.push(key.key_hash(), *key, ()));
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rows_own_is_counted() {
+    fn heap_of_rows_is_counted() {
         let mut rows = Rows::new();
         rows.push(0, "a".repeat(100), ());
         assert_eq!((rows.len(), rows.heap()), (1, 100));

@@ -1,17 +1,17 @@
-//! The row of slots behind the keyed table: open addressing with linear probing.
+//! The slots of the keyed table: open addressing with linear probing.
 //!
-//! Beside the entries stands one byte a slot, its tag: zero when the slot is empty, else a set top
-//! bit and seven bits of the hash. A look-up compares sixteen tags at once from the key's home on
-//! and goes straight to the entry that they name, so that neither a neighbour nor a collision is a
-//! branch that the processor guesses wrong. (A wrong guess costs some ten nanoseconds; trying slot
-//! after slot, every fourth look-up in a table that is half full makes one.) Tags are so small that
-//! those of a table in main memory are still in a cache, and an entry carries no sign of being
-//! there, so that a pair of `u64` takes 17 bytes and not 24.
+//! Beside the entries there is one byte a slot, its tag: zero when the slot is empty, otherwise a set top bit and
+//! seven bits of the hash. A lookup compares sixteen tags at once, starting at the key's home slot, and goes straight
+//! to the entries whose tags match, so that neither neighbours nor collisions cause branches that the processor
+//! mispredicts. (A misprediction costs some ten nanoseconds; when slots are tried one by one, every fourth lookup in
+//! a half-full table has one.) The tags of a table in main memory still fit into a cache, and entries need no
+//! occupied flag, so that a pair of `u64` takes 17 bytes instead of 24.
 //!
-//! The index is taken from the low bits of the hash and the tag from the middle: the top bits, by
-//! which keys were routed to their table, are what a table's keys have in common.
+//! The index is taken from the low bits of the hash and the tag from the middle: the top bits, by which keys are
+//! routed to tasks, are the same for many keys of a table.
 //!
-//! Nothing is removed one by one, so a run of occupied slots has no holes: a key stands between
+//! Entries are not removed one by one, so a run of occupied slots has no holes: a key lies between its home slot and
+//! the next empty one.
 //! its home and the first empty slot behind it.
 #![allow(unsafe_code)] // An entry is there exactly when its tag says so; see `Slots`.
 
@@ -19,18 +19,18 @@ use super::hints::{prefetch, prefetch_end};
 use super::pages::Pages;
 use std::mem::needs_drop;
 
-/// Slots in a table that has just been made; a window at least.
+/// The number of slots in a new table; at least a window.
 const FIRST_CAPACITY: usize = 16;
-/// Tags that are looked at together.
+/// The number of tags compared at once.
 const WINDOW: usize = 16;
 /// Set in the tag of a slot that is in use.
 const OCCUPIED: u8 = 0x80;
 
-/// A power of two of slots for entries, of which at most three quarters are in use.
+/// A power of two of slots for entries, at most three quarters of them occupied.
 ///
-/// Invariants: there are `mask + 1` entries and `WINDOW` tags more than that; `entries[at]` is
-/// initialised exactly when `tags[at]` has the bit `OCCUPIED`; the tags behind the last slot repeat
-/// the first ones, so that a window never wraps; at least one slot is empty.
+/// Invariants: there are `mask + 1` entries, and `WINDOW` tags more than that; `entries[at]` is initialised exactly
+/// when `tags[at]` has the bit `OCCUPIED`; the tags after the last slot repeat the first ones, so that a window never
+/// wraps; at least one slot is empty.
 pub(super) struct Slots<E> {
     tags: Vec<u8>,
     entries: Pages<E>,
@@ -45,14 +45,13 @@ fn tag(hash: u64) -> u8 {
     (hash >> 40) as u8 | OCCUPIED
 }
 
-/// Beyond three quarters, runs outgrow the window: the run behind a random slot is 7.5 slots long on
-/// average at 3/4, and 31.5 at 7/8.
+/// The load factor is 3/4: beyond it, runs outgrow the window. From a random slot to the end of its run it is 7.5
+/// slots on average at 3/4, and 31.5 at 7/8.
 const fn limit(capacity: usize) -> usize {
     capacity / 4 * 3
 }
 
-/// In which of the tags the byte stands, and which of them are in use: a bit for each, the first
-/// the lowest.
+/// Two bit masks, the first tag in the lowest bit: which tags equal `tag`, and which are occupied.
 #[inline(always)]
 fn compare(tags: &[u8; WINDOW], tag: u8) -> (u32, u32) {
     #[cfg(target_arch = "x86_64")]
@@ -60,8 +59,8 @@ fn compare(tags: &[u8; WINDOW], tag: u8) -> (u32, u32) {
         use std::arch::x86_64::{
             __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8,
         };
-        // SAFETY: SSE2 is part of every x86-64; the load is of sixteen bytes that `tags` borrows,
-        // and asks for no alignment.
+        // SAFETY: SSE2 is part of every x86-64; the load is of the sixteen bytes that `tags` borrows, and needs no
+        // alignment.
         unsafe {
             let tags = _mm_loadu_si128(std::ptr::from_ref(tags).cast::<__m128i>());
             let equal = _mm_cmpeq_epi8(tags, _mm_set1_epi8(tag as i8));
@@ -72,7 +71,7 @@ fn compare(tags: &[u8; WINDOW], tag: u8) -> (u32, u32) {
     compare_each(tags, tag)
 }
 
-/// What [`compare`] does, on any machine.
+/// The portable form of [`compare`].
 #[cfg(any(test, not(target_arch = "x86_64")))]
 fn compare_each(tags: &[u8; WINDOW], tag: u8) -> (u32, u32) {
     let mut masks = (0, 0);
@@ -88,7 +87,7 @@ impl<E> Slots<E> {
         Self::with_capacity(FIRST_CAPACITY)
     }
 
-    /// Slots that so many entries fit into without doubling them.
+    /// Slots that hold `entries` entries without growing.
     pub(super) fn with_room(entries: usize) -> Self {
         let capacity = (entries / 3 * 4 + 4).next_power_of_two();
         Self::with_capacity(capacity.max(FIRST_CAPACITY))
@@ -115,7 +114,7 @@ impl<E> Slots<E> {
         self.mask + 1
     }
 
-    /// Whether one more entry doubles the slots.
+    /// Whether one more entry doubles the number of slots.
     #[inline(always)]
     pub(super) fn is_full(&self) -> bool {
         self.room == 0
@@ -127,13 +126,13 @@ impl<E> Slots<E> {
         self.capacity() * (size_of::<E>() + 1) + WINDOW
     }
 
-    /// The most bytes that they occupy while they are doubled: the old and the new ones.
+    /// The peak of the bytes occupied while the number of slots doubles: the old and the new ones.
     #[inline(always)]
     pub(super) fn bytes_if_grown(&self) -> usize {
         3 * self.capacity() * (size_of::<E>() + 1) + 2 * WINDOW
     }
 
-    /// Asks for the tags at the home of this hash: the first step of a look-up in three.
+    /// Prefetches the tags at the home slot of this hash: the first of a lookup's three steps.
     #[inline(always)]
     pub(super) fn prefetch(&self, hash: u64) {
         let home = hash as usize & self.mask;
@@ -141,8 +140,8 @@ impl<E> Slots<E> {
         prefetch(unsafe { self.tags.get_unchecked(home) });
     }
 
-    /// The slot that the tags name for this hash, or else the one where a new entry would go; asks
-    /// for the memory there: the second step.
+    /// The first slot whose tag matches this hash, or the one where a new entry would go; prefetches its entry. The
+    /// second step.
     #[inline(always)]
     pub(super) fn locate(&self, hash: u64) -> usize {
         let home = hash as usize & self.mask;
@@ -152,17 +151,17 @@ impl<E> Slots<E> {
         // SAFETY: `at` is at most `mask`, and there are `mask + 1` entries.
         let entry = unsafe { self.entries.get_unchecked(at) };
         prefetch(entry);
-        // An entry may lie in two cache lines, of 64 bytes.
+        // An entry may span two cache lines of 64 bytes.
         if !64_usize.is_multiple_of(size_of::<E>().max(1)) {
             prefetch_end(entry);
         }
         at
     }
 
-    /// The entry in the slot that [`locate`](Self::locate) said, if it satisfies `is_it`: the last
-    /// step. Where it does not, it may still be in another slot.
+    /// The entry in the slot that [`locate`](Self::locate) returned, if it satisfies `is_it`: the last step.
+    /// Otherwise the entry may still be in another slot.
     ///
-    /// The slots may have changed meanwhile.
+    /// The slots may have changed since.
     #[inline(always)]
     pub(super) fn find_at(
         &mut self,
@@ -218,8 +217,8 @@ impl<E> Slots<E> {
         Some(unsafe { self.entries.get_unchecked_mut(at).assume_init_mut() })
     }
 
-    /// The entry with this hash that satisfies `is_it`, made by `make` if there is none. `shared` is
-    /// handed to every closure, because one of them changes what the others read.
+    /// The entry with this hash that satisfies `is_it`, created by `make` if there is none. `shared` is passed to
+    /// every closure, because one of them changes what the others read.
     #[inline(always)]
     pub(super) fn upsert<S>(
         &mut self,
@@ -237,7 +236,7 @@ impl<E> Slots<E> {
         unsafe { self.entries.get_unchecked_mut(at).assume_init_mut() }
     }
 
-    /// Adds an entry that no entry equals.
+    /// Adds an entry that is known to be new.
     #[inline(always)]
     pub(super) fn insert_new<S>(
         &mut self,
@@ -268,7 +267,7 @@ impl<E> Slots<E> {
         at
     }
 
-    /// The first empty slot from the hash's home on.
+    /// The first empty slot, from the hash's home slot on.
     #[inline(always)]
     fn vacant(&self, hash: u64) -> usize {
         let mut home = hash as usize & self.mask;
@@ -290,7 +289,7 @@ impl<E> Slots<E> {
         }
     }
 
-    /// Moves the entry out of a slot, if it has one.
+    /// Moves the entry out of a slot, if it is occupied.
     #[inline(always)]
     fn take(&mut self, at: usize) -> Option<E> {
         if self.tags[at] == 0 {
@@ -301,7 +300,7 @@ impl<E> Slots<E> {
         Some(unsafe { self.entries[at].assume_init_read() })
     }
 
-    /// Doubles the slots.
+    /// Doubles the number of slots.
     #[cold]
     #[inline(never)]
     fn grow(&mut self, hash_of: impl Fn(&E) -> u64) {
@@ -324,15 +323,15 @@ impl<E> Slots<E> {
         self.room -= 1;
     }
 
-    /// The first occupied slot from `start` on. It looks at a window of tags at once: whether the next slot
-    /// is in use is what a processor cannot guess.
+    /// The first occupied slot from `start` on. Examines a window of tags at once: a branch for each slot would be
+    /// unpredictable.
     #[inline(always)]
     fn next_occupied(&self, mut start: usize) -> Option<usize> {
         while start <= self.mask {
             let (_, used) = self.window(start, 0);
             if used != 0 {
                 let at = start + used.trailing_zeros() as usize;
-                // Behind the last slot, the tags repeat the first ones.
+                // The tags after the last slot repeat the first ones.
                 return (at <= self.mask).then_some(at);
             }
             start += WINDOW;
@@ -364,7 +363,7 @@ impl<E> Slots<E> {
         entries.filter(|(tag, _)| **tag != 0).map(|(_, entry)| unsafe { entry.assume_init_mut() })
     }
 
-    /// The first entry at or behind the slot `cursor`, which moves behind it.
+    /// The first entry at or after the slot `cursor`, which is moved past it.
     #[inline]
     pub(super) fn see_next(&self, cursor: &mut usize) -> Option<&E> {
         let at = self.next_occupied(*cursor)?;
@@ -373,7 +372,7 @@ impl<E> Slots<E> {
         Some(unsafe { self.entries[at].assume_init_ref() })
     }
 
-    /// The first entry at or behind the slot `cursor`, which moves behind it.
+    /// The first entry at or after the slot `cursor`, which is moved past it.
     #[inline]
     pub(super) fn see_next_mut(&mut self, cursor: &mut usize) -> Option<&mut E> {
         let at = self.next_occupied(*cursor)?;
@@ -382,7 +381,7 @@ impl<E> Slots<E> {
         Some(unsafe { self.entries[at].assume_init_mut() })
     }
 
-    /// Takes out the first entry at or behind the slot `cursor`, and moves the cursor behind it.
+    /// Removes the first entry at or after the slot `cursor`, which is moved past it.
     #[inline]
     pub(super) fn take_next(&mut self, cursor: &mut usize) -> Option<E> {
         let Some(at) = self.next_occupied(*cursor) else {
@@ -427,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn comparing_together_is_comparing_each() {
+    fn both_forms_of_compare_agree() {
         let mut tags = [0; WINDOW];
         for round in 0_u8..=255 {
             for (at, tag) in tags.iter_mut().enumerate() {

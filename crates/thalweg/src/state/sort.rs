@@ -1,11 +1,10 @@
-//! Any number of records in order, within a budget.
+//! External sort: sorts any number of records within a memory budget.
 //!
-//! A merge sort on disk: records gather in memory until the pool refuses more, are sorted there
-//! and written as a run; in the end all runs are merged. It is stable throughout: runs are numbered
-//! in the order in which their records came, merged as neighbours, and of equal records the one
-//! from the earlier run goes first.
+//! A merge sort: records are collected in memory until the pool refuses more, then sorted and written as a run; at
+//! the end all runs are merged. It is stable: runs are numbered in the order of their records, only neighbours are
+//! merged, and of equal records the one from the earlier run comes first.
 
-use super::losers::{Losers, goes_first};
+use super::loser_tree::{LoserTree, precedes};
 use super::spill::BLOCK;
 use super::{SpillDir, SpillFile, SpillReader};
 use crate::data::Data;
@@ -14,23 +13,22 @@ use crate::memory::Reservation;
 use std::cmp::Ordering;
 use std::mem::{needs_drop, size_of};
 
-/// How many runs are merged at once: each keeps a block of 64 KB in memory.
+/// The number of runs merged at once: each needs a block of 64 KiB in memory.
 const FAN_IN: usize = 128;
 
-/// The working memory that is taken whether the pool has it or not: with less, runs would be so
-/// short that merging them costs more memory than it saves.
+/// The working memory that is used even if the pool refuses it: with less, runs would be so short that merging them
+/// costs more memory than it saves.
 const MINIMUM: usize = 256 * 1024;
 
-/// Takes records in any order and hands them out in order: [`finish`](Self::finish) makes it
-/// a [`Sorted`].
+/// Takes records in any order and returns them in order: [`finish`](Self::finish) turns it into a [`Sorted`].
 ///
-/// Stable: records that compare equal keep the order in which they were pushed. Within the budget
-/// it is a `Vec` and its `sort_by`, and costs as much. Beyond it every record is written to
-/// disk and read back once for every factor of 128 in the number of runs.
+/// Stable: records that compare equal keep the order in which they were pushed. Within the budget it costs as much as
+/// `sort_by` on a `Vec`. Beyond it, every record is written to disk and read back once for every factor of 128 in the
+/// number of runs.
 ///
-/// Records, their heap and the scratch space of the sort are reserved ahead, by doubling, and 64 KB for each of
-/// the runs that are merged at once: where the pool has not as much, fewer at once are merged, in more
-/// passes. 256 KB are used whether the pool has them or not.
+/// Memory is reserved ahead, by doubling: for records, their heap and the scratch space of the sort, and 64 KiB for
+/// each of the runs that are merged at once. If the pool has less, fewer runs are merged at once, in more passes. 256
+/// KiB are used even if the pool refuses them.
 ///
 /// ```
 /// use thalweg::memory::MemoryPool;
@@ -51,9 +49,9 @@ const MINIMUM: usize = 256 * 1024;
 /// ```
 pub struct Sorter<T: Data, F> {
     records: Vec<T>,
-    /// What the records own on the heap.
+    /// The bytes that the records own on the heap.
     heap: usize,
-    /// How many records, and how much heap, are paid for.
+    /// The number of records, and the bytes of heap, that are reserved.
     room: Room,
     compare: F,
     runs: Vec<SpillFile<T>>,
@@ -70,7 +68,7 @@ struct Room {
     heap: usize,
 }
 
-/// What tests make small.
+/// Limits that tests make small.
 #[derive(Clone, Copy)]
 struct Limits {
     fan_in: usize,
@@ -78,7 +76,7 @@ struct Limits {
 }
 
 impl Room {
-    /// The bytes to reserve for it.
+    /// The bytes to reserve for this room.
     fn bytes<T>(self) -> usize {
         self.records
             .saturating_add(scratch::<T>(self.records))
@@ -87,14 +85,14 @@ impl Room {
     }
 }
 
-/// How many records the stable sort of the standard library may keep beside those it sorts: as
-/// many, but no more than half or 8 MB, whichever is more.
+/// The number of records that the standard library's stable sort may use as scratch space: as many as it sorts, but
+/// no more than half of them or 8 MB, whichever is more.
 fn scratch<T>(records: usize) -> usize {
     (records / 2).max(records.min(8_000_000 / size_of::<T>().max(1)))
 }
 
 impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
-    /// A sorter without records, that reserves with `reservation` and spills to `spill`.
+    /// An empty sorter, which reserves with `reservation` and spills to `spill`.
     pub fn new(compare: F, reservation: Reservation, spill: SpillDir) -> Self {
         Self {
             records: Vec::new(),
@@ -109,8 +107,8 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
         }
     }
 
-    /// Takes a record. Sorts and writes those held when there is no memory for more, which fails
-    /// with [`ErrorKind::Io`](crate::ErrorKind::Io) when the disk is full or refuses.
+    /// Adds a record. If there is no memory for it, first sorts the records in memory and writes them to disk, which
+    /// fails with [`ErrorKind::Io`](crate::ErrorKind::Io) when the disk is full or cannot be written.
     #[inline]
     pub fn push(&mut self, record: T) -> Result<()> {
         let heap = if needs_drop::<T>() { record.heap_size() } else { 0 };
@@ -122,12 +120,12 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
         Ok(())
     }
 
-    /// The number of records taken so far.
+    /// The number of records added so far.
     pub fn len(&self) -> u64 {
         self.runs.iter().map(SpillFile::records).sum::<u64>() + self.records.len() as u64
     }
 
-    /// Whether no record was taken.
+    /// Whether no record was added.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -142,8 +140,8 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
         self.spilled
     }
 
-    /// Writes what is in memory to disk, where the pool is over its budget. To be called between
-    /// batches; fails as [`push`](Self::push) does.
+    /// Spills what is in memory, if the pool is over its budget. Called between batches; fails as
+    /// [`push`](Self::push) does.
     pub(crate) fn give_way(&mut self) -> Result<()> {
         if !self.reservation.is_over_budget() {
             return Ok(());
@@ -156,11 +154,11 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
         Ok(())
     }
 
-    /// Makes room for one more record, with this much heap: grows, or else spills.
+    /// Makes room for one more record that owns `heap` bytes: grows, or else spills.
     #[cold]
     fn make_room(&mut self, heap: usize) -> Result<()> {
         let needed = Room { records: self.records.len() + 1, heap: self.heap + heap };
-        // A quarter more still avoids a run, where twice as much is not to be had.
+        // If the memory cannot double, a quarter more still avoids a run.
         let grown = |by: fn(usize) -> usize| Room {
             records: if needed.records > self.room.records {
                 needed.records.max(by(self.room.records)).max(16)
@@ -181,7 +179,7 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
         }
         if needed.bytes::<T>() > self.limits.minimum && !self.records.is_empty() {
             self.spill_run()?;
-            // One large record may need more than the run before it had; it is taken as it is.
+            // One large record may exceed the room of the run before it; it is accepted anyway.
             self.room.heap = self.room.heap.max(heap);
             return Ok(());
         }
@@ -199,7 +197,7 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
         self.records.sort_by(&self.compare);
     }
 
-    /// Writes the records held as a run, and keeps their memory for the next.
+    /// Writes the records in memory as a run, and keeps their memory for the next.
     fn spill_run(&mut self) -> Result<()> {
         self.sort();
         let mut writer = self.spill.writer();
@@ -213,8 +211,8 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
         Ok(())
     }
 
-    /// Ends the input: sorts what is in memory, and merges runs until few enough are left to be
-    /// merged while they are handed out.
+    /// Ends the input: sorts what is in memory, and merges runs until so few are left that the result can be merged
+    /// while it is read.
     ///
     /// Fails as [`push`](Self::push) does.
     pub fn finish(mut self) -> Result<Sorted<T, F>> {
@@ -224,7 +222,7 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
             let state = State::Memory(records.into_iter());
             return Ok(Sorted { state, compare, reservation, blocks: 0, spill, spilled: 0 });
         }
-        // The last run stays in memory where the merge has memory beside it.
+        // The last run stays in memory if there is enough memory beside it for the merge.
         let mut blocks = self.limits.fan_in.min(self.runs.len()) * BLOCK;
         let tail = !self.records.is_empty();
         if tail && !self.reservation.try_resize(self.reservation.bytes() + blocks) {
@@ -237,7 +235,7 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
         if records.is_empty() {
             records = Vec::new();
             let _ = reservation.try_resize(0);
-            // Fewer at once where there is not as much memory, down to what is always taken.
+            // Fewer runs at once if memory is short, down to the minimum that is always used.
             fan_in = fan_in.min(runs.len()).max(2);
             let least = (limits.minimum / BLOCK).max(2);
             while fan_in > least && !reservation.try_resize(fan_in * BLOCK) {
@@ -256,7 +254,7 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
     }
 }
 
-/// Merges neighbouring runs, from the first on, as few of them as will leave `slots`.
+/// Merges neighbouring runs, starting with the first, and no more of them than needed to leave `slots`.
 fn merge_pass<T: Data>(
     runs: Vec<SpillFile<T>>,
     slots: usize,
@@ -289,14 +287,14 @@ fn merge_pass<T: Data>(
     Ok(merged)
 }
 
-/// Records in order, one at a time: an operator may stop anywhere and go on later.
+/// Records in sorted order, read one at a time.
 ///
-/// What it holds, in memory and on disk, is given back when it is dropped.
+/// Its memory and disk space are released when it is dropped.
 pub struct Sorted<T: Data, F> {
     state: State<T>,
     compare: F,
     reservation: Reservation,
-    /// What of that is for the blocks of runs on disk.
+    /// The part of the reservation that is for blocks of runs on disk.
     blocks: usize,
     spill: SpillDir,
     spilled: u64,
@@ -308,10 +306,9 @@ enum State<T: Data> {
 }
 
 impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorted<T, F> {
-    /// The next record; `None` when all were handed out.
+    /// The next record; `None` after the last.
     ///
-    /// Fails with [`ErrorKind::Io`](crate::ErrorKind::Io) when a run cannot be read back, and
-    /// then leaves the order where it was.
+    /// Fails with [`ErrorKind::Io`](crate::ErrorKind::Io) when a run cannot be read back, without losing a record.
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "an error must end the loop, by `?`")]
     pub fn next(&mut self) -> Result<Option<T>> {
@@ -321,7 +318,7 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorted<T, F> {
         }
     }
 
-    /// The number of records not handed out yet.
+    /// The number of records not read yet.
     pub fn remaining(&self) -> u64 {
         match &self.state {
             State::Memory(records) => records.len() as u64,
@@ -332,13 +329,13 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorted<T, F> {
         }
     }
 
-    /// The bytes written to disk, when they were still to be sorted and since.
+    /// The bytes written to disk, by the sort and since.
     pub fn spilled(&self) -> u64 {
         self.spilled
     }
 
-    /// Writes what is in memory to disk, where the pool is over its budget. To be called between
-    /// batches; fails with [`ErrorKind::Io`](crate::ErrorKind::Io) when the disk is full or refuses.
+    /// Spills what is in memory, if the pool is over its budget. Called between batches; fails with
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) when the disk is full or cannot be written.
     pub(crate) fn give_way(&mut self) -> Result<()> {
         if self.reservation.bytes() <= self.blocks || !self.reservation.is_over_budget() {
             return Ok(());
@@ -395,27 +392,27 @@ impl<T: Data> Source<T> {
     }
 }
 
-/// Sorted sources as one.
+/// A merge of sorted sources.
 struct Merge<T: Data> {
     sources: Vec<Source<T>>,
     heads: Vec<Option<T>>,
-    losers: Losers,
+    tree: LoserTree,
 }
 
 impl<T: Data> Merge<T> {
     fn new(mut sources: Vec<Source<T>>, compare: &impl Fn(&T, &T) -> Ordering) -> Result<Self> {
         let heads = sources.iter_mut().map(Source::next).collect::<Result<Vec<_>>>()?;
-        let losers = Losers::new(sources.len(), |a, b| goes_first(&heads, a, b, compare));
-        Ok(Self { sources, heads, losers })
+        let tree = LoserTree::new(sources.len(), |a, b| precedes(&heads, a, b, compare));
+        Ok(Self { sources, heads, tree })
     }
 
     fn next(&mut self, compare: &impl Fn(&T, &T) -> Ordering) -> Result<Option<T>> {
-        let Some(winner) = self.losers.winner() else { return Ok(None) };
-        // The successor first: when it cannot be read, the record must not be lost.
+        let Some(winner) = self.tree.winner() else { return Ok(None) };
+        // The successor is read first: if that fails, the record must not be lost.
         let successor = self.sources[winner].next()?;
         let record = std::mem::replace(&mut self.heads[winner], successor);
         let heads = &self.heads;
-        self.losers.replay(|a, b| goes_first(heads, a, b, compare));
+        self.tree.replay(|a, b| precedes(heads, a, b, compare));
         Ok(record)
     }
 }
@@ -475,7 +472,7 @@ mod tests {
             fan_in in 2..6_usize,
             minimum in 0..1000_usize,
         ) {
-            // The position tells equal keys apart and is not compared.
+            // The second field distinguishes records of equal keys and is not compared.
             let records: Vec<(u8, u32)> = keys.into_iter().zip(0..).collect();
             let mut expected = records.clone();
             expected.sort_by_key(|record| record.0);
@@ -501,7 +498,7 @@ mod tests {
     const USUAL: Limits = Limits { fan_in: FAN_IN, minimum: MINIMUM };
 
     #[test]
-    fn what_fits_stays_in_memory() {
+    fn within_the_budget_nothing_is_written() {
         let records: Vec<u64> = (0..1000).rev().collect();
         let outcome = sort(records, u64::cmp, 1 << 20, USUAL);
         assert!(outcome.records.is_sorted());
@@ -510,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn the_working_memory_needs_no_leave() {
+    fn the_minimum_is_used_without_reservation() {
         let records: Vec<u64> = (0..10_000).rev().collect();
         let outcome = sort(records, u64::cmp, 0, USUAL);
         assert!(outcome.records.is_sorted());
@@ -518,13 +515,13 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_goes_to_disk() {
+    fn beyond_the_budget_runs_are_written() {
         // An odd multiplier permutes the numbers.
         let records: Vec<u64> = (0..1 << 19).map(|n: u64| n * 77_773 % (1 << 19)).collect();
         let budget = 1 << 20;
         let outcome = sort(records, u64::cmp, budget, USUAL);
         assert!(outcome.records.into_iter().eq(0..1 << 19));
-        // 4 MB of records, twice that with the scratch of the sort.
+        // 4 MB of records, twice that with the scratch space of the sort.
         assert!((7..=32).contains(&outcome.runs), "{} runs", outcome.runs);
         assert!(outcome.peak <= budget);
     }
@@ -546,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_merges_no_more_than_it_must() {
+    fn a_pass_merges_no_more_than_needed() {
         let parent = tempfile::tempdir().unwrap();
         let spill = SpillDir::new(parent.path(), "sort");
         for (count, slots, fan_in, expected) in
@@ -570,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_refuses_is_an_error() {
+    fn an_unwritable_disk_is_an_error() {
         let parent = tempfile::tempdir().unwrap();
         let occupied = parent.path().join("occupied");
         std::fs::write(&occupied, "a file").unwrap();

@@ -1,32 +1,31 @@
-//! Records on disk, for operators that outgrow their memory.
+//! Spill files: records on disk, for operators whose state exceeds memory.
 //!
-//! # The file
+//! # File format
 //!
-//! A spill file is a row of blocks, each written at once and read at once:
+//! A spill file is a sequence of blocks, each written and read as a whole:
 //!
-//! | bytes | holds |
+//! | bytes | content |
 //! |---|---|
 //! | 8 | length of the payload, little-endian |
 //! | 4 | number of records |
 //! | 4 | CRC-32 of the twelve bytes before and of the payload |
-//! | the rest | the payload: the records' encodings, one after the other |
+//! | the rest | the payload: the encoded records, one after the other |
 //!
-//! The checksum makes a torn or overwritten block an error. The number of records in the whole file
-//! is kept in memory, so that a file that lost its last blocks is one too.
+//! The checksum detects a torn or overwritten block. The number of records of the file is kept in memory, so that
+//! missing blocks at the end are detected too.
 //!
 //! # Open files
 //!
-//! A sort merges a hundred runs, a join may keep as many partitions, and every task does so by
-//! itself: were each file held open, the process would soon reach its limit. So a file is opened
-//! for each block; beside a block of 64 KB that costs little.
+//! A sort merges a hundred runs, a join may have as many partitions, and every task has its own: if each file were
+//! kept open, the process would soon reach its limit of open files. So a file is opened for each block, which costs
+//! little compared with writing 64 KiB.
 //!
-//! # What a killed process leaves
+//! # Cleaning up after killed processes
 //!
-//! A directory is removed with its last user. A process that is killed cannot do that; the next one
-//! to spill under the same parent does it instead. It knows dead directories by their lock: the
-//! process that owns a directory holds the lock of the file `lock` in it as long as it lives. Where a file
-//! system has no locks, nothing is removed. Machines that share the parent must see each other's locks, as
-//! those do that mount it by NFS with its default options.
+//! A directory is removed with its last handle. If the process is killed, the next one that spills under the same
+//! parent removes it. An abandoned directory is recognised by its lock: the process that owns a directory holds a
+//! lock on the file `lock` in it as long as it lives. Where a file system has no locks, nothing is removed. Machines
+//! that share the parent must see each other's locks, as NFS mounts with default options do.
 
 #![expect(clippy::disallowed_methods, reason = "the door to spilled state")]
 
@@ -41,17 +40,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tempfile::{TempDir, TempPath};
 
-/// The payload after which a block is written. A record that is larger has a block of its own.
+/// The payload at which a block is written. A larger record gets a block of its own.
 pub(super) const BLOCK: usize = 64 * 1024;
 
 const HEADER: usize = 16;
 const PREFIX: &str = "thalweg-spill-";
 const LOCK: &str = "lock";
 
-/// A directory for one job's spill files. Cloning shares it.
+/// The directory for one job's spill files. Clones share it.
 ///
-/// Nothing is created before the first block is written. The directory has a name of its own under
-/// the given parent, and is removed together with the last clone, writer, file or reader of it.
+/// Nothing is created before the first block is written. The directory has a unique name under the given parent, and
+/// is removed together with the last clone, writer, file or reader of it.
 ///
 /// ```
 /// use thalweg::state::{SpillDir, SpillWriter};
@@ -82,13 +81,14 @@ struct Shared {
 #[derive(Debug)]
 struct OwnDir {
     path: TempDir,
-    // Held for its lock; `None` where the file system has no locks.
+    // Holds the lock; `None` where the file system has no locks.
     _lock: Option<File>,
 }
 
 impl SpillDir {
-    /// A directory to be created under `parent` when it is needed, with the job's name in its own.
+    /// A directory to be created under `parent` when it is needed; `job` becomes part of its name.
     ///
+    /// The parent is created too if it does not exist, and is not removed.
     /// The parent is created too where it does not exist, and stays.
     pub fn new(parent: impl Into<PathBuf>, job: &str) -> Self {
         // The name becomes part of a file name.
@@ -101,17 +101,17 @@ impl SpillDir {
         }))
     }
 
-    /// Where the directory is, or will be created.
+    /// The directory under which the spill directory is, or will be, created.
     pub fn parent(&self) -> &Path {
         &self.0.parent
     }
 
-    /// The bytes that were written to spill files so far, those removed since included.
+    /// The bytes written to spill files so far, including those of removed files.
     pub fn written(&self) -> u64 {
         self.0.written.load(Ordering::Relaxed)
     }
 
-    /// Begins a spill file. Its buffer takes about 64 KB; the file appears with its first block.
+    /// Begins a spill file. Its buffer takes about 64 KiB; the file is created with its first block.
     pub fn writer<I: Wire + ?Sized>(&self) -> SpillWriter<I> {
         SpillWriter {
             path: None,
@@ -124,7 +124,7 @@ impl SpillDir {
         }
     }
 
-    /// An empty file in the directory, which is created where it is not there yet.
+    /// An empty file in the directory; creates the directory first if needed.
     fn create_file(&self) -> Result<TempPath> {
         let mut own = self.0.own.lock().unwrap_or_else(PoisonError::into_inner);
         let dir = match &mut *own {
@@ -150,7 +150,7 @@ impl SpillDir {
                 .map_err(failed)?;
             match take_lock(path.path()).map_err(failed)? {
                 Lock::Held(lock) => return Ok(OwnDir { path, _lock: lock }),
-                // Another process took the new directory, not locked yet, for a dead one.
+                // Another process saw the new directory before it was locked, and took it for an abandoned one.
                 Lock::Lost => continue,
             }
         }
@@ -185,26 +185,27 @@ fn take_lock(dir: &Path) -> io::Result<Lock> {
         Err(error) => return Err(error),
     };
     match file.try_lock() {
-        // Who removes a directory holds its lock until it is gone.
+        // A process that removes a directory holds its lock until it is gone.
         Ok(()) if path.exists() => Ok(Lock::Held(Some(file))),
         Ok(()) | Err(TryLockError::WouldBlock) => Ok(Lock::Lost),
         Err(TryLockError::Error(_)) => Ok(Lock::Held(None)),
     }
 }
 
-/// Removes what killed processes left under `parent`. Best effort: it is not this job's to report.
+/// Removes directories that killed processes left under `parent`. Errors are ignored: they do not concern this job.
 fn remove_dead(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
         let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX)
             && entry.file_type().is_ok_and(|kind| kind.is_dir());
         let lock = entry.path().join(LOCK);
-        // To open a pipe might take for ever.
+        // Only regular files: opening a pipe could block for ever.
         if !is_ours || fs::symlink_metadata(&lock).is_ok_and(|found| !found.is_file()) {
             continue;
         }
-        // The process may have died before it created the file, or while it removed the directory. A
-        // process that is about to create it finds this one, and makes another directory.
+        // The file may be missing: the process may have died before it created the file, or while it removed the
+        // directory. A process that is about to create it then finds that this one holds the lock, and creates
+        // another directory.
         let open = OpenOptions::new().write(true).create(true).truncate(false).open(&lock);
         let Ok(lock) = open else { continue };
         if lock.try_lock().is_ok() {
@@ -213,7 +214,7 @@ fn remove_dead(parent: &Path) {
     }
 }
 
-/// Writes records to a new spill file. Dropped unfinished, it removes the file.
+/// Writes records to a new spill file. The file is removed if the writer is dropped unfinished.
 #[derive(Debug)]
 pub struct SpillWriter<I: Wire + ?Sized> {
     // Before `dir`, so that the file is removed before its directory.
@@ -227,9 +228,9 @@ pub struct SpillWriter<I: Wire + ?Sized> {
 }
 
 impl<I: Wire + ?Sized> SpillWriter<I> {
-    /// Appends a record; writes a block to disk now and then.
+    /// Appends a record; writes a block to disk when the buffer is full.
     ///
-    /// Fails with [`ErrorKind::Io`] when the disk is full or refuses; the file is of no use then.
+    /// Fails with [`ErrorKind::Io`] when the disk is full or cannot be written; the file cannot be used then.
     #[inline]
     pub fn push(&mut self, item: &I::Of<'_>) -> Result<()> {
         if self.block.is_empty() {
@@ -248,7 +249,7 @@ impl<I: Wire + ?Sized> SpillWriter<I> {
         self.records + u64::from(self.in_block)
     }
 
-    /// Writes what there is and lets go of the buffer, where no more records may come for a while.
+    /// Writes a block and frees the buffer, before a time without records.
     pub(crate) fn rest(&mut self) -> Result<()> {
         if self.in_block > 0 {
             self.write_block()?;
@@ -257,13 +258,13 @@ impl<I: Wire + ?Sized> SpillWriter<I> {
         Ok(())
     }
 
-    /// Writes what is left and hands over the file, to be read any number of times.
+    /// Writes the last block and returns the file, which can be read any number of times.
     pub fn finish(mut self) -> Result<SpillFile<I>> {
         if self.in_block > 0 {
             self.write_block()?;
         }
         Ok(SpillFile {
-            file: Arc::new(Kept { path: self.path, dir: self.dir }),
+            file: Arc::new(StoredFile { path: self.path, dir: self.dir }),
             records: self.records,
             bytes: self.bytes,
             kind: PhantomData,
@@ -302,34 +303,34 @@ fn checksum(head: &[u8], payload: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// A finished spill file. Removed from the disk when it and all its readers are dropped.
+/// A finished spill file. Removed when it and all its readers are dropped.
 #[derive(Debug)]
 pub struct SpillFile<I: Wire + ?Sized> {
-    file: Arc<Kept>,
+    file: Arc<StoredFile>,
     records: u64,
     bytes: u64,
     kind: PhantomData<fn(&I)>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct StoredFile {
     // `None` when there are no records. Before `dir`, so that it is removed before its directory.
     path: Option<TempPath>,
     dir: SpillDir,
 }
 
 impl<I: Wire + ?Sized> SpillFile<I> {
-    /// The number of records in it.
+    /// The number of records in the file.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// The bytes that it takes on the disk.
+    /// The size of the file on disk.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Reads it from the start. Several readers may do so at a time; each keeps a block in memory.
+    /// Reads the file from the start. Several readers may do so at a time; each keeps a block in memory.
     pub fn read(&self) -> SpillReader<I> {
         SpillReader {
             file: Arc::clone(&self.file),
@@ -346,11 +347,10 @@ impl<I: Wire + ?Sized> SpillFile<I> {
 
 /// Reads the records of a [`SpillFile`] in the order in which they were written.
 ///
-/// Every method fails with [`ErrorKind::Io`] when the file cannot be read, or is not as it was
-/// written.
+/// Every method fails with [`ErrorKind::Io`] when the file cannot be read, or was damaged.
 #[derive(Debug)]
 pub struct SpillReader<I: Wire + ?Sized> {
-    file: Arc<Kept>,
+    file: Arc<StoredFile>,
     offset: u64,
     end: u64,
     block: Vec<u8>,
@@ -366,7 +366,7 @@ impl<I: Wire + ?Sized> SpillReader<I> {
         self.left
     }
 
-    /// Shows the next record to `see` and returns its answer; `None` when all were read.
+    /// Passes the next record to `see` and returns its result; `None` after the last.
     ///
     /// The record borrows from the block in memory where its kind allows that.
     #[inline]
@@ -391,7 +391,7 @@ impl<I: Wire + ?Sized> SpillReader<I> {
         Ok(Some(see(item)))
     }
 
-    /// Appends up to `max` records to a batch and returns how many; 0 when all were read.
+    /// Appends up to `max` records to a batch and returns how many; 0 after the last.
     pub fn read_batch(&mut self, batch: &mut I::Batch, max: usize) -> Result<usize> {
         use crate::data::Batch;
         for count in 0..max {
@@ -416,7 +416,7 @@ impl<I: Wire + ?Sized> SpillReader<I> {
             }
             _ => self.file.dir.failure(path, "read the spill file", cause),
         };
-        // The offset moves only after all has been checked, so that a failed read can be repeated.
+        // The offset advances only after all checks, so that a failed read can be repeated.
         let mut file = File::open(path).map_err(failed)?;
         file.seek(SeekFrom::Start(self.offset)).map_err(failed)?;
         let mut head = [0; HEADER];
@@ -426,7 +426,7 @@ impl<I: Wire + ?Sized> SpillReader<I> {
         let mut block = std::mem::take(&mut self.block);
         self.at = 0;
         let mismatch = || damaged(&self.file, "a block's checksum does not match it".into());
-        // A damaged length must not make us allocate as much.
+        // A damaged length must not cause an allocation of that size.
         if payload > self.end.saturating_sub(self.offset + HEADER as u64) {
             return Err(mismatch());
         }
@@ -447,7 +447,7 @@ impl<I: Wire + ?Sized> SpillReader<I> {
 }
 
 #[cold]
-fn damaged(file: &Kept, what: String) -> Error {
+fn damaged(file: &StoredFile, what: String) -> Error {
     let error = Error::new(
         ErrorKind::Io,
         format!("the spill file was damaged after it was written: {what}"),
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_created_for_nothing_and_all_is_removed() {
+    fn nothing_is_created_without_records_and_all_is_removed() {
         let parent = tempfile::tempdir().unwrap();
         let below = parent.path().join("not/there/yet");
         let dir = SpillDir::new(&below, "a/../job");
@@ -559,10 +559,10 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_is_removed() {
+    fn directories_of_killed_processes_are_removed() {
         let parent = tempfile::tempdir().unwrap();
         let dead = parent.path().join("thalweg-spill-dead");
-        // Killed before it had a lock; and while it removed its directory, the lock first.
+        // One process was killed before it had a lock; one while it removed its directory, the lock first.
         let young = parent.path().join("thalweg-spill-young");
         let half = parent.path().join("thalweg-spill-half");
         let other = parent.path().join("other");
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_that_others_take_for_dead_are_made_anew() {
+    fn a_directory_removed_by_another_process_is_created_again() {
         let parent = tempfile::tempdir().unwrap();
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -598,10 +598,10 @@ mod tests {
         assert_eq!(children(parent.path()), [] as [PathBuf; 0]);
     }
 
-    /// Under a parent that others write to as well.
+    /// Under a parent that other programs write to as well.
     #[cfg(unix)]
     #[test]
-    fn what_only_looks_like_a_directory_of_ours_is_left_alone() {
+    fn directories_of_other_programs_are_kept() {
         let parent = tempfile::tempdir().unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
         let link = parent.path().join("thalweg-spill-link");
@@ -617,7 +617,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_an_error_and_not_an_answer() {
+    fn damage_is_an_error() {
         let parent = tempfile::tempdir().unwrap();
         let dir = SpillDir::new(parent.path(), "job");
         let file = numbers(&dir, 20_000);
@@ -653,7 +653,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_was_refused() {
+    fn an_error_names_the_operation_and_path() {
         let parent = tempfile::tempdir().unwrap();
         let occupied = parent.path().join("occupied");
         fs::write(&occupied, "a file").unwrap();
@@ -666,11 +666,11 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_full_disk_is_called_so() {
+    fn a_full_disk_is_named() {
         let parent = tempfile::tempdir().unwrap();
         let dir = SpillDir::new(parent.path(), "job");
         let mut writer: SpillWriter<u64> = dir.writer();
-        // A device that is always full, under a name that may be removed.
+        // A device that is always full, behind a link that can be removed.
         let link = parent.path().join("full");
         std::os::unix::fs::symlink("/dev/full", &link).unwrap();
         writer.path = Some(TempPath::try_from_path(link).unwrap());

@@ -1,30 +1,29 @@
-//! The keyed table: a key's accumulator, found as fast as memory allows.
+//! The keyed table: maps a key to its accumulator.
 //!
-//! This file says what a table means; `slots` beside it, how an entry is found.
+//! This file defines the semantics; `slots` implements the search.
 
 use super::slots::Slots;
 use crate::data::{Key, Portable};
 use crate::flow::note_key;
 use std::{fmt, mem};
 
-/// Up to this many bytes, a look-up is answered by the nearest caches, and doing it in steps only
-/// costs. Measured: counts by uniform `u64`s break even between 0.6 and 2 MB.
+/// Up to this many bytes, the table is in the nearest caches, and a lookup in steps would cost more than it saves.
+/// Measured: counts by uniform `u64`s break even between 0.6 and 2 MB.
 const CACHE_RESIDENT: usize = 1 << 20;
 
-/// Spent keys that may stay in a table, beyond as many as there are others.
+/// The number of spent keys that may stay in a table, in addition to as many as there are live keys.
 const SPENT: usize = 1024;
 
 /// Accumulators by key.
 ///
-/// The hash is given by the caller, who has computed it for routing already; it must be
-/// [`Key::hash`] of the key's probe. A key is copied when it is new and at no other time.
+/// The caller passes the hash, which it has computed for routing already; it must be [`Key::hash`] of the key's
+/// probe. A key is copied only when it is new.
 ///
-/// A table takes `size_of::<(K::Slot, A)>() + 1` bytes a slot, and is between three eighths and
-/// three quarters full. It grows by doubling; its owner asks the memory pool beforehand, with what
-/// [`bytes_if_grown`](Self::bytes_if_grown) says. Keys cannot be removed one by one.
+/// A table takes `size_of::<(K::Slot, A)>() + 1` bytes a slot, and is between three eighths and three quarters full.
+/// It grows by doubling; the owner must reserve memory first, as much as [`bytes_if_grown`](Self::bytes_if_grown)
+/// returns. Keys cannot be removed one by one.
 ///
-/// The order in which keys come out follows from the order in which they came in, and nothing else:
-/// equal runs give equal output.
+/// The order of iteration depends only on the order of insertion, so equal runs give equal output.
 ///
 /// ```
 /// use thalweg::data::Key;
@@ -44,12 +43,11 @@ pub struct GroupTable<K: Key + ?Sized, A> {
     keys: Keys<K>,
 }
 
-/// Where in a table a key probably is; said by [`GroupTable::locate`].
+/// The probable slot of a key, from [`GroupTable::locate`].
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Place(usize);
+pub struct SlotHint(usize);
 
-/// A key that is in a table, and its accumulator; made by [`GroupTable::entry`] and
-/// [`GroupTable::known`].
+/// A key in a table, with its accumulator; from [`GroupTable::entry`] and [`GroupTable::known`].
 pub struct Known<'t, K: Key + ?Sized, A> {
     key: &'t K::Slot,
     arena: &'t K::Arena,
@@ -66,7 +64,7 @@ impl<K: Key + ?Sized, A> Known<'_, K, A> {
 }
 
 impl<'t, K: Key + ?Sized, A> Known<'t, K, A> {
-    /// The same for a while.
+    /// Borrows it for a shorter time.
     #[inline(always)]
     pub(crate) fn reborrow(&mut self) -> Known<'_, K, A> {
         Known { key: self.key, arena: self.arena, value: self.value }
@@ -79,7 +77,7 @@ impl<'t, K: Key + ?Sized, A> Known<'t, K, A> {
         K::view(self.key, self.arena, |key| see(key, value))
     }
 
-    /// Calls what may refuse a value of this key with the accumulator.
+    /// Passes the accumulator to a closure that may refuse a value of this key.
     #[inline(always)]
     pub(crate) fn guard<R>(self, closure: impl FnOnce(&'t mut A) -> R) -> R {
         let of_key = OfKey::<K> { key: self.key, arena: self.arena };
@@ -89,7 +87,7 @@ impl<'t, K: Key + ?Sized, A> Known<'t, K, A> {
     }
 }
 
-/// While this is there, what is refused is known to be of this key.
+/// While this value exists, a refusal is attributed to this key.
 struct OfKey<'t, K: Key + ?Sized> {
     key: &'t K::Slot,
     arena: &'t K::Arena,
@@ -113,15 +111,15 @@ struct Entry<K: Key + ?Sized, A> {
     value: A,
 }
 
-/// What keys keep outside their slots.
+/// The storage of keys outside their slots.
 struct Keys<K: Key + ?Sized> {
     arena: K::Arena,
-    // The bytes that slots own on the heap, the arena apart.
+    // The bytes that slots own on the heap, without the arena.
     heap: usize,
 }
 
 impl<K: Key + ?Sized, A> GroupTable<K, A> {
-    /// A table without keys, with room for a few.
+    /// An empty table, with room for a few keys.
     pub fn new() -> Self {
         Self { slots: Slots::new(), keys: Keys { arena: K::Arena::default(), heap: 0 } }
     }
@@ -132,7 +130,7 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
         self.slots.len()
     }
 
-    /// Whether there is no key.
+    /// Whether there are no keys.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.slots.len() == 0
@@ -144,54 +142,53 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
         self.slots.is_full()
     }
 
-    /// Whether the table is so small that a look-up in steps would cost more than it saves.
+    /// Whether the table is so small that a lookup in steps would cost more than it saves.
     #[inline(always)]
     pub fn is_cache_resident(&self) -> bool {
         self.slots.bytes() <= CACHE_RESIDENT
     }
 
-    /// The bytes occupied: slots, arena, and what keys own on the heap. What accumulators own there
-    /// is for their owner to add.
+    /// The bytes occupied: slots, arena, and what keys own on the heap. The heap of accumulators is not included.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.slots.bytes() + K::arena_bytes(&self.keys.arena) + self.keys.heap
     }
 
-    /// The most bytes that the table would occupy while its slots are doubled: the old and the new
-    /// ones, three times what it occupies now.
+    /// The peak of the bytes occupied while the number of slots doubles: the old and the new slots, three times as
+    /// much as now.
     #[inline]
     pub fn bytes_if_grown(&self) -> usize {
         self.slots.bytes_if_grown() + K::arena_bytes(&self.keys.arena) + self.keys.heap
     }
 
-    /// Begins a look-up: asks for what says where the key is, without waiting for it.
+    /// Begins a lookup: prefetches the tags that locate the key.
     ///
-    /// In a table larger than the caches a look-up waits for memory twice, and longer than all else
-    /// takes. In three steps, each taken for a few dozen keys before the next, it need not wait:
-    /// this, then [`locate`](Self::locate), then [`find_at`](Self::find_at).
+    /// In a table larger than the caches, a lookup waits for memory twice, which takes longer than everything else.
+    /// In three steps, each done for a few dozen keys before the next step, it does not wait: this, then
+    /// [`locate`](Self::locate), then [`find_at`](Self::find_at).
     #[inline(always)]
     pub fn prefetch(&self, hash: u64) {
         self.slots.prefetch(hash);
     }
 
-    /// Goes on with a look-up: where the key probably is, which memory is asked for.
+    /// The second step of a lookup: returns the probable slot of the key, and prefetches it.
     #[inline(always)]
-    pub fn locate(&self, hash: u64) -> Place {
-        Place(self.slots.locate(hash))
+    pub fn locate(&self, hash: u64) -> SlotHint {
+        SlotHint(self.slots.locate(hash))
     }
 
-    /// The accumulator of a key, if the key is where [`locate`](Self::locate) said. Where it is not,
-    /// [`find`](Self::find) may still find it. The table may have changed in between.
+    /// The last step of a lookup: the accumulator of a key, if the key is in the slot that [`locate`](Self::locate)
+    /// returned. Otherwise [`find`](Self::find) may still find it. The table may have changed since.
     #[inline(always)]
-    pub fn find_at(&mut self, place: Place, hash: u64, probe: K::Probe<'_>) -> Option<&mut A> {
+    pub fn find_at(&mut self, place: SlotHint, hash: u64, probe: K::Probe<'_>) -> Option<&mut A> {
         self.known_at(place, hash, probe).map(|known| known.value)
     }
 
-    /// As [`find_at`](Self::find_at), with the key as the table holds it.
+    /// As [`find_at`](Self::find_at), but also returns the key as the table stores it.
     #[inline(always)]
     pub fn known_at(
         &mut self,
-        place: Place,
+        place: SlotHint,
         hash: u64,
         probe: K::Probe<'_>,
     ) -> Option<Known<'_, K, A>> {
@@ -201,13 +198,13 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
         Some(Known { key: &entry.key, arena, value: &mut entry.value })
     }
 
-    /// The accumulator of a key, if the key is known.
+    /// The accumulator of a key, if the table has the key.
     #[inline(always)]
     pub fn find(&mut self, hash: u64, probe: K::Probe<'_>) -> Option<&mut A> {
         self.known(hash, probe).map(|known| known.value)
     }
 
-    /// As [`find`](Self::find), with the key as the table holds it.
+    /// As [`find`](Self::find), but also returns the key as the table stores it.
     #[inline(always)]
     pub fn known(&mut self, hash: u64, probe: K::Probe<'_>) -> Option<Known<'_, K, A>> {
         let arena = &self.keys.arena;
@@ -215,7 +212,7 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
         Some(Known { key: &entry.key, arena, value: &mut entry.value })
     }
 
-    /// The accumulator of a key, made by `init` if the key is new. `probe` must be `key`'s.
+    /// The accumulator of a key, created by `init` if the key is new. `probe` must be `key`'s.
     ///
     /// Grows the table when it [is full](Self::is_full) and the key is new.
     #[inline(always)]
@@ -229,8 +226,8 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
         self.entry(hash, probe, key, init).value
     }
 
-    /// As [`upsert`](Self::upsert), with the key as the table holds it: for who must hand on the key when
-    /// the record that it came with is gone.
+    /// As [`upsert`](Self::upsert), but also returns the key as the table stores it, for callers that need it after
+    /// the record is gone.
     #[inline(always)]
     pub fn entry(
         &mut self,
@@ -255,7 +252,7 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
         Known { key: &entry.key, arena: &self.keys.arena, value: &mut entry.value }
     }
 
-    /// Adds a key that is not in the table, given as another arena's slot holds it.
+    /// Adds a key that is not in the table, from a slot of another arena.
     ///
     /// Grows the table when it [is full](Self::is_full).
     #[inline(never)]
@@ -272,29 +269,29 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
         );
     }
 
-    /// Shows every key and its accumulator.
+    /// Calls `each` with every key and its accumulator.
     pub fn for_each(&self, mut each: impl FnMut(&K, &A)) {
         for entry in self.slots.iter() {
             K::view(&entry.key, &self.keys.arena, |key| each(key, &entry.value));
         }
     }
 
-    /// Shows every key and its accumulator, which may be changed.
+    /// Calls `each` with every key and its accumulator, which may be changed.
     pub fn for_each_mut(&mut self, mut each: impl FnMut(&K, &mut A)) {
         for entry in self.slots.iter_mut() {
             K::view(&entry.key, &self.keys.arena, |key| each(key, &mut entry.value));
         }
     }
 
-    /// Shows the first key at or behind `cursor` with its accumulator, and moves the cursor behind it;
-    /// `None` when there is no further key. Begin with 0; whoever changes the keys begins anew.
+    /// Passes the first key at or after `cursor` to `see`, with its accumulator, and moves the cursor past it; `None`
+    /// if there is no further key. Start at 0, and again whenever keys were added.
     #[inline]
     pub fn see_next<R>(&self, cursor: &mut usize, see: impl FnOnce(&K, &A) -> R) -> Option<R> {
         let entry = self.slots.see_next(cursor)?;
         Some(K::view(&entry.key, &self.keys.arena, |key| see(key, &entry.value)))
     }
 
-    /// As [`see_next`](Self::see_next), for an accumulator that may be changed.
+    /// As [`see_next`](Self::see_next), but the accumulator may be changed.
     #[inline]
     pub fn see_next_mut<R>(
         &mut self,
@@ -305,8 +302,8 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
         Some(K::view(&entry.key, &self.keys.arena, |key| see(key, &mut entry.value)))
     }
 
-    /// Shows the key with this hash whose accumulator satisfies `is_it`, where no copy of the key is at hand
-    /// to look it up; `None` when there is none. Costs what a look-up costs.
+    /// Passes the key with this hash whose accumulator satisfies `is_it` to `see`; `None` if there is none. For
+    /// callers without a copy of the key. Costs as much as a lookup.
     #[inline]
     pub fn see_where<R>(
         &mut self,
@@ -318,14 +315,14 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
         Some(K::view(&entry.key, &self.keys.arena, |key| see(key, &mut entry.value)))
     }
 
-    /// Makes the table anew with the keys for whose accumulators the closure says `true`, of which there are
-    /// `live`, where others are many: for who drops keys at the end of each batch. Costs a step for every
-    /// key, now and then, and then for a while the memory of both tables.
+    /// Rebuilds the table with the keys for whose accumulators `keep` returns `true`, of which there are `live`, once
+    /// the others are many. For callers that drop keys at the end of each batch. A rebuild costs a step for every
+    /// key, and needs the memory of both tables for its duration.
     pub fn forget_spent(&mut self, live: usize, mut keep: impl FnMut(&A) -> bool) {
         if self.len() <= 2 * live + SPENT {
             return;
         }
-        // Room for as many as there may be before the next time.
+        // Room for as many keys as there may be before the next rebuild.
         let keys = Keys { arena: K::Arena::default(), heap: 0 };
         let room = Self { slots: Slots::with_room(2 * live), keys };
         let mut all = mem::replace(self, room).into_drain();
@@ -337,19 +334,19 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
         while all.slot_for_next(&mut keep_next).is_some() {}
     }
 
-    /// The accumulators alone, in the order of [`for_each`](Self::for_each).
+    /// The accumulators, in the order of [`for_each`](Self::for_each).
     pub fn values(&self) -> impl Iterator<Item = &A> {
         self.slots.iter().map(|entry| &entry.value)
     }
 
-    /// Forgets every key and keeps the memory.
+    /// Removes every key and keeps the memory.
     pub fn clear(&mut self) {
         self.slots.clear();
         K::clear_arena(&mut self.keys.arena);
         self.keys.heap = 0;
     }
 
-    /// Takes the table apart, as far at a time as the caller likes.
+    /// Turns the table into an iterator over its keys and accumulators.
     pub fn into_drain(self) -> Drain<K, A> {
         Drain { table: self, cursor: 0 }
     }
@@ -361,18 +358,18 @@ impl<K: Key + ?Sized, A> Default for GroupTable<K, A> {
     }
 }
 
-/// A table being taken apart, made by [`GroupTable::into_drain`].
+/// The keys and accumulators of a table, from [`GroupTable::into_drain`].
 ///
-/// Keys come as owned values from its iterator, or by reference and without an allocation from
-/// [`for_next`](Self::for_next); the two may take turns. The memory is kept until the end, and
-/// given back with [`into_table`](Self::into_table) for the next round.
+/// Keys are returned as owned values by its iterator, or passed by reference and without an allocation by
+/// [`for_next`](Self::for_next); the two may be mixed. The memory is kept until the end, and can be used again by
+/// [`into_table`](Self::into_table).
 pub struct Drain<K: Key + ?Sized, A> {
     table: GroupTable<K, A>,
     cursor: usize,
 }
 
 impl<K: Key + ?Sized, A> Drain<K, A> {
-    /// The number of keys still to come.
+    /// The number of keys not returned yet.
     pub fn remaining(&self) -> usize {
         self.table.len()
     }
@@ -382,21 +379,20 @@ impl<K: Key + ?Sized, A> Drain<K, A> {
         self.table.bytes()
     }
 
-    /// Shows the next key to `see`, with its accumulator. `None` when there is no further key.
+    /// Passes the next key to `see`, with its accumulator. `None` after the last key.
     #[inline]
     pub fn for_next<R>(&mut self, see: impl FnOnce(&K, A) -> R) -> Option<R> {
         self.slot_for_next(|key, arena, value| K::view(&key, arena, |key| see(key, value)))
     }
 
-    /// Hands the next key to `see` as its slot held it, with its accumulator. `None` when there is
-    /// no further key.
+    /// Passes the next key to `see` in the form of its slot, with its accumulator. `None` after the last key.
     #[inline]
     pub fn slot_for_next<R>(&mut self, see: impl FnOnce(K::Slot, &K::Arena, A) -> R) -> Option<R> {
         let Entry { key, value } = self.table.slots.take_next(&mut self.cursor)?;
         Some(see(key, &self.table.keys.arena, value))
     }
 
-    /// The table's memory, as a table without keys. Keys that had still to come are forgotten.
+    /// An empty table with this table's memory. Drops the keys not returned yet.
     pub fn into_table(self) -> GroupTable<K, A> {
         let mut table = self.table;
         table.clear();

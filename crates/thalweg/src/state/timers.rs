@@ -1,24 +1,24 @@
-//! Timers: what is to happen when time has come so far, found again at near-constant cost.
+//! Timers with near-constant cost: a hierarchical timing wheel.
 //!
-//! Times are cut into digits of six bits. A timer lies on the *level* of the highest digit in which it
-//! differs from the time reached so far, in the slot of that digit's value:
+//! Times are divided into digits of six bits. A timer lies on the *level* of the highest digit in which it differs
+//! from the time reached so far, in the slot of that digit's value:
 //!
 //! ```text
 //!   level 0   64 slots of a tick           the timers of one slot are due at the same time
 //!   level 1   64 slots of 64 ticks
 //!   level 2   64 slots of 4096 ticks
 //!     …
-//!   level 10  16 slots of 2^60 ticks       so all of time has a place
+//!   level 10  16 slots of 2^60 ticks       the levels cover all of `i64`
 //! ```
 //!
-//! So every timer on a level is due before every one on the levels above it, and the first slot in use
-//! on the lowest level in use holds those that are due next: two bit scans find it. When time reaches a
-//! slot above level 0, its timers are dealt out over the levels below, each of which they cross once at
-//! most. A slot with few timers that are all due is sorted instead. The structure is a radix heap (Ahuja
-//! and others, 1990) with the digits of a hierarchical timing wheel (Varghese and Lauck, 1987).
+//! So every timer on a level is due before every one on the levels above it, and the first occupied slot of the
+//! lowest occupied level holds those that are due next: two bit scans find it. When time reaches a slot above level
+//! 0, its timers are distributed over the levels below; each timer moves down at most once a level. A slot with few
+//! timers that are all due is sorted instead. The structure is a radix heap (Ahuja and others, 1990) with the digits
+//! of a hierarchical timing wheel (Varghese and Lauck, 1987).
 //!
-//! Nothing is known here of keys or of memory budgets, and no timer is ever looked for: who no longer
-//! wants one knows so when it comes, or strikes out many at once with [`Timers::retain`].
+//! This module knows nothing of keys or memory budgets. Single timers cannot be cancelled: the caller ignores the
+//! ones that it no longer wants when they are due, or removes many at once with [`Timers::retain`].
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -29,25 +29,24 @@ const BITS: u32 = 6;
 const SLOTS: usize = 1 << BITS;
 /// Levels that cover 64 bits.
 const LEVELS: usize = 64_usize.div_ceil(BITS as usize);
-/// Timers of a chunk: few, since every slot in use has one that is not full.
+/// The number of timers in a chunk. Few, since every occupied slot has a chunk that is not full.
 const CHUNK: usize = 16;
-/// Chunks that are allocated together.
+/// The number of chunks allocated together.
 const PAGE: usize = 32;
-/// A slot with so few timers, all of them due, is sorted: that is quicker than to deal them out.
+/// A slot with at most this many timers, all of them due, is sorted: that is faster than distributing them.
 const SORTED: usize = 256;
 /// No chunk.
 const NONE: u32 = u32::MAX;
 
-/// What is to happen when, in the order of time.
+/// Timers, in the order of their times.
 ///
-/// Time is any `i64` that does not go back: microseconds since 1970 and before it, or a clock's
-/// nanoseconds. Adding a timer and taking it out when it is due cost a near-constant number of steps,
-/// whether there are ten of them or ten million. Timers of the same time come in the order in which they
-/// were added.
+/// Time is any `i64` that does not go back: microseconds since 1970, or a clock's nanoseconds. Adding a timer and
+/// removing it when it is due cost a near-constant number of steps, whether there are ten timers or ten million.
+/// Timers of the same time are returned in the order in which they were added.
 ///
-/// A timer takes `size_of::<(i64, T)>()` bytes, and every slot in use up to fifteen unused places. Its
-/// owner asks the memory pool beforehand: when it [is full](Self::is_full), with what
-/// [`bytes_if_grown`](Self::bytes_if_grown) says.
+/// A timer takes `size_of::<(i64, T)>()` bytes, and every occupied slot wastes the space of up to fifteen timers. The
+/// owner must reserve memory when the timers [are full](Self::is_full), as much as
+/// [`bytes_if_grown`](Self::bytes_if_grown) returns.
 ///
 /// ```
 /// use thalweg::state::Timers;
@@ -68,19 +67,19 @@ pub struct Timers<T> {
     reached: u64,
     /// The slots of all levels, the lowest level first.
     slots: Vec<Slot>,
-    /// Which slots of a level are in use.
+    /// Which slots of a level are occupied.
     used: [u64; LEVELS],
-    /// Which levels have slots in use.
+    /// Which levels have occupied slots.
     levels: u16,
-    /// How many timers of the first chunk of the first slot have been taken out; only on level 0.
+    /// How many timers were removed from the first chunk of the first slot; only on level 0.
     taken: usize,
     chunks: Chunks<T>,
-    /// The timers of a slot that was reached, in order, and how many of them have been taken out.
+    /// The timers of a slot that was reached, sorted, and how many of them were removed.
     sorted: Vec<Timer<T>>,
     sorted_taken: usize,
-    /// Timers that were added when their time had been reached.
+    /// Timers that were added after their time had been reached.
     overdue: BinaryHeap<Reverse<Overdue<T>>>,
-    /// How many were overdue so far.
+    /// The number of overdue timers so far.
     overdue_ever: u64,
     len: usize,
 }
@@ -103,7 +102,7 @@ struct Timer<T> {
     what: T,
 }
 
-/// An overdue timer; those of the same time are told apart by their number alone.
+/// An overdue timer. Those of the same time are ordered by their number.
 struct Overdue<T> {
     at: u64,
     number: u64,
@@ -136,12 +135,12 @@ impl<T> Ord for Overdue<T> {
     }
 }
 
-/// Some timers of a slot, in the order in which they were added.
+/// Timers of a slot, in the order in which they were added.
 #[derive(Clone, Copy)]
 struct Chunk<T> {
     timers: [Timer<T>; CHUNK],
     len: u32,
-    /// The next chunk of the slot, or the next unused one.
+    /// The next chunk of the slot, or of the free list.
     next: u32,
 }
 
@@ -184,7 +183,7 @@ impl<T: Copy + Default> Chunks<T> {
         self.unused = first;
     }
 
-    /// Gives a chunk back; answers which one came after it.
+    /// Returns a chunk to the free list; returns its successor.
     #[inline]
     fn give_back(&mut self, chunk: u32) -> u32 {
         let unused = std::mem::replace(&mut self.unused, chunk);
@@ -194,7 +193,7 @@ impl<T: Copy + Default> Chunks<T> {
     }
 }
 
-/// Unsigned in the order of the signed.
+/// Maps signed to unsigned, keeping the order.
 #[inline(always)]
 fn to_key(at: i64) -> u64 {
     at as u64 ^ (1 << 63)
@@ -205,14 +204,14 @@ fn to_time(key: u64) -> i64 {
     (key ^ (1 << 63)) as i64
 }
 
-/// The bits below those of a level's digit.
+/// A mask of the bits below a level's digit.
 #[inline(always)]
 fn below(level: usize) -> u64 {
     (1 << (BITS * level as u32)) - 1
 }
 
 impl<T: Copy + Default> Timers<T> {
-    /// No timers, before all of time.
+    /// No timers; the time reached is the least `i64`.
     pub fn new() -> Self {
         Self {
             reached: 0,
@@ -235,7 +234,7 @@ impl<T: Copy + Default> Timers<T> {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether there are no timers.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -247,7 +246,7 @@ impl<T: Copy + Default> Timers<T> {
         self.chunks.unused == NONE
     }
 
-    /// The bytes occupied. Taking timers out may need some more for a while: a chunk a slot at most.
+    /// The bytes occupied. Removing timers may temporarily need at most a chunk a slot more.
     pub fn bytes(&self) -> usize {
         self.slots.len() * size_of::<Slot>()
             + self.chunks.pages.len() * PAGE * size_of::<Chunk<T>>()
@@ -255,12 +254,12 @@ impl<T: Copy + Default> Timers<T> {
             + self.overdue.capacity() * size_of::<Overdue<T>>()
     }
 
-    /// The most bytes occupied after one more timer.
+    /// The most bytes that may be occupied after one more timer.
     pub fn bytes_if_grown(&self) -> usize {
         self.bytes() + PAGE * size_of::<Chunk<T>>()
     }
 
-    /// Adds a timer. One whose time has been reached comes next.
+    /// Adds a timer. If its time has been reached, it is returned next.
     #[inline]
     pub fn add(&mut self, at: i64, what: T) {
         self.len += 1;
@@ -299,8 +298,8 @@ impl<T: Copy + Default> Timers<T> {
         chunk.len += 1;
     }
 
-    /// Takes out the timer that is due first, if it is due by `until`. `until` should not go back; a
-    /// time once reached stays so.
+    /// Removes and returns the timer that is due first, if it is due by `until`. `until` must not go back: a time
+    /// once reached stays reached.
     #[inline]
     pub fn pop(&mut self, until: i64) -> Option<(i64, T)> {
         let until = to_key(until);
@@ -308,7 +307,7 @@ impl<T: Copy + Default> Timers<T> {
             let sorted = self.sorted.get(self.sorted_taken);
             let overdue = self.overdue.peek();
             let timer = match (sorted, overdue) {
-                // Those that were there before go first.
+                // Timers added earlier come first.
                 (Some(timer), None) => *timer,
                 (Some(timer), Some(Reverse(overdue))) if timer.at <= overdue.at => *timer,
                 (_, Some(Reverse(overdue))) => {
@@ -339,7 +338,7 @@ impl<T: Copy + Default> Timers<T> {
         }
     }
 
-    /// The level and digit of the slot whose timers are due next, and the time at which it begins.
+    /// The level and digit of the slot whose timers are due next, and the time at which the slot begins.
     #[inline(always)]
     fn first_slot(&self) -> Option<(usize, usize, u64)> {
         if self.levels == 0 {
@@ -348,18 +347,18 @@ impl<T: Copy + Default> Timers<T> {
         let level = self.levels.trailing_zeros() as usize;
         let digit = self.used[level].trailing_zeros() as usize;
         let shift = BITS * level as u32;
-        // The digits above this one are those of the time reached.
+        // The digits above this one equal those of the time reached.
         let above = (self.reached >> shift) & !(SLOTS as u64 - 1);
         Some((level, digit, (above | digit as u64) << shift))
     }
 
-    /// Goes on to the slot that is due next, if it begins by `until`; answers its level. The timers of
-    /// one above level 0 are in order or on lower levels then.
+    /// Advances to the slot that is due next, if it begins by `until`; returns its level. The timers of a slot above
+    /// level 0 have then been sorted, or moved to lower levels.
     #[inline(always)]
     fn next_slot(&mut self, until: u64) -> Option<usize> {
         let (level, digit, begins) =
             self.first_slot().filter(|slot| slot.2 <= until).or_else(|| {
-                // No slot holds this time, or it would begin before it.
+                // No slot contains this time, or it would begin before it.
                 self.reached = self.reached.max(until);
                 None
             })?;
@@ -370,7 +369,7 @@ impl<T: Copy + Default> Timers<T> {
         Some(level)
     }
 
-    /// Takes a slot apart that time has reached.
+    /// Sorts or distributes the timers of a slot that was reached.
     fn open(&mut self, level: usize, digit: usize, until: u64) {
         let slot = self.free_slot(level, digit);
         let ends = self.reached | below(level);
@@ -389,13 +388,13 @@ impl<T: Copy + Default> Timers<T> {
             }
         }
         if sort {
-            // Stable: those of the same time keep their order.
+            // Stable: timers of the same time keep their order.
             self.sorted.sort_by_key(|timer| timer.at);
             self.reached = ends;
         }
     }
 
-    /// Takes the chunks of a slot, which is not in use then.
+    /// Removes the chunks of a slot and marks it as unoccupied.
     #[inline(always)]
     fn free_slot(&mut self, level: usize, digit: usize) -> Slot {
         self.used[level] &= !(1 << digit);
@@ -405,7 +404,7 @@ impl<T: Copy + Default> Timers<T> {
         std::mem::replace(&mut self.slots[level * SLOTS + digit], Slot::EMPTY)
     }
 
-    /// Takes the first timer out of the slot of the tick that is reached.
+    /// Removes the first timer of the level 0 slot that was reached.
     #[inline(always)]
     fn pop_tick(&mut self) -> Timer<T> {
         let digit = self.reached as usize % SLOTS;
@@ -424,8 +423,8 @@ impl<T: Copy + Default> Timers<T> {
         timer
     }
 
-    /// Up to when no timer is due: the time of the next one, or an earlier one; `None` when there is no
-    /// timer. It comes closer each time that [`pop`](Self::pop) is called with it, ten times at most.
+    /// A lower bound of the time of the next timer; `None` if there is none. Each call of [`pop`](Self::pop) with
+    /// this time raises the bound; after at most ten, it is exact.
     pub fn not_before(&self) -> Option<i64> {
         let sorted = self.sorted.get(self.sorted_taken).map(|timer| timer.at);
         let overdue = self.overdue.peek().map(|Reverse(timer)| timer.at);
@@ -434,8 +433,8 @@ impl<T: Copy + Default> Timers<T> {
         next.map(to_time)
     }
 
-    /// The time of the next timer. Costs a step for every timer that lies in the same slot, which may be
-    /// most of them: to tell people, now and then.
+    /// The exact time of the next timer. Costs a step for every timer in the same slot, which may be most of them:
+    /// for occasional use, such as reports.
     pub fn first(&self) -> Option<i64> {
         let sorted = self.sorted.get(self.sorted_taken).map(|timer| timer.at);
         let overdue = self.overdue.peek().map(|Reverse(timer)| timer.at);
@@ -443,7 +442,7 @@ impl<T: Copy + Default> Timers<T> {
         let next = reached.or_else(|| {
             let (level, digit, _) = self.first_slot()?;
             let mut chunk = self.slots[level * SLOTS + digit].first;
-            // Those taken out of the first chunk of a tick had the same time as those left.
+            // Timers removed from the first chunk had the same time as those left.
             let mut first = u64::MAX;
             while chunk != NONE {
                 let Chunk { timers, len, next } = self.chunks.see(chunk);
@@ -456,13 +455,13 @@ impl<T: Copy + Default> Timers<T> {
         next.map(to_time)
     }
 
-    /// Strikes out timers for which the closure says `false`, and gives back the memory that is not
-    /// needed any more. Costs a step for every timer; call it when there are many to strike out.
+    /// Removes the timers for which `keep` returns `false`, and frees the memory that is no longer needed. Costs a
+    /// step for every timer; call it when there are many to remove.
     pub fn retain(&mut self, mut keep: impl FnMut(i64, &T) -> bool) {
         let mut kept = Self { reached: self.reached, ..Self::new() };
         let mut keep = |timer: &Timer<T>| keep(to_time(timer.at), &timer.what);
         for slot in &self.slots {
-            // Timers of a chunk that were taken out belong to the first slot of level 0.
+            // Timers removed from a chunk belong to the first slot of level 0.
             let mut skip = if slot.first == NONE { 0 } else { std::mem::take(&mut self.taken) };
             let mut chunk = slot.first;
             while chunk != NONE {
@@ -499,7 +498,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// Timers by their definition.
+    /// A reference implementation: a sorted list.
     #[derive(Default)]
     struct Model {
         timers: BTreeMap<(i64, u32), u32>,
@@ -515,13 +514,13 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Step {
-        /// A timer so far from now.
+        /// Adds a timer at this distance from now.
         Add(i64),
-        /// A timer at this time.
+        /// Adds a timer at this time.
         AddAt(i64),
-        /// Time goes on, and some timers are taken out.
+        /// Advances time, and removes up to so many timers.
         Pop(i64, usize),
-        /// Those with a number that this divides are struck out.
+        /// Retains the timers whose number is not divisible by this.
         Strike(u32),
     }
 
@@ -545,7 +544,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn timers_come_in_order_whatever_happens(
+        fn timers_come_in_order_after_any_steps(
             start in prop_oneof![Just(i64::MIN), Just(0), any::<i64>()],
             steps in steps(),
         ) {
@@ -589,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_meanwhile_takes_its_place() {
+    fn timers_added_meanwhile_are_ordered() {
         let mut timers = Timers::new();
         (0..100).for_each(|n| timers.add(n * 10, n));
         assert_eq!(timers.pop(1000), Some((0, 0)));
@@ -601,7 +600,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_ahead_ends_at_the_next_timer() {
+    fn the_lower_bound_reaches_the_next_timer() {
         let mut timers = Timers::new();
         timers.add(123_456_789_012_345, ());
         let mut looks = 0;
@@ -617,7 +616,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_used_again() {
+    fn memory_is_reused() {
         let mut timers = Timers::new();
         for round in 0..100i64 {
             (0..1000).for_each(|n| timers.add(round * 10_000 + n * 7, n));

@@ -1,41 +1,41 @@
-//! What the states of a table own on the heap, without asking each of them at each change.
+//! An estimate of what the states of a table own on the heap, without measuring each of them at each change.
 //!
-//! `heap_size` takes time in proportion to a state's parts (a list of texts, say), which is too much at each
-//! change. So all states are measured together from time to time: when the number of changes has grown by a
-//! quarter, or when there were as many changes as measuring costs. In between, the states are assumed to grow at
-//! their average rate so far, to at most one and a half times their last measured size. The error is what a quarter
-//! of the changes adds beyond that average, and what one batch adds.
+//! `heap_size` takes time in proportion to the size of a state (a list of texts, say), which is too much at each
+//! change. So all states are measured together from time to time: when the number of changes has grown by a quarter,
+//! or when there were as many changes as measuring costs. In between, the states are assumed to grow at their average
+//! rate so far, to at most one and a half times their last measured size. The error is at most what a quarter of the
+//! changes adds beyond that average, and what one batch adds.
 //!
-//! For states that own nothing on the heap all of it compiles to nothing.
+//! For states that own nothing on the heap, all of it compiles to nothing.
 
 use crate::data::Data;
 use std::marker::PhantomData;
 use std::mem::needs_drop;
 
-/// Bytes of a state that take about as long to measure as one change of a state.
+/// The bytes of a state that take about as long to measure as one change of a state.
 const BYTES_A_CHANGE: usize = 64;
 
-/// What many states of type `S` own on the heap.
+/// An estimate of the bytes that all states of type `S` in a table own on the heap.
 #[derive(Debug)]
 pub struct Weighed<S> {
-    /// At the last measurement.
+    /// As of the last measurement.
     bytes: usize,
-    /// Changes until then, and since.
+    /// Changes before the last measurement, and since.
     before: usize,
     since: usize,
     states: PhantomData<fn(S)>,
 }
 
 impl<S> Weighed<S> {
-    /// Whether there is anything to weigh.
+    /// Whether states can own anything on the heap.
     const OWNS: bool = needs_drop::<S>();
 
-    /// No states.
+    /// The estimate for a table without states.
     pub(crate) fn new() -> Self {
         Self { bytes: 0, before: 0, since: 0, states: PhantomData }
     }
 
-    /// A state was changed or has come.
+    /// Counts a change of a state, or a new one.
     #[inline(always)]
     pub(crate) fn changed(&mut self) {
         if Self::OWNS {
@@ -43,7 +43,7 @@ impl<S> Weighed<S> {
         }
     }
 
-    /// The bytes that all states own, as far as is known.
+    /// The estimated bytes of all states.
     #[inline(always)]
     pub(crate) fn bytes(&self) -> usize {
         if !Self::OWNS || self.before == 0 {
@@ -53,8 +53,8 @@ impl<S> Weighed<S> {
         self.bytes + usize::try_from(more).unwrap_or(usize::MAX).min(self.bytes / 2)
     }
 
-    /// Whether the states, so many, should be [weighed](Self::weigh) again. For between two batches; they are
-    /// counted only where that is of consequence.
+    /// Whether the states should be [measured](Self::weigh) again. To be called between two batches; `count`, the
+    /// number of states, is called only if it matters.
     #[inline(always)]
     pub(crate) fn is_due(&self, count: impl FnOnce() -> usize) -> bool {
         let asking = self.bytes / BYTES_A_CHANGE;
@@ -64,7 +64,7 @@ impl<S> Weighed<S> {
                 || self.since >= asking && self.since - asking >= count())
     }
 
-    /// Records what all states own.
+    /// Records a measurement of all states.
     #[cold]
     pub(crate) fn weigh(&mut self, states: impl Iterator<Item = usize>) {
         if !Self::OWNS {
@@ -74,7 +74,7 @@ impl<S> Weighed<S> {
         self.before = self.before.saturating_add(std::mem::take(&mut self.since));
     }
 
-    /// A state comes that owns something already.
+    /// Adds a state that may own something already.
     #[inline(always)]
     pub(crate) fn comes(&mut self, state: &S)
     where
@@ -86,7 +86,7 @@ impl<S> Weighed<S> {
         }
     }
 
-    /// This state leaves.
+    /// Removes a state.
     #[inline(always)]
     pub(crate) fn leaves(&mut self, state: &S)
     where
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_grows_is_known_within_a_quarter_and_asked_seldom() {
+    fn growth_is_estimated_within_a_quarter_and_measured_seldom() {
         let mut lists = vec![Vec::<String>::new(); 10];
         let mut weighed = Weighed::new();
         let mut asked = 0;
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_owns_nothing_is_not_weighed() {
+    fn states_without_heap_are_not_measured() {
         let mut weighed = Weighed::<(u64, f64)>::new();
         weighed.changed();
         assert!(!weighed.is_due(|| 1));

@@ -3,7 +3,7 @@
 use super::{Chain, Stream};
 use crate::data::Portable;
 use crate::error::Result;
-use crate::exchange::Packet;
+use crate::exchange::RecordBatch;
 use crate::flow::{CHUNK, Event, Flow, Pipe, Push, Task};
 use crate::plan::TaskContext;
 use crate::time::Time;
@@ -21,7 +21,7 @@ trait Erased<I: Portable + ?Sized, T: Time>: Send {
 
 impl<I: Portable + ?Sized, T: Time, C: Chain<Item = I, Time = T>> Erased<I, T> for C {
     fn attach_rest(&self, cx: &TaskContext<'_>, rest: Rest<I, T>) -> Result<Box<dyn Task>> {
-        Ok(Box::new(self.attach(cx, Collecting { batch: Packet::default(), rest })?))
+        Ok(Box::new(self.attach(cx, Collecting { batch: RecordBatch::default(), rest })?))
     }
 }
 
@@ -69,12 +69,12 @@ where
 }
 
 trait PushBatch<I: Portable + ?Sized, T: Time>: Pipe {
-    fn push_batch(&mut self, batch: &mut Packet<I, T>);
+    fn push_batch(&mut self, batch: &mut RecordBatch<I, T>);
 }
 
 /// Collects batches before the dynamic call.
 struct Collecting<I: Portable + ?Sized, T: Time> {
-    batch: Packet<I, T>,
+    batch: RecordBatch<I, T>,
     rest: Rest<I, T>,
 }
 
@@ -129,7 +129,7 @@ impl<N: Pipe> Pipe for Handing<N> {
 }
 
 impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> PushBatch<I, T> for Handing<N> {
-    fn push_batch(&mut self, batch: &mut Packet<I, T>) {
+    fn push_batch(&mut self, batch: &mut RecordBatch<I, T>) {
         batch.drain(|item, time| self.next.push(item, time));
     }
 }

@@ -206,18 +206,25 @@ impl Environment {
         tasks: usize,
         bounded: bool,
     ) -> usize {
+        let same = self.is_same(other);
+        if !same {
+            self.refuse_with(other, origin);
+        }
         self.build(|builder| {
-            let same = self.is_same(other);
-            if !same {
-                let what = "the two streams belong to jobs of different environments";
-                let place =
-                    format!("{} ({}:{})", origin.kind, origin.place.file(), origin.place.line());
-                builder.errors.push(Error::new(ErrorKind::Plan, what).in_operator(place));
-            }
             // The other stage is of no plan that this environment knows.
             let before = if same { &before[..] } else { &before[..1] };
             builder.stage_after(before, tasks, bounded)
         })
+    }
+
+    /// Refuses the jobs of both environments, whichever of them is run: an operator has streams of both.
+    pub(crate) fn refuse_with(&self, other: &Self, origin: Origin) {
+        let place = format!("{} ({}:{})", origin.kind, origin.place.file(), origin.place.line());
+        for env in [self, other] {
+            let what = "its streams belong to different environments, and a job is of one";
+            let error = Error::new(ErrorKind::Plan, what).in_operator(&*place);
+            env.build(|builder| builder.errors.push(error));
+        }
     }
 
     /// The clock that jobs run by.

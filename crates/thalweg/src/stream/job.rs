@@ -8,8 +8,11 @@ use crate::error::Result;
 use crate::metrics::Stats;
 use crate::plan::{Launched, Plan};
 use crate::runtime::Runtime;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+
+/// Why a job ends that the program has cancelled.
+const CANCELLED: &str = "the job was cancelled";
 
 /// A job that runs, or has ended.
 ///
@@ -126,7 +129,7 @@ impl JobHandle {
     /// Once all tasks have ended well and their results are computed, the job is done, and cancelling it
     /// changes nothing any more: all of its output appears, and `wait` gives no error. Before, none does.
     pub fn cancel(&self) {
-        self.running.launched.job.cancel("the job was cancelled");
+        self.running.launched.job.cancel(CANCELLED);
     }
 
     /// Ends the job's sources as if their input had ended: what was read is worked through, and
@@ -136,6 +139,11 @@ impl JobHandle {
     /// accepted: a `send` that comes at the same time either fails or is worked through.
     pub fn drain(&self) {
         self.running.launched.job.drain();
+    }
+
+    /// A handle for those that end the job and do not wait for it, such as the handler of a signal.
+    pub fn control(&self) -> JobControl {
+        JobControl { running: Arc::downgrade(&self.running) }
     }
 
     /// Sends a barrier through the job and waits until every task has passed it: all that the sources
@@ -176,6 +184,73 @@ impl JobHandle {
     /// The plan that the job runs by.
     pub fn plan(&self) -> &Plan {
         &self.running.launched.plan
+    }
+}
+
+/// A handle that ends a job, while the [`JobHandle`] waits for it: [`JobHandle::control`] makes it, and it can be cloned
+/// and sent to another thread. It keeps nothing of the job alive, and has no effect on one that is over.
+///
+/// A program that runs until somebody wants it to end drains its job when that is so, as programs in
+/// application mode (module `cli`) do at the first Ctrl-C. With the crate `signal-hook`, for both signals that ask for it:
+///
+/// ```no_run
+/// # #[cfg(all(unix, feature = "cli"))] {
+/// use signal_hook::{consts::{SIGINT, SIGTERM}, iterator::Signals};
+/// use thalweg::Environment;
+///
+/// let env = Environment::new();
+/// env.generate(1e6, Some).map(|n| n.to_string()).write_lines("numbers.txt");
+/// let job = env.start()?;
+///
+/// let (control, mut signals) = (job.control(), Signals::new([SIGINT, SIGTERM])?);
+/// std::thread::spawn(move || {
+///     // The first signal drains, the second cancels.
+///     signals.forever().next().map(|_| control.drain());
+///     signals.forever().next().map(|_| control.cancel());
+/// });
+/// job.wait()?;
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// In a program of tokio, `tokio::signal::ctrl_c().await` stands in place of `signals`, in a task of its own.
+#[derive(Clone)]
+pub struct JobControl {
+    running: Weak<Running>,
+}
+
+impl JobControl {
+    /// Ends the job's sources as if their input had ended: see [`JobHandle::drain`].
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let read = env.generate(1e5, Some).limit(u64::MAX).count();
+    /// let job = env.start()?;
+    /// let control = job.control();
+    /// let other = std::thread::spawn(move || control.drain());
+    /// job.wait()?;
+    /// # other.join().unwrap();
+    /// assert!(read.take().is_ok());
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn drain(&self) {
+        if let Some(running) = self.running.upgrade() {
+            running.launched.job.drain();
+        }
+    }
+
+    /// Ends the job without a result: see [`JobHandle::cancel`].
+    pub fn cancel(&self) {
+        if let Some(running) = self.running.upgrade() {
+            running.launched.job.cancel(CANCELLED);
+        }
+    }
+
+    /// Whether the job is over.
+    pub fn is_over(&self) -> bool {
+        self.running.upgrade().is_none_or(|running| running.launched.job.is_over())
     }
 }
 

@@ -17,7 +17,7 @@ pub use boxed::Boxed;
 pub use chain::Chain;
 pub(crate) use chain::Received;
 pub use environment::Environment;
-pub use job::JobHandle;
+pub use job::{JobControl, JobHandle};
 pub(crate) use source::{Produced, Source, SourceFactory, Sourced};
 pub(crate) use watch::Warnings;
 #[cfg(feature = "cli")]
@@ -29,7 +29,7 @@ pub(crate) use {
 use crate::config::BatchMode;
 use crate::data::Portable;
 use crate::exchange::Edge;
-use crate::flow::{Nowhere, Push, Task};
+use crate::flow::{NullSink, Push, Task};
 use crate::plan::{Builder, Origin, Strategy, TaskContext};
 
 /// Records on their way through a job, one after the other, in several tasks at once.
@@ -185,7 +185,7 @@ impl<C: Chain> Stream<C> {
     {
         let chain = self.chain.clone();
         let drop =
-            move |cx: &TaskContext<'_>| Ok(Box::new(chain.attach(cx, Nowhere)?) as Box<dyn Task>);
+            move |cx: &TaskContext<'_>| Ok(Box::new(chain.attach(cx, NullSink)?) as Box<dyn Task>);
         self.build(|builder| builder.unless_taken(self.stage, Box::new(drop)));
         self
     }
@@ -226,7 +226,7 @@ impl<C: Chain> Stream<C> {
     }
 
     /// Names the operator before: in plans, statistics and messages, and as the identity of its
-    /// state in snapshots. Names must differ within a job.
+    /// state ([`State::id`](crate::plan::State::id)). Names must differ within a job.
     pub fn name(self, name: impl Into<String>) -> Self {
         self.build(|builder| builder.name(self.stage, name.into()));
         self

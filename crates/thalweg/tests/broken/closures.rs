@@ -1,6 +1,7 @@
 //! Closures that panic, at every place where a program can have one.
 
 use super::Broken;
+use std::time::Duration;
 use thalweg::{Environment, Result};
 
 pub(super) const ALL: &[Broken] = &[
@@ -78,6 +79,10 @@ fn panic_in_a_destructor() -> Result<()> {
 /// Not broken, but ended by the person who runs it.
 fn interrupted() -> Result<()> {
     let env = Environment::from_args()?;
-    env.generate(1000.0, Some).map(|n| n.to_string()).write_lines("out.txt");
+    let tick = |n: u64| {
+        std::thread::sleep(Duration::from_millis(1));
+        n.to_string()
+    };
+    env.range(0..1_000_000).map(tick).write_lines("out.txt");
     env.run()
 }

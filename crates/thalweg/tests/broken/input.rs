@@ -23,6 +23,7 @@ pub(super) const ALL: &[Broken] = &[
     Broken::new("csv-field-is-no-number", csv).files(TRADES),
     Broken::new("csv-row-is-short", csv).files(&[("trades.csv", b"symbol,price\nACME\n")]),
     Broken::new("csv-column-is-missing", csv).files(&[("trades.csv", b"symbol,cost\nACME,1\n")]),
+    Broken::new("csv-has-no-header", csv).files(&[("trades.csv", b"ACME,12.5\nB,3\n")]),
     Broken::new("csv-quote-is-left-open", csv)
         .files(&[("trades.csv", b"symbol,price\n\"ACME,1\nB,2\n")]),
     Broken::new("json-line-is-none", json).files(&[(

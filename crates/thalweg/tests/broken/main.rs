@@ -10,6 +10,7 @@ mod closures;
 mod input;
 mod output;
 mod settings;
+mod streams;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -84,7 +85,7 @@ const PROGRAM: &str = "BROKEN_PROGRAM";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
-    let groups = [bounds::ALL, closures::ALL, input::ALL, output::ALL, settings::ALL];
+    let groups = [bounds::ALL, closures::ALL, input::ALL, output::ALL, settings::ALL, streams::ALL];
     let all: Vec<&Broken> = groups.into_iter().flatten().collect();
     if let Ok(name) = std::env::var(PROGRAM) {
         let broken = all.iter().find(|broken| broken.name == name).expect("a known program");

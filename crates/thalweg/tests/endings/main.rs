@@ -3,6 +3,7 @@
 
 mod cancelled;
 mod drained;
+mod named;
 mod nested;
 mod panics;
 #[cfg(feature = "cli")]

@@ -1,4 +1,4 @@
-//! What a job is drawn from: SplitMix64.
+//! What a job is drawn from.
 
 pub(crate) struct Draw(u64);
 
@@ -8,11 +8,7 @@ impl Draw {
     }
 
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        thalweg::data::splitmix64(&mut self.0)
     }
 
     /// A number below the bound; 0 where that is 0.

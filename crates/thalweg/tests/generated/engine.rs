@@ -538,7 +538,7 @@ fn by_key<T: Time>(rows: Rows<T>, how: Computed) -> Rows<T> {
         }
         Computed::Reduce => {
             let greater = |a: Row, b: Row| if a.value < b.value { b } else { a };
-            let reduced = keyed.reduce_assoc(greater).unkey();
+            let reduced = keyed.reduce(greater).unkey();
             reduced.map(|(key, greatest)| row((key, greatest.value))).boxed()
         }
         Computed::Several => keyed

@@ -102,7 +102,7 @@ operators! {
     "keyed sum" exact |job, s| job.end(keyed(s).sum(|r| r.number()).unkey());
     "keyed min" exact |job, s| job.end(keyed(s).min(|r| r).unkey());
     "keyed max" exact |job, s| job.end(keyed(s).max(|r| r).unkey());
-    "keyed avg" exact |job, s| job.end(keyed(s).avg(|r| r.number() as f64).unkey());
+    "keyed average" exact |job, s| job.end(keyed(s).average(|r| r.number() as f64).unkey());
     "keyed fold" exact |job, s| job.end(keyed(s).fold(0, |sum: &mut u64, r: Record| *sum += r.number()).unkey());
     "keyed fold to records" exact |job, s| job.end(
         keyed(s).fold(Vec::new(), |all: &mut Vec<Record>, r| all.push(r)).unkey().map(|(k, all)| (k, all.len()))
@@ -110,9 +110,8 @@ operators! {
     "keyed fold_assoc" exact |job, s| job.end(
         keyed(s).fold_assoc(0, |sum: &mut u64, r: Record| *sum += r.number(), |sum, part| *sum += part).unkey()
     );
-    "keyed reduce" exact |job, s| job.end(keyed(s).reduce(|a, b| if a.number() < b.number() { b } else { a }).unkey());
-    "reduce_assoc" exact |job, s| job.end(
-        keyed(s).reduce_assoc(|a: Record, b: Record| if a.number() < b.number() { b } else { a }).unkey()
+    "keyed reduce" exact |job, s| job.end(
+        keyed(s).reduce(|a, b| if a.number() < b.number() { b } else { a }).unkey()
     );
     "keyed stateful_map" loose |job, s| job.end(
         keyed(s).stateful_map(None, |_, last: &mut Option<Record>, r: Record| { r.act(); last.replace(r) }).unkey()
@@ -150,9 +149,12 @@ operators! {
     )).unkey());
     "aggregate numbers" loose |job, s| job.end(keyed(s).aggregate((
         by::variance(|r: Record| r.number() as f64),
-        by::quantiles(|r: Record| r.number() as f64, [0.5, 0.9]),
+        by::approx_quantiles(|r: Record| r.number() as f64, [0.5, 0.9]),
         by::approx_count_distinct(|r: Record| r.key),
     )).unkey());
+    "aggregate quantiles" exact |job, s| job.end(
+        keyed(s).aggregate(by::quantiles(|r: &Record| r.clone(), [0.0, 0.5, 1.0])).unkey()
+    );
     "to_vec" exact |job, s| job.end(
         keyed(s).aggregate(by::to_vec()).unkey().map(|(key, all): (Key, Vec<Record>)| (key, all.len()))
     );

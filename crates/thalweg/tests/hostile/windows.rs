@@ -79,12 +79,12 @@ operators! {
         keyed(s).window(EventTimeWindow::tumbling(job.span))
             .fold_assoc(0, |sum: &mut u64, r: Record| *sum += r.number(), |sum, part| *sum += part).unkey()
     );
-    "window reduce_assoc" loose |job, s| job.end(
+    "window reduce" loose |job, s| job.end(
         keyed(s).window(EventTimeWindow::tumbling(job.span))
-            .reduce_assoc(|a: Record, b: Record| if a.number() < b.number() { b } else { a }).unkey()
+            .reduce(|a: Record, b: Record| if a.number() < b.number() { b } else { a }).unkey()
     );
-    "window avg" loose |job, s| job.end(
-        keyed(s).window(EventTimeWindow::tumbling(job.span)).avg(|r| r.number() as f64).unkey()
+    "window average" loose |job, s| job.end(
+        keyed(s).window(EventTimeWindow::tumbling(job.span)).average(|r| r.number() as f64).unkey()
     );
     "late_output" loose |job, s| {
         let (windows, late) = keyed(s).window(EventTimeWindow::tumbling(job.span)).late_output();
@@ -128,7 +128,7 @@ operators! {
         s.group_by_ref(KEY).window(CountWindow::sliding(5, 3)).fold(0, |sum: &mut u64, r: Record| *sum += r.number()).unkey()
     );
     "count window reduce" loose |job, s| job.end(
-        s.group_by_ref(KEY).window(CountWindow::sliding(5, 3)).reduce(|a: Record, b: Record| if a.number() < b.number() { b } else { a }).unkey()
+        s.group_by_ref(KEY).window(CountWindow::sliding(5, 3)).reduce(|a, b| if a.number() < b.number() { b } else { a }).unkey()
     );
     "last window" loose |job, s| job.end(s.group_by_ref(KEY).window(LastWindow::new(4)).max(|r| r).unkey());
     "global window" exact |job, s| job.end(s.group_by_ref(KEY).window(GlobalWindow::new()).max(|r| r).unkey());

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use thalweg::operators::join::{AsOf, Interval};
+use thalweg::operators::time::Watermarks;
+use thalweg::operators::window::EventTimeWindow;
 use thalweg::plan::Strategy;
+use thalweg::time::Timestamp;
 use thalweg::{Environment, ErrorKind};
 
 fn strategies(env: &Environment) -> Vec<Strategy> {
@@ -21,6 +25,58 @@ fn what_is_together_is_not_moved_again() {
     assert_eq!(all.iter().filter(|way| **way == Keyed).count(), 3, "{all:?}");
     assert_eq!(all.iter().filter(|way| **way == Forward).count(), 4, "{all:?}");
     env.run().unwrap();
+}
+
+/// Joins by time and by windows leave what is in the tasks of its keys there, too.
+#[test]
+fn what_is_together_meets_in_time_where_it_is() {
+    use Strategy::{Forward, Keyed};
+    let second = Duration::from_secs(1);
+    let timed = |env: &Environment| {
+        let all = Watermarks::monotonous();
+        let numbers = env.range(0..100).assign_timestamps(|n| Timestamp::from_secs(*n as i64), all);
+        numbers.group_by(|n| n % 10).partition()
+    };
+    // Each record is sent once, by the partition or by the join; so many sides stay where they are.
+    let met = |env: &Environment, stay: usize| {
+        let all = strategies(env);
+        assert_eq!(all.iter().filter(|way| **way == Keyed).count(), 2, "{all:?}");
+        assert_eq!(all.iter().filter(|way| **way == Forward).count(), stay, "{all:?}");
+        env.run().unwrap();
+    };
+
+    let env = Environment::new();
+    let (left, right) = (timed(&env), timed(&env));
+    let windows = EventTimeWindow::tumbling(20 * second);
+    let pairs = left.window_join(right, windows, |_, a, b| a + b).unkey().count();
+    met(&env, 2);
+    // Ten keys, five windows, two records a side.
+    assert_eq!(pairs.take().unwrap(), 200);
+
+    let (left, right) = (timed(&env), timed(&env));
+    let groups = left.co_group(right, windows, |_, a, b| a.len() + b.len()).unkey().count();
+    met(&env, 2);
+    assert_eq!(groups.take().unwrap(), 50);
+
+    let (left, right) = (timed(&env), timed(&env));
+    let near = Interval::within(10 * second);
+    let pairs = left.interval_join(right, near, |_, a, b| a + b).unkey().count();
+    met(&env, 2);
+    // Each record meets itself, the one before and the one after.
+    assert_eq!(pairs.take().unwrap(), 280);
+
+    let (left, right) = (timed(&env), timed(&env));
+    let pairs = left.as_of_join(right, AsOf::latest(), |_, a, b| a + b).unkey().count();
+    met(&env, 2);
+    assert_eq!(pairs.take().unwrap(), 100);
+
+    // Only the side that is elsewhere is sent.
+    let (left, right) = (timed(&env), env.range(0..100));
+    let right = right.assign_timestamps(|_| Timestamp::MIN, Watermarks::monotonous());
+    let right = right.group_by(|n| n % 10);
+    let pairs = left.as_of_join(right, AsOf::latest(), |_, a, b| a + b).unkey().count();
+    met(&env, 1);
+    assert_eq!(pairs.take().unwrap(), 100);
 }
 
 #[test]

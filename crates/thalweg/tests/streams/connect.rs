@@ -182,7 +182,7 @@ fn keys_remember_beside_what_all_share() {
         let named = pairs
             .connect_after(names, BTreeMap::new(), |all, (name, by)| _ = all.insert(name, by))
             .map(|name, (n, all)| n * all.get(name).copied().unwrap_or(1))
-            .filter(|_, pair| pair.1 % 2 == 0);
+            .filter(|_, n| n % 2 == 0);
         named.sum(|n| n)
     })
     .equals((0..11u64).map(|key| {
@@ -198,8 +198,7 @@ fn what_is_together_stays_there() {
         let pairs = env.range(0..1000).group_by(|n| n % 10).partition();
         let counts = pairs
             .connect_after(env.iter([5u64]), 0, |least, n| *least = n)
-            .filter(|key, (_, least)| key >= *least)
-            .map(|_, (pair, _)| pair)
+            .filter_map(|key, (n, least)| (key >= least).then_some(n))
             .count()
             .collect::<BTreeMap<_, _>>();
         let exchanges = env.plan().operators.iter().filter(|op| op.kind == "partition").count();

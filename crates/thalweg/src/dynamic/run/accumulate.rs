@@ -8,7 +8,7 @@
 //! | sum of integers | the sum, in two |
 //! | sum of floats | its bits |
 //! | min, max | the value's rank; of text and bytes, the value itself beside the words |
-//! | avg | a count, and a sum as above |
+//! | average | a count, and a sum as above |
 
 use super::keys::{Keyed, Row};
 use super::ordered::{push_rank, rank};
@@ -17,7 +17,7 @@ use crate::dynamic::check::AggregateStep;
 use crate::dynamic::columns::{Bytes, Column, Text, Type};
 use crate::dynamic::operation::AggregateFunction;
 use crate::error::{Error, ErrorKind, Result};
-use crate::operators::keyed::{Aggregate, Combine};
+use crate::operators::aggregates::{Aggregate, Combine};
 
 /// Words of a state that waits and moves without touching memory elsewhere.
 pub(super) const WORDS: usize = 6;
@@ -89,7 +89,7 @@ impl Program {
                     (&mut program.texts, 1)
                 }
                 AggregateFunction::Sum => (&mut program.words, sum),
-                AggregateFunction::Avg => (&mut program.words, sum + 1),
+                AggregateFunction::Average => (&mut program.words, sum + 1),
                 _ => (&mut program.words, 1),
             };
             let at = *place;
@@ -124,7 +124,7 @@ impl Program {
             match step.function {
                 AggregateFunction::Count => {}
                 AggregateFunction::Sum => add(words, at, column, row.at),
-                AggregateFunction::Avg => {
+                AggregateFunction::Average => {
                     words[at] += 1;
                     add(words, at + 1, column, row.at);
                 }
@@ -166,7 +166,7 @@ impl Program {
             match step.function {
                 AggregateFunction::Count => words[at] += others[at],
                 AggregateFunction::Sum => add(words, at),
-                AggregateFunction::Avg => {
+                AggregateFunction::Average => {
                     words[at] += others[at];
                     add(words, at + 1);
                 }
@@ -198,7 +198,7 @@ impl Part {
         let (at, of) = (self.at, self.step.of);
         Ok(match self.step.function {
             AggregateFunction::Count => Column::U64(states.iter().map(|s| s.words()[at]).collect()),
-            AggregateFunction::Avg => {
+            AggregateFunction::Average => {
                 let mean = |state: &S| {
                     let words = state.words();
                     let sum = match of {

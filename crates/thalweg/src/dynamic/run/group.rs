@@ -9,7 +9,7 @@ use crate::data::Portable;
 use crate::dynamic::check::GroupStep;
 use crate::dynamic::columns::{Block, Field, Type};
 use crate::error::Result;
-use crate::operators::keyed::{Combine, Count};
+use crate::operators::aggregates::{Combine, Count};
 use crate::plan::Origin;
 use crate::stream::Stream;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use crate::dynamic::columns::{Block, Columnar};
 use crate::error::Result;
-use crate::flow::{Pipe, Push, Renewed};
+use crate::flow::{Pipe, Push, RoundScoped};
 use crate::metrics::Report;
 use crate::operators::per_stream::limit::Left;
 use crate::plan::{Origin, TaskContext};
@@ -38,31 +38,31 @@ impl<C: Chain<Item = Columnar, Time = ()>> Chain for Limit<C> {
         cx: &TaskContext<'_>,
         next: N,
     ) -> Result<Self::Task<N>> {
-        let renewed = Renewed::new(cx.op(self.op), Left(self.n), next);
-        self.prev.attach(cx, LimitPush { emitted: 0, renewed })
+        let scoped = RoundScoped::new(cx.op(self.op), Left(self.n), next);
+        self.prev.attach(cx, LimitPush { emitted: 0, scoped })
     }
 }
 
 /// A limit of rows in a running task.
 struct LimitPush<N> {
     emitted: u64,
-    renewed: Renewed<Left, N>,
+    scoped: RoundScoped<Left, N>,
 }
 
 impl<N: Pipe> Pipe for LimitPush<N> {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
-        Some(&mut self.renewed)
+        Some(&mut self.scoped)
     }
 
     fn report(&mut self, report: &mut Report) {
-        report.emitted(self.renewed.op.id(), self.emitted);
-        self.renewed.report(report);
+        report.emitted(self.scoped.op.id(), self.emitted);
+        self.scoped.report(report);
     }
 }
 
 impl<N: Push<Columnar, ()>> Push<Columnar, ()> for LimitPush<N> {
     fn push(&mut self, block: Block, (): ()) {
-        let Renewed { memory: Left(left), next, .. } = &mut self.renewed;
+        let RoundScoped { state: Left(left), next, .. } = &mut self.scoped;
         if *left > 0 {
             let most = usize::try_from(*left).unwrap_or(usize::MAX);
             let block = block.head(most);

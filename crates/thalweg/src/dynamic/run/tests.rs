@@ -96,7 +96,7 @@ proptest! {
                     Aggregate::min(col("name")).named("first"),
                     Aggregate::max(col("size")),
                     Aggregate::min(col("debt").neg()).named("least"),
-                    Aggregate::avg(col("size")),
+                    Aggregate::average(col("size")),
                 ])
                 .collect(),
             seed,

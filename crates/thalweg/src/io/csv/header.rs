@@ -1,19 +1,23 @@
-//! Headers that would make a reader take one column for another.
+//! Headers that would make a reader take one column for another, or for none.
 
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::io::files::InputFile;
 use csv::StringRecord;
 use serde::Deserializer;
 use serde::de::value::Error as ProbeError;
-use serde::de::{DeserializeOwned, Error as _, Visitor};
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Error as _, IntoDeserializer, MapAccess, Visitor,
+};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 /// By what a type finds its fields in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// By these names.
+    /// By these names, each of a field of its own.
     Names(&'static [&'static str]),
+    /// By these names, some of which may be aliases.
+    Aliases(&'static [&'static str]),
     /// By all names that the header has.
     AllNames,
     /// By their order.
@@ -30,24 +34,41 @@ impl Wanted {
     }
 }
 
+/// Whether the values of a type say that a row is no header: they can be read from it, and not from any text.
+pub(super) fn reads_as_a_record<T: DeserializeOwned>(row: &StringRecord) -> bool {
+    let any_text = StringRecord::from(vec!["\u{1}"; row.len()]);
+    row.deserialize::<T>(None).is_ok() && any_text.deserialize::<T>(None).is_err()
+}
+
 /// What has been seen of the headers of a source's files.
 #[derive(Clone, Debug)]
 pub(super) struct Headers {
     wanted: Wanted,
+    /// Whether a field may be without a column.
+    optional: bool,
     /// The first one, where columns are found by their order.
     first: Arc<OnceLock<(PathBuf, StringRecord)>>,
 }
 
 impl Headers {
-    pub(super) fn new(wanted: Wanted) -> Self {
-        Self { wanted, first: Arc::default() }
+    pub(super) fn new(wanted: Wanted, optional: bool) -> Self {
+        Self { wanted, optional, first: Arc::default() }
     }
 
-    /// Refuses a header that has a wanted name twice, and one that names other columns than another
+    /// Whether columns are found by their order.
+    pub(super) fn by_order(&self) -> bool {
+        self.wanted == Wanted::Order
+    }
+
+    /// Refuses a header that has a wanted name twice or not at all, and one that names other columns than another
     /// file's where columns are found by their order.
     pub(super) fn check(&self, header: &StringRecord, file: &InputFile) -> Result<()> {
         match self.wanted {
-            Wanted::Names(names) => unambiguous(header, file, |name| names.contains(&name)),
+            Wanted::Names(names) => {
+                unambiguous(header, file, |name| names.contains(&name))?;
+                self.complete(names, header, file)
+            }
+            Wanted::Aliases(names) => unambiguous(header, file, |name| names.contains(&name)),
             Wanted::AllNames => unambiguous(header, file, |_| true),
             Wanted::Order => {
                 let (path, first) = self.first.get_or_init(|| (file.path.clone(), header.clone()));
@@ -65,6 +86,29 @@ impl Headers {
             }
         }
     }
+}
+
+impl Headers {
+    /// Refuses a header without some of these names, unless fields may be without a column.
+    fn complete(&self, names: &[&str], header: &StringRecord, file: &InputFile) -> Result<()> {
+        let is_there = |name: &&&str| header.iter().any(|column| column == **name);
+        let missing: Vec<_> = names.iter().filter(|name| !is_there(name)).copied().collect();
+        if missing.is_empty() || self.optional {
+            return Ok(());
+        }
+        let way_out = if missing.len() < names.len() {
+            "`Csv::optional_columns` allows that for fields that serde can do without"
+        } else {
+            "`Csv::without_header` reads a file whose first row is a record"
+        };
+        Err(without_columns(&missing, header, file).with(way_out))
+    }
+}
+
+/// The error of a header that has no column for these fields.
+pub(super) fn without_columns(fields: &[&str], header: &StringRecord, file: &InputFile) -> Error {
+    let (fields, columns) = (list(fields.iter().copied()), list(header));
+    refused(file, format!("no column for {fields}; the columns are {columns}"))
 }
 
 /// Refuses a header that has a name twice which is wanted.
@@ -85,16 +129,17 @@ pub(super) fn unambiguous(
     Ok(())
 }
 
-fn refused(file: &InputFile, what: String) -> Error {
+pub(super) fn refused(file: &InputFile, what: String) -> Error {
     Error::new(ErrorKind::Input, what).at(Place::Line(file.path.clone(), 1))
 }
 
 /// Some names of columns, for messages.
-pub(super) fn list(header: &StringRecord) -> String {
+pub(super) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     const SHOWN: usize = 20;
-    let names: Vec<_> = header.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
-    let more = if header.len() > SHOWN { ", …" } else { "" };
-    format!("{}{more}", names.join(", "))
+    let mut names = names.into_iter();
+    let shown: Vec<_> = names.by_ref().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    let more = if names.next().is_some() { ", …" } else { "" };
+    format!("{}{more}", shown.join(", "))
 }
 
 /// Records which fields are requested, and holds no data.
@@ -113,8 +158,16 @@ impl<'de> Deserializer<'de> for Probe<'_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, ProbeError> {
-        *self.0 = Wanted::Names(fields);
-        self.deserialize_any(visitor)
+        // Among the names are aliases, and a type also knows its fields by their numbers: it has one for each name
+        // if there are no aliases.
+        *self.0 = Wanted::Aliases(fields);
+        let mut is_field = fields.is_empty();
+        let number = fields.len().checked_sub(1).map(|last| last as u64);
+        let _ = visitor.visit_map(Numbered { number, is_field: &mut is_field });
+        if is_field {
+            *self.0 = Wanted::Names(fields);
+        }
+        Err(ProbeError::custom("nothing"))
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ProbeError> {
@@ -140,6 +193,52 @@ impl<'de> Deserializer<'de> for Probe<'_> {
     }
 }
 
+/// One entry of a map, whose key is the number of a field; notes whether the type reads a value for it.
+struct Numbered<'a> {
+    number: Option<u64>,
+    is_field: &'a mut bool,
+}
+
+impl<'de> MapAccess<'de> for Numbered<'_> {
+    type Error = ProbeError;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, ProbeError> {
+        let Some(number) = self.number.take() else { return Ok(None) };
+        seed.deserialize(number.into_deserializer()).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(
+        &mut self,
+        seed: V,
+    ) -> Result<V::Value, ProbeError> {
+        seed.deserialize(FieldValue(self.is_field))
+    }
+}
+
+/// The value of a field that is not skipped; holds no data.
+struct FieldValue<'a>(&'a mut bool);
+
+impl<'de> Deserializer<'de> for FieldValue<'_> {
+    type Error = ProbeError;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, ProbeError> {
+        *self.0 = true;
+        Err(ProbeError::custom("nothing"))
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, ProbeError> {
+        Err(ProbeError::custom("nothing"))
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit option
+        unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,6 +249,32 @@ mod tests {
     #[serde(rename_all = "UPPERCASE")]
     struct Plain {
         #[expect(dead_code, reason = "only its name matters")]
+        a: u8,
+    }
+
+    #[derive(Deserialize)]
+    #[expect(dead_code, reason = "only its names matter")]
+    struct Lenient {
+        a: Option<u8>,
+        #[serde(default)]
+        b: Vec<u8>,
+        #[serde(skip)]
+        c: u8,
+    }
+
+    #[derive(Deserialize)]
+    #[expect(dead_code, reason = "only its names matter")]
+    struct Aliased {
+        #[serde(alias = "ay")]
+        a: Option<u8>,
+        b: u8,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only its names matter")]
+    struct Closed {
+        #[serde(alias = "ay")]
         a: u8,
     }
 
@@ -168,6 +293,9 @@ mod tests {
         assert_eq!(Wanted::by::<Plain>(), Wanted::Names(&["A"]));
         assert_eq!(Wanted::by::<Wrapped>(), Wanted::Names(&["A"]));
         assert_eq!(Wanted::by::<Option<Plain>>(), Wanted::Names(&["A"]));
+        assert_eq!(Wanted::by::<Lenient>(), Wanted::Names(&["a", "b"]));
+        assert_eq!(Wanted::by::<Aliased>(), Wanted::Aliases(&["a", "ay", "b"]));
+        assert_eq!(Wanted::by::<Closed>(), Wanted::Aliases(&["a", "ay"]));
         assert_eq!(Wanted::by::<Flat>(), Wanted::AllNames);
         assert_eq!(Wanted::by::<HashMap<String, u8>>(), Wanted::AllNames);
         assert_eq!(Wanted::by::<(u8, Plain)>(), Wanted::Order);

@@ -1,11 +1,11 @@
 //! A source of rows whose fields are borrowed from the file's blocks.
 
-use super::header::{list, unambiguous};
+use super::header::{refused, unambiguous, without_columns};
 use super::scan::{RowScan, Shape};
 use super::{CHUNK, Csv, Dialect};
 use crate::clock::Nanos;
 use crate::data::Record;
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Push;
 use crate::io::bad_record::BadRecord;
 use crate::io::files::{BlockSizes, ByteBlocks, InputFile, Split};
@@ -111,8 +111,8 @@ impl<R: ReadRow<N>, const N: usize> SourceFactory for CsvRows<R, N> {
     type Source = RowSource<R, N>;
 
     fn open(&self, cx: &TaskContext<'_>) -> Result<RowSource<R, N>> {
-        let Dialect { delimiter, quote, escape, has_header, .. } = self.dialect;
-        if !has_header {
+        let Dialect { delimiter, quote, escape, .. } = self.dialect;
+        if !self.dialect.has_header() {
             let what =
                 "columns are found by the names in the header, and it was said that there is none";
             return Err(Error::new(ErrorKind::Config, what));
@@ -228,11 +228,8 @@ impl<R: ReadRow<N>, const N: usize> Rows<R, N> {
         }
         self.layout = None;
         let Some(header) = self.dialect.first_row(file)? else { return Ok(()) };
-        let refused = |what: String| {
-            Err(Error::new(ErrorKind::Input, what).at(Place::Line(file.path.clone(), 1)))
-        };
         if header.iter().any(|name| name.contains('\n')) {
-            return refused("the header has a line break within quotes".to_owned());
+            return Err(refused(file, "the header has a line break within quotes".to_owned()));
         }
         let wanted = self.read.columns();
         unambiguous(&header, file, |name| wanted.contains(&name))?;
@@ -240,7 +237,7 @@ impl<R: ReadRow<N>, const N: usize> Rows<R, N> {
         for (place, name) in places.iter_mut().zip(wanted) {
             match header.iter().position(|column| column == name) {
                 Some(found) => *place = found,
-                None => return refused(format!("no column `{name}`; there are {}", list(&header))),
+                None => return Err(without_columns(&[name], &header, file)),
             }
         }
         self.layout = Some((split.file, places, header.len()));
@@ -312,6 +309,7 @@ mod tests {
     use super::*;
     use crate::config::{Config, Scheduler};
     use crate::data::Labelled;
+    use crate::error::Place;
     use proptest::prelude::*;
     use std::fs;
     use std::path::PathBuf;
@@ -416,7 +414,10 @@ mod tests {
         let not_text = [good.as_bytes(), b"x,1\n\xff,2\nz,1\n"].concat();
         assert_eq!(failure(not_text), (Some(12), "not UTF-8, in `\u{fffd},2`".to_owned()));
         let (line, what) = failure("name,cost\nx,1\n");
-        assert_eq!((line, &*what), (Some(1), "no column `amount`; there are `name`, `cost`"));
+        assert_eq!(
+            (line, &*what),
+            (Some(1), "no column for `amount`; the columns are `name`, `cost`")
+        );
     }
 
     #[test]

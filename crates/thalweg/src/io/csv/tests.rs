@@ -198,14 +198,111 @@ fn a_bad_row_stops_the_job_with_place_column_and_text() {
     let error = failure(Csv::new(&path).has_header(false).flexible(true));
     assert_eq!(error.message(), "column 2: invalid digit found in string, in `ACME,12x,7`");
 
-    let (_dir, path) = file("name,cost\na,1\n");
-    let error = failure(Csv::new(&path));
-    assert_eq!(error.message(), "missing field `amount`, in `a,1`");
-
     let (_dir, path) = file(b"name,amount\na,1\n\xff,2\n");
     let error = failure(Csv::new(&path));
     assert_eq!(error.place(), Some(&Place::Line(path, 3)));
     assert_eq!(error.message(), "column `name`: not UTF-8, in `\u{fffd},2`");
+}
+
+/// The message of a job that counts the rows of a file as this type; the place must be the header.
+fn refused<T: for<'de> Deserialize<'de> + 'static>(csv: Csv) -> String {
+    let env = Environment::new();
+    // As bad rows are: a header is not one of them.
+    let (rows, bad) = env.csv::<T>(csv).dead_letters();
+    let _counts = (rows.map(drop).count(), bad.count());
+    let error = env.run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Input, "{error}");
+    assert!(matches!(error.place(), Some(Place::Line(_, 1))), "{error}");
+    error.message().to_owned()
+}
+
+#[derive(Debug, Deserialize)]
+#[expect(dead_code, reason = "only its fields' names and types matter")]
+struct Lenient {
+    name: String,
+    amount: Option<i32>,
+    #[serde(default)]
+    tags: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[expect(dead_code, reason = "only its fields' names and types matter")]
+struct Aliased {
+    name: String,
+    #[serde(alias = "cost", alias = "price")]
+    amount: i32,
+    note: Option<String>,
+}
+
+#[test]
+fn a_field_without_a_column_is_told_with_the_columns_that_there_are() {
+    let allows = " (`Csv::optional_columns` allows that for fields that serde can do without)";
+    let (_dir, path) = file("name,amuont,tags\na,1,x\n");
+    let said = "no column for `amount`; the columns are `name`, `amuont`, `tags`";
+    assert_eq!(refused::<Lenient>(Csv::new(&path)), format!("{said}{allows}"));
+    assert_eq!(refused::<Row>(Csv::new(&path)), format!("{said}{allows}"));
+    let optional = || Csv::new(&path).optional_columns(true);
+    assert_eq!(refused::<Row>(optional()), said, "serde cannot do without");
+    let env = Environment::new();
+    let rows = env.csv::<Lenient>(optional()).map(|row| row.amount).collect::<Vec<_>>();
+    env.run().unwrap();
+    assert_eq!(rows.take().unwrap(), [None]);
+
+    let (_dir, path) = file("name,tag\na,x\n");
+    let said = "no column for `amount`, `tags`; the columns are `name`, `tag`";
+    assert_eq!(refused::<Lenient>(Csv::new(&path)), format!("{said}{allows}"));
+    // A row that ends early is no header's fault.
+    let (_dir, path) = file("name,amount\na\n");
+    let error = failure(Csv::new(&path).flexible(true));
+    assert_eq!(
+        (error.place(), error.message()),
+        (Some(&Place::Line(path, 2)), "expected field, but got end of row, in `a`")
+    );
+}
+
+#[test]
+fn one_column_is_enough_for_a_field_of_several_names() {
+    for (header, works) in [("name,price", true), ("amount,name", true), ("name,prize", false)] {
+        let (_dir, path) = file(format!("{header}\n1,1\n"));
+        let env = Environment::new();
+        let count = env.csv::<Aliased>(&path).map(drop).count();
+        assert_eq!(env.run().is_ok(), works, "{header}");
+        drop(count);
+        if !works {
+            let said = "no column for `amount`; the columns are `name`, `prize`";
+            assert_eq!(refused::<Aliased>(Csv::new(&path)), said);
+        }
+    }
+}
+
+#[test]
+fn a_file_without_a_header_loses_no_row_unseen() {
+    let (_dir, path) = file("ann,31\nbob,29\n");
+    let said = "no column for `name`, `amount`; the columns are `ann`, `31` (`Csv::without_header` reads a file whose \
+                first row is a record)";
+    assert_eq!(refused::<Row>(Csv::new(&path)), said);
+    let (rows, bad) = read(&Environment::new(), Csv::new(&path).without_header()).unwrap();
+    assert_eq!((rows.len(), bad.len()), (2, 0));
+
+    let said = refused::<(String, u32)>(Csv::new(&path));
+    assert!(
+        said.starts_with("the first row reads as a record: `ann`, `31`; `Csv::without"),
+        "{said}"
+    );
+    let count = |csv: Csv| {
+        let env = Environment::new();
+        let rows = env.csv::<(String, u32)>(csv).count();
+        env.run().and_then(|()| rows.take()).unwrap()
+    };
+    assert_eq!(count(Csv::new(&path).has_header(true)), 1);
+    assert_eq!(count(Csv::new(&path).has_header(false)), 2);
+    let (_dir, path) = file("name,age\nann,31\n");
+    assert_eq!(count(Csv::new(&path)), 1);
+    // Any text is a name.
+    let env = Environment::new();
+    let names = env.csv::<(String, String)>(&path).count();
+    env.run().unwrap();
+    assert_eq!(names.take().unwrap(), 1);
 }
 
 #[test]

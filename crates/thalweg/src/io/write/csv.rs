@@ -96,8 +96,19 @@ fn writer(header: bool) -> (csv::Writer<Written>, Written) {
     (builder, written)
 }
 
-fn failed(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::new(ErrorKind::Input, "a record cannot be written as CSV").caused_by(cause)
+fn failed(cause: impl Into<csv::Error>) -> Error {
+    let cause = cause.into();
+    let error =
+        |what| Error::new(ErrorKind::Input, format!("a record cannot be written as CSV{what}"));
+    match cause.kind() {
+        // The library's own text asks its reader to report that.
+        csv::ErrorKind::Serialize(what) if what.contains("serializing maps") => error(
+            ": it is or holds a map, which has no order of columns; make a struct or a tuple of it, or write it by \
+             `write_json_lines`",
+        ),
+        csv::ErrorKind::Serialize(what) => error(&format!(": {what}")),
+        _ => error("").caused_by(cause),
+    }
 }
 
 impl Rows {

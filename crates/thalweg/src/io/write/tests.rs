@@ -170,6 +170,9 @@ fn what_the_format_has_no_form_for_stops_the_job() {
     let error = env.run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Input);
     assert!(error.to_string().contains("a record cannot be written as CSV"), "{error}");
+    // Without the library's request to report that.
+    assert!(error.message().ends_with("or write it by `write_json_lines`"), "{error}");
+    assert!(!error.to_string().contains("://"), "{error}");
     assert!(names(temp.path()).is_empty());
 }
 

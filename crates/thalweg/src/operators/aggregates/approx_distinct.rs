@@ -1,7 +1,7 @@
 //! How many values differ, about, in a few kilobytes.
 
+use super::{Aggregate, Combine};
 use crate::data::{Data, DecodeError, Record, Schema};
-use crate::operators::keyed::{Aggregate, Combine};
 use datasketches::hll::{HllSketch, HllType, HllUnion};
 use std::marker::PhantomData;
 

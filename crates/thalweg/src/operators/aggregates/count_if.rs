@@ -1,7 +1,7 @@
 //! How many values are of a kind.
 
+use super::{Aggregate, Combine};
 use crate::data::Record;
-use crate::operators::keyed::{Aggregate, Combine};
 
 /// How many values the closure answers `true` for.
 ///

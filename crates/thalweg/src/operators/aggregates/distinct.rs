@@ -1,7 +1,7 @@
 //! How many values differ, counted exactly.
 
+use super::{Aggregate, Combine};
 use crate::data::{Data, Record, hash_bytes, mix};
-use crate::operators::keyed::{Aggregate, Combine};
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::marker::PhantomData;

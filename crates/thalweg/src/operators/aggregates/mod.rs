@@ -7,13 +7,14 @@
 //! | how many | [`count`], [`count_if`] | yes |
 //! | how many that differ | [`count_distinct`], [`approx_count_distinct`] | no |
 //! | total | [`sum`] | of integers and durations |
-//! | middle and spread | [`avg`], [`variance`], [`stddev`] | no |
-//! | quantiles | [`quantiles`] | yes |
+//! | middle and spread | [`average`], [`variance`], [`stddev`] | no |
+//! | quantiles, exact | [`quantiles`] | no |
+//! | quantiles, approximate | [`approx_quantiles`] | yes |
 //! | least, greatest | [`min`], [`max`], [`bottom`], [`top`] | no |
 //! | values with the least or greatest key | [`min_by`], [`max_by`], [`bottom_by`], [`top_by`] | no |
 //! | values by time | [`first_by`], [`last_by`], [`nth_by`] | no |
 //! | all values | [`to_vec`] | no |
-//! | what closures say | [`fold_assoc`], [`reduce_assoc`] | no |
+//! | what closures say | [`fold_assoc`], [`reduce`] | no |
 //!
 //! A tuple of up to eight is an aggregate too, which computes all of them in one pass and gives a tuple of
 //! their results; it is subtracted if all of them are. Each gets the value by itself: a borrowed one and
@@ -22,14 +23,14 @@
 //! first [`map`](crate::KeyedStream::map) values to what is needed of them, or group by reference a stream
 //! of borrowed ones.
 //!
-//! Whoever needs another implements [`Combine`](super::keyed::Combine).
+//! Whoever needs another implements [`Combine`].
 //!
 //! The closures' parameters need their types, since a value by itself does not know what stream it will be
 //! used on.
 //!
 //! ```
 //! use thalweg::Environment;
-//! use thalweg::operators::aggregates::{avg, count, max};
+//! use thalweg::operators::aggregates::{average, count, max};
 //!
 //! #[derive(Clone, Copy, thalweg::Data)]
 //! struct Trade {
@@ -42,37 +43,43 @@
 //! let of_each = env
 //!     .iter(trades)
 //!     .group_by(|trade| trade.share)
-//!     .aggregate((count(), avg(|trade: Trade| trade.price), max(|trade: Trade| trade.price)));
+//!     .aggregate((count(), average(|trade: Trade| trade.price), max(|trade: Trade| trade.price)));
 //! let out = of_each.collect::<std::collections::BTreeMap<_, _>>();
 //! env.run()?;
 //! assert_eq!(out.take()?, [(1, (2, 12.0, 14.0)), (2, (1, 3.0, 3.0))].into());
 //! # Ok::<(), thalweg::Error>(())
 //! ```
 //!
-//! Nothing here knows of keys, windows or tasks.
+//! Nothing here knows of keys, windows or tasks: those that aggregate build on it, and it uses none of them.
 
+mod aggregate;
 mod approx_distinct;
+mod approx_quantiles;
+mod basic;
 mod count_if;
 mod distinct;
+mod exact_quantiles;
 mod order;
 mod pick;
-mod quantiles;
 mod spread;
+mod sum;
 mod to_vec;
 mod together;
 mod top;
 
+pub use aggregate::{Aggregate, Combine};
 pub use approx_distinct::{ApproxCountDistinct, approx_count_distinct};
+pub use approx_quantiles::{ApproxQuantiles, approx_quantiles};
+pub use basic::{Average, Count, Fold, FoldAssoc, Max, Min, Reduce};
 pub use count_if::{CountIf, count_if};
 pub use distinct::{CountDistinct, count_distinct};
+pub use exact_quantiles::{Quantiles, quantiles};
 pub(super) use order::better;
 pub use pick::{Pick, first_by, last_by, max_by, min_by};
-pub use quantiles::{Quantiles, quantiles};
 pub use spread::{Spread, stddev, variance};
+pub use sum::{Sum, Summand};
 pub use to_vec::{ToVec, to_vec};
 pub use top::{Nth, Top, TopBy, bottom, bottom_by, nth_by, top, top_by};
-
-use super::keyed::{Average, Count, FoldAssoc, Max, Min, Reduce, Sum};
 
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -154,16 +161,16 @@ pub fn max<F, N>(of: F) -> Max<F, N> {
 ///
 /// ```
 /// use thalweg::Environment;
-/// use thalweg::operators::aggregates::avg;
+/// use thalweg::operators::aggregates::average;
 ///
 /// let env = Environment::new();
-/// let out = env.iter([1, 2, 6]).group_by(|_| ()).aggregate(avg(|n: i32| f64::from(n)));
+/// let out = env.iter([1, 2, 6]).group_by(|_| ()).aggregate(average(|n: i32| f64::from(n)));
 /// let out = out.collect::<Vec<_>>();
 /// env.run()?;
 /// assert_eq!(out.take()?, [((), 3.0)]);
 /// # Ok::<(), thalweg::Error>(())
 /// ```
-pub fn avg<F>(of: F) -> Average<F> {
+pub fn average<F>(of: F) -> Average<F> {
     Average::new(of)
 }
 
@@ -193,15 +200,15 @@ pub fn fold_assoc<S, F, M>(init: S, local: F, global: M) -> FoldAssoc<S, F, M> {
 ///
 /// ```
 /// use thalweg::Environment;
-/// use thalweg::operators::aggregates::reduce_assoc;
+/// use thalweg::operators::aggregates::reduce;
 ///
 /// let env = Environment::new();
-/// let out = env.iter(1..6u64).group_by(|_| ()).aggregate(reduce_assoc(|a: u64, b: u64| a * b));
+/// let out = env.iter(1..6u64).group_by(|_| ()).aggregate(reduce(|a: u64, b: u64| a * b));
 /// let out = out.collect::<Vec<_>>();
 /// env.run()?;
 /// assert_eq!(out.take()?, [((), 120)]);
 /// # Ok::<(), thalweg::Error>(())
 /// ```
-pub fn reduce_assoc<F>(reduce: F) -> Reduce<F> {
+pub fn reduce<F>(reduce: F) -> Reduce<F> {
     Reduce { reduce }
 }

@@ -1,8 +1,8 @@
 //! The one value that is least, greatest, first or last by a key.
 
 use super::better;
+use super::{Aggregate, Combine};
 use crate::data::Data;
-use crate::operators::keyed::{Aggregate, Combine};
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 

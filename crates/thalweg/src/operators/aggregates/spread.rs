@@ -1,7 +1,7 @@
 //! How far numbers lie apart.
 
+use super::{Aggregate, Combine};
 use crate::data::Record;
-use crate::operators::keyed::{Aggregate, Combine};
 
 /// The variance of the numbers that the closure makes of the values, as estimated from a sample: the sum of
 /// the squares of their distances from their mean, divided by one less than there are.

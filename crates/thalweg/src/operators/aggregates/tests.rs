@@ -2,8 +2,8 @@
 //! with parts taken out again.
 
 use super::*;
+use super::{Aggregate, Combine};
 use crate::check::check;
-use crate::operators::keyed::{Aggregate, Combine};
 use crate::operators::time::Watermarks;
 use crate::operators::window::EventTimeWindow;
 use crate::time::Timestamp;
@@ -123,7 +123,7 @@ proptest! {
             &all,
         );
         prop_assert_eq!(folded, total);
-        prop_assert_eq!(by.result(&reduce_assoc(|a: i32, b: i32| a.max(b)), &all), *all.iter().max().unwrap());
+        prop_assert_eq!(by.result(&reduce(|a: i32, b: i32| a.max(b)), &all), *all.iter().max().unwrap());
     }
 
     #[test]
@@ -169,7 +169,7 @@ proptest! {
         let count = all.len() as f64;
         let mean = all.iter().sum::<f64>() / count;
         let squares: f64 = all.iter().map(|number| (number - mean).powi(2)).sum();
-        prop_assert!(near(by.result(&avg(|n: f64| n), &all), mean, mean.abs()));
+        prop_assert!(near(by.result(&average(|n: f64| n), &all), mean, mean.abs()));
         let near = |found: f64, expected: f64| (found - expected).abs() <= 1e-6 * expected.max(1.0);
         prop_assert!(near(by.result(&variance(|n: f64| n), &all), squares / (count - 1.0)));
         prop_assert!(near(by.result(&stddev(|n: f64| n), &all), (squares / (count - 1.0)).sqrt()));
@@ -179,7 +179,7 @@ proptest! {
     }
 
     #[test]
-    fn quantiles_are_within_their_bound(
+    fn approximate_quantiles_are_within_their_bound(
         all in prop::collection::vec(prop_oneof![
             5 => -1e6..1e6f64,
             2 => prop::num::f64::NORMAL | prop::num::f64::ZERO,
@@ -194,12 +194,25 @@ proptest! {
         let mut ascending = all.clone();
         ascending.sort_by(f64::total_cmp);
         let shares = [0.0, share, 0.5, 1.0];
-        let found = by.result(&quantiles(|n: f64| n, shares).relative_error(error), &all);
+        let found = by.result(&approx_quantiles(|n: f64| n, shares).relative_error(error), &all);
         for (share, found) in shares.into_iter().zip(found) {
             let exact = ascending[(share * (all.len() - 1) as f64) as usize];
             let within = found == exact || (found - exact).abs() <= error * exact.abs() * (1.0 + 1e-6);
             prop_assert!(within, "{found} stands for {exact}");
         }
+    }
+
+    #[test]
+    fn exact_quantiles_are_values(
+        all in prop::collection::vec(prop_oneof![3 => -9..9i32, 1 => any::<i32>()], 1..200),
+        by in divisions(),
+        share in 0.0..=1.0f64,
+    ) {
+        let mut ascending = all.clone();
+        ascending.sort_unstable();
+        let last = all.len() - 1;
+        let expected = [ascending[last], ascending[(share * last as f64) as usize], ascending[0]];
+        prop_assert_eq!(by.result(&quantiles(|n: &i32| *n, [1.0, share, 0.0]), &all), expected);
     }
 
     #[test]
@@ -212,16 +225,16 @@ proptest! {
             by.without_last(&count_if(|n: i32| n > 3), &all, first),
             by.result(&count_if(|n: i32| n > 3), kept)
         );
-        let several = (count(), sum(|n: i32| i64::from(n)), quantiles(number, [0.25, 0.5]));
+        let several = (count(), sum(|n: i32| i64::from(n)), approx_quantiles(number, [0.25, 0.5]));
         prop_assert_eq!(by.without_last(&several, &all, first), by.result(&several, kept));
         let taken_out = {
-            let aggregate = quantiles(number, [0.5]);
+            let aggregate = approx_quantiles(number, [0.5]);
             let mut state = by.state(&aggregate, &all);
-            let inverse = <Quantiles<_, 1> as Combine<i32>>::INVERSE.unwrap();
+            let inverse = <ApproxQuantiles<_, 1> as Combine<i32>>::INVERSE.unwrap();
             inverse(&aggregate, &mut state, &part(&aggregate, &all[first..]));
             state
         };
-        prop_assert_eq!(taken_out, by.state(&quantiles(number, [0.5]), kept));
+        prop_assert_eq!(taken_out, by.state(&approx_quantiles(number, [0.5]), kept));
     }
 
     /// However they were divided, and whatever comes twice.
@@ -344,15 +357,17 @@ fn what_is_no_number_gives_way() {
         assert_eq!(by.result(&max_by(|n: &f64| *n), &all), 2.0);
         assert_eq!(by.result(&top(2, |n: f64| n), &all), [2.0, 1.0]);
         assert_eq!(by.result(&bottom(2, |n: f64| n), &all), [1.0, 2.0]);
-        let [median, greatest] = by.result(&quantiles(|n: f64| n, [0.5, 1.0]), &all);
+        let [median, greatest] = by.result(&approx_quantiles(|n: f64| n, [0.5, 1.0]), &all);
         assert!((median - 2.0).abs() <= 0.02 && greatest.is_nan());
+        let [least, median, greatest] = by.result(&quantiles(|n: &f64| *n, [0.0, 0.5, 1.0]), &all);
+        assert!((least, median) == (1.0, 2.0) && greatest.is_nan());
     }
     let alone = [f64::NAN];
     assert!(by.result(&min(|n: f64| n), &alone).is_nan());
     assert_eq!(by.result(&top(2, |n: f64| n), &alone).len(), 1);
     assert!(by.result(&variance(|n: f64| n), &[3.0]).is_nan());
     assert_eq!(by.result(&variance(|n: f64| n).of_population(), &[3.0]), 0.0);
-    assert_eq!(by.result(&quantiles(|n: f64| n, [0.5]), &[f64::MIN_POSITIVE / 4.0]), [0.0]);
+    assert_eq!(by.result(&approx_quantiles(|n: f64| n, [0.5]), &[f64::MIN_POSITIVE / 4.0]), [0.0]);
 }
 
 /// A tuple can be taken out of if all of its members can.
@@ -471,8 +486,8 @@ fn several_at_once_over_windows() {
     })
     .equals(expected);
     check(|env| {
-        let panes =
-            windowed(env).aggregate((count(), quantiles(|r: Reading| f64::from(r.2), [0.5])));
+        let panes = windowed(env)
+            .aggregate((count(), approx_quantiles(|r: Reading| f64::from(r.2), [0.5])));
         panes.unkey().map(|(key, pane)| ((pane.start.as_micros(), key), pane.value.0))
     })
     .equals(invertible);
@@ -516,9 +531,10 @@ fn an_impossible_aggregate_is_refused() {
         says(env);
     }
     let number = |n: u32| f64::from(n);
-    refused(|| quantiles(number, [0.5, 50.0]), "one of 50 is asked for");
-    refused(|| (count(), quantiles(number, [f64::NAN])), "one of NaN is asked for");
-    refused(|| quantiles(number, [0.5]).relative_error(0.0), "0 is asked for");
-    refused(|| quantiles(number, [0.5]).relative_error(f64::NAN), "NaN is asked for");
+    refused(|| quantiles(|n: &u32| *n, [-0.5]), "one of -0.5 is asked for");
+    refused(|| approx_quantiles(number, [0.5, 50.0]), "one of 50 is asked for");
+    refused(|| (count(), approx_quantiles(number, [f64::NAN])), "one of NaN is asked for");
+    refused(|| approx_quantiles(number, [0.5]).relative_error(0.0), "0 is asked for");
+    refused(|| approx_quantiles(number, [0.5]).relative_error(f64::NAN), "NaN is asked for");
     refused(|| approx_count_distinct(|n: u32| n).precision(17), "asked for 17");
 }

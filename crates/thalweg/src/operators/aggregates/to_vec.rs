@@ -1,7 +1,7 @@
 //! All values.
 
+use super::{Aggregate, Combine};
 use crate::data::Portable;
-use crate::operators::keyed::{Aggregate, Combine};
 
 /// All values, in no defined order; borrowed ones are copied.
 ///

@@ -1,7 +1,7 @@
 //! Several aggregates at once: a tuple of them is one.
 
+use super::{Aggregate, Combine};
 use crate::data::Record;
-use crate::operators::keyed::{Aggregate, Combine};
 
 macro_rules! together {
     ($(($($name:ident $at:tt)* | $last:ident $end:tt))*) => {$(

@@ -1,8 +1,8 @@
 //! The greatest few, the least few, and the one at a place between them.
 
 use super::better;
+use super::{Aggregate, Combine};
 use crate::data::{Data, Record};
-use crate::operators::keyed::{Aggregate, Combine};
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 

@@ -24,8 +24,8 @@ impl<C: Chain> Stream<C> {
     ///
     /// When as many calls are in flight as [`Calls`] allows, the input is held up. Order is kept, or is not,
     /// as it says; in event time records keep their timestamps, and no watermark overtakes them. The end of the
-    /// input, of a loop's round and a barrier wait for the calls before them, so that no call belongs to a
-    /// snapshot. When the job is cancelled, or nobody wants more, futures in flight are dropped.
+    /// input, of a loop's round and a barrier wait for the calls before them, so that none is in
+    /// flight then. When the job is cancelled, or nobody wants more, futures in flight are dropped.
     ///
     /// Memory: the futures in flight, as many results, and a batch or two of records that wait. No
     /// allocation a call beside those of the future itself, once there have been as many as may be in flight.

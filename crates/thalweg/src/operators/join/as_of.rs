@@ -1,16 +1,16 @@
 //! Joins of each record with the one that was in force at its time.
 
+use super::joinable::{Joinable, JoinableWith, KeyOf, TimeOf, ValueOf};
 use super::meeting::{Meet, Meeting, together};
+use super::tagged::Side;
 use super::timeline::{Cursor, Timeline};
-use crate::data::{Data, Key, Portable};
+use crate::data::Data;
 use crate::flow::guard;
-use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned};
-use crate::operators::window::{KeptOf as Kept, Side};
+use crate::operators::keyed::{FirstOf, KeyedStream, Partitioned};
 use crate::plan::Origin;
 use crate::stream::Chain;
 use crate::support::keyed_timers::{EventClock, TimedState, TimerClock};
 use crate::time::{EventTime, micros};
-use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
@@ -91,13 +91,7 @@ impl fmt::Display for AsOf {
     }
 }
 
-impl<C, G, P, K> KeyedStream<C, G, P>
-where
-    K: Data + Key + Portable<Owned = K> + Borrow<G::Key> + Clone,
-    C: Chain,
-    G: KeyBy<C::Item, Value: Portable, Key: Key<Owned = K>>,
-    P: 'static,
-{
+impl<C: Chain, G, P> KeyedStream<C, G, P> {
     /// Joins each record with the one of the other stream that was in force at its time: of the same key, the
     /// [latest](AsOf::latest) at that time or before it, or the [next](AsOf::next). Records for which there
     /// is none have no result; see [`as_of_left_join`](Self::as_of_left_join).
@@ -144,25 +138,21 @@ where
     #[doc(alias = "merge_asof")]
     #[doc(alias = "join_asof")]
     #[track_caller]
-    pub fn as_of_join<D, H, Q, O, F>(
+    pub fn as_of_join<R, O, F>(
         self,
-        other: KeyedStream<D, H, Q>,
+        other: R,
         which: AsOf,
         f: F,
-    ) -> KeyedStream<
-        impl Chain<Item = (K, O), Time = C::Time> + use<C, G, P, K, D, H, Q, O, F>,
-        FirstOf,
-        Partitioned,
-    >
+    ) -> KeyedStream<impl Chain<Item = (KeyOf<Self>, O), Time = TimeOf<Self>>, FirstOf, Partitioned>
     where
-        C: Chain<Time: EventTime>,
-        D: Chain<Time = C::Time>,
-        H: KeyBy<D::Item, Key = G::Key, Value: Portable>,
-        Q: 'static,
+        Self: Joinable<Time: EventTime>,
+        R: JoinableWith<Self>,
         O: 'static,
-        F: Fn(&K, &Kept<G, C::Item>, &Kept<H, D::Item>) -> O + Send + Sync + 'static,
+        F: Fn(&KeyOf<Self>, &ValueOf<Self>, &ValueOf<R>) -> O + Send + Sync + 'static,
     {
-        let f = move |key: &K, left: &_, right: Option<&_>| right.map(|right| f(key, left, right));
+        let f = move |key: &KeyOf<Self>, left: &_, right: Option<&_>| {
+            right.map(|right| f(key, left, right))
+        };
         together(self, other, Origin::here("as_of_join"), &which, InForce::new(which, f))
     }
 
@@ -194,25 +184,19 @@ where
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn as_of_left_join<D, H, Q, O, F>(
+    pub fn as_of_left_join<R, O, F>(
         self,
-        other: KeyedStream<D, H, Q>,
+        other: R,
         which: AsOf,
         f: F,
-    ) -> KeyedStream<
-        impl Chain<Item = (K, O), Time = C::Time> + use<C, G, P, K, D, H, Q, O, F>,
-        FirstOf,
-        Partitioned,
-    >
+    ) -> KeyedStream<impl Chain<Item = (KeyOf<Self>, O), Time = TimeOf<Self>>, FirstOf, Partitioned>
     where
-        C: Chain<Time: EventTime>,
-        D: Chain<Time = C::Time>,
-        H: KeyBy<D::Item, Key = G::Key, Value: Portable>,
-        Q: 'static,
+        Self: Joinable<Time: EventTime>,
+        R: JoinableWith<Self>,
         O: 'static,
-        F: Fn(&K, &Kept<G, C::Item>, Option<&Kept<H, D::Item>>) -> O + Send + Sync + 'static,
+        F: Fn(&KeyOf<Self>, &ValueOf<Self>, Option<&ValueOf<R>>) -> O + Send + Sync + 'static,
     {
-        let f = move |key: &K, left: &_, right: Option<&_>| Some(f(key, left, right));
+        let f = move |key: &KeyOf<Self>, left: &_, right: Option<&_>| Some(f(key, left, right));
         together(self, other, Origin::here("as_of_left_join"), &which, InForce::new(which, f))
     }
 }

@@ -1,8 +1,8 @@
 //! Every pair of two streams.
 
+use super::inputs::{Delivery, Inputs, all};
 use super::kinds::Inner;
 use super::local::{Local, TableOfRight};
-use super::sides::{Sides, Way, all};
 use crate::data::{Data, Portable};
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
@@ -46,13 +46,13 @@ where
         R: Data + Clone,
     {
         let origin = Origin::here("cross");
-        let sides: Sides<(), L, R, C::Time> =
-            Sides::new(all(self, origin), all(other, origin), Way::RightEverywhere, origin);
-        let (left, right) = sides.bounded();
+        let inputs: Inputs<(), L, R, C::Time> =
+            Inputs::new(all(self, origin), all(other, origin), Delivery::RightEverywhere, origin);
+        let (left, right) = inputs.bounded();
         let fault = <TableOfRight as Local<Inner, (), L, R, C::Time>>::fault(left, right);
         let detail = <TableOfRight as Local<Inner, (), L, R, C::Time>>::NAME.to_owned();
         let chain = <TableOfRight as Local<Inner, (), L, R, C::Time>>::chain;
-        let pairs = sides.join(detail, fault, chain);
+        let pairs = inputs.join(detail, fault, chain);
         pairs.map_as(Origin { kind: "pair", ..origin }, |((), pair)| pair)
     }
 }

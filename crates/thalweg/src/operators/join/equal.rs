@@ -1,30 +1,21 @@
 //! Joins of records whose keys are equal.
 
-use super::kinds::{Anti, Full, Inner, Left, Right, Semi};
-use super::local::{ByKey, TableOfRight};
-use super::with::{JoinWith, Joined, Sieved};
-use crate::data::{Data, Key, Portable};
-use crate::operators::keyed::{KeyBy, KeyedStream, Placed};
+use super::joinable::{Joinable, JoinableWith, KeyOf, TimeOf, ValueOf};
+use super::with::JoinWith;
+use crate::operators::keyed::{FirstOf, KeyedStream, Partitioned};
 use crate::plan::Origin;
 use crate::stream::Chain;
 
-/// Joined by a table of the right stream, in the tasks that own the keys.
-type ByTable<X, C, G, P, D, H, Q, K> = Joined<X, ByKey, TableOfRight, C, G, P, D, H, Q, K>;
+/// A stream of keys with what a join makes of each, in the tasks that own the keys.
+type Joined<C> = KeyedStream<C, FirstOf, Partitioned>;
 
-impl<C, G, P> KeyedStream<C, G, P>
-where
-    C: Chain,
-    G: KeyBy<C::Item, Value: Portable<Owned: Clone>>,
-    P: Placed,
-{
+impl<C: Chain, G, P> KeyedStream<C, G, P> {
     /// Joins two streams in a way that is to be said, of a kind that is to be said: see [`JoinWith`].
     #[track_caller]
-    pub fn join_with<D, H, Q>(
-        self,
-        right: KeyedStream<D, H, Q>,
-    ) -> JoinWith<Self, KeyedStream<D, H, Q>>
+    pub fn join_with<R>(self, right: R) -> JoinWith<Self, R>
     where
-        D: Chain<Time = C::Time>,
+        Self: Joinable<Value: Clone>,
+        R: JoinableWith<Self, Value: Clone>,
     {
         JoinWith::new(self, right, Origin::here("join"))
     }
@@ -71,16 +62,13 @@ where
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn join<D, H, Q, K>(
+    pub fn join<R>(
         self,
-        right: KeyedStream<D, H, Q>,
-    ) -> ByTable<Inner, C, G, P, D, H, Q, K>
+        right: R,
+    ) -> Joined<impl Chain<Item = (KeyOf<Self>, (ValueOf<Self>, ValueOf<R>)), Time = TimeOf<Self>>>
     where
-        G: KeyBy<C::Item, Key: Key<Owned = K>>,
-        D: Chain<Time = C::Time>,
-        H: KeyBy<D::Item, Key: Key<Owned = K>, Value: Portable<Owned: Clone>>,
-        Q: Placed,
-        K: Data + Key + Eq + Clone,
+        Self: Joinable<Value: Clone>,
+        R: JoinableWith<Self, Value: Clone>,
     {
         JoinWith::new(self, right, Origin::here("join")).inner()
     }
@@ -98,16 +86,15 @@ where
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn left_join<D, H, Q, K>(
+    pub fn left_join<R>(
         self,
-        right: KeyedStream<D, H, Q>,
-    ) -> ByTable<Left, C, G, P, D, H, Q, K>
+        right: R,
+    ) -> Joined<
+        impl Chain<Item = (KeyOf<Self>, (ValueOf<Self>, Option<ValueOf<R>>)), Time = TimeOf<Self>>,
+    >
     where
-        G: KeyBy<C::Item, Key: Key<Owned = K>>,
-        D: Chain<Time = C::Time>,
-        H: KeyBy<D::Item, Key: Key<Owned = K>, Value: Portable<Owned: Clone>>,
-        Q: Placed,
-        K: Data + Key + Eq + Clone,
+        Self: Joinable<Value: Clone>,
+        R: JoinableWith<Self, Value: Clone>,
     {
         JoinWith::new(self, right, Origin::here("left_join")).left()
     }
@@ -126,16 +113,15 @@ where
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn right_join<D, H, Q, K>(
+    pub fn right_join<R>(
         self,
-        right: KeyedStream<D, H, Q>,
-    ) -> ByTable<Right, C, G, P, D, H, Q, K>
+        right: R,
+    ) -> Joined<
+        impl Chain<Item = (KeyOf<Self>, (Option<ValueOf<Self>>, ValueOf<R>)), Time = TimeOf<Self>>,
+    >
     where
-        G: KeyBy<C::Item, Key: Key<Owned = K>>,
-        D: Chain<Time = C::Time>,
-        H: KeyBy<D::Item, Key: Key<Owned = K>, Value: Portable<Owned: Clone>>,
-        Q: Placed,
-        K: Data + Key + Eq + Clone,
+        Self: Joinable<Value: Clone>,
+        R: JoinableWith<Self, Value: Clone>,
     {
         JoinWith::new(self, right, Origin::here("right_join")).right()
     }
@@ -154,16 +140,18 @@ where
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn full_join<D, H, Q, K>(
+    pub fn full_join<R>(
         self,
-        right: KeyedStream<D, H, Q>,
-    ) -> ByTable<Full, C, G, P, D, H, Q, K>
+        right: R,
+    ) -> Joined<
+        impl Chain<
+            Item = (KeyOf<Self>, (Option<ValueOf<Self>>, Option<ValueOf<R>>)),
+            Time = TimeOf<Self>,
+        >,
+    >
     where
-        G: KeyBy<C::Item, Key: Key<Owned = K>>,
-        D: Chain<Time = C::Time>,
-        H: KeyBy<D::Item, Key: Key<Owned = K>, Value: Portable<Owned: Clone>>,
-        Q: Placed,
-        K: Data + Key + Eq + Clone,
+        Self: Joinable<Value: Clone>,
+        R: JoinableWith<Self, Value: Clone>,
     {
         JoinWith::new(self, right, Origin::here("full_join")).full()
     }
@@ -183,16 +171,13 @@ where
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn semi_join<D, H, Q, K>(
+    pub fn semi_join<R>(
         self,
-        right: KeyedStream<D, H, Q>,
-    ) -> Sieved<Semi, ByKey, TableOfRight, C, G, P, Q, K>
+        right: R,
+    ) -> Joined<impl Chain<Item = (KeyOf<Self>, ValueOf<Self>), Time = TimeOf<Self>>>
     where
-        G: KeyBy<C::Item, Key: Key<Owned = K>>,
-        D: Chain<Time = C::Time>,
-        H: KeyBy<D::Item, Key: Key<Owned = K>, Value: Portable<Owned: Clone>>,
-        Q: Placed,
-        K: Data + Key + Eq + Clone,
+        Self: Joinable<Value: Clone>,
+        R: JoinableWith<Self, Value: Clone>,
     {
         JoinWith::new(self, right, Origin::here("semi_join")).semi()
     }
@@ -212,16 +197,13 @@ where
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn anti_join<D, H, Q, K>(
+    pub fn anti_join<R>(
         self,
-        right: KeyedStream<D, H, Q>,
-    ) -> Sieved<Anti, ByKey, TableOfRight, C, G, P, Q, K>
+        right: R,
+    ) -> Joined<impl Chain<Item = (KeyOf<Self>, ValueOf<Self>), Time = TimeOf<Self>>>
     where
-        G: KeyBy<C::Item, Key: Key<Owned = K>>,
-        D: Chain<Time = C::Time>,
-        H: KeyBy<D::Item, Key: Key<Owned = K>, Value: Portable<Owned: Clone>>,
-        Q: Placed,
-        K: Data + Key + Eq + Clone,
+        Self: Joinable<Value: Clone>,
+        R: JoinableWith<Self, Value: Clone>,
     {
         JoinWith::new(self, right, Origin::here("anti_join")).anti()
     }

@@ -275,7 +275,8 @@ where
         // One of the tasks answers for all.
         if cx.task == 0 && !memory.try_resize(bytes) {
             let what = format!(
-                "its table takes {bytes} bytes, which the memory budget of {} has not left",
+                "its table takes {bytes} bytes, which the memory budget of {} has not left; `join` with a stream of the \
+                 table's rows uses the disk",
                 cx.memory.limit()
             );
             return Err(memory.refused(what).in_operator(&*op.name()));

@@ -1,17 +1,17 @@
 //! Joins of records whose times are no further apart than an interval.
 
+use super::joinable::{Joinable, JoinableWith, KeyOf, TimeOf, ValueOf};
 use super::meeting::{Meet, Meeting, together};
+use super::tagged::Side;
 use super::timeline::{Cursor, Timeline};
-use crate::data::{Data, Key, Portable};
+use crate::data::Data;
 use crate::error::{Error, ErrorKind};
 use crate::flow::guard;
-use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned};
-use crate::operators::window::{KeptOf as Kept, Side};
+use crate::operators::keyed::{FirstOf, KeyedStream, Partitioned};
 use crate::plan::Origin;
 use crate::stream::Chain;
 use crate::support::keyed_timers::{EventClock, TimedState, TimerClock};
 use crate::time::{EventTime, micros};
-use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
@@ -115,13 +115,7 @@ fn span(at: i64, lower: i64, upper: i64) -> Option<(i64, i64)> {
     (!is_before && !is_after).then(|| (clamp(lower), clamp(upper)))
 }
 
-impl<C, G, P, K> KeyedStream<C, G, P>
-where
-    K: Data + Key + Portable<Owned = K> + Borrow<G::Key> + Clone,
-    C: Chain,
-    G: KeyBy<C::Item, Value: Portable, Key: Key<Owned = K>>,
-    P: 'static,
-{
+impl<C: Chain, G, P> KeyedStream<C, G, P> {
     /// Makes a record of every two records of a key whose times are no further apart than the interval says:
     /// one of this stream at `t`, and one of the other from `t` plus the interval's lower end to `t` plus its
     /// upper end.
@@ -171,25 +165,21 @@ where
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn interval_join<D, H, Q, O, F>(
+    pub fn interval_join<R, O, F>(
         self,
-        other: KeyedStream<D, H, Q>,
+        other: R,
         interval: Interval,
         f: F,
-    ) -> KeyedStream<
-        impl Chain<Item = (K, O), Time = C::Time> + use<C, G, P, K, D, H, Q, O, F>,
-        FirstOf,
-        Partitioned,
-    >
+    ) -> KeyedStream<impl Chain<Item = (KeyOf<Self>, O), Time = TimeOf<Self>>, FirstOf, Partitioned>
     where
-        C: Chain<Time: EventTime>,
-        D: Chain<Time = C::Time>,
-        H: KeyBy<D::Item, Key = G::Key, Value: Portable>,
-        Q: 'static,
+        Self: Joinable<Time: EventTime>,
+        R: JoinableWith<Self>,
         O: 'static,
-        F: Fn(&K, &Kept<G, C::Item>, &Kept<H, D::Item>) -> O + Send + Sync + 'static,
+        F: Fn(&KeyOf<Self>, &ValueOf<Self>, &ValueOf<R>) -> O + Send + Sync + 'static,
     {
-        let f = move |key: &K, left: &_, right: Option<&_>| right.map(|right| f(key, left, right));
+        let f = move |key: &KeyOf<Self>, left: &_, right: Option<&_>| {
+            right.map(|right| f(key, left, right))
+        };
         let near = Near::new(interval, false, f);
         interval.checked(together(self, other, Origin::here("interval_join"), &interval, near))
     }
@@ -222,25 +212,19 @@ where
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn interval_left_join<D, H, Q, O, F>(
+    pub fn interval_left_join<R, O, F>(
         self,
-        other: KeyedStream<D, H, Q>,
+        other: R,
         interval: Interval,
         f: F,
-    ) -> KeyedStream<
-        impl Chain<Item = (K, O), Time = C::Time> + use<C, G, P, K, D, H, Q, O, F>,
-        FirstOf,
-        Partitioned,
-    >
+    ) -> KeyedStream<impl Chain<Item = (KeyOf<Self>, O), Time = TimeOf<Self>>, FirstOf, Partitioned>
     where
-        C: Chain<Time: EventTime>,
-        D: Chain<Time = C::Time>,
-        H: KeyBy<D::Item, Key = G::Key, Value: Portable>,
-        Q: 'static,
+        Self: Joinable<Time: EventTime>,
+        R: JoinableWith<Self>,
         O: 'static,
-        F: Fn(&K, &Kept<G, C::Item>, Option<&Kept<H, D::Item>>) -> O + Send + Sync + 'static,
+        F: Fn(&KeyOf<Self>, &ValueOf<Self>, Option<&ValueOf<R>>) -> O + Send + Sync + 'static,
     {
-        let f = move |key: &K, left: &_, right: Option<&_>| Some(f(key, left, right));
+        let f = move |key: &KeyOf<Self>, left: &_, right: Option<&_>| Some(f(key, left, right));
         let near = Near::new(interval, true, f);
         interval.checked(together(self, other, Origin::here("interval_left_join"), &interval, near))
     }

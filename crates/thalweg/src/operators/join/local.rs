@@ -1,9 +1,9 @@
 //! How records that have come together are joined in a task, and what may be asked of which way.
 
 use super::hash::HashJoined;
+use super::inputs::{Delivery, Inputs};
 use super::kinds::{Anti, Inner, KeepLeft, KeepRight, Kind, Left, Right, Semi, Shape};
 use super::merge::MergeJoined;
-use super::sides::{Sides, Way};
 use super::symmetric::SymmetricJoined;
 use crate::data::Data;
 use crate::operators::keyed::Partitioned;
@@ -23,22 +23,22 @@ pub trait Shipping: 'static {
     /// Where the records of a key are afterwards, from where they are in the left stream and the right one.
     type Placed<P, Q>;
     /// The same, as a value.
-    const WAY: Way;
+    const DELIVERY: Delivery;
 }
 
 impl Shipping for ByKey {
     type Placed<P, Q> = Partitioned;
-    const WAY: Way = Way::ByKey;
+    const DELIVERY: Delivery = Delivery::ByKey;
 }
 
 impl Shipping for LeftEverywhere {
     type Placed<P, Q> = Q;
-    const WAY: Way = Way::LeftEverywhere;
+    const DELIVERY: Delivery = Delivery::LeftEverywhere;
 }
 
 impl Shipping for RightEverywhere {
     type Placed<P, Q> = P;
-    const WAY: Way = Way::RightEverywhere;
+    const DELIVERY: Delivery = Delivery::RightEverywhere;
 }
 
 /// A kind of join that this way of bringing records together allows.
@@ -135,7 +135,7 @@ pub trait Local<X: Kind<L, R>, K: Data, L: Data, R: Data, T: Time>: 'static {
     fn fault(left: bool, right: bool) -> Option<String>;
 
     /// The beginning of the stage; `op` is the operator that joins.
-    fn chain(sides: Sides<K, L, R, T>, op: usize) -> Self::Chain;
+    fn chain(inputs: Inputs<K, L, R, T>, op: usize) -> Self::Chain;
 }
 
 const INSTEAD: &str = "on streams without an end, `window_join`, `co_group` and `interval_join` bound the time \
@@ -186,9 +186,9 @@ where
         fault_of_table::<R, L, KeepRight<X>>(("right", right), ("left", left), otherwise)
     }
 
-    fn chain(sides: Sides<K, L, R, T>, op: usize) -> Self::Chain {
-        let (ends, _) = sides.bounded();
-        HashJoined { sides: sides.swap(), op, ends, shape: PhantomData }
+    fn chain(inputs: Inputs<K, L, R, T>, op: usize) -> Self::Chain {
+        let (ends, _) = inputs.bounded();
+        HashJoined { inputs: inputs.swap(), op, ends, shape: PhantomData }
     }
 }
 
@@ -208,9 +208,9 @@ where
         fault_of_table::<L, R, KeepLeft<X>>(("left", left), ("right", right), otherwise)
     }
 
-    fn chain(sides: Sides<K, L, R, T>, op: usize) -> Self::Chain {
-        let (_, ends) = sides.bounded();
-        HashJoined { sides, op, ends, shape: PhantomData }
+    fn chain(inputs: Inputs<K, L, R, T>, op: usize) -> Self::Chain {
+        let (_, ends) = inputs.bounded();
+        HashJoined { inputs, op, ends, shape: PhantomData }
     }
 }
 
@@ -235,8 +235,8 @@ where
         Some(format!("sorts both streams, which have to end for that, and {which}. {INSTEAD}"))
     }
 
-    fn chain(sides: Sides<K, L, R, T>, op: usize) -> Self::Chain {
-        MergeJoined { sides, op, kind: PhantomData }
+    fn chain(inputs: Inputs<K, L, R, T>, op: usize) -> Self::Chain {
+        MergeJoined { inputs, op, kind: PhantomData }
     }
 }
 
@@ -255,7 +255,7 @@ where
         None
     }
 
-    fn chain(sides: Sides<K, L, R, T>, op: usize) -> Self::Chain {
-        SymmetricJoined { sides, op, kind: PhantomData }
+    fn chain(inputs: Inputs<K, L, R, T>, op: usize) -> Self::Chain {
+        SymmetricJoined { inputs, op, kind: PhantomData }
     }
 }

@@ -7,14 +7,15 @@
 //! The watermark that comes out is the one that came in. For that no result may be below it: see
 //! [`Meet::take`] and [`Meet::wake`].
 
+use super::joinable::{Joinable, JoinableWith};
+use super::tagged::{Side, both};
 use super::timeline::Cursor;
 use crate::data::{Data, Key, Portable};
 use crate::error::Result;
 use crate::exchange::Hashed;
 use crate::flow::{CHUNK, Op, Push};
 use crate::metrics::Report;
-use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned};
-use crate::operators::window::{KeptOf, Side, both};
+use crate::operators::keyed::{FirstOf, KeyedStream, Partitioned};
 use crate::plan::{Origin, TaskContext};
 use crate::state::Weighed;
 use crate::stream::Chain;
@@ -22,7 +23,6 @@ use crate::support::keyed_timers::{
     EventClock, Firing, KeyedTimers, KeysOf, Takes, TimedState, TimerPolicy, TimerPush,
 };
 use crate::time::{EventTime, Timestamp};
-use std::borrow::Borrow;
 use std::collections::VecDeque;
 use std::fmt;
 use std::marker::PhantomData;
@@ -68,26 +68,21 @@ pub trait Meet<K, A, B>: Clone + Send + 'static {
 
 /// Brings the records of two streams to the tasks that own their keys, where they meet. `how` is what is to be
 /// known of it beside its name.
-pub(super) fn together<C, G, P, K, D, H, Q, X>(
-    left: KeyedStream<C, G, P>,
-    right: KeyedStream<D, H, Q>,
+pub(super) fn together<L, R, X>(
+    left: L,
+    right: R,
     origin: Origin,
     how: &dyn fmt::Display,
     meet: X,
 ) -> KeyedStream<
-    impl Chain<Item = (K, X::Out), Time = C::Time> + use<C, G, P, K, D, H, Q, X>,
+    impl Chain<Item = (L::Key, X::Out), Time = L::Time> + use<L, R, X>,
     FirstOf,
     Partitioned,
 >
 where
-    K: Data + Key + Portable<Owned = K> + Borrow<G::Key> + Clone,
-    C: Chain<Time: EventTime>,
-    G: KeyBy<C::Item, Value: Portable, Key: Key<Owned = K>>,
-    P: 'static,
-    D: Chain<Time = C::Time>,
-    H: KeyBy<D::Item, Key = G::Key, Value: Portable>,
-    Q: 'static,
-    X: Meet<K, KeptOf<G, C::Item>, KeptOf<H, D::Item>>,
+    L: Joinable<Time: EventTime>,
+    R: JoinableWith<L>,
+    X: Meet<L::Key, L::Value, R::Value>,
 {
     let (stream, _) = both(left, right, origin).into_parts();
     let stream = stream.then_described(origin, how.to_string(), |prev, op| Joined {
@@ -96,7 +91,7 @@ where
         meet,
         sides: PhantomData,
     });
-    let kept = <(Vec<KeptOf<G, C::Item>>, Vec<KeptOf<H, D::Item>>)>::schema();
+    let kept = <(Vec<L::Value>, Vec<R::Value>)>::schema();
     KeyedStream::from_parts(stream.with_state(true, kept), FirstOf)
 }
 
@@ -144,7 +139,7 @@ where
             next,
             types: PhantomData,
         };
-        let keys = KeyedTimers::new(cx, self.op, X::KEEPS);
+        let keys = KeyedTimers::new(cx, self.op, X::KEEPS, "shorter intervals need less");
         self.prev.attach(cx, TimerPush::new(keys, policy))
     }
 }

@@ -5,8 +5,8 @@
 //! block by block, a block being what memory has room for beside the group. A group that has none itself goes
 //! to disk but for what memory holds, and is read once a block.
 
+use super::inputs::Inputs;
 use super::kinds::Kind;
-use super::sides::Sides;
 use crate::data::Data;
 use crate::error::Result;
 use crate::exchange::{Hashed, PairInlet};
@@ -29,7 +29,7 @@ type Compare<K, V, T> = fn(&Row<K, V, T>, &Row<K, V, T>) -> Ordering;
 
 /// The beginning of a stage in which two sides are sorted and joined.
 pub struct MergeJoined<K: Data, L: Data, R: Data, T: Time, X> {
-    pub(super) sides: Sides<K, L, R, T>,
+    pub(super) inputs: Inputs<K, L, R, T>,
     pub(super) op: usize,
     pub(super) kind: PhantomData<fn() -> X>,
 }
@@ -51,7 +51,7 @@ where
     where
         N: Push<Self::Item, T> + 'static,
     {
-        self.sides.refuse_in_loops(cx, self.op)?;
+        self.inputs.refuse_in_loops(cx, self.op)?;
         let core = Core {
             op: cx.op(self.op),
             left: Side::new(cx, self.op),
@@ -61,7 +61,7 @@ where
             spilled: 0,
             kind: PhantomData,
         };
-        Ok(self.sides.inlet(cx, MergeJoinPush { core, ended: false, emitted: 0, next }))
+        Ok(self.inputs.inlet(cx, MergeJoinPush { core, ended: false, emitted: 0, next }))
     }
 }
 

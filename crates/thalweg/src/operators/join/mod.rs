@@ -8,19 +8,17 @@
 //!   right ── pair, hash ──║ by key, everywhere, or forward ║──┘
 //! ```
 //!
-//! How records come together (`sides`) and how they are joined where they are (`hash`, `merge`, `symmetric`)
+//! How records come together (`inputs`) and how they are joined where they are (`hash`, `merge`, `symmetric`)
 //! know nothing of each other; `local` says what goes with what. A kind of join is a type (`kinds`) that says
 //! which records make a result, so that none of this is asked while records flow.
 //!
 //! By how far apart records are, and not by the windows they are in:
 //!
 //! ```text
-//!   left records            right records
-//!      │ Side::Left            │ Side::Right
-//!      │ AddHash               │ AddHash
-//!      ▼                       ▼
-//!   Hashed(hash, (key, side of a value))
-//!      ╚═══════════╦═══════════╝ exchange by key group
+//!   left  ── pair, hash ──║ by key, or forward ║──┐
+//!                                                 ├── one stage: Tagged, each value with its side
+//!   right ── pair, hash ──║ by key, or forward ║──┘
+//!                  │
 //!                  ▼
 //!   Joined: for each key, the records of both sides that may still have partners, by time
 //! ```
@@ -37,19 +35,24 @@ mod cross;
 mod equal;
 mod fixed;
 mod hash;
+mod inputs;
 mod interval;
+mod joinable;
 mod kinds;
 mod local;
 mod meeting;
 mod merge;
-mod sides;
 mod symmetric;
+mod tagged;
 mod timeline;
 mod with;
 
 pub use as_of::AsOf;
 pub use fixed::StaticTable;
 pub use interval::Interval;
+pub use joinable::{Joinable, JoinableWith, KeyOf, TimeOf, ValueOf};
+pub use tagged::Side;
+pub(super) use tagged::{TaggedBy, both};
 pub use with::JoinWith;
 
 #[cfg(all(test, not(loom)))]

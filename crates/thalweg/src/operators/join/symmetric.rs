@@ -2,8 +2,8 @@
 //! side, and kept for what is still to come there.
 
 use super::hash::{Kept, Probes};
+use super::inputs::Inputs;
 use super::kinds::{KeepLeft, KeepRight, Kind};
-use super::sides::Sides;
 use crate::data::Data;
 use crate::error::Result;
 use crate::exchange::{Hashed, PairInlet};
@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 
 /// The beginning of a stage in which each of two sides is looked up in the other.
 pub struct SymmetricJoined<K: Data, L: Data, R: Data, T: Time, X> {
-    pub(super) sides: Sides<K, L, R, T>,
+    pub(super) inputs: Inputs<K, L, R, T>,
     pub(super) op: usize,
     /// One that gives out pairs alone.
     pub(super) kind: PhantomData<fn() -> X>,
@@ -39,7 +39,7 @@ where
     where
         N: Push<Self::Item, T> + 'static,
     {
-        self.sides.refuse_in_loops(cx, self.op)?;
+        self.inputs.refuse_in_loops(cx, self.op)?;
         let push = SymmetricPush {
             op: cx.op(self.op),
             lefts: Kept::new(cx.fixed(self.op)),
@@ -52,7 +52,7 @@ where
             next,
             kind: PhantomData,
         };
-        Ok(self.sides.inlet(cx, push))
+        Ok(self.inputs.inlet(cx, push))
     }
 }
 

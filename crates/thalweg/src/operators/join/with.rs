@@ -1,20 +1,17 @@
 //! Joins that are told how to go about it.
 
+use super::inputs::{Inputs, Pairs, keys, pairs};
+use super::joinable::{Joinable, JoinableWith};
 use super::kinds::{Anti, Full, Inner, Kind, Left, Right, Semi};
 use super::local::{
     Allows, ByKey, Keeping, LeftEverywhere, Local, Makes, OneSided, RightEverywhere, Shipping,
     Sorting, TableOfLeft, TableOfRight, TwoTables,
 };
-use super::sides::{Sides, owned, pairs};
-use crate::data::{Data, Key, Portable};
-use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Placed};
+use crate::data::Data;
+use crate::operators::keyed::{FirstOf, KeyedStream};
 use crate::plan::Origin;
 use crate::stream::Chain;
-use crate::time::Time;
 use std::marker::PhantomData;
-
-/// The values of a keyed stream, as they are joined.
-pub(super) type ValueOf<G, C> = <<G as KeyBy<<C as Chain>::Item>>::Value as Portable>::Owned;
 
 /// Two keyed streams that are to be joined, and how; made by [`KeyedStream::join_with`].
 ///
@@ -41,29 +38,29 @@ pub(super) type ValueOf<G, C> = <<G as KeyBy<<C as Chain>::Item>>::Value as Port
 /// # Ok::<(), thalweg::Error>(())
 /// ```
 #[must_use = "say which kind of join it is: `inner()`, `left()`, …"]
-pub struct JoinWith<A, B, S = ByKey, W = TableOfRight> {
+pub struct JoinWith<L, R, S = ByKey, W = TableOfRight> {
     // No names of methods, which the compiler would propose instead.
-    sides: (A, B),
+    streams: (L, R),
     origin: Origin,
     way: PhantomData<fn() -> (S, W)>,
 }
 
-impl<A, B> JoinWith<A, B> {
-    pub(super) fn new(left: A, right: B, origin: Origin) -> Self {
-        Self { sides: (left, right), origin, way: PhantomData }
+impl<L, R> JoinWith<L, R> {
+    pub(super) fn new(left: L, right: R, origin: Origin) -> Self {
+        Self { streams: (left, right), origin, way: PhantomData }
     }
 }
 
-impl<A, B, S, W> JoinWith<A, B, S, W> {
-    fn with<S2, W2>(self) -> JoinWith<A, B, S2, W2> {
-        JoinWith { sides: self.sides, origin: self.origin, way: PhantomData }
+impl<L, R, S, W> JoinWith<L, R, S, W> {
+    fn with<S2, W2>(self) -> JoinWith<L, R, S2, W2> {
+        JoinWith { streams: self.streams, origin: self.origin, way: PhantomData }
     }
 }
 
-impl<A, B, W: Keeping> JoinWith<A, B, ByKey, W> {
+impl<L, R, W: Keeping> JoinWith<L, R, ByKey, W> {
     /// Sends every record of the left stream to every task of the right one, whose records stay where they
     /// are: for a left stream that is much smaller. Each task keeps all of it.
-    pub fn broadcast_left(self) -> JoinWith<A, B, LeftEverywhere, W::Left>
+    pub fn broadcast_left(self) -> JoinWith<L, R, LeftEverywhere, W::Left>
     where
         W: OneSided,
     {
@@ -72,7 +69,7 @@ impl<A, B, W: Keeping> JoinWith<A, B, ByKey, W> {
 
     /// Sends every record of the right stream to every task of the left one, whose records stay where they
     /// are: for a right stream that is much smaller. Each task keeps all of it.
-    pub fn broadcast_right(self) -> JoinWith<A, B, RightEverywhere, W::Right>
+    pub fn broadcast_right(self) -> JoinWith<L, R, RightEverywhere, W::Right>
     where
         W: OneSided,
     {
@@ -80,10 +77,10 @@ impl<A, B, W: Keeping> JoinWith<A, B, ByKey, W> {
     }
 }
 
-impl<A, B> JoinWith<A, B, ByKey, TableOfRight> {
+impl<L, R> JoinWith<L, R, ByKey, TableOfRight> {
     /// Makes the table of the left stream, in which the records of the right one are looked up: for a left
     /// stream that is smaller, or ends while the right one does not.
-    pub fn build_left(self) -> JoinWith<A, B, ByKey, TableOfLeft> {
+    pub fn build_left(self) -> JoinWith<L, R, ByKey, TableOfLeft> {
         self.with()
     }
 
@@ -91,17 +88,17 @@ impl<A, B> JoinWith<A, B, ByKey, TableOfRight> {
     /// inner join of streams neither of which ends. Nothing is forgotten as long as the other stream goes
     /// on, and the statistics say how many records that is; when memory is out, the job fails and says
     /// so. Not within a loop. See [`window_join`](KeyedStream::window_join) for a join that forgets.
-    pub fn symmetric(self) -> JoinWith<A, B, ByKey, TwoTables> {
+    pub fn symmetric(self) -> JoinWith<L, R, ByKey, TwoTables> {
         self.with()
     }
 }
 
-impl<A, B, S, W> JoinWith<A, B, S, W> {
+impl<L, R, S, W> JoinWith<L, R, S, W> {
     /// Sorts both sides, by the hash of their keys, and goes through them together, instead of looking up one
     /// in a table of the other: for two sides of which neither fits into memory, where it reads and writes
     /// each record once and in order, however many times more there is. Both streams must end; the table
     /// is quicker where it fits. Not within a loop.
-    pub fn sort_merge(self) -> JoinWith<A, B, S, Sorting>
+    pub fn sort_merge(self) -> JoinWith<L, R, S, Sorting>
     where
         W: OneSided,
     {
@@ -109,122 +106,126 @@ impl<A, B, S, W> JoinWith<A, B, S, W> {
     }
 }
 
-/// A keyed stream of what a kind of join makes.
-pub(super) type Joined<X, S, W, C, G, P, D, H, Q, K> = KeyedStream<
-    <W as Local<X, K, ValueOf<G, C>, ValueOf<H, D>, <C as Chain>::Time>>::Chain,
+/// The keyed stream that a chain makes of two.
+type Joined<L, R, S, C> = KeyedStream<
+    C,
     FirstOf,
-    <S as Shipping>::Placed<P, Q>,
+    <S as Shipping>::Placed<<L as Joinable>::Placed, <R as Joinable>::Placed>,
 >;
-/// The same where only the keys of the right stream matter.
-pub(super) type Sieved<X, S, W, C, G, P, Q, K> = KeyedStream<
-    <W as Local<X, K, ValueOf<G, C>, (), <C as Chain>::Time>>::Chain,
-    FirstOf,
-    <S as Shipping>::Placed<P, Q>,
->;
+/// The chain that a join makes of left records and values of `V`.
+type ChainOf<X, L, V, W> =
+    <W as Local<X, <L as Joinable>::Key, <L as Joinable>::Value, V, <L as Joinable>::Time>>::Chain;
 
-impl<C, G, P, D, H, Q, S, W, K> JoinWith<KeyedStream<C, G, P>, KeyedStream<D, H, Q>, S, W>
+impl<L, R, S, W> JoinWith<L, R, S, W>
 where
-    C: Chain,
-    G: KeyBy<C::Item, Key: Key<Owned = K>, Value: Portable<Owned: Clone>>,
-    P: Placed,
-    D: Chain<Time = C::Time>,
-    H: KeyBy<D::Item, Key: Key<Owned = K>, Value: Portable<Owned: Clone>>,
-    Q: Placed,
+    L: Joinable<Value: Clone>,
+    R: JoinableWith<L, Value: Clone>,
     S: Shipping,
-    K: Data + Key + Eq + Clone,
 {
     /// Every pair of a left and a right record with one key. See [`KeyedStream::join`].
-    pub fn inner(self) -> Joined<Inner, S, W, C, G, P, D, H, Q, K>
+    pub fn inner(
+        self,
+    ) -> Joined<L, R, S, impl Chain<Item = (L::Key, (L::Value, R::Value)), Time = L::Time>>
     where
         S: Allows<Inner>,
-        W: Local<Inner, K, ValueOf<G, C>, ValueOf<H, D>, C::Time> + Makes<Inner>,
+        W: Local<Inner, L::Key, L::Value, R::Value, L::Time> + Makes<Inner>,
     {
         self.join::<Inner>()
     }
 
     /// Those, and the left records that have no partner. See [`KeyedStream::left_join`].
-    pub fn left(self) -> Joined<Left, S, W, C, G, P, D, H, Q, K>
+    pub fn left(
+        self,
+    ) -> Joined<L, R, S, impl Chain<Item = (L::Key, (L::Value, Option<R::Value>)), Time = L::Time>>
     where
         S: Allows<Left>,
-        W: Local<Left, K, ValueOf<G, C>, ValueOf<H, D>, C::Time> + Makes<Left>,
+        W: Local<Left, L::Key, L::Value, R::Value, L::Time> + Makes<Left>,
     {
         self.join::<Left>()
     }
 
     /// Every pair, and the right records that have no partner. See [`KeyedStream::right_join`].
-    pub fn right(self) -> Joined<Right, S, W, C, G, P, D, H, Q, K>
+    pub fn right(
+        self,
+    ) -> Joined<L, R, S, impl Chain<Item = (L::Key, (Option<L::Value>, R::Value)), Time = L::Time>>
     where
         S: Allows<Right>,
-        W: Local<Right, K, ValueOf<G, C>, ValueOf<H, D>, C::Time> + Makes<Right>,
+        W: Local<Right, L::Key, L::Value, R::Value, L::Time> + Makes<Right>,
     {
         self.join::<Right>()
     }
 
     /// Every pair, and the records of either stream that have no partner. See [`KeyedStream::full_join`].
-    pub fn full(self) -> Joined<Full, S, W, C, G, P, D, H, Q, K>
+    pub fn full(
+        self,
+    ) -> Joined<
+        L,
+        R,
+        S,
+        impl Chain<Item = (L::Key, (Option<L::Value>, Option<R::Value>)), Time = L::Time>,
+    >
     where
         S: Allows<Full>,
-        W: Local<Full, K, ValueOf<G, C>, ValueOf<H, D>, C::Time> + Makes<Full>,
+        W: Local<Full, L::Key, L::Value, R::Value, L::Time> + Makes<Full>,
     {
         self.join::<Full>()
     }
 
     /// The left records that have a partner. See [`KeyedStream::semi_join`].
-    pub fn semi(self) -> Sieved<Semi, S, W, C, G, P, Q, K>
+    pub fn semi(self) -> Joined<L, R, S, impl Chain<Item = (L::Key, L::Value), Time = L::Time>>
     where
         S: Allows<Semi>,
-        W: Local<Semi, K, ValueOf<G, C>, (), C::Time> + Makes<Semi>,
+        W: Local<Semi, L::Key, L::Value, (), L::Time> + Makes<Semi>,
     {
         self.sieve::<Semi>()
     }
 
     /// The left records that have no partner. See [`KeyedStream::anti_join`].
-    pub fn anti(self) -> Sieved<Anti, S, W, C, G, P, Q, K>
+    pub fn anti(self) -> Joined<L, R, S, impl Chain<Item = (L::Key, L::Value), Time = L::Time>>
     where
         S: Allows<Anti>,
-        W: Local<Anti, K, ValueOf<G, C>, (), C::Time> + Makes<Anti>,
+        W: Local<Anti, L::Key, L::Value, (), L::Time> + Makes<Anti>,
     {
         self.sieve::<Anti>()
     }
 
-    fn join<X>(self) -> Joined<X, S, W, C, G, P, D, H, Q, K>
+    fn join<X>(self) -> Joined<L, R, S, ChainOf<X, L, R::Value, W>>
     where
-        X: Kind<ValueOf<G, C>, ValueOf<H, D>>,
-        W: Local<X, K, ValueOf<G, C>, ValueOf<H, D>, C::Time>,
+        X: Kind<L::Value, R::Value>,
+        W: Local<X, L::Key, L::Value, R::Value, L::Time>,
     {
-        let Self { sides: (left, right), origin, .. } = self;
-        let left = pairs(left, origin, owned::<G::Value>);
-        let right = pairs(right, origin, owned::<H::Value>);
-        together::<X, S, W, _, _, _, _, P, Q>(Sides::new(left, right, S::WAY, origin))
+        let Self { streams: (left, right), origin, .. } = self;
+        joined::<X, L, R, S, W, _, _>(pairs(left, origin), pairs(right, origin), origin)
     }
 
-    fn sieve<X>(self) -> Sieved<X, S, W, C, G, P, Q, K>
+    fn sieve<X>(self) -> Joined<L, R, S, ChainOf<X, L, (), W>>
     where
-        X: Kind<ValueOf<G, C>, ()>,
-        W: Local<X, K, ValueOf<G, C>, (), C::Time>,
+        X: Kind<L::Value, ()>,
+        W: Local<X, L::Key, L::Value, (), L::Time>,
     {
-        let Self { sides: (left, right), origin, .. } = self;
-        let left = pairs(left, origin, owned::<G::Value>);
+        let Self { streams: (left, right), origin, .. } = self;
         // What the other values are does not matter, and need not be sent.
-        let right = pairs(right, origin, |_| ());
-        together::<X, S, W, _, _, _, _, P, Q>(Sides::new(left, right, S::WAY, origin))
+        joined::<X, L, R, S, W, _, _>(pairs(left, origin), keys(right, origin), origin)
     }
 }
 
-fn together<X, S, W, K, L, R, T, P, Q>(
-    sides: Sides<K, L, R, T>,
-) -> KeyedStream<W::Chain, FirstOf, S::Placed<P, Q>>
+fn joined<X, L, R, S, W, C, V>(
+    left: Pairs<impl Chain<Item = (L::Key, L::Value), Time = L::Time>>,
+    right: Pairs<C>,
+    origin: Origin,
+) -> Joined<L, R, S, ChainOf<X, L, V, W>>
 where
-    X: Kind<L, R>,
+    X: Kind<L::Value, V>,
+    L: Joinable<Value: Clone>,
+    R: Joinable,
     S: Shipping,
-    W: Local<X, K, L, R, T>,
-    K: Data + Key + Clone,
-    L: Data + Clone,
-    R: Data + Clone,
-    T: Time,
+    W: Local<X, L::Key, L::Value, V, L::Time>,
+    C: Chain<Item = (L::Key, V), Time = L::Time>,
+    V: Data + Clone,
 {
-    let (left, right) = sides.bounded();
+    let inputs = Inputs::new(left, right, S::DELIVERY, origin);
+    let (left, right) = inputs.bounded();
     let detail = format!("{}, {}", X::NAME, W::NAME);
-    let stream = sides.join(detail, W::fault(left, right), W::chain);
+    let stream = inputs.join(detail, W::fault(left, right), W::chain);
     KeyedStream::from_parts(stream, FirstOf)
 }

@@ -13,16 +13,17 @@
 //! and is left off otherwise; after some time a table is filled again to see whether the keys have
 //! changed.
 
-use super::{Combine, KeyBy};
+use super::KeyBy;
 use crate::clock::Clock;
 use crate::data::{Batch, Data, Key, Record};
 use crate::error::Result;
-use crate::exchange::{Part, Partial, PartialBatch};
+use crate::exchange::{Partial, PartialBatch, PartialEntry};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, arm, guard};
 use crate::memory::Reservation;
 use crate::metrics::{HotKeys, Report};
+use crate::operators::aggregates::Combine;
 use crate::plan::TaskContext;
-use crate::state::{Drain, GroupTable, Place, Weighed};
+use crate::state::{Drain, GroupTable, SlotHint, Weighed};
 use crate::stream::Chain;
 use crate::support::cost::{Cost, Meter};
 use crate::support::repeats::Repeats;
@@ -273,7 +274,7 @@ where
             self.hot.sample(hash, || key);
         }
         if self.choice.combining {
-            let mut places = [Place::default(); WAITING];
+            let mut places = [SlotHint::default(); WAITING];
             for (place, hash) in places.iter_mut().zip(waiting.hashes()) {
                 *place = self.table.locate(hash);
             }
@@ -350,7 +351,7 @@ where
 
     /// A key that is not where it was expected.
     #[inline(never)]
-    fn find_or_insert(&mut self, part: Part<'_, G::Key, A::State>) {
+    fn find_or_insert(&mut self, part: PartialEntry<'_, G::Key, A::State>) {
         match self.table.known(part.hash, part.probe()) {
             Some(known) => guard(&self.op, || {
                 known.guard(|state| self.aggregate.combine(state, part.state));
@@ -361,7 +362,7 @@ where
 
     /// A new key: makes room for it first.
     #[inline(never)]
-    fn insert(&mut self, part: Part<'_, G::Key, A::State>) {
+    fn insert(&mut self, part: PartialEntry<'_, G::Key, A::State>) {
         self.make_room();
         self.table.insert_slot(part.hash, part.key, part.arena, part.state);
         self.find_way();
@@ -452,7 +453,7 @@ where
             let sent = full.slot_for_next(|key, arena, state| {
                 weighed.leaves(&state);
                 let hash = G::Key::slot_hash(&key, arena);
-                next.push(Part { hash, key, arena, state }, T::LAST);
+                next.push(PartialEntry { hash, key, arena, state }, T::LAST);
             });
             if sent.is_none() {
                 if let Some(empty) = self.full.take()

@@ -1,6 +1,6 @@
 //! Methods that only the other kind of stream has, so that the compiler says how to get there.
 //!
-//! A stream without keys has no `avg`, and a keyed one no `sorted`. Were such a method simply not
+//! A stream without keys has no `join`, and a keyed one no `sorted`. Were such a method simply not
 //! there, the compiler would say so and propose whatever has a similar name. Here it is there, behind
 //! a bound that nothing meets and whose message names the call that is missing. Nothing in this file
 //! ever runs.
@@ -39,215 +39,68 @@ pub trait HasNoKeys: Sized {
 type Item<'a, C> = <<C as Chain>::Item as Record>::Of<'a>;
 type Owned<C> = <<C as Chain>::Item as Portable>::Owned;
 
+/// Methods of one kind of stream that only the other has: their parameters, and what says of a closure which
+/// types its own parameters have.
+macro_rules! elsewhere {
+    ($missing:ident, $out:ty: $($name:ident $(<$($type:ident),*>)? ($($arg:ident: $of:ty),*) $([$($bound:tt)*])?;)*) => {$(
+        pub fn $name $(<$($type),*>)? (self $(, $arg: $of)*) -> $out
+        where
+            Self: $missing,
+            $($($bound)*)?
+        {
+            $(let _ = $arg;)*
+            self.never()
+        }
+    )*};
+}
+
 /// What a keyed stream has.
 #[doc(hidden)]
 impl<C: Chain> Stream<C> {
-    pub fn avg<F>(self, _of: F) -> Self
-    where
-        Self: HasKeys,
-        F: for<'a> Fn(Item<'a, C>) -> f64,
-    {
-        self.never()
-    }
-
-    pub fn aggregate<A>(self, _aggregate: A) -> Self
-    where
-        Self: HasKeys,
-    {
-        self.never()
-    }
-
-    pub fn reduce_assoc<T, F>(self, _reduce: F) -> Self
-    where
-        Self: HasKeys,
-        C: Chain<Item = T>,
-        F: Fn(T, T) -> T,
-    {
-        self.never()
-    }
-
-    pub fn join<D>(self, _right: D) -> Self
-    where
-        Self: HasKeys,
-    {
-        self.never()
-    }
-
-    pub fn left_join<D>(self, _right: D) -> Self
-    where
-        Self: HasKeys,
-    {
-        self.never()
-    }
-
-    pub fn join_with<D>(self, _right: D) -> Self
-    where
-        Self: HasKeys,
-    {
-        self.never()
-    }
-
-    pub fn unkey(self) -> Self
-    where
-        Self: HasKeys,
-    {
-        self.never()
-    }
-
-    pub fn window<W>(self, _window: W) -> Self
-    where
-        Self: HasKeys,
-    {
-        self.never()
+    elsewhere! { HasKeys, Self:
+        aggregate<A>(aggregate: A);
+        anti_join<D>(right: D);
+        as_of_join<D, W, F>(other: D, which: W, f: F);
+        co_group<D, W, F>(other: D, window: W, f: F);
+        full_join<D>(right: D);
+        interval_join<D, W, F>(other: D, interval: W, f: F);
+        join<D>(right: D);
+        join_with<D>(right: D);
+        left_join<D>(right: D);
+        right_join<D>(right: D);
+        semi_join<D>(right: D);
+        unkey();
+        window<W>(window: W);
+        window_join<D, W, F>(other: D, window: W, f: F);
     }
 }
 
 /// What a stream without keys has.
 #[doc(hidden)]
 impl<C: Chain, G, P> KeyedStream<C, G, P> {
-    pub fn sorted(self) -> Stream<C>
-    where
-        Self: HasNoKeys,
-    {
-        self.never()
+    elsewhere! { HasNoKeys, Stream<C>:
+        cross<D>(other: D);
+        limit(n: u64);
+        map_async<A, F>(calls: A, f: F);
+        map_blocking<A, F>(calls: A, f: F);
+        map_memo<F>(capacity: usize, f: F);
+        route();
+        sorted();
+        sorted_by<F>(compare: F) [C::Item: Portable, F: Fn(&Owned<C>, &Owned<C>) -> Ordering];
+        sorted_by_key<K, F>(key: F) [C::Item: Portable, F: Fn(&Owned<C>) -> K];
+        top(n: usize);
+        top_by<F>(n: usize, compare: F) [C::Item: Portable, F: Fn(&Owned<C>, &Owned<C>) -> Ordering];
+        try_map_async<A, F>(calls: A, f: F);
+        try_map_blocking<A, F>(calls: A, f: F);
+        unique();
+        zip<D>(other: D);
     }
 
-    pub fn sorted_by<F>(self, _compare: F) -> Stream<C>
-    where
-        Self: HasNoKeys,
-        C::Item: Portable,
-        F: Fn(&Owned<C>, &Owned<C>) -> Ordering,
-    {
-        self.never()
-    }
-
-    pub fn sorted_by_key<K, F>(self, _key: F) -> Stream<C>
-    where
-        Self: HasNoKeys,
-        C::Item: Portable,
-        F: Fn(&Owned<C>) -> K,
-    {
-        self.never()
-    }
-
-    pub fn map_async<A, F>(self, _calls: A, _f: F) -> Stream<C>
-    where
-        Self: HasNoKeys,
-    {
-        self.never()
-    }
-
-    pub fn try_map_async<A, F>(self, _calls: A, _f: F) -> Stream<C>
-    where
-        Self: HasNoKeys,
-    {
-        self.never()
-    }
-
-    pub fn map_blocking<A, F>(self, _calls: A, _f: F) -> Stream<C>
-    where
-        Self: HasNoKeys,
-    {
-        self.never()
-    }
-
-    pub fn try_map_blocking<A, F>(self, _calls: A, _f: F) -> Stream<C>
-    where
-        Self: HasNoKeys,
-    {
-        self.never()
-    }
-
-    pub fn map_memo<F>(self, _capacity: usize, _f: F) -> Stream<C>
-    where
-        Self: HasNoKeys,
-    {
-        self.never()
-    }
-
-    pub fn cross<D>(self, _other: D) -> Stream<C>
-    where
-        Self: HasNoKeys,
-    {
-        self.never()
-    }
-
-    pub fn route(self) -> Stream<C>
-    where
-        Self: HasNoKeys,
-    {
-        self.never()
-    }
-
-    pub fn zip<D>(self, _other: D) -> Stream<C>
-    where
-        Self: HasNoKeys,
-    {
-        self.never()
-    }
-
-    pub fn top(self, _n: usize) -> Stream<C>
-    where
-        Self: HasNoKeys,
-    {
-        self.never()
-    }
-
-    pub fn top_by<F>(self, _n: usize, _compare: F) -> Stream<C>
-    where
-        Self: HasNoKeys,
-        C::Item: Portable,
-        F: Fn(&Owned<C>, &Owned<C>) -> Ordering,
-    {
-        self.never()
-    }
-
-    pub fn for_each<F>(self, _f: F)
-    where
-        Self: HasNoKeys,
-        F: for<'a> Fn(Item<'a, C>),
-    {
-        self.never()
-    }
-
-    pub fn print(self)
-    where
-        Self: HasNoKeys,
-    {
-        self.never()
-    }
-    pub fn unique(self) -> Stream<C>
-    where
-        Self: HasNoKeys,
-    {
-        self.never()
-    }
-
-    pub fn limit(self, _n: u64) -> Stream<C>
-    where
-        Self: HasNoKeys,
-    {
-        self.never()
-    }
-
-    pub fn write_lines(self, _path: impl AsRef<Path>)
-    where
-        Self: HasNoKeys,
-    {
-        self.never()
-    }
-
-    pub fn write_csv(self, _path: impl AsRef<Path>)
-    where
-        Self: HasNoKeys,
-    {
-        self.never()
-    }
-
-    pub fn write_json_lines(self, _path: impl AsRef<Path>)
-    where
-        Self: HasNoKeys,
-    {
-        self.never()
+    elsewhere! { HasNoKeys, ():
+        for_each<F>(f: F) [F: for<'a> Fn(Item<'a, C>)];
+        print();
+        write_csv<N>(path: N) [N: AsRef<Path>];
+        write_json_lines<N>(path: N) [N: AsRef<Path>];
+        write_lines<N>(path: N) [N: AsRef<Path>];
     }
 }

@@ -1,10 +1,10 @@
-//! Aggregates that take the values of a key in one after the other.
+//! A state a key, into which its values are folded one after the other.
 
-use super::aggregates::{Fold, Reduce};
 use super::group::{Grouped, Values};
 use super::partition::{Placement, table};
-use super::{Aggregate, FirstOf, KeyBy, KeyedStream, Partitioned};
+use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::data::{Data, Key, Record, Wire};
+use crate::operators::aggregates::Fold;
 use crate::plan::Origin;
 use crate::stream::Chain;
 use std::borrow::Borrow;
@@ -60,37 +60,7 @@ where
         S: Data + Clone + Sync,
         F: for<'a> Fn(&mut S, Value<'a, C, G>) + Send + Sync + 'static,
     {
-        self.in_order(Origin::here("fold"), Fold { init, fold })
-    }
-
-    /// Makes one value of the value so far and the next one of the key, in the order of their
-    /// arrival, until the input ends. See [`fold`](Self::fold) for how, and
-    /// [`reduce_assoc`](Self::reduce_assoc) for the form that computes in parts.
-    ///
-    /// ```
-    /// use thalweg::Environment;
-    ///
-    /// let env = Environment::new();
-    /// let last = env.iter(0..10).group_by(|n| n % 3).reduce(|_, new| new);
-    /// let out = last.collect::<std::collections::BTreeMap<_, _>>();
-    /// env.run()?;
-    /// assert_eq!(out.take()?, [(0, 9), (1, 7), (2, 8)].into());
-    /// # Ok::<(), thalweg::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn reduce<V, F>(self, reduce: F) -> Results<C, G, P, Reduce<F>>
-    where
-        G: KeyBy<C::Item, Value = V>,
-        V: Data,
-        F: Fn(V, V) -> V + Send + Sync + 'static,
-    {
-        self.in_order(Origin::here("reduce"), Reduce { reduce })
-    }
-
-    fn in_order<A>(self, origin: Origin, aggregate: A) -> Results<C, G, P, A>
-    where
-        A: Aggregate<G::Value>,
-    {
-        KeyedStream::new(table(P::together(self, origin), origin, aggregate), FirstOf)
+        let origin = Origin::here("fold");
+        KeyedStream::new(table(P::together(self, origin), origin, Fold { init, fold }), FirstOf)
     }
 }

@@ -5,15 +5,16 @@
 //! has been given out, are read back and aggregated part by part. Where what states own on the heap goes on growing,
 //! the states go there too.
 
-use super::{Aggregate, Combine, KeyBy};
+use super::KeyBy;
 use crate::clock::Clock;
 use crate::data::{Batch, Data, Key, Portable, Record, Wire};
 use crate::error::Result;
-use crate::exchange::{Part, Partial};
+use crate::exchange::{Partial, PartialEntry};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, guard, pump};
 use crate::metrics::Report;
+use crate::operators::aggregates::{Aggregate, Combine};
 use crate::plan::TaskContext;
-use crate::state::{Drain, GroupTable, Place, Weighed};
+use crate::state::{Drain, GroupTable, SlotHint, Weighed};
 use crate::stream::Chain;
 use crate::support::cost::{Cost, Meter};
 use crate::support::evict::{Evicted, UNACCOUNTED, evict, restore};
@@ -44,7 +45,7 @@ pub trait Absorb<I: Record + ?Sized>: Clone + Send + 'static {
     fn absorb_at(
         &self,
         table: &mut GroupTable<Self::Key, Self::State>,
-        place: Place,
+        place: SlotHint,
         item: I::Of<'_>,
     );
     /// Brings a record into the form in which it waits on disk.
@@ -95,7 +96,12 @@ where
     }
 
     #[inline(always)]
-    fn absorb_at(&self, table: &mut GroupTable<G::Key, A::State>, place: Place, item: I::Of<'_>) {
+    fn absorb_at(
+        &self,
+        table: &mut GroupTable<G::Key, A::State>,
+        place: SlotHint,
+        item: I::Of<'_>,
+    ) {
         let (hash, key) = (self.keys.hash(&item), self.keys.key(&item));
         match table.known_at(place, hash, key.probe()) {
             Some(known) => {
@@ -148,16 +154,20 @@ where
     type Spilled = (u64, K::Owned, A::State);
 
     #[inline(always)]
-    fn hash(&self, part: &Part<'_, K, A::State>) -> u64 {
+    fn hash(&self, part: &PartialEntry<'_, K, A::State>) -> u64 {
         part.hash
     }
 
-    fn is_known(&self, table: &mut GroupTable<K, A::State>, part: &Part<'_, K, A::State>) -> bool {
+    fn is_known(
+        &self,
+        table: &mut GroupTable<K, A::State>,
+        part: &PartialEntry<'_, K, A::State>,
+    ) -> bool {
         table.find(part.hash, part.probe()).is_some()
     }
 
     #[inline(always)]
-    fn absorb(&self, table: &mut GroupTable<K, A::State>, part: Part<'_, K, A::State>) {
+    fn absorb(&self, table: &mut GroupTable<K, A::State>, part: PartialEntry<'_, K, A::State>) {
         match table.known(part.hash, part.probe()) {
             Some(known) => known.guard(|state| self.aggregate.combine(state, part.state)),
             // The first part of a key becomes its state.
@@ -169,8 +179,8 @@ where
     fn absorb_at(
         &self,
         table: &mut GroupTable<K, A::State>,
-        place: Place,
-        part: Part<'_, K, A::State>,
+        place: SlotHint,
+        part: PartialEntry<'_, K, A::State>,
     ) {
         match table.known_at(place, part.hash, part.probe()) {
             Some(known) => known.guard(|state| self.aggregate.combine(state, part.state)),
@@ -179,7 +189,7 @@ where
     }
 
     fn spill<R>(
-        part: Part<'_, K, A::State>,
+        part: PartialEntry<'_, K, A::State>,
         write: impl FnOnce(&(u64, K::Owned, A::State)) -> R,
     ) -> R {
         write(&(part.hash, K::take(part.key, part.arena), part.state))
@@ -187,11 +197,11 @@ where
 
     fn restore<R>(
         (hash, key, state): (u64, K::Owned, A::State),
-        read: impl FnOnce(Part<'_, K, A::State>) -> R,
+        read: impl FnOnce(PartialEntry<'_, K, A::State>) -> R,
     ) -> R {
         let (key, mut arena): (&K, _) = (key.borrow(), K::Arena::default());
         let key = key.store(key.probe(), &mut arena);
-        read(Part { hash, key, arena: &arena, state })
+        read(PartialEntry { hash, key, arena: &arena, state })
     }
 
     fn finish(&self, state: A::State) -> A::Output {
@@ -296,7 +306,7 @@ type Kept<I, B> = Evicted<<B as Absorb<I>>::Key, <B as Absorb<I>>::State>;
 impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
     /// Brings a record into the table, or to disk when it must not grow.
     #[inline(always)]
-    fn take(&mut self, item: I::Of<'_>, place: Option<Place>) {
+    fn take(&mut self, item: I::Of<'_>, place: Option<SlotHint>) {
         if (self.table.is_full() || self.overflow.is_frozen()) && !self.has_room_for(&item) {
             self.write(item);
             return;
@@ -342,7 +352,8 @@ impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
         if self.overflow.is_hopeless(self.table.len(), self.weighed.bytes()) {
             let what = format!(
                 "the states of {} keys, one or as many as share all bits of their hash, are more than the memory \
-                 budget of {} bytes has room for",
+                 budget of {} bytes has room for; a state that does not grow with its values (as of a count, or of \
+                 `top` in place of a list), or finer keys, need less",
                 self.table.len(),
                 self.overflow.limit(),
             );
@@ -404,7 +415,7 @@ impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
 
     #[inline(never)]
     fn take_all(&mut self, waiting: &mut Waiting<I>) {
-        let mut places = [Place::default(); WAITING];
+        let mut places = [SlotHint::default(); WAITING];
         for (place, hash) in places.iter_mut().zip(waiting.hashes.drain(..)) {
             *place = self.table.locate(hash);
         }

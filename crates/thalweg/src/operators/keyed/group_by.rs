@@ -1,8 +1,7 @@
-//! From streams to keyed streams and back.
+//! From streams to keyed streams; for the way back see `unkey`.
 
 use super::{ByRef, FirstOf, KeyedStream};
-use crate::data::{ByValue, Data, Key, Record};
-use crate::io::{Collection, Output};
+use crate::data::{ByValue, Key, Record};
 use crate::operators::per_record::map::Map;
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
@@ -101,26 +100,5 @@ impl<C: Chain> Stream<C> {
         V: 'static,
     {
         KeyedStream::new(self, FirstOf)
-    }
-}
-
-impl<C: Chain, K: Key, V: 'static, P> KeyedStream<C, FirstOf, P>
-where
-    C: Chain<Item = (K, V)>,
-{
-    /// Makes it an ordinary stream of pairs of key and value.
-    pub fn unkey(self) -> Stream<C> {
-        self.stream
-    }
-
-    /// Gathers the pairs of key and value in a collection; see [`Stream::collect`].
-    #[track_caller]
-    pub fn collect<R>(self) -> Output<R>
-    where
-        K: Data,
-        V: Data,
-        R: Collection<(K, V)>,
-    {
-        self.stream.collect()
     }
 }

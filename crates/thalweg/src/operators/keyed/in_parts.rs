@@ -1,16 +1,17 @@
 //! Aggregates of which each task computes a part before anything is sent.
 
-use super::aggregates::{Average, Count, FoldAssoc, Max, Min, Reduce};
 use super::partition::Combining;
-use super::sum::{Sum, Summand};
-use super::{Combine, FirstOf, KeyBy, KeyedStream, Partitioned};
+use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::data::{Data, Record};
 use crate::error::{Error, ErrorKind};
+use crate::operators::aggregates::Combine;
+use crate::operators::aggregates::{Average, Count, FoldAssoc, Max, Min, Reduce};
+use crate::operators::aggregates::{Sum, Summand};
 use crate::plan::Origin;
 use crate::stream::Chain;
 
 /// A keyed stream of results.
-type Results<C, G, P, A> = KeyedStream<<P as Combining<C, G, A>>::Chain, FirstOf, Partitioned>;
+type Results<C, G, P, A> = KeyedStream<<P as Combining<C, G>>::Chain<A>, FirstOf, Partitioned>;
 
 /// How the values of a keyed stream look to a closure.
 type Value<'a, C, G> = <<G as KeyBy<<C as Chain>::Item>>::Value as Record>::Of<'a>;
@@ -31,12 +32,12 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     /// # Errors
     ///
     /// On a stream that does not end, the job is refused at its start; so it is with an aggregate that
-    /// its own [check](super::Aggregate::check) refuses.
+    /// its own [check](crate::operators::aggregates::Aggregate::check) refuses.
     #[track_caller]
     pub fn aggregate<A>(self, aggregate: A) -> Results<C, G, P, A>
     where
         A: Combine<G::Value>,
-        P: Combining<C, G, A>,
+        P: Combining<C, G>,
     {
         self.combine_as(Origin::here("aggregate"), aggregate)
     }
@@ -44,7 +45,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     fn combine_as<A>(self, origin: Origin, aggregate: A) -> Results<C, G, P, A>
     where
         A: Combine<G::Value>,
-        P: Combining<C, G, A>,
+        P: Combining<C, G>,
     {
         let checked = aggregate.check();
         let stream = P::combine(self, origin, aggregate);
@@ -69,7 +70,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     #[track_caller]
     pub fn count(self) -> Results<C, G, P, Count>
     where
-        P: Combining<C, G, Count>,
+        P: Combining<C, G>,
     {
         self.combine_as(Origin::here("count"), Count)
     }
@@ -101,7 +102,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     where
         N: Summand,
         F: for<'a> Fn(Value<'a, C, G>) -> N + Send + Sync + 'static,
-        P: Combining<C, G, Sum<F, N>>,
+        P: Combining<C, G>,
     {
         self.combine_as(Origin::here("sum"), Sum::new(of))
     }
@@ -124,7 +125,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     where
         N: Data + PartialOrd,
         F: for<'a> Fn(Value<'a, C, G>) -> N + Send + Sync + 'static,
-        P: Combining<C, G, Min<F, N>>,
+        P: Combining<C, G>,
     {
         self.combine_as(Origin::here("min"), Min::new(of))
     }
@@ -136,7 +137,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     where
         N: Data + PartialOrd,
         F: for<'a> Fn(Value<'a, C, G>) -> N + Send + Sync + 'static,
-        P: Combining<C, G, Max<F, N>>,
+        P: Combining<C, G>,
     {
         self.combine_as(Origin::here("max"), Max::new(of))
     }
@@ -148,19 +149,19 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     /// use thalweg::Environment;
     ///
     /// let env = Environment::new();
-    /// let mean = env.iter([1, 2, 6]).group_by(|_| ()).avg(|n| f64::from(n));
+    /// let mean = env.iter([1, 2, 6]).group_by(|_| ()).average(|n| f64::from(n));
     /// let out = mean.collect::<Vec<_>>();
     /// env.run()?;
     /// assert_eq!(out.take()?, [((), 3.0)]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn avg<F>(self, of: F) -> Results<C, G, P, Average<F>>
+    pub fn average<F>(self, of: F) -> Results<C, G, P, Average<F>>
     where
         F: for<'a> Fn(Value<'a, C, G>) -> f64 + Send + Sync + 'static,
-        P: Combining<C, G, Average<F>>,
+        P: Combining<C, G>,
     {
-        self.combine_as(Origin::here("avg"), Average::new(of))
+        self.combine_as(Origin::here("average"), Average::new(of))
     }
 
     /// Folds the values of each key in parts: `local` takes a value into a part, `global` puts a
@@ -191,34 +192,34 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
         S: Data + Clone + Sync,
         F: for<'a> Fn(&mut S, Value<'a, C, G>) + Send + Sync + 'static,
         M: Fn(&mut S, S) + Send + Sync + 'static,
-        P: Combining<C, G, FoldAssoc<S, F, M>>,
+        P: Combining<C, G>,
     {
         self.combine_as(Origin::here("fold_assoc"), FoldAssoc { init, local, global })
     }
 
     /// Makes one value of any two of a key until one is left. The closure must be associative and
-    /// commutative; see [`aggregate`](Self::aggregate) for how it is done, and
-    /// [`reduce`](Self::reduce) for the form that takes values in the order of their arrival.
+    /// commutative; see [`aggregate`](Self::aggregate) for how it is done. What depends on the order of the
+    /// values is a [`fold`](Self::fold).
     ///
     /// ```
     /// use thalweg::Environment;
     ///
     /// let env = Environment::new();
-    /// let products = env.iter(1..6u64).group_by(|n| n % 2).reduce_assoc(|a, b| a * b);
+    /// let products = env.iter(1..6u64).group_by(|n| n % 2).reduce(|a, b| a * b);
     /// let out = products.collect::<std::collections::BTreeMap<_, _>>();
     /// env.run()?;
     /// assert_eq!(out.take()?, [(0, 8), (1, 15)].into());
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn reduce_assoc<V, F>(self, reduce: F) -> Results<C, G, P, Reduce<F>>
+    pub fn reduce<V, F>(self, reduce: F) -> Results<C, G, P, Reduce<F>>
     where
         G: KeyBy<C::Item, Value = V>,
         V: Data,
         F: Fn(V, V) -> V + Send + Sync + 'static,
-        P: Combining<C, G, Reduce<F>>,
+        P: Combining<C, G>,
     {
-        self.combine_as(Origin::here("reduce_assoc"), Reduce { reduce })
+        self.combine_as(Origin::here("reduce"), Reduce { reduce })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where in a record the key is.
 
-use crate::data::{Key, Record};
+use crate::data::{Key, Portable, Record};
 use crate::exchange::Hashed;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -25,6 +25,27 @@ pub trait KeyBy<I: Record + ?Sized>: Clone + Send + Sync + 'static {
 
     /// The value, taken out of the record.
     fn value<'a>(&self, item: I::Of<'a>) -> <Self::Value as Record>::Of<'a>;
+
+    /// Key and value, taken out of the record: the key is copied where it cannot be moved.
+    #[inline(always)]
+    fn pair<'a>(&self, item: I::Of<'a>) -> Pair<'a, Self::Key, Self::Value> {
+        let key = self.key(&item).own();
+        (key, self.value(item))
+    }
+}
+
+/// An owned key, and its value as a closure sees it.
+type Pair<'a, K, V> = (<K as Portable>::Owned, <V as Record>::Of<'a>);
+
+/// Finds key and value in records that hold the value as such, so that it can be shown by reference.
+#[diagnostic::on_unimplemented(
+    message = "the values of this stream are pairs of a value and a borrowed state, and cannot be shown by reference",
+    label = "needs values that are not beside a state",
+    note = "use `filter_map` in place of `filter`, and `map` in place of `inspect`: they take the pair"
+)]
+pub trait ValueRef<I: Record + ?Sized>: KeyBy<I> {
+    /// The value, by reference.
+    fn value_ref<'k, 'a>(&self, item: &'k I::Of<'a>) -> &'k <Self::Value as Record>::Of<'a>;
 }
 
 /// Finds in the records of a keyed stream what was there before they were sent to the tasks of their keys.
@@ -52,6 +73,18 @@ impl<K: Key, V: 'static> KeyBy<(K, V)> for FirstOf {
     #[inline(always)]
     fn value<'a>(&self, item: <(K, V) as Record>::Of<'a>) -> <V as Record>::Of<'a> {
         item.1
+    }
+
+    #[inline(always)]
+    fn pair<'a>(&self, (key, value): (K, V)) -> Pair<'a, K, V> {
+        (key.into_owned(), value)
+    }
+}
+
+impl<K: Key, V: 'static> ValueRef<(K, V)> for FirstOf {
+    #[inline(always)]
+    fn value_ref<'k, 'a>(&self, item: &'k <(K, V) as Record>::Of<'a>) -> &'k <V as Record>::Of<'a> {
+        &item.1
     }
 }
 
@@ -102,6 +135,18 @@ where
     }
 }
 
+impl<I, F, K> ValueRef<I> for ByRef<F, K>
+where
+    I: Record + ?Sized,
+    F: for<'a, 'k> Fn(&'k I::Of<'a>) -> &'k K + Send + Sync + 'static,
+    K: Key + ?Sized,
+{
+    #[inline(always)]
+    fn value_ref<'k, 'a>(&self, item: &'k I::Of<'a>) -> &'k I::Of<'a> {
+        item
+    }
+}
+
 impl<I, F, K> Plain<I> for ByRef<F, K>
 where
     I: Record + ?Sized,
@@ -137,6 +182,18 @@ impl<I: Record + ?Sized, G: KeyBy<I>> KeyBy<Hashed<I>> for Carried<G> {
     #[inline(always)]
     fn value<'a>(&self, item: (u64, I::Of<'a>)) -> <G::Value as Record>::Of<'a> {
         self.0.value(item.1)
+    }
+
+    #[inline(always)]
+    fn pair<'a>(&self, item: (u64, I::Of<'a>)) -> Pair<'a, G::Key, G::Value> {
+        self.0.pair(item.1)
+    }
+}
+
+impl<I: Record + ?Sized, G: ValueRef<I>> ValueRef<Hashed<I>> for Carried<G> {
+    #[inline(always)]
+    fn value_ref<'k, 'a>(&self, item: &'k (u64, I::Of<'a>)) -> &'k <G::Value as Record>::Of<'a> {
+        self.0.value_ref(&item.1)
     }
 }
 

@@ -2,12 +2,13 @@
 
 use super::combine::Combiner;
 use super::group::{Grouped, Parts, Values};
-use super::{Aggregate, Carried, Combine, KeyBy, KeyedStream};
+use super::{Carried, KeyBy, KeyedStream};
 use crate::data::{Data, Key, Portable, Record, Wire};
 use crate::error::Result;
 use crate::exchange::{ByHash, Hashed, Partial};
 use crate::flow::{Op, Pipe, Push, guard};
 use crate::metrics::{HotKeys, Report};
+use crate::operators::aggregates::{Aggregate, Combine};
 use crate::plan::{Origin, Strategy, TaskContext};
 use crate::stream::{Chain, Received, Stream};
 use crate::support::cost::Cost;
@@ -22,18 +23,47 @@ pub enum Scattered {}
 /// The records of a key are in the task that owns the key.
 pub enum Partitioned {}
 
-/// Whether the records of a key are together.
-pub trait Placed: 'static {
+/// The records of a key are where `P` says, in a function that takes both [`Scattered`] and [`Partitioned`] streams: see
+/// [`Keyed`](super::Keyed).
+pub struct Like<P>(PhantomData<P>);
+
+/// Whether the records of a key are together: [`Scattered`] or [`Partitioned`].
+pub trait Placed: Sized + 'static {
     /// Whether they are in the task that owns the key.
     const TOGETHER: bool;
-}
+    /// Where the records of this stream and of another are when the two are merged.
+    type Merged<Q: Placed>: Placed;
+    /// The chain after which they are together.
+    type Together<C: Chain<Item: Wire>, G: KeyBy<C::Item>>: Chain<Item: Wire, Time = C::Time>;
+    /// How keys are found there.
+    type Keys<C: Chain<Item: Wire>, G: KeyBy<C::Item>>: KeyBy<<Self::Together<C, G> as Chain>::Item, Key = G::Key, Value = G::Value>;
+    /// The chain of aggregates of records that can be sent.
+    type Combined<C, G, A>: Chain<Item = (<G::Key as Portable>::Owned, A::Output), Time = C::Time>
+    where
+        C: Chain<Item: Wire>,
+        G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
+        A: Combine<G::Value>;
 
-impl Placed for Scattered {
-    const TOGETHER: bool = false;
-}
+    /// Brings them together.
+    #[doc(hidden)]
+    fn bring_together<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
+        stream: Stream<C>,
+        keys: G,
+        origin: Origin,
+    ) -> KeyedStream<Self::Together<C, G>, Self::Keys<C, G>, Partitioned>;
 
-impl Placed for Partitioned {
-    const TOGETHER: bool = true;
+    /// Aggregates the values of each key.
+    #[doc(hidden)]
+    fn combine_sent<C, G, A>(
+        stream: Stream<C>,
+        keys: G,
+        origin: Origin,
+        aggregate: A,
+    ) -> Stream<Self::Combined<C, G, A>>
+    where
+        C: Chain<Item: Wire>,
+        G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
+        A: Combine<G::Value>;
 }
 
 /// Brings the records of each key together, if they are not together yet.
@@ -51,77 +81,188 @@ pub trait Placement<C: Chain<Item: Wire>, G: KeyBy<C::Item>>: Sized {
 }
 
 /// Aggregates what can be aggregated in parts.
-pub trait Combining<C: Chain, G: KeyBy<C::Item>, A: Combine<G::Value>>: Sized {
+pub trait Combining<C: Chain, G: KeyBy<C::Item>>: Sized {
     /// The chain after that.
-    type Chain: Chain<Item = (<G::Key as Portable>::Owned, A::Output), Time = C::Time>;
+    type Chain<A: Combine<G::Value>>: Chain<Item = (<G::Key as Portable>::Owned, A::Output), Time = C::Time>;
 
     /// The aggregate of each key in the task that owns it.
-    fn combine(keyed: KeyedStream<C, G, Self>, origin: Origin, aggregate: A)
-    -> Stream<Self::Chain>;
+    fn combine<A: Combine<G::Value>>(
+        keyed: KeyedStream<C, G, Self>,
+        origin: Origin,
+        aggregate: A,
+    ) -> Stream<Self::Chain<A>>;
 }
 
-impl<C, G> Placement<C, G> for Partitioned
+impl<P, C, G> Placement<C, G> for P
 where
+    P: Placed,
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item>,
 {
-    type Chain = C;
-    type Keys = G;
+    type Chain = P::Together<C, G>;
+    type Keys = P::Keys<C, G>;
 
-    fn together(keyed: KeyedStream<C, G, Self>, _: Origin) -> KeyedStream<C, G, Self> {
-        keyed
+    fn together(
+        keyed: KeyedStream<C, G, P>,
+        origin: Origin,
+    ) -> KeyedStream<P::Together<C, G>, P::Keys<C, G>, Partitioned> {
+        P::bring_together(keyed.stream, keyed.keys, origin)
     }
 }
 
-impl<C, G> Placement<C, G> for Scattered
-where
-    C: Chain<Item: Wire>,
-    G: KeyBy<C::Item>,
-{
-    type Chain = Received<Hashed<C::Item>, C::Time>;
-    type Keys = Carried<G>;
+impl Placed for Partitioned {
+    const TOGETHER: bool = true;
+    type Merged<Q: Placed> = Q;
+    type Together<C: Chain<Item: Wire>, G: KeyBy<C::Item>> = C;
+    type Keys<C: Chain<Item: Wire>, G: KeyBy<C::Item>> = G;
+    type Combined<C, G, A>
+        = Grouped<C, Values<A, G>>
+    where
+        C: Chain<Item: Wire>,
+        G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
+        A: Combine<G::Value>;
 
-    fn together(
-        keyed: KeyedStream<C, G, Self>,
+    fn bring_together<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
+        stream: Stream<C>,
+        keys: G,
+        _: Origin,
+    ) -> KeyedStream<C, G, Self> {
+        KeyedStream::new(stream, keys)
+    }
+
+    fn combine_sent<C, G, A>(
+        stream: Stream<C>,
+        keys: G,
         origin: Origin,
-    ) -> KeyedStream<Self::Chain, Carried<G>, Partitioned> {
-        let KeyedStream { stream, keys, .. } = keyed;
+        aggregate: A,
+    ) -> Stream<Self::Combined<C, G, A>>
+    where
+        C: Chain<Item: Wire>,
+        G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
+        A: Combine<G::Value>,
+    {
+        <Self as Combining<C, G>>::combine(KeyedStream::new(stream, keys), origin, aggregate)
+    }
+}
+
+impl Placed for Scattered {
+    const TOGETHER: bool = false;
+    type Merged<Q: Placed> = Self;
+    type Together<C: Chain<Item: Wire>, G: KeyBy<C::Item>> = Received<Hashed<C::Item>, C::Time>;
+    type Keys<C: Chain<Item: Wire>, G: KeyBy<C::Item>> = Carried<G>;
+    type Combined<C, G, A>
+        = <Self as Combining<C, G>>::Chain<A>
+    where
+        C: Chain<Item: Wire>,
+        G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
+        A: Combine<G::Value>;
+
+    fn bring_together<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
+        stream: Stream<C>,
+        keys: G,
+        origin: Origin,
+    ) -> KeyedStream<Self::Together<C, G>, Carried<G>, Partitioned> {
         let hashed = add_hash(stream, keys.clone(), origin);
         let exchange = Origin { kind: "partition", ..origin };
         KeyedStream::new(by_hash(hashed, exchange), Carried(keys))
     }
+
+    fn combine_sent<C, G, A>(
+        stream: Stream<C>,
+        keys: G,
+        origin: Origin,
+        aggregate: A,
+    ) -> Stream<Self::Combined<C, G, A>>
+    where
+        C: Chain<Item: Wire>,
+        G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
+        A: Combine<G::Value>,
+    {
+        <Self as Combining<C, G>>::combine(KeyedStream::new(stream, keys), origin, aggregate)
+    }
 }
 
-impl<C, G, A> Combining<C, G, A> for Partitioned
+impl<P: Placed> Placed for Like<P> {
+    const TOGETHER: bool = P::TOGETHER;
+    type Merged<Q: Placed> = P::Merged<Q>;
+    type Together<C: Chain<Item: Wire>, G: KeyBy<C::Item>> = P::Together<C, G>;
+    type Keys<C: Chain<Item: Wire>, G: KeyBy<C::Item>> = P::Keys<C, G>;
+    type Combined<C, G, A>
+        = P::Combined<C, G, A>
+    where
+        C: Chain<Item: Wire>,
+        G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
+        A: Combine<G::Value>;
+
+    fn bring_together<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
+        stream: Stream<C>,
+        keys: G,
+        origin: Origin,
+    ) -> KeyedStream<Self::Together<C, G>, Self::Keys<C, G>, Partitioned> {
+        P::bring_together(stream, keys, origin)
+    }
+
+    fn combine_sent<C, G, A>(
+        stream: Stream<C>,
+        keys: G,
+        origin: Origin,
+        aggregate: A,
+    ) -> Stream<Self::Combined<C, G, A>>
+    where
+        C: Chain<Item: Wire>,
+        G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
+        A: Combine<G::Value>,
+    {
+        P::combine_sent(stream, keys, origin, aggregate)
+    }
+}
+
+impl<P, C, G> Combining<C, G> for Like<P>
 where
+    P: Placed,
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
-    A: Combine<G::Value>,
 {
-    type Chain = Grouped<C, Values<A, G>>;
+    type Chain<A: Combine<G::Value>> = P::Combined<C, G, A>;
 
-    fn combine(
+    fn combine<A: Combine<G::Value>>(
         keyed: KeyedStream<C, G, Self>,
         origin: Origin,
         aggregate: A,
-    ) -> Stream<Self::Chain> {
+    ) -> Stream<Self::Chain<A>> {
+        P::combine_sent(keyed.stream, keyed.keys, origin, aggregate)
+    }
+}
+
+impl<C, G> Combining<C, G> for Partitioned
+where
+    C: Chain<Item: Wire>,
+    G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
+{
+    type Chain<A: Combine<G::Value>> = Grouped<C, Values<A, G>>;
+
+    fn combine<A: Combine<G::Value>>(
+        keyed: KeyedStream<C, G, Self>,
+        origin: Origin,
+        aggregate: A,
+    ) -> Stream<Self::Chain<A>> {
         table(keyed, origin, aggregate)
     }
 }
 
-impl<C, G, A> Combining<C, G, A> for Scattered
+impl<C, G> Combining<C, G> for Scattered
 where
     C: Chain,
     G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
-    A: Combine<G::Value>,
 {
-    type Chain = Grouped<Received<Partial<G::Key, A::State>, C::Time>, Parts<A, G::Key, G::Value>>;
+    type Chain<A: Combine<G::Value>> =
+        Grouped<Received<Partial<G::Key, A::State>, C::Time>, Parts<A, G::Key, G::Value>>;
 
-    fn combine(
+    fn combine<A: Combine<G::Value>>(
         keyed: KeyedStream<C, G, Self>,
         origin: Origin,
         aggregate: A,
-    ) -> Stream<Self::Chain> {
+    ) -> Stream<Self::Chain<A>> {
         let KeyedStream { stream, keys, .. } = keyed;
         let (aggregate, cost) = (Arc::new(aggregate), Cost::default());
         let local = Origin { kind: "combine", ..origin };

@@ -183,7 +183,7 @@ impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
         if self.overflow.is_hopeless(self.table.len(), self.weighed.bytes()) {
             let what = format!(
                 "what is remembered for {} keys, one or as many as share all bits of their hash, is more than the \
-                 memory budget of {} bytes has room for",
+                 memory budget of {} bytes has room for; smaller states, or finer keys, need less",
                 self.table.len(),
                 self.overflow.limit(),
             );
@@ -200,7 +200,7 @@ impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
     fn run_out(&mut self) {
         let what = format!(
             "the {} keys of one of its tasks are more than the memory budget of {} bytes lets it \
-             remember, and on a stream without an end none can wait on disk",
+             remember, and on a stream without an end none can wait on disk; windows and `process` can forget keys",
             self.table.len(),
             self.overflow.limit(),
         );

@@ -29,11 +29,11 @@ where
     ///
     /// Every record is sent to the task that owns its key, unless it is there. The values of a key are
     /// taken in the order in which they arrive, which is that of their stream only where one task
-    /// sends them all. For what is known only at the end see [`fold`](Self::fold); for something to
-    /// remember whatever the key, [`Stream::stateful_map`](crate::Stream::stateful_map).
+    /// sends them all. For what is known only at the end see [`fold`](Self::fold); for none or
+    /// several values out of one, [`stateful_flat_map`](Self::stateful_flat_map); for something to remember whatever the key, [`Stream::stateful_map`](crate::Stream::stateful_map).
     ///
-    /// Memory: a state a key, for as long as the job runs. The state is declared: it belongs to the
-    /// job's snapshots. On a stream that ends, the records of keys for which there is no room are
+    /// Memory: a state a key, for as long as the job runs. The state is declared: the plan
+    /// shows it. On a stream that ends, the records of keys for which there is no room are
     /// written to disk, and gone through after the end; where states go on growing, so are states.
     ///
     /// # Errors
@@ -66,7 +66,24 @@ where
             + Sync
             + 'static,
     {
-        let origin = Origin::here("stateful_map");
+        self.stateful_map_as(Origin::here("stateful_map"), init, f)
+    }
+
+    /// The same by another name in plans and messages.
+    pub(super) fn stateful_map_as<S, O, F>(
+        self,
+        origin: Origin,
+        init: S,
+        f: F,
+    ) -> Mapped<C, G, P, S, F, O>
+    where
+        S: Data + Clone + Sync,
+        O: 'static,
+        F: for<'a, 'k> Fn(&'k G::Key, &mut S, <G::Value as Record>::Of<'a>) -> O
+            + Send
+            + Sync
+            + 'static,
+    {
         let KeyedStream { stream, keys, .. } = P::together(self, origin);
         let bounded = stream.is_bounded();
         let step = ByKey { keys, init: Arc::new(init), f: Arc::new(f), output: PhantomData };
@@ -123,8 +140,8 @@ where
         let hash = self.keys.hash(&item);
         let key = self.keys.key(&item);
         let state = table.upsert(hash, key.probe(), key, || S::clone(&self.init));
-        let key = key.own();
-        let output = (self.f)(key.borrow(), state, self.keys.value(item));
+        let (key, value) = self.keys.pair(item);
+        let output = (self.f)(key.borrow(), state, value);
         Some((key, output))
     }
 }

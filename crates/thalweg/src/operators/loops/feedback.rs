@@ -4,7 +4,7 @@ use super::head::Input;
 use super::tail::Feed;
 use crate::data::Portable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::{Edge, Outlet, Packet, RoundRobin};
+use crate::exchange::{Edge, Outlet, RecordBatch, RoundRobin};
 use crate::flow::{Pipe, Push};
 use crate::memory::{Claim, MemoryPool, Reservation};
 use crate::plan::TaskContext;
@@ -14,9 +14,9 @@ use crate::time::Time;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Records in a packet.
+/// Records in a batch.
 const PACKET: usize = 1024;
-/// Empty packets that are kept to be filled again.
+/// Empty batches that are kept to be filled again.
 const SPARES: usize = 8;
 
 /// What is fed back, for each head apart.
@@ -29,15 +29,15 @@ impl<I: Portable + ?Sized, T> Clone for Feedback<I, T> {
 }
 
 struct Held<I: Portable + ?Sized, T> {
-    packets: VecDeque<(Packet<I, T>, Reservation)>,
-    /// Encoded packets for which there was no memory.
+    batches: VecDeque<(RecordBatch<I, T>, Reservation)>,
+    /// Encoded batches for which there was no memory.
     files: Vec<SpillFile<[u8]>>,
-    spare: Vec<Packet<I, T>>,
+    spare: Vec<RecordBatch<I, T>>,
 }
 
 impl<I: Portable + ?Sized, T: Time> Feedback<I, T> {
     pub(super) fn new(heads: usize) -> Self {
-        let held = || Held { packets: VecDeque::new(), files: Vec::new(), spare: Vec::new() };
+        let held = || Held { batches: VecDeque::new(), files: Vec::new(), spare: Vec::new() };
         Self(Arc::new((0..heads).map(|_| Mutex::new(held())).collect()))
     }
 
@@ -46,7 +46,7 @@ impl<I: Portable + ?Sized, T: Time> Feedback<I, T> {
         Feeder {
             to: Self::clone(self),
             head: cx.task % self.0.len(),
-            open: Packet::default(),
+            open: RecordBatch::default(),
             memory: cx.memory.clone(),
             spill: cx.spill.clone(),
             writer: None,
@@ -60,7 +60,7 @@ impl<I: Portable + ?Sized, T: Time> Feedback<I, T> {
         Eater {
             from: Self::clone(self),
             head,
-            packets: VecDeque::new(),
+            batches: VecDeque::new(),
             files: Vec::new(),
             reader: None,
         }
@@ -71,11 +71,11 @@ impl<I: Portable + ?Sized, T: Time> Feedback<I, T> {
 pub struct Feeder<I: Portable + ?Sized, T> {
     to: Feedback<I, T>,
     head: usize,
-    open: Packet<I, T>,
+    open: RecordBatch<I, T>,
     memory: MemoryPool,
     spill: SpillDir,
     writer: Option<SpillWriter<[u8]>>,
-    /// What a packet is encoded into.
+    /// What a batch is encoded into.
     bytes: Vec<u8>,
     fed: u64,
 }
@@ -95,7 +95,7 @@ impl<I: Portable + ?Sized, T: Time> Feeder<I, T> {
         if reservation.try_resize(self.open.bytes()) {
             let held = &mut *lock(&self.to.0[self.head]);
             let empty = held.spare.pop().unwrap_or_default();
-            held.packets.push_back((std::mem::replace(&mut self.open, empty), reservation));
+            held.batches.push_back((std::mem::replace(&mut self.open, empty), reservation));
             return Ok(());
         }
         self.bytes.clear();
@@ -135,7 +135,7 @@ impl<I: Portable + ?Sized, T: Time> Feed<I, T> for Feeder<I, T> {
 pub struct Eater<I: Portable + ?Sized, T> {
     from: Feedback<I, T>,
     head: usize,
-    packets: VecDeque<(Packet<I, T>, Reservation)>,
+    batches: VecDeque<(RecordBatch<I, T>, Reservation)>,
     files: Vec<SpillFile<[u8]>>,
     reader: Option<SpillReader<[u8]>>,
 }
@@ -146,26 +146,26 @@ impl<I: Portable + ?Sized, T: Time> Eater<I, T> {
     pub(super) fn take_over(&mut self) {
         self.clear();
         let held = &mut *lock(&self.from.0[self.head]);
-        self.packets.append(&mut held.packets);
+        self.batches.append(&mut held.batches);
         self.files.append(&mut held.files);
     }
 
     /// Forgets what was there for a round that is not to be.
     pub(super) fn clear(&mut self) {
-        self.packets.clear();
+        self.batches.clear();
         self.files.clear();
         self.reader = None;
     }
 
-    /// Shows a packet of records; answers whether there was one.
+    /// Shows a batch of records; answers whether there was one.
     #[inline]
     pub(super) fn show(&mut self, mut each: impl FnMut(I::Of<'_>, T)) -> Result<bool> {
-        if let Some((mut packet, reservation)) = self.packets.pop_front() {
-            packet.drain(each);
+        if let Some((mut batch, reservation)) = self.batches.pop_front() {
+            batch.drain(each);
             drop(reservation);
             let held = &mut *lock(&self.from.0[self.head]);
             if held.spare.len() < SPARES {
-                held.spare.push(packet);
+                held.spare.push(batch);
             }
             return Ok(true);
         }
@@ -175,11 +175,11 @@ impl<I: Portable + ?Sized, T: Time> Eater<I, T> {
                 self.reader = Some(file.read());
                 continue;
             };
-            let mut packet = Packet::<I, T>::default();
-            match reader.next(|bytes| packet.decode(bytes))? {
+            let mut batch = RecordBatch::<I, T>::default();
+            match reader.next(|bytes| batch.decode(bytes))? {
                 None => self.reader = None,
                 Some(Ok(())) => {
-                    packet.drain(&mut each);
+                    batch.drain(&mut each);
                     return Ok(true);
                 }
                 Some(Err(error)) => {

@@ -3,7 +3,7 @@
 use super::head::Input;
 use crate::data::{Covariant, Data, Record};
 use crate::error::Result;
-use crate::flow::{CHUNK, Nowhere, Push};
+use crate::flow::{CHUNK, NullSink, Push};
 use crate::plan::TaskContext;
 use crate::support::replay_buffer::{Cursor, Growing, Part};
 use crate::time::Time;
@@ -46,7 +46,7 @@ impl<D: Data, T: Time> Kept<D, T> {
 
 impl<D: Data, T: Time> Input<D, T> for Kept<D, T> {
     type Out = ByRef<D>;
-    type Left = Nowhere;
+    type Left = NullSink;
 
     const AT_ONCE: bool = false;
 
@@ -71,7 +71,7 @@ impl<D: Data, T: Time> Input<D, T> for Kept<D, T> {
         self.cursor.show(part, CHUNK, |item, time| next.push(item, time))
     }
 
-    fn leave(&mut self, _: &mut Nowhere) -> Result<bool> {
+    fn leave(&mut self, _: &mut NullSink) -> Result<bool> {
         Ok(false)
     }
 

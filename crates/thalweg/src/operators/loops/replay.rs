@@ -6,7 +6,7 @@ use super::kept::Kept;
 use super::shared::Shared;
 use super::tail::{Fold, TailPush};
 use crate::data::{Data, Record};
-use crate::flow::Nowhere;
+use crate::flow::NullSink;
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Stream};
 use std::marker::PhantomData;
@@ -67,14 +67,14 @@ impl<D: Data, C: Chain<Item = D>> Stream<C> {
     {
         let origin = Origin::here("replay");
         let control = Arc::new(Control::new(state, rounds, false));
-        let make: Make<D, C> = |cx, op| (Kept::new(cx, op), Nowhere);
+        let make: Make<D, C> = |cx, op| (Kept::new(cx, op), NullSink);
         let (head, outcome) = self.looped(origin, rounds, &control, make);
         let body = body(head, &control.shared);
         Replaying { body, control, outcome, origin }
     }
 }
 
-type Make<D, C> = fn(&TaskContext<'_>, usize) -> (Kept<D, <C as Chain>::Time>, Nowhere);
+type Make<D, C> = fn(&TaskContext<'_>, usize) -> (Kept<D, <C as Chain>::Time>, NullSink);
 
 /// The chain of a body whose input is replayed.
 pub type Replayed<C, S> =

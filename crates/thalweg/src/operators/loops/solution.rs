@@ -121,7 +121,7 @@ impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
     fn too_large(&self) -> Error {
         let what = format!(
             "the {} keys that one of its tasks keeps for all rounds, and their values, are all that the memory \
-             budget has room for",
+             budget has room for, and a solution does not go to disk; smaller values need less",
             self.entries.len(),
         );
         self.reservation.refused(what)

@@ -1,7 +1,6 @@
 //! One stream of two, or of many.
 
 use crate::data::Portable;
-use crate::error::{Error, ErrorKind};
 use crate::exchange::RoundRobin;
 use crate::plan::{Origin, Strategy};
 use crate::stream::{Chain, Environment, Received, Stream};
@@ -87,15 +86,10 @@ impl Environment {
         let before: Vec<usize> = here.iter().map(|stream| stream.stage).collect();
         let tasks = here.iter().map(Stream::tasks).max().unwrap_or(1);
         let bounded = here.iter().all(Stream::is_bounded);
-        let to = self.build(|builder| {
-            if !others.is_empty() {
-                let what = "some of the streams belong to jobs of another environment";
-                let at =
-                    format!("{} ({}:{})", origin.kind, origin.place.file(), origin.place.line());
-                builder.errors.push(Error::new(ErrorKind::Plan, what).in_operator(at));
-            }
-            builder.stage_after(&before, tasks, bounded)
-        });
+        if let Some(other) = others.first() {
+            self.refuse_with(&other.env, origin);
+        }
+        let to = self.build(|builder| builder.stage_after(&before, tasks, bounded));
         let edges = here.into_iter().map(|stream| hand_over(stream, to, origin)).collect();
         self.receive(to, origin, edges)
     }

@@ -83,7 +83,7 @@ mod tests {
     fn every_branch_has_every_record() {
         check(|env| {
             let [a, b, c] = env.range(0..1000).map(|n| n + 1).split();
-            a.merge(b.shuffle()).merge(c).group_by(|n| *n).count().filter(|_, row| row.1 == 3)
+            a.merge(b.shuffle()).merge(c).group_by(|n| *n).count().filter(|_, count| *count == 3)
         })
         .equals((1..=1000u64).map(|n| (n, 3)));
     }

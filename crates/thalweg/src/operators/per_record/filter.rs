@@ -1,14 +1,10 @@
 //! Some of the records.
 
+use super::record_fn::{AtMost, PerRecord, RecordFn, Yielded};
 use crate::data::Record;
-use crate::error::Result;
-use crate::flow::{Op, Pipe, Push, guard};
-use crate::metrics::Report;
-use crate::plan::{Origin, TaskContext};
+use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
-use std::marker::PhantomData;
-use std::sync::Arc;
 
 impl<C: Chain> Stream<C> {
     /// Keeps the records for which the closure answers `true`.
@@ -38,90 +34,29 @@ impl<C: Chain> Stream<C> {
     where
         F: for<'a, 'b> Fn(&'b <C::Item as Record>::Of<'a>) -> bool + Send + Sync + 'static,
     {
-        self.then(origin, |prev, op| Filter { prev, op, keep: Arc::new(keep) })
+        self.per_record(origin, Filtering { keep })
     }
 }
 
 /// The chain that ends in a filter.
-pub struct Filter<C, F> {
-    prev: C,
-    op: usize,
-    keep: Arc<F>,
+pub type Filter<C, F> = PerRecord<C, Filtering<F>>;
+
+/// A filter, as a function of one record.
+pub struct Filtering<F> {
+    keep: F,
 }
 
-impl<C, F> Chain for Filter<C, F>
-where
-    C: Chain,
-    F: for<'a, 'b> Fn(&'b <C::Item as Record>::Of<'a>) -> bool + Send + Sync + 'static,
-{
-    type Item = C::Item;
-    type Time = C::Time;
-    type Task<N: Push<C::Item, C::Time> + 'static> = C::Task<FilterPush<C::Item, F, N>>;
-
-    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
-    where
-        N: Push<C::Item, C::Time> + 'static,
-    {
-        let (op, keep) = (cx.op(self.op), Arc::clone(&self.keep));
-        self.prev.attach(cx, FilterPush { op, keep, kept: 0, next, types: PhantomData })
-    }
-}
-
-/// A filter in a running task.
-pub struct FilterPush<I: ?Sized, F, N> {
-    op: Op,
-    keep: Arc<F>,
-    kept: u64,
-    next: N,
-    types: PhantomData<fn(&I)>,
-}
-
-impl<I: Record + ?Sized, F: Send + Sync, N: Pipe> Pipe for FilterPush<I, F, N> {
-    fn next(&mut self) -> Option<&mut dyn Pipe> {
-        Some(&mut self.next)
-    }
-
-    fn report(&mut self, report: &mut Report) {
-        report.emitted(self.op.id(), self.kept);
-        self.next.report(report);
-    }
-}
-
-impl<I, T, F, N> Push<I, T> for FilterPush<I, F, N>
+impl<I, T, F> RecordFn<I, T> for Filtering<F>
 where
     I: Record + ?Sized,
     T: Time,
-    F: for<'a, 'b> Fn(&'b I::Of<'a>) -> bool + Send + Sync,
-    N: Push<I, T>,
+    F: for<'a, 'b> Fn(&'b I::Of<'a>) -> bool + Send + Sync + 'static,
 {
-    #[inline(always)]
-    fn push(&mut self, item: I::Of<'_>, time: T) {
-        if guard(&self.op, || (self.keep)(&item)) {
-            self.kept += 1;
-            self.next.push(item, time);
-        }
-    }
+    type Out = I;
+    type Yield = AtMost;
 
     #[inline(always)]
-    fn push_run<'a>(&mut self, items: impl Iterator<Item = I::Of<'a>>, time: T) {
-        let Self { op, keep, next, .. } = self;
-        let mut kept = 0;
-        next.push_run(items.filter(counting::<I, F>(op, keep, &mut kept)), time);
-        self.kept += kept;
-    }
-}
-
-/// The closure as an adapter of iterators takes it. Made here, since a closure's type names all types
-/// of the function that it stands in: those of a long chain would grow without bound.
-#[inline(always)]
-fn counting<'a, I, F>(op: &Op, keep: &F, kept: &mut u64) -> impl FnMut(&I::Of<'a>) -> bool
-where
-    I: Record + ?Sized,
-    F: for<'b> Fn(&'b I::Of<'a>) -> bool,
-{
-    move |item| {
-        let keep = guard(op, || keep(item));
-        *kept += u64::from(keep);
-        keep
+    fn call<'a>(&self, item: I::Of<'a>, _: T) -> Yielded<'a, AtMost, I> {
+        (self.keep)(&item).then_some(item)
     }
 }

@@ -1,14 +1,11 @@
 //! One record out, or none, for each record in.
 
+use super::record_fn::{AtMost, PerRecord, RecordFn, Yielded};
 use crate::data::Record;
-use crate::error::Result;
-use crate::flow::{Op, Pipe, Push, guard};
-use crate::metrics::Report;
-use crate::plan::{Origin, TaskContext};
+use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 impl<C: Chain> Stream<C> {
     /// Makes a record of each record for which the closure returns one.
@@ -32,98 +29,31 @@ impl<C: Chain> Stream<C> {
         O: 'static,
         F: for<'a> Fn(<C::Item as Record>::Of<'a>) -> Option<O> + Send + Sync + 'static,
     {
-        self.then(Origin::here("filter_map"), |prev, op| FilterMap {
-            prev,
-            op,
-            f: Arc::new(f),
-            output: PhantomData,
-        })
+        self.per_record(Origin::here("filter_map"), FilterMapping { f, output: PhantomData })
     }
 }
 
 /// The chain that ends in a filter map.
-pub struct FilterMap<C, F, O> {
-    prev: C,
-    op: usize,
-    f: Arc<F>,
+pub type FilterMap<C, F, O> = PerRecord<C, FilterMapping<F, O>>;
+
+/// A filter map, as a function of one record.
+pub struct FilterMapping<F, O> {
+    f: F,
     output: PhantomData<fn() -> O>,
 }
 
-impl<C, F, O> Chain for FilterMap<C, F, O>
-where
-    C: Chain,
-    O: 'static,
-    F: for<'a> Fn(<C::Item as Record>::Of<'a>) -> Option<O> + Send + Sync + 'static,
-{
-    type Item = O;
-    type Time = C::Time;
-    type Task<N: Push<O, C::Time> + 'static> = C::Task<FilterMapPush<C::Item, F, O, N>>;
-
-    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
-    where
-        N: Push<O, C::Time> + 'static,
-    {
-        let (op, f) = (cx.op(self.op), Arc::clone(&self.f));
-        self.prev.attach(cx, FilterMapPush { op, f, emitted: 0, next, types: PhantomData })
-    }
-}
-
-/// A filter map in a running task.
-pub struct FilterMapPush<I: ?Sized, F, O, N> {
-    op: Op,
-    f: Arc<F>,
-    emitted: u64,
-    next: N,
-    types: PhantomData<fn(&I) -> O>,
-}
-
-impl<I: Record + ?Sized, F: Send + Sync, O, N: Pipe> Pipe for FilterMapPush<I, F, O, N> {
-    fn next(&mut self) -> Option<&mut dyn Pipe> {
-        Some(&mut self.next)
-    }
-
-    fn report(&mut self, report: &mut Report) {
-        report.emitted(self.op.id(), self.emitted);
-        self.next.report(report);
-    }
-}
-
-impl<I, T, F, O, N> Push<I, T> for FilterMapPush<I, F, O, N>
+impl<I, T, F, O> RecordFn<I, T> for FilterMapping<F, O>
 where
     I: Record + ?Sized,
     T: Time,
     O: 'static,
-    F: for<'a> Fn(I::Of<'a>) -> Option<O> + Send + Sync,
-    N: Push<O, T>,
+    F: for<'a> Fn(I::Of<'a>) -> Option<O> + Send + Sync + 'static,
 {
-    #[inline(always)]
-    fn push(&mut self, item: I::Of<'_>, time: T) {
-        if let Some(output) = guard(&self.op, || (self.f)(item)) {
-            self.emitted += 1;
-            self.next.push(output, time);
-        }
-    }
+    type Out = O;
+    type Yield = AtMost;
 
     #[inline(always)]
-    fn push_run<'a>(&mut self, items: impl Iterator<Item = I::Of<'a>>, time: T) {
-        let Self { op, f, next, .. } = self;
-        let mut emitted = 0;
-        next.push_run(items.filter_map(counting::<I, F, O>(op, f, &mut emitted)), time);
-        self.emitted += emitted;
-    }
-}
-
-/// The closure as an adapter of iterators takes it. Made here, since a closure's type names all types
-/// of the function that it stands in: those of a long chain would grow without bound.
-#[inline(always)]
-fn counting<'a, I, F, O>(op: &Op, f: &F, emitted: &mut u64) -> impl FnMut(I::Of<'a>) -> Option<O>
-where
-    I: Record + ?Sized,
-    F: Fn(I::Of<'a>) -> Option<O>,
-{
-    move |item| {
-        let output = guard(op, || f(item));
-        *emitted += u64::from(output.is_some());
-        output
+    fn call<'a>(&self, item: I::Of<'a>, _: T) -> Yielded<'a, AtMost, O> {
+        (self.f)(item)
     }
 }

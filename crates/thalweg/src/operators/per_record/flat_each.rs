@@ -53,7 +53,7 @@ pub trait Visit<I: Record + ?Sized>: Send + Sync + 'static {
     type Out: Record + ?Sized;
     /// Working space that each task has one of, so that a visit need not allocate; `()` for none.
     ///
-    /// What one visit leaves there must not matter to the next: it is not part of snapshots.
+    /// What one visit leaves there must not matter to the next: which records meet it depends on the tasks.
     type Scratch: Default + Send + 'static;
 
     /// Calls `emit` with each part of `item`, in order.

@@ -1,13 +1,10 @@
 //! A look at each record on its way.
 
+use super::record_fn::{Exactly, PerRecord, RecordFn, Yielded};
 use crate::data::Record;
-use crate::error::Result;
-use crate::flow::{Op, Pipe, Push, guard};
-use crate::plan::{Origin, TaskContext};
+use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
-use std::marker::PhantomData;
-use std::sync::Arc;
 
 impl<C: Chain> Stream<C> {
     /// Shows each record to the closure and hands it on unchanged: for messages, counters and
@@ -36,59 +33,30 @@ impl<C: Chain> Stream<C> {
     where
         F: for<'a, 'b> Fn(&'b <C::Item as Record>::Of<'a>) + Send + Sync + 'static,
     {
-        self.then(Origin::here("inspect"), |prev, op| Inspect { prev, op, see: Arc::new(see) })
+        self.per_record(Origin::here("inspect"), Inspection { see })
     }
 }
 
 /// The chain that ends in an inspection.
-pub struct Inspect<C, F> {
-    prev: C,
-    op: usize,
-    see: Arc<F>,
+pub type Inspect<C, F> = PerRecord<C, Inspection<F>>;
+
+/// An inspection, as a function of one record.
+pub struct Inspection<F> {
+    see: F,
 }
 
-impl<C, F> Chain for Inspect<C, F>
-where
-    C: Chain,
-    F: for<'a, 'b> Fn(&'b <C::Item as Record>::Of<'a>) + Send + Sync + 'static,
-{
-    type Item = C::Item;
-    type Time = C::Time;
-    type Task<N: Push<C::Item, C::Time> + 'static> = C::Task<InspectPush<C::Item, F, N>>;
-
-    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
-    where
-        N: Push<C::Item, C::Time> + 'static,
-    {
-        let (op, see) = (cx.op(self.op), Arc::clone(&self.see));
-        self.prev.attach(cx, InspectPush { op, see, next, types: PhantomData })
-    }
-}
-
-/// An inspection in a running task.
-pub struct InspectPush<I: ?Sized, F, N> {
-    op: Op,
-    see: Arc<F>,
-    next: N,
-    types: PhantomData<fn(&I)>,
-}
-
-impl<I: Record + ?Sized, F: Send + Sync, N: Pipe> Pipe for InspectPush<I, F, N> {
-    fn next(&mut self) -> Option<&mut dyn Pipe> {
-        Some(&mut self.next)
-    }
-}
-
-impl<I, T, F, N> Push<I, T> for InspectPush<I, F, N>
+impl<I, T, F> RecordFn<I, T> for Inspection<F>
 where
     I: Record + ?Sized,
     T: Time,
-    F: for<'a, 'b> Fn(&'b I::Of<'a>) + Send + Sync,
-    N: Push<I, T>,
+    F: for<'a, 'b> Fn(&'b I::Of<'a>) + Send + Sync + 'static,
 {
+    type Out = I;
+    type Yield = Exactly;
+
     #[inline(always)]
-    fn push(&mut self, item: I::Of<'_>, time: T) {
-        guard(&self.op, || (self.see)(&item));
-        self.next.push(item, time);
+    fn call<'a>(&self, item: I::Of<'a>, _: T) -> Yielded<'a, Exactly, I> {
+        (self.see)(&item);
+        item
     }
 }

@@ -1,13 +1,11 @@
 //! One record out for each record in.
 
+use super::record_fn::{Exactly, PerRecord, RecordFn, Yielded};
 use crate::data::Record;
-use crate::error::Result;
-use crate::flow::{Op, Pipe, Push, guard};
-use crate::plan::{Origin, TaskContext};
+use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 impl<C: Chain> Stream<C> {
     /// Makes one record of each record.
@@ -42,80 +40,31 @@ impl<C: Chain> Stream<C> {
         O: 'static,
         F: for<'a> Fn(<C::Item as Record>::Of<'a>) -> O + Send + Sync + 'static,
     {
-        let output = PhantomData;
-        self.then(origin, |prev, op| Map { prev, op, f: Arc::new(f), output })
+        self.per_record(origin, Mapping { f, output: PhantomData })
     }
 }
 
 /// The chain that ends in a map.
-pub struct Map<C, F, O> {
-    prev: C,
-    op: usize,
-    f: Arc<F>,
+pub type Map<C, F, O> = PerRecord<C, Mapping<F, O>>;
+
+/// A map, as a function of one record.
+pub struct Mapping<F, O> {
+    f: F,
     output: PhantomData<fn() -> O>,
 }
 
-impl<C, F, O> Chain for Map<C, F, O>
-where
-    C: Chain,
-    O: 'static,
-    F: for<'a> Fn(<C::Item as Record>::Of<'a>) -> O + Send + Sync + 'static,
-{
-    type Item = O;
-    type Time = C::Time;
-    type Task<N: Push<O, C::Time> + 'static> = C::Task<MapPush<C::Item, F, O, N>>;
-
-    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
-    where
-        N: Push<O, C::Time> + 'static,
-    {
-        let (op, f) = (cx.op(self.op), Arc::clone(&self.f));
-        self.prev.attach(cx, MapPush { op, f, next, types: PhantomData })
-    }
-}
-
-/// A map in a running task.
-pub struct MapPush<I: ?Sized, F, O, N> {
-    op: Op,
-    f: Arc<F>,
-    next: N,
-    types: PhantomData<fn(&I) -> O>,
-}
-
-impl<I: Record + ?Sized, F: Send + Sync, O, N: Pipe> Pipe for MapPush<I, F, O, N> {
-    fn next(&mut self) -> Option<&mut dyn Pipe> {
-        Some(&mut self.next)
-    }
-}
-
-impl<I, T, F, O, N> Push<I, T> for MapPush<I, F, O, N>
+impl<I, T, F, O> RecordFn<I, T> for Mapping<F, O>
 where
     I: Record + ?Sized,
     T: Time,
     O: 'static,
-    F: for<'a> Fn(I::Of<'a>) -> O + Send + Sync,
-    N: Push<O, T>,
+    F: for<'a> Fn(I::Of<'a>) -> O + Send + Sync + 'static,
 {
-    #[inline(always)]
-    fn push(&mut self, item: I::Of<'_>, time: T) {
-        let output = guard(&self.op, || (self.f)(item));
-        self.next.push(output, time);
-    }
+    type Out = O;
+    type Yield = Exactly;
 
     #[inline(always)]
-    fn push_run<'a>(&mut self, items: impl Iterator<Item = I::Of<'a>>, time: T) {
-        let Self { op, f, next, .. } = self;
-        next.push_run(items.map(guarded::<I, F, O>(op, f)), time);
+    fn call<'a>(&self, item: I::Of<'a>, _: T) -> Yielded<'a, Exactly, O> {
+        (self.f)(item)
     }
-}
-
-/// The closure as an adapter of iterators takes it. Made here, since a closure's type names all types
-/// of the function that it stands in: those of a long chain would grow without bound.
-#[inline(always)]
-fn guarded<'a, I, F, O>(op: &Op, f: &F) -> impl FnMut(I::Of<'a>) -> O
-where
-    I: Record + ?Sized,
-    F: Fn(I::Of<'a>) -> O,
-{
-    move |item| guard(op, || f(item))
 }

@@ -13,7 +13,7 @@ impl<C: Chain> Stream<C> {
     /// Makes one record of each record, by a closure that may change what it has captured.
     ///
     /// This is the one operator that takes an `FnMut`, and it is *volatile*: what the closure
-    /// remembers is not part of the job's snapshots and is lost with its task. Use
+    /// remembers is no declared state, and is lost with its task. Use
     /// [`stateful_map`](Self::stateful_map), whose state is declared, unless the memory is a mere
     /// convenience (a cache, a buffer, a random generator). The plan marks it.
     ///

@@ -1,13 +1,11 @@
 //! One record out for each record in and its timestamp.
 
+use super::record_fn::{Exactly, PerRecord, RecordFn, Yielded};
 use crate::data::Record;
-use crate::error::Result;
-use crate::flow::{Op, Pipe, Push, guard};
-use crate::plan::{Origin, TaskContext};
+use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
 use crate::time::{EventTime, Timestamp};
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 impl<C: Chain<Time: EventTime>> Stream<C> {
     /// Makes one record of each record and its timestamp: for what has to know when something happened
@@ -41,68 +39,32 @@ impl<C: Chain<Time: EventTime>> Stream<C> {
         O: 'static,
         F: for<'a> Fn(<C::Item as Record>::Of<'a>, Timestamp) -> O + Send + Sync + 'static,
     {
-        self.then(Origin::here("map_with_timestamp"), |prev, op| MapWithTimestamp {
-            prev,
-            op,
-            f: Arc::new(f),
-            output: PhantomData,
-        })
+        self.per_record(Origin::here("map_with_timestamp"), TimedMapping { f, output: PhantomData })
     }
 }
 
 /// The chain that ends in a map of records and timestamps.
-pub struct MapWithTimestamp<C, F, O> {
-    prev: C,
-    op: usize,
-    f: Arc<F>,
+pub type MapWithTimestamp<C, F, O> = PerRecord<C, TimedMapping<F, O>>;
+
+/// A map of records and timestamps, as a function of one record.
+pub struct TimedMapping<F, O> {
+    f: F,
     output: PhantomData<fn() -> O>,
 }
 
-impl<C, F, O> Chain for MapWithTimestamp<C, F, O>
-where
-    C: Chain<Time: EventTime>,
-    O: 'static,
-    F: for<'a> Fn(<C::Item as Record>::Of<'a>, Timestamp) -> O + Send + Sync + 'static,
-{
-    type Item = O;
-    type Time = C::Time;
-    type Task<N: Push<O, C::Time> + 'static> = C::Task<TimedMap<C::Item, F, O, N>>;
-
-    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
-    where
-        N: Push<O, C::Time> + 'static,
-    {
-        let (op, f) = (cx.op(self.op), Arc::clone(&self.f));
-        self.prev.attach(cx, TimedMap { op, f, next, types: PhantomData })
-    }
-}
-
-/// A map of records and timestamps in a running task.
-pub struct TimedMap<I: ?Sized, F, O, N> {
-    op: Op,
-    f: Arc<F>,
-    next: N,
-    types: PhantomData<fn(&I) -> O>,
-}
-
-impl<I: Record + ?Sized, F: Send + Sync, O, N: Pipe> Pipe for TimedMap<I, F, O, N> {
-    fn next(&mut self) -> Option<&mut dyn Pipe> {
-        Some(&mut self.next)
-    }
-}
-
-impl<I, T, F, O, N> Push<I, T> for TimedMap<I, F, O, N>
+impl<I, T, F, O> RecordFn<I, T> for TimedMapping<F, O>
 where
     I: Record + ?Sized,
     T: EventTime,
     O: 'static,
-    F: for<'a> Fn(I::Of<'a>, Timestamp) -> O + Send + Sync,
-    N: Push<O, T>,
+    F: for<'a> Fn(I::Of<'a>, Timestamp) -> O + Send + Sync + 'static,
 {
+    type Out = O;
+    type Yield = Exactly;
+
     #[inline(always)]
-    fn push(&mut self, item: I::Of<'_>, time: T) {
-        let output = guard(&self.op, || (self.f)(item, time.into()));
-        self.next.push(output, time);
+    fn call<'a>(&self, item: I::Of<'a>, time: T) -> Yielded<'a, Exactly, O> {
+        (self.f)(item, time.into())
     }
 }
 

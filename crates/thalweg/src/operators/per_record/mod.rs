@@ -11,6 +11,7 @@ pub(crate) mod map;
 mod map_volatile;
 mod map_with_timestamp;
 mod memo;
+mod record_fn;
 mod side_each;
 mod side_output;
 pub mod text;

@@ -1,15 +1,14 @@
 //! One record out for each record in, where a bad one stops the job.
 
+use super::record_fn::{OrError, PerRecord, RecordFn, Yielded};
 use crate::data::Record;
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::{Event, Flow, Op, Pipe, Push, guard};
-use crate::plan::{Origin, TaskContext};
+use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
 use std::any::Any;
 use std::fmt::Display;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 impl<C: Chain> Stream<C> {
     /// Makes one record of each record, or stops the job when the closure returns an error.
@@ -42,12 +41,7 @@ impl<C: Chain> Stream<C> {
         E: Display + Send + 'static,
         F: for<'a> Fn(<C::Item as Record>::Of<'a>) -> Result<O, E> + Send + Sync + 'static,
     {
-        self.then(Origin::here("try_map"), |prev, op| TryMap {
-            prev,
-            op,
-            f: Arc::new(f),
-            output: PhantomData,
-        })
+        self.per_record(Origin::here("try_map"), TryMapping { f, output: PhantomData })
     }
 }
 
@@ -63,84 +57,28 @@ pub(crate) fn bad_record<E: Display + 'static>(error: E) -> Error {
 }
 
 /// The chain that ends in a map that may fail.
-pub struct TryMap<C, F, O, E> {
-    prev: C,
-    op: usize,
-    f: Arc<F>,
+pub type TryMap<C, F, O, E> = PerRecord<C, TryMapping<F, O, E>>;
+
+/// A map that may fail, as a function of one record.
+pub struct TryMapping<F, O, E> {
+    f: F,
     output: PhantomData<fn() -> (O, E)>,
 }
 
-impl<C, F, O, E> Chain for TryMap<C, F, O, E>
-where
-    C: Chain,
-    O: 'static,
-    E: Display + Send + 'static,
-    F: for<'a> Fn(<C::Item as Record>::Of<'a>) -> Result<O, E> + Send + Sync + 'static,
-{
-    type Item = O;
-    type Time = C::Time;
-    type Task<N: Push<O, C::Time> + 'static> = C::Task<TryMapPush<C::Item, F, (O, E), N>>;
-
-    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
-    where
-        N: Push<O, C::Time> + 'static,
-    {
-        let (op, f) = (cx.op(self.op), Arc::clone(&self.f));
-        self.prev.attach(cx, TryMapPush { op, f, failed: false, next, types: PhantomData })
-    }
-}
-
-/// A map that may fail, in a running task.
-pub struct TryMapPush<I: ?Sized, F, R, N> {
-    op: Op,
-    f: Arc<F>,
-    failed: bool,
-    next: N,
-    types: PhantomData<fn(&I) -> R>,
-}
-
-impl<I: Record + ?Sized, F: Send + Sync, R, N: Pipe> Pipe for TryMapPush<I, F, R, N> {
-    fn next(&mut self) -> Option<&mut dyn Pipe> {
-        Some(&mut self.next)
-    }
-
-    fn event(&mut self, event: Event) {
-        if !self.failed {
-            self.next.event(event);
-        }
-    }
-
-    fn resume(&mut self) -> Flow {
-        // The rest of the turn: the job stops after it.
-        if self.failed { Flow::Ready } else { self.next.resume() }
-    }
-
-    fn is_closed(&mut self) -> bool {
-        self.failed || self.next.is_closed()
-    }
-}
-
-impl<I, T, F, O, E, N> Push<I, T> for TryMapPush<I, F, (O, E), N>
+impl<I, T, F, O, E> RecordFn<I, T> for TryMapping<F, O, E>
 where
     I: Record + ?Sized,
     T: Time,
     O: 'static,
     E: Display + Send + 'static,
-    F: for<'a> Fn(I::Of<'a>) -> Result<O, E> + Send + Sync,
-    N: Push<O, T>,
+    F: for<'a> Fn(I::Of<'a>) -> Result<O, E> + Send + Sync + 'static,
 {
+    type Out = O;
+    type Yield = OrError;
+
     #[inline(always)]
-    fn push(&mut self, item: I::Of<'_>, time: T) {
-        if self.failed {
-            return;
-        }
-        match guard(&self.op, || (self.f)(item)) {
-            Ok(output) => self.next.push(output, time),
-            Err(error) => {
-                self.failed = true;
-                self.op.fail(bad_record(error));
-            }
-        }
+    fn call<'a>(&self, item: I::Of<'a>, _: T) -> Yielded<'a, OrError, O> {
+        (self.f)(item).map_err(bad_record)
     }
 }
 
@@ -149,6 +87,7 @@ mod tests {
     use super::*;
     use crate::sync::{AtomicU64, Ordering};
     use crate::{Environment, Place};
+    use std::sync::Arc;
 
     #[test]
     fn an_error_with_a_place_keeps_it() {

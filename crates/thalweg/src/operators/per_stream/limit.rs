@@ -2,7 +2,7 @@
 
 use crate::data::{Portable, Record};
 use crate::error::Result;
-use crate::flow::{Pipe, Push, Remembered, Renewed};
+use crate::flow::{Pipe, Push, RoundScoped, RoundState};
 use crate::metrics::Report;
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Stream};
@@ -57,8 +57,8 @@ impl<C: Chain> Chain for Limit<C> {
     where
         N: Push<C::Item, C::Time> + 'static,
     {
-        let renewed = Renewed::new(cx.op(self.op), Left(self.n), next);
-        self.prev.attach(cx, LimitPush { emitted: 0, renewed, types: PhantomData })
+        let scoped = RoundScoped::new(cx.op(self.op), Left(self.n), next);
+        self.prev.attach(cx, LimitPush { emitted: 0, scoped, types: PhantomData })
     }
 }
 
@@ -66,8 +66,8 @@ impl<C: Chain> Chain for Limit<C> {
 #[derive(Clone)]
 pub(crate) struct Left(pub(crate) u64);
 
-impl Remembered for Left {
-    fn has_enough(&self) -> bool {
+impl RoundState for Left {
+    fn is_satisfied(&self) -> bool {
         self.0 == 0
     }
 }
@@ -75,25 +75,25 @@ impl Remembered for Left {
 /// A limit in a running task.
 pub struct LimitPush<I: ?Sized, N> {
     emitted: u64,
-    renewed: Renewed<Left, N>,
+    scoped: RoundScoped<Left, N>,
     types: PhantomData<fn(&I)>,
 }
 
 impl<I: ?Sized, N: Pipe> Pipe for LimitPush<I, N> {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
-        Some(&mut self.renewed)
+        Some(&mut self.scoped)
     }
 
     fn report(&mut self, report: &mut Report) {
-        report.emitted(self.renewed.op.id(), self.emitted);
-        self.renewed.report(report);
+        report.emitted(self.scoped.op.id(), self.emitted);
+        self.scoped.report(report);
     }
 }
 
 impl<I: Record + ?Sized, T: Time, N: Push<I, T>> Push<I, T> for LimitPush<I, N> {
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, time: T) {
-        let Renewed { memory: Left(left), next, .. } = &mut self.renewed;
+        let RoundScoped { state: Left(left), next, .. } = &mut self.scoped;
         if *left > 0 {
             *left -= 1;
             self.emitted += 1;

@@ -2,7 +2,7 @@
 
 use crate::data::{Data, Record};
 use crate::error::Result;
-use crate::flow::{Pipe, Push, Remembered, Renewed, guard};
+use crate::flow::{Pipe, Push, RoundScoped, RoundState, guard};
 use crate::metrics::Report;
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Stream};
@@ -17,8 +17,8 @@ impl<C: Chain> Stream<C> {
     ///
     /// Every task begins with a clone of `init` and sees its own records only; for one state of all
     /// records, go on in one task first with [`replication(1)`](Self::replication). To remember
-    /// something for every key, group first. The state is declared: it is [`Data`], and belongs to
-    /// the job's snapshots.
+    /// something for every key, group first. The state is declared: it is [`Data`], and
+    /// the plan shows it.
     ///
     /// Keeps order and tasks.
     ///
@@ -123,8 +123,8 @@ where
     {
         let (op, f) = (cx.op(self.op), Arc::clone(&self.f));
         let first = Scanned { state: lock(&self.init).clone(), enough: false };
-        let renewed = Renewed::new(op, first, next);
-        self.prev.attach(cx, ScanPush { f, emitted: 0, renewed, types: PhantomData })
+        let scoped = RoundScoped::new(op, first, next);
+        self.prev.attach(cx, ScanPush { f, emitted: 0, scoped, types: PhantomData })
     }
 }
 
@@ -135,8 +135,8 @@ struct Scanned<S> {
     enough: bool,
 }
 
-impl<S: Clone + Send> Remembered for Scanned<S> {
-    fn has_enough(&self) -> bool {
+impl<S: Clone + Send> RoundState for Scanned<S> {
+    fn is_satisfied(&self) -> bool {
         self.enough
     }
 }
@@ -145,7 +145,7 @@ impl<S: Clone + Send> Remembered for Scanned<S> {
 pub struct ScanPush<I: ?Sized, S, F, O, N> {
     f: Arc<F>,
     emitted: u64,
-    renewed: Renewed<Scanned<S>, N>,
+    scoped: RoundScoped<Scanned<S>, N>,
     types: PhantomData<fn(&I) -> O>,
 }
 
@@ -153,12 +153,12 @@ impl<I: Record + ?Sized, S: Clone + Send, F: Send + Sync, O, N: Pipe> Pipe
     for ScanPush<I, S, F, O, N>
 {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
-        Some(&mut self.renewed)
+        Some(&mut self.scoped)
     }
 
     fn report(&mut self, report: &mut Report) {
-        report.emitted(self.renewed.op.id(), self.emitted);
-        self.renewed.report(report);
+        report.emitted(self.scoped.op.id(), self.emitted);
+        self.scoped.report(report);
     }
 }
 
@@ -173,17 +173,17 @@ where
 {
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, time: T) {
-        let Self { f, emitted, renewed, .. } = self;
-        let Renewed { op, memory, next, .. } = renewed;
-        if memory.enough {
+        let Self { f, emitted, scoped, .. } = self;
+        let RoundScoped { op, state, next, .. } = scoped;
+        if state.enough {
             return;
         }
-        match guard(op, || f(&mut memory.state, item)) {
+        match guard(op, || f(&mut state.state, item)) {
             Some(output) => {
                 *emitted += 1;
                 next.push(output, time);
             }
-            None => memory.enough = true,
+            None => state.enough = true,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Sums and means of streams of numbers.
 
 use crate::error::{Error, ErrorKind};
-use crate::operators::keyed::Summand;
+use crate::operators::aggregates::Summand;
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
 

@@ -158,8 +158,8 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Top<T, F> {
         let bytes = room * size_of::<T>() + 2 * heap;
         if !self.reservation.try_resize(bytes) {
             let what = format!(
-                "{} records need more than the memory budget of {} bytes; `sorted` and `limit` \
-                 use the disk",
+                "{} records need more than the memory budget of {} bytes; `sorted` and `limit` in \
+                 place of it use the disk",
                 self.n,
                 self.reservation.pool().limit(),
             );

@@ -10,12 +10,12 @@ use crate::flow::{Depth, Epoch, Event, Flow, Op, Partitions, Pipe, Push, guard};
 use crate::metrics::{Mark, Report};
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Stream};
-use crate::time::Timestamp;
+use crate::time::{Timestamp, Untimed};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-impl<C: Chain<Time = ()>> Stream<C> {
+impl<C: Chain> Stream<C> {
     /// Says of each record when it happened, so that what follows can work by event time.
     ///
     /// The closure finds the timestamp in the record. [`Watermarks`] says how disordered they may be within a
@@ -29,7 +29,8 @@ impl<C: Chain<Time = ()>> Stream<C> {
     /// watermark as long as one of the files has none; after that, the file whose watermark is least is read on.
     ///
     /// A watermark is sent when the task has no input for now, and else after a fifth of a
-    /// millisecond or sixteen batches, whichever comes first. Keeps order and tasks; costs no
+    /// millisecond or sixteen batches, whichever comes first, or less often
+    /// ([`at_most_every`](Watermarks::at_most_every)). Keeps order and tasks; costs no
     /// allocation. Timestamps may lie anywhere, before 1970 too.
     ///
     /// ```
@@ -58,8 +59,9 @@ impl<C: Chain<Time = ()>> Stream<C> {
         watermarks: Watermarks<G>,
     ) -> Stream<Assign<C, F, G>>
     where
+        C::Time: Untimed,
         F: for<'a, 'b> Fn(&'b <C::Item as Record>::Of<'a>) -> Timestamp + Send + Sync + 'static,
-        G: WatermarkGenerator,
+        G: WatermarkGenerator<C::Item>,
     {
         let find = Arc::new(find);
         let drift = watermarks.drift.map(|most| Arc::new(Drift::new(most, self.tasks())));
@@ -84,9 +86,9 @@ pub struct Assign<C, F, G> {
 
 impl<C, F, G> Chain for Assign<C, F, G>
 where
-    C: Chain<Time = ()>,
+    C: Chain<Time: Untimed>,
     F: for<'a, 'b> Fn(&'b <C::Item as Record>::Of<'a>) -> Timestamp + Send + Sync + 'static,
-    G: WatermarkGenerator,
+    G: WatermarkGenerator<C::Item>,
 {
     type Item = C::Item;
     type Time = Timestamp;
@@ -109,10 +111,13 @@ where
             find: Arc::clone(&self.find),
             generator: self.watermarks.generator.clone(),
             first: self.watermarks.generator.clone(),
+            interval: self.watermarks.interval.map_or(0, nanos),
             idle_after: self.watermarks.idle_after.map(nanos),
             clock: cx.clock.clone(),
             said: None,
             said_at: 0,
+            due: 0,
+            held: false,
             batches: 0,
             fresh: 0,
             quiet_since: None,
@@ -147,12 +152,19 @@ pub struct AssignPush<I: ?Sized, F, G, N> {
     generator: G,
     /// What it is at the beginning of each piece of a partition, and in each round of a loop.
     first: G,
+    /// The least time between two watermarks.
+    interval: Nanos,
     idle_after: Option<Nanos>,
     clock: Clock,
     /// The last watermark that was sent.
     said: Option<Timestamp>,
+    /// When it was last looked whether the watermark has moved.
     said_at: Nanos,
-    /// Batches since then.
+    /// When the next watermark may be sent.
+    due: Nanos,
+    /// A watermark waits for that.
+    held: bool,
+    /// Batches since it was last looked.
     batches: u32,
     /// Records since what follows had nothing left.
     fresh: usize,
@@ -172,7 +184,7 @@ pub struct AssignPush<I: ?Sized, F, G, N> {
     types: PhantomData<fn(&I)>,
 }
 
-impl<I: ?Sized, F, G: WatermarkGenerator, N: Pipe> AssignPush<I, F, G, N> {
+impl<I: Record + ?Sized, F, G: WatermarkGenerator<I>, N: Pipe> AssignPush<I, F, G, N> {
     /// Says to the other tasks how far this one has come.
     fn tell(&self) {
         if let Some(drift) = &self.drift {
@@ -214,6 +226,11 @@ impl<I: ?Sized, F, G: WatermarkGenerator, N: Pipe> AssignPush<I, F, G, N> {
         let Some(at) = watermark.filter(|_| watermark > self.said || returned) else {
             return false;
         };
+        self.held = now < self.due && !returned;
+        if self.held {
+            return false;
+        }
+        self.due = now.saturating_add(self.interval);
         if watermark > self.said {
             self.moved_at = now;
         }
@@ -227,7 +244,7 @@ impl<I, F, G, N> Pipe for AssignPush<I, F, G, N>
 where
     I: Record + ?Sized,
     F: Send + Sync,
-    G: WatermarkGenerator,
+    G: WatermarkGenerator<I>,
     N: Pipe,
 {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
@@ -258,7 +275,8 @@ where
                 return Flow::Busy;
             }
             self.settled = false;
-            return Flow::Blocked;
+            // One that is held back is sent while this task waits: `idle` says when.
+            return if self.held { Flow::Waiting } else { Flow::Blocked };
         }
         Flow::Ready
     }
@@ -271,7 +289,9 @@ where
                 self.over = true;
                 self.tell();
             }
-            Event::Round(_) => (self.generator, self.said) = (self.first.clone(), None),
+            Event::Round(_) => {
+                (self.generator, self.said, self.held) = (self.first.clone(), None, false);
+            }
             Event::Barrier(epoch) => self.epoch = epoch,
             Event::Watermark(_) | Event::Idle => {}
         }
@@ -280,7 +300,7 @@ where
 
     fn report(&mut self, report: &mut Report) {
         let still = Duration::from_nanos(self.clock.now().saturating_sub(self.moved_at));
-        let excused = self.idle || self.over;
+        let excused = self.idle || self.over || self.held;
         report.watermark(self.op.id(), Mark { at: self.said, still, excused });
         self.next.report(report);
     }
@@ -292,15 +312,20 @@ where
 
     fn idle(&mut self, now: Nanos) -> Option<Nanos> {
         let again = self.next.idle(now);
+        let sooner = |due: Nanos| Some(again.map_or(due, |again| again.min(due)));
         // Where receivers are slow, this is no lack of input.
         if !self.settled {
-            return again;
+            return if self.held { sooner(self.due) } else { again };
         }
         if self.say(now, false) {
             return Some(now);
         }
+        let quiet_since = *self.quiet_since.get_or_insert(now);
+        if self.held {
+            return sooner(self.due);
+        }
         let Some(idle_after) = self.idle_after.filter(|_| !self.idle) else { return again };
-        let due = self.quiet_since.get_or_insert(now).saturating_add(idle_after);
+        let due = quiet_since.saturating_add(idle_after);
         if now >= due {
             (self.idle, self.settled) = (true, false);
             if let Some(partition) = self.partition {
@@ -310,21 +335,25 @@ where
             self.next.event(Event::Idle);
             return Some(now);
         }
-        Some(again.map_or(due, |again| again.min(due)))
+        sooner(due)
     }
 }
 
-impl<I, F, G, N> Push<I, ()> for AssignPush<I, F, G, N>
+impl<I, T, F, G, N> Push<I, T> for AssignPush<I, F, G, N>
 where
+    T: Untimed,
     I: Record + ?Sized,
     F: for<'a, 'b> Fn(&'b I::Of<'a>) -> Timestamp + Send + Sync,
-    G: WatermarkGenerator,
+    G: WatermarkGenerator<I>,
     N: Push<I, Timestamp>,
 {
     #[inline(always)]
-    fn push(&mut self, item: I::Of<'_>, (): ()) {
-        let at = guard(&self.op, || (self.find)(&item));
-        self.generator.observe(at);
+    fn push(&mut self, item: I::Of<'_>, _: T) {
+        let at = guard(&self.op, || {
+            let at = (self.find)(&item);
+            self.generator.observe(&item, at);
+            at
+        });
         self.fresh += 1;
         self.next.push(item, at);
     }

@@ -2,6 +2,8 @@
 
 mod assign;
 mod drift;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod watermarks;
 
-pub use watermarks::{Disorder, WatermarkGenerator, Watermarks};
+pub use watermarks::{Disorder, Punctuated, WatermarkGenerator, Watermarks};

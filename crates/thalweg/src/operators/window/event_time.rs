@@ -7,9 +7,8 @@ use super::pane::Pane;
 use super::slicing::{SlicePart, Slicing};
 use super::windowed::{Described, Window, Windowing};
 use crate::data::Data;
-use crate::operators::keyed::{
-    Aggregate, Combine, KeyBy, KeyedStream, Partitioned, Scattered, by_hash,
-};
+use crate::operators::aggregates::{Aggregate, Combine};
+use crate::operators::keyed::{KeyBy, KeyedStream, Partitioned, Scattered, by_hash};
 use crate::plan::Origin;
 use crate::stream::{Chain, Received, Stream};
 use crate::time::{EventTime, micros};

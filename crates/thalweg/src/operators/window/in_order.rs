@@ -2,7 +2,8 @@
 
 use super::windowed::{Described, Ending, Results, Value, Window, Windowed};
 use crate::data::{Data, Portable, Record};
-use crate::operators::keyed::{Aggregate, Fold, KeyBy, KeyedStream, Reduce};
+use crate::operators::aggregates::{Aggregate, Fold};
+use crate::operators::keyed::{KeyBy, KeyedStream};
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
 
@@ -10,7 +11,7 @@ use crate::stream::{Chain, Stream};
 #[diagnostic::on_unimplemented(
     message = "these windows do not take their values in one after the other",
     label = "`{Self}` puts values together in any order",
-    note = "compute what combines: `fold_assoc` and `reduce_assoc` do so by closures; \
+    note = "compute what combines: `fold_assoc` and `reduce` do so by closures; \
             windows of arrivals, such as `CountWindow`, go by order"
 )]
 pub trait WindowingInOrder<C, G, P, A>: Window<C::Time>
@@ -76,20 +77,6 @@ where
         W: WindowingInOrder<C, G, P, Fold<S, F>>,
     {
         self.in_order("fold", Origin::here(E::KIND), Fold { init, fold })
-    }
-
-    /// Makes one value of the value so far and the next one of the window, in the order of their arrival.
-    /// See [`fold`](Self::fold) for how, and [`reduce_assoc`](Self::reduce_assoc) for the form that
-    /// computes in parts.
-    #[track_caller]
-    pub fn reduce<V, F>(self, reduce: F) -> InOrder<C, G, P, W, E, Reduce<F>>
-    where
-        G: KeyBy<C::Item, Value = V>,
-        V: Data,
-        F: Fn(V, V) -> V + Send + Sync + 'static,
-        W: WindowingInOrder<C, G, P, Reduce<F>>,
-    {
-        self.in_order("reduce", Origin::here(E::KIND), Reduce { reduce })
     }
 
     /// All values of each window, in the order of their arrival. See [`fold`](Self::fold) for how.

@@ -2,75 +2,48 @@
 
 use super::pane::Pane;
 use super::windowed::Windowing;
-use crate::data::{Data, Key, Portable};
-use crate::exchange::{ByHash, Hashed};
-use crate::operators::keyed::{
-    Aggregate, Carried, Combine, FirstOf, KeyBy, KeyedStream, Partitioned, add_hash,
+use crate::data::Data;
+use crate::operators::aggregates::{Aggregate, Combine};
+use crate::operators::join::{
+    Joinable, JoinableWith, KeyOf, Side, TaggedBy, TimeOf, ValueOf, both,
 };
-use crate::plan::{Origin, Strategy};
-use crate::stream::{Chain, Received, Stream};
+use crate::operators::keyed::{Carried, FirstOf, KeyedStream, Partitioned};
+use crate::plan::Origin;
+use crate::stream::Chain;
 use crate::time::EventTime;
-use std::borrow::Borrow;
 use std::marker::PhantomData;
 
-/// A value of one of two streams.
-#[derive(Clone, Debug, PartialEq, Eq, Data)]
-pub enum Side<A, B> {
-    /// Of the first.
-    Left(A),
-    /// Of the second.
-    Right(B),
-}
-
-/// The values of a keyed stream, as they are kept.
-pub(in crate::operators) type Kept<G, I> = <<G as KeyBy<I>>::Value as Portable>::Owned;
-/// Both streams as one, in the tasks that own the keys.
-pub(in crate::operators) type Both<K, A, B, T> =
-    KeyedStream<Arrived<K, A, B, T>, Carried<FirstOf>, Partitioned>;
-/// The chain that begins there.
-pub(in crate::operators) type Arrived<K, A, B, T> = Received<Hashed<(K, Side<A, B>)>, T>;
-
 /// Windows in which values of two streams meet: all whose results are [`Pane`]s.
-pub trait Joining<K, A, B, T>:
+pub trait Joining<L, R>:
     Windowing<
-        Arrived<K, A, B, T>,
+        TaggedBy<L, R>,
         Carried<FirstOf>,
         Partitioned,
-        Sides<A, B>,
-        Chain: Chain<Item = (K, Pane<(Vec<A>, Vec<B>)>), Time = T>,
+        BothLists<L::Value, R::Value>,
+        Chain: Chain<Item = (L::Key, Pane<(Vec<L::Value>, Vec<R::Value>)>), Time = L::Time>,
     >
 where
-    K: Data + Key,
-    A: Data,
-    B: Data,
-    T: EventTime,
+    L: Joinable<Time: EventTime>,
+    R: JoinableWith<L>,
 {
 }
 
 #[diagnostic::do_not_recommend]
-impl<W, K, A, B, T> Joining<K, A, B, T> for W
+impl<W, L, R> Joining<L, R> for W
 where
-    K: Data + Key,
-    A: Data,
-    B: Data,
-    T: EventTime,
+    L: Joinable<Time: EventTime>,
+    R: JoinableWith<L>,
     W: Windowing<
-            Arrived<K, A, B, T>,
+            TaggedBy<L, R>,
             Carried<FirstOf>,
             Partitioned,
-            Sides<A, B>,
-            Chain: Chain<Item = (K, Pane<(Vec<A>, Vec<B>)>), Time = T>,
+            BothLists<L::Value, R::Value>,
+            Chain: Chain<Item = (L::Key, Pane<(Vec<L::Value>, Vec<R::Value>)>), Time = L::Time>,
         >,
 {
 }
 
-impl<C, G, P, K> KeyedStream<C, G, P>
-where
-    K: Data + Key + Portable<Owned = K> + Borrow<G::Key> + Clone,
-    C: Chain<Time: EventTime>,
-    G: KeyBy<C::Item, Value: Portable<Owned: Clone>, Key: Key<Owned = K>>,
-    P: 'static,
-{
+impl<C: Chain, G, P> KeyedStream<C, G, P> {
     /// Brings the values that both streams have for a key in a window together, as two lists: the keys
     /// that only one of them has included. See [`window_join`](Self::window_join) for pairs.
     ///
@@ -105,27 +78,26 @@ where
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn co_group<D, H, Q, W, O, F>(
+    pub fn co_group<R, W, O, F>(
         self,
-        other: KeyedStream<D, H, Q>,
+        other: R,
         window: W,
         f: F,
     ) -> KeyedStream<
-        impl Chain<Item = (K, Pane<O>), Time = C::Time> + use<C, G, P, K, D, H, Q, W, O, F>,
+        impl Chain<Item = (KeyOf<Self>, Pane<O>), Time = TimeOf<Self>>,
         FirstOf,
         Partitioned,
     >
     where
-        D: Chain<Time = C::Time>,
-        H: KeyBy<D::Item, Key = G::Key, Value: Portable<Owned: Clone>>,
-        Q: 'static,
-        W: Joining<K, Kept<G, C::Item>, Kept<H, D::Item>, C::Time>,
+        Self: Joinable<Value: Clone, Time: EventTime>,
+        R: JoinableWith<Self, Value: Clone>,
+        W: Joining<Self, R>,
         O: 'static,
-        F: Fn(&K, Vec<Kept<G, C::Item>>, Vec<Kept<H, D::Item>>) -> O + Send + Sync + 'static,
+        F: Fn(&KeyOf<Self>, Vec<ValueOf<Self>>, Vec<ValueOf<R>>) -> O + Send + Sync + 'static,
     {
         let origin = Origin::here("co_group");
         let panes = both(self, other, origin).window(window).sides(origin);
-        let each = move |(key, pane): (K, Pane<(Vec<_>, Vec<_>)>)| {
+        let each = move |(key, pane): (KeyOf<Self>, Pane<(Vec<_>, Vec<_>)>)| {
             let pane_of = pane.with(());
             let (left, right) = pane.value;
             let value = f(&key, left, right);
@@ -160,28 +132,27 @@ where
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn window_join<D, H, Q, W, O, F>(
+    pub fn window_join<R, W, O, F>(
         self,
-        other: KeyedStream<D, H, Q>,
+        other: R,
         window: W,
         f: F,
     ) -> KeyedStream<
-        impl Chain<Item = (K, Pane<O>), Time = C::Time> + use<C, G, P, K, D, H, Q, W, O, F>,
+        impl Chain<Item = (KeyOf<Self>, Pane<O>), Time = TimeOf<Self>>,
         FirstOf,
         Partitioned,
     >
     where
-        D: Chain<Time = C::Time>,
-        H: KeyBy<D::Item, Key = G::Key, Value: Portable<Owned: Clone>>,
-        Q: 'static,
-        W: Joining<K, Kept<G, C::Item>, Kept<H, D::Item>, C::Time>,
+        Self: Joinable<Value: Clone, Time: EventTime>,
+        R: JoinableWith<Self, Value: Clone>,
+        W: Joining<Self, R>,
         O: 'static,
-        F: Fn(&K, &Kept<G, C::Item>, &Kept<H, D::Item>) -> O + Send + Sync + 'static,
+        F: Fn(&KeyOf<Self>, &ValueOf<Self>, &ValueOf<R>) -> O + Send + Sync + 'static,
     {
         let origin = Origin::here("window_join");
         let f = std::sync::Arc::new(f);
         let panes = both(self, other, origin).window(window).sides(origin);
-        let pairs = panes.flat_map(move |(key, pane): (K, Pane<(Vec<_>, Vec<_>)>)| {
+        let pairs = panes.flat_map(move |(key, pane): (KeyOf<Self>, Pane<(Vec<_>, Vec<_>)>)| {
             let pane_of = pane.with(());
             let (left, right) = pane.value;
             let f = std::sync::Arc::clone(&f);
@@ -196,62 +167,16 @@ where
     }
 }
 
-/// Brings both streams to the tasks that own the keys.
-pub(in crate::operators) fn both<C, G, P, D, H, Q, K>(
-    left: KeyedStream<C, G, P>,
-    right: KeyedStream<D, H, Q>,
-    origin: Origin,
-) -> Both<K, Kept<G, C::Item>, Kept<H, D::Item>, C::Time>
-where
-    C: Chain,
-    G: KeyBy<C::Item, Value: Portable, Key: Key<Owned = K>>,
-    P: 'static,
-    D: Chain<Time = C::Time>,
-    H: KeyBy<D::Item, Key = G::Key, Value: Portable>,
-    Q: 'static,
-    K: Data + Key + Portable<Owned = K> + Borrow<G::Key>,
-{
-    let left = left.map(|_, value| Side::Left(<G::Value as Portable>::to_owned(value)));
-    let right = right.map(|_, value| Side::Right(<H::Value as Portable>::to_owned(value)));
-    let ((left, _), (right, _)) = (left.into_parts(), right.into_parts());
-    let env = left.env.clone();
-    let bounded = left.is_bounded() && right.is_bounded();
-    let to = env.stage_of_both(
-        &right.env,
-        origin,
-        [left.stage, right.stage],
-        env.keyed_tasks(),
-        bounded,
-    );
-    if !env.is_same(&right.env) {
-        // The job is refused; the other stream's stage is of no plan.
-        return KeyedStream::from_parts(env.receive(to, origin, Vec::new()), Carried(FirstOf));
-    }
-    let edges = vec![send(left, to, origin), send(right, to, origin)];
-    KeyedStream::from_parts(env.receive(to, origin, edges), Carried(FirstOf))
-}
+/// All values of two streams, as a list of each.
+pub struct BothLists<A, B>(PhantomData<fn(A, B)>);
 
-fn send<C: Chain<Item = (K, V)>, K: Data + Key, V: Data>(
-    stream: Stream<C>,
-    to: usize,
-    origin: Origin,
-) -> crate::exchange::Edge<Hashed<(K, V)>, C::Time> {
-    let exchange = Origin { kind: "partition", ..origin };
-    add_hash(stream, FirstOf, origin).send_to(to, exchange, Strategy::Keyed, |cx, op, edge| {
-        edge.outlet(cx.task, cx.op(op), ByHash)
-    })
-}
-
-/// All values of both sides.
-pub struct Sides<A, B>(PhantomData<fn(A, B)>);
-
-impl<A, B> Sides<A, B> {
+impl<A, B> BothLists<A, B> {
     pub(super) fn new() -> Self {
         Self(PhantomData)
     }
 }
 
-impl<A: Data, B: Data> Aggregate<Side<A, B>> for Sides<A, B> {
+impl<A: Data, B: Data> Aggregate<Side<A, B>> for BothLists<A, B> {
     type State = (Vec<A>, Vec<B>);
     type Output = (Vec<A>, Vec<B>);
 
@@ -272,7 +197,7 @@ impl<A: Data, B: Data> Aggregate<Side<A, B>> for Sides<A, B> {
     }
 }
 
-impl<A: Data, B: Data> Combine<Side<A, B>> for Sides<A, B> {
+impl<A: Data, B: Data> Combine<Side<A, B>> for BothLists<A, B> {
     fn combine(&self, (left, right): &mut Self::State, mut other: Self::State) {
         left.append(&mut other.0);
         right.append(&mut other.1);
@@ -282,11 +207,11 @@ impl<A: Data, B: Data> Combine<Side<A, B>> for Sides<A, B> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::Environment;
     use crate::check::check;
     use crate::operators::time::Watermarks;
     use crate::operators::window::tests::{beginnings, shapes};
     use crate::time::Timestamp;
+    use crate::{Environment, Stream};
     use proptest::prelude::*;
     use std::collections::BTreeSet;
     use std::time::Duration;

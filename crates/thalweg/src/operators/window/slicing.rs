@@ -12,11 +12,12 @@ use super::slices::Slices;
 use crate::clock::{Clock, Nanos};
 use crate::data::{Batch, Data, Key, Record};
 use crate::error::Result;
-use crate::exchange::{Part, Partial, PartialBatch};
+use crate::exchange::{Partial, PartialBatch, PartialEntry};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, arm, guard};
 use crate::memory::Reservation;
 use crate::metrics::Report;
-use crate::operators::keyed::{Combine, KeyBy};
+use crate::operators::aggregates::Combine;
+use crate::operators::keyed::KeyBy;
 use crate::plan::TaskContext;
 use crate::state::{Drain, GroupTable, Weighed};
 use crate::stream::Chain;
@@ -340,7 +341,7 @@ where
             let sent = table.slot_for_next(|key, arena, state| {
                 weighed.leaves(&state);
                 let hash = G::Key::slot_hash(&key, arena);
-                next.push(Part { hash, key, arena, state: (slice, state) }, T::LAST);
+                next.push(PartialEntry { hash, key, arena, state: (slice, state) }, T::LAST);
             });
             match sent {
                 Some(()) => self.emitted += 1,

@@ -6,7 +6,7 @@ use crate::config::{BatchMode, Config, Scheduler};
 use crate::operators::aggregates::to_vec;
 use crate::operators::time::Watermarks;
 use crate::time::Timestamp;
-use crate::{Environment, ErrorKind, KeyedStream, Stream};
+use crate::{Chain, Environment, ErrorKind, KeyedStream, Stream};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -461,9 +461,9 @@ fn windows_at_the_end_of_time_begin_anew_in_each_round() {
 
 /// A name for the type, so that the compiler sees that windows give keyed streams.
 #[allow(dead_code)]
-fn panes_are_keyed<C: crate::Chain<Item = (u8, Pane<u64>)>, P>(
+fn panes_are_keyed<C: Chain<Item = (u8, Pane<u64>)>, P>(
     panes: KeyedStream<C, crate::operators::keyed::FirstOf, P>,
-) -> Stream<C> {
+) -> Stream<impl Chain<Item = C::Item, Time = C::Time>> {
     panes.unkey()
 }
 

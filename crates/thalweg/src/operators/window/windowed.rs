@@ -1,12 +1,13 @@
 //! Keyed streams cut into windows.
 
-use super::join::{Side, Sides};
+use super::join::BothLists;
 use crate::data::{Data, Portable, Record};
 use crate::error::{Error, ErrorKind};
-use crate::operators::keyed::{
-    Aggregate, Average, Combine, Count, FirstOf, FoldAssoc, KeyBy, KeyedStream, Max, Min,
-    Partitioned, Reduce, Sum, Summand,
+use crate::operators::aggregates::{
+    Aggregate, Average, Combine, Count, FoldAssoc, Max, Min, Reduce, Sum, Summand,
 };
+use crate::operators::join::Side;
+use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
@@ -229,14 +230,14 @@ where
     pub(super) fn sides<A, B>(
         self,
         origin: Origin,
-    ) -> Stream<<W as Windowing<C, G, P, Sides<A, B>>>::Chain>
+    ) -> Stream<<W as Windowing<C, G, P, BothLists<A, B>>>::Chain>
     where
         A: Data,
         B: Data,
         G: KeyBy<C::Item, Value = Side<A, B>>,
-        W: Windowing<C, G, P, Sides<A, B>>,
+        W: Windowing<C, G, P, BothLists<A, B>>,
     {
-        let make = |window: W, keyed, plan| window.windows(keyed, plan, Sides::new());
+        let make = |window: W, keyed, plan| window.windows(keyed, plan, BothLists::new());
         self.make::<(Vec<A>, Vec<B>), _>("both sides", origin, make)
     }
 
@@ -290,12 +291,12 @@ where
     /// The arithmetic mean of what the closure makes of the values of each window. See
     /// [`aggregate`](Self::aggregate) for how.
     #[track_caller]
-    pub fn avg<F>(self, of: F) -> Combined<C, G, P, W, E, Average<F>>
+    pub fn average<F>(self, of: F) -> Combined<C, G, P, W, E, Average<F>>
     where
         F: for<'a> Fn(Value<'a, C, G>) -> f64 + Send + Sync + 'static,
         W: Windowing<C, G, P, Average<F>>,
     {
-        self.aggregate_as("avg", Origin::here(E::KIND), Average::new(of))
+        self.aggregate_as("average", Origin::here(E::KIND), Average::new(of))
     }
 
     /// Folds the values of each window in parts: `local` takes a value into a part, `global` puts a
@@ -321,13 +322,13 @@ where
     /// Makes one value of any two of a window until one is left. The closure must be associative and
     /// commutative; see [`aggregate`](Self::aggregate) for how it is done.
     #[track_caller]
-    pub fn reduce_assoc<V, F>(self, reduce: F) -> Combined<C, G, P, W, E, Reduce<F>>
+    pub fn reduce<V, F>(self, reduce: F) -> Combined<C, G, P, W, E, Reduce<F>>
     where
         G: KeyBy<C::Item, Value = V>,
         V: Data,
         F: Fn(V, V) -> V + Send + Sync + 'static,
         W: Windowing<C, G, P, Reduce<F>>,
     {
-        self.aggregate_as("reduce_assoc", Origin::here(E::KIND), Reduce { reduce })
+        self.aggregate_as("reduce", Origin::here(E::KIND), Reduce { reduce })
     }
 }

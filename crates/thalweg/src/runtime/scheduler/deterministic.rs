@@ -1,8 +1,9 @@
-//! One thread, an order drawn from a seed, and a clock that moves only when nothing else can.
+//! One thread at a time, an order drawn from a seed, and a simulated clock that advances only when no task is ready.
 
 use super::timers::Timers;
 use super::{Cell, Scheduler};
 use crate::clock::Clock;
+use crate::data::splitmix64;
 use crate::error::Result;
 use crate::runtime::cell::Next;
 use crate::sync::{Condvar, Mutex, lock};
@@ -19,11 +20,11 @@ pub(crate) struct Deterministic {
     ready: Mutex<Vec<Arc<Cell>>>,
     woken: Condvar,
     timers: Timers,
-    /// The generator; who holds it may run a task.
+    /// The state of the random generator. A thread must hold its lock to run a task.
     order: Mutex<u64>,
 }
 
-/// How often a driver that waits for other threads looks whether its job is over.
+/// How often a driver without ready tasks checks whether its job is over.
 const LOOK: Duration = Duration::from_millis(5);
 
 impl Deterministic {
@@ -43,16 +44,11 @@ impl Deterministic {
         if ready.is_empty() {
             return None;
         }
-        // splitmix64
-        *order = order.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = *order;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let at = (z ^ (z >> 31)) as usize % ready.len();
+        let at = splitmix64(order) as usize % ready.len();
         Some(ready.swap_remove(at))
     }
 
-    /// A turn's length is drawn too: a task may be stopped after any batch.
+    /// The length of a turn is drawn too: a task may be stopped after any batch.
     fn budget(&self, order: u64) -> usize {
         1 + (order >> 7) as usize % self.turn
     }

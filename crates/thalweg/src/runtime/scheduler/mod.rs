@@ -1,8 +1,8 @@
-//! Three ways to run the same tasks.
+//! The three schedulers.
 
+mod affinity;
 mod deterministic;
-mod homes;
-mod sleep;
+mod parking;
 mod stealing;
 mod threads;
 mod timers;
@@ -17,17 +17,17 @@ use std::sync::Arc;
 
 /// Decides which cell runs when, and on which thread.
 pub(crate) trait Scheduler: Send + Sync {
-    /// Takes on the tasks of a new job. Each is queued already.
+    /// Starts the tasks of a new job. Their cells are in the queued state already.
     fn start(&self, cells: &[Arc<Cell>]) -> Result<()>;
 
-    /// Takes a cell that was woken and is in no queue.
+    /// Queues a cell that was woken and is in no queue.
     fn schedule(&self, cell: Arc<Cell>);
 
-    /// Lends the calling thread until something is done; returns at once where there are threads of
-    /// the scheduler's own.
+    /// Runs tasks on the calling thread until `done` returns `true`; returns at once if the scheduler has threads of
+    /// its own.
     fn drive(&self, _done: &dyn Fn() -> bool) {}
 
-    /// Whether a closure that blocks may keep other tasks from running at all.
+    /// Whether blocking one of its threads may prevent other tasks from running at all.
     fn needs_its_threads(&self) -> bool {
         true
     }

@@ -1,11 +1,11 @@
-//! A thread a core; each has a queue of tasks and takes from the others' when it has none.
+//! Work stealing: one thread a core, each with a queue of cells; a thread whose queue is empty takes from another's.
 //!
-//! A task that is woken by another goes to the end of the queue of the thread that woke it, and so
-//! does a task that has used up its turn: what it sent is received before it sends more. A thread
-//! without work takes half of another's queue.
+//! A task that is woken by another goes to the end of the queue of the thread that woke it, and so does a task that
+//! has used up its turn: what it has sent is received before it sends more. A thread without work takes half of
+//! another's queue.
 
-use super::homes::Homes;
-use super::sleep::Sleep;
+use super::affinity::Affinity;
+use super::parking::Parking;
 use super::timers::Timers;
 use super::{Cell, Scheduler};
 use crate::clock::{Clock, Nanos};
@@ -25,10 +25,10 @@ pub(crate) struct WorkStealing {
 
 struct Pool {
     queues: Vec<Queue>,
-    /// Cells woken by threads that are not of this pool.
+    /// Cells woken by threads that do not belong to this pool.
     injected: Queue,
-    sleep: Sleep,
-    homes: Homes,
+    parking: Parking,
+    affinity: Affinity,
     timers: Timers,
     clock: Clock,
     turn: usize,
@@ -38,19 +38,19 @@ struct Pool {
 #[derive(Default)]
 struct Queue {
     cells: Mutex<VecDeque<Arc<Cell>>>,
-    /// So that looking at an empty queue needs no lock.
+    /// The length, so that checking an empty queue needs no lock.
     len: AtomicUsize,
 }
 
 thread_local! {
-    /// The pool that this thread works for, and its number there.
+    /// The address of the pool that this thread belongs to, and the thread's index in it.
     static WORKER: ThreadCell<(usize, usize)> = const { ThreadCell::new((0, 0)) };
 }
 
-/// How long a thread searches before it parks: about what waking it again would cost.
+/// How long a thread searches before it parks: 20 µs, about the cost of waking it again.
 const SEARCH: Nanos = 20_000;
 
-/// In one turn of so many, what was woken from outside goes first.
+/// In one turn of so many, the queue of injected cells goes first.
 const FAIR: u32 = 64;
 
 impl WorkStealing {
@@ -58,8 +58,8 @@ impl WorkStealing {
         let pool = Pool {
             queues: (0..threads).map(|_| Queue::default()).collect(),
             injected: Queue::default(),
-            sleep: Sleep::new(threads),
-            homes: Homes::new(threads),
+            parking: Parking::new(threads),
+            affinity: Affinity::new(threads),
             timers: Timers::new(),
             clock,
             turn,
@@ -81,7 +81,7 @@ impl Scheduler for WorkStealing {
             self.pool.queues[at % self.pool.queues.len()].push(Arc::clone(cell));
         }
         for _ in &self.pool.queues {
-            self.pool.sleep.work_added();
+            self.pool.parking.work_added();
         }
         Ok(())
     }
@@ -94,10 +94,10 @@ impl Scheduler for WorkStealing {
 impl Drop for WorkStealing {
     fn drop(&mut self) {
         self.pool.shutdown.store(true, Ordering::Release);
-        self.pool.sleep.wake_all();
+        self.pool.parking.wake_all();
         let me = std::thread::current().id();
         for thread in lock(&self.threads).drain(..) {
-            // The last handle may be dropped by a task, on a thread of this very pool.
+            // The last handle may be dropped by a task, on a thread of this pool, which cannot join itself.
             if thread.thread().id() != me {
                 let _ = thread.join();
             }
@@ -113,24 +113,24 @@ impl Pool {
         } else {
             self.injected.push(cell);
         }
-        self.sleep.work_added();
+        self.parking.work_added();
     }
 
     fn work(pool: &Weak<Self>, me: usize) {
         let Some(pool) = pool.upgrade() else { return };
         WORKER.set((Arc::as_ptr(&pool).addr(), me));
-        pool.homes.go_home(me);
-        pool.homes.leave_home(me);
+        pool.affinity.pin(me);
+        pool.affinity.unpin(me);
         let (mut turns, mut rested) = (0_u32, true);
         while !pool.shutdown.load(Ordering::Acquire) {
             turns = turns.wrapping_add(1);
-            // A thread whose own queue is never empty would never get to what was woken from outside.
+            // Otherwise a thread whose own queue is never empty would starve the injected cells.
             let waiting = turns.is_multiple_of(FAIR).then(|| pool.injected.pop()).flatten();
             match waiting.or_else(|| pool.find(me)) {
                 Some(cell) => {
-                    // Who woke this thread may have lost its core to it before it could wake another.
+                    // The thread that woke this one may have been preempted by it before it could wake another.
                     if std::mem::take(&mut rested) && pool.any_cell() {
-                        pool.sleep.work_added();
+                        pool.parking.work_added();
                     }
                     pool.run(me, cell);
                 }
@@ -146,9 +146,9 @@ impl Pool {
         match cell.run(&self.clock, self.turn) {
             Next::Queue | Next::QueueLast => {
                 self.queues[me].push(cell);
-                // Others may take over what is queued before it.
+                // Other threads may take the cells queued before it.
                 if self.queues[me].len() > 1 {
-                    self.sleep.work_added();
+                    self.parking.work_added();
                 }
             }
             Next::WakeAt(at) => self.timers.add(at, &cell),
@@ -163,7 +163,7 @@ impl Pool {
         }
     }
 
-    /// The next cell: from this thread's queue, from outside, from another's queue.
+    /// The next cell: from this thread's queue, the injected ones, or another thread's queue.
     fn find(&self, me: usize) -> Option<Arc<Cell>> {
         if let Some(cell) = self.queues[me].pop() {
             return Some(cell);
@@ -186,7 +186,7 @@ impl Pool {
 
     /// Searches for a while, then parks.
     fn rest(&self, me: usize) {
-        self.sleep.start_searching();
+        self.parking.start_searching();
         let until = self.clock.now() + SEARCH;
         let mut found = false;
         while !found && self.clock.now() < until {
@@ -196,7 +196,7 @@ impl Pool {
             }
             found = self.any_work();
         }
-        self.sleep.stop_searching();
+        self.parking.stop_searching();
         if found {
             return;
         }
@@ -205,9 +205,9 @@ impl Pool {
             self.fire_timers();
             return;
         }
-        self.homes.go_home(me);
-        self.sleep.park(me, span, || self.any_work());
-        self.homes.leave_home(me);
+        self.affinity.pin(me);
+        self.parking.park(me, span, || self.any_work());
+        self.affinity.unpin(me);
         self.fire_timers();
     }
 }
@@ -233,7 +233,7 @@ impl Queue {
         cell
     }
 
-    /// Takes half of another's cells, the oldest first; the first of them is to be run at once.
+    /// Takes the older half of another queue; returns the first cell, which is to be run at once.
     fn steal_from(&self, other: &Self) -> Option<Arc<Cell>> {
         if other.len() == 0 {
             return None;

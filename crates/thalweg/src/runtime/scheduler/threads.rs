@@ -1,4 +1,4 @@
-//! A thread a task: the classic model, for comparison.
+//! One thread a task: the classic model, for comparison.
 
 use super::{Cell, Scheduler};
 use crate::clock::{Clock, Nanos};
@@ -13,41 +13,41 @@ use std::time::Duration;
 pub(crate) struct ThreadPerTask {
     turn: usize,
     clock: Clock,
-    beds: Arc<Mutex<HashMap<usize, Arc<Bed>>>>,
+    parkers: Arc<Mutex<HashMap<usize, Arc<Parker>>>>,
 }
 
-/// Where one thread sleeps.
+/// The wake-up flag of one thread.
 #[derive(Default)]
-struct Bed {
+struct Parker {
     woken: Mutex<bool>,
     changed: Condvar,
 }
 
 impl ThreadPerTask {
     pub(crate) fn new(turn: usize, clock: Clock) -> Self {
-        Self { turn, clock, beds: Arc::default() }
+        Self { turn, clock, parkers: Arc::default() }
     }
 }
 
-/// What a cell is known by while its thread holds it.
+/// The key of a cell in the map; unique while its thread holds the cell.
 fn address(cell: &Arc<Cell>) -> usize {
     Arc::as_ptr(cell).addr()
 }
 
 impl Scheduler for ThreadPerTask {
     fn start(&self, cells: &[Arc<Cell>]) -> Result<()> {
-        let beds: Vec<Arc<Bed>> = cells.iter().map(|_| Arc::default()).collect();
-        lock(&self.beds).extend(cells.iter().map(address).zip(beds.iter().cloned()));
-        for (at, (cell, bed)) in cells.iter().zip(beds).enumerate() {
+        let parkers: Vec<Arc<Parker>> = cells.iter().map(|_| Arc::default()).collect();
+        lock(&self.parkers).extend(cells.iter().map(address).zip(parkers.iter().cloned()));
+        for (at, (cell, parker)) in cells.iter().zip(parkers).enumerate() {
             let (cell, clock, turn) = (Arc::clone(cell), self.clock.clone(), self.turn);
-            let registered = Arc::clone(&self.beds);
+            let registered = Arc::clone(&self.parkers);
             let started = spawn(format!("thalweg-task-{}", cell.index()), move || {
-                live(&cell, &bed, &clock, turn);
+                run(&cell, &parker, &clock, turn);
                 lock(&registered).remove(&address(&cell));
             });
             if let Err(error) = started {
-                let mut beds = lock(&self.beds);
-                cells[at..].iter().for_each(|cell| drop(beds.remove(&address(cell))));
+                let mut parkers = lock(&self.parkers);
+                cells[at..].iter().for_each(|cell| drop(parkers.remove(&address(cell))));
                 return Err(error);
             }
         }
@@ -55,10 +55,10 @@ impl Scheduler for ThreadPerTask {
     }
 
     fn schedule(&self, cell: Arc<Cell>) {
-        let bed = lock(&self.beds).get(&address(&cell)).cloned();
-        if let Some(bed) = bed {
-            *lock(&bed.woken) = true;
-            bed.changed.notify_one();
+        let parker = lock(&self.parkers).get(&address(&cell)).cloned();
+        if let Some(parker) = parker {
+            *lock(&parker.woken) = true;
+            parker.changed.notify_one();
         }
     }
 
@@ -67,24 +67,24 @@ impl Scheduler for ThreadPerTask {
     }
 }
 
-fn live(cell: &Cell, bed: &Bed, clock: &Clock, turn: usize) {
+fn run(cell: &Cell, parker: &Parker, clock: &Clock, turn: usize) {
     loop {
         match cell.run(clock, turn) {
             Next::Queue => {}
             Next::QueueLast => std::thread::yield_now(),
-            Next::Nothing => bed.sleep(None),
+            Next::Nothing => parker.sleep(None),
             Next::WakeAt(at) => {
-                bed.sleep(Some(at.saturating_sub(clock.now())));
-                // A wake-up by the clock is one that the cell does not know of yet.
+                parker.sleep(Some(at.saturating_sub(clock.now())));
+                // The cell's state does not know of a wake-up by timeout yet.
                 crate::flow::Wake::wake(cell);
-                *lock(&bed.woken) = false;
+                *lock(&parker.woken) = false;
             }
             Next::Done => return,
         }
     }
 }
 
-impl Bed {
+impl Parker {
     fn sleep(&self, at_most: Option<Nanos>) {
         let mut woken = lock(&self.woken);
         while !*woken {

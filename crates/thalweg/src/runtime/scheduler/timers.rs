@@ -1,4 +1,4 @@
-//! Cells to wake at a set time.
+//! Timers that wake cells.
 
 use super::Cell;
 use crate::clock::Nanos;
@@ -7,10 +7,9 @@ use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-/// A queue of wake-ups. Waking a cell that has nothing to do costs it one turn and no more, so
-/// none is ever taken back.
+/// A queue of timers. A timer is never cancelled: waking a cell that has nothing to do costs one turn.
 pub(crate) struct Timers {
-    /// The earliest wake-up, so that looking needs no lock.
+    /// The time of the earliest timer, so that checking needs no lock.
     first: AtomicU64,
     due: Mutex<BTreeMap<(Nanos, usize), Weak<Cell>>>,
 }
@@ -28,7 +27,7 @@ impl Timers {
         self.publish(&due);
     }
 
-    /// When the earliest wake-up is due.
+    /// When the earliest timer is due.
     pub(crate) fn first(&self) -> Option<Nanos> {
         let first = self.first.load(Ordering::Acquire);
         (first != Nanos::MAX).then_some(first)

@@ -1,4 +1,4 @@
-//! The table against the map of the standard library.
+//! Compares the table with the standard library's map.
 
 use super::*;
 use crate::data::{Data, DecodeError, Schema};
@@ -8,14 +8,14 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// A key whose hash is what the test wants it to be.
+/// A key with a hash chosen by the test.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Chosen {
     hash: u64,
     name: u16,
 }
 
-/// How many keys to try; an interpreter is a thousand times slower.
+/// The number of keys to try; miri is a thousand times slower.
 const MANY: usize = if cfg!(miri) { 40 } else { 400 };
 
 thread_local! {
@@ -51,7 +51,7 @@ fn find<K: Key + ?Sized>(table: &mut GroupTable<K, u64>, key: &K) -> Option<u64>
     table.find(K::hash(probe), probe).copied()
 }
 
-/// Counts the keys in a table and in a `HashMap`, and compares them by every way to look.
+/// Counts the keys in a table and in a `HashMap`, and compares them by every method of access.
 fn check<K: Key + ?Sized>(keys: &[K::Owned], strangers: &[K::Owned], borrow: fn(&K::Owned) -> &K)
 where
     K::Owned: Clone + Eq + std::hash::Hash + Ord + fmt::Debug,
@@ -82,7 +82,7 @@ where
     table.for_each(|key, count| seen.push((key.own(), *count)));
     assert_eq!(table.values().sum::<u64>(), keys.len() as u64);
 
-    // The owned and the borrowed form take turns; both keep to the order of `for_each`.
+    // Alternates between owned and borrowed keys; both keep the order of `for_each`.
     let mut drain = table.into_drain();
     let mut drained = Vec::new();
     while let Some(first) = drain.next() {
@@ -97,7 +97,7 @@ where
     expected.sort();
     assert_eq!(drained, expected);
 
-    // The same memory once more, and the same order for the same input.
+    // The same memory again, and the same order for the same input.
     let mut table = drain.into_table();
     assert!(table.is_empty());
     for key in keys {
@@ -116,7 +116,7 @@ where
     }
 }
 
-/// Few letters, one of them the NUL, and lengths about those at which the packed form changes.
+/// Few letters, one of them NUL, and lengths around those at which the packed form changes.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         "[ab\0]{0,3}",
@@ -126,7 +126,7 @@ fn text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Hashes that agree in their index, their tag, or both, many at the end of the slots.
+/// Hashes that agree in their index, their tag, or both; many near the last slot.
 fn chosen() -> impl Strategy<Value = Chosen> {
     let low = prop_oneof![Just(0_u64), 10..18_u64, 28..34_u64, 60..66_u64, 250..258_u64];
     let middle = prop_oneof![Just(0_u64), Just(1 << 40), Just(1 << 50)];
@@ -136,7 +136,7 @@ fn chosen() -> impl Strategy<Value = Chosen> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 48 }))]
 
-    // What makes such text takes miri minutes.
+    // Generating such text takes minutes under miri.
     #[cfg_attr(miri, ignore)]
     #[test]
     fn text_keys(
@@ -159,7 +159,7 @@ proptest! {
         check::<u64>(&keys, &strangers, |key| key);
     }
 
-    // Also minutes; `one_hash_for_all` and `runs_go_around_the_end` collide too.
+    // Takes minutes too; `one_hash_for_all` and `runs_go_around_the_end` cover collisions.
     #[cfg_attr(miri, ignore)]
     #[test]
     fn colliding_keys(
@@ -179,7 +179,7 @@ fn one_hash_for_all() {
     }
 }
 
-/// Runs that begin at the last slots, whatever their number, and go on at the first.
+/// Runs that begin at the last slots and wrap around to the first.
 #[test]
 fn runs_go_around_the_end() {
     let at_the_end = |name: u16| Chosen { hash: u64::MAX - u64::from(name % 3), name };
@@ -236,7 +236,7 @@ fn a_failing_hash_loses_its_key_alone() {
         table.upsert(key.hash, &key, &key, || held.clone());
         table.len()
     };
-    // The table grows with the thirteenth key, and asks the fifth one for its hash.
+    // The table grows with the thirteenth key, which calls the hash of the fifth.
     for name in 0..12 {
         add(name);
     }
@@ -253,7 +253,7 @@ fn a_failing_hash_loses_its_key_alone() {
     assert_eq!(Arc::strong_count(&held), 1);
 }
 
-/// Counts keys by look-ups in steps, several keys at a time, while the table grows.
+/// Counts keys by lookups in steps, several keys at a time, while the table grows.
 fn count_in_steps<K: Key + ?Sized>(keys: &[K::Owned], borrow: fn(&K::Owned) -> &K)
 where
     K::Owned: Clone + Eq + std::hash::Hash,
@@ -288,7 +288,7 @@ where
 }
 
 #[test]
-fn steps_find_what_a_look_up_finds() {
+fn lookups_in_steps_equal_plain_lookups() {
     let numbers: Vec<u64> = (0..MANY as u64 * 2).map(|n| n * n % 61).collect();
     count_in_steps::<u64>(&numbers, |key| key);
     let texts: Vec<String> =

@@ -54,8 +54,8 @@ pub struct KeyedTimers<K: Key + ?Sized, S: TimedState> {
 /// What is known of all keys together.
 struct Accounts<S: TimedState> {
     op: Op,
-    /// What is kept, for people.
-    what: &'static str,
+    /// For the message when memory is short: what is kept, and what would need less.
+    words: (&'static str, &'static str),
     /// One for each clock.
     wheels: Vec<Wheel>,
     /// Armings so far.
@@ -129,16 +129,27 @@ impl<K: Key + ?Sized, S: TimedState> Visit<'_, K, S> {
 }
 
 impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
-    /// No keys yet. `what` begins the sentence "… of the 12 keys of one of its tasks are more than …".
-    pub(crate) fn new(cx: &TaskContext<'_>, op: usize, what: &'static str) -> Self {
-        Self::of(cx.op(op), cx.fixed(op), cx.clock.clone(), what)
+    /// No keys yet. Where memory is short, the message begins with `what` is kept, in the plural, and ends with `hint`, what
+    /// would need less.
+    pub(crate) fn new(
+        cx: &TaskContext<'_>,
+        op: usize,
+        what: &'static str,
+        hint: &'static str,
+    ) -> Self {
+        Self::of(cx.op(op), cx.fixed(op), cx.clock.clone(), (what, hint))
     }
 
-    fn of(op: Op, reservation: Reservation, clock: Clock, what: &'static str) -> Self {
+    fn of(
+        op: Op,
+        reservation: Reservation,
+        clock: Clock,
+        words: (&'static str, &'static str),
+    ) -> Self {
         let clocks = <S::Clocks as Clocks>::Armed::default().as_ref().len();
         let accounts = Accounts {
             op,
-            what,
+            words,
             wheels: (0..clocks).map(|_| Wheel::new()).collect(),
             tickets: 0,
             live: 0,
@@ -391,10 +402,12 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         if self.accounts.reservation.try_resize(bytes) {
             return true;
         }
-        let Accounts { op, what, live, reservation, failed, .. } = &mut self.accounts;
+        let Accounts { op, words: (what, hint), live, reservation, failed, .. } =
+            &mut self.accounts;
         *failed = true;
         let what = format!(
-            "{what} of the {live} keys of one of its tasks are more than the memory budget of {} bytes has room for",
+            "{what} of the {live} keys of one of its tasks are more than the memory budget of {} bytes has room for, and they \
+             do not go to disk; {hint}",
             reservation.pool().limit(),
         );
         op.fail(reservation.refused(what));

@@ -3,7 +3,7 @@
 //~ is no aggregate of values of `(&str, {float})` of which parts can be put together
 //~ needs an aggregate
 //~ are in `thalweg::operators::aggregates`
-//~ with closures of your own, use `fold_assoc` or `reduce_assoc`
+//~ with closures of your own, use `fold_assoc` or `reduce`
 
 use thalweg::Environment;
 

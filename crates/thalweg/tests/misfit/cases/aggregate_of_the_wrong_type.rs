@@ -6,12 +6,12 @@
 //~ found closure signature `fn(f64) -> _`
 
 use thalweg::Environment;
-use thalweg::operators::aggregates::{avg, count};
+use thalweg::operators::aggregates::{average, count};
 
 fn main() -> thalweg::Result<()> {
     let env = Environment::new();
     let prices = env.iter([("ann", 3.0), ("bob", 5.0)]).group_by(|_| ());
-    let out = prices.aggregate((count(), avg(|price: f64| price))).collect::<Vec<_>>();
+    let out = prices.aggregate((count(), average(|price: f64| price))).collect::<Vec<_>>();
     env.run()?;
     println!("{:?}", out.take()?);
     Ok(())

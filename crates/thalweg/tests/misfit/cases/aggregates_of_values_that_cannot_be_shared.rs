@@ -4,7 +4,7 @@
 //~ consider annotating `Trade` with `#[derive(Clone)]`
 
 use thalweg::Environment;
-use thalweg::operators::aggregates::{avg, max};
+use thalweg::operators::aggregates::{average, max};
 
 #[derive(thalweg::Data)]
 struct Trade {
@@ -17,7 +17,7 @@ fn main() -> thalweg::Result<()> {
     let trades = env.iter([Trade { share: "ann".into(), price: 3.0 }]);
     let out = trades
         .group_by(|trade| trade.share.clone())
-        .aggregate((avg(|trade: Trade| trade.price), max(|trade: Trade| trade.price)))
+        .aggregate((average(|trade: Trade| trade.price), max(|trade: Trade| trade.price)))
         .collect::<Vec<_>>();
     env.run()?;
     println!("{:?}", out.take()?);

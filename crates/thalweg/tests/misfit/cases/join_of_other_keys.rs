@@ -1,6 +1,7 @@
 //! A join of two streams whose keys are of different types.
 
 //~ type mismatch resolving
+//~ expected `u32`, found `u64`
 
 use thalweg::Environment;
 

@@ -1,7 +1,6 @@
 //! A join whose values cannot be copied, though a record may have several partners.
 
-//~ the method `join` exists for struct `KeyedStream
-//~ `Order: Clone`
+//~ the trait bound `Order: Clone` is not satisfied
 //~ help: consider annotating `Order` with `#[derive(Clone)]`
 
 use thalweg::{Data, Environment};

@@ -2,7 +2,7 @@
 
 //~ error[E0277]: values of `String` cannot be summed up
 //~ needs a closure that gives numbers
-//~ make a number of each value in the closure of `sum`; values of other types are added with `reduce_assoc` or `fold_assoc`
+//~ make a number of each value in the closure of `sum`; values of other types are added with `reduce` or `fold_assoc`
 
 use thalweg::Environment;
 

@@ -25,8 +25,8 @@ mod kept;
 mod parts;
 mod probe;
 
+use super::inputs::Inputs;
 use super::kinds::Shape;
-use super::sides::Sides;
 use crate::data::Data;
 use crate::error::{Error, Result};
 use crate::exchange::{Hashed, PairInlet};
@@ -47,7 +47,7 @@ const LINKED: usize = 64 << 10;
 
 /// The beginning of a stage in which records of one side, the second, are looked up in the other.
 pub struct HashJoined<K: Data, B: Data, P: Data, T: Time, S> {
-    pub(super) sides: Sides<K, B, P, T>,
+    pub(super) inputs: Inputs<K, B, P, T>,
     pub(super) op: usize,
     /// Whether the side that is looked up ends.
     pub(super) ends: bool,
@@ -71,7 +71,7 @@ where
     where
         N: Push<Self::Item, T> + 'static,
     {
-        let early = self.sides.hang_together(cx);
+        let early = self.inputs.hang_together(cx);
         let core = Core {
             op: cx.op(self.op),
             kept: Kept::new(match self.ends && cx.depth(self.op) == Depth(0) {
@@ -95,7 +95,7 @@ where
             shape: PhantomData,
         };
         let push = HashJoinPush { core, held: Held::default(), emitted: 0, next };
-        Ok(self.sides.inlet(cx, push))
+        Ok(self.inputs.inlet(cx, push))
     }
 }
 
@@ -187,7 +187,8 @@ where
         if self.looped {
             let what = format!(
                 "the {} records of its table are more than the memory budget of {} bytes holds, and within a \
-                 loop it is needed again in each round",
+                 loop it is needed again in each round, so that it does not go to disk; the smaller stream on the right needs \
+                 less",
                 self.kept.rows.len() + 1,
                 self.kept.limit(),
             );
@@ -196,7 +197,7 @@ where
         if !self.ends {
             let what = format!(
                 "the {} records of its table are more than the memory budget of {} bytes holds, and those \
-                 that are looked up in it never end, so that none can wait on disk",
+                 that are looked up in it never end, so that none can wait on disk; the smaller stream on the right, `window_join` or `interval_join` need less",
                 self.kept.rows.len() + 1,
                 self.kept.limit(),
             );

@@ -190,7 +190,7 @@ impl<K: Data + Eq + Clone, P: Data, T: Time> Probes<K, P, T> {
             for next in 0..many {
                 let (at, mut ahead) = hurried[next];
                 let probe = &mut waiting[at];
-                if kept.rows.hurry(probe.hash, &mut probe.link, &mut ahead) {
+                if kept.rows.look_ahead(probe.hash, &mut probe.link, &mut ahead) {
                     hurried[left] = (at, ahead);
                     left += 1;
                 }

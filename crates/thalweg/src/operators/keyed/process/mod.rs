@@ -109,7 +109,8 @@ where
     ///
     /// Costs a look-up a record, and near-constant time a timer. Memory: a state a key until it is
     /// cleared, sixteen bytes a timer beside it, and 24 for the first of each clock. A timer that is put off again and
-    /// again costs no more than one. What is cleared is given back in bulk. The state is declared: it belongs to the job's snapshots.
+    /// again costs no more than one. What is cleared is given back in bulk. The state is declared: the plan
+    /// shows it.
     ///
     /// # Errors
     ///

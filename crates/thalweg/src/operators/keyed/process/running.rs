@@ -60,10 +60,13 @@ where
             came: Timestamp::MIN,
             types: PhantomData,
         };
-        let keys = KeyedTimers::new(cx, self.op, "the states and timers");
+        let keys = KeyedTimers::new(cx, self.op, "the states and timers", HINT);
         self.prev.attach(cx, TimerPush::new(keys, policy))
     }
 }
+
+/// What needs less memory.
+const HINT: &str = "`clear` forgets a key, in a timer for instance";
 
 /// What is kept of a key.
 pub struct Kept<S> {

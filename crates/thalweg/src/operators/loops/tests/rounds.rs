@@ -318,7 +318,7 @@ fn from_task_to_task() -> Vec<Body> {
 fn by_key() -> Vec<Body> {
     bodies! {
         "group_by, map, filter": |n| {
-            let rows = n.group_by(|n| n % 3).map(|key, n| key + n).filter(|_, row| row.1 % 2 == 0);
+            let rows = n.group_by(|n| n % 3).map(|key, n| key + n).filter(|_, n| n % 2 == 0);
             rows.unkey().map(|(_, n)| n)
         };
         "partition": |n| n.group_by(|n| n % 3).partition().map(|key, n| key + n).unkey().map(|row| row.1);
@@ -334,15 +334,14 @@ fn by_key() -> Vec<Body> {
             let sums = n.group_by(|n| n % 3).fold_assoc(0, |sum: &mut u64, n| *sum += n, |a, b| *a += b);
             sums.unkey().map(|row| row.1)
         };
-        "reduce_assoc of keys": |n| {
-            n.group_by(|n| n % 3).reduce_assoc(|a, b| a.min(b)).unkey().map(|row| row.1)
+        "reduce of keys": |n| {
+            n.group_by(|n| n % 3).reduce(|a, b| a.min(b)).unkey().map(|row| row.1)
         };
-        "reduce of keys": |n| n.group_by(|n| n % 3).reduce(|a, b| a + b).unkey().map(|row| row.1);
         "count of keys": |n| n.group_by(|n| n % 3).count().unkey().map(|row| row.1);
         "sum of keys": |n| n.group_by(|n| n % 3).sum(|n| n).unkey().map(|row| row.1);
         "min of keys": |n| n.group_by(|n| n % 3).min(|n| n).unkey().map(|row| row.1);
         "max of keys": |n| n.group_by(|n| n % 3).max(|n| n).unkey().map(|row| row.1);
-        "avg of keys": |n| n.group_by(|n| n % 3).avg(|n| n as f64).unkey().map(|row| row.1 as u64);
+        "average of keys": |n| n.group_by(|n| n % 3).average(|n| n as f64).unkey().map(|row| row.1 as u64);
         "aggregate of keys": |n| {
             n.group_by(|n| n % 3).aggregate(count_distinct(|n| n / 2)).unkey().map(|row| row.1)
         };

@@ -3,7 +3,7 @@
 
 use crate::data::Wire;
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::Packet;
+use crate::exchange::RecordBatch;
 use crate::flow::CHUNK;
 use crate::memory::Reservation;
 use crate::plan::TaskContext;
@@ -18,13 +18,13 @@ const SHARE: usize = 8;
 
 /// Records in the order in which they came.
 pub(super) struct Held<I: Wire + ?Sized, T: Time> {
-    packets: VecDeque<Packet<I, T>>,
-    /// What the packets before the last take.
+    batches: VecDeque<RecordBatch<I, T>>,
+    /// What the batches before the last take.
     bytes: usize,
     most: usize,
     reservation: Reservation,
     spill: SpillDir,
-    /// Behind the packets: records, and in another file their times.
+    /// Behind the batches: records, and in another file their times.
     writers: Option<(SpillWriter<I>, SpillWriter<T>)>,
     readers: Option<(SpillReader<I>, SpillReader<T>)>,
     written: u64,
@@ -34,7 +34,7 @@ pub(super) struct Held<I: Wire + ?Sized, T: Time> {
 impl<I: Wire + ?Sized, T: Time> Held<I, T> {
     pub(super) fn new(cx: &TaskContext<'_>, op: usize) -> Self {
         Self {
-            packets: VecDeque::new(),
+            batches: VecDeque::new(),
             bytes: 0,
             most: cx.memory.limit() / SHARE / cx.tasks.max(1),
             reservation: cx.modest(op),
@@ -65,23 +65,23 @@ impl<I: Wire + ?Sized, T: Time> Held<I, T> {
             items.push(&item)?;
             return times.push(&time);
         }
-        match self.packets.back_mut() {
+        match self.batches.back_mut() {
             Some(last) if last.len() < CHUNK => last.push(item, time),
             _ => return self.push_more(item, time),
         }
         Ok(())
     }
 
-    /// Begins a packet, or a file.
+    /// Begins a batch, or a file.
     #[cold]
     fn push_more(&mut self, item: I::Of<'_>, time: T) -> Result<()> {
-        self.bytes += self.packets.back().map_or(0, Packet::bytes);
+        self.bytes += self.batches.back().map_or(0, RecordBatch::bytes);
         // The one that begins may become as large as those before.
-        let wanted = self.bytes + self.bytes / self.packets.len().max(1);
+        let wanted = self.bytes + self.bytes / self.batches.len().max(1);
         if wanted <= ALWAYS || (wanted <= self.most && self.reservation.try_resize(wanted)) {
-            let mut packet = Packet::default();
-            packet.push(item, time);
-            self.packets.push_back(packet);
+            let mut batch = RecordBatch::default();
+            batch.push(item, time);
+            self.batches.push_back(batch);
             return Ok(());
         }
         let (items, times) = self.writers.insert((self.spill.writer(), self.spill.writer()));
@@ -91,19 +91,19 @@ impl<I: Wire + ?Sized, T: Time> Held<I, T> {
 
     /// Drops all records.
     pub(super) fn clear(&mut self) {
-        (self.packets, self.bytes, self.len) = (VecDeque::new(), 0, 0);
+        (self.batches, self.bytes, self.len) = (VecDeque::new(), 0, 0);
         (self.writers, self.readers) = (None, None);
         let _ = self.reservation.try_resize(0);
     }
 
     /// Gives some records out.
     pub(super) fn give(&mut self, mut each: impl FnMut(I::Of<'_>, T)) -> Result<()> {
-        if let Some(mut packet) = self.packets.pop_front() {
-            self.len -= packet.len() as u64;
-            packet.drain(each);
+        if let Some(mut batch) = self.batches.pop_front() {
+            self.len -= batch.len() as u64;
+            batch.drain(each);
             return Ok(());
         }
-        (self.bytes, self.packets) = (0, VecDeque::new());
+        (self.bytes, self.batches) = (0, VecDeque::new());
         let _ = self.reservation.try_resize(0);
         if let Some((items, times)) = self.writers.take() {
             let (items, times) = (items.finish()?, times.finish()?);

@@ -29,7 +29,7 @@ where
     ///
     /// Each record goes to the task that owns its key, unless it is there, and every control record to every
     /// task. What follows sees values as pairs `(value, &state)`:
-    /// [`map`](Self::map) and [`filter`](Self::filter) take them, and
+    /// [`map`](Self::map), [`filter_map`](Self::filter_map) and [`flat_map`](Self::flat_map) take them, and
     /// [`stateful_map_with`](Self::stateful_map_with), which also remembers something for each key.
     ///
     /// ```
@@ -150,5 +150,14 @@ where
         (item, state): <Beside<I, S> as Record>::Of<'a>,
     ) -> <Self::Value as Record>::Of<'a> {
         (self.0.value(item), state)
+    }
+
+    #[inline(always)]
+    fn pair<'a>(
+        &self,
+        (item, state): <Beside<I, S> as Record>::Of<'a>,
+    ) -> (<G::Key as Portable>::Owned, <Self::Value as Record>::Of<'a>) {
+        let (key, value) = self.0.pair(item);
+        (key, (value, state))
     }
 }

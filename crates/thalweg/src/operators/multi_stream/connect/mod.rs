@@ -53,7 +53,7 @@ impl<C: Chain<Item: Wire + Covariant>> Stream<C> {
     /// from outside, and is `init` again in each round where it is of the body.
     ///
     /// Keeps order and the number of tasks. Memory: a state a task, which the budget does not know of. It is
-    /// declared: it belongs to the job's snapshots.
+    /// declared: the plan shows it.
     ///
     /// ```
     /// use std::collections::BTreeSet;

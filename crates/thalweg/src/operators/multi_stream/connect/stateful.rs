@@ -33,8 +33,7 @@ where
     /// The closure is given the key, what it remembers, the value, and the state. Where not every record has a result, let it
     /// return an `Option`.
     ///
-    /// Memory: what is remembered of each key, for as long as the job runs. It is declared: it belongs to the job's
-    /// snapshots.
+    /// Memory: what is remembered of each key, for as long as the job runs. It is declared: the plan shows it.
     ///
     /// ```
     /// use std::collections::BTreeMap;
@@ -172,7 +171,8 @@ where
         if !self.failed {
             self.failed = true;
             let what = format!(
-                "the {} keys of one of its tasks are more than the memory budget of {} bytes lets it remember, with what is remembered for them",
+                "the {} keys of one of its tasks are more than the memory budget of {} bytes lets it remember, with what is \
+                 remembered for them, which does not go to disk; less for each key, or coarser keys, need less",
                 self.table.len(),
                 self.memory.pool().limit(),
             );

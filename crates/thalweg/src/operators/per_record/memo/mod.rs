@@ -33,7 +33,7 @@ impl<C: Chain> Stream<C> {
     /// from the job's memory budget, apart from what they own on the heap; where it is short, fewer are
     /// remembered. How many results were remembered is in the statistics
     /// ([`OperatorStats::remembered`](crate::metrics::OperatorStats::remembered)). What is remembered is no
-    /// state: no snapshot holds it. Keeps order and tasks.
+    /// declared state, and goes with its task. Keeps order and tasks.
     ///
     /// # Errors
     ///

@@ -90,11 +90,8 @@ impl<C: Chain<Item: Portable<Owned: Sync>>> Stream<C> {
 
     fn kept(self, origin: Origin) -> Cached<<C::Item as Portable>::Owned, C::Time> {
         let tasks = self.tasks();
-        let cached = Cached(Arc::new(Shared {
-            operator: format!("{} ({}:{})", origin.kind, origin.place.file(), origin.place.line()),
-            tasks,
-            parts: OnceLock::new(),
-        }));
+        let cached =
+            Cached(Arc::new(Shared { operator: origin.label(), tasks, parts: OnceLock::new() }));
         let filling = Filling::new(cached.clone());
         let (env, stage) = (self.env.clone(), self.stage);
         self.close(origin, String::new(), move |cx, op| Ok(filling.task::<C::Item>(cx, op)));

@@ -74,10 +74,14 @@ where
             next,
             types: PhantomData,
         };
-        let keys = KeyedTimers::new(cx, self.op, "the windows");
+        let keys = KeyedTimers::new(cx, self.op, "the windows", HINT);
         self.prev.attach(cx, TimerPush::new(keys, policy))
     }
 }
+
+/// What needs less memory.
+const HINT: &str =
+    "smaller windows, or a smaller state (as of a count, in place of a list), need less";
 
 /// Windows by arrival in a running task.
 pub struct ArrivingKeys<I: ?Sized, T, G, X, N> {

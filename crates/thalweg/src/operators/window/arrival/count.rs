@@ -18,7 +18,7 @@ use crate::time::Time;
 /// task sends them all; where several do, any that keeps the order of each may come about.
 ///
 /// What combines (`count`, `sum`, `max`, …) costs the same a record however much windows overlap; what
-/// does not (`fold`, `reduce`, `to_vec`) takes each value in once for every window that it is in.
+/// does not (`fold`, `to_vec`) takes each value in once for every window that it is in.
 /// Memory: for each key an aggregate, and where windows overlap one for every slice of the longest, which is two a
 /// slide, or all its values for what does not combine. Keys are remembered as long as the job runs; more than
 /// the memory budget holds stop the job.
@@ -68,7 +68,7 @@ impl CountWindow {
     /// let env = Environment::new();
     /// let letters = env.iter(["a", "b", "c", "d", "e"]).map(str::to_owned);
     /// let pairs = letters.window_all(CountWindow::tumbling(2).keep_partial());
-    /// let out = pairs.reduce(|text, more| text + &more).collect::<Vec<_>>();
+    /// let out = pairs.fold(String::new(), |text, more| text.push_str(&more)).collect::<Vec<_>>();
     /// env.run()?;
     /// let pane = |first, count, value: &str| CountPane { first, count, value: value.to_owned() };
     /// assert_eq!(out.take()?, [pane(0, 2, "ab"), pane(2, 2, "cd"), pane(4, 1, "e")]);

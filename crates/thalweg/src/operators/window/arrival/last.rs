@@ -22,7 +22,7 @@ use crate::time::Time;
 /// use thalweg::operators::window::LastWindow;
 ///
 /// let env = Environment::new();
-/// let averages = env.iter([1.0, 3.0, 8.0]).window_all(LastWindow::new(2)).avg(|value| value);
+/// let averages = env.iter([1.0, 3.0, 8.0]).window_all(LastWindow::new(2)).average(|value| value);
 /// let out = averages.map(|window| (window.count, window.value)).collect::<Vec<_>>();
 /// env.run()?;
 /// assert_eq!(out.take()?, [(1, 1.0), (2, 2.0), (2, 5.5)]);

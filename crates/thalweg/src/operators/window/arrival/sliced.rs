@@ -9,7 +9,7 @@ use super::course::{Course, Given, Now, Running};
 use super::greatest::Greatest;
 use super::spans::Spans;
 use crate::data::{Data, Record};
-use crate::operators::keyed::Combine;
+use crate::operators::aggregates::Combine;
 use crate::operators::window::CountPane;
 use crate::operators::window::frames::WindowId;
 use crate::operators::window::rolling::Rolling;

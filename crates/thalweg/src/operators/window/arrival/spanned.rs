@@ -9,7 +9,7 @@ macro_rules! by_spans {
             C: $crate::Chain<Item: $crate::data::Wire>,
             G: $crate::operators::keyed::KeyBy<C::Item>,
             P: $crate::operators::keyed::Placement<C, G>,
-            A: $crate::operators::keyed::Combine<G::Value, State: Clone>,
+            A: $crate::operators::aggregates::Combine<G::Value, State: Clone>,
         {
             type Chain = super::arriving::ByArrival<C, G, P, super::sliced::Sliced<A>>;
 
@@ -29,7 +29,7 @@ macro_rules! by_spans {
             C: $crate::Chain<Item: $crate::data::Wire>,
             G: $crate::operators::keyed::KeyBy<C::Item, Value: super::stored::Kept>,
             P: $crate::operators::keyed::Placement<C, G>,
-            A: $crate::operators::keyed::Aggregate<G::Value>,
+            A: $crate::operators::aggregates::Aggregate<G::Value>,
         {
             type Chain = super::arriving::ByArrival<C, G, P, super::stored::Stored<A>>;
 

@@ -8,7 +8,7 @@ use super::course::{Course, Given, Now, Running};
 use super::greatest::Greatest;
 use super::spans::Spans;
 use crate::data::{Data, Portable, Record};
-use crate::operators::keyed::Aggregate;
+use crate::operators::aggregates::Aggregate;
 use crate::operators::window::CountPane;
 use crate::support::keyed_timers::{NoClock, TimedState, TimerClock};
 use crate::time::Time;
@@ -21,7 +21,7 @@ use std::sync::Arc;
     message = "values of `{Self}` cannot be in several windows at once",
     label = "windows that overlap take a value in several times, and this type lacks `Data` or `Clone`",
     note = "for a type of your own, add `#[derive(thalweg::Data, Clone)]`",
-    note = "or compute what combines, which takes each value in once: `fold_assoc`, `reduce_assoc`"
+    note = "or compute what combines, which takes each value in once: `fold_assoc`, `reduce`"
 )]
 pub trait Kept: Portable {
     /// The record, as it came.

@@ -75,7 +75,7 @@ impl<B> WindowContext<'_, B> {
     /// bounds, too. The second keeps its end, or has that of the first if it was not open.
     ///
     /// Where both windows hold values, the aggregate must
-    /// [combine](crate::operators::keyed::Combine): a `fold`, a `reduce` or a `to_vec` cannot put two of its
+    /// [combine](crate::operators::aggregates::Combine): a `fold`, a `reduce` or a `to_vec` cannot put two of its
     /// states together, and stops the job.
     pub fn merge(&mut self, from: B, into: B) {
         self.orders.push(Order::Merge(from, into));

@@ -7,7 +7,8 @@ use crate::data::{Data, Key, Portable, Record, Wire};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{CHUNK, Op, Push, guard, guard_key};
 use crate::metrics::Report;
-use crate::operators::keyed::{Aggregate, KeyBy, KeyedStream, Placement};
+use crate::operators::aggregates::Aggregate;
+use crate::operators::keyed::{KeyBy, KeyedStream, Placement};
 use crate::operators::window::Inspected;
 use crate::operators::window::windowed::Described;
 use crate::plan::TaskContext;
@@ -98,10 +99,14 @@ where
             next,
             types: PhantomData,
         };
-        let keys = KeyedTimers::new(cx, self.op, "the windows and timers");
+        let keys = KeyedTimers::new(cx, self.op, "the windows and timers", HINT);
         self.prev.attach(cx, TimerPush::new(keys, policy))
     }
 }
+
+/// What needs less memory.
+const HINT: &str =
+    "shorter windows, or a smaller state (as of a count, in place of a list), need less";
 
 /// What is kept of a key.
 pub struct Course<S, B, A, T> {
@@ -313,7 +318,7 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
                     if !merged {
                         let what = "two windows with values were to become one, and what is computed of \
                                     them cannot be put together: compute what combines, as \
-                                    `fold_assoc` and `reduce_assoc` do";
+                                    `fold_assoc` and `reduce` do";
                         op.fail(Error::new(ErrorKind::Plan, what));
                     }
                 }

@@ -1,8 +1,9 @@
 //! How what comes in is taken into the table of its slice.
 
 use crate::data::{Key, Record};
-use crate::exchange::Part;
-use crate::operators::keyed::{Combine, KeyBy};
+use crate::exchange::PartialEntry;
+use crate::operators::aggregates::Combine;
+use crate::operators::keyed::KeyBy;
 use crate::operators::window::slicing::SlicePart;
 use crate::state::GroupTable;
 use std::marker::PhantomData;
@@ -124,17 +125,25 @@ where
     type Output = A::Output;
 
     #[inline(always)]
-    fn slice(&self, part: &Part<'_, K, (i64, A::State)>) -> Option<i64> {
+    fn slice(&self, part: &PartialEntry<'_, K, (i64, A::State)>) -> Option<i64> {
         Some(part.state.0)
     }
 
     #[inline(always)]
-    fn see_key<R>(&self, part: &Part<'_, K, (i64, A::State)>, see: impl FnOnce(u64, &K) -> R) -> R {
+    fn see_key<R>(
+        &self,
+        part: &PartialEntry<'_, K, (i64, A::State)>,
+        see: impl FnOnce(u64, &K) -> R,
+    ) -> R {
         K::view(&part.key, part.arena, |key| see(part.hash, key))
     }
 
     #[inline(always)]
-    fn take(&self, table: &mut GroupTable<K, A::State>, part: Part<'_, K, (i64, A::State)>) {
+    fn take(
+        &self,
+        table: &mut GroupTable<K, A::State>,
+        part: PartialEntry<'_, K, (i64, A::State)>,
+    ) {
         match table.known(part.hash, part.probe()) {
             Some(known) => known.guard(|state| self.aggregate.combine(state, part.state.1)),
             None => table.insert_slot(part.hash, part.key, part.arena, part.state.1),

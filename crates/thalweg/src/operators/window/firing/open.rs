@@ -257,7 +257,8 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
             self.failed = true;
             let what = format!(
                 "the windows of one of its tasks hold {} keys in their open slices, for which the memory \
-                 budget of {} bytes has no room",
+                 budget of {} bytes has no room, and windows do not go to disk; shorter ones, a smaller state (as of a count, \
+                 in place of a list), or less lateness need less",
                 self.coming.keys(),
                 self.reservation.pool().limit(),
             );

@@ -9,7 +9,8 @@ use crate::data::{Key, Portable, Record};
 use crate::error::Result;
 use crate::flow::{Forked, Op, Push, arm, guard};
 use crate::metrics::Report;
-use crate::operators::keyed::{Combine, KeyBy};
+use crate::operators::aggregates::Combine;
+use crate::operators::keyed::KeyBy;
 use crate::plan::TaskContext;
 use crate::state::Weighed;
 use crate::stream::Chain;
@@ -63,10 +64,14 @@ where
             ends: Forked((next, self.late.exit(cx, self.op))),
             types: PhantomData,
         };
-        let keys = KeyedTimers::new(cx, self.op, "the open sessions");
+        let keys = KeyedTimers::new(cx, self.op, "the open sessions", HINT);
         self.prev.attach(cx, TimerPush::new(keys, policy))
     }
 }
+
+/// What needs less memory.
+const HINT: &str =
+    "a shorter gap or a smaller state (as of a count, in place of a list) needs less";
 
 /// Sessions in a running task.
 pub struct SessionKeys<I: ?Sized, T, G, F, X, E, A, N> {

@@ -14,7 +14,8 @@ use super::event_time::{AtEnd, Earliness};
 use super::pane::Pane;
 use super::windowed::{Described, Window, Windowing};
 use crate::data::{Data, Record, Wire};
-use crate::operators::keyed::{Combine, KeyBy, KeyedStream, Placement};
+use crate::operators::aggregates::Combine;
+use crate::operators::keyed::{KeyBy, KeyedStream, Placement};
 use crate::stream::{Chain, Stream};
 use crate::time::{EventTime, micros};
 use std::fmt;
@@ -37,7 +38,7 @@ pub use lenient::Lenient;
 /// moment of the session. Results of sessions that have not ended are given [if asked for](Self::early).
 ///
 /// Records may come out of order, and one may join two sessions into one; that is why the aggregate must
-/// [combine](crate::operators::keyed::Combine). A record is late when it joins no open session, and the
+/// [combine](crate::operators::aggregates::Combine). A record is late when it joins no open session, and the
 /// one that it would begin has ended: late records are not taken in, but
 /// [counted, and warned of at the end](crate::metrics::Stats::late_dropped), or sent to a second stream by
 /// [`late_output`](crate::operators::window::Windowed::late_output).

@@ -91,7 +91,8 @@ fn change(keys: &mut KeysOf<Taking>, key: u32, change: impl FnOnce(&mut Numbers)
 fn operator(memory: usize) -> (TimerPush<Taking>, Clock) {
     let op = Op::new(0, "test".into(), Depth(0), Arc::new(Signals::default()));
     let clock = Clock::simulated();
-    let keys = KeyedTimers::of(op, MemoryPool::new(memory).reserve(), clock.clone(), "numbers");
+    let words = ("the numbers", "fewer need less");
+    let keys = KeyedTimers::of(op, MemoryPool::new(memory).reserve(), clock.clone(), words);
     (TimerPush::new(keys, Taking { taken: Vec::new(), next: Last }), clock)
 }
 

@@ -1,0 +1,157 @@
+//! When watermarks are sent, seen from behind the operator that sends them.
+
+use super::{WatermarkGenerator, Watermarks};
+use crate::clock::{Clock, Nanos};
+use crate::config::{Config, Scheduler};
+use crate::data::Record;
+use crate::flow::{Event, Pipe, Push};
+use crate::operators::window::EventTimeWindow;
+use crate::plan::{Origin, TaskContext};
+use crate::sync::{Mutex, lock};
+use crate::time::{Time, Timestamp};
+use crate::{Chain, Environment, ErrorKind, Result, Stream};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Watermarks and idleness, each with the time at which it came.
+type Log = Arc<Mutex<Vec<(Nanos, Event)>>>;
+
+/// Notes each watermark that passes.
+struct Probe<C>(C, Log);
+
+struct ProbePush<N> {
+    log: Log,
+    clock: Clock,
+    next: N,
+}
+
+impl<C: Chain> Chain for Probe<C> {
+    type Item = C::Item;
+    type Time = C::Time;
+    type Task<N: Push<C::Item, C::Time> + 'static> = C::Task<ProbePush<N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<C::Item, C::Time> + 'static,
+    {
+        self.0.attach(cx, ProbePush { log: Arc::clone(&self.1), clock: cx.clock.clone(), next })
+    }
+}
+
+impl<N: Pipe> Pipe for ProbePush<N> {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.next)
+    }
+
+    fn event(&mut self, event: Event) {
+        if matches!(event, Event::Watermark(_) | Event::Idle) {
+            lock(&self.log).push((self.clock.now(), event));
+        }
+        self.next.event(event);
+    }
+}
+
+impl<I: Record + ?Sized, T: Time, N: Push<I, T>> Push<I, T> for ProbePush<N> {
+    fn push(&mut self, item: I::Of<'_>, time: T) {
+        self.next.push(item, time);
+    }
+}
+
+fn probed<C: Chain<Time = Timestamp>>(stream: Stream<C>, log: &Log) -> Stream<Probe<C>> {
+    stream.then(Origin::here("probe"), |prev, _| Probe(prev, Arc::clone(log)))
+}
+
+/// One core, and a clock that jumps to the next event.
+fn simulated() -> Environment {
+    let mut config =
+        Config { scheduler: Scheduler::Deterministic { seed: 1 }, ..Config::default() };
+    config.cores = 1.try_into().unwrap();
+    Environment::with_config(config)
+}
+
+/// The watermarks in seconds, each with the millisecond in which it was sent, of a record a second.
+fn of_a_record_a_second<G: WatermarkGenerator<u64>>(
+    watermarks: Watermarks<G>,
+) -> Vec<(u64, Option<i64>)> {
+    let env = simulated();
+    let log = Log::default();
+    let seconds = env.generate(1.0, |n| (n < 6).then_some(n));
+    let timed = seconds.assign_timestamps(|n| Timestamp::from_secs(*n as i64), watermarks);
+    probed(timed, &log).for_each(drop);
+    env.run().unwrap();
+    let log = lock(&log);
+    let begin = log[0].0;
+    let shown = log.iter().map(|(now, event)| {
+        let at = match event {
+            Event::Watermark(at) => Some(at.as_micros() / 1_000_000),
+            _ => None,
+        };
+        ((now - begin) / 1_000_000, at)
+    });
+    shown.collect()
+}
+
+#[test]
+fn watermarks_are_sent_at_most_once_in_an_interval() {
+    let all = of_a_record_a_second(Watermarks::monotonous());
+    let each: Vec<_> = (0..6).map(|n| (1000 * n as u64, Some(n))).collect();
+    assert_eq!(all, each);
+    let zero = of_a_record_a_second(Watermarks::monotonous().at_most_every(Duration::ZERO));
+    assert_eq!(zero, each);
+    // Two come with a record, and two when their time has come without one.
+    let some =
+        of_a_record_a_second(Watermarks::monotonous().at_most_every(Duration::from_millis(1500)));
+    assert_eq!(some, [(0, Some(0)), (1500, Some(1)), (3000, Some(3)), (4500, Some(4))]);
+    let long = of_a_record_a_second(Watermarks::monotonous().at_most_every(Duration::MAX));
+    assert_eq!(long, [(0, Some(0))]);
+}
+
+#[test]
+fn what_is_held_back_is_sent_before_the_partition_is_idle() {
+    let watermarks = Watermarks::monotonous().idle_after(Duration::from_millis(100));
+    let events = of_a_record_a_second(watermarks.at_most_every(Duration::from_millis(2500)));
+    let expected = [
+        (0, Some(0)),
+        (100, None),
+        // It is back, which does not wait.
+        (1000, Some(1)),
+        (1100, None),
+        (2000, Some(2)),
+    ];
+    assert_eq!(events[..5], expected);
+    let busy = Watermarks::monotonous().idle_after(Duration::from_millis(1200));
+    let events = of_a_record_a_second(busy.at_most_every(Duration::from_millis(2500)));
+    assert_eq!(events, [(0, Some(0)), (2500, Some(2)), (5000, Some(5))]);
+}
+
+#[test]
+fn marked_records_carry_watermarks() {
+    let env = simulated();
+    let log = Log::default();
+    // Seconds, and how far time has come.
+    let records = [(7, None), (2, None), (9, Some(10)), (3, Some(4)), (12, None), (21, Some(20))];
+    let timed = env.generate(1.0, move |n| records.get(n as usize).copied()).assign_timestamps(
+        |(second, _)| Timestamp::from_secs(*second),
+        Watermarks::punctuated(|(_, mark): &(i64, Option<i64>)| mark.map(Timestamp::from_secs)),
+    );
+    let windows = probed(timed, &log)
+        .group_by(|_| ())
+        .window(EventTimeWindow::tumbling(Duration::from_secs(10)));
+    let out = windows.count().unkey().map(|(_, window)| window.value).to_channel();
+    let stats = env.start().unwrap().wait().unwrap();
+    assert_eq!(out.map(|count| count.unwrap()).collect::<Vec<_>>(), [3, 1, 1]);
+    assert_eq!(stats.operators.iter().map(|op| op.late_records).sum::<u64>(), 1);
+    let marks: Vec<_> = lock(&log).iter().map(|(_, event)| *event).collect();
+    let marked = |second| Event::Watermark(Timestamp::from_secs(second));
+    assert_eq!(marks, [marked(10), marked(20)]);
+}
+
+#[test]
+fn a_generator_that_panics_is_named() {
+    let env = Environment::new();
+    let marks = Watermarks::punctuated(|_: &i32| panic!("no mark"));
+    env.iter([1]).assign_timestamps(|_| Timestamp::MIN, marks).for_each(drop);
+    let error = env.run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Panic);
+    assert!(error.to_string().starts_with("assign_timestamps ("), "{error}");
+}

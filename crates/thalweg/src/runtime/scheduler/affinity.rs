@@ -1,0 +1,104 @@
+//! Core affinity: each thread of a pool wakes up on a core of its own.
+//!
+//! By default, the kernel may place a woken thread behind another one on the same core for milliseconds, while the
+//! next core is idle: its view of the load of cores is some milliseconds old. So a thread pins itself to its core
+//! before it parks, and removes the pin when it is awake. The kernel may then move it, so that no work is stuck on a
+//! core that other processes keep busy.
+//!
+//! Where the number of threads differs from the number of the process's cores, threads are not pinned: several such
+//! processes may share a machine, and would all choose the same cores. The cores are read once, when the pool is
+//! created.
+
+#[cfg(all(target_os = "linux", not(miri), not(loom)))]
+pub(super) use linux::Affinity;
+
+#[cfg(not(all(target_os = "linux", not(miri), not(loom))))]
+pub(super) use fallback::Affinity;
+
+#[cfg(all(target_os = "linux", not(miri), not(loom)))]
+mod linux {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+    /// The core of each thread; empty where threads are not pinned.
+    pub(in super::super) struct Affinity {
+        all: CpuSet,
+        cores: Vec<usize>,
+    }
+
+    impl Affinity {
+        /// The cores for this many threads.
+        pub(in super::super) fn new(threads: usize) -> Self {
+            let all = sched_getaffinity(None).unwrap_or_default();
+            let mut cores = Vec::new();
+            if all.count() as usize == threads && threads > 1 {
+                cores.extend((0..CpuSet::MAX_CPU).filter(|&core| all.is_set(core)));
+            }
+            Self { all, cores }
+        }
+
+        /// Pins the calling thread to its core; called before it parks.
+        pub(in super::super) fn pin(&self, me: usize) {
+            if let Some(&core) = self.cores.get(me) {
+                let mut home = CpuSet::new();
+                home.set(core);
+                // Pinning is an optimisation: if it fails, nothing else changes.
+                let _ = sched_setaffinity(None, &home);
+            }
+        }
+
+        /// Lets the kernel move the calling thread; called when it is awake.
+        pub(in super::super) fn unpin(&self, me: usize) {
+            if me < self.cores.len() {
+                let _ = sched_setaffinity(None, &self.all);
+            }
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        fn allowed() -> Vec<usize> {
+            let set = sched_getaffinity(None).unwrap();
+            (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect()
+        }
+
+        #[test]
+        fn threads_are_pinned_and_released() {
+            let all = allowed();
+            let affinity = Affinity::new(all.len());
+            for (me, &core) in all.iter().enumerate() {
+                affinity.pin(me);
+                // A machine with one core has no affinity to choose.
+                assert_eq!(allowed(), if all.len() > 1 { vec![core] } else { all.clone() });
+                affinity.unpin(me);
+                assert_eq!(allowed(), all);
+            }
+        }
+
+        #[test]
+        fn other_numbers_of_threads_than_cores_are_not_pinned() {
+            let all = allowed();
+            for threads in [all.len() + 1, all.len() - 1] {
+                Affinity::new(threads).pin(0);
+                assert_eq!(allowed(), all);
+            }
+        }
+    }
+}
+
+#[cfg(not(all(target_os = "linux", not(miri), not(loom))))]
+mod fallback {
+    /// No affinity: the operating system decides.
+    pub(in super::super) struct Affinity;
+
+    impl Affinity {
+        pub(in super::super) fn new(_threads: usize) -> Self {
+            Self
+        }
+
+        pub(in super::super) fn pin(&self, _me: usize) {}
+
+        pub(in super::super) fn unpin(&self, _me: usize) {}
+    }
+}

@@ -1,0 +1,15 @@
+//! Records that do not parse are asked for, with an operator between.
+
+//~ `dead_letters` is called directly after a source whose records may fail to parse
+//~ not such a source
+//~ note: call it directly after `csv`, `json_lines` or `parse_lines`
+
+use thalweg::Environment;
+
+fn main() {
+    let env = Environment::new();
+    let rows = env.csv::<(u32, String)>("rows.csv");
+    let (good, bad) = rows.map(|(n, _)| n).dead_letters();
+    good.for_each(drop);
+    bad.for_each(drop);
+}

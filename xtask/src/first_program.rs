@@ -1,0 +1,82 @@
+//! The README's first program as a newcomer tries it: copied into an empty crate, with the README's lines for
+//! `Cargo.toml`, and run.
+
+use crate::metadata;
+use crate::process::{cargo, root};
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::Path;
+
+/// Where the README has the engine: in a clone beside the new crate.
+const BESIDE: &str = "../thalweg/crates/thalweg";
+
+/// Makes the crate, runs it, and looks at what it prints.
+pub(crate) fn check() -> Result<()> {
+    let readme = fs::read_to_string(root().join("README.md"))?;
+    let target = metadata::read()?.target;
+    let folder = target.join("first-program");
+    let (manifest, program) = package(&readme, &root().join("crates/thalweg"))?;
+    fs::create_dir_all(folder.join("src"))?;
+    fs::write(folder.join("Cargo.toml"), manifest)?;
+    fs::write(folder.join("src/main.rs"), program)?;
+    // The tested versions, which need not be fetched again.
+    fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock"))?;
+    let mut command = cargo(["run", "--offline"]);
+    command.current_dir(&folder).env("CARGO_TARGET_DIR", &target);
+    // As in the workspace's own profile, so that dependencies are not built twice.
+    command.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
+    let output = command.output().context("cannot start cargo")?;
+    let (printed, said) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if !output.status.success() {
+        bail!("the README's first program ended with {}\n{said}", output.status);
+    }
+    print!("{printed}");
+    if printed.trim().is_empty() {
+        bail!("the README's first program printed nothing");
+    }
+    Ok(())
+}
+
+/// The manifest and the program of a crate as the README describes it, with the engine at `engine`.
+fn package<'a>(readme: &'a str, engine: &Path) -> Result<(String, &'a str)> {
+    let dependencies =
+        block(readme, "toml").context("the README has no lines for Cargo.toml (```toml)")?;
+    if !dependencies.contains(BESIDE) {
+        bail!("the README's lines for Cargo.toml do not name {BESIDE}");
+    }
+    let dependencies = dependencies.replace(BESIDE, &engine.to_string_lossy());
+    let program = block(readme, "rust").context("the README has no program (```rust)")?;
+    let package = "[package]\nname = \"first-program\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
+    // A workspace of its own: the folder lies within another one.
+    Ok((format!("{package}\n{dependencies}\n[workspace]\n"), program))
+}
+
+/// The first block of code in a language.
+fn block<'a>(markdown: &'a str, language: &str) -> Option<&'a str> {
+    let (_, rest) = markdown.split_once(&format!("\n```{language}\n"))?;
+    rest.find("\n```").map(|end| &rest[..=end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_taken_by_their_language() {
+        let text = "# A\n\n```sh\nls\n```\n\n```toml\n[a]\nb = 1\n```\n\n```toml\n[c]\n```\n";
+        assert_eq!(block(text, "toml"), Some("[a]\nb = 1\n"));
+        assert_eq!(block(text, "rust"), None);
+    }
+
+    #[test]
+    fn the_crate_is_what_the_readme_says() {
+        let readme = "\n```toml\n[dependencies]\nthalweg = { path = \"../thalweg/crates/thalweg\" }\n```\n\
+                      \n```rust\nfn main() {}\n```\n";
+        let (manifest, program) = package(readme, Path::new("/engine")).unwrap();
+        assert!(manifest.contains("\nthalweg = { path = \"/engine\" }\n"), "{manifest}");
+        assert_eq!(program, "fn main() {}\n");
+        let elsewhere = readme.replace("../thalweg", "../other");
+        assert!(package(&elsewhere, Path::new("/engine")).is_err());
+    }
+}
