@@ -68,13 +68,13 @@ pub trait Had: Send + 'static {
     /// It has another result, whose number this is.
     fn give(&mut self) -> u32;
 
-    /// What is remembered of it for late records, where those are taken in.
+    /// What is remembered of it for late records, where those are taken in, to be changed.
     #[inline(always)]
     fn lenient(&mut self) -> Option<&mut Lenience> {
         None
     }
 
-    /// Likewise.
+    /// What is remembered of it for late records, where those are taken in.
     #[inline(always)]
     fn lenience(&self) -> Option<&Lenience> {
         None

@@ -41,7 +41,7 @@ pub use lenient::Lenient;
 /// [combine](crate::operators::aggregates::Combine). A record is late when it joins no open session, and the
 /// one that it would begin has ended: late records are not taken in, but
 /// [counted, and warned of at the end](crate::metrics::Stats::late_dropped), or sent to a second stream by
-/// [`late_output`](crate::operators::window::Windowed::late_output).
+/// [`late_output`](crate::operators::window::Windowed::late_output). Sessions may [stay for such records](Self::allowed_lateness).
 ///
 /// Every record is sent to the task that owns its key. It costs a look-up there, however long the
 /// session, and a session costs a timer. Memory: an aggregate for each open session; it is given back
