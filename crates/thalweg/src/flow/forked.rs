@@ -6,7 +6,7 @@ use crate::metrics::Report;
 
 /// The outputs of a stage that has more than one: what its last operator returns as [`next`](Pipe::next). That
 /// operator chooses the output to which it pushes a record.
-pub(crate) struct Forked<E>(pub(crate) E);
+pub struct Forked<E>(pub(crate) E);
 
 /// The outputs: a pair, or any number of one type.
 pub(crate) trait Ends: Send {

@@ -70,6 +70,13 @@ impl<'t, K: Key + ?Sized, A> Known<'t, K, A> {
         Known { key: self.key, arena: self.arena, value: self.value }
     }
 
+    /// Shows the key with the accumulator.
+    #[inline(always)]
+    pub(crate) fn see<R>(self, see: impl FnOnce(&K, &'t mut A) -> R) -> R {
+        let value = self.value;
+        K::view(self.key, self.arena, |key| see(key, value))
+    }
+
     /// Passes the accumulator to a closure that may refuse a value of this key.
     #[inline(always)]
     pub(crate) fn guard<R>(self, closure: impl FnOnce(&'t mut A) -> R) -> R {

@@ -17,7 +17,7 @@ const BYTES_A_CHANGE: usize = 64;
 
 /// An estimate of the bytes that all states of type `S` in a table own on the heap.
 #[derive(Debug)]
-pub(crate) struct Weighed<S> {
+pub struct Weighed<S> {
     /// As of the last measurement.
     bytes: usize,
     /// Changes before the last measurement, and since.

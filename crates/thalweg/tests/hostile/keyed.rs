@@ -133,6 +133,9 @@ operators! {
     "process" loose |job, s| job.end(
         timed(s).group_by(|r| r.key.clone()).process(Timed).unkey()
     );
+    "process untimed" loose |job, s| job.end(
+        s.group_by(|r| r.key.clone()).process(Timed).unkey()
+    );
     "process aside" loose |job, s| {
         let (all, ends) = timed(s).group_by(|r| r.key.clone()).process_with_side_output(Delayed(job.span));
         job.end(all.unkey());

@@ -6,9 +6,10 @@ use super::tagged::Side;
 use super::timeline::{Cursor, Timeline};
 use crate::data::Data;
 use crate::flow::guard;
-use crate::operators::keyed::{FirstOf, KeyedStream, Lasting, Partitioned};
+use crate::operators::keyed::{FirstOf, KeyedStream, Partitioned};
 use crate::plan::Origin;
 use crate::stream::Chain;
+use crate::support::keyed_timers::{EventClock, TimedState, TimerClock};
 use crate::time::{EventTime, micros};
 use std::fmt;
 use std::marker::PhantomData;
@@ -228,8 +229,11 @@ pub struct Known<A, B> {
     which: AsOf,
 }
 
-impl<A: Data, B: Data> Lasting for Known<A, B> {
-    fn due(&self) -> Option<i64> {
+impl<A: Data, B: Data> TimedState for Known<A, B> {
+    type Clocks = EventClock;
+    type Owned = ();
+
+    fn due(&self, _: TimerClock) -> Option<i64> {
         let Self { lefts, rights, which } = self;
         let first = lefts.first();
         let dues = match which.direction {

@@ -7,9 +7,10 @@ use super::timeline::{Cursor, Timeline};
 use crate::data::Data;
 use crate::error::{Error, ErrorKind};
 use crate::flow::guard;
-use crate::operators::keyed::{FirstOf, KeyedStream, Lasting, Partitioned};
+use crate::operators::keyed::{FirstOf, KeyedStream, Partitioned};
 use crate::plan::Origin;
 use crate::stream::Chain;
+use crate::support::keyed_timers::{EventClock, TimedState, TimerClock};
 use crate::time::{EventTime, micros};
 use std::fmt;
 use std::marker::PhantomData;
@@ -264,8 +265,11 @@ pub struct Partners<A, B> {
     interval: Interval,
 }
 
-impl<A: Data, B: Data> Lasting for Partners<A, B> {
-    fn due(&self) -> Option<i64> {
+impl<A: Data, B: Data> TimedState for Partners<A, B> {
+    type Clocks = EventClock;
+    type Owned = ();
+
+    fn due(&self, _: TimerClock) -> Option<i64> {
         let left = self.lefts.first().map(|at| self.interval.left_until(at));
         let right = self.rights.first().map(|at| self.interval.right_until(at));
         left.into_iter().chain(right).min()

@@ -13,11 +13,15 @@ use super::timeline::Cursor;
 use crate::data::{Data, Key, Portable};
 use crate::error::Result;
 use crate::exchange::Hashed;
-use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push};
+use crate::flow::{CHUNK, Op, Push};
 use crate::metrics::Report;
-use crate::operators::keyed::{FirstOf, KeyedStream, Lasting, Partitioned, Watched};
+use crate::operators::keyed::{FirstOf, KeyedStream, Partitioned};
 use crate::plan::{Origin, TaskContext};
+use crate::state::Weighed;
 use crate::stream::Chain;
+use crate::support::keyed_timers::{
+    EventClock, Firing, KeyedTimers, KeysOf, Takes, TimedState, TimerPolicy, TimerPush,
+};
 use crate::time::{EventTime, Timestamp};
 use std::collections::VecDeque;
 use std::fmt;
@@ -27,11 +31,11 @@ use std::ops::ControlFlow;
 /// What becomes of the records of two streams that have a key in common. Times are microseconds.
 pub trait Meet<K, A, B>: Clone + Send + 'static {
     /// What is kept of a key.
-    type State: Lasting + Send + 'static;
+    type State: TimedState<Clocks = EventClock, Owned = ()>;
     /// What is made.
     type Out: 'static;
 
-    /// What memory is needed for, as in "its task keeps …".
+    /// What memory is needed for, in the plural.
     const KEEPS: &'static str;
 
     /// Before the first record of a key.
@@ -117,28 +121,26 @@ where
 {
     type Item = (K, X::Out);
     type Time = C::Time;
-    type Task<N: Push<Self::Item, C::Time> + 'static> = C::Task<JoinedPush<K, A, B, C::Time, X, N>>;
+    type Task<N: Push<Self::Item, C::Time> + 'static> =
+        C::Task<TimerPush<JoiningKeys<K, A, B, C::Time, X, N>>>;
 
     fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
     where
         N: Push<Self::Item, C::Time> + 'static,
     {
-        let op = cx.op(self.op);
-        let push = JoinedPush {
-            keys: Watched::new(op.clone(), cx.fixed(self.op), X::KEEPS),
-            op,
+        let policy = JoiningKeys {
+            op: cx.op(self.op),
             meet: self.meet.clone(),
             waiting: VecDeque::new(),
             cursor: Cursor::default(),
-            watermark: i64::MIN,
-            held: None,
             emitted: 0,
             late: 0,
             dropped: 0,
             next,
-            time: PhantomData,
+            types: PhantomData,
         };
-        self.prev.attach(cx, push)
+        let keys = KeyedTimers::new(cx, self.op, X::KEEPS, "shorter intervals need less");
+        self.prev.attach(cx, TimerPush::new(keys, policy))
     }
 }
 
@@ -166,32 +168,28 @@ fn stop_if(so: bool) -> ControlFlow<()> {
 /// A record of either stream, with its key's hash.
 type Arrival<K, A, B> = (u64, K, Side<A, B>, i64);
 
-/// A join in a running task.
-pub struct JoinedPush<K, A, B, T, X, N>
-where
-    K: Key,
-    X: Meet<K, A, B>,
-{
+/// What a join does with its keys in a running task.
+pub struct JoiningKeys<K, A, B, T, X, N> {
     op: Op,
     meet: X,
-    keys: Watched<K, X::State>,
     /// Records that came when the next operator was full: at most those of a batch.
     waiting: VecDeque<Arrival<K, A, B>>,
     /// How far the first of them has come.
     cursor: Cursor,
-    /// The watermark that was passed on.
-    watermark: i64,
-    /// An event that waits until the results before it are given out.
-    held: Option<Event>,
     emitted: u64,
     late: u64,
     /// Late records that were dropped.
     dropped: u64,
     next: N,
-    time: PhantomData<fn(T)>,
+    types: PhantomData<fn(T)>,
 }
 
-impl<K, A, B, T, X, N> JoinedPush<K, A, B, T, X, N>
+/// The watermark that was passed on, in microseconds.
+fn micros(watermark: Option<Timestamp>) -> i64 {
+    watermark.map_or(i64::MIN, Timestamp::as_micros)
+}
+
+impl<K, A, B, T, X, N> JoiningKeys<K, A, B, T, X, N>
 where
     K: Data + Key + Portable<Owned = K> + Clone,
     A: Data,
@@ -202,10 +200,15 @@ where
 {
     /// Takes a record in, up to so many results, and answers it when it has more of them.
     #[inline(always)]
-    fn take(&mut self, record: Arrival<K, A, B>, most: u64) -> Option<Arrival<K, A, B>> {
+    fn meet(
+        &mut self,
+        keys: &mut KeyedTimers<K, X::State>,
+        record: Arrival<K, A, B>,
+        most: u64,
+    ) -> Option<Arrival<K, A, B>> {
         let (hash, key, value, at) = record;
-        let Self { op, meet, keys, cursor, emitted, next, .. } = self;
-        let cx = Meeting { op, key: &key, watermark: self.watermark };
+        let Self { op, meet, cursor, emitted, next, .. } = self;
+        let cx = Meeting { op, key: &key, watermark: micros(keys.watermark()) };
         let mut visit = keys.visit(hash, &key, || meet.start())?;
         let before = *emitted;
         let rest = meet.take(&cx, visit.state(), (value, at), cursor, |out, at| {
@@ -215,15 +218,51 @@ where
         visit.leave(hash);
         rest.map(|value| (hash, key, value, at))
     }
+}
 
-    /// Goes on with the records that wait, a bounded number of results; answers whether some are left.
-    fn take_waiting(&mut self) -> bool {
-        for _ in 0..CHUNK {
+impl<K, A, B, T, X, N> TimerPolicy for JoiningKeys<K, A, B, T, X, N>
+where
+    K: Data + Key + Portable<Owned = K> + Clone,
+    A: Data,
+    B: Data,
+    T: EventTime,
+    X: Meet<K, A, B>,
+    N: Push<(K, X::Out), T>,
+{
+    type Key = K;
+    type State = X::State;
+    type Next = N;
+
+    fn next(&mut self) -> &mut N {
+        &mut self.next
+    }
+
+    // A record at the watermark may still come.
+    fn passed(watermark: Timestamp) -> Option<i64> {
+        watermark.as_micros().checked_sub(1)
+    }
+
+    fn wake(&mut self, key: &K, state: &mut X::State, firing: Firing, _: &mut Weighed<()>) {
+        let Self { op, meet, emitted, next, .. } = self;
+        let cx = Meeting { op, key, watermark: micros(firing.watermark) };
+        let before = *emitted;
+        meet.wake(&cx, state, firing.until, |out, at| {
+            give(key, out, at, emitted, next)?;
+            stop_if(*emitted - before == MOST)
+        });
+    }
+
+    /// Goes on with the records that wait, a bounded number of results.
+    fn catch_up(&mut self, keys: &mut KeysOf<Self>) -> bool {
+        for done in 0..CHUNK {
+            if self.waiting.is_empty() {
+                return done > 0;
+            }
             if self.next.is_full() {
                 return true;
             }
-            let Some(record) = self.waiting.pop_front() else { return false };
-            if let Some(rest) = self.take(record, MOST) {
+            let Some(record) = self.waiting.pop_front() else { return true };
+            if let Some(rest) = self.meet(keys, record, MOST) {
                 self.waiting.push_front(rest);
                 return true;
             }
@@ -232,31 +271,22 @@ where
         true
     }
 
-    /// Wakes some of the keys that are due; answers whether there may be more, or what follows has something
-    /// to do with what they gave.
-    fn wake_some(&mut self, until: i64) -> bool {
-        let Self { op, meet, keys, watermark, emitted, next, .. } = self;
-        for done in 0..CHUNK {
-            if next.is_full() {
-                return true;
-            }
-            let before = *emitted;
-            let woken = keys.wake(until, |key, state| {
-                let cx = Meeting { op, key, watermark: *watermark };
-                meet.wake(&cx, state, until, |out, at| {
-                    give(key, out, at, emitted, next)?;
-                    stop_if(*emitted - before == MOST)
-                });
-            });
-            if woken.is_none() {
-                return done > 0;
-            }
-        }
-        true
+    fn give_up(&mut self) {
+        self.waiting.clear();
+        self.cursor = Cursor::default();
+    }
+
+    fn is_full(&mut self) -> bool {
+        !self.waiting.is_empty() || self.next.is_full()
+    }
+
+    fn report(&mut self, _: &KeysOf<Self>, report: &mut Report) {
+        report.emitted(self.op.id(), self.emitted);
+        report.late(self.op.id(), self.late, self.dropped);
     }
 }
 
-impl<K, A, B, T, X, N> Push<Hashed<(K, Side<A, B>)>, T> for JoinedPush<K, A, B, T, X, N>
+impl<K, A, B, T, X, N> Takes<Hashed<(K, Side<A, B>)>, T> for JoiningKeys<K, A, B, T, X, N>
 where
     K: Data + Key + Portable<Owned = K> + Clone,
     A: Data,
@@ -266,9 +296,14 @@ where
     N: Push<(K, X::Out), T>,
 {
     #[inline(always)]
-    fn push(&mut self, (hash, (key, value)): (u64, (K, Side<A, B>)), time: T) {
+    fn take(
+        &mut self,
+        keys: &mut KeysOf<Self>,
+        (hash, (key, value)): (u64, (K, Side<A, B>)),
+        time: T,
+    ) {
         let at = Into::<Timestamp>::into(time).as_micros();
-        if at < self.watermark {
+        if at < micros(keys.watermark()) {
             self.late += 1;
             if self.meet.drops_late(&value) {
                 self.dropped += 1;
@@ -278,82 +313,10 @@ where
         let record = (hash, key, value, at);
         if !self.waiting.is_empty() {
             self.waiting.push_back(record);
-        } else if let Some(rest) = self.take(record, u64::MAX) {
+        } else if let Some(rest) = self.meet(keys, record, u64::MAX) {
             self.waiting.push_back(rest);
         } else {
             self.cursor = Cursor::default();
         }
-    }
-}
-
-impl<K, A, B, T, X, N> Pipe for JoinedPush<K, A, B, T, X, N>
-where
-    K: Data + Key + Portable<Owned = K> + Clone,
-    A: Data,
-    B: Data,
-    T: EventTime,
-    X: Meet<K, A, B>,
-    N: Push<(K, X::Out), T>,
-{
-    fn next(&mut self) -> Option<&mut dyn Pipe> {
-        Some(&mut self.next)
-    }
-
-    fn event(&mut self, event: Event) {
-        self.held = Some(event);
-    }
-
-    fn resume(&mut self) -> Flow {
-        self.keys.account();
-        loop {
-            match self.next.resume() {
-                Flow::Ready => {}
-                other => return other,
-            }
-            // Nobody wants the rest, which may be endless; or it must not look like results, as the job has
-            // failed and is stopped.
-            let goes_on = !self.next.is_closed() && !self.keys.has_failed();
-            if !goes_on {
-                self.waiting.clear();
-                self.cursor = Cursor::default();
-            }
-            if goes_on && !self.waiting.is_empty() {
-                self.take_waiting();
-                return Flow::Busy;
-            }
-            let until = match self.held {
-                None => return Flow::Ready,
-                // A record at the watermark may still come.
-                Some(Event::Watermark(at)) => at.as_micros().checked_sub(1),
-                Some(Event::Round(_) | Event::End) => Some(i64::MAX),
-                Some(Event::Idle | Event::Partition(_) | Event::Barrier(_)) => None,
-            };
-            if goes_on && until.is_some_and(|until| self.wake_some(until)) {
-                return Flow::Busy;
-            }
-            self.keys.forget_spent();
-            let Some(event) = self.held.take() else { return Flow::Ready };
-            match event {
-                Event::Watermark(at) => self.watermark = self.watermark.max(at.as_micros()),
-                Event::Round(_) => {
-                    self.keys.clear();
-                    self.watermark = i64::MIN;
-                }
-                Event::Idle | Event::Partition(_) | Event::Barrier(_) | Event::End => {}
-            }
-            self.next.event(event);
-        }
-    }
-
-    fn is_full(&mut self) -> bool {
-        !self.waiting.is_empty() || self.next.is_full()
-    }
-
-    fn report(&mut self, report: &mut Report) {
-        let op = self.op.id();
-        report.emitted(op, self.emitted);
-        report.keys(op, self.keys.live() as u64);
-        report.late(op, self.late, self.dropped);
-        self.next.report(report);
     }
 }

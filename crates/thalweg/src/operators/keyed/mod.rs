@@ -42,7 +42,6 @@ mod stateful_map;
 mod together;
 mod unique;
 mod unkey;
-mod watched;
 
 /// Chains that end in one of these operators.
 pub mod chains {
@@ -60,7 +59,6 @@ pub use process::{Process, ProcessContext, Timer};
 pub use unique::Distinct;
 pub(super) use unique::Whole;
 pub use unkey::Pairs;
-pub(super) use watched::{Lasting, Watched};
 
 use crate::config::BatchMode;
 use crate::stream::{Chain, Stream};

@@ -5,7 +5,7 @@ use crate::exchange::{Edge, Outlet, RoundRobin};
 use crate::flow::{Pipe, Push};
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Received, Stream};
-use crate::time::{EventTime, Timestamp};
+use crate::time::{Time, Timestamp};
 use std::convert::Infallible;
 
 /// Makes the way out for a task.
@@ -56,9 +56,9 @@ impl Pipe for Nowhere {
 }
 
 /// To a stage of its own, whose tasks are as many.
-pub struct Outward<S: Data, T: EventTime>(Edge<S, T>);
+pub struct Outward<S: Data, T: Time>(Edge<S, T>);
 
-impl<S: Data, T: EventTime> Outward<S, T> {
+impl<S: Data, T: Time> Outward<S, T> {
     /// The way out of the stage of a stream, and the stream that begins there.
     pub(super) fn leaving<C: Chain<Time = T>>(
         stream: &Stream<C>,
@@ -69,7 +69,7 @@ impl<S: Data, T: EventTime> Outward<S, T> {
     }
 }
 
-impl<S: Data, T: EventTime> Leave<S> for Outward<S, T> {
+impl<S: Data, T: Time> Leave<S> for Outward<S, T> {
     type Exit = Leaving<S, T>;
 
     fn exit(&self, cx: &TaskContext<'_>, op: usize) -> Leaving<S, T> {
@@ -78,16 +78,16 @@ impl<S: Data, T: EventTime> Leave<S> for Outward<S, T> {
 }
 
 /// The end of a task from which records leave for the side output.
-pub struct Leaving<S: Data, T: EventTime>(Outlet<S, T, RoundRobin>);
+pub struct Leaving<S: Data, T: Time>(Outlet<S, T, RoundRobin>);
 
-impl<S: Data, T: EventTime> Pipe for Leaving<S, T> {
+impl<S: Data, T: Time> Pipe for Leaving<S, T> {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
         Some(&mut self.0)
     }
 }
 
-impl<S: Data, T: EventTime> Exit<S> for Leaving<S, T> {
+impl<S: Data, T: Time> Exit<S> for Leaving<S, T> {
     fn push_aside(&mut self, record: S, at: Timestamp) {
-        self.0.push(record, T::from(at));
+        self.0.push(record, T::happened(at));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::clock::{Clock, nanos};
 use crate::data::Data;
+use crate::support::keyed_timers::{TimerClock, processing};
 use crate::time::Timestamp;
 use std::time::Duration;
 
@@ -14,35 +15,19 @@ pub enum Timer {
     ProcessingTime(Duration),
 }
 
-/// A timer that a key has set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Set {
-    pub(super) due: Due,
-    /// Deleted, and still to be passed over when its time comes.
-    pub(super) deleted: bool,
-}
-
 /// A timer as it is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Due {
-    pub(super) clock: Clocked,
+pub struct Due {
+    pub(super) clock: TimerClock,
     pub(super) at: i64,
-}
-
-/// Which of the two clocks a timer goes by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Clocked {
-    Event,
-    Processing,
 }
 
 impl From<Timer> for Due {
     fn from(timer: Timer) -> Self {
         match timer {
-            Timer::EventTime(at) => Self { clock: Clocked::Event, at: at.as_micros() },
+            Timer::EventTime(at) => Self { clock: TimerClock::Event, at: at.as_micros() },
             Timer::ProcessingTime(at) => {
-                let at = i64::try_from(nanos(at)).unwrap_or(i64::MAX);
-                Self { clock: Clocked::Processing, at }
+                Self { clock: TimerClock::Processing, at: processing(nanos(at)) }
             }
         }
     }
@@ -51,8 +36,8 @@ impl From<Timer> for Due {
 impl From<Due> for Timer {
     fn from(due: Due) -> Self {
         match due.clock {
-            Clocked::Event => Self::EventTime(Timestamp::from_micros(due.at)),
-            Clocked::Processing => {
+            TimerClock::Event => Self::EventTime(Timestamp::from_micros(due.at)),
+            TimerClock::Processing => {
                 Self::ProcessingTime(Duration::from_nanos(due.at.unsigned_abs()))
             }
         }
@@ -66,11 +51,7 @@ pub struct ProcessContext<'a, O, S> {
     pub(super) out: &'a mut Vec<(O, Timestamp)>,
     pub(super) aside: &'a mut Vec<(S, Timestamp)>,
     /// The timers of the key, in order.
-    pub(super) timers: &'a mut Vec<Set>,
-    /// How many of them are not deleted, of each clock.
-    pub(super) set: &'a mut [usize; 2],
-    /// Those that were not among them before.
-    pub(super) fresh: &'a mut Vec<Due>,
+    pub(super) timers: &'a mut Vec<Due>,
     pub(super) cleared: bool,
     /// The timestamp of what is emitted.
     pub(super) at: Timestamp,
@@ -103,28 +84,18 @@ impl<O, S> ProcessContext<'_, O, S> {
     /// After the [end of the input](Self::is_ended), no timer of processing time can be set any more.
     pub fn set_timer(&mut self, timer: Timer) {
         let due = Due::from(timer);
-        if self.ended && due.clock == Clocked::Processing {
+        if self.ended && due.clock == TimerClock::Processing {
             return;
         }
-        match self.timers.binary_search_by_key(&due, |set| set.due) {
-            Ok(at) => {
-                let deleted = std::mem::take(&mut self.timers[at].deleted);
-                self.set[due.clock as usize] += usize::from(deleted);
-            }
-            Err(at) => {
-                self.set[due.clock as usize] += 1;
-                self.timers.insert(at, Set { due, deleted: false });
-                self.fresh.push(due);
-            }
+        if let Err(place) = self.timers.binary_search(&due) {
+            self.timers.insert(place, due);
         }
     }
 
     /// Deletes a timer of the key, if it is set.
     pub fn delete_timer(&mut self, timer: Timer) {
-        let due = Due::from(timer);
-        if let Ok(at) = self.timers.binary_search_by_key(&due, |set| set.due) {
-            let deleted = std::mem::replace(&mut self.timers[at].deleted, true);
-            self.set[due.clock as usize] -= usize::from(!deleted);
+        if let Ok(place) = self.timers.binary_search(&Due::from(timer)) {
+            self.timers.remove(place);
         }
     }
 
@@ -132,8 +103,7 @@ impl<O, S> ProcessContext<'_, O, S> {
     /// far. The next record or timer of the key finds a new state.
     pub fn clear(&mut self) {
         self.cleared = true;
-        self.timers.iter_mut().for_each(|set| set.deleted = true);
-        *self.set = [0; 2];
+        self.timers.clear();
     }
 
     /// No record is to come before this; one that does is late. `None` as long as nothing is known.

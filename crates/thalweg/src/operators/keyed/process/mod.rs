@@ -9,7 +9,7 @@ use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::data::{Data, Record, Wire};
 use crate::plan::Origin;
 use crate::stream::{Chain, Received, Stream};
-use crate::time::{EventTime, Timestamp};
+use crate::time::Timestamp;
 use aside::{Leave, Nowhere, Outward};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -40,7 +40,8 @@ pub trait Process<K: ?Sized, V: Record + ?Sized>: Send + Sync + 'static {
     fn start(&self) -> Self::State;
 
     /// A record has come, which happened at `at`. It may be late: see
-    /// [`ProcessContext::watermark`].
+    /// [`ProcessContext::watermark`]. In a stream without timestamps, `at` is the time of day at which its batch came,
+    /// by the engine's clock.
     fn on_record(
         &self,
         key: &K,
@@ -75,7 +76,7 @@ type AsideOf<C, G, H> = <H as Process<
 
 impl<C, G, P> KeyedStream<C, G, P>
 where
-    C: Chain<Item: Wire, Time: EventTime>,
+    C: Chain<Item: Wire>,
     G: KeyBy<C::Item>,
     P: Placement<C, G>,
 {
@@ -92,20 +93,24 @@ where
     /// their stream only where one task sends them all, and not that of their timestamps. A timer of
     /// event time comes when the watermark has reached it: no record before it is to come, and those at
     /// the same timestamp may. A timer of processing time comes when the engine's clock has. Timers of
-    /// one kind come in the order of their times, those of one time in the order in which they were set.
+    /// one kind come in the order of their times; those that different keys have set for the same time, in any order.
     ///
     /// What a handler emits for a record has the record's timestamp. What it emits for a timer of event
     /// time has that time, and for one of processing time the watermark; never one before the watermark,
     /// so that it is not late.
+    ///
+    /// The stream needs no timestamps. Where it has none, processing time is the time to set timers by: no watermark
+    /// comes, so those of event time wait for the end of the input.
     ///
     /// At the end of the input, all timers that are set come at once: those of event time first, also
     /// those that are set meanwhile, then those of processing time, of which no more can be set. A
     /// handler that always sets another timer stops at
     /// [`is_ended`](ProcessContext::is_ended). A timer of event time at [`Timestamp::MAX`] comes then, and never before.
     ///
-    /// Costs two look-ups a record, and near-constant time a timer. Memory: a state a key until it is
-    /// cleared, sixteen bytes a timer beside it, and 24 for when it comes. What is cleared is given
-    /// back in bulk. The state is declared: the plan shows it.
+    /// Costs a look-up a record, and near-constant time a timer. Memory: a state a key until it is
+    /// cleared, sixteen bytes a timer beside it, and 24 for the first of each clock. A timer that is put off again and
+    /// again costs no more than one. What is cleared is given back in bulk. The state is declared: the plan
+    /// shows it.
     ///
     /// # Errors
     ///
@@ -265,7 +270,7 @@ fn processed<C, G, H, X>(
     aside: X,
 ) -> KeyedStream<Processing<C, G, H, X>, FirstOf, Partitioned>
 where
-    C: Chain<Item: Wire, Time: EventTime>,
+    C: Chain<Item: Wire>,
     G: KeyBy<C::Item>,
     H: Process<G::Key, G::Value>,
     X: Leave<H::Side>,

@@ -481,6 +481,85 @@ fn timers_of_processing_time_come_by_the_clock_of_the_engine() -> crate::Result<
     Ok(())
 }
 
+/// Without timestamps, a record's time is the engine's time of day.
+#[test]
+fn timers_of_processing_time_need_no_timestamps() -> crate::Result<()> {
+    for seed in 0..20 {
+        let scheduler = Scheduler::Deterministic { seed };
+        let env = Environment::with_config(Config { scheduler, ..Config::default() });
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let saying = Arc::clone(&said);
+        env.generate(10.0, |i| (i < 30).then_some(i))
+            // Silent from the fifth tenth of a second to the fifteenth.
+            .filter(|i| !(5..15).contains(i))
+            .group_by(|_| ())
+            .process(Silent)
+            .unkey()
+            .for_each(move |(_, what)| saying.lock().unwrap().push(what));
+        env.run()?;
+        let said = said.lock().unwrap().clone();
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert_eq!(said[0], (4, Duration::from_millis(650), false));
+        assert_eq!((said[1].0, said[1].2), (29, true));
+    }
+    Ok(())
+}
+
+/// Sets a timer of each kind with every record, and says which have come and when the first record has.
+struct Kinds;
+
+impl Process<u64, u64> for Kinds {
+    type State = (Option<Timestamp>, u64);
+    type Out = (bool, bool, u64);
+    type Aside = u64;
+
+    fn start(&self) -> Self::State {
+        (None, 0)
+    }
+
+    fn on_record(
+        &self,
+        _: &u64,
+        (first, count): &mut Self::State,
+        n: u64,
+        at: Timestamp,
+        cx: &mut ProcessContext<'_, Self::Out, u64>,
+    ) {
+        *first = (*first).or(Some(at));
+        *count += 1;
+        assert_eq!(cx.watermark(), None);
+        cx.set_timer(Timer::EventTime(at));
+        cx.set_timer(cx.after(Duration::from_secs(1_000_000)));
+        cx.emit_aside(n);
+    }
+
+    fn on_timer(
+        &self,
+        _: &u64,
+        (first, count): &mut Self::State,
+        timer: Timer,
+        cx: &mut ProcessContext<'_, Self::Out, u64>,
+    ) {
+        let known = first.is_some_and(|first| first >= Timestamp::from_micros(0));
+        cx.emit((cx.is_ended() && known, matches!(timer, Timer::EventTime(_)), *count));
+        cx.clear();
+    }
+}
+
+/// Those of event time first.
+#[test]
+fn without_timestamps_timers_come_at_the_end() {
+    every(|env| {
+        let (kinds, aside) = env.iter(0..600u64).group_by(|n| n % 6).process_aside(Kinds);
+        let kinds = kinds.collect::<BTreeMap<_, _>>();
+        let aside = aside.count();
+        env.run()?;
+        assert_eq!(kinds.take()?, (0..6).map(|key| (key, (true, true, 100))).collect());
+        assert_eq!(aside.take()?, 600);
+        Ok(())
+    });
+}
+
 /// Ticks every ten microseconds for ever.
 struct Ticking;
 

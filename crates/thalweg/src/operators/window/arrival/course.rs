@@ -1,15 +1,16 @@
 //! What the windows of one key make of its values.
 
-use crate::clock::{Clock, Nanos};
+use crate::clock::Clock;
 use crate::data::{Data, Record};
 use crate::operators::window::CountPane;
+use crate::support::keyed_timers::{TimedState, processing};
 use crate::time::{Time, Timestamp};
 use std::mem::needs_drop;
 
 /// What is done with the values of each key, one after the other.
 pub trait Course<V: Record + ?Sized, T: Time>: Clone + Send + 'static {
-    /// What is remembered of a key.
-    type State: Send + 'static;
+    /// What is remembered of a key, which is due by the stream's own clock.
+    type State: TimedState<Owned = ()>;
     /// What is computed of a window.
     type Output: Data;
 
@@ -22,85 +23,50 @@ pub trait Course<V: Record + ?Sized, T: Time>: Clone + Send + 'static {
         &self,
         _state: &mut Self::State,
         _time: T,
-        _cx: &mut Cx,
+        _now: &Now<'_>,
     ) -> Option<Given<Self::Output, T>> {
         None
     }
 
-    /// Takes a value in.
+    /// Takes a value in: the window that is complete with it.
     fn take(
         &self,
         state: &mut Self::State,
         value: V::Of<'_>,
         time: T,
-        cx: &mut Cx,
-    ) -> Answer<Self::Output, T>;
+        now: &Now<'_>,
+    ) -> Option<Given<Self::Output, T>>;
 
-    /// The time has come that [`Answer::Wake`] named, or a later one.
-    fn wake(&self, _state: &mut Self::State, _now: Due, _cx: &mut Cx) -> Answer<Self::Output, T> {
-        Answer::Nothing
+    /// The state is due: the window that is complete.
+    fn wake(&self, _state: &mut Self::State) -> Option<Given<Self::Output, T>> {
+        None
     }
 
     /// The input has ended: another window that is to be given as it is. Called until there is none.
-    fn at_end(&self, state: &mut Self::State, cx: &mut Cx) -> Option<Given<Self::Output, T>>;
+    fn at_end(&self, state: &mut Self::State) -> Option<Given<Self::Output, T>>;
 }
 
 /// A result with its timestamp.
 pub type Given<O, T> = (CountPane<O>, T);
 
-/// What follows from a value.
-pub enum Answer<O, T> {
-    /// No window is complete.
-    Nothing,
-    /// This one is.
-    Give(Given<O, T>),
-    /// The key is to be looked at again at a time.
-    Wake(Due),
-}
-
 /// A point on the clock that a stream's transactions go by: microseconds of the watermark in a stream with
 /// timestamps, else nanoseconds of the engine's clock.
 pub type Due = i64;
 
-/// What the courses of all keys of a task share.
-pub struct Cx {
-    clock: Clock,
+/// What time it is for a task.
+pub struct Now<'a> {
+    pub(super) clock: &'a Clock,
     pub(super) watermark: Option<Timestamp>,
-    /// The input has ended: there is no later time.
-    pub(super) ended: bool,
-    /// The bytes that states own on the heap.
-    pub(super) heap: usize,
 }
 
-impl Cx {
-    pub(super) fn new(clock: Clock) -> Self {
-        Self { clock, watermark: None, ended: false, heap: 0 }
-    }
-
+impl Now<'_> {
     /// What time it is for a stream whose records carry `T`; `None` before the first watermark.
-    pub(super) fn now<T: Time>(&self) -> Option<Due> {
-        match (self.ended, T::LAST.timestamp()) {
-            (true, _) => Some(Due::MAX),
-            (false, Some(_)) => self.watermark.map(Timestamp::as_micros),
-            (false, None) => Some(due(self.clock.now())),
+    pub(super) fn of<T: Time>(&self) -> Option<Due> {
+        match T::LAST.timestamp() {
+            Some(_) => self.watermark.map(Timestamp::as_micros),
+            None => Some(processing(self.clock.now())),
         }
     }
-
-    /// Accounts for what owned `before` bytes and owns `after` now.
-    #[inline(always)]
-    pub(super) fn resized(&mut self, before: usize, after: usize) {
-        self.heap = (self.heap + after).saturating_sub(before);
-    }
-}
-
-/// A time on the engine's clock.
-pub(super) fn due(at: Nanos) -> Due {
-    Due::try_from(at).unwrap_or(Due::MAX)
-}
-
-/// And back.
-pub(super) fn nanos_of(due: Due) -> Nanos {
-    Nanos::try_from(due).unwrap_or(0)
 }
 
 /// An aggregate under way, with the greatest time of its values and the bytes it owns on the heap.
@@ -121,13 +87,12 @@ impl<S: Data, T: Time> Running<S, T> {
     /// The state is weighed when the values have become a quarter more or so: a list is walked through
     /// for that, and with every value would be too often.
     #[inline(always)]
-    pub(super) fn took(&mut self, time: T, cx: &mut Cx) {
+    pub(super) fn took(&mut self, time: T) {
         self.time = self.time.max(time);
         self.values += 1;
         let bits = u64::BITS - self.values.leading_zeros();
         if needs_drop::<S>() && self.values.trailing_zeros() + 3 >= bits {
-            let before = std::mem::replace(&mut self.heap, self.state.heap_size());
-            cx.resized(before, self.heap);
+            self.heap = self.state.heap_size();
         }
     }
 
@@ -136,9 +101,14 @@ impl<S: Data, T: Time> Running<S, T> {
         self.values
     }
 
+    /// The bytes that the state owns, as of when it was weighed.
+    #[inline(always)]
+    pub(super) fn heap(&self) -> usize {
+        self.heap
+    }
+
     /// Takes it apart.
-    pub(super) fn into_parts(self, cx: &mut Cx) -> (S, T) {
-        cx.resized(self.heap, 0);
+    pub(super) fn into_parts(self) -> (S, T) {
         (self.state, self.time)
     }
 }

@@ -5,7 +5,7 @@
 //! when a window is complete, what is rolling is the window. So a record costs the same whatever the overlap,
 //! and memory a key is that of two slices a slide at most.
 
-use super::course::{Answer, Course, Cx, Given, Running};
+use super::course::{Course, Given, Now, Running};
 use super::greatest::Greatest;
 use super::spans::Spans;
 use crate::data::{Data, Record};
@@ -13,6 +13,7 @@ use crate::operators::aggregates::Combine;
 use crate::operators::window::CountPane;
 use crate::operators::window::frames::WindowId;
 use crate::operators::window::rolling::Rolling;
+use crate::support::keyed_timers::{NoClock, TimedState, TimerClock};
 use crate::time::Time;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,6 +40,28 @@ pub struct Slices<S, T> {
     open: Option<Running<S, T>>,
     /// Where windows overlap: the slices that are full.
     full: Option<Box<Full<S, T>>>,
+    /// The bytes that those take, beside this.
+    heap: usize,
+}
+
+impl<S: Data, T: Time> TimedState for Slices<S, T> {
+    type Clocks = NoClock;
+    type Owned = ();
+
+    fn due(&self, _: TimerClock) -> Option<i64> {
+        None
+    }
+
+    // What has come is counted as long as the job runs.
+    #[inline(always)]
+    fn is_spent(&self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn heap(&self) -> usize {
+        self.heap + self.open.as_ref().map_or(0, Running::heap)
+    }
 }
 
 struct Full<S, T> {
@@ -69,11 +92,7 @@ impl<S: Data + Clone, T: Time> Full<S, T> {
 
 impl<A> Sliced<A> {
     /// The slice that is open is full: goes on to the next one. The window that is complete, if one is.
-    fn close<V, T>(
-        &self,
-        known: &mut Slices<A::State, T>,
-        cx: &mut Cx,
-    ) -> Option<Given<A::Output, T>>
+    fn close<V, T>(&self, known: &mut Slices<A::State, T>) -> Option<Given<A::Output, T>>
     where
         V: Record + ?Sized,
         T: Time,
@@ -85,17 +104,10 @@ impl<A> Sliced<A> {
         let open = known.open.take()?;
         if self.spans.is_apart() {
             let first = known.arrived - open.values();
-            return Some(self.pane::<V, T>(first, known.arrived, open.into_parts(cx)));
+            return Some(self.pane::<V, T>(first, known.arrived, open.into_parts()));
         }
-        let mut before = 0;
-        let full = match &mut known.full {
-            Some(full) => {
-                before = full.bytes();
-                full
-            }
-            none => none.insert(Box::new(Full::new(A::INVERSE.is_some()))),
-        };
-        let (state, time) = open.into_parts(cx);
+        let full = known.full.get_or_insert_with(|| Box::new(Full::new(A::INVERSE.is_some())));
+        let (state, time) = open.into_parts();
         let window = self.spans.completed_by(slice);
         let window = window.filter(|window| *window >= 0 || self.spans.early);
         if let Some(window) = window {
@@ -106,7 +118,7 @@ impl<A> Sliced<A> {
         let total = window.and_then(|window| {
             Some((window, self.total::<V, T>(full, self.spans.first_slice(window))?))
         });
-        cx.resized(before, full.bytes());
+        known.heap = full.bytes();
         let (window, total) = total?;
         Some(self.pane::<V, T>(self.spans.first_record(window), known.arrived, total))
     }
@@ -190,7 +202,14 @@ where
     type Output = A::Output;
 
     fn start(&self) -> Self::State {
-        Slices { arrived: 0, slice: 0, until: self.spans.end_of(0), open: None, full: None }
+        Slices {
+            arrived: 0,
+            slice: 0,
+            until: self.spans.end_of(0),
+            open: None,
+            full: None,
+            heap: 0,
+        }
     }
 
     #[inline(always)]
@@ -199,39 +218,35 @@ where
         state: &mut Self::State,
         value: V::Of<'_>,
         time: T,
-        cx: &mut Cx,
-    ) -> Answer<A::Output, T> {
+        _: &Now<'_>,
+    ) -> Option<Given<A::Output, T>> {
         // Where windows are apart, what lies between them is a slice of its own.
         if state.open.is_some() || !self.spans.is_gap(state.slice) {
             let open = state.open.get_or_insert_with(|| Running::new(self.aggregate.start(), time));
             self.aggregate.update(&mut open.state, value);
-            open.took(time, cx);
+            open.took(time);
         }
         state.arrived += 1;
         if state.arrived < state.until {
-            return Answer::Nothing;
+            return None;
         }
-        match self.close::<V, T>(state, cx) {
-            Some(given) => Answer::Give(given),
-            None => Answer::Nothing,
-        }
+        self.close::<V, T>(state)
     }
 
-    fn at_end(&self, state: &mut Self::State, cx: &mut Cx) -> Option<Given<A::Output, T>> {
+    fn at_end(&self, state: &mut Self::State) -> Option<Given<A::Output, T>> {
         if !self.spans.partial || state.arrived == 0 {
             return None;
         }
         if self.spans.is_apart() {
             let open = state.open.take()?;
             let first = state.arrived - open.values();
-            return Some(self.pane::<V, T>(first, state.arrived, open.into_parts(cx)));
+            return Some(self.pane::<V, T>(first, state.arrived, open.into_parts()));
         }
-        let Slices { arrived, slice, open, full, .. } = state;
+        let Slices { arrived, slice, open, full, heap, .. } = state;
         let full = full.get_or_insert_with(|| Box::new(Full::new(A::INVERSE.is_some())));
-        let before = full.bytes();
         let window = full.ending.unwrap_or_else(|| self.spans.unfilled(*arrived));
         full.ending = Some(window + 1);
-        if let Some((state, time)) = open.take().map(|open| open.into_parts(cx)) {
+        if let Some((state, time)) = open.take().map(Running::into_parts) {
             self.leave::<V, T>(full, self.spans.first_slice(window));
             self.enter::<V, T>(full, *slice, state, time);
         }
@@ -239,7 +254,7 @@ where
         let total = (first < *arrived)
             .then(|| self.total::<V, T>(full, self.spans.first_slice(window)))
             .flatten();
-        cx.resized(before, full.bytes());
+        *heap = full.bytes();
         Some(self.pane::<V, T>(first, *arrived, total?))
     }
 }

@@ -7,10 +7,7 @@ macro_rules! by_spans {
         impl<C, G, P, A> $crate::operators::window::Windowing<C, G, P, A> for $window
         where
             C: $crate::Chain<Item: $crate::data::Wire>,
-            G: $crate::operators::keyed::KeyBy<
-                    C::Item,
-                    Key: $crate::data::Key<Owned: std::borrow::Borrow<G::Key>>,
-                >,
+            G: $crate::operators::keyed::KeyBy<C::Item>,
             P: $crate::operators::keyed::Placement<C, G>,
             A: $crate::operators::aggregates::Combine<G::Value, State: Clone>,
         {
@@ -30,11 +27,7 @@ macro_rules! by_spans {
         impl<C, G, P, A> $crate::operators::window::WindowingInOrder<C, G, P, A> for $window
         where
             C: $crate::Chain<Item: $crate::data::Wire>,
-            G: $crate::operators::keyed::KeyBy<
-                    C::Item,
-                    Key: $crate::data::Key<Owned: std::borrow::Borrow<G::Key>>,
-                    Value: super::stored::Kept,
-                >,
+            G: $crate::operators::keyed::KeyBy<C::Item, Value: super::stored::Kept>,
             P: $crate::operators::keyed::Placement<C, G>,
             A: $crate::operators::aggregates::Aggregate<G::Value>,
         {

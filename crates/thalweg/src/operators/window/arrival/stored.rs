@@ -4,12 +4,13 @@
 //! window still open are kept, and each window is made of its own when it is complete, which costs as much as
 //! it has values. Where windows are apart, a value is taken in at once and not kept.
 
-use super::course::{Answer, Course, Cx, Given, Running};
+use super::course::{Course, Given, Now, Running};
 use super::greatest::Greatest;
 use super::spans::Spans;
 use crate::data::{Data, Portable, Record};
 use crate::operators::aggregates::Aggregate;
 use crate::operators::window::CountPane;
+use crate::support::keyed_timers::{NoClock, TimedState, TimerClock};
 use crate::time::Time;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -76,6 +77,27 @@ pub struct Values<O, S, T> {
     kept: Option<Box<Queue<O, T>>>,
 }
 
+impl<O: Data, S: Data, T: Time> TimedState for Values<O, S, T> {
+    type Clocks = NoClock;
+    type Owned = ();
+
+    fn due(&self, _: TimerClock) -> Option<i64> {
+        None
+    }
+
+    // What has come is counted as long as the job runs.
+    #[inline(always)]
+    fn is_spent(&self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn heap(&self) -> usize {
+        let kept = self.kept.as_ref().map_or(0, |queue| queue.bytes());
+        kept + self.open.as_ref().map_or(0, Running::heap)
+    }
+}
+
 struct Queue<O, T> {
     values: VecDeque<O>,
     times: Greatest<T>,
@@ -132,19 +154,14 @@ impl<A> Stored<A> {
     }
 
     /// The window that is open, where windows are apart.
-    fn finish<V, T>(
-        &self,
-        open: Running<A::State, T>,
-        arrived: u64,
-        cx: &mut Cx,
-    ) -> Given<A::Output, T>
+    fn finish<V, T>(&self, open: Running<A::State, T>, arrived: u64) -> Given<A::Output, T>
     where
         V: Record + ?Sized,
         T: Time,
         A: Aggregate<V>,
     {
         let count = open.values();
-        let (state, time) = open.into_parts(cx);
+        let (state, time) = open.into_parts();
         let value = self.aggregate.finish(state);
         (CountPane { first: arrived - count, count, value }, time)
     }
@@ -169,68 +186,53 @@ where
         known: &mut Self::State,
         value: V::Of<'_>,
         time: T,
-        cx: &mut Cx,
-    ) -> Answer<A::Output, T> {
+        _: &Now<'_>,
+    ) -> Option<Given<A::Output, T>> {
         let number = known.arrived;
         known.arrived += 1;
         let within = known.arrived - known.first.min(known.arrived);
         if self.spans.is_apart() {
             if number < known.first {
                 // Between two windows.
-                return Answer::Nothing;
+                return None;
             }
             let open = known.open.get_or_insert_with(|| Running::new(self.aggregate.start(), time));
             self.aggregate.update(&mut open.state, value);
-            open.took(time, cx);
+            open.took(time);
             if within < self.spans.size() {
-                return Answer::Nothing;
+                return None;
             }
             known.first += self.spans.slide();
-            let open = known.open.take();
-            return match open {
-                Some(open) => Answer::Give(self.finish::<V, T>(open, known.arrived, cx)),
-                None => Answer::Nothing,
-            };
+            let open = known.open.take()?;
+            return Some(self.finish::<V, T>(open, known.arrived));
         }
-        let mut before = 0;
-        let queue = match &mut known.kept {
-            Some(queue) => {
-                before = queue.bytes();
-                queue
-            }
-            none => {
-                let (values, times) = (VecDeque::new(), Greatest::new());
-                none.insert(Box::new(Queue { values, times, heap: 0 }))
-            }
-        };
+        let queue = known.kept.get_or_insert_with(|| {
+            let (values, times) = (VecDeque::new(), Greatest::new());
+            Box::new(Queue { values, times, heap: 0 })
+        });
         queue.push(number, V::to_owned(value), time);
         let complete = within == self.spans.size();
-        let answer = if complete || self.spans.early {
-            let given = self.make::<V, T>(queue, known.first, known.arrived);
-            if complete {
-                known.first += self.spans.slide();
-                queue.keep(known.arrived.saturating_sub(known.first));
-            }
-            Answer::Give(given)
-        } else {
-            Answer::Nothing
-        };
-        cx.resized(before, queue.bytes());
-        answer
+        if !complete && !self.spans.early {
+            return None;
+        }
+        let given = self.make::<V, T>(queue, known.first, known.arrived);
+        if complete {
+            known.first += self.spans.slide();
+            queue.keep(known.arrived.saturating_sub(known.first));
+        }
+        Some(given)
     }
 
-    fn at_end(&self, known: &mut Self::State, cx: &mut Cx) -> Option<Given<A::Output, T>> {
+    fn at_end(&self, known: &mut Self::State) -> Option<Given<A::Output, T>> {
         if !self.spans.partial || known.first >= known.arrived {
             return None;
         }
         if self.spans.is_apart() {
-            return Some(self.finish::<V, T>(known.open.take()?, known.arrived, cx));
+            return Some(self.finish::<V, T>(known.open.take()?, known.arrived));
         }
         let queue = known.kept.as_mut()?;
-        let before = queue.bytes();
         let given = self.make::<V, T>(queue, known.first, known.arrived);
         known.first += self.spans.slide();
-        cx.resized(before, queue.bytes());
         Some(given)
     }
 }

@@ -1,16 +1,16 @@
 //! Windows that are opened and closed by what is in them.
 
 use super::arriving::{ByArrival, arriving};
-use super::course::{Answer, Course, Cx, Due, Given, Running, due};
+use super::course::{Course, Due, Given, Now, Running};
 use crate::clock::nanos;
-use crate::data::{Data, Key, Record, Wire};
+use crate::data::{Data, Record, Wire};
 use crate::operators::aggregates::{Aggregate, Combine};
 use crate::operators::keyed::{KeyBy, KeyedStream, Placement};
 use crate::operators::window::windowed::{Described, Window, Windowing};
 use crate::operators::window::{CountPane, WindowingInOrder};
 use crate::stream::{Chain, Stream};
+use crate::support::keyed_timers::{OwnClock, TimedState, TimerClock, processing};
 use crate::time::{Time, Timestamp};
-use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -142,7 +142,7 @@ where
 impl<C, G, P, A, V, F> Windowing<C, G, P, A> for TransactionWindow<V, F>
 where
     C: Chain<Item: Wire>,
-    G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>, Value = V>,
+    G: KeyBy<C::Item, Value = V>,
     P: Placement<C, G>,
     A: Combine<V>,
     V: Inspected + ?Sized,
@@ -163,7 +163,7 @@ where
 impl<C, G, P, A, V, F> WindowingInOrder<C, G, P, A> for TransactionWindow<V, F>
 where
     C: Chain<Item: Wire>,
-    G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>, Value = V>,
+    G: KeyBy<C::Item, Value = V>,
     P: Placement<C, G>,
     A: Aggregate<V>,
     V: Inspected + ?Sized,
@@ -200,31 +200,45 @@ pub struct Open<S, T> {
     open: Option<Running<S, T>>,
     /// When the window that is open is to be committed.
     commit: Option<Due>,
-    /// The earliest timer that was asked for and has not come.
-    timer: Option<Due>,
+}
+
+impl<S: Data, T: Time> TimedState for Open<S, T> {
+    type Clocks = OwnClock<T>;
+    type Owned = ();
+
+    #[inline(always)]
+    fn due(&self, _: TimerClock) -> Option<Due> {
+        self.commit
+    }
+
+    // What has come is counted as long as the job runs.
+    #[inline(always)]
+    fn is_spent(&self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn heap(&self) -> usize {
+        self.open.as_ref().map_or(0, Running::heap)
+    }
 }
 
 impl<V: ?Sized, A, F> Transacted<V, A, F> {
     /// The window that waited for a time is complete, as the time has come.
-    fn commit_at<T>(
-        &self,
-        known: &mut Open<A::State, T>,
-        at: Due,
-        cx: &mut Cx,
-    ) -> Option<Given<A::Output, T>>
+    fn commit_at<T>(&self, known: &mut Open<A::State, T>, at: Due) -> Option<Given<A::Output, T>>
     where
         V: Record,
         T: Time,
         A: Aggregate<V>,
     {
-        let (pane, time) = self.commit(known, cx)?;
+        let (pane, time) = self.commit(known)?;
         // What comes after the watermark must not be older than it.
         let last = T::happened(Timestamp::from_micros(at.saturating_sub(1)));
         Some((pane, time.max(last)))
     }
 
     /// The window that is open is complete.
-    fn commit<T>(&self, known: &mut Open<A::State, T>, cx: &mut Cx) -> Option<Given<A::Output, T>>
+    fn commit<T>(&self, known: &mut Open<A::State, T>) -> Option<Given<A::Output, T>>
     where
         V: Record,
         T: Time,
@@ -233,16 +247,16 @@ impl<V: ?Sized, A, F> Transacted<V, A, F> {
         known.commit = None;
         let open = known.open.take()?;
         let (count, first) = (open.values(), known.arrived - open.values());
-        let (state, time) = open.into_parts(cx);
+        let (state, time) = open.into_parts();
         Some((CountPane { first, count, value: self.aggregate.finish(state) }, time))
     }
 }
 
 /// When a span that begins with a record is over.
-fn after<T: Time>(span: Duration, time: T, cx: &Cx) -> Due {
+fn after<T: Time>(span: Duration, time: T, now: &Now<'_>) -> Due {
     match time.timestamp() {
         Some(at) => at.saturating_add(span).as_micros(),
-        None => cx.now::<T>().unwrap_or(0).saturating_add(due(nanos(span))),
+        None => now.of::<T>().unwrap_or(0).saturating_add(processing(nanos(span))),
     }
 }
 
@@ -257,14 +271,19 @@ where
     type Output = A::Output;
 
     fn start(&self) -> Self::State {
-        Open { arrived: 0, open: None, commit: None, timer: None }
+        Open { arrived: 0, open: None, commit: None }
     }
 
-    fn before(&self, known: &mut Self::State, time: T, cx: &mut Cx) -> Option<Given<A::Output, T>> {
+    fn before(
+        &self,
+        known: &mut Self::State,
+        time: T,
+        now: &Now<'_>,
+    ) -> Option<Given<A::Output, T>> {
         // What lies beyond the end of time comes at the end of the input.
         let at = known.commit.filter(|at| *at < Due::MAX)?;
-        let now = time.timestamp().map(Timestamp::as_micros).or_else(|| cx.now::<T>());
-        now.is_some_and(|now| now >= at).then(|| self.commit_at(known, at, cx)).flatten()
+        let now = time.timestamp().map(Timestamp::as_micros).or_else(|| now.of::<T>());
+        now.is_some_and(|now| now >= at).then(|| self.commit_at(known, at)).flatten()
     }
 
     fn take(
@@ -272,53 +291,33 @@ where
         known: &mut Self::State,
         value: V::Of<'_>,
         time: T,
-        cx: &mut Cx,
-    ) -> Answer<A::Output, T> {
+        now: &Now<'_>,
+    ) -> Option<Given<A::Output, T>> {
         let says = (self.window.says)(V::inspect(&value));
         known.arrived += 1;
         let open = known.open.get_or_insert_with(|| Running::new(self.aggregate.start(), time));
         self.aggregate.update(&mut open.state, value);
-        open.took(time, cx);
+        open.took(time);
         match says {
-            Transaction::Continue => Answer::Nothing,
-            Transaction::Commit => self.commit(known, cx).map_or(Answer::Nothing, Answer::Give),
+            Transaction::Continue => None,
+            Transaction::Commit => self.commit(known),
             Transaction::Discard => {
-                known.commit = None;
-                if let Some(open) = known.open.take() {
-                    open.into_parts(cx);
-                }
-                Answer::Nothing
+                (known.commit, known.open) = (None, None);
+                None
             }
             Transaction::CommitAfter(span) => {
-                let at = after(span, time, cx);
-                known.commit = Some(at);
-                // A timer that comes earlier is asked for anew when it comes.
-                if known.timer.is_some_and(|timer| timer <= at) {
-                    return Answer::Nothing;
-                }
-                known.timer = Some(at);
-                Answer::Wake(at)
+                known.commit = Some(after(span, time, now));
+                None
             }
         }
     }
 
-    fn wake(&self, known: &mut Self::State, now: Due, cx: &mut Cx) -> Answer<A::Output, T> {
-        if known.timer.is_some_and(|timer| timer <= now) {
-            known.timer = None;
-        }
-        match known.commit {
-            Some(at) if at <= now => {
-                self.commit_at(known, at, cx).map_or(Answer::Nothing, Answer::Give)
-            }
-            Some(at) if known.timer.is_none() => {
-                known.timer = Some(at);
-                Answer::Wake(at)
-            }
-            _ => Answer::Nothing,
-        }
+    fn wake(&self, known: &mut Self::State) -> Option<Given<A::Output, T>> {
+        let at = known.commit?;
+        self.commit_at(known, at)
     }
 
-    fn at_end(&self, _: &mut Self::State, _: &mut Cx) -> Option<Given<A::Output, T>> {
+    fn at_end(&self, _: &mut Self::State) -> Option<Given<A::Output, T>> {
         None
     }
 }

@@ -5,14 +5,18 @@ use super::shelf::Shelf;
 use super::{CustomPane, MakeWindows};
 use crate::data::{Data, Key, Portable, Record, Wire};
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, guard, guard_key};
+use crate::flow::{CHUNK, Op, Push, guard, guard_key};
 use crate::metrics::Report;
 use crate::operators::aggregates::{Aggregate, AggregateRef};
-use crate::operators::keyed::{KeyBy, KeyedStream, Lasting, Placement, Watched};
+use crate::operators::keyed::{KeyBy, KeyedStream, Placement};
 use crate::operators::window::Inspected;
 use crate::operators::window::windowed::Described;
 use crate::plan::TaskContext;
+use crate::state::Weighed;
 use crate::stream::{Chain, Stream};
+use crate::support::keyed_timers::{
+    EventClock, Firing, KeyedTimers, KeysOf, Takes, TimedState, TimerClock, TimerPolicy, TimerPush,
+};
 use crate::time::{Time, Timestamp};
 use std::marker::PhantomData;
 use std::mem::needs_drop;
@@ -76,34 +80,33 @@ where
     type Item = (<G::Key as Portable>::Owned, CustomPane<H::Bounds, A::Output>);
     type Time = C::Time;
     type Task<N: Push<Self::Item, C::Time> + 'static> =
-        C::Task<MakingPush<C::Item, C::Time, G, H, A, N>>;
+        C::Task<TimerPush<MakingKeys<C::Item, C::Time, G, H, A, N>>>;
 
     fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
     where
         N: Push<Self::Item, C::Time> + 'static,
     {
-        let op = cx.op(self.op);
-        let push = MakingPush {
-            keys: Watched::new(op.clone(), cx.fixed(self.op), "the windows and timers"),
+        let policy = MakingKeys {
             by: self.keys.clone(),
             shop: Shop {
-                op,
+                op: cx.op(self.op),
                 maker: self.maker.clone(),
                 orders: Vec::new(),
-                watermark: None,
-                ended: false,
                 late: 0,
             },
             out: Vec::new(),
-            held: None,
-            ending: 0,
             emitted: 0,
             next,
             types: PhantomData,
         };
-        self.prev.attach(cx, push)
+        let keys = KeyedTimers::new(cx, self.op, "the windows and timers", HINT);
+        self.prev.attach(cx, TimerPush::new(keys, policy))
     }
 }
+
+/// What needs less memory.
+const HINT: &str =
+    "shorter windows, or a smaller state (as of a count, in place of a list), need less";
 
 /// What is kept of a key.
 pub struct Course<S, B, A, T> {
@@ -148,10 +151,18 @@ impl Weight {
     }
 }
 
-impl<S, B: Ord, A, T> Lasting for Course<S, B, A, T> {
-    fn due(&self) -> Option<i64> {
-        let end = self.ends.first().map(|(end, _)| *end);
-        self.timers.first().copied().into_iter().chain(end).min()
+impl<S, B, A, T> TimedState for Course<S, B, A, T>
+where
+    S: Send + 'static,
+    B: Ord + Send + 'static,
+    A: Send + 'static,
+    T: Send + 'static,
+{
+    type Clocks = EventClock;
+    type Owned = ();
+
+    fn due(&self, _: TimerClock) -> Option<i64> {
+        self.first_due()
     }
 
     fn is_spent(&self) -> bool {
@@ -167,6 +178,12 @@ impl<S, B: Ord, A, T> Lasting for Course<S, B, A, T> {
 }
 
 impl<S, B: Ord, A, T> Course<S, B, A, T> {
+    /// When the first of its windows ends or of its timers comes.
+    fn first_due(&self) -> Option<i64> {
+        let end = self.ends.first().map(|(end, _)| *end);
+        self.timers.first().copied().into_iter().chain(end).min()
+    }
+
     fn new(own: S) -> Self {
         Self {
             own,
@@ -206,9 +223,14 @@ struct Shop<H, A, S, B> {
     maker: Maker<H, A, S>,
     /// What the handler says during a call.
     orders: Vec<Order<B>>,
+    late: u64,
+}
+
+/// How far time is for a task.
+#[derive(Clone, Copy)]
+struct Now {
     watermark: Option<Timestamp>,
     ended: bool,
-    late: u64,
 }
 
 /// The result of a window, with its time.
@@ -229,6 +251,7 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
         &mut self,
         course: &mut CourseOf<H, A, V, T>,
         value: Option<(&V::Of<'_>, T)>,
+        Now { watermark, ended }: Now,
         floor: Timestamp,
         call: impl FnOnce(&H, &mut H::State, &mut WindowContext<'_, B>),
         give: impl FnMut(Given<B, A::Output, T>),
@@ -239,8 +262,7 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
         A: AggregateRef<V, State = S>,
         for<'a> V::Of<'a>: Clone,
     {
-        let Self { op, maker, orders, watermark, ended, .. } = self;
-        let (watermark, ended) = (*watermark, *ended);
+        let Self { op, maker, orders, .. } = self;
         let mut cx = WindowContext { orders, late: false, watermark, ended };
         guard(op, || call(&maker.handler, &mut course.own, &mut cx));
         course.weight.changed(&course.own);
@@ -310,7 +332,7 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
     fn time_has_come<V, T>(
         &mut self,
         course: &mut CourseOf<H, A, V, T>,
-        until: i64,
+        firing: Firing,
         mut give: impl FnMut(Given<B, A::Output, T>),
     ) where
         V: Inspected + ?Sized,
@@ -319,14 +341,15 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
         A: AggregateRef<V, State = S>,
         for<'a> V::Of<'a>: Clone,
     {
+        let now = Now { watermark: firing.watermark, ended: firing.ended };
         for _ in 0..CHUNK {
-            let Some(at) = course.due().filter(|at| *at <= until) else { return };
+            let Some(at) = course.first_due().filter(|at| *at <= firing.until) else { return };
             // The last moment before it; the watermark that has reached it has not been passed on.
             let floor = Timestamp::from_micros(at.saturating_sub(1));
             if course.ends.first().is_some_and(|(end, _)| *end == at) {
                 if let Some(((_, bounds), ())) = course.ends.pop_first() {
                     self.orders.push(Order::Fire(bounds));
-                    let floor = T::happened(self.watermark.map_or(floor, |past| past.max(floor)));
+                    let floor = T::happened(now.watermark.map_or(floor, |past| past.max(floor)));
                     self.carry_out(course, None, floor, &mut give);
                 }
                 continue;
@@ -336,7 +359,7 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
             let call = |handler: &H, own: &mut _, cx: &mut WindowContext<'_, B>| {
                 handler.on_timer(own, at, cx)
             };
-            self.call(course, None, floor, call, &mut give);
+            self.call(course, None, now, floor, call, &mut give);
         }
     }
 }
@@ -421,7 +444,7 @@ where
 }
 
 /// Windows of a handler in a running task.
-pub struct MakingPush<I, T, G, H, A, N>
+pub struct MakingKeys<I, T, G, H, A, N>
 where
     I: Record + ?Sized,
     T: Time,
@@ -430,14 +453,9 @@ where
     A: AggregateRef<G::Value>,
 {
     by: G,
-    keys: Watched<G::Key, CourseOf<H, A, G::Value, T>>,
     shop: Shop<H, A, A::State, H::Bounds>,
     /// The results of a record.
     out: Vec<Given<H::Bounds, A::Output, T>>,
-    /// An event that waits until the results before it are given out.
-    held: Option<Event>,
-    /// At the end, the place in the table that is looked at.
-    ending: usize,
     emitted: u64,
     next: N,
     types: PhantomData<fn(&I)>,
@@ -452,7 +470,7 @@ type Out<I, T, G, H, A> = (
     >,
 );
 
-impl<I, T, G, H, A, N> MakingPush<I, T, G, H, A, N>
+impl<I, T, G, H, A, N> TimerPolicy for MakingKeys<I, T, G, H, A, N>
 where
     I: Record + ?Sized,
     T: Time,
@@ -462,56 +480,64 @@ where
     for<'a> <G::Value as Record>::Of<'a>: Clone,
     N: Push<Out<I, T, G, H, A>, T>,
 {
-    /// Wakes some of the keys that are due; answers whether there may be more, or what follows has something
-    /// to do with what they gave.
-    fn wake_some(&mut self, until: i64) -> bool {
-        let Self { keys, shop, emitted, next, .. } = self;
-        for done in 0..CHUNK {
-            if next.is_full() {
-                return true;
-            }
-            let woken = keys.wake(until, |key, course| {
-                let give = |(pane, time)| {
-                    *emitted += 1;
-                    next.push((key.own(), pane), time);
-                };
-                guard_key(key, || shop.time_has_come::<G::Value, T>(course, until, give));
-            });
-            if woken.is_none() {
-                return done > 0;
-            }
-        }
-        true
+    type Key = G::Key;
+    type State = CourseOf<H, A, G::Value, T>;
+    type Next = N;
+
+    const ENDS: bool = true;
+
+    fn next(&mut self) -> &mut N {
+        &mut self.next
     }
 
-    /// Tells some of the keys that the input has ended; answers as [`wake_some`](Self::wake_some).
-    fn end_some(&mut self) -> bool {
-        let Self { keys, shop, ending, emitted, next, .. } = self;
-        for done in 0..CHUNK {
-            if next.is_full() {
-                return true;
-            }
-            let seen = keys.see_next(ending, |key, course| {
-                let end = |handler: &H, own: &mut _, cx: &mut WindowContext<'_, _>| {
-                    handler.on_end(own, cx)
-                };
-                let give = |(pane, time)| {
-                    *emitted += 1;
-                    next.push((key.own(), pane), time);
-                };
-                guard_key(key, || {
-                    shop.call::<G::Value, T>(course, None, Timestamp::MIN, end, give);
-                });
-            });
-            if seen.is_none() {
-                return done > 0;
-            }
+    fn wake(
+        &mut self,
+        key: &G::Key,
+        course: &mut Self::State,
+        firing: Firing,
+        _: &mut Weighed<()>,
+    ) {
+        let Self { shop, emitted, next, .. } = self;
+        let give = |(pane, time)| {
+            *emitted += 1;
+            next.push((key.own(), pane), time);
+        };
+        guard_key(key, || shop.time_has_come::<G::Value, T>(course, firing, give));
+    }
+
+    fn end(
+        &mut self,
+        key: &G::Key,
+        course: &mut Self::State,
+        watermark: Option<Timestamp>,
+    ) -> bool {
+        let Self { shop, emitted, next, .. } = self;
+        let end = |handler: &H, own: &mut _, cx: &mut WindowContext<'_, _>| {
+            handler.on_end(own, cx);
+        };
+        let give = |(pane, time)| {
+            *emitted += 1;
+            next.push((key.own(), pane), time);
+        };
+        let now = Now { watermark, ended: true };
+        guard_key(key, || {
+            shop.call::<G::Value, T>(course, None, now, Timestamp::MIN, end, give);
+        });
+        false
+    }
+
+    fn report(&mut self, keys: &KeysOf<Self>, report: &mut Report) {
+        let op = self.shop.op.id();
+        report.emitted(op, self.emitted);
+        report.late(op, self.shop.late, self.shop.late);
+        if T::LAST.timestamp().is_some() {
+            let until = keys.first_due(TimerClock::Event);
+            report.open_until(op, until.map(Timestamp::from_micros));
         }
-        true
     }
 }
 
-impl<I, T, G, H, A, N> Push<I, T> for MakingPush<I, T, G, H, A, N>
+impl<I, T, G, H, A, N> Takes<I, T> for MakingKeys<I, T, G, H, A, N>
 where
     I: Record + ?Sized,
     T: Time,
@@ -522,13 +548,14 @@ where
     N: Push<Out<I, T, G, H, A>, T>,
 {
     #[inline(always)]
-    fn push(&mut self, item: I::Of<'_>, time: T) {
-        let Self { by, keys, shop, out, emitted, next, .. } = self;
+    fn take(&mut self, keys: &mut KeysOf<Self>, item: I::Of<'_>, time: T) {
+        let Self { by, shop, out, emitted, next, .. } = self;
         let (hash, key) = guard(&shop.op, || (by.hash(&item), by.key(&item)));
         let start = || {
             let own = guard(&shop.op, || shop.maker.handler.start());
             Course::new(own)
         };
+        let now = Now { watermark: keys.watermark(), ended: false };
         let Some(mut visit) = keys.visit(hash, key, start) else { return };
         let value = guard(&shop.op, || by.value(item));
         let course = visit.state();
@@ -543,79 +570,13 @@ where
         };
         let give = |given| out.push(given);
         visit.guard(|course| {
-            shop.call::<G::Value, T>(course, Some((&value, time)), Timestamp::MIN, call, give);
+            let value = Some((&value, time));
+            shop.call::<G::Value, T>(course, value, now, Timestamp::MIN, call, give);
         });
         for (pane, time) in out.drain(..) {
             *emitted += 1;
             next.push((visit.key(), pane), time);
         }
         visit.leave(hash);
-    }
-}
-
-impl<I, T, G, H, A, N> Pipe for MakingPush<I, T, G, H, A, N>
-where
-    I: Record + ?Sized,
-    T: Time,
-    G: KeyBy<I, Value: Inspected>,
-    H: MakeWindows<G::Value, T>,
-    A: AggregateRef<G::Value>,
-    for<'a> <G::Value as Record>::Of<'a>: Clone,
-    N: Push<Out<I, T, G, H, A>, T>,
-{
-    fn next(&mut self) -> Option<&mut dyn Pipe> {
-        Some(&mut self.next)
-    }
-
-    fn event(&mut self, event: Event) {
-        self.shop.ended |= event.completes();
-        self.held = Some(event);
-    }
-
-    fn resume(&mut self) -> Flow {
-        self.keys.account();
-        loop {
-            match self.next.resume() {
-                Flow::Ready => {}
-                other => return other,
-            }
-            let Some(event) = self.held else { return Flow::Ready };
-            // A job that has failed is stopped, and what it holds must not look like results. What nobody
-            // wants may be endless.
-            let goes_on = !self.keys.has_failed() && !self.next.is_closed();
-            let until = match event {
-                Event::Watermark(at) => Some(at.as_micros()),
-                Event::Round(_) | Event::End => Some(i64::MAX),
-                Event::Idle | Event::Partition(_) | Event::Barrier(_) => None,
-            };
-            if goes_on && until.is_some_and(|until| self.wake_some(until)) {
-                return Flow::Busy;
-            }
-            if goes_on && event.completes() && self.end_some() {
-                return Flow::Busy;
-            }
-            self.keys.forget_spent();
-            match event {
-                Event::Watermark(at) => self.shop.watermark = self.shop.watermark.max(Some(at)),
-                Event::Round(_) => {
-                    self.keys.clear();
-                    (self.ending, self.shop.ended, self.shop.watermark) = (0, false, None);
-                }
-                Event::Idle | Event::Partition(_) | Event::Barrier(_) | Event::End => {}
-            }
-            self.held = None;
-            self.next.event(event);
-        }
-    }
-
-    fn report(&mut self, report: &mut Report) {
-        let op = self.shop.op.id();
-        report.emitted(op, self.emitted);
-        report.keys(op, self.keys.live() as u64);
-        report.late(op, self.shop.late, self.shop.late);
-        if T::LAST.timestamp().is_some() {
-            report.open_until(op, self.keys.first_due().map(Timestamp::from_micros));
-        }
-        self.next.report(report);
     }
 }

@@ -1,10 +1,12 @@
 //! Results of sessions that have not ended: what is remembered of each, and which of them are due.
 
+use super::lenient::Lenience;
 use super::open::{Open, Sessions};
-use crate::clock::{Clock, Nanos};
+use crate::clock::Clock;
 use crate::operators::window::early::{Early, Ticks};
 use crate::operators::window::event_time::{AtEnd, Earliness};
 use crate::plan::TaskContext;
+use crate::support::keyed_timers::{BothClocks, Clocks, EventClock, processing};
 
 /// Whether sessions of such a state have results before they end.
 pub trait EarlySessions<S>: Earliness {
@@ -13,6 +15,14 @@ pub trait EarlySessions<S>: Earliness {
     /// Whether they have.
     const ANY: bool;
 
+    /// For how many microseconds sessions take records in after they have ended.
+    fn lateness(self) -> i64 {
+        0
+    }
+
+    /// What is remembered of a session that begins.
+    fn start(self) -> Self::Had;
+
     /// A copy of a state, for a result that is not the last.
     fn copy(state: &S) -> Option<S>;
 }
@@ -20,6 +30,8 @@ pub trait EarlySessions<S>: Earliness {
 impl<S> EarlySessions<S> for AtEnd {
     type Had = ();
     const ANY: bool = false;
+
+    fn start(self) {}
 
     fn copy(_: &S) -> Option<S> {
         None
@@ -30,13 +42,20 @@ impl<S: Clone> EarlySessions<S> for Early {
     type Had = Progress;
     const ANY: bool = true;
 
+    fn start(self) -> Progress {
+        Progress::default()
+    }
+
     fn copy(state: &S) -> Option<S> {
         Some(state.clone())
     }
 }
 
 /// What a session has had.
-pub trait Had: Default + Send + 'static {
+pub trait Had: Send + 'static {
+    /// The clocks that its sessions go by.
+    type Clocks: Clocks;
+
     /// It has taken a record in.
     fn took(&mut self);
 
@@ -48,9 +67,23 @@ pub trait Had: Default + Send + 'static {
 
     /// It has another result, whose number this is.
     fn give(&mut self) -> u32;
+
+    /// What is remembered of it for late records, where those are taken in, to be changed.
+    #[inline(always)]
+    fn lenient(&mut self) -> Option<&mut Lenience> {
+        None
+    }
+
+    /// What is remembered of it for late records, where those are taken in.
+    #[inline(always)]
+    fn lenience(&self) -> Option<&Lenience> {
+        None
+    }
 }
 
 impl Had for () {
+    type Clocks = EventClock;
+
     #[inline(always)]
     fn took(&mut self) {}
 
@@ -74,6 +107,8 @@ pub struct Progress {
 }
 
 impl Had for Progress {
+    type Clocks = BothClocks;
+
     #[inline(always)]
     fn took(&mut self) {
         self.fresh += 1;
@@ -95,22 +130,13 @@ impl Had for Progress {
     }
 }
 
-/// A key, by its hash and its number.
-pub(super) type KeyNumber = (u64, u64);
-
-/// When there are results, and of which keys.
+/// When there are results.
 pub(super) struct Earlies {
     /// After how many records a session has one.
     records: Option<u64>,
     /// Or when all have that have changed.
     ticks: Option<Ticks>,
     clock: Clock,
-    /// That time has come.
-    come: bool,
-    /// Keys of which a session has changed; more than once if several have.
-    changed: Vec<KeyNumber>,
-    /// Those that are having their results.
-    giving: Vec<KeyNumber>,
 }
 
 impl Earlies {
@@ -119,24 +145,19 @@ impl Earlies {
             records: early.and_then(Early::records),
             ticks: early.and_then(Early::ticks),
             clock: cx.clock.clone(),
-            come: false,
-            changed: Vec::new(),
-            giving: Vec::new(),
         }
     }
 
-    /// A record was taken into a session, which now holds so many that were in no result. Answers whether the session
-    /// is to have one at once.
-    pub(super) fn note(&mut self, key: KeyNumber, fresh: u64) -> bool {
-        match self.records {
-            Some(records) => fresh >= records,
-            None => {
-                // Of one with more it was noted before.
-                if fresh == 1 {
-                    self.changed.push(key);
-                }
+    /// A record was taken into a session of a key, which now holds so many that were in no result. Answers whether the
+    /// session is to have one at once.
+    #[inline(always)]
+    pub(super) fn note<S>(&self, sessions: &mut Sessions<S>, fresh: u64) -> bool {
+        match (&self.ticks, self.records) {
+            (Some(ticks), _) => {
+                sessions.tick = sessions.tick.min(processing(ticks.next()));
                 false
             }
+            (None, records) => records.is_some_and(|records| fresh >= records),
         }
     }
 
@@ -147,6 +168,7 @@ impl Earlies {
         mut each: impl FnMut(&Open<(S, H)>, u32),
     ) {
         let enough = self.records.unwrap_or(1);
+        sessions.tick = i64::MAX;
         sessions.each_open(|open| {
             if open.state.1.fresh() >= enough {
                 let number = open.state.1.give();
@@ -155,36 +177,16 @@ impl Earlies {
         });
     }
 
-    /// Between batches: the next key of which sessions are to have results since their time has come.
-    pub(super) fn next(&mut self) -> Option<KeyNumber> {
-        let ticks = self.ticks.as_mut()?;
-        if self.giving.is_empty() {
-            if self.changed.is_empty() {
-                // What comes from now on waits for the tick after this.
-                ticks.restart(self.clock.now());
-                self.come = false;
-                return None;
-            }
-            if !std::mem::take(&mut self.come) {
-                return None;
-            }
-            std::mem::swap(&mut self.giving, &mut self.changed);
-        }
-        self.giving.pop()
+    /// When what has changed has results by the clock.
+    pub(super) fn next_tick(&self) -> i64 {
+        self.ticks.as_ref().map_or(i64::MAX, |ticks| processing(ticks.next()))
     }
 
-    /// Looks whether the time of results has come; when to look again, if something has changed.
-    pub(super) fn look(&mut self, now: Nanos) -> Option<Nanos> {
-        let ticks = self.ticks.as_mut()?;
-        if self.changed.is_empty() {
-            return None;
+    /// Between batches: what changes from now on waits for the tick that comes next.
+    pub(super) fn look(&mut self) {
+        if let Some(ticks) = &mut self.ticks {
+            ticks.has_come(self.clock.now());
         }
-        self.come |= ticks.has_come(now);
-        Some(if self.come { now } else { ticks.next() })
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        (self.changed.capacity() + self.giving.capacity()) * size_of::<KeyNumber>()
     }
 }
 

@@ -6,6 +6,7 @@
 mod early;
 mod firing;
 mod late;
+mod lenient;
 mod open;
 
 use super::early::Early;
@@ -25,6 +26,7 @@ use early::EarlySessions;
 pub use firing::Sessioning;
 pub use late::Counted;
 use late::Latecomers;
+pub use lenient::Lenient;
 
 /// Sessions of each key in event time, for [`KeyedStream::window`](crate::KeyedStream::window): a record
 /// is in the same session as another one when they are no further apart than a gap.
@@ -39,7 +41,7 @@ use late::Latecomers;
 /// [combine](crate::operators::aggregates::Combine). A record is late when it joins no open session, and the
 /// one that it would begin has ended: late records are not taken in, but
 /// [counted, and warned of at the end](crate::metrics::Stats::late_dropped), or sent to a side output by
-/// [`late_output`](crate::operators::window::Windowed::late_output).
+/// [`late_output`](crate::operators::window::Windowed::late_output). Sessions may [stay for such records](Self::allowed_lateness).
 ///
 /// Every record is sent to the task that owns its key. It costs a look-up there, however long the
 /// session, and a session costs a timer. Memory: an aggregate for each open session; it is given back
@@ -158,6 +160,49 @@ impl<F, L> SessionWindow<F, L> {
     }
 }
 
+impl<F, L, E: Earliness> SessionWindow<F, L, E> {
+    /// Sessions take records in for so long after their ends. One that comes then and belongs to a session that has
+    /// had its result gives it another one, which replaces the one before: its [`timing`](super::Pane::timing) is
+    /// [`Late`](super::Timing::Late). Several that come in one batch give one result. One that joins no session has a
+    /// session of its own, whose result is `Late` too.
+    ///
+    /// A late record may join sessions, or make one longer, so that the session ends later than the watermark. Then it is
+    /// open again, and has a result at its end, with its bounds: that replaces those of all sessions within them.
+    ///
+    /// Records that come later than that are late as without this. Costs memory: sessions are kept for so much longer;
+    /// and a clone of the aggregate's state for each result. Call it after [`early`](Self::early), if both are wanted.
+    /// As a result's timestamp is the last moment of its session, windows of such results take them in only if they
+    /// allow for as much lateness themselves.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg::Environment;
+    /// use thalweg::operators::time::Watermarks;
+    /// use thalweg::operators::window::{SessionWindow, Timing};
+    /// use thalweg::time::Timestamp;
+    ///
+    /// let env = Environment::new();
+    /// // A second after which much time passes, and then comes another record of that second.
+    /// let millis = (0..20_000).chain([500]).map(|at| if at == 1_000 { 1_001 } else { at });
+    /// let visits = env
+    ///     .iter(millis.filter(|at| *at <= 1_000 || *at >= 15_000))
+    ///     .assign_timestamps(|at| Timestamp::from_millis(*at), Watermarks::monotonous())
+    ///     .window_all(SessionWindow::new(Duration::from_secs(3)).allowed_lateness(Duration::from_secs(60)))
+    ///     .count();
+    /// let out = visits.map(|visit| (visit.start, visit.timing, visit.value)).collect::<Vec<_>>();
+    /// env.run()?;
+    /// let out = out.take()?;
+    /// assert_eq!(out[0], (Timestamp::from_millis(0), Timing::OnTime, 1_000));
+    /// assert_eq!(out[1], (Timestamp::from_millis(0), Timing::Late(1), 1_001));
+    /// assert_eq!(out[2], (Timestamp::from_millis(15_000), Timing::OnTime, 5_000));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn allowed_lateness(self, lateness: Duration) -> SessionWindow<F, L, Lenient<E>> {
+        let Self { gap, fixed, late, early } = self;
+        SessionWindow { gap, fixed, late, early: Lenient { early, lateness: micros(lateness) } }
+    }
+}
+
 impl<T, F, L, E> Window<T> for SessionWindow<F, L, E>
 where
     T: EventTime,
@@ -204,7 +249,7 @@ where
         let Described { origin, detail } = plan;
         let (stream, keys) = P::together(keyed, origin).into_parts();
         let Self { gap, late, early, .. } = self;
-        let aggregate = Arc::new(aggregate);
+        let (aggregate, lateness) = (Arc::new(aggregate), early.lateness());
         stream.then_described(origin, detail, |prev, op| Sessioning {
             prev,
             op,
@@ -212,6 +257,7 @@ where
             gap,
             late,
             early,
+            lateness,
             aggregate,
         })
     }

@@ -4,9 +4,13 @@
 //! which is the latest of its records' times plus their gaps. Both ends belong to it. Two sessions that
 //! have a moment in common are one, so those of a key are always apart.
 
+use super::early::Had;
+use crate::data::Data;
+use crate::support::keyed_timers::{TimedState, TimerClock};
+
 /// One session.
 #[derive(Debug)]
-pub(super) struct Open<S> {
+pub struct Open<S> {
     /// The time of its first record.
     pub(super) first: i64,
     /// The last moment at which a record may join.
@@ -15,11 +19,9 @@ pub(super) struct Open<S> {
 }
 
 /// The sessions of a key. Nearly always there is one at most, which lies in place.
-pub(super) struct Sessions<S> {
-    /// Tells the key from others when its timer comes, which may have come too late for one before it.
-    pub(super) number: u64,
-    /// When the timer comes that counts; those for other times do not.
-    armed: Option<i64>,
+pub struct Sessions<S> {
+    /// When results are due by the clock, early ones or those of late records; `i64::MAX` if none are.
+    pub(super) tick: i64,
     latest: Option<Open<S>>,
     /// Those before it, in order.
     earlier: Vec<Open<S>>,
@@ -30,40 +32,24 @@ pub(super) struct Sessions<S> {
 pub(super) enum Taken {
     /// It is in a session.
     In,
-    /// Likewise, and a timer is to be set.
-    Arm(i64),
     /// The session that it would have been in has ended.
     Late,
 }
 
 impl<S> Sessions<S> {
-    pub(super) fn new(number: u64) -> Self {
-        Self { number, armed: None, latest: None, earlier: Vec::new() }
+    pub(super) fn new() -> Self {
+        Self { tick: i64::MAX, latest: None, earlier: Vec::new() }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.latest.is_none()
-    }
-
-    /// The bytes beside this.
-    pub(super) fn heap(&self) -> usize {
-        self.earlier.capacity() * size_of::<Open<S>>()
-    }
-
-    /// All of them.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Open<S>> {
-        self.earlier.iter().chain(&self.latest)
-    }
-
-    /// Takes in a record of the span from `at` to `until`. `ended` says which moments are past: sessions
-    /// that end there have been given out.
+    /// Takes in a record of the span from `at` to `until`. `gone` says which moments are so far past that a
+    /// session which ends there is there no more. `update` takes the record in, and learns when the session ends.
     #[inline(always)]
     pub(super) fn take(
         &mut self,
         (at, until): (i64, i64),
-        ended: impl Fn(i64) -> bool,
+        gone: impl Fn(i64) -> bool,
         start: impl FnOnce() -> S,
-        update: impl FnOnce(&mut S),
+        update: impl FnOnce(&mut S, i64),
         combine: impl FnMut(&mut S, S),
     ) -> Taken {
         if let Some(open) = &mut self.latest
@@ -73,24 +59,19 @@ impl<S> Sessions<S> {
         {
             open.first = open.first.min(at);
             open.until = open.until.max(until);
-            update(&mut open.state);
+            update(&mut open.state, open.until);
             return Taken::In;
         }
         let Some(open) = self.join((at, until), combine) else {
-            if ended(until) {
+            if gone(until) {
                 return Taken::Late;
             }
             let mut state = start();
-            update(&mut state);
+            update(&mut state, until);
             self.add(Open { first: at, until, state });
-            // A later one is found when the timer of an earlier one comes.
-            if self.armed.is_some_and(|armed| armed <= until) {
-                return Taken::In;
-            }
-            self.armed = Some(until);
-            return Taken::Arm(until);
+            return Taken::In;
         };
-        update(&mut open.state);
+        update(&mut open.state, open.until);
         Taken::In
     }
 
@@ -148,12 +129,8 @@ impl<S> Sessions<S> {
         }
     }
 
-    /// The timer of this time has come: gives out the sessions that ended by then, and answers when the
-    /// next timer is to come.
-    pub(super) fn end(&mut self, at: i64, mut give: impl FnMut(Open<S>)) -> Option<i64> {
-        if self.armed != Some(at) {
-            return None;
-        }
+    /// Takes out the sessions that end by then.
+    pub(super) fn end(&mut self, at: i64, mut give: impl FnMut(Open<S>)) {
         let ended = self.earlier.partition_point(|open| open.until <= at);
         self.earlier.drain(..ended).for_each(&mut give);
         if self.earlier.is_empty() {
@@ -162,7 +139,102 @@ impl<S> Sessions<S> {
                 give(open);
             }
         }
-        self.armed = self.earlier.first().or(self.latest.as_ref()).map(|open| open.until);
-        self.armed
+    }
+}
+
+impl<S, H: Had> Sessions<(S, H)> {
+    /// Of sessions that take late records in: shows those that end by then, which stay, and takes out those that have
+    /// been there long enough, after it has shown those of them that have changed.
+    pub(super) fn end_leniently(
+        &mut self,
+        at: i64,
+        mut show: impl FnMut(&mut Open<(S, H)>),
+        mut drop: impl FnMut(Open<(S, H)>),
+    ) {
+        let first = self.earlier.partition_point(has_ended);
+        let ending = self.earlier[first..].iter_mut().chain(&mut self.latest);
+        ending
+            .filter(|open| !has_ended(open))
+            .take_while(|open| open.until <= at)
+            .for_each(&mut show);
+        let is_gone = |open: &Open<(S, H)>| gone(open) <= at;
+        let gone = self.earlier.partition_point(is_gone);
+        for mut open in self.earlier.drain(..gone) {
+            if has_changed(&open) {
+                show(&mut open);
+            }
+            drop(open);
+        }
+        if self.earlier.is_empty() {
+            self.earlier = Vec::new();
+            if let Some(mut open) = self.latest.take_if(|open| is_gone(open)) {
+                if has_changed(&open) {
+                    show(&mut open);
+                }
+                drop(open);
+            }
+        }
+    }
+
+    /// Shows those that late records have changed.
+    pub(super) fn each_changed(&mut self, show: impl FnMut(&mut Open<(S, H)>)) {
+        let all = self.earlier.iter_mut().chain(&mut self.latest);
+        all.filter(|open| has_changed(open)).for_each(show);
+    }
+
+    /// Whether one of them holds records that were in no result.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.earlier.iter().chain(&self.latest).any(|open| open.state.1.fresh() > 0)
+    }
+}
+
+/// Whether a session has ended and is there for late records.
+#[inline(always)]
+fn has_ended<S, H: Had>(open: &Open<(S, H)>) -> bool {
+    open.state.1.lenience().is_some_and(|late| late.has_ended)
+}
+
+fn has_changed<S, H: Had>(open: &Open<(S, H)>) -> bool {
+    open.state.1.lenience().is_some_and(|late| late.has_changed)
+}
+
+/// When a session is there no more.
+fn gone<S, H: Had>(open: &Open<(S, H)>) -> i64 {
+    open.state.1.lenience().map_or(open.until, |late| late.gone(open.until))
+}
+
+impl<S: Data, H: Had> TimedState for Sessions<(S, H)> {
+    type Clocks = H::Clocks;
+    type Owned = S;
+
+    #[inline(always)]
+    fn due(&self, clock: TimerClock) -> Option<i64> {
+        match clock {
+            TimerClock::Event => {
+                let first = self.earlier.first().or(self.latest.as_ref())?;
+                if !has_ended(first) {
+                    return Some(first.until);
+                }
+                // Those that have ended are before the others.
+                let open = self.earlier.get(self.earlier.partition_point(has_ended));
+                let open = open.or(self.latest.as_ref()).filter(|open| !has_ended(open));
+                Some(open.map_or(i64::MAX, |open| open.until).min(gone(first)))
+            }
+            TimerClock::Processing => (self.tick < i64::MAX).then_some(self.tick),
+        }
+    }
+
+    #[inline(always)]
+    fn is_spent(&self) -> bool {
+        self.latest.is_none()
+    }
+
+    #[inline(always)]
+    fn heap(&self) -> usize {
+        self.earlier.capacity() * size_of::<Open<(S, H)>>()
+    }
+
+    fn owned(&self) -> usize {
+        self.earlier.iter().chain(&self.latest).map(|open| open.state.0.heap_size()).sum()
     }
 }

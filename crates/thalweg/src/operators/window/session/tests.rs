@@ -1,8 +1,10 @@
 //! Sessions against their definition: all records are sorted, and merged by the rule.
 
+use super::super::event_time::Earliness;
 use super::super::tests::{Reading, micros, readings, some_readings};
-use super::super::{EventTimeWindow, Pane};
-use super::SessionWindow;
+use super::super::{Early, EventTimeWindow, Pane, Timing};
+use super::early::EarlySessions;
+use super::{Counted, FixedGap, SessionWindow};
 use crate::check::{check, every};
 use crate::config::Config;
 use crate::operators::time::Watermarks;
@@ -273,4 +275,104 @@ fn every_record_is_in_a_session_or_late() {
         assert!(all.into_iter().eq(0..n));
         Ok(())
     });
+}
+
+/// Sessions of a key with their timing, with one partition and a watermark every few records; and late records.
+fn lenient<E: Earliness + EarlySessions<u64>>(
+    env: &Environment,
+    times: &[i64],
+    window: SessionWindow<FixedGap, Counted, E>,
+) -> crate::Result<(Vec<(i64, i64, Timing, u64)>, Vec<i64>)> {
+    let (sessions, late) = env
+        .iter(times.to_vec())
+        .batch_mode(crate::config::BatchMode::Single)
+        .forward()
+        .assign_timestamps(|at| Timestamp::from_micros(*at), Watermarks::monotonous())
+        .group_by(|_| 0u8)
+        .window(window)
+        .late_output();
+    let sessions = sessions.count().unkey().collect::<Vec<_>>();
+    let late = late.map(|(_, at)| at).collect::<Vec<_>>();
+    env.run()?;
+    let plain = |(_, pane): (u8, Pane<u64>)| {
+        (pane.start.as_micros(), pane.end.as_micros(), pane.timing, pane.value)
+    };
+    Ok((sessions.take()?.into_iter().map(plain).collect(), late.take()?))
+}
+
+#[test]
+fn late_records_change_sessions_for_as_long_as_is_allowed() {
+    every(|env| {
+        // Long enough for a watermark to have come in between.
+        let long = |at: i64| std::iter::repeat_n(at, 40);
+        let times: Vec<i64> = (long(100).chain(long(150)))
+            // Into one that has ended; and one that begins one that has.
+            .chain([103])
+            .chain(long(150))
+            .chain([120])
+            // Into the one that is open; twice into one that has ended; and too late for any.
+            .chain(long(151))
+            .chain([147, 108, 111, 44])
+            .chain(long(300))
+            .collect();
+        let window = SessionWindow::new(micros(5)).allowed_lateness(micros(100));
+        let (mut sessions, late) = lenient(env, &times, window)?;
+        assert_eq!(late, [44]);
+        // The two may have come in one batch.
+        let twice = sessions.iter().filter(|one| one.3 == 42).count();
+        assert!(twice <= 1, "{sessions:?}");
+        sessions.retain(|one| one.3 != 42);
+        let last = sessions.iter_mut().find(|one| one.3 == 43).unwrap();
+        assert_eq!(last.2, Timing::Late(2 + twice as u32));
+        last.2 = Timing::Late(3);
+        let expected = [
+            (100, 106, Timing::OnTime, 40),
+            (100, 109, Timing::Late(1), 41),
+            (120, 126, Timing::Late(1), 1),
+            (100, 117, Timing::Late(3), 43),
+            (147, 157, Timing::OnTime, 121),
+            (300, 306, Timing::OnTime, 40),
+        ];
+        assert_eq!(sessions, expected);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_late_record_opens_a_session_again() {
+    every(|env| {
+        let long = |at: i64| std::iter::repeat_n(at, 40);
+        let times: Vec<i64> = long(141).chain(long(151)).chain([146]).chain(long(300)).collect();
+        let window = SessionWindow::new(micros(5)).early(Early::every(50));
+        let (sessions, late) = lenient(env, &times, window.allowed_lateness(micros(1000)))?;
+        assert_eq!(late, [0i64; 0]);
+        let expected = [
+            (141, 147, Timing::OnTime, 40),
+            // Records that were in no early result count.
+            (141, 157, Timing::Early(1), 81),
+            (141, 157, Timing::OnTime, 81),
+            (300, 306, Timing::OnTime, 40),
+        ];
+        assert_eq!(sessions, expected);
+        Ok(())
+    });
+}
+
+#[test]
+fn sessions_are_kept_no_longer_than_late_records_are_allowed() -> crate::Result<()> {
+    let env = Environment::with_config(Config { memory: 24 << 20, ..Config::default() });
+    let numbers = env
+        .iter(0..1_000_000)
+        .assign_timestamps(|n| Timestamp::from_micros(*n), Watermarks::monotonous());
+    let window = SessionWindow::new(micros(100)).allowed_lateness(micros(1000));
+    let count = numbers.group_by(|n| *n).window(window).count().unkey().count();
+    // And of one key, with a session a record.
+    let numbers = env
+        .iter(0..1_000_000)
+        .assign_timestamps(|n| Timestamp::from_micros(*n * 3), Watermarks::monotonous());
+    let window = SessionWindow::new(micros(1)).allowed_lateness(micros(1000));
+    let sessions = numbers.window_all(window).count().count();
+    env.run()?;
+    assert_eq!((count.take()?, sessions.take()?), (1_000_000, 1_000_000));
+    Ok(())
 }

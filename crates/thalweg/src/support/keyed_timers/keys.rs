@@ -1,0 +1,459 @@
+//! The table of keys, their timers, and the memory of both.
+
+use super::{Armed, Clocks, Firing, TimedState, TimerClock, TimerPolicy};
+use crate::clock::{Clock, Nanos};
+use crate::data::{Key, Portable};
+use crate::flow::{Event, Op};
+use crate::memory::Reservation;
+use crate::plan::TaskContext;
+use crate::state::{GroupTable, Known, Timers, Weighed};
+use crate::time::Timestamp;
+
+/// What a timer carries: the hash of its key and the ticket of its arming.
+type Alarm = (u64, u64);
+
+/// A key's place in the table.
+struct Slot<S: TimedState> {
+    armed: <S::Clocks as Clocks>::Armed,
+    state: S,
+}
+
+/// The timers of one clock.
+struct Wheel {
+    timers: Timers<Alarm>,
+    /// Keys that have an armed one.
+    armed: usize,
+}
+
+impl Wheel {
+    fn new() -> Self {
+        Self { timers: Timers::new(), armed: 0 }
+    }
+}
+
+/// Superseded timers that may stay among those that count, beyond as many as those.
+const SUPERSEDED: usize = 1024;
+/// Bytes that are not worth giving back.
+const SPARE: usize = 4096;
+
+/// The keys of a task with their states and timers.
+pub struct KeyedTimers<K: Key + ?Sized, S: TimedState> {
+    table: GroupTable<K, Slot<S>>,
+    accounts: Accounts<S>,
+    clock: Clock,
+    /// An event that waits until what is due before it is done.
+    held: Option<Event>,
+    /// The watermark that was passed on.
+    watermark: Option<Timestamp>,
+    /// The input has ended, or that of a round.
+    ended: bool,
+    /// At the end, the place in the table that is looked at.
+    ending: usize,
+}
+
+/// What is known of all keys together.
+struct Accounts<S: TimedState> {
+    op: Op,
+    /// For the message when memory is short: what is kept, and what would need less.
+    words: (&'static str, &'static str),
+    /// One for each clock.
+    wheels: Vec<Wheel>,
+    /// Armings so far.
+    tickets: u64,
+    /// Keys that are not spent.
+    live: usize,
+    /// The bytes that states say they own.
+    heap: usize,
+    weighed: Weighed<S::Owned>,
+    reservation: Reservation,
+    failed: bool,
+}
+
+/// What counts of a state.
+#[derive(Clone, Copy)]
+struct Counts {
+    spent: bool,
+    heap: usize,
+}
+
+impl Counts {
+    #[inline(always)]
+    fn of(state: &impl TimedState) -> Self {
+        Self { spent: state.is_spent(), heap: state.heap() }
+    }
+}
+
+/// A key while something is done to it. Call [`leave`](Self::leave) to arm its timer and to account for it.
+#[must_use]
+pub(crate) struct Visit<'w, K: Key + ?Sized, S: TimedState> {
+    known: Known<'w, K, Slot<S>>,
+    before: Counts,
+    accounts: &'w mut Accounts<S>,
+}
+
+impl<K: Key + ?Sized, S: TimedState> Visit<'_, K, S> {
+    /// What is remembered of the key.
+    #[inline(always)]
+    pub(crate) fn state(&mut self) -> &mut S {
+        &mut self.known.value.state
+    }
+
+    /// Calls what may refuse a value of the key with its state.
+    #[inline(always)]
+    pub(crate) fn guard<R>(&mut self, closure: impl FnOnce(&mut S) -> R) -> R {
+        self.known.reborrow().guard(|slot| closure(&mut slot.state))
+    }
+
+    /// Shows the key, its state and what is weighed.
+    #[inline(always)]
+    pub(crate) fn see<R>(
+        &mut self,
+        see: impl FnOnce(&K, &mut S, &mut Weighed<S::Owned>) -> R,
+    ) -> R {
+        let weighed = &mut self.accounts.weighed;
+        self.known.reborrow().see(|key, slot| see(key, &mut slot.state, weighed))
+    }
+
+    /// A copy of the key.
+    pub(crate) fn key(&self) -> <K as Portable>::Owned {
+        self.known.key()
+    }
+
+    /// Takes down what has changed. `hash` must be the key's.
+    #[inline(always)]
+    pub(crate) fn leave(self, hash: u64) {
+        let Self { known: Known { value: slot, .. }, before, accounts } = self;
+        accounts.changed(before, Counts::of(&slot.state));
+        accounts.arm(hash, slot);
+    }
+}
+
+impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
+    /// No keys yet. Where memory is short, the message begins with `what` is kept, in the plural, and ends with `hint`, what
+    /// would need less.
+    pub(crate) fn new(
+        cx: &TaskContext<'_>,
+        op: usize,
+        what: &'static str,
+        hint: &'static str,
+    ) -> Self {
+        Self::of(cx.op(op), cx.fixed(op), cx.clock.clone(), (what, hint))
+    }
+
+    fn of(
+        op: Op,
+        reservation: Reservation,
+        clock: Clock,
+        words: (&'static str, &'static str),
+    ) -> Self {
+        let clocks = <S::Clocks as Clocks>::Armed::default().as_ref().len();
+        let accounts = Accounts {
+            op,
+            words,
+            wheels: (0..clocks).map(|_| Wheel::new()).collect(),
+            tickets: 0,
+            live: 0,
+            heap: 0,
+            weighed: Weighed::new(),
+            reservation,
+            failed: false,
+        };
+        let table = GroupTable::new();
+        Self { table, accounts, clock, held: None, watermark: None, ended: false, ending: 0 }
+    }
+
+    pub(crate) fn op(&self) -> &Op {
+        &self.accounts.op
+    }
+
+    /// The watermark that was passed on.
+    #[inline(always)]
+    pub(crate) fn watermark(&self) -> Option<Timestamp> {
+        self.watermark
+    }
+
+    /// The keys whose states are not spent.
+    pub(crate) fn live(&self) -> usize {
+        self.accounts.live
+    }
+
+    /// Whether the job was failed for want of memory.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.accounts.failed
+    }
+
+    /// Goes to a key, whose state `start` makes if it is new. `None` when there is no room for a new one.
+    #[inline(always)]
+    pub(crate) fn visit(
+        &mut self,
+        hash: u64,
+        key: &K,
+        start: impl FnOnce() -> S,
+    ) -> Option<Visit<'_, K, S>> {
+        let probe = key.probe();
+        if self.accounts.failed || self.table.is_full() && !self.has_room_for(hash, probe) {
+            return None;
+        }
+        let Self { table, accounts, .. } = self;
+        let mut is_new = false;
+        let known = table.entry(hash, probe, key, || {
+            is_new = true;
+            Slot { armed: Default::default(), state: start() }
+        });
+        let before = match is_new {
+            true => Counts { spent: true, heap: 0 },
+            false => Counts::of(&known.value.state),
+        };
+        Some(Visit { known, before, accounts })
+    }
+
+    /// Whether a key is in the table, or the table may grow.
+    #[cold]
+    #[inline(never)]
+    fn has_room_for(&mut self, hash: u64, probe: K::Probe<'_>) -> bool {
+        self.table.find(hash, probe).is_some() || self.reserve(self.table.bytes_if_grown())
+    }
+
+    /// Takes an event that is passed on when all that is due before it is done.
+    pub(super) fn hold(&mut self, event: Event) {
+        self.ended |= event.completes();
+        self.held = Some(event);
+    }
+
+    /// The event that is held.
+    pub(super) fn held(&self) -> Option<Event> {
+        self.held
+    }
+
+    /// All that is due before the event that is held is done.
+    pub(super) fn release(&mut self) {
+        match self.held.take() {
+            Some(Event::Watermark(at)) => self.watermark = self.watermark.max(Some(at)),
+            Some(Event::Round(_)) => self.clear(),
+            _ => {}
+        }
+    }
+
+    /// Forgets every key, for the next round of a loop.
+    fn clear(&mut self) {
+        self.table = GroupTable::new();
+        let Accounts { wheels, live, heap, weighed, .. } = &mut self.accounts;
+        wheels.iter_mut().for_each(|wheel| *wheel = Wheel::new());
+        (*live, *heap) = (0, 0);
+        *weighed = Weighed::new();
+        (self.watermark, self.ended, self.ending) = (None, false, 0);
+    }
+
+    /// Fires the next timer that is due; answers whether there was one.
+    #[inline]
+    pub(super) fn fire_next<P>(&mut self, policy: &mut P) -> bool
+    where
+        P: TimerPolicy<Key = K, State = S>,
+    {
+        for index in 0..self.accounts.wheels.len() {
+            if self.accounts.wheels[index].timers.is_empty() {
+                continue;
+            }
+            let until = match (self.held, S::Clocks::clock(index)) {
+                (Some(event), _) if event.completes() => i64::MAX,
+                (_, TimerClock::Processing) => processing(self.clock.now()),
+                (Some(Event::Watermark(at)), TimerClock::Event) => match P::passed(at) {
+                    Some(until) => until,
+                    None => continue,
+                },
+                (_, TimerClock::Event) => continue,
+            };
+            if self.fire(index, until, policy) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Wakes the key that is due first by a clock; answers whether there was one.
+    fn fire<P>(&mut self, index: usize, until: i64, policy: &mut P) -> bool
+    where
+        P: TimerPolicy<Key = K, State = S>,
+    {
+        let Self { table, accounts, watermark, ended, .. } = self;
+        let clock = S::Clocks::clock(index);
+        while let Some((at, (hash, ticket))) = accounts.wheels[index].timers.pop(until) {
+            let is_armed = |slot: &Slot<S>| slot.armed.as_ref()[index].ticket == ticket;
+            let woken = table.see_where(hash, is_armed, |key, slot| {
+                accounts.disarm(index, &mut slot.armed);
+                let is_due = slot.state.due(clock).is_some_and(|due| due <= at);
+                if is_due {
+                    let before = Counts::of(&slot.state);
+                    let firing = Firing { clock, at, until, watermark: *watermark, ended: *ended };
+                    policy.wake(key, &mut slot.state, firing, &mut accounts.weighed);
+                    accounts.changed(before, Counts::of(&slot.state));
+                }
+                accounts.arm(hash, slot);
+                is_due
+            });
+            if woken == Some(true) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Tells the next key that the input has ended; answers whether there was one.
+    pub(super) fn end_next<P>(&mut self, policy: &mut P) -> bool
+    where
+        P: TimerPolicy<Key = K, State = S>,
+    {
+        let Self { table, accounts, ending, watermark, .. } = self;
+        let at = *ending;
+        let again = table.see_next_mut(ending, |key, slot| {
+            let before = Counts::of(&slot.state);
+            let again = policy.end(key, &mut slot.state, *watermark);
+            accounts.changed(before, Counts::of(&slot.state));
+            again
+        });
+        if again == Some(true) {
+            *ending = at;
+        }
+        again.is_some()
+    }
+
+    /// When the next timer of processing time may fire.
+    pub(super) fn fires_at(&self) -> Option<Nanos> {
+        let mut clocks = self.accounts.wheels.iter().enumerate();
+        let (_, wheel) =
+            clocks.find(|(index, _)| S::Clocks::clock(*index) == TimerClock::Processing)?;
+        wheel.timers.not_before().map(|at| Nanos::try_from(at).unwrap_or(0))
+    }
+
+    /// When the next key may be due by a clock. Costs up to a step a key: for reports.
+    pub(crate) fn first_due(&self, clock: TimerClock) -> Option<i64> {
+        let mut wheels = self.accounts.wheels.iter().enumerate();
+        wheels.find_map(|(index, wheel)| {
+            (S::Clocks::clock(index) == clock).then(|| wheel.timers.first()).flatten()
+        })
+    }
+
+    /// Between batches: drops what is not needed, when there is much of it, and accounts for what there is.
+    pub(super) fn settle(&mut self) {
+        self.forget_spent();
+        self.forget_superseded();
+        if self.accounts.weighed.is_due(|| self.table.len()) {
+            self.weigh();
+        }
+        let (used, held) = (self.bytes(self.table.bytes()), self.accounts.reservation.bytes());
+        if self.accounts.failed || used <= held && held - used <= used / 4 + SPARE {
+            return;
+        }
+        // Some more than what is used, so that it need not be asked for each time.
+        if !self.accounts.reservation.try_resize(used + used / 8) {
+            self.reserve(self.table.bytes());
+        }
+    }
+
+    fn forget_spent(&mut self) {
+        let Accounts { live, heap, wheels, .. } = &mut self.accounts;
+        self.table.forget_spent(*live, |slot| {
+            let spent = slot.state.is_spent();
+            if spent {
+                *heap -= slot.state.heap();
+                for (wheel, armed) in wheels.iter_mut().zip(slot.armed.as_ref()) {
+                    wheel.armed -= usize::from(armed.ticket != 0);
+                }
+            }
+            !spent
+        });
+    }
+
+    fn forget_superseded(&mut self) {
+        let Self { table, accounts, .. } = self;
+        for (index, wheel) in accounts.wheels.iter_mut().enumerate() {
+            if wheel.timers.len() > 2 * wheel.armed + SUPERSEDED {
+                wheel.timers.retain(|_, (hash, ticket)| {
+                    let is_armed = |slot: &Slot<S>| slot.armed.as_ref()[index].ticket == *ticket;
+                    table.see_where(*hash, is_armed, |_, _| ()).is_some()
+                });
+            }
+        }
+    }
+
+    #[cold]
+    fn weigh(&mut self) {
+        self.accounts.weighed.weigh(self.table.values().map(|slot| slot.state.owned()));
+    }
+
+    /// All bytes, with a table of so many.
+    fn bytes(&self, table: usize) -> usize {
+        let Accounts { wheels, heap, weighed, .. } = &self.accounts;
+        let timers: usize = wheels.iter().map(|wheel| wheel.timers.bytes()).sum();
+        table + timers + heap + weighed.bytes()
+    }
+
+    /// Asks for the memory of all with a table of so many bytes, and fails the job when it is not there.
+    #[cold]
+    fn reserve(&mut self, table: usize) -> bool {
+        let bytes = self.bytes(table);
+        let Accounts { reservation, failed, .. } = &mut self.accounts;
+        if *failed || bytes <= reservation.bytes() || reservation.try_resize(bytes) {
+            return !*failed;
+        }
+        // What is weighed may have been estimated too high.
+        self.weigh();
+        let bytes = self.bytes(table);
+        if self.accounts.reservation.try_resize(bytes) {
+            return true;
+        }
+        let Accounts { op, words: (what, hint), live, reservation, failed, .. } =
+            &mut self.accounts;
+        *failed = true;
+        let what = format!(
+            "{what} of the {live} keys of one of its tasks are more than the memory budget of {} bytes has room for, and they \
+             do not go to disk; {hint}",
+            reservation.pool().limit(),
+        );
+        op.fail(reservation.refused(what));
+        false
+    }
+}
+
+/// A time on the engine's clock, as timers have it.
+pub(crate) fn processing(at: Nanos) -> i64 {
+    i64::try_from(at).unwrap_or(i64::MAX)
+}
+
+impl<S: TimedState> Accounts<S> {
+    #[inline(always)]
+    fn changed(&mut self, before: Counts, after: Counts) {
+        self.weighed.changed();
+        self.live = self.live + usize::from(before.spent) - usize::from(after.spent);
+        self.heap = self.heap + after.heap - before.heap;
+    }
+
+    /// Arms the timers of a key that is due earlier than those that are armed.
+    #[inline(always)]
+    fn arm(&mut self, hash: u64, slot: &mut Slot<S>) {
+        for (index, armed) in slot.armed.as_mut().iter_mut().enumerate() {
+            if let Some(at) = slot.state.due(S::Clocks::clock(index))
+                && (armed.ticket == 0 || at < armed.at)
+            {
+                self.set_timer(index, armed, at, hash);
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn set_timer(&mut self, index: usize, armed: &mut Armed, at: i64, hash: u64) {
+        self.tickets += 1;
+        let wheel = &mut self.wheels[index];
+        wheel.armed += usize::from(armed.ticket == 0);
+        *armed = Armed { at, ticket: self.tickets };
+        wheel.timers.add(at, (hash, self.tickets));
+    }
+
+    fn disarm(&mut self, index: usize, armed: &mut <S::Clocks as Clocks>::Armed) {
+        armed.as_mut()[index].ticket = 0;
+        self.wheels[index].armed -= 1;
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,224 @@
+//! Keys with numbers, each of which is to be taken out when it is due.
+
+use super::super::*;
+use super::*;
+use crate::data::Data;
+use crate::flow::{Depth, Op, Signals};
+use crate::memory::MemoryPool;
+use std::sync::Arc;
+
+/// Numbers that are each to be looked at when they are due, by either clock.
+#[derive(Default)]
+struct Numbers([Vec<i64>; 2]);
+
+impl TimedState for Numbers {
+    type Clocks = BothClocks;
+    type Owned = ();
+
+    fn due(&self, clock: TimerClock) -> Option<i64> {
+        self.0[clock as usize].iter().min().copied()
+    }
+
+    fn is_spent(&self) -> bool {
+        self.0.iter().all(Vec::is_empty)
+    }
+
+    fn heap(&self) -> usize {
+        self.0.iter().map(|numbers| numbers.capacity() * size_of::<i64>()).sum()
+    }
+}
+
+/// Ends the stage.
+struct Last;
+
+impl Pipe for Last {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        None
+    }
+}
+
+/// Takes the least number of a key out when it is due.
+struct Taking {
+    taken: Vec<(i64, u32)>,
+    next: Last,
+}
+
+impl TimerPolicy for Taking {
+    type Key = u32;
+    type State = Numbers;
+    type Next = Last;
+
+    const ENDS: bool = true;
+
+    fn next(&mut self) -> &mut Last {
+        &mut self.next
+    }
+
+    fn wake(&mut self, key: &u32, all: &mut Numbers, firing: Firing, _: &mut Weighed<()>) {
+        let all = &mut all.0[firing.clock as usize];
+        let least = (0..all.len()).min_by_key(|at| all[*at]).unwrap();
+        assert!(all[least] <= firing.at && firing.at <= firing.until);
+        self.taken.push((all.swap_remove(least), *key));
+    }
+
+    fn end(&mut self, _: &u32, all: &mut Numbers, _: Option<Timestamp>) -> bool {
+        all.0 = Default::default();
+        false
+    }
+
+    fn report(&mut self, _: &KeysOf<Self>, _: &mut Report) {}
+}
+
+impl Takes<(u32, TimerClock, i64), ()> for Taking {
+    fn take(
+        &mut self,
+        keys: &mut KeysOf<Self>,
+        (key, clock, number): (u32, TimerClock, i64),
+        (): (),
+    ) {
+        change(keys, key, |all| all.0[clock as usize].push(number));
+    }
+}
+
+fn change(keys: &mut KeysOf<Taking>, key: u32, change: impl FnOnce(&mut Numbers)) -> bool {
+    let hash = key.key_hash();
+    let Some(mut visit) = keys.visit(hash, &key, Numbers::default) else { return false };
+    change(visit.state());
+    visit.leave(hash);
+    true
+}
+
+fn operator(memory: usize) -> (TimerPush<Taking>, Clock) {
+    let op = Op::new(0, "test".into(), Depth(0), Arc::new(Signals::default()));
+    let clock = Clock::simulated();
+    let words = ("the numbers", "fewer need less");
+    let keys = KeyedTimers::of(op, MemoryPool::new(memory).reserve(), clock.clone(), words);
+    (TimerPush::new(keys, Taking { taken: Vec::new(), next: Last }), clock)
+}
+
+fn add(operator: &mut TimerPush<Taking>, key: u32, number: i64) -> bool {
+    change(&mut operator.keys, key, |all| all.0[0].push(number))
+}
+
+/// What is taken out when an event comes, if any, and by the clock.
+fn fire(operator: &mut TimerPush<Taking>, event: Option<Event>) -> Vec<(i64, u32)> {
+    event.into_iter().for_each(|event| operator.event(event));
+    while operator.resume() == Flow::Busy {}
+    std::mem::take(&mut operator.policy.taken)
+}
+
+fn until(operator: &mut TimerPush<Taking>, at: i64) -> Vec<(i64, u32)> {
+    fire(operator, Some(Event::Watermark(Timestamp::from_micros(at))))
+}
+
+#[test]
+fn keys_are_woken_when_they_are_due_and_not_before() {
+    let (mut keys, _) = operator(1 << 20);
+    for (key, number) in [(1, 50), (2, 20), (1, 30), (1, 30), (2, 90), (3, 5), (1, 10)] {
+        assert!(add(&mut keys, key, number));
+    }
+    assert_eq!(until(&mut keys, 4), []);
+    assert_eq!(until(&mut keys, 29), [(5, 3), (10, 1), (20, 2)]);
+    assert_eq!(keys.keys.live(), 2);
+    // Some that are overdue when they come.
+    assert!(add(&mut keys, 3, 7) && add(&mut keys, 1, 8));
+    assert_eq!(until(&mut keys, 29), [(7, 3), (8, 1)]);
+    assert_eq!(until(&mut keys, 60), [(30, 1), (30, 1), (50, 1)]);
+    assert_eq!(keys.keys.first_due(TimerClock::Event), Some(90));
+    // The last moment is the end's.
+    assert!(add(&mut keys, 3, i64::MAX));
+    assert_eq!(fire(&mut keys, Some(Event::End)), [(90, 2), (i64::MAX, 3)]);
+    assert_eq!((keys.keys.live(), keys.keys.first_due(TimerClock::Event)), (0, None));
+}
+
+#[test]
+fn what_is_put_off_comes_in_its_turn() {
+    let (mut keys, _) = operator(1 << 20);
+    add(&mut keys, 1, 10);
+    add(&mut keys, 2, 20);
+    change(&mut keys.keys, 1, |all| all.0[0] = vec![30]);
+    assert_eq!(until(&mut keys, 40), [(20, 2), (30, 1)]);
+}
+
+#[test]
+fn the_clocks_do_not_wait_for_each_other() {
+    let (mut keys, clock) = operator(1 << 20);
+    for (key, by, number) in [
+        (1, TimerClock::Event, 10),
+        (1, TimerClock::Processing, 100),
+        (2, TimerClock::Processing, 50),
+    ] {
+        keys.push((key, by, number), ());
+    }
+    assert_eq!(until(&mut keys, 10), [(10, 1)]);
+    assert!(keys.idle(0).is_some_and(|at| at <= 50));
+    clock.advance_to(60);
+    assert_eq!(fire(&mut keys, None), [(50, 2)]);
+    // A round ends: all come, and nothing is left for the next.
+    keys.push((3, TimerClock::Event, 1000), ());
+    assert_eq!(fire(&mut keys, Some(Event::Round(Depth(0)))), [(1000, 3), (100, 1)]);
+    assert_eq!((keys.keys.table.len(), keys.idle(0)), (0, None));
+    assert_eq!(keys.keys.watermark(), None);
+    keys.push((1, TimerClock::Processing, 200), ());
+    clock.advance_to(199);
+    assert_eq!(fire(&mut keys, None), []);
+    clock.advance_to(200);
+    assert_eq!(fire(&mut keys, None), [(200, 1)]);
+}
+
+#[test]
+fn what_is_spent_is_dropped_and_its_memory_given_back() {
+    let (mut keys, _) = operator(64 << 20);
+    for round in 0..20 {
+        for key in 0..5000 {
+            assert!(add(&mut keys, round * 5000 + key, i64::from(round)));
+        }
+        assert_eq!(until(&mut keys, i64::from(round)).len(), 5000);
+    }
+    keys.resume();
+    assert_eq!((keys.keys.live(), keys.keys.table.len()), (0, 0));
+    assert_eq!(keys.keys.accounts.heap, 0);
+    let held = keys.keys.accounts.reservation.bytes();
+    assert!(held < 1 << 20, "{held}");
+}
+
+#[test]
+fn a_timer_of_a_key_that_was_dropped_finds_no_other() {
+    let (mut keys, _) = operator(64 << 20);
+    for key in 0..5000 {
+        add(&mut keys, key, 10);
+        add(&mut keys, key, 5);
+    }
+    assert_eq!(until(&mut keys, 5).len(), 5000);
+    for key in 0..5000 {
+        assert!(change(&mut keys.keys, key, |all| all.0[0].clear()));
+    }
+    keys.resume();
+    assert_eq!((keys.keys.live(), keys.keys.table.len()), (0, 0));
+    add(&mut keys, 7, 40);
+    assert_eq!(until(&mut keys, 39), []);
+    assert_eq!(until(&mut keys, 40), [(40, 7)]);
+}
+
+/// A key that is due far ahead, and again and again before that.
+#[test]
+fn superseded_timers_are_not_kept() {
+    let (mut keys, _) = operator(1 << 20);
+    add(&mut keys, 1, i64::MAX);
+    for at in 0..100_000 {
+        add(&mut keys, 1, at);
+        assert_eq!(until(&mut keys, at), [(at, 1)]);
+    }
+    let timers = keys.keys.accounts.wheels[0].timers.len();
+    assert!(timers <= SUPERSEDED + 3, "{timers}");
+    assert_eq!(fire(&mut keys, Some(Event::End)), [(i64::MAX, 1)]);
+}
+
+#[test]
+fn what_has_no_room_fails_the_job() {
+    let (mut keys, _) = operator(40_000);
+    assert!(!(0..5000).all(|key| add(&mut keys, key, 0)));
+    assert!(keys.keys.has_failed());
+    // And gives nothing that looks like a result.
+    assert_eq!(until(&mut keys, 0), []);
+}
