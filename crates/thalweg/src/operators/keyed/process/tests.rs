@@ -511,7 +511,7 @@ struct Kinds;
 impl Process<u64, u64> for Kinds {
     type State = (Option<Timestamp>, u64);
     type Out = (bool, bool, u64);
-    type Aside = u64;
+    type Side = u64;
 
     fn start(&self) -> Self::State {
         (None, 0)
@@ -530,7 +530,7 @@ impl Process<u64, u64> for Kinds {
         assert_eq!(cx.watermark(), None);
         cx.set_timer(Timer::EventTime(at));
         cx.set_timer(cx.after(Duration::from_secs(1_000_000)));
-        cx.emit_aside(n);
+        cx.emit_side(n);
     }
 
     fn on_timer(
@@ -550,7 +550,8 @@ impl Process<u64, u64> for Kinds {
 #[test]
 fn without_timestamps_timers_come_at_the_end() {
     every(|env| {
-        let (kinds, aside) = env.iter(0..600u64).group_by(|n| n % 6).process_aside(Kinds);
+        let (kinds, aside) =
+            env.iter(0..600u64).group_by(|n| n % 6).process_with_side_output(Kinds);
         let kinds = kinds.collect::<BTreeMap<_, _>>();
         let aside = aside.count();
         env.run()?;

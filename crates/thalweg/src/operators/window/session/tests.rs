@@ -365,14 +365,14 @@ fn sessions_are_kept_no_longer_than_late_records_are_allowed() -> crate::Result<
         .iter(0..1_000_000)
         .assign_timestamps(|n| Timestamp::from_micros(*n), Watermarks::monotonous());
     let window = SessionWindow::new(micros(100)).allowed_lateness(micros(1000));
-    let count = numbers.group_by(|n| *n).window(window).count().unkey().count();
+    let count = numbers.group_by(|n| *n).window(window).count().unkey().count().collect_one();
     // And of one key, with a session a record.
     let numbers = env
         .iter(0..1_000_000)
         .assign_timestamps(|n| Timestamp::from_micros(*n * 3), Watermarks::monotonous());
     let window = SessionWindow::new(micros(1)).allowed_lateness(micros(1000));
-    let sessions = numbers.window_all(window).count().count();
+    let sessions = numbers.window_all(window).count().count().collect_one();
     env.run()?;
-    assert_eq!((count.take()?, sessions.take()?), (1_000_000, 1_000_000));
+    assert_eq!((count.take()?, sessions.take()?), (Some(1_000_000), Some(1_000_000)));
     Ok(())
 }
