@@ -209,7 +209,8 @@ fn refused<T: for<'de> Deserialize<'de> + 'static>(csv: Csv) -> String {
     let env = Environment::new();
     // As bad rows are: a header is not one of them.
     let (rows, bad) = env.csv::<T>(csv).dead_letters();
-    let _counts = (rows.map(drop).count(), bad.count());
+    rows.map(drop).for_each(drop);
+    bad.for_each(drop);
     let error = env.run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Input, "{error}");
     assert!(matches!(error.place(), Some(Place::Line(_, 1))), "{error}");
@@ -265,9 +266,8 @@ fn one_column_is_enough_for_a_field_of_several_names() {
     for (header, works) in [("name,price", true), ("amount,name", true), ("name,prize", false)] {
         let (_dir, path) = file(format!("{header}\n1,1\n"));
         let env = Environment::new();
-        let count = env.csv::<Aliased>(&path).map(drop).count();
+        env.csv::<Aliased>(&path).map(drop).for_each(drop);
         assert_eq!(env.run().is_ok(), works, "{header}");
-        drop(count);
         if !works {
             let said = "no column for `amount`; the columns are `name`, `prize`";
             assert_eq!(refused::<Aliased>(Csv::new(&path)), said);

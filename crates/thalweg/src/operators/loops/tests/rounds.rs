@@ -333,6 +333,14 @@ fn by_key() -> Vec<Body> {
             });
             seen.unkey().map(|(key, n)| key + n)
         };
+        "stateful_flat_map of keys": |n| {
+            let seen = n.sorted().group_by(|n| n % 3).stateful_flat_map(0, |_, seen: &mut u64, n| {
+                *seen += 1;
+                (*seen % 2 == 1).then_some(*seen * 7 + n)
+            });
+            seen.unkey().map(|(key, n)| key + n)
+        };
+        "unkey of keys that are carried": |n| n.group_by(|n| n % 3).repartition().unkey().map(|(key, n)| key + n);
         "fold of keys": |n| n.group_by(|n| n % 3).fold(1, |sum, n| *sum += n).unkey().map(|row| row.1);
         "fold_assoc of keys": |n| {
             let sums = n.group_by(|n| n % 3).fold_assoc(0, |sum: &mut u64, n| *sum += n, |a, b| *a += b);
@@ -611,10 +619,11 @@ fn operators_of_windows() {
 }
 
 /// Why some operators stand in none of the bodies above.
-const ELSEWHERE: [(&str, &str); 5] = [
+const ELSEWHERE: [(&str, &str); 6] = [
     ("cache", "a sink, which keeps what comes in all rounds"),
     ("cached", "a source"),
     ("cut", "a sink: what it is for is said where it is"),
+    ("probe", "stands in tests of watermarks alone"),
     ("repartition", "the exchange that it is goes by the kind of every exchange by key"),
     ("strict", "stands in tests of the protocol alone"),
 ];
