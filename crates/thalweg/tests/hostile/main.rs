@@ -402,7 +402,8 @@ fn every_operator_is_attacked() {
             ends: RefCell::default(),
         };
         (operator.build)(&job, source(&env));
-        attacked.extend(env.plan().operators.iter().map(|operator| operator.kind.clone()));
+        let operators = env.plan().operators;
+        attacked.extend(operators.into_iter().flat_map(|operator| [operator.kind, operator.method]));
     }
     let mut kinds = methods();
     assert!(kinds.len() > 80, "{kinds:?}");

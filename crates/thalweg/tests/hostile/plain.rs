@@ -70,6 +70,7 @@ operators! {
     "top_by_key" exact |job, s| job.end(s.top_by_key(10, |r| r.number()));
     "count of all" exact |job, s| job.end(s.count());
     "aggregate of all" exact |job, s| job.end(s.aggregate(|a| (a.count(), a.max(|r| r.clone()))));
+    "max_by_key" exact |job, s| job.end(s.max_by_key(|r| r.number()));
     "min_by_key" exact |job, s| job.end(s.min_by_key(|r| r.number()));
     "top_by" exact |job, s| job.end(s.top_by(10, |a, b| a.number().cmp(&b.number())));
     "unique" exact |job, s| job.end(s.unique());

@@ -200,7 +200,7 @@ impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
     fn run_out(&mut self) {
         let what = format!(
             "the {} keys of one of its tasks are more than the memory budget of {} bytes lets it \
-             remember, and on a stream without an end none can wait on disk; windows and `process` can forget keys",
+             remember, and on a stream without an end none can wait on disk; windows and `process`, which forget keys, need less",
             self.table.len(),
             self.overflow.limit(),
         );
