@@ -1,10 +1,10 @@
-//! What working on a record costs, measured a batch at a time.
+//! Measures what processing a record costs, one batch at a time.
 
 use crate::clock::Nanos;
 use crate::sync::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-/// A cost that one task measures and others want to know.
+/// A cost that one task measures and others read.
 #[derive(Clone, Default)]
 pub(crate) struct Cost(Arc<AtomicU64>);
 
@@ -13,7 +13,7 @@ impl Cost {
         self.0.store(per_record.to_bits(), Ordering::Relaxed);
     }
 
-    /// Nanoseconds a record, once known.
+    /// Nanoseconds per record, once known.
     pub(crate) fn get(&self) -> Option<f64> {
         let bits = self.0.load(Ordering::Relaxed);
         (bits != 0).then(|| f64::from_bits(bits))
@@ -22,8 +22,8 @@ impl Cost {
 
 /// Times what happens between two calls of an operator's `resume`: the work on one batch.
 ///
-/// The least of the last [`WINDOW`] measurements counts, since what disturbs one (an interrupt, the
-/// end of a turn) only ever adds to it.
+/// The least of the last [`WINDOW`] measurements counts, since a disturbance (an interrupt, the end of a turn) can
+/// only add to a measurement.
 #[derive(Default)]
 pub(crate) struct Meter {
     began: Option<(Nanos, u64)>,
@@ -32,16 +32,16 @@ pub(crate) struct Meter {
 }
 
 const WINDOW: usize = 8;
-/// Fewer records than this are too few to time.
+/// Batches of fewer records than this are too small to time.
 const ENOUGH: u64 = 128;
 
 impl Meter {
-    /// A batch begins; `records` have been counted so far.
+    /// Starts timing a batch; `records` have been counted so far.
     pub(crate) fn start(&mut self, now: Nanos, records: u64) {
         self.began = Some((now, records));
     }
 
-    /// The batch has ended, unless it was never begun in this mode.
+    /// Stops timing the batch, if it was started.
     pub(crate) fn stop(&mut self, now: Nanos, records: u64) {
         if let Some((began, before)) = self.began.take()
             && let Some(records) = records.checked_sub(before)
@@ -50,7 +50,7 @@ impl Meter {
         }
     }
 
-    /// Work on `records` took this long.
+    /// Adds a measurement: `records` took this long.
     pub(crate) fn add(&mut self, took: Nanos, records: u64) {
         if records >= ENOUGH && took > 0 {
             self.recent[self.next % WINDOW] = took as f64 / records as f64;
@@ -58,7 +58,7 @@ impl Meter {
         }
     }
 
-    /// Nanoseconds a record, once something was measured.
+    /// Nanoseconds per record, once something was measured.
     pub(crate) fn per_record(&self) -> Option<f64> {
         let measured = &self.recent[..self.next.min(WINDOW)];
         measured.iter().copied().reduce(f64::min)

@@ -6,13 +6,13 @@ use crate::error::Result;
 use crate::state::{Drain, GroupTable, Weighed};
 use std::borrow::Borrow;
 
-/// The bytes that states which are brought back may own before they are accounted for.
+/// The bytes that restored states may own on the heap before they are accounted for.
 pub(crate) const UNACCOUNTED: usize = 256 << 10;
 
 /// A state on disk, with its hash and key.
 pub(crate) type Evicted<K, V> = (u64, <K as Portable>::Owned, V);
 
-/// Writes all states of a table to disk, after which every record is written too.
+/// Writes all states of a table to disk; from then on every record is written too.
 pub(crate) fn evict<K, V, S>(
     table: Drain<K, V>,
     overflow: &mut Overflow<S, Evicted<K, V>>,
@@ -30,7 +30,7 @@ where
     overflow.evicted()
 }
 
-/// Brings a state back into the table, or writes it to disk again where there is no room.
+/// Moves a state from disk back into the table, or writes it to disk again where there is no room.
 pub(crate) fn restore<K, V, S>(
     (hash, key, state): Evicted<K, V>,
     table: &mut GroupTable<K, V>,

@@ -1,5 +1,5 @@
-//! What operators are built from that is no operator itself: buffers that go beyond memory, the overflow of keyed
-//! tables, keys with timers, and what measures the cost of working on a record. Knows no stream and no chain.
+//! Building blocks of operators: buffers and queues that continue on disk, the overflow of keyed tables, keyed
+//! timers, and the measurement of costs per record. Nothing here uses streams or chains.
 
 pub(crate) mod cost;
 pub(crate) mod evict;

@@ -1,15 +1,15 @@
-//! Where the records go that a table has no room for.
+//! The overflow of a keyed table: records and states on disk for which there is no memory.
 //!
-//! When the memory budget does not let a table grow, it is frozen: it keeps its keys, and records of
-//! other keys are written to disk, apart by a part of their hash. When the input has ended, each part
-//! is gone through like an input of its own, with an empty table, and split up further if it does not
-//! fit either. So every key is seen in one place, and its records in the order in which they came.
+//! When the memory budget does not allow a table to grow, the table is frozen: it keeps its keys, and records of
+//! other keys are written to disk, divided into parts by some bits of their hash. When the input has ended, each part
+//! is processed like an input of its own, with an empty table, and split further if it does not fit either. So all
+//! records of a key are processed by one table, in the order in which they arrived.
 //!
-//! Where the states in a frozen table go on growing, or the pool is over its budget, the whole table is evicted:
-//! its states are written to the same parts, and from there on every record. A part is read back states first,
-//! and its records are then applied to them.
+//! Where the states of a frozen table keep growing, or the pool is over its budget, the whole table is evicted: its
+//! states are written to the same parts, and so is every later record. When a part is read back, its states come
+//! first, and its records are then applied to them.
 //!
-//! Knows of no table and no aggregate: whoever has them asks before they grow.
+//! This module uses no table and no aggregate: operators ask it before their tables grow.
 
 use crate::data::{Data, Wire};
 use crate::error::{Error, Result};
@@ -17,51 +17,52 @@ use crate::memory::Reservation;
 use crate::plan::TaskContext;
 use crate::state::{SpillDir, SpillFile, SpillReader, SpillWriter};
 
-/// Parts that records are split into when the table is full.
+/// The number of parts that records are split into when the table is full, as a power of two.
 const PARTS_BITS: u32 = 4;
-/// A table may always be this large, so that every part gets smaller each time it is split up.
+/// Bytes that a table may always occupy, so that every part gets smaller each time it is split.
 const ALWAYS: usize = 64 << 10;
 /// How often a part with a single key, or with several, may be split before eviction is given up.
 const EVICTED: [u32; 2] = [2, 11];
-/// The part of the budget that one state may have and be written to disk, where it is there twice for a moment.
+/// A single state that is larger than one part in this many of the budget is not evicted, since it is in memory twice
+/// for a moment.
 const LARGE: usize = 4;
 
-/// The memory of a table, and the records and states that it has no room for: records as `S`, states with hash and
-/// key as `E`.
+/// The memory reservation of a table, and the records and states for which it has no room: records as `S`, states
+/// with hash and key as `E`.
 pub(crate) struct Overflow<S: Wire + ?Sized, E: Data> {
     reservation: Reservation,
-    /// The table must not take new keys.
+    /// Whether the table must not accept new keys.
     frozen: bool,
     spill: SpillDir,
-    /// What is being written, by a part of the hash.
+    /// The parts that are being written, by the bits of the hash.
     parts: Vec<Part<SpillWriter<E>, SpillWriter<S>>>,
-    /// How often what is being gone through has been split up already.
+    /// How often the part that is being processed has been split.
     depth: u32,
-    /// Parts that are still to be gone through, each with how often it has been split up.
+    /// Parts that are still to be processed, each with how often it has been split.
     on_disk: Vec<(WrittenPart<S, E>, u32)>,
-    /// The bytes of all parts so far.
+    /// The bytes of all parts written so far.
     bytes: u64,
 }
 
-/// States, and the records that came after them.
+/// States, and the records that arrived after them.
 struct Part<E, S> {
     states: E,
     records: S,
 }
 
-/// A part of which all has been written.
+/// A part that has been written completely.
 type WrittenPart<S, E> = Part<SpillFile<E>, SpillFile<S>>;
 
 /// A part that is being read.
 pub(crate) struct PartReader<S: Wire + ?Sized, E: Data> {
-    /// To be read to the end before the records.
+    /// Must be read to the end before the records.
     pub(crate) states: SpillReader<E>,
     pub(crate) records: SpillReader<S>,
 }
 
 impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
-    /// For the operator of this number. Where `ends` is false, there is no time at which to go through what is on
-    /// disk, and nothing may be written.
+    /// The overflow of the operator with this number. Where `ends` is false, the input has no end after which parts
+    /// on disk could be processed, and nothing may be written.
     pub(crate) fn new(cx: &TaskContext<'_>, op: usize, ends: bool) -> Self {
         Self {
             reservation: if ends { cx.spillable(op) } else { cx.fixed(op) },
@@ -84,18 +85,18 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
         self.reservation.pool().limit()
     }
 
-    /// The error of what has no room.
+    /// The error that is raised when there is no room.
     pub(crate) fn refused(&self, what: String) -> Error {
         self.reservation.refused(what)
     }
 
-    /// Whether the table must not take new keys.
+    /// Whether the table must not accept new keys.
     #[inline(always)]
     pub(crate) fn is_frozen(&self) -> bool {
         self.frozen
     }
 
-    /// Whether the table may take a new key, for which it would have to grow to `wanted` bytes.
+    /// Whether the table may accept a new key for which it would have to grow to `wanted` bytes.
     pub(crate) fn may_grow(&mut self, wanted: usize) -> bool {
         if !self.frozen && (wanted <= ALWAYS || self.reservation.try_resize(wanted)) {
             return true;
@@ -104,9 +105,9 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
         false
     }
 
-    /// Accounts for what grows apart from the slots, the bytes of long keys and of states, and gives back what was
-    /// needed while the slots were doubled. `used` is what the table occupies. Answers whether the table has to
-    /// be evicted.
+    /// Accounts for what grows besides the slots, such as long keys and states, and releases what was only needed
+    /// while the slots were doubled. `used` is what the table occupies, in bytes. Returns whether the table has to be
+    /// evicted.
     #[must_use]
     pub(crate) fn account(&mut self, used: usize) -> bool {
         if used <= ALWAYS {
@@ -123,12 +124,12 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
             return false;
         }
         self.frozen = true;
-        // A little may be beyond what is reserved: keys that came before the table was frozen.
+        // The table may exceed its reservation a little: keys may have arrived before it was frozen.
         !self.reservation.try_resize(used) && used > held + held / 8 + ALWAYS
     }
 
-    /// Whether it is of no use to evict a table of so many keys whose states own so much on the heap: a state is
-    /// too large in itself, or it has been tried.
+    /// Whether eviction would not help a table with this many keys, whose states own this many bytes on the heap: a
+    /// state is too large by itself, or eviction has been tried often enough.
     pub(crate) fn is_hopeless(&self, keys: usize, heap: usize) -> bool {
         let [one, any] = EVICTED;
         match keys {
@@ -137,7 +138,7 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
         }
     }
 
-    /// The table is empty now, and every record is to be written from here on.
+    /// Notes that the table has been evicted: it is empty, and every later record is to be written.
     pub(crate) fn evicted(&mut self) -> Result<()> {
         self.frozen = true;
         let _ = self.reservation.try_resize(0);
@@ -159,13 +160,13 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
             let part = |_| Part { states: self.spill.writer(), records: self.spill.writer() };
             self.parts = (0..1 << PARTS_BITS).map(part).collect();
         }
-        // Routing has used the top bits, the table uses the lowest; each depth uses its own.
+        // Routing has used the top bits, and the table uses the lowest; each depth uses its own.
         let shift = 44 - PARTS_BITS * (self.depth % 6);
         let part = (hash >> shift) as usize & ((1 << PARTS_BITS) - 1);
         &mut self.parts[part]
     }
 
-    /// What was being gone through has ended: sets aside what was written meanwhile.
+    /// The input, or the part being processed, has ended: completes what was written meanwhile.
     pub(crate) fn set_aside(&mut self) -> Result<()> {
         let depth = self.depth + 1;
         for Part { states, records } in self.parts.drain(..) {
@@ -178,7 +179,7 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
         Ok(())
     }
 
-    /// The next part to go through, with a table that is empty again; `None` when all is done.
+    /// The next part to process, with a table that is empty again; `None` when all are done.
     pub(crate) fn next_part(&mut self) -> Option<PartReader<S, E>> {
         self.frozen = false;
         let _ = self.reservation.try_resize(0);

@@ -1,4 +1,4 @@
-//! Records that wait for something, first in and first out: in memory as long as they are few, then on disk.
+//! A first-in, first-out queue of records that wait for something: in memory while they are few, then on disk.
 
 use crate::data::Data;
 use crate::error::Result;
@@ -7,22 +7,23 @@ use crate::plan::TaskContext;
 use crate::state::{SpillDir, SpillReader, SpillWriter};
 use std::collections::VecDeque;
 
-/// So many bytes are taken whether the budget has them or not.
+/// Bytes that a queue may take whether the budget has them or not.
 const ALWAYS: usize = 16 << 10;
-/// The part of the budget that the queues of all tasks may take: what others keep to be looked at is read more often.
+/// The queues of all tasks together may take one part in this many of the budget. It is small because records that
+/// are kept for look-ups are read more often.
 const SHARE: usize = 8;
 
 /// A queue of records.
 pub(crate) struct Waiting<R: Data> {
     memory: VecDeque<R>,
-    /// What those in memory take.
+    /// The bytes of the records in memory.
     bytes: usize,
     most: usize,
     reservation: Reservation,
     spill: SpillDir,
-    /// Behind those in memory.
+    /// Records behind those in memory.
     reader: Option<SpillReader<R>>,
-    /// Behind those that are being read.
+    /// Records behind those that are being read.
     writer: Option<SpillWriter<R>>,
     written: u64,
     len: u64,
@@ -43,7 +44,7 @@ impl<R: Data> Waiting<R> {
         }
     }
 
-    /// The number of records that wait.
+    /// The number of records in the queue.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
@@ -77,12 +78,12 @@ impl<R: Data> Waiting<R> {
 
     #[cold]
     fn has_room(&mut self, bytes: usize) -> bool {
-        // Ahead, by doubling, as the queue itself grows.
+        // Reserves ahead, by doubling, as the queue itself grows.
         let wanted = (2 * bytes).min(self.most);
         bytes <= wanted && self.reservation.try_resize(wanted)
     }
 
-    /// The first record, if any.
+    /// Removes and returns the first record, if any.
     pub(crate) fn pop(&mut self) -> Result<Option<R>> {
         if self.len == 0 {
             return Ok(None);
@@ -114,14 +115,14 @@ impl<R: Data> Waiting<R> {
         }
         let Some(reader) = &mut self.reader else { return Ok(None) };
         let record = reader.next(|record| record)?;
-        // Let go of at once, so that what comes next may stay in memory.
+        // Dropped at once, so that later records may stay in memory.
         if reader.remaining() == 0 {
             self.reader = None;
         }
         Ok(record)
     }
 
-    /// Forgets all that wait.
+    /// Removes all records.
     pub(crate) fn clear(&mut self) {
         (self.memory, self.bytes, self.len) = (VecDeque::new(), 0, 0);
         (self.reader, self.writer) = (None, None);

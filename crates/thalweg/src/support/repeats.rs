@@ -1,4 +1,4 @@
-//! How often keys come again, estimated from a part of the keys.
+//! Estimates how often keys repeat, from a sample of the keys.
 
 use crate::data::Key;
 use crate::state::GroupTable;
@@ -8,9 +8,8 @@ const SHARE: u64 = 1024;
 
 /// Counts records, and estimates how many keys they have.
 ///
-/// Follows all records of a fixed, small part of the keys, so that the estimate needs no more memory
-/// than that part, and is as good as the number of keys in it is large: within a few hundredths when
-/// there are a million keys.
+/// Follows all records of a fixed, small sample of the keys. So the estimate needs memory for the sample only, and is
+/// better the more keys the sample has: within a few per cent when there are a million keys.
 #[derive(Default)]
 pub(crate) struct Repeats {
     records: u64,
@@ -18,12 +17,12 @@ pub(crate) struct Repeats {
 }
 
 impl Repeats {
-    /// Counts records with keys of these hashes.
+    /// Counts records whose keys have these hashes.
     #[inline(always)]
     pub(crate) fn see(&mut self, hashes: impl Iterator<Item = u64>) {
         for hash in hashes {
             self.records += 1;
-            // Bits by which neither tasks nor slots are chosen.
+            // Bits that choose neither the task nor the slot.
             if (hash >> 20) & (SHARE - 1) == 0 {
                 self.follow(hash);
             }
@@ -36,7 +35,7 @@ impl Repeats {
         self.followed.upsert(u64::hash(&hash), &hash, &hash, || ());
     }
 
-    /// The share of records that would remain, were all combined in one table.
+    /// The share of records that would remain if all were combined in one table.
     pub(crate) fn kept(&self) -> f64 {
         (self.followed.len() as u64 * SHARE) as f64 / self.records.max(1) as f64
     }

@@ -1,5 +1,5 @@
-//! What a task keeps to show it more than once: records in memory, and those after them on disk. For records that are
-//! taken out again there is [`Waiting`](super::waiting::Waiting).
+//! A buffer of records that are read more than once: the first in memory, the rest on disk. For records that are
+//! removed when they are read, see [`Waiting`](super::queue::Waiting).
 
 use crate::data::Data;
 use crate::error::Result;
@@ -7,12 +7,12 @@ use crate::memory::Reservation;
 use crate::state::{SpillDir, SpillFile, SpillReader, SpillWriter};
 use crate::time::Time;
 
-/// The bytes, about, of a run of records that is not moved when more come.
+/// The approximate size of a run in bytes. A run is one allocation of records, which does not move when more arrive.
 const RUN: usize = 64 << 10;
-/// The part of the budget that may be taken, by whomever, when more is kept in memory.
+/// More records are kept in memory only while the whole pool uses at most one part in this many of the budget.
 const SHARE: usize = 2;
 
-/// Records that do not change any more.
+/// A complete buffer, whose records no longer change.
 pub struct Part<D: Data, T: Time> {
     runs: Vec<Vec<(D, T)>>,
     file: Option<SpillFile<(D, T)>>,
@@ -27,14 +27,14 @@ impl<D: Data, T: Time> Part<D, T> {
     }
 }
 
-/// A part that is being filled.
+/// A buffer that is being filled.
 pub struct Growing<D: Data, T: Time> {
     runs: Vec<Vec<(D, T)>>,
     len: u64,
     /// What the records in memory own on the heap, and what is reserved for that.
     heap: usize,
     heap_reserved: usize,
-    /// What the runs themselves take.
+    /// The bytes of the runs themselves.
     flat: usize,
     reservation: Reservation,
     spill: SpillDir,
@@ -42,7 +42,7 @@ pub struct Growing<D: Data, T: Time> {
 }
 
 impl<D: Data, T: Time> Growing<D, T> {
-    /// Records in a run.
+    /// The number of records in a run.
     const RECORDS: usize = {
         let fit = RUN / if size_of::<(D, T)>() == 0 { 1 } else { size_of::<(D, T)>() };
         if fit < 16 { 16 } else { fit }
@@ -61,7 +61,7 @@ impl<D: Data, T: Time> Growing<D, T> {
         }
     }
 
-    /// A part of other records, of the same budget.
+    /// An empty buffer for other records, with a reservation of its own in the same budget.
     pub(crate) fn another(&self) -> Self {
         Self::new(self.reservation.another(), &self.spill)
     }
@@ -88,7 +88,7 @@ impl<D: Data, T: Time> Growing<D, T> {
         self.write(&(record, time))
     }
 
-    /// Makes room, or begins to write to disk.
+    /// Makes room in memory, or begins to write to disk.
     #[cold]
     #[inline(never)]
     fn push_more(&mut self, record: D, time: T, heap: usize) -> Result<()> {
@@ -117,7 +117,7 @@ impl<D: Data, T: Time> Growing<D, T> {
         self.writer.get_or_insert_with(|| self.spill.writer()).push(record)
     }
 
-    /// All records have come; answers the part, and the bytes of it that are on disk.
+    /// Completes the buffer; returns it, with the number of its bytes that are on disk.
     pub(crate) fn finish(self) -> Result<(Part<D, T>, u64)> {
         let file = self.writer.map(SpillWriter::finish).transpose()?;
         let written = file.as_ref().map_or(0, SpillFile::bytes);
@@ -126,11 +126,11 @@ impl<D: Data, T: Time> Growing<D, T> {
     }
 }
 
-/// How far a part has been read.
+/// A position in a buffer up to which it has been read.
 pub struct Cursor<D: Data, T: Time> {
-    /// The run, and the record in it.
+    /// The index of the run, and of the next record in it.
     next: (usize, usize),
-    /// What is left on disk, once that has been begun with.
+    /// The rest of the records on disk, once the first of them has been read.
     reader: Option<SpillReader<(D, T)>>,
 }
 
@@ -139,7 +139,7 @@ impl<D: Data, T: Time> Cursor<D, T> {
         Self { next: (0, 0), reader: None }
     }
 
-    /// Shows up to `most` records; answers whether there was any.
+    /// Calls `each` with up to `most` records; returns whether there were any.
     pub(crate) fn show(
         &mut self,
         part: &Part<D, T>,

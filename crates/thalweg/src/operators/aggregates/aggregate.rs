@@ -1,57 +1,57 @@
-//! What is computed of the records of a key.
+//! The traits of aggregates.
 
 use crate::data::{Data, Record};
 
-/// Something computed of many values, one value at a time.
+/// A result computed from many values, one value at a time.
 ///
-/// The sibling [`Combine`] is for those of which parts can be computed apart; where it can be
-/// implemented it should be, since then only partial results travel between tasks.
+/// Implement its sibling [`Combine`] too if partial results can be computed separately and combined: then only
+/// partial results are sent between tasks.
 pub trait Aggregate<V: Record + ?Sized>: Send + Sync + 'static {
-    /// What is remembered between values.
+    /// The accumulator.
     type State: Data;
-    /// What comes out at the end.
+    /// The result.
     type Output: Data;
 
-    /// The state before the first value.
+    /// The accumulator before the first value.
     fn start(&self) -> Self::State;
 
-    /// Takes a value in.
+    /// Adds a value to the accumulator.
     fn update(&self, state: &mut Self::State, value: V::Of<'_>);
 
     /// The result.
     fn finish(&self, state: Self::State) -> Self::Output;
 
-    /// The result of no values at all, if there is one, as 0 is for a count: what a
-    /// [`Stream`](crate::Stream) without records gives. A key or a window has at least one value.
+    /// The result for no values at all, if there is one, such as 0 for a count. It is the result of a
+    /// [`Stream`](crate::Stream) without records. A key or a window has at least one value.
     fn empty(&self) -> Option<Self::Output> {
         None
     }
 
-    /// What is wrong with the aggregate, if anything is: a job with one that answers an error is
-    /// refused at its start, with this message.
+    /// Checks the parameters of the aggregate. A job with an aggregate whose check fails is refused when it starts,
+    /// with this message.
     ///
     /// # Errors
     ///
-    /// What is wrong, as a sentence without an end.
+    /// What is wrong, as a sentence without its final full stop.
     fn check(&self) -> Result<(), String> {
         Ok(())
     }
 }
 
-/// An [`Aggregate`] that takes in values by reference, so that others can take in the same: all members of a
-/// tuple but the last must be one. Those that keep values, as `to_vec` does, clone what they keep.
+/// An [`Aggregate`] that receives values by reference, so that several can share them. All members of a tuple but the
+/// last must implement it. Aggregates that keep values, such as `to_vec`, clone those they keep.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` keeps values of `{V}`, and others of the tuple need them too",
     label = "needs values that can be cloned",
     note = "add `#[derive(Clone)]` to the type of the values, or put this aggregate last"
 )]
 pub trait AggregateRef<V: Record + ?Sized>: Aggregate<V> {
-    /// Takes a value in.
+    /// Adds a value to the accumulator.
     fn update_ref(&self, state: &mut Self::State, value: &V::Of<'_>);
 }
 
-/// An [`Aggregate`] of which parts can be computed apart and put together in any order: the
-/// operation must be associative and commutative.
+/// An [`Aggregate`] whose partial results can be computed separately and combined in any order: the operation must be
+/// associative and commutative.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no aggregate of values of `{V}` of which parts can be put together",
     label = "the closure must give an aggregate",
@@ -60,12 +60,12 @@ pub trait AggregateRef<V: Record + ?Sized>: Aggregate<V> {
     note = "with closures of your own, use `a.fold_assoc(…)` or `a.reduce(…)`"
 )]
 pub trait Combine<V: Record + ?Sized>: Aggregate<V> {
-    /// Puts another part into this one.
+    /// Combines another accumulator into this one.
     fn combine(&self, state: &mut Self::State, other: Self::State);
 
-    /// Takes a part out again that was put in, so that what remains is exactly what it would be
-    /// without it, if there is a way. Windows that slide use it; without it, they keep what they need to
-    /// put the rest together again.
+    /// The inverse of [`combine`](Self::combine), if there is an exact one: removes an accumulator that was combined
+    /// into this one, so that the result is exactly what it would be without it. Sliding windows use it. Without it
+    /// they keep the accumulators that are needed to combine the rest again.
     #[allow(clippy::type_complexity, reason = "who implements it writes this type")]
     const INVERSE: Option<fn(&Self, &mut Self::State, &Self::State)> = None;
 }

@@ -1,4 +1,4 @@
-//! How many values differ, about, in a few kilobytes.
+//! The approximate number of distinct values, in a few kilobytes.
 
 use super::{Aggregate, AggregateRef, Aggregates, Combine};
 use crate::data::{Data, DecodeError, Record, Schema};
@@ -6,16 +6,16 @@ use datasketches::hll::{HllSketch, HllType, HllUnion};
 use std::marker::PhantomData;
 
 impl<V: Record + ?Sized> Aggregates<V> {
-    /// About how many different ones there are among what the closure makes of the values.
+    /// The approximate number of distinct results of the closure over the values.
     ///
-    /// A HyperLogLog sketch of 4,096 registers: the estimate's standard error is 1.6 %, and it is off by more
-    /// than three times that once in some 300 estimates. Up to a few hundred different ones, it is nearly
-    /// always exact. The same values give the same estimate, whatever their order and however they were
-    /// divided. Memory: from 32 bytes a key up to 4 KB; [`precision`](ApproxCountDistinct::precision) changes
-    /// that. For an exact count see [`count_distinct`](Self::count_distinct).
+    /// A HyperLogLog sketch of 4,096 registers: the estimate's standard error is 1.6 %, and it is off by more than
+    /// three times that in about one of 300 estimates. Up to a few hundred distinct ones, it is nearly always exact.
+    /// The same values give the same estimate, whatever their order and however they were divided among tasks.
+    /// Memory: from 32 bytes per key up to 4 KB; [`precision`](ApproxCountDistinct::precision) changes that. For an
+    /// exact count see [`count_distinct`](Self::count_distinct).
     ///
     /// From Flajolet and others, "HyperLogLog: the analysis of a near-optimal cardinality estimation algorithm"
-    /// (2007), as the Apache DataSketches library has it.
+    /// (2007), as implemented in the Apache DataSketches library.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -36,20 +36,19 @@ impl<V: Record + ?Sized> Aggregates<V> {
     }
 }
 
-/// About how many values differ: [`Aggregates::approx_count_distinct`].
+/// The approximate number of distinct values: [`Aggregates::approx_count_distinct`].
 pub struct ApproxCountDistinct<F, N> {
     of: F,
     precision: u8,
     types: PhantomData<fn() -> N>,
 }
 
-/// Precisions that can be asked for.
+/// The precisions that are accepted.
 const PRECISIONS: std::ops::RangeInclusive<u8> = 4..=16;
 
 impl<F, N> ApproxCountDistinct<F, N> {
-    /// Uses 2<sup>`precision`</sup> registers of a byte each, which makes the standard error
-    /// 1.04 / 2<sup>`precision` / 2</sup>: 12 if nothing is said. A job that asks for less than 4 or more
-    /// than 16 is refused at its start.
+    /// Uses 2<sup>`precision`</sup> registers of a byte each, which makes the standard error 1.04 / 2<sup>`precision`
+    /// / 2</sup>. The default is 12. A job with a precision below 4 or above 16 is refused when it starts.
     pub fn precision(self, precision: u8) -> Self {
         Self { precision, ..self }
     }
@@ -117,12 +116,13 @@ where
     }
 }
 
-/// A sketch of the values seen.
+/// A HyperLogLog sketch of the values seen.
 #[derive(Clone)]
 pub struct Sketch(HllUnion);
 
-/// What a [`Sketch`] knows, in one form for all sketches that know the same. The library's own form
-/// depends on the order of the values, and not all that can be wrong with it is found when it is read.
+/// The content of a [`Sketch`], in a canonical form: equal for all sketches of the same content. The library's own
+/// form depends on the order of the values, and the library does not detect everything that can be wrong with it when
+/// it is read.
 #[derive(Data)]
 struct Image {
     precision: u8,
@@ -131,14 +131,14 @@ struct Image {
 
 #[derive(Data)]
 enum Seen {
-    /// The hashes of few values, as a register and what would be in it, ascending.
+    /// The hashes of few values, each a register and its content, ascending.
     Hashes(Vec<u32>),
-    /// What is in each register.
+    /// The content of each register.
     Registers(Vec<u8>),
 }
 
-/// The library's form, which is that of Apache DataSketches in all languages: where parts of it are, and
-/// what they say.
+/// The library's serialised form, which is that of Apache DataSketches in all languages: offsets and values of its
+/// parts.
 mod layout {
     pub(super) const KIND: usize = 7;
     pub(super) const LIST: u8 = 0;
@@ -147,18 +147,18 @@ mod layout {
     pub(super) const TABLE_HEADER: usize = 12;
     pub(super) const REGISTERS_HEADER: usize = 40;
 
-    /// Values that are no longer a list.
+    /// The number of values from which they are no longer stored as a list.
     pub(super) const LISTED: usize = 8;
-    /// The least precision at which they are a table then, rather than registers.
+    /// The least precision at which they are then stored as a table rather than as registers.
     pub(super) const LEAST_TABLED: u8 = 8;
-    /// What the least table and the greatest have room for, as powers of two; that of the greatest is
-    /// less than the precision by this.
+    /// The capacities of the smallest and of the largest table, as powers of two; that of the largest is the
+    /// precision less this.
     pub(super) const LEAST_TABLE: u8 = 5;
     pub(super) const GREATEST_TABLE: u8 = 3;
     /// The greatest content of a register.
     pub(super) const GREATEST: u8 = 63;
 
-    /// What every image begins with, of registers of a byte each.
+    /// The header of every image with registers of a byte each.
     pub(super) fn header(
         words: u8,
         precision: u8,
@@ -197,7 +197,7 @@ impl Image {
         Self { precision: sketch.0.lg_config_k(), seen }
     }
 
-    /// The library's form; `None` where no sketch knows this.
+    /// The library's serialised form; `None` where no sketch can have this content.
     fn bytes(&self) -> Option<Vec<u8>> {
         if !PRECISIONS.contains(&self.precision) {
             return None;
@@ -209,7 +209,7 @@ impl Image {
     }
 
     fn bytes_of_hashes(&self, hashes: &[u32]) -> Option<Vec<u8>> {
-        // Ascending, and none of them 0, which stands for none.
+        // They must be ascending, and none may be 0, which stands for an empty entry.
         if hashes.first() == Some(&0) || !hashes.is_sorted_by(|a, b| a < b) {
             return None;
         }
@@ -238,8 +238,8 @@ impl Image {
         }
         const REGISTERS: u8 = 2;
         let mut bytes = layout::header(10, self.precision, 0, layout::OUT_OF_ORDER, 0, REGISTERS);
-        // What the estimate is made of: sums of 2^-register, of the small ones and of the great ones
-        // apart so that both are exact, after one that depends on the order and is not used.
+        // The numbers that the estimate is computed from: sums of 2^-register, one of the small registers and one of
+        // the large, so that both are exact. Before them is a number that depends on the order and is not used.
         let sum_of = |great: bool| -> f64 {
             let some = registers.iter().filter(|&&register| (register >= 32) == great);
             some.map(|&register| f64::from(register).exp2().recip()).sum()

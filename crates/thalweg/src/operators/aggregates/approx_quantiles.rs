@@ -1,39 +1,40 @@
 //! Approximate quantiles, within a bound on their relative error.
 //!
 //! The bins of a DDSketch (Masson, Rim and Lee, "DDSketch: a fast and fully-mergeable quantile sketch with
-//! relative-error guarantees", 2019): a bin holds how many values lie between two powers of a number a
-//! little greater than one, so that its middle is near to all of them. Bins are never collapsed, which
-//! keeps the bound for every value, makes the result the same however the values were divided, and lets
-//! parts be taken out again. Sketches that draw lots (KLL) or depend on the order of the values (t-digest)
-//! have none of that: a job would give another result each time it is run.
+//! relative-error guarantees", 2019): each bin counts the values between two consecutive powers of a number slightly
+//! greater than one, so that its middle is close to all of them. Bins are never collapsed. So the bound holds for
+//! every value, the result does not depend on how the values were divided among tasks, and partial results can be
+//! subtracted. Randomised sketches (KLL) and those that depend on the order of the values (t-digest) have none of
+//! these properties: the result of a job would differ from run to run.
 //!
-//! Why no library: of a million log-normal numbers, `sketches-ddsketch` 0.4 takes each in two to four times as fast
-//! (22 to 66 ns against 59 to 125) and is half as large or less. But from 2048 bins on it collapses the lowest, silently:
-//! with a sigma of 5, its 0.1 % quantile was off by a factor of nine instead of 1 %. Its result then depends on how
-//! values were divided, and it cannot subtract, which sliding windows need. The t-digest of `datasketches` 0.6 takes 110 to
-//! 160 ns, was off by up to 0.2 % with a sigma of 1 and 13 % with one of 12, and cannot subtract either.
+//! Why no library is used: of a million log-normal numbers, `sketches-ddsketch` 0.4 adds each in a half to a quarter
+//! of the time (22 to 66 ns against 59 to 125) and is half as large or less. But from 2048 bins on it collapses the
+//! lowest, silently: with a sigma of 5, its 0.1 % quantile was off by a factor of nine instead of 1 %. Its result
+//! then depends on how the values were divided, and it cannot subtract, which sliding windows need. The t-digest of
+//! `datasketches` 0.6 takes 110 to 160 ns, was off by up to 0.2 % with a sigma of 1 and 13 % with one of 12, and
+//! cannot subtract either.
 
 use super::exact_quantiles::{check_shares, place};
 use super::{Aggregate, AggregateRef, Aggregates, Combine};
 use crate::data::Record;
 
 impl<V: Record + ?Sized> Aggregates<V> {
-    /// Approximate quantiles: about the values of which given shares are not greater, among the numbers that the closure makes of the
-    /// values: `0.5` is the median, `0.99` the 99th percentile. For exact ones, which keep all numbers, see
-    /// [`quantiles`](Self::quantiles).
+    /// Approximate quantiles of the numbers that the closure returns for the values: for each share, about the number
+    /// that this share of the numbers does not exceed. `0.5` is the median, `0.99` the 99th percentile. For exact
+    /// ones, which keep all numbers, see [`quantiles`](Self::quantiles).
     ///
-    /// Of `n` numbers in order, share `q` is that at place `q * (n - 1)`, counted from 0 and rounded down. What
-    /// is given is off by at most 1 % of it; [`relative_error`](ApproxQuantiles::relative_error) changes that. It
-    /// does not depend on the order of the values, and windows that slide subtract it. Infinities stand for
-    /// themselves. Numbers nearer to zero than the least normal float, some 2e-308, are taken for zero, and what
-    /// is no number counts as greater than all numbers.
+    /// Of `n` numbers in order, the quantile of share `q` is the number at index `q * (n - 1)`, counted from 0 and
+    /// rounded down. The result is off by at most 1 % of it; [`relative_error`](ApproxQuantiles::relative_error)
+    /// changes that. The result does not depend on the order of the values, and sliding windows can subtract it.
+    /// Infinities are exact. Numbers closer to zero than the least normal float, about 2e-308, count as zero, and NaN
+    /// counts as greater than all numbers.
     ///
-    /// Memory: 16 bytes for each bin that has numbers in it: some 115 bins where the greatest is ten times the
-    /// least, 690 where it is a million times. Time: a logarithm and a search among the bins.
+    /// Memory: 16 bytes for each bin that has numbers in it: some 115 bins where the greatest number is ten times the
+    /// least, 690 where it is a million times. Time: a logarithm and a search among the bins for each value.
     ///
     /// # Errors
     ///
-    /// A job with a share that is not from 0 to 1 is refused at its start.
+    /// A job with a share outside 0 to 1 is refused when it starts.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -69,19 +70,18 @@ pub struct ApproxQuantiles<F, const N: usize> {
     bins: Bins,
 }
 
-/// The relative errors that can be asked for. A smaller one would have more bins than have numbers.
+/// The relative errors that are accepted. A smaller one would have more bins than can be numbered.
 const ERRORS: std::ops::RangeInclusive<f64> = 1e-6..=0.5;
 
 impl<F, const N: usize> ApproxQuantiles<F, N> {
-    /// Bounds the error to this share of the result: `0.01` if nothing is said. The number of bins is
-    /// inverse to it. A job that asks for less than a millionth or more than a half is refused at its
-    /// start.
+    /// Bounds the error to this share of the result; the default is `0.01`. The number of bins is inversely
+    /// proportional to it. A job with a bound below a millionth or above a half is refused when it starts.
     pub fn relative_error(self, error: f64) -> Self {
         Self { bins: Bins::new(error), ..self }
     }
 }
 
-/// Which numbers are in a bin.
+/// Maps numbers to bins and back.
 #[derive(Clone, Copy)]
 struct Bins {
     error: f64,
@@ -89,7 +89,7 @@ struct Bins {
     width: f64,
     /// The logarithm of the ratio of a bin's middle to its upper bound.
     middle: f64,
-    /// The bin that the least normal float is in, if that of 1 is 0.
+    /// The bin of the least normal float, relative to the bin of 1.
     lowest: f64,
 }
 
@@ -103,7 +103,7 @@ impl Bins {
         Self { error, width, middle: (-error).ln_1p(), lowest }
     }
 
-    /// The bin of a number. Bins are in the order of the numbers; 0 is that of zero.
+    /// The bin of a number. Bins are in the order of the numbers; 0 is the bin of zero.
     #[inline]
     fn of(&self, number: f64) -> i32 {
         let size = number.abs();
@@ -134,7 +134,7 @@ impl Bins {
     }
 }
 
-/// The bins that have numbers in them, in order, with how many.
+/// The bins that have numbers in them, in ascending order, each with its count.
 type Counts = Vec<(i32, u64)>;
 
 impl<V, F, const N: usize> Aggregate<V> for ApproxQuantiles<F, N>

@@ -1,11 +1,11 @@
-//! The aggregates that streams have methods for.
+//! The aggregates that are also methods of streams.
 
 use super::{Aggregate, AggregateRef, Combine, Number, better};
 use crate::data::{Data, Record};
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 
-/// How many values there were.
+/// The number of values.
 #[derive(Clone, Copy, Debug)]
 pub struct Count;
 
@@ -49,7 +49,7 @@ impl<V: Record + ?Sized> Combine<V> for Count {
     const INVERSE: Option<fn(&Self, &mut u64, &u64)> = Some(|_, state, other| *state -= other);
 }
 
-/// Defines an aggregate that keeps the least or the greatest of what a closure makes of the values.
+/// Defines an aggregate that keeps the least or the greatest of what a closure returns for the values.
 macro_rules! extreme {
     ($(#[$doc:meta])* $name:ident, $wanted:expr) => {
         $(#[$doc])*
@@ -122,17 +122,17 @@ macro_rules! extreme {
 }
 
 extreme!(
-    /// The least of what a closure makes of the values. A float that is no number is greater than all.
+    /// The least of what a closure returns for the values. NaN is greater than all numbers.
     Min,
     Ordering::Less
 );
 extreme!(
-    /// The greatest of what a closure makes of the values. A float that is no number is less than all.
+    /// The greatest of what a closure returns for the values. NaN is less than all numbers.
     Max,
     Ordering::Greater
 );
 
-/// The arithmetic mean of what a closure makes of the values.
+/// The arithmetic mean of what a closure returns for the values.
 pub struct Average<F, N> {
     of: F,
     number: PhantomData<fn() -> N>,
@@ -195,7 +195,7 @@ where
     }
 }
 
-/// What a closure makes of the values one after the other.
+/// A fold of the values, one after the other.
 pub struct Fold<A, F> {
     pub(in crate::operators) init: A,
     pub(in crate::operators) fold: F,
@@ -239,7 +239,7 @@ where
     }
 }
 
-/// What a closure makes of the values in parts, and another of the parts.
+/// A fold of the values into partial results, which a second closure merges.
 pub struct FoldAssoc<A, F, M> {
     pub(in crate::operators) init: A,
     pub(in crate::operators) local: F,
@@ -303,7 +303,7 @@ where
     }
 }
 
-/// Two values made one, until one is left.
+/// A reduction of the values to one, two at a time.
 pub struct Reduce<F> {
     pub(in crate::operators) reduce: F,
 }

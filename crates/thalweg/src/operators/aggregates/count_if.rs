@@ -1,10 +1,10 @@
-//! How many values are of a kind.
+//! The number of values that match a condition.
 
 use super::{Aggregate, AggregateRef, Aggregates, Combine};
 use crate::data::Record;
 
 impl<V: Record + ?Sized> Aggregates<V> {
-    /// How many values the closure answers `true` for.
+    /// The number of values for which the closure returns `true`.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -24,7 +24,7 @@ impl<V: Record + ?Sized> Aggregates<V> {
     }
 }
 
-/// How many values are of a kind: [`Aggregates::count_if`].
+/// The number of values that match a condition: [`Aggregates::count_if`].
 pub struct CountIf<F> {
     which: F,
 }

@@ -1,4 +1,4 @@
-//! How many values differ, counted exactly.
+//! The exact number of distinct values.
 
 use super::{Aggregate, AggregateRef, Aggregates, Combine};
 use crate::data::{Data, Record, hash_bytes, mix};
@@ -7,10 +7,10 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::marker::PhantomData;
 
 impl<V: Record + ?Sized> Aggregates<V> {
-    /// How many different ones there are among what the closure makes of the values.
+    /// The exact number of distinct results of the closure over the values.
     ///
-    /// Memory: every different one, for each key, and in windows for each open slice. Where that is too much,
-    /// [`approx_count_distinct`](Self::approx_count_distinct) takes a few kilobytes however many there are.
+    /// Memory: every distinct result, for each key, and in windows for each open slice. Where that is too much,
+    /// [`approx_count_distinct`](Self::approx_count_distinct) needs a few kilobytes, however many there are.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -30,13 +30,13 @@ impl<V: Record + ?Sized> Aggregates<V> {
     }
 }
 
-/// How many values differ: [`Aggregates::count_distinct`].
+/// The exact number of distinct values: [`Aggregates::count_distinct`].
 pub struct CountDistinct<F, N> {
     of: F,
     types: PhantomData<fn() -> N>,
 }
 
-/// What was seen.
+/// The distinct values seen.
 type Seen<N> = HashSet<ByKeyHash<N>, BuildHasherDefault<KeyHasher>>;
 
 impl<V, F, N> Aggregate<V> for CountDistinct<F, N>
@@ -94,7 +94,7 @@ where
     }
 }
 
-/// A value hashed as keys are, so that it need not have a hash of the standard library's kind as well.
+/// A value that is hashed as keys are, so that its type need not implement `Hash`.
 #[derive(Clone, PartialEq, Eq, Data)]
 pub struct ByKeyHash<N>(N);
 
@@ -105,7 +105,7 @@ impl<N: Data> Hash for ByKeyHash<N> {
     }
 }
 
-/// Hands a hash on.
+/// A hasher that returns the hash it is given.
 #[derive(Clone, Default)]
 pub struct KeyHasher(u64);
 

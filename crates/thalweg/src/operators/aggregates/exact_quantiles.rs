@@ -1,25 +1,26 @@
-//! Exact quantiles, of all values.
+//! Exact quantiles, computed from all values.
 
 use super::{Aggregate, AggregateRef, Aggregates, Combine};
 use crate::data::{Data, Record};
 use std::cmp::Ordering;
 
 impl<V: Record + ?Sized> Aggregates<V> {
-    /// The values of which given shares are not greater, among what the closure makes of the values: `0.5` is the
-    /// median, `0.99` the 99th percentile. For an estimate within a bound, in little memory, see
-    /// [`approx_quantiles`](Self::approx_quantiles).
+    /// Exact quantiles of what the closure returns for the values: for each share, the value that this share of the
+    /// values does not exceed. `0.5` is the median, `0.99` the 99th percentile. For an estimate with a bounded error,
+    /// in little memory, see [`approx_quantiles`](Self::approx_quantiles).
     ///
-    /// Of `n` values in order, share `q` is that at place `q * (n - 1)`, counted from 0 and rounded down: always one of
-    /// the values, so that they need an order and no arithmetic. A float that is no number counts as greater than all
-    /// numbers. The result does not depend on the order in which values come.
+    /// Of `n` values in order, the quantile of share `q` is the value at index `q * (n - 1)`, counted from 0 and
+    /// rounded down. It is always one of the values, so they need an order but no arithmetic. NaN counts as greater
+    /// than all numbers. The result does not depend on the order in which values arrive.
     ///
-    /// Memory: all that the closure returns, 8 bytes for each `f64`, and up to twice that while the list grows. It counts
-    /// against the memory budget. Windows that slide put the values of their slices together anew for each window.
-    /// Time: a push for each value, and at the end a selection for each share, linear in the number of values.
+    /// Memory: everything that the closure returns, 8 bytes for each `f64`, and up to twice that while the list
+    /// grows. It counts against the memory budget. Sliding windows combine the values of their slices anew for each
+    /// window. Time: a push for each value, and at the end a selection for each share, linear in the number of
+    /// values.
     ///
     /// # Errors
     ///
-    /// A job with a share that is not from 0 to 1 is refused at its start.
+    /// A job with a share outside 0 to 1 is refused when it starts.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -52,7 +53,7 @@ pub struct Quantiles<F, const N: usize> {
     shares: [f64; N],
 }
 
-/// The place of a share's quantile among `count` values in order, counted from 0.
+/// The index of a share's quantile among `count` values in order, counted from 0.
 pub(super) fn place(share: f64, count: u64) -> u64 {
     (share * count.saturating_sub(1) as f64) as u64
 }
@@ -67,7 +68,7 @@ pub(super) fn check_shares(shares: &[f64]) -> Result<(), String> {
     }
 }
 
-/// The order of values, where those that compare with nothing, as NaN, are the greatest.
+/// The order of values in which those that do not compare, such as NaN, are the greatest.
 fn ascending<N: PartialOrd>(one: &N, other: &N) -> Ordering {
     let unordered = |value: &N| value.partial_cmp(value).is_none();
     one.partial_cmp(other).unwrap_or_else(|| unordered(one).cmp(&unordered(other)))
@@ -95,7 +96,7 @@ where
     fn finish(&self, mut state: Vec<N>) -> [N; SHARES] {
         self.shares.map(|share| {
             let place = place(share, state.len() as u64) as usize;
-            // A key or window is there because a value came.
+            // The list is not empty: a key or window has at least one value.
             state.select_nth_unstable_by(place, ascending).1.clone()
         })
     }

@@ -1,17 +1,17 @@
-//! What can be computed of many values: of all records of a stream
-//! ([`Stream::aggregate`](crate::Stream::aggregate)), of those of a key
-//! ([`KeyedStream::aggregate`](crate::KeyedStream::aggregate)), or of those of a window
+//! Aggregates: results computed from many values. The values are all records of a stream
+//! ([`Stream::aggregate`](crate::Stream::aggregate)), those of a key
+//! ([`KeyedStream::aggregate`](crate::KeyedStream::aggregate)), or those of a window
 //! ([`Windowed::aggregate`](super::window::Windowed::aggregate)).
 //!
-//! They are methods of [`Aggregates`], which the closure of `aggregate` is given. Those that are wanted most are
-//! methods of streams and windows as well, with the same names and the same results.
+//! They are methods of [`Aggregates`], which the closure of `aggregate` receives. The most common ones are also
+//! methods of streams and windows, with the same names and the same results.
 //!
-//! | what | aggregate | subtracted by windows that slide |
+//! | what | aggregate | sliding windows subtract |
 //! |---|---|---|
-//! | how many | [`count`](Aggregates::count), [`count_if`](Aggregates::count_if) | yes |
-//! | how many that differ | [`count_distinct`](Aggregates::count_distinct), [`approx_count_distinct`](Aggregates::approx_count_distinct) | no |
+//! | number of values | [`count`](Aggregates::count), [`count_if`](Aggregates::count_if) | yes |
+//! | number of distinct values | [`count_distinct`](Aggregates::count_distinct), [`approx_count_distinct`](Aggregates::approx_count_distinct) | no |
 //! | total | [`sum`](Aggregates::sum) | of integers and durations |
-//! | middle and spread | [`average`](Aggregates::average), [`variance`](Aggregates::variance), [`stddev`](Aggregates::stddev) | no |
+//! | mean and spread | [`average`](Aggregates::average), [`variance`](Aggregates::variance), [`stddev`](Aggregates::stddev) | no |
 //! | quantiles, exact | [`quantiles`](Aggregates::quantiles) | no |
 //! | quantiles, approximate | [`approx_quantiles`](Aggregates::approx_quantiles) | yes |
 //! | least, greatest of what a closure extracts | [`min`](Aggregates::min), [`max`](Aggregates::max), [`bottom_of`](Aggregates::bottom_of), [`top_of`](Aggregates::top_of) | no |
@@ -19,13 +19,14 @@
 //! | values that compare as least or greatest | [`min_by`](Aggregates::min_by), [`max_by`](Aggregates::max_by), [`bottom_by`](Aggregates::bottom_by), [`top_by`](Aggregates::top_by), [`bottom`](Aggregates::bottom), [`top`](Aggregates::top) | no |
 //! | values by time | [`first_by_key`](Aggregates::first_by_key), [`last_by_key`](Aggregates::last_by_key), [`nth_by_key`](Aggregates::nth_by_key) | no |
 //! | all values | [`to_vec`](Aggregates::to_vec) | no |
-//! | what closures say | [`fold_assoc`](Aggregates::fold_assoc), [`reduce`](Aggregates::reduce) | no |
+//! | defined by closures | [`fold_assoc`](Aggregates::fold_assoc), [`reduce`](Aggregates::reduce) | no |
 //!
-//! A tuple of up to eight is an aggregate too, which computes all of them in one pass and gives a tuple of
-//! their results; it is subtracted if all of them are. Closures see values by reference, so that no value is
-//! cloned for them. What keeps values clones what it keeps, except as the last of the tuple.
+//! A tuple of up to eight aggregates is an aggregate too: it computes all of them in one pass, and its result is the
+//! tuple of their results. Sliding windows subtract it if they can subtract all of its members. Closures receive
+//! values by reference, so no value is cloned for them. An aggregate that keeps values clones those it keeps, unless
+//! it is the last of the tuple.
 //!
-//! Whoever needs another implements [`Combine`], and [`AggregateRef`] to use it in tuples.
+//! For an aggregate of your own, implement [`Combine`], and [`AggregateRef`] to use it in tuples.
 //!
 //! ```
 //! use thalweg::{Data, Environment};
@@ -48,7 +49,7 @@
 //! # Ok::<(), thalweg::Error>(())
 //! ```
 //!
-//! Nothing here knows of keys, windows or tasks: those that aggregate build on it, and it uses none of them.
+//! Nothing here uses keys, windows or tasks; the operators that aggregate are built on this module.
 
 mod aggregate;
 mod approx_distinct;
@@ -86,10 +87,10 @@ use std::marker::PhantomData;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-/// The aggregates of values of `V`: what the closure of `aggregate` chooses from.
+/// The aggregates of values of `V`, from which the closure of `aggregate` chooses.
 ///
-/// It knows the type of the values, so that closures need not say it. An aggregate that is made apart from its
-/// stream begins with `Aggregates::<Trade>::new()`.
+/// Its parameter is the type of the values, so that closures need not name it. An aggregate that is made apart from
+/// its stream begins with `Aggregates::<Trade>::new()`.
 pub struct Aggregates<V: ?Sized> {
     values: PhantomData<fn(&V)>,
 }
@@ -122,7 +123,7 @@ impl<V: ?Sized> Aggregates<V> {
 }
 
 impl<V: Record + ?Sized> Aggregates<V> {
-    /// How many values there are.
+    /// The number of values.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -137,10 +138,10 @@ impl<V: Record + ?Sized> Aggregates<V> {
         Count
     }
 
-    /// The sum of what the closure makes of the values: of integers, floats or durations.
+    /// The sum of what the closure returns for the values: integers, floats or durations.
     ///
-    /// A sum that its type does not hold fails the job; see [`KeyedStream::sum`](crate::KeyedStream::sum). Sums of floats
-    /// depend, in their last digits, on the order in which they are added, which is not defined.
+    /// A sum that does not fit its type fails the job; see [`KeyedStream::sum`](crate::KeyedStream::sum). Sums of
+    /// floats depend, in their last digits, on the order in which they are added, which is not defined.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -160,9 +161,8 @@ impl<V: Record + ?Sized> Aggregates<V> {
         Sum::new(of)
     }
 
-    /// The least of what the closure makes of the values. A float that is no number is the result only where
-    /// there is no other. See [`min_by_key`](Self::min_by_key) for the whole value, and
-    /// [`bottom_of`](Self::bottom_of) for the least few.
+    /// The least of what the closure returns for the values. NaN is the result only where there is nothing else. See
+    /// [`min_by_key`](Self::min_by_key) for the whole value, and [`bottom_of`](Self::bottom_of) for several.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -181,9 +181,8 @@ impl<V: Record + ?Sized> Aggregates<V> {
         Min::new(of)
     }
 
-    /// The greatest of what the closure makes of the values. A float that is no number is the result only
-    /// where there is no other. See [`max_by_key`](Self::max_by_key) for the whole value, and
-    /// [`top_of`](Self::top_of) for the greatest few.
+    /// The greatest of what the closure returns for the values. NaN is the result only where there is nothing else.
+    /// See [`max_by_key`](Self::max_by_key) for the whole value, and [`top_of`](Self::top_of) for several.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -202,7 +201,7 @@ impl<V: Record + ?Sized> Aggregates<V> {
         Max::new(of)
     }
 
-    /// The arithmetic mean of what the closure makes of the values: of integers or floats, as a float.
+    /// The arithmetic mean of what the closure returns for the values: integers or floats. The result is a float.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -223,8 +222,9 @@ impl<V: Record + ?Sized> Aggregates<V> {
         Average::new(of)
     }
 
-    /// What `local` makes of values in parts, beginning with `init`, and `global` of parts. Both together must
-    /// be associative and commutative, and `init` must change nothing when it is put to a part.
+    /// A fold in two steps: `local` adds values to partial results, which begin with `init`, and `global` merges
+    /// partial results. Both together must be associative and commutative, and `init` must change nothing when it is
+    /// merged.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -252,7 +252,7 @@ impl<V: Record + ?Sized> Aggregates<V> {
 }
 
 impl<V: Data> Aggregates<V> {
-    /// What the closure makes of any two values, until one is left. It must be associative and commutative.
+    /// Reduces the values to one, two at a time. The closure must be associative and commutative.
     ///
     /// ```
     /// use thalweg::Environment;

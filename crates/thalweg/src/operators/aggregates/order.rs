@@ -1,9 +1,9 @@
-//! Which of two is wanted, so that it does not matter in which order they are asked for.
+//! The order by which the better of two values is chosen, so that the result does not depend on the order of arrival.
 
 use std::cmp::Ordering;
 
-/// Whether `new` is to be had rather than `old`: `new` stands to it as wanted. What compares with
-/// nothing, as a float that is no number, gives way to all else, whichever came first.
+/// Whether `new` is better than `old`, that is, compares to it as `wanted`. A value that does not compare with
+/// itself, such as NaN, is worse than all others, whichever came first.
 #[inline(always)]
 pub(in crate::operators) fn better<K: PartialOrd>(new: &K, old: &K, wanted: Ordering) -> bool {
     match new.partial_cmp(old) {

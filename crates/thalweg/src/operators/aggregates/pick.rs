@@ -1,4 +1,4 @@
-//! The one value that is least or greatest, by a key or by a comparator.
+//! The least or greatest value, by a key or by a comparator.
 
 use super::{Aggregate, AggregateRef, Aggregates, Combine, better};
 use crate::data::{Data, Portable};
@@ -6,12 +6,12 @@ use std::cmp::Ordering;
 use std::marker::PhantomData;
 
 impl<V: Portable + ?Sized> Aggregates<V> {
-    /// The value with the least of the keys that the closure makes of them.
+    /// The value for which the closure returns the least key.
     ///
-    /// Of several with that key, it is not defined which: put what decides into the key. A key that is a float
-    /// and no number gives way to all others. Memory: one value with its key. See [`min`](Self::min) for the
-    /// least key alone, [`min_by`](Self::min_by) for an order that no key has, and
-    /// [`bottom_by_key`](Self::bottom_by_key) for several values.
+    /// If several values have that key, it is not defined which of them is the result: add what decides to the key. A
+    /// key that is NaN is worse than all others. Memory: one value with its key. See [`min`](Self::min) for the least
+    /// key alone, [`min_by`](Self::min_by) for an order without a key, and [`bottom_by_key`](Self::bottom_by_key) for
+    /// several values.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -31,8 +31,8 @@ impl<V: Portable + ?Sized> Aggregates<V> {
         PickByKey::new(key, Ordering::Less)
     }
 
-    /// The value with the greatest of the keys that the closure makes of them. See
-    /// [`min_by_key`](Self::min_by_key), its mirror image, and [`top_by_key`](Self::top_by_key) for several values.
+    /// The value for which the closure returns the greatest key. See [`min_by_key`](Self::min_by_key), its mirror
+    /// image, and [`top_by_key`](Self::top_by_key) for several values.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -52,11 +52,11 @@ impl<V: Portable + ?Sized> Aggregates<V> {
         PickByKey::new(key, Ordering::Greater)
     }
 
-    /// The first value, by the time that the closure says: values are taken in by many tasks, so that the
-    /// order of their arrival says nothing.
+    /// The first value, by the time that the closure returns. Many tasks process the values, so their order of
+    /// arrival has no meaning.
     ///
-    /// Of several at that time, it is not defined which: put what decides into what the closure gives. It is
-    /// [`min_by_key`](Self::min_by_key), by the name under which one looks for it.
+    /// If several values have that time, it is not defined which of them is the result: add what decides to what the
+    /// closure returns. The same as [`min_by_key`](Self::min_by_key), under the usual name for times.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -76,7 +76,7 @@ impl<V: Portable + ?Sized> Aggregates<V> {
         self.min_by_key(time)
     }
 
-    /// The last value, by the time that the closure says. See [`first_by_key`](Self::first_by_key), its mirror
+    /// The last value, by the time that the closure returns. See [`first_by_key`](Self::first_by_key), its mirror
     /// image.
     ///
     /// ```
@@ -97,7 +97,7 @@ impl<V: Portable + ?Sized> Aggregates<V> {
         self.max_by_key(time)
     }
 
-    /// The least value by the order of the closure, which must be total; of several such, any.
+    /// The least value in the order of the closure, which must be total; any of them if several tie.
     ///
     /// Memory: one value. See [`min_by_key`](Self::min_by_key) for an order by a key, which compares faster and
     /// copies fewer borrowed values.
@@ -119,7 +119,7 @@ impl<V: Portable + ?Sized> Aggregates<V> {
         PickBy { compare, wanted: Ordering::Less }
     }
 
-    /// The greatest value by the order of the closure. See [`min_by`](Self::min_by), its mirror image.
+    /// The greatest value in the order of the closure. See [`min_by`](Self::min_by), its mirror image.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -191,7 +191,7 @@ where
     F: for<'a, 'b> Fn(&'b V::Of<'a>) -> K + Send + Sync + 'static,
     K: Data + PartialOrd,
 {
-    /// Clones those values alone that are better than all before them.
+    /// Clones only values that are better than all before them.
     #[inline(always)]
     fn update_ref(&self, state: &mut Option<(K, V::Owned)>, value: &V::Of<'_>) {
         let key = (self.key)(value);

@@ -1,19 +1,18 @@
-//! How far numbers lie apart.
+//! Variance and standard deviation.
 
 use super::{Aggregate, AggregateRef, Aggregates, Combine};
 use crate::data::Record;
 
 impl<V: Record + ?Sized> Aggregates<V> {
-    /// The variance of the numbers that the closure makes of the values, as estimated from a sample: the sum of
-    /// the squares of their distances from their mean, divided by one less than there are.
+    /// The sample variance of the numbers that the closure returns for the values: the sum of the squared distances
+    /// from their mean, divided by one less than their number.
     ///
-    /// Where the values are all that there are rather than a sample, say
-    /// [`of_population`](Spread::of_population). Of a single value the variance of a sample is not defined, and
-    /// the result is no number.
+    /// Where the values are a whole population rather than a sample, use [`of_population`](Spread::of_population).
+    /// The sample variance of a single value is not defined, and the result is NaN.
     ///
-    /// The sum of squares itself is never formed, so that numbers far from zero and near to each other lose
-    /// nothing (Welford, 1962); parts are put together as by Chan, Golub and LeVeque (1979). The last digits
-    /// depend on how values were divided, which is not defined.
+    /// The sum of squares itself is never computed, so numbers that are far from zero and close together lose no
+    /// precision (Welford, 1962); partial results are combined as by Chan, Golub and LeVeque (1979). The last digits
+    /// depend on how the values were divided among tasks, which is not defined.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -31,8 +30,8 @@ impl<V: Record + ?Sized> Aggregates<V> {
         Spread { of, population: false, root: false }
     }
 
-    /// The standard deviation of the numbers that the closure makes of the values, as estimated from a sample:
-    /// the root of their [`variance`](Self::variance), which see.
+    /// The sample standard deviation of the numbers that the closure returns for the values: the square root of their
+    /// [`variance`](Self::variance).
     ///
     /// ```
     /// use thalweg::Environment;
@@ -51,7 +50,7 @@ impl<V: Record + ?Sized> Aggregates<V> {
     }
 }
 
-/// How far numbers lie apart: [`Aggregates::variance`] and [`Aggregates::stddev`].
+/// The variance or standard deviation: [`Aggregates::variance`] and [`Aggregates::stddev`].
 pub struct Spread<F> {
     of: F,
     population: bool,
@@ -59,7 +58,7 @@ pub struct Spread<F> {
 }
 
 impl<F> Spread<F> {
-    /// Takes the values for all that there are: divides by their number.
+    /// Treats the values as the whole population: divides by their number.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -75,7 +74,7 @@ impl<F> Spread<F> {
     }
 }
 
-/// How many numbers there were, their mean, and the sum of the squares of their distances from it.
+/// The number of numbers, their mean, and the sum of the squared distances from it.
 type Moments = (u64, f64, f64);
 
 impl<V, F> Aggregate<V> for Spread<F>
@@ -97,7 +96,7 @@ where
     }
 
     fn finish(&self, (count, _, squares): Moments) -> f64 {
-        // Of a single value of a sample, 0 / 0.
+        // For a sample of a single value, 0 / 0.
         let divisor = if self.population { count } else { count.saturating_sub(1) };
         let variance = squares / divisor as f64;
         if self.root { variance.sqrt() } else { variance }

@@ -1,4 +1,4 @@
-//! Sums of numbers, of which each fits its type or is an error.
+//! Sums of numbers; a sum that does not fit its type is an error.
 
 use super::{Aggregate, AggregateRef, Combine};
 use crate::data::{Data, Record};
@@ -6,9 +6,9 @@ use crate::flow::refuse;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-/// What sums are made of: the integers, the floats, and `Duration`. The sum of no values is the default.
+/// Types that can be summed: the integers, the floats, and `Duration`. The sum of no values is the default.
 ///
-/// For a type of your own, say what its sum is:
+/// For a type of your own, implement its sum:
 ///
 /// ```
 /// use thalweg::{Data, Environment, operators::Summand};
@@ -36,11 +36,11 @@ use std::time::Duration;
             values of other types are added with `reduce` or `fold_assoc`"
 )]
 pub trait Summand: Data + Copy + Default {
-    /// The sum, or `None` where the type does not hold it.
+    /// The sum, or `None` where it does not fit the type.
     fn checked_sum(self, other: Self) -> Option<Self>;
 
-    /// What remains of a sum without a part of it, or `None` where the type does not hold that; if there is a
-    /// way that gives exactly what there would be without the part. Windows that slide use it.
+    /// The inverse of the sum, if there is an exact one: subtracts a part from a sum, so that the result is exactly
+    /// what it would be without the part, or `None` where that does not fit the type. Sliding windows use it.
     const CHECKED_DIFFERENCE: Option<fn(Self, Self) -> Option<Self>> = None;
 }
 
@@ -73,7 +73,7 @@ macro_rules! inexact {
 
 inexact!(f32 f64);
 
-/// Numbers that have a mean: the integers and floats of the language.
+/// Numbers that can be averaged: the integers and floats of the language.
 #[diagnostic::on_unimplemented(
     message = "values of `{Self}` have no mean",
     label = "needs a closure that gives numbers",
@@ -103,7 +103,7 @@ macro_rules! numbers {
 
 numbers!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64);
 
-/// The sum of what a closure makes of the values. One that its type does not hold fails the job.
+/// The sum of what a closure returns for the values. A sum that does not fit its type fails the job.
 pub struct Sum<F, N> {
     of: F,
     number: PhantomData<fn() -> N>,

@@ -1,5 +1,5 @@
-//! Aggregates against what a loop over all values gives: divided at random, put together in any order, and
-//! with parts taken out again.
+//! Compares aggregates with a loop over all values: with the values divided at random, parts combined in any order,
+//! and parts subtracted again.
 
 use super::*;
 use crate::check::check;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Which part each value goes to, and in which order parts are put together.
+/// Which part each value goes to, and the order in which parts are combined.
 #[derive(Clone, Debug)]
 struct Division {
     parts: Vec<u8>,
@@ -35,7 +35,7 @@ fn part<V: Data + Clone, A: Combine<V> + AggregateRef<V>>(aggregate: &A, values:
             aggregate.update(&mut state, value.clone());
         }
     }
-    // As it does that goes to another host or to a disk.
+    // As for a state that is sent to another host or written to disk.
     let mut bytes = Vec::new();
     state.encode(&mut bytes);
     let mut bytes = bytes.as_slice();
@@ -86,7 +86,7 @@ impl Division {
         aggregate.finish(self.state(aggregate, values))
     }
 
-    /// The aggregate of the first values, by taking the others out again.
+    /// The aggregate of the first values, computed by subtracting the others.
     fn without_last<V: Data + Clone, A: Combine<V> + AggregateRef<V>>(
         &self,
         aggregate: &A,
@@ -163,7 +163,7 @@ proptest! {
         prop_assert_eq!(by.result(&of::<i32>().max_by(backwards), &all), ascending[0]);
     }
 
-    /// Whole values, whose keys are all different so that there is one answer.
+    /// Whole values, with distinct keys so that there is one answer.
     #[test]
     fn values_by_key(keys in prop::collection::hash_set(-500..500i32, 1..120), by in divisions(), few in 0..12usize) {
         let all: Vec<(String, i32)> = keys.into_iter().map(|key| (format!("v{key}"), key)).collect();
@@ -185,7 +185,7 @@ proptest! {
 
     #[test]
     fn means_and_variances(all in prop::collection::vec(-1e3..1e3f64, 2..200), far in -1e9..1e9f64, by in divisions()) {
-        // Far from zero and near to each other, where a sum of squares would have lost them.
+        // Far from zero and close together, where a sum of squares would lose precision.
         let all: Vec<f64> = all.into_iter().map(|number| far.round() + number.round()).collect();
         let count = all.len() as f64;
         let mean = all.iter().sum::<f64>() / count;
@@ -259,7 +259,7 @@ proptest! {
         prop_assert_eq!(taken_out, by.state(&of::<i32>().approx_quantiles(number, [0.5]), kept));
     }
 
-    /// However they were divided, and whatever comes twice.
+    /// The estimate does not depend on how values are divided, or on duplicates.
     #[test]
     fn an_estimate_depends_on_the_values_alone(all in prop::collection::vec(0..3000u32, 1..3000), by in divisions()) {
         let estimate = by.result(&of::<u32>().approx_count_distinct(|n| *n), &all);
@@ -271,7 +271,7 @@ proptest! {
         prop_assert!((estimate as f64 - exact).abs() <= 0.05 * exact + 1.0, "{} of {}", estimate, exact);
     }
 
-    /// Whatever the order of the values, at every size of a sketch and at every precision.
+    /// Tested for any order of the values, at every size of a sketch and at every precision.
     #[test]
     fn an_encoded_sketch_is_the_same_whatever_the_order(
         count in prop_oneof![0..40u64, 0..900u64, 0..20_000u64],
@@ -296,7 +296,7 @@ proptest! {
         prop_assert_eq!(estimate, Aggregate::<u64>::finish(&aggregate, in_parts));
     }
 
-    /// Hashes and registers that nothing was counted into are put to others all the same, or refused.
+    /// Made-up hashes and registers are either refused or can be combined with others.
     #[test]
     fn a_made_up_sketch_does_no_harm(
         precision in prop_oneof![Just(8), 2..=18u8],
@@ -329,7 +329,7 @@ proptest! {
         }
     }
 
-    /// Bytes that are no sketch are refused, and those that are one cannot ask for much memory.
+    /// Bytes that are not a sketch are refused, and those that are one cannot make it allocate much memory.
     #[test]
     fn a_broken_sketch_is_refused(at in 0..60usize, byte in any::<u8>(), cut in 0..80usize, count in 0..700u64) {
         let aggregate = of::<u64>().approx_count_distinct(|n| *n);
@@ -341,7 +341,7 @@ proptest! {
         bytes.truncate(bytes.len() - cut.min(bytes.len()));
         if let Ok(sketch) = <approx_distinct::Sketch as Data>::decode(&mut bytes.as_slice()) {
             prop_assert!(sketch.heap_size() <= 1 << 17);
-            // Whatever it says, it can be put to others.
+            // Whatever its content, it can be combined with others.
             let mut state = part(&aggregate, &all);
             Combine::<u64>::combine(&aggregate, &mut state, sketch);
             Aggregate::<u64>::finish(&aggregate, state);
@@ -349,7 +349,7 @@ proptest! {
     }
 }
 
-/// As many as the standard error promises, over many sets of values.
+/// The error agrees with the standard error, over many sets of values.
 #[test]
 fn estimates_are_as_near_as_they_say() {
     for (precision, bound) in [(8, 0.065), (12, 0.01625), (14, 0.008_125)] {
@@ -396,7 +396,7 @@ fn what_is_no_number_gives_way() {
     );
 }
 
-/// A tuple can be taken out of if all of its members can.
+/// A tuple supports subtraction if all of its members do.
 #[test]
 fn a_tuple_has_an_inverse_if_all_have() {
     fn inverse<A: Combine<i32>>(_: &A) -> bool {
@@ -541,7 +541,7 @@ fn several_at_once_over_borrowed_text() {
     assert_eq!(out.take().unwrap(), expected.map(|(word, of)| (word.to_owned(), of)).into());
 }
 
-/// What is asked for and cannot be is said before anything runs.
+/// Invalid parameters are reported before anything runs.
 #[test]
 fn an_impossible_aggregate_is_refused() {
     fn refused<A: Combine<u32, State: Clone>>(aggregate: impl Fn() -> A, what: &str) {

@@ -1,4 +1,4 @@
-//! All values.
+//! All values, in a list.
 
 use super::{Aggregate, AggregateRef, Aggregates, Combine};
 use crate::data::Portable;
@@ -6,8 +6,8 @@ use crate::data::Portable;
 impl<V: Portable + ?Sized> Aggregates<V> {
     /// All values, in no defined order; borrowed ones are copied.
     ///
-    /// Memory: all of them, which makes it the most costly of the aggregates: prefer one that says what is
-    /// wanted of them.
+    /// Memory: all values, which makes it the most costly of the aggregates: prefer one that computes what is needed
+    /// of them.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -25,7 +25,7 @@ impl<V: Portable + ?Sized> Aggregates<V> {
     }
 }
 
-/// All values: [`Aggregates::to_vec`].
+/// All values, in a list: [`Aggregates::to_vec`].
 #[derive(Clone, Copy, Debug)]
 pub struct ToVec;
 

@@ -1,11 +1,11 @@
-//! Several aggregates at once: a tuple of them is one.
+//! Tuples of aggregates, which are aggregates too.
 
 use super::{Aggregate, AggregateRef, Combine};
 use crate::data::Record;
 
 macro_rules! together {
     ($(($($name:ident $at:tt)* | $last:ident $end:tt))*) => {$(
-        /// Each takes in every value: the last the value itself, the others a reference to it.
+        /// Each member receives every value: the last the value itself, the others a reference to it.
         impl<V, $($name,)* $last> Aggregate<V> for ($($name,)* $last,)
         where
             V: Record + ?Sized,

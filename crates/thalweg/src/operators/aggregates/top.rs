@@ -1,4 +1,4 @@
-//! The greatest few, the least few, and the one at a place between them.
+//! The `n` greatest or least values, and the value at a given position in time.
 
 use super::{Aggregate, AggregateRef, Aggregates, Combine, better};
 use crate::data::{Data, Ordered, Portable, Record};
@@ -6,12 +6,12 @@ use std::cmp::Ordering;
 use std::marker::PhantomData;
 
 impl<V: Record + ?Sized> Aggregates<V> {
-    /// The `n` greatest of what the closure makes of the values, the greatest first; all of them, where
-    /// there are fewer.
+    /// The `n` greatest of what the closure returns for the values, the greatest first; all of them, where there are
+    /// fewer.
     ///
-    /// Equal ones all count. Floats that are no numbers come after all others. Memory: `n` a key; time: a
-    /// comparison a value, and a search and a move of up to `n` for one that is kept, so that it is meant
-    /// for tens or hundreds. See [`top_by_key`](Self::top_by_key) for whole values.
+    /// Equal ones all count. NaN comes after all others. Memory: `n` per key. Time: a comparison per value, and for a
+    /// value that is kept a search and a move of up to `n`; it is meant for an `n` of tens or hundreds. See
+    /// [`top_by_key`](Self::top_by_key) for whole values.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -31,8 +31,8 @@ impl<V: Record + ?Sized> Aggregates<V> {
         TopOf { of, n, wanted: Ordering::Greater, number: PhantomData }
     }
 
-    /// The `n` least of what the closure makes of the values, the least first. See [`top_of`](Self::top_of),
-    /// its mirror image.
+    /// The `n` least of what the closure returns for the values, the least first. See [`top_of`](Self::top_of), its
+    /// mirror image.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -90,7 +90,7 @@ impl<V: Portable + ?Sized> Aggregates<V> {
         self.bottom_by(n, V::Owned::cmp)
     }
 
-    /// The `n` greatest values by the order of the closure, which must be total, the greatest first. See
+    /// The `n` greatest values in the order of the closure, which must be total, the greatest first. See
     /// [`top_of`](Self::top_of) for the cost.
     ///
     /// ```
@@ -109,8 +109,8 @@ impl<V: Portable + ?Sized> Aggregates<V> {
         TopBy { compare, n, wanted: Ordering::Greater }
     }
 
-    /// The `n` least values by the order of the closure, the least first. See [`top_by`](Self::top_by), its
-    /// mirror image.
+    /// The `n` least values in the order of the closure, the least first. See [`top_by`](Self::top_by), its mirror
+    /// image.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -128,10 +128,10 @@ impl<V: Portable + ?Sized> Aggregates<V> {
         TopBy { compare, n, wanted: Ordering::Less }
     }
 
-    /// The `n` values with the greatest of the keys that the closure makes of them, the greatest first.
+    /// The `n` values for which the closure returns the greatest keys, the greatest first.
     ///
-    /// Of values with the same key, it is not defined which are kept, nor in which order: put what decides into
-    /// the key. See [`top_of`](Self::top_of) for the cost, and for keys alone.
+    /// Of values with the same key, it is not defined which are kept, nor in which order: add what decides to the
+    /// key. See [`top_of`](Self::top_of) for the cost, and for keys alone.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -151,7 +151,7 @@ impl<V: Portable + ?Sized> Aggregates<V> {
         TopByKey { key, n, wanted: Ordering::Greater, types: PhantomData }
     }
 
-    /// The `n` values with the least of the keys that the closure makes of them, the least first. See
+    /// The `n` values for which the closure returns the least keys, the least first. See
     /// [`top_by_key`](Self::top_by_key), its mirror image.
     ///
     /// ```
@@ -172,10 +172,10 @@ impl<V: Portable + ?Sized> Aggregates<V> {
         TopByKey { key, n, wanted: Ordering::Less, types: PhantomData }
     }
 
-    /// The value that has `n` before it, by the time that the closure says; `None` where there are no more
-    /// than `n`.
+    /// The value that has `n` values before it, by the time that the closure returns; `None` if there are no more
+    /// than `n` values.
     ///
-    /// Of values at the same time, it is not defined which comes first. Memory: `n + 1` values a key.
+    /// Of values at the same time, it is not defined which comes first. Memory: `n + 1` values per key.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -196,37 +196,36 @@ impl<V: Portable + ?Sized> Aggregates<V> {
     }
 }
 
-/// Whether one is among the best `n`, which are in order.
+/// Whether a value is among the best `n`, which are in order.
 #[inline(always)]
 fn wants<T>(n: usize, best: &[T], is_better: impl FnOnce(&T) -> bool) -> bool {
     best.len() < n || best.last().is_some_and(is_better)
 }
 
-/// Puts one among the best `n`, which are in order; answers whether it was one.
+/// Inserts a value into the best `n`, which are in order; returns whether it was among them.
 #[inline]
 fn keep<T>(n: usize, best: &mut Vec<T>, new: T, is_better: impl Fn(&T, &T) -> bool) -> bool {
     if !wants(n, best, |worst| is_better(&new, worst)) {
         return false;
     }
-    // After those that are as good: it has to be better to go before.
+    // After equal ones: a value must be better to be placed before another.
     let at = best.partition_point(|there| !is_better(&new, there));
     best.truncate(n - 1);
     best.insert(at, new);
     true
 }
 
-/// Puts the best of others among these.
+/// Merges the best of `others` into these.
 fn merge<T>(n: usize, best: &mut Vec<T>, others: Vec<T>, is_better: impl Fn(&T, &T) -> bool) {
     for other in others {
-        // Those behind it are no better.
+        // Those after it are no better.
         if !keep(n, best, other, &is_better) {
             return;
         }
     }
 }
 
-/// The greatest or least few of what a closure makes of the values: [`Aggregates::top_of`] and
-/// [`Aggregates::bottom_of`].
+/// The `n` greatest or least results of a closure: [`Aggregates::top_of`] and [`Aggregates::bottom_of`].
 pub struct TopOf<F, N> {
     of: F,
     n: usize,
@@ -286,7 +285,7 @@ where
     }
 }
 
-/// The greatest or least few values: [`Aggregates::top`], [`Aggregates::bottom`], [`Aggregates::top_by`] and
+/// The `n` greatest or least values: [`Aggregates::top`], [`Aggregates::bottom`], [`Aggregates::top_by`] and
 /// [`Aggregates::bottom_by`].
 pub struct TopBy<F> {
     compare: F,
@@ -344,8 +343,7 @@ where
     }
 }
 
-/// The values with the greatest or least few keys: [`Aggregates::top_by_key`] and
-/// [`Aggregates::bottom_by_key`].
+/// The values with the `n` greatest or least keys: [`Aggregates::top_by_key`] and [`Aggregates::bottom_by_key`].
 pub struct TopByKey<F, K> {
     key: F,
     n: usize,
@@ -403,7 +401,7 @@ where
     F: for<'a, 'b> Fn(&'b V::Of<'a>) -> K + Send + Sync + 'static,
     K: Data + PartialOrd,
 {
-    /// Clones those values alone that are kept.
+    /// Clones only values that are kept.
     #[inline(always)]
     fn update_ref(&self, state: &mut Vec<(K, V::Owned)>, value: &V::Of<'_>) {
         let key = (self.key)(value);
@@ -424,7 +422,7 @@ where
     }
 }
 
-/// The value at a place in time: [`Aggregates::nth_by_key`].
+/// The value at a given position in time: [`Aggregates::nth_by_key`].
 pub struct NthByKey<F, K> {
     n: usize,
     first: TopByKey<F, K>,

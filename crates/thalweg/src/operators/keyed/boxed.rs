@@ -1,4 +1,4 @@
-//! Keyed streams whose type can be written down.
+//! Type erasure for keyed streams.
 
 use super::{FirstOf, KeyedStream, Pairs};
 use crate::data::Data;
@@ -9,9 +9,9 @@ where
     G::OwnedKey: Data,
     G::OwnedValue: Data,
 {
-    /// Hides the operators so far behind a type that can be written down: a keyed stream of pairs, with the records of
-    /// a key where they are. See [`Stream::boxed`](crate::Stream::boxed) for when, and for what it costs; after
-    /// [`group_by_ref`](crate::Stream::group_by_ref) it copies each record's key as well.
+    /// Erases the types of the operators so far: the result is a keyed stream of pairs whose type can be named. Its
+    /// records stay where they are. See [`Stream::boxed`](crate::Stream::boxed) for when to use it, and for what it
+    /// costs; after [`group_by_ref`](crate::Stream::group_by_ref) it copies each record's key as well.
     ///
     /// ```
     /// use thalweg::prelude::*;

@@ -1,16 +1,16 @@
-//! Aggregates a task's own records before they are sent, as long as that pays.
+//! Combines a task's own records into partial aggregates before they are sent, as long as that pays.
 //!
-//! A small table that stays in the core's cache collects aggregates; when it is full it is sent on
-//! and begun anew. Whether that pays depends on the keys, on what an update costs and on what
-//! sending costs, none of which is known beforehand, so it is measured: the table's receiver says
-//! what taking a record in costs it, this side times its own updates and its own sending, and knows
-//! how many records became one. Combining goes on while
+//! A small table that stays in the core's cache collects the aggregates; when it is full, it is sent and a new one
+//! begins. Whether that pays depends on the keys, on the cost of an update and on the cost of sending. None of these
+//! is known beforehand, so they are measured: the task that owns the keys publishes what it costs to receive a
+//! record. The combiner times its own updates and its own sending, and knows how many records were combined into one.
+//! Combining goes on while
 //!
 //! ```text
 //!   update + (partials / records) * (send + receive)  <  send + receive
 //! ```
 //!
-//! and is left off otherwise; after some time a table is filled again to see whether the keys have
+//! Otherwise records are sent uncombined. After some time a table is filled again, to see whether the keys have
 //! changed.
 
 use super::KeyBy;
@@ -38,7 +38,7 @@ pub struct Combiner<C, G, A> {
     pub(super) op: usize,
     pub(super) keys: G,
     pub(super) aggregate: Arc<A>,
-    /// What taking a partial aggregate in costs the receivers.
+    /// What it costs the receivers to process a partial aggregate.
     pub(super) receive: Cost,
 }
 
@@ -80,21 +80,20 @@ where
     }
 }
 
-/// Bytes that the table may always occupy: what stays in a core's second-level cache beside the
-/// rest.
+/// Bytes that the table may always occupy: what stays in a core's second-level cache beside everything else.
 const TABLE: usize = 1 << 20;
-/// Bytes that it may occupy when keys come again often enough.
+/// Bytes that it may occupy when keys repeat often enough.
 const LARGEST: usize = 64 << 20;
-/// The part of the memory budget that it may have where its states own memory apart from it.
+/// The table may have one part in this many of the memory budget where its states own heap memory.
 const SHARE: usize = 16;
-/// The share of records that may remain for a table to be worth growing to that.
+/// The largest share of records that may remain after combining for a table to be worth growing up to [`LARGEST`].
 const WORTH_GROWING: f64 = 0.67;
-/// Records that wait for their slots together: enough for memory to be busy all the time, and few
-/// enough for what it has brought to be still in the nearest cache.
+/// Records that wait for their slots together: enough to keep memory busy, and few enough that the prefetched slots
+/// are still in the nearest cache.
 const WAITING: usize = 64;
-/// Bytes of an aggregate's state up to which it may wait.
+/// The largest size, in bytes, of an aggregate's state that may wait.
 const SMALL: usize = 64;
-/// Records sent uncombined to learn what that costs.
+/// Records sent uncombined to measure what that costs.
 const TRIAL: u64 = 1 << 16;
 /// Records sent uncombined before a table is filled again to see whether the keys have changed;
 /// doubled every time they have not.
@@ -112,15 +111,15 @@ where
     keys: G,
     aggregate: Arc<A>,
     table: GroupTable<G::Key, A::State>,
-    /// What states own on the heap, those being sent on included.
+    /// What the states own on the heap, including those being sent.
     weighed: Weighed<A::State>,
-    /// A table being sent on.
+    /// A table that is being sent.
     full: Option<Drain<G::Key, A::State>>,
-    /// An event that waits until all is sent on.
+    /// An event that waits until everything before it has been sent.
     held: Option<Event>,
     choice: Choice,
     way: Way,
-    /// What each of the last records comes to by itself, while memory brings the slots they need.
+    /// The last records, each as a partial of its own, while their slots are prefetched.
     waiting: PartialBatch<G::Key, A::State>,
     /// What the table occupies beyond [`TABLE`].
     reservation: Reservation,
@@ -132,41 +131,41 @@ where
     types: PhantomData<fn(&I, T)>,
 }
 
-/// What becomes of a record.
+/// What happens to a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// It goes into the table.
+    /// It updates the table.
     Direct,
-    /// This one goes into the table and into the sample of keys.
+    /// It updates the table, and its key is added to the sample of keys.
     Sampled,
-    /// It waits, and goes into the table with others.
+    /// It waits, and updates the table together with others.
     InSteps,
-    /// It waits, and is sent with others.
+    /// It waits, and is sent together with others.
     Uncombined,
 }
 
-/// Where the table stood when it was last doubled.
+/// The records and keys seen when the table was last doubled.
 #[derive(Clone, Copy, Default)]
 struct Growth {
     records: u64,
     keys: usize,
 }
 
-/// Whether to combine, and what is known about it.
+/// Whether to combine, and the measurements that decide it.
 struct Choice {
     combining: bool,
-    /// The records seen when the mode was entered or the table was begun.
+    /// The number of records seen when the mode was entered or the table was begun.
     began: u64,
     /// Records to send uncombined before the next decision.
     left: u64,
     patience: u64,
     /// The share of records that became partial aggregates when a table was last filled.
     kept: f64,
-    /// Whether this is a trial to learn what sending uncombined costs.
+    /// Whether this is a trial to measure what sending uncombined costs.
     trial: bool,
-    /// Whether keys come again, though too seldom for a small table to see it.
+    /// Whether keys repeat, though too seldom for a small table to detect it.
     grow: bool,
-    /// How often they come again among the records sent uncombined.
+    /// How often keys repeat among the records sent uncombined.
     repeats: Repeats,
     combined: Meter,
     uncombined: Meter,
@@ -192,13 +191,13 @@ impl Choice {
         }
     }
 
-    /// `seen` records have been seen when a table is full of `keys` keys.
+    /// Called when a table is full, with `keys` keys, after `seen` records: decides how to go on.
     fn filled(&mut self, seen: u64, keys: usize) {
         self.kept = keys as f64 / (seen - self.began).max(1) as f64;
         self.began = seen;
         self.grow = false;
         if self.kept <= 0.125 {
-            return; // Seven records in eight vanish: nothing that could be sent costs less.
+            return; // At least seven records in eight are combined: sending them all cannot cost less.
         }
         if self.uncombined.per_record().is_none() {
             self.combining = false;
@@ -209,7 +208,7 @@ impl Choice {
         }
     }
 
-    /// `records` of the `seen` ones were just sent uncombined.
+    /// Counts `records` that were just sent uncombined, of `seen` in all; decides again after enough of them.
     fn pass(&mut self, seen: u64, records: u64) {
         self.left = self.left.saturating_sub(records);
         if self.left > 0 {
@@ -220,8 +219,8 @@ impl Choice {
             self.trial = false;
             self.decide();
         } else {
-            // The owner of the keys has as large a table and as long look-ups: combining in one here
-            // saves the sending, and all but one look-up a key.
+            // The task that owns the keys has a table as large, with look-ups as slow. Combining in a large table
+            // here saves the sending, and all but one of those look-ups per key.
             self.grow = self.repeats.kept() < WORTH_GROWING;
             self.repeats = Repeats::default();
             self.combining = true;
@@ -233,7 +232,7 @@ impl Choice {
         let receive = self.receive.get().unwrap_or(send);
         let combined = self.combined.per_record().unwrap_or(0.0) + self.kept * (send + receive);
         let uncombined = self.uncombined.per_record().unwrap_or(0.0) + receive;
-        // Without costs, under a clock that stands still, the share alone decides.
+        // Without measurements, as under a clock that stands still, the share alone decides.
         self.combining = if uncombined > 0.0 { combined < uncombined } else { self.kept < 0.5 };
         if self.combining {
             self.patience = FIRST_PATIENCE;
@@ -256,13 +255,13 @@ where
     A: Combine<G::Value>,
     N: Push<Partial<G::Key, A::State>, T>,
 {
-    /// Whether records may wait for their slots. A key or a state that owns memory would be allocated
-    /// for each; those go to the table one by one.
+    /// Whether records may wait for their slots. While it waits, a record has a key and a state of its own. Where
+    /// these own heap memory, each would need an allocation; such records update the table one by one.
     const MAY_WAIT: bool = !needs_drop::<<G::Key as Key>::Slot>()
         && !needs_drop::<A::State>()
         && size_of::<A::State>() <= SMALL;
 
-    /// Brings the waiting records where they belong: into the table, or to their receivers.
+    /// Processes the waiting records: updates the table with them, or sends them.
     #[inline(never)]
     fn take_waiting(&mut self) {
         let mut waiting = std::mem::take(&mut self.waiting);
@@ -309,7 +308,7 @@ where
         };
     }
 
-    /// Brings one record into the table.
+    /// Updates the table with one record.
     #[inline(always)]
     fn take(&mut self, item: I::Of<'_>) {
         self.weighed.changed();
@@ -326,7 +325,7 @@ where
         }
     }
 
-    /// Brings one record into the sample of keys and into the table.
+    /// Adds the key of one record to the sample of keys, and updates the table with the record.
     #[cold]
     #[inline(never)]
     fn take_sampled(&mut self, item: I::Of<'_>) {
@@ -336,7 +335,7 @@ where
         self.take(item);
     }
 
-    /// Brings a record with a new key into the table.
+    /// Adds a record with a new key to the table.
     #[inline(never)]
     fn take_new(&mut self, hash: u64, item: I::Of<'_>) {
         self.make_room();
@@ -349,7 +348,7 @@ where
         self.find_way();
     }
 
-    /// A key that is not where it was expected.
+    /// Processes a partial whose key is not in the expected slot.
     #[inline(never)]
     fn find_or_insert(&mut self, part: PartialEntry<'_, G::Key, A::State>) {
         match self.table.known(part.hash, part.probe()) {
@@ -360,7 +359,7 @@ where
         }
     }
 
-    /// A new key: makes room for it first.
+    /// Inserts a new key, after making room for it.
     #[inline(never)]
     fn insert(&mut self, part: PartialEntry<'_, G::Key, A::State>) {
         self.make_room();
@@ -375,12 +374,11 @@ where
         }
     }
 
-    /// Whether the table should rather be doubled than sent on.
+    /// Whether the table is to be doubled rather than sent.
     ///
-    /// Within the second-level cache, always. Beyond, a look-up gets dearer, but not as dear as
-    /// sending, so it is worth it as long as most records find their key there: of those since the
-    /// table was last doubled, every second at least. Keys that come again after a long time are
-    /// new to a small table; [`Repeats`] sees them.
+    /// Always, up to the size of the second-level cache. Beyond it a look-up costs more, but less than sending, so
+    /// growing pays as long as most records find their key in the table: at least every second one since it was last
+    /// doubled. Keys that repeat after a long time look new to a small table; [`Repeats`] detects them.
     #[cold]
     fn may_grow(&mut self) -> bool {
         let after = 2 * self.table.bytes();
@@ -396,8 +394,8 @@ where
         grows
     }
 
-    /// Between two batches: sends the table on where memory is short for what its states own, or where the pool is
-    /// over its budget.
+    /// Between two batches: sends the table where memory is short for what its states own on the heap, or where the
+    /// pool is over its budget.
     fn mind_memory(&mut self) {
         if self.full.is_some() {
             return;
@@ -416,7 +414,7 @@ where
             return;
         }
         if self.table.is_empty() {
-            // It has grown before it was last sent on, and may get no more records for a while.
+            // The table grew before it was last sent, and may receive no more records for a while.
             self.table = GroupTable::new();
             self.give_back();
         } else {
@@ -424,7 +422,7 @@ where
         }
     }
 
-    /// Gives back what was needed for a table that has been sent on.
+    /// Releases the memory that was reserved for a table that has been sent.
     fn give_back(&mut self) {
         let bytes = self.table.bytes();
         let bytes = if bytes > TABLE { bytes } else { 0 };
@@ -433,11 +431,12 @@ where
         }
     }
 
-    /// The table is full: sets it aside to be sent on, and begins another.
+    /// Sets the full table aside to be sent, and begins another.
     #[cold]
     #[inline(never)]
     fn set_aside(&mut self) {
-        // Two tables in one batch are rare; the first must go, whatever the receivers' credit.
+        // It is rare that two tables fill up in one batch. The first must then be sent, whatever the receivers'
+        // credit.
         self.send_on(usize::MAX);
         let seen = self.hot.seen();
         self.choice.filled(seen, self.table.len());
@@ -445,7 +444,7 @@ where
         self.full = Some(std::mem::take(&mut self.table).into_drain());
     }
 
-    /// Sends up to `most` partial aggregates of the table set aside; answers whether any is left.
+    /// Sends up to `most` partial aggregates of the table that was set aside; returns whether any are left.
     fn send_on(&mut self, most: usize) -> bool {
         let Some(full) = &mut self.full else { return false };
         for _ in 0..most {
@@ -494,7 +493,7 @@ where
                 table.prefetch(hash);
             }
             let slot = waiting.store(key, probe);
-            // The value may be the record that the key is borrowed from.
+            // The value may be the record that the key is borrowed from, so the key is stored before.
             let mut state = aggregate.start();
             aggregate.update(&mut state, keys.value(item));
             waiting.push_slot(hash, slot, state);
@@ -519,9 +518,9 @@ where
 
     fn event(&mut self, event: Event) {
         match event {
-            // Results are known at the end alone, and carry no time of their records.
+            // Results are known only at the end, and do not carry the time of their records.
             Event::Watermark(_) | Event::Idle | Event::Partition(_) => self.next.event(event),
-            // What is combined belongs before these.
+            // Everything combined so far must be sent before these events.
             Event::Barrier(_) | Event::Round(_) | Event::End => {
                 self.take_waiting();
                 self.held = Some(event);
@@ -591,7 +590,7 @@ mod tests {
         while !through.load(Ordering::Relaxed) {
             std::thread::yield_now();
         }
-        // Combiners send on all that they have.
+        // At a barrier, combiners send everything they hold.
         job.barrier().unwrap();
         let mut fixed = env.memory().reserve();
         assert!(fixed.try_resize(env.memory().limit()));

@@ -1,9 +1,8 @@
-//! Methods that only the other kind of stream has, so that the compiler says how to get there.
+//! Stubs of methods that only the other kind of stream has, which make the compiler name the missing call.
 //!
-//! A stream without keys has no `join`, and a keyed one no `sorted`. Were such a method simply not
-//! there, the compiler would say so and propose whatever has a similar name. Here it is there, behind
-//! a bound that nothing meets and whose message names the call that is missing. Nothing in this file
-//! ever runs.
+//! A stream without keys has no `join`, and a keyed stream has no `sorted`. If such a method did not exist, the
+//! compiler would suggest a method with a similar name. So it exists here, with a bound that no type meets, and the
+//! error message of that bound names the missing call. Nothing in this file ever runs.
 
 use super::KeyedStream;
 use crate::data::{Portable, Record};
@@ -11,7 +10,7 @@ use crate::stream::{Chain, Stream};
 use std::cmp::Ordering;
 use std::path::Path;
 
-/// What no [`Stream`] is.
+/// The bound of operators by key, which no [`Stream`] meets.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "this operator works by key, and the stream has no keys",
@@ -20,11 +19,11 @@ use std::path::Path;
     note = "windows over all records are made by `window_all`"
 )]
 pub trait HasKeys: Sized {
-    /// Stands for the method's body.
+    /// Stands in for the method's body.
     fn never(self) -> !;
 }
 
-/// What no [`KeyedStream`] is.
+/// The bound of operators without keys, which no [`KeyedStream`] meets.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "this operator does not work by key, and the stream has keys",
@@ -32,15 +31,15 @@ pub trait HasKeys: Sized {
     note = "make it a stream of pairs of key and value first: `unkey`"
 )]
 pub trait HasNoKeys: Sized {
-    /// Stands for the method's body.
+    /// Stands in for the method's body.
     fn never(self) -> !;
 }
 
 type Item<'a, C> = <<C as Chain>::Item as Record>::Of<'a>;
 type Owned<C> = <<C as Chain>::Item as Portable>::Owned;
 
-/// Methods of one kind of stream that only the other has: their parameters, and what says of a closure which
-/// types its own parameters have.
+/// Defines stubs of methods that only the other kind of stream has, each with its parameters. The bounds in brackets
+/// tell the compiler the parameter types of closures.
 macro_rules! elsewhere {
     ($missing:ident, $out:ty: $($name:ident $(<$($type:ident),*>)? ($($arg:ident: $of:ty),*) $([$($bound:tt)*])?;)*) => {$(
         pub fn $name $(<$($type),*>)? (self $(, $arg: $of)*) -> $out
@@ -54,7 +53,7 @@ macro_rules! elsewhere {
     )*};
 }
 
-/// What a keyed stream has.
+/// Stubs of the methods of keyed streams.
 #[doc(hidden)]
 impl<C: Chain> Stream<C> {
     elsewhere! { HasKeys, Self:
@@ -74,7 +73,7 @@ impl<C: Chain> Stream<C> {
     }
 }
 
-/// What a stream without keys has.
+/// Stubs of the methods of streams without keys.
 #[doc(hidden)]
 impl<C: Chain, G, P> KeyedStream<C, G, P> {
     elsewhere! { HasNoKeys, Stream<C>:

@@ -1,4 +1,4 @@
-//! A state a key, into which its values are folded one after the other.
+//! A state per key, into which its values are folded one after the other.
 
 use super::group::{Grouped, Values};
 use super::partition::{Placement, table};
@@ -25,20 +25,19 @@ where
     G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
     P: Placement<C, G>,
 {
-    /// Folds the values of each key into a state, and gives it when the input ends.
+    /// Folds the values of each key into a state, and emits it when the input ends.
     ///
-    /// Every record is sent to the task that owns its key. Where the state can be computed in
-    /// parts, [`fold_assoc`](Self::fold_assoc) sends far less. The values of a key are taken in
-    /// the order in which they arrive, which is that of their stream only where one task sends
-    /// them all.
+    /// Every record is sent to the task that owns its key. Where the state can be computed from partial results,
+    /// [`fold_assoc`](Self::fold_assoc) sends far less. The values of a key are folded in the order in which they
+    /// arrive. That is the order of their stream only where a single task sends them all.
     ///
-    /// Memory: a state a key, with what it owns on the heap, within the engine's budget; beyond it records and states
-    /// wait on disk.
+    /// Memory: one state per key, with what it owns on the heap, within the engine's budget; records and states
+    /// beyond it go to disk.
     ///
     /// # Errors
     ///
-    /// On a stream that does not end, the job is refused at its start. The state of one key that is larger than a
-    /// quarter of the memory budget may stop it.
+    /// A stream that does not end is refused when the job starts. A single key whose state is larger than a quarter
+    /// of the memory budget may fail the job.
     ///
     /// ```
     /// use thalweg::Environment;

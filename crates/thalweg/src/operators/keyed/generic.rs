@@ -1,4 +1,4 @@
-//! What a function that takes any keyed stream asks of it.
+//! The bound of functions that accept any keyed stream.
 
 use super::{KeyedStream, Like, Pairs, Placed, ValueRef};
 use crate::data::{Key, Ownable, Portable, Record, Wire};
@@ -8,11 +8,11 @@ use std::borrow::Borrow;
 
 /// A keyed stream of any kind, as the bound of a function over keyed streams.
 ///
-/// It is implemented by every [`KeyedStream`] whose records can be sent to the tasks of their keys, whatever
-/// operators it is made of, however its keys are found and wherever its records are. A function names the associated
-/// types that it needs, and begins with [`into_keyed`](Self::into_keyed), which costs nothing.
+/// Implemented by every [`KeyedStream`] whose records can be sent to the tasks of their keys, whatever its operators
+/// are, however its keys are found and wherever its records are. A function names the associated types that it needs,
+/// and begins with [`into_keyed`](Self::into_keyed), which costs nothing.
 ///
-/// What comes out of an aggregate, a join or a `map` is a stream of pairs, which a function may return as
+/// The result of an aggregate, a join or a `map` is a stream of pairs, which a function may return as
 /// `KeyedStream<impl Chain<Item = (K, V), Time = T>, FirstOf, Partitioned>`, or as `impl Keyed<Key = K, Value = V>`.
 ///
 /// ```
@@ -21,7 +21,7 @@ use std::borrow::Borrow;
 /// #[derive(Data, Clone)]
 /// struct Order { customer: String, amount: u64 }
 ///
-/// /// The customers who spent more than that, and how much.
+/// /// The customers who spent more than `least`, and how much.
 /// fn spenders(
 ///     orders: impl Keyed<Key = str, Value = Order, Time = ()>,
 ///     least: u64,
@@ -47,7 +47,7 @@ use std::borrow::Borrow;
 pub trait Keyed: Sized {
     /// What the records are grouped by.
     type Key: Key<Owned: Borrow<Self::Key> + Key> + ?Sized;
-    /// What the operators see.
+    /// The value that operators receive.
     type Value: Record + Ownable + ?Sized;
     /// What each record carries beside its value: nothing, or a timestamp.
     type Time: Time;

@@ -1,9 +1,9 @@
-//! The table of the task that owns the keys: aggregates by key, given out when the input ends.
+//! The table of the task that owns the keys: aggregates by key, emitted when the input ends.
 //!
-//! When the memory budget does not let the table grow, the keys that are in it stay and go on being
-//! updated; records of other keys go to disk (see [`overflow`](crate::support::overflow)), and when the table
-//! has been given out, are read back and aggregated part by part. Where what states own on the heap goes on growing,
-//! the states go there too.
+//! When the memory budget does not allow the table to grow, its keys stay and continue to be updated. Records of
+//! other keys are written to disk (see [`overflow`](crate::support::overflow)). After the table has been emitted,
+//! they are read back and aggregated part by part. Where the heap memory of the states keeps growing, the states are
+//! written to disk too.
 
 use super::KeyBy;
 use crate::clock::Clock;
@@ -24,39 +24,39 @@ use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// How a record of kind `I` gets into the table.
+/// How a record of type `I` updates the table.
 pub trait Absorb<I: Record + ?Sized>: Clone + Send + 'static {
-    /// What the table is keyed by.
+    /// The key of the table.
     type Key: Key<Owned: Borrow<Self::Key>> + ?Sized;
-    /// What it holds a key.
+    /// The state per key.
     type State: Data;
-    /// What comes out a key.
+    /// The result per key.
     type Output: Data;
-    /// The form in which a record waits on disk.
+    /// The form in which a record is written to disk.
     type Spilled: Wire + ?Sized;
 
     /// The hash of the record's key.
     fn hash(&self, item: &I::Of<'_>) -> u64;
     /// Whether the record's key is in the table.
     fn is_known(&self, table: &mut GroupTable<Self::Key, Self::State>, item: &I::Of<'_>) -> bool;
-    /// Takes a record in.
+    /// Updates the table with a record.
     fn absorb(&self, table: &mut GroupTable<Self::Key, Self::State>, item: I::Of<'_>);
-    /// The same, for a record whose key is probably in this place of the table.
+    /// As [`absorb`](Self::absorb), for a record whose key is probably in this slot of the table.
     fn absorb_at(
         &self,
         table: &mut GroupTable<Self::Key, Self::State>,
         place: SlotHint,
         item: I::Of<'_>,
     );
-    /// Brings a record into the form in which it waits on disk.
+    /// Converts a record into the form that is written to disk.
     fn spill<R>(item: I::Of<'_>, write: impl FnOnce(&<Self::Spilled as Record>::Of<'_>) -> R) -> R;
-    /// Brings it back.
+    /// Converts it back.
     fn restore<R>(item: <Self::Spilled as Record>::Of<'_>, read: impl FnOnce(I::Of<'_>) -> R) -> R;
-    /// What comes out of a key's state.
+    /// The result of a key's state.
     fn finish(&self, state: Self::State) -> Self::Output;
 }
 
-/// Records are values of their key.
+/// Absorbs records that are values of their key.
 pub struct Values<A, G> {
     pub(super) aggregate: Arc<A>,
     pub(super) keys: G,
@@ -124,7 +124,7 @@ where
     }
 }
 
-/// Records are what other tasks have aggregated already.
+/// Absorbs partial aggregates from other tasks.
 pub struct Parts<A, K: ?Sized, V: ?Sized> {
     pub(super) aggregate: Arc<A>,
     types: PhantomData<fn(&K, &V)>,
@@ -170,7 +170,7 @@ where
     fn absorb(&self, table: &mut GroupTable<K, A::State>, part: PartialEntry<'_, K, A::State>) {
         match table.known(part.hash, part.probe()) {
             Some(known) => known.guard(|state| self.aggregate.combine(state, part.state)),
-            // The first part of a key becomes its state.
+            // The first partial of a key becomes its state.
             None => table.insert_slot(part.hash, part.key, part.arena, part.state),
         }
     }
@@ -214,11 +214,11 @@ pub struct Grouped<C, B> {
     pub(super) prev: C,
     pub(super) op: usize,
     pub(super) absorb: B,
-    /// Where it is made known what taking a record in costs.
+    /// Publishes what it costs to receive a record.
     pub(super) cost: Cost,
 }
 
-/// What comes out of a table: a key and its result.
+/// What a table emits: a key and its result.
 pub type Row<I, B> = (<<B as Absorb<I>>::Key as Portable>::Owned, <B as Absorb<I>>::Output);
 
 impl<C, B> Chain for Grouped<C, B>
@@ -265,10 +265,10 @@ where
     B: Absorb<I>,
 {
     core: Core<I, B>,
-    /// Records that wait while memory brings the slots they will need.
+    /// Records that wait until their slots have been prefetched.
     waiting: Waiting<I>,
     phase: Phase<I, B>,
-    /// What is held back until the table is given out.
+    /// The event that is held back until the table has been emitted.
     held: Event,
     received: u64,
     meter: Meter,
@@ -280,13 +280,13 @@ where
 }
 
 enum Phase<I: Portable + ?Sized, B: Absorb<I>> {
-    /// Records come in.
+    /// Records arrive.
     Taking,
-    /// The input has ended; the table is given out.
+    /// The input has ended; the table is emitted.
     Giving(Drain<B::Key, B::State>),
     /// A part is read back from disk.
     Reading(PartReader<B::Spilled, Kept<I, B>>),
-    /// A job that has failed is stopped, and its end must not look like one.
+    /// The job has failed, and the held event is never passed on.
     Over,
 }
 
@@ -296,7 +296,7 @@ struct Core<I: Portable + ?Sized, B: Absorb<I>> {
     table: GroupTable<B::Key, B::State>,
     /// What states own on the heap.
     weighed: Weighed<B::State>,
-    /// Where records of keys go that are not in the table and have no room there.
+    /// Holds the records whose keys are not in the table and have no room there.
     overflow: Overflow<B::Spilled, Kept<I, B>>,
 }
 
@@ -304,7 +304,7 @@ struct Core<I: Portable + ?Sized, B: Absorb<I>> {
 type Kept<I, B> = Evicted<<B as Absorb<I>>::Key, <B as Absorb<I>>::State>;
 
 impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
-    /// Brings a record into the table, or to disk when it must not grow.
+    /// Updates the table with a record, or writes the record to disk when the table must not grow.
     #[inline(always)]
     fn take(&mut self, item: I::Of<'_>, place: Option<SlotHint>) {
         if (self.table.is_full() || self.overflow.is_frozen()) && !self.has_room_for(&item) {
@@ -372,14 +372,14 @@ impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
     }
 }
 
-/// Records that wait for memory together, with the hashes of their keys.
+/// Records that wait for their slots together, with the hashes of their keys.
 struct Waiting<I: Portable + ?Sized> {
     hashes: Vec<u64>,
     items: I::Batch,
 }
 
-/// How many records wait for memory together: enough for it to be busy all the time, and few enough
-/// for what it has brought to be still in the nearest cache.
+/// How many records wait together: enough to keep memory busy, and few enough that the prefetched slots are still in
+/// the nearest cache.
 const WAITING: usize = 64;
 
 impl<I, T, B, N> Push<I, T> for GroupPush<I, T, B, N>
@@ -397,7 +397,7 @@ where
 }
 
 impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
-    /// Takes a record: now, or with others when the table is larger than the caches.
+    /// Processes a record: at once, or with others when the table is larger than the caches.
     #[inline(always)]
     fn put(&mut self, waiting: &mut Waiting<I>, item: I::Of<'_>) {
         if self.table.is_cache_resident() && waiting.hashes.is_empty() {
@@ -431,7 +431,7 @@ where
     T: Time,
     N: Push<Row<I, B>, T>,
 {
-    /// Begins to give out what is in the table, and sets aside what was written to disk meanwhile.
+    /// Starts to emit the table, and completes the parts that have been written to disk.
     fn give(&mut self) {
         self.core.take_all(&mut self.waiting);
         if let Err(error) = self.core.overflow.set_aside() {
@@ -440,7 +440,7 @@ where
         self.phase = Phase::Giving(self.core.take_table());
     }
 
-    /// The table is given out: goes on with the next part on disk, if there is one.
+    /// The table has been emitted: continues with the next part on disk, if there is one.
     fn next_part(&mut self) {
         self.phase = match self.core.overflow.next_part() {
             Some(reader) => Phase::Reading(reader),
@@ -451,7 +451,7 @@ where
         };
     }
 
-    /// Reads some of a part back; answers whether there is more.
+    /// Reads a chunk of a part back; returns whether there is more.
     fn read(
         core: &mut Core<I, B>,
         waiting: &mut Waiting<I>,

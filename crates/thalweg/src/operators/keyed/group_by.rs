@@ -1,4 +1,4 @@
-//! From streams to keyed streams; for the way back see `unkey`.
+//! Operators that give a stream keys; `unkey` removes them.
 
 use super::{ByRef, FirstOf, KeyedStream};
 use crate::data::{ByValue, Key, Record};
@@ -9,11 +9,10 @@ use crate::stream::{Chain, Stream};
 impl<C: Chain> Stream<C> {
     /// Groups records by a key that the closure computes.
     ///
-    /// The values of the keyed stream are the records. Where the key is a part of the record
-    /// already, [`group_by_ref`](Self::group_by_ref) points to it and computes and copies nothing.
+    /// The values of the keyed stream are the records. Where the key is already a part of the record,
+    /// [`group_by_ref`](Self::group_by_ref) borrows it, and computes and copies nothing.
     ///
-    /// By itself this moves no record: the operator that follows does, when it needs all records
-    /// of a key in one task.
+    /// This alone moves no record. The operator after it does, if it needs all records of a key in one task.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -50,11 +49,10 @@ impl<C: Chain> Stream<C> {
         KeyedStream::new(self.map_as(Origin::here("group_by"), pair), FirstOf)
     }
 
-    /// Groups records by a part of themselves that the closure points to.
+    /// Groups records by a part of the record that the closure borrows.
     ///
-    /// The key is looked up where it lies and copied only when it is new. The values of the keyed
-    /// stream are the whole records. For a key that must be computed see
-    /// [`group_by`](Self::group_by).
+    /// The key is looked up in place, and copied only when it is new. The values of the keyed stream are the whole
+    /// records. For a key that must be computed see [`group_by`](Self::group_by).
     ///
     /// ```
     /// use thalweg::{Data, Environment};
@@ -84,7 +82,7 @@ impl<C: Chain> Stream<C> {
         KeyedStream::new(self, ByRef::new(key))
     }
 
-    /// Takes pairs as keys and values.
+    /// Treats pairs as keys and values.
     ///
     /// ```
     /// use thalweg::Environment;

@@ -1,4 +1,4 @@
-//! Aggregates of which each task computes a part before anything is sent.
+//! Aggregates by key, partially computed in each task before the exchange.
 
 use super::partition::Combining;
 use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
@@ -18,27 +18,27 @@ type Results<C, G, P, A> = KeyedStream<<P as Combining<C, G>>::Chain<A>, FirstOf
 /// How the values of a keyed stream look to a closure.
 type Value<'a, C, G> = <<G as KeyBy<<C as Chain>::Item>>::Value as Record>::Of<'a>;
 
-/// The owned form of the values.
+/// The owned form of a value.
 type Owned<C, G> = <<G as KeyBy<<C as Chain>::Item>>::Value as Portable>::Owned;
 
 impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
-    /// Aggregates the values of each key, and gives the result when the input ends.
+    /// Aggregates the values of each key, and emits the results when the input ends.
     ///
-    /// The closure chooses what is computed, from the methods of [`Aggregates`]; a tuple of up to eight is
-    /// computed in one pass. An aggregate of your own is a type that implements [`Combine`]: `aggregate(|_| mine)`.
+    /// The closure selects the aggregates, from the methods of [`Aggregates`]; a tuple of up to eight is computed in
+    /// one pass. An aggregate of your own is a type that implements [`Combine`]: `aggregate(|_| mine)`.
     ///
-    /// Each task aggregates its own records first, in a table that fits its core's cache, as long
-    /// as measurements say that this costs less than sending every record; what is sent is
-    /// aggregated by the task that owns the key. Memory: a state a key, with what it
-    /// owns on the heap, within the engine's budget; beyond it on disk. The order in which values are taken in is not defined, and
-    /// neither is the order of the results.
+    /// Each task aggregates its own records first, as long as measurements show that this costs less than sending
+    /// every record. Its table fits into the core's cache, unless keys repeat often enough for a larger one to pay.
+    /// The task that owns a key combines the partial aggregates that it receives. Memory: one state per key, with
+    /// what it owns on the heap, within the engine's budget; the rest goes to disk. The order in which values are
+    /// aggregated is not defined, and neither is the order of the results.
     ///
-    /// For what does not combine see [`fold`](Self::fold).
+    /// For an aggregate whose partial results cannot be combined see [`fold`](Self::fold).
     ///
     /// # Errors
     ///
-    /// On a stream that does not end, the job is refused at its start; so it is with an aggregate that
-    /// its own [check](crate::operators::aggregates::Aggregate::check) refuses.
+    /// A stream that does not end is refused when the job starts, and so is an aggregate whose own
+    /// [check](crate::operators::aggregates::Aggregate::check) fails.
     ///
     /// ```
     /// use thalweg::{Data, Environment};
@@ -101,17 +101,16 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
         self.combine_as(Origin::here("count"), Count)
     }
 
-    /// Adds up what the closure makes of the values of each key. See
-    /// [`aggregate`](Self::aggregate) for how.
+    /// Sums what the closure returns for the values of each key. See [`aggregate`](Self::aggregate) for how.
     ///
     /// Sums of floats depend, in their last digits, on the order in which they are added, which is not
     /// defined.
     ///
     /// # Errors
     ///
-    /// A sum that its type does not hold fails the job, with the operator and the key in the message: make
-    /// a wider type of each value in the closure. Where there are numbers of both signs, a sum that is too
-    /// large on the way may come back; whether it becomes so depends on the order in which they are added.
+    /// A sum that does not fit its type fails the job, with the operator and the key in the message: return a wider
+    /// type from the closure. With numbers of both signs, an intermediate sum may be out of range although the final
+    /// sum is not; whether that happens depends on the order in which they are added.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -133,8 +132,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
         self.combine_as(Origin::here("sum"), Sum::new(of))
     }
 
-    /// The least of what the closure makes of the values of each key. See
-    /// [`aggregate`](Self::aggregate) for how.
+    /// The least of what the closure returns for the values of each key. See [`aggregate`](Self::aggregate) for how.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -156,8 +154,8 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
         self.combine_as(Origin::here("min"), Min::new(of))
     }
 
-    /// The greatest of what the closure makes of the values of each key. See
-    /// [`aggregate`](Self::aggregate) for how, and [`min`](Self::min) for an example.
+    /// The greatest of what the closure returns for the values of each key. See [`aggregate`](Self::aggregate) for
+    /// how, and [`min`](Self::min) for an example.
     #[track_caller]
     pub fn max<N, F>(self, of: F) -> Results<C, G, P, Max<F, N>>
     where
@@ -168,8 +166,8 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
         self.combine_as(Origin::here("max"), Max::new(of))
     }
 
-    /// The arithmetic mean of what the closure makes of the values of each key. See
-    /// [`aggregate`](Self::aggregate) for how.
+    /// The arithmetic mean of what the closure returns for the values of each key. See [`aggregate`](Self::aggregate)
+    /// for how.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -193,8 +191,8 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
         self.combine_as(Origin::here("average"), Average::new(of))
     }
 
-    /// The value of each key with the least of the keys that the closure makes of them; of several such, any. See
-    /// [`min`](Self::min) for what the closure extracts alone, and [`aggregate`](Self::aggregate) for how.
+    /// The value of each key for which the closure returns the least sort key; any of them if several tie.
+    /// [`min`](Self::min) returns only what the closure extracts. See [`aggregate`](Self::aggregate) for how.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -219,7 +217,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
         self.combine_as(Origin::here("min_by_key"), pick)
     }
 
-    /// The value of each key with the greatest of the keys that the closure makes of them. See
+    /// The value of each key for which the closure returns the greatest sort key. See
     /// [`min_by_key`](Self::min_by_key), its mirror image.
     #[track_caller]
     pub fn max_by_key<B, F>(self, key: F) -> Results<C, G, P, PickByKey<F, B>>
@@ -233,7 +231,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
         self.combine_as(Origin::here("max_by_key"), pick)
     }
 
-    /// The least value of each key by the order of the closure, which must be total; of several such, any. See
+    /// The least value of each key in the order of the closure, which must be total; any of them if several tie. See
     /// [`min_by_key`](Self::min_by_key) for an order by a key.
     ///
     /// ```
@@ -257,7 +255,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
         self.combine_as(Origin::here("min_by"), pick)
     }
 
-    /// The greatest value of each key by the order of the closure. See [`min_by`](Self::min_by), its mirror image.
+    /// The greatest value of each key in the order of the closure. See [`min_by`](Self::min_by), its mirror image.
     #[track_caller]
     pub fn max_by<F>(self, compare: F) -> Results<C, G, P, PickBy<F>>
     where
@@ -269,9 +267,9 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
         self.combine_as(Origin::here("max_by"), pick)
     }
 
-    /// Folds the values of each key in parts: `local` takes a value into a part, `global` puts a
-    /// part into another. Both together must be associative and commutative; see
-    /// [`aggregate`](Self::aggregate) for how it is done.
+    /// Folds the values of each key into partial accumulators: `local` adds a value to an accumulator, `global`
+    /// merges one accumulator into another. Both together must be associative and commutative. See
+    /// [`aggregate`](Self::aggregate) for how.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -302,9 +300,9 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
         self.combine_as(Origin::here("fold_assoc"), FoldAssoc { init, local, global })
     }
 
-    /// Makes one value of any two of a key until one is left. The closure must be associative and
-    /// commutative; see [`aggregate`](Self::aggregate) for how it is done. What depends on the order of the
-    /// values is a [`fold`](Self::fold).
+    /// Reduces the values of each key to one, two at a time. The closure must be associative and commutative; see
+    /// [`aggregate`](Self::aggregate) for how. Where the result depends on the order of the values, use
+    /// [`fold`](Self::fold).
     ///
     /// ```
     /// use thalweg::Environment;
@@ -335,7 +333,7 @@ mod tests {
     use crate::operators::time::Watermarks;
     use crate::time::Timestamp;
 
-    /// Watermarks come all the time, and results are known only at the end.
+    /// Watermarks arrive throughout, and results are known only at the end.
     #[test]
     fn no_watermark_makes_a_task_send_what_it_combines() {
         let scheduler = Scheduler::Deterministic { seed: 1 };

@@ -1,4 +1,4 @@
-//! Where in a record the key is.
+//! How key and value are found in a record.
 
 use crate::data::{Key, Portable, Record};
 use crate::exchange::Hashed;
@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 /// Finds key and value in the records of a keyed stream.
 ///
-/// A program meets it only in the bounds of functions that are generic over keyed streams.
+/// Programs need it only in the bounds of functions that are generic over keyed streams.
 pub trait KeyBy<I: Record + ?Sized>: Clone + Send + Sync + 'static {
     /// What the records are grouped by.
     type Key: Key + ?Sized;
-    /// What remains for the operators that follow.
+    /// The value that the operators after it receive.
     type Value: Record + ?Sized;
 
     /// The key, by reference.
@@ -23,10 +23,10 @@ pub trait KeyBy<I: Record + ?Sized>: Clone + Send + Sync + 'static {
         Self::Key::hash(self.key(item).probe())
     }
 
-    /// The value, taken out of the record.
+    /// Moves the value out of the record.
     fn value<'a>(&self, item: I::Of<'a>) -> <Self::Value as Record>::Of<'a>;
 
-    /// Key and value, taken out of the record: the key is copied where it cannot be moved.
+    /// Moves key and value out of the record; the key is copied where it cannot be moved.
     #[inline(always)]
     fn pair<'a>(&self, item: I::Of<'a>) -> Pair<'a, Self::Key, Self::Value> {
         let key = self.key(&item).own();
@@ -37,7 +37,7 @@ pub trait KeyBy<I: Record + ?Sized>: Clone + Send + Sync + 'static {
 /// An owned key, and its value as a closure sees it.
 type Pair<'a, K, V> = (<K as Portable>::Owned, <V as Record>::Of<'a>);
 
-/// Finds key and value in records that hold the value as such, so that it can be shown by reference.
+/// Finds key and value in records that contain the value itself, so that it can be borrowed.
 #[diagnostic::on_unimplemented(
     message = "the values of this stream are pairs of a value and a borrowed state, and cannot be shown by reference",
     label = "needs values that are not beside a state",
@@ -48,16 +48,16 @@ pub trait ValueRef<I: Record + ?Sized>: KeyBy<I> {
     fn value_ref<'k, 'a>(&self, item: &'k I::Of<'a>) -> &'k <Self::Value as Record>::Of<'a>;
 }
 
-/// Finds in the records of a keyed stream what was there before they were sent to the tasks of their keys.
+/// Recovers the original record from a record of a keyed stream, without what the exchange by key has added.
 pub trait Plain<I: Record + ?Sized>: KeyBy<I> {
-    /// The record without what was added on the way.
+    /// The original record, without what was added.
     type Record: Record + ?Sized;
 
-    /// Takes that off.
+    /// Removes what was added.
     fn plain<'a>(item: I::Of<'a>) -> <Self::Record as Record>::Of<'a>;
 }
 
-/// The key is the first of a pair, the value the second.
+/// The key is the first element of a pair, the value the second.
 #[derive(Clone, Copy, Debug)]
 pub struct FirstOf;
 
@@ -97,7 +97,7 @@ impl<K: Key, V: 'static> Plain<(K, V)> for FirstOf {
     }
 }
 
-/// The key is a part of the record that a closure points to; the value is the whole record.
+/// The key is a part of the record, which a closure borrows; the value is the whole record.
 pub struct ByRef<F, K: ?Sized> {
     find: Arc<F>,
     key: PhantomData<fn(&K)>,
@@ -161,7 +161,7 @@ where
     }
 }
 
-/// The record carries the hash of its key, found as `G` finds it.
+/// The record carries the hash of its key; `G` finds key and value.
 #[derive(Clone, Copy, Debug)]
 pub struct Carried<G>(pub(in crate::operators) G);
 

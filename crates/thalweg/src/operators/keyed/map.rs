@@ -1,4 +1,4 @@
-//! What can be done to the values of a keyed stream without looking at other values.
+//! Operators on the values of a keyed stream that look at one value at a time.
 
 use super::{FirstOf, KeyBy, KeyedStream, ValueRef};
 use crate::data::{Key, Portable, Record};
@@ -8,8 +8,8 @@ use crate::plan::Origin;
 use crate::stream::Chain;
 use std::borrow::Borrow;
 
-// The record has a name of its own: spelt out as the chain's item, the compiler loses sight of it in
-// the types of closures behind operators that hand records on as they are, such as `assign_timestamps`.
+// The record type is a parameter of its own. Written as the chain's item, the compiler cannot resolve it in the types
+// of closures after operators that pass records on unchanged, such as `assign_timestamps`.
 impl<I, C, G, P> KeyedStream<C, G, P>
 where
     I: Record + ?Sized,
@@ -17,7 +17,7 @@ where
     G: KeyBy<I>,
     P: 'static,
 {
-    /// Makes one value of each value, under the same key. Moves no record.
+    /// Maps each value to another, under the same key. Moves no record.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -59,7 +59,7 @@ where
         KeyedStream::new(self.stream.map_as(Origin::here("map"), under_key), FirstOf)
     }
 
-    /// Keeps the values for which the closure answers `true`. Moves no record.
+    /// Keeps the values for which the closure returns `true`. Moves no record.
     ///
     /// To change the values as well, see [`filter_map`](Self::filter_map).
     ///
@@ -99,7 +99,7 @@ where
         KeyedStream::new(self.stream.filter(keep), self.keys)
     }
 
-    /// Makes a value of each value for which the closure returns one, under the same key. Moves no record.
+    /// Maps each value and keeps those results that are `Some`, under the same key. Moves no record.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -139,12 +139,12 @@ where
         KeyedStream::new(self.stream.filter_map(under_key), FirstOf)
     }
 
-    /// Makes any number of values of each value, under the same key: whatever the closure's result iterates over.
-    /// Moves no record.
+    /// Maps each value to any number of values, under the same key: emits everything that the closure's result
+    /// iterates over. Moves no record.
     ///
     /// The iterator owns what it iterates over, and may be endless, as in
-    /// [`Stream::flat_map`](crate::Stream::flat_map). Each of its values gets a copy of the key. To remember
-    /// something for each key, see [`stateful_flat_map`](Self::stateful_flat_map).
+    /// [`Stream::flat_map`](crate::Stream::flat_map). Each of its values gets a copy of the key. To keep a state for
+    /// each key, see [`stateful_flat_map`](Self::stateful_flat_map).
     ///
     /// ```
     /// use thalweg::Environment;
@@ -182,8 +182,8 @@ where
         KeyedStream::new(self.stream.flat_map(under_key), FirstOf)
     }
 
-    /// Hands on what each value iterates over, under the same key: lists become their elements, and `Option`s the values
-    /// that are there. Moves no record; each element gets a copy of the key.
+    /// Emits the items that each value iterates over, under the same key: the elements of a list, or the value of an
+    /// `Option` that is `Some`. Moves no record; each item gets a copy of the key.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -211,7 +211,7 @@ where
         self.flat_map(|_, values| values)
     }
 
-    /// Shows each value to the closure and hands it on unchanged; see
+    /// Calls the closure with a reference to each value and passes the value on unchanged; see
     /// [`Stream::inspect`](crate::Stream::inspect). Moves no record.
     ///
     /// ```
@@ -240,7 +240,7 @@ where
     }
 }
 
-/// Values with a copy of their key each.
+/// Pairs each value with a copy of the key.
 struct UnderKey<K: Key + ?Sized, V> {
     key: K::Owned,
     values: V,
@@ -294,7 +294,7 @@ mod tests {
                 .map(|_, n| Some(n))
                 .flatten()
                 .boxed()
-                // A second exchange would be needed, were it not known that keys are together.
+                // Without the knowledge that the stream is partitioned, a second exchange would be needed.
                 .stateful_map(0, |_, seen: &mut u64, _| {
                     *seen += 1;
                     *seen

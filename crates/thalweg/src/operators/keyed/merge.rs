@@ -1,4 +1,4 @@
-//! One keyed stream of two.
+//! Merges two keyed streams into one.
 
 use super::{FirstOf, KeyedStream, Pairs, Placed};
 use crate::data::Data;
@@ -16,13 +16,12 @@ where
     G::OwnedKey: Data,
     G::OwnedValue: Data,
 {
-    /// The records of both streams, as they come, under the keys that they have.
+    /// Merges two keyed streams: emits the records of both as they arrive, under their keys.
     ///
-    /// Where the records of each key are together in both streams, they are together in the result: what follows needs no
-    /// exchange. If not, bring the other one's together too by [`repartition`](Self::repartition), or leave it to
-    /// the operator that follows. How the keys are found may differ; after
-    /// [`group_by_ref`](crate::Stream::group_by_ref) each record's key is copied. For order, time and end see
-    /// [`Stream::merge`](crate::Stream::merge).
+    /// If both streams are partitioned by key, so is the result, and the operators after it need no exchange. If only
+    /// one is, [`repartition`](Self::repartition) the other too, or leave the exchange to the operator that follows.
+    /// The streams may find their keys in different ways; after [`group_by_ref`](crate::Stream::group_by_ref) each
+    /// record's key is copied. For order, time and end see [`Stream::merge`](crate::Stream::merge).
     ///
     /// ```
     /// use thalweg::Environment;
@@ -37,7 +36,7 @@ where
     ///
     /// # Errors
     ///
-    /// Streams of two environments are refused at the job's start.
+    /// Streams of two environments are refused when the job starts.
     #[doc(alias("union", "concat"))]
     #[track_caller]
     pub fn merge<D, H, Q>(self, other: KeyedStream<D, H, Q>) -> Merged<C, G, P, Q>
@@ -46,7 +45,7 @@ where
         H: Pairs<D, OwnedKey = G::OwnedKey, OwnedValue = G::OwnedValue>,
         Q: Placed,
     {
-        // All partitioned streams of an environment have as many tasks, so that each task hands over to the one that
+        // All partitioned streams of an environment have the same number of tasks, so each task sends to the one that
         // owns the same keys.
         KeyedStream::new(self.unkey().merge(other.unkey()), FirstOf)
     }

@@ -1,13 +1,13 @@
 //! Streams whose records have keys.
 //!
-//! [`Stream::group_by`] only says what the key is. The first operator that needs all records of a
-//! key in one place decides how they get there:
+//! [`Stream::group_by`] only defines the key and moves no record. The first operator that needs all records of a key
+//! in one task decides how they are exchanged:
 //!
 //! ```text
 //!   combines (count, sum, reduce, …)         does not (fold, stateful_map, …)
 //!
 //!   records                                  records
-//!      │ Combiner: a small table a task         │ AddHash
+//!      │ Combiner: a small table per task       │ AddHash
 //!      ▼                                        ▼
 //!   Partial(hash, key, aggregate)            Hashed(hash, record)
 //!      ║ exchange by key group                  ║ exchange by key group
@@ -15,10 +15,10 @@
 //!   Group: the table of the task that owns the key
 //! ```
 //!
-//! The hash is computed once, on the sending side, and carried along. After that the stream is
+//! The hash is computed once, by the sending task, and sent with the record. After that the stream is
 //! [`Partitioned`], and further operators on the same keys need no exchange.
 
-// The types of these methods say which operator a chain ends in; aliases would hide it.
+// The types of these methods show which operator a chain ends in; aliases would hide it.
 #![allow(clippy::type_complexity)]
 
 mod boxed;
@@ -66,16 +66,16 @@ use std::marker::PhantomData;
 
 /// A stream whose records have keys.
 ///
-/// Made by [`Stream::group_by`], [`Stream::group_by_ref`] and [`Stream::keyed`]. Its operators work on each key
-/// by itself; [`unkey`](Self::unkey) makes it an ordinary stream of pairs again.
+/// Made by [`Stream::group_by`], [`Stream::group_by_ref`] and [`Stream::keyed`]. Its operators treat each key
+/// separately; [`unkey`](Self::unkey) turns it back into an ordinary stream of pairs.
 ///
-/// `C` is the chain of operators, as in [`Stream`]. `G` finds key and value in a record: [`FirstOf`] in pairs of both,
-/// [`ByRef`] by a closure. `P` says where the records of a key are: [`Scattered`] over all tasks, or
+/// `C` is the chain of operators, as in [`Stream`]. `G` extracts key and value from a record: [`FirstOf`] from a pair
+/// of both, [`ByRef`] by a closure. `P` is where the records of a key are: [`Scattered`] over all tasks, or
 /// [`Partitioned`], in the one task that owns the key.
 ///
 /// # Functions over keyed streams
 ///
-/// A function that takes keyed streams of any kind names what flows, and leaves the rest to [`Keyed`]:
+/// A function that accepts any keyed stream has the bound [`Keyed`], and names only the types of key, value and time:
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -93,9 +93,9 @@ use std::marker::PhantomData;
 /// # Ok::<(), thalweg::Error>(())
 /// ```
 ///
-/// One that takes what [`Stream::group_by`] and [`Stream::keyed`] give, and nothing else, needs less:
-/// `KeyedStream<impl Chain<Item = (u32, u64)>>`. To store a keyed stream in a struct, or to return one of several, see
-/// [`boxed`](Self::boxed).
+/// A function that accepts only what [`Stream::group_by`] and [`Stream::keyed`] return can have a shorter bound:
+/// `KeyedStream<impl Chain<Item = (u32, u64)>>`. To store a keyed stream in a struct, or to return one of several,
+/// see [`boxed`](Self::boxed).
 #[must_use = "a stream does nothing until it ends in a sink and its environment runs"]
 pub struct KeyedStream<C: Chain, G = FirstOf, P = Scattered> {
     stream: Stream<C>,
@@ -116,13 +116,13 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
         (self.stream, self.keys)
     }
 
-    /// Sets when the next exchange of this stream sends what it collects: see [`Stream::batch_mode`].
+    /// Sets when the next exchange of this stream sends a batch: see [`Stream::batch_mode`].
     pub fn batch_mode(self, mode: BatchMode) -> Self {
         Self::new(self.stream.batch_mode(mode), self.keys)
     }
 
-    /// Names the operator before: in plans, statistics and messages, and as the identity of its
-    /// state ([`State::id`](crate::plan::State::id)). Names must differ within a job.
+    /// Names the preceding operator. The name appears in plans, statistics and messages, and identifies the
+    /// operator's state ([`State::id`](crate::plan::State::id)). Names must be unique within a job.
     pub fn name(self, name: impl Into<String>) -> Self {
         Self::new(self.stream.name(name), self.keys)
     }

@@ -1,9 +1,9 @@
-//! Names that other engines have for an operator, so that the compiler says what it is called here.
+//! Stubs under the names that other engines use for an operator, which make the compiler give the name it has here.
 
 use crate::data::Record;
 use crate::stream::{Chain, Stream};
 
-/// What no stream has, as it is called otherwise.
+/// A bound that no stream meets, of an operator with another name here.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`key_by` is called `group_by`",
@@ -11,7 +11,7 @@ use crate::stream::{Chain, Stream};
     note = "`group_by(|order| order.day / 7)` computes a key, and `group_by_ref(|order| &order.customer)` points to one"
 )]
 pub trait HasKeyBy: Sized {
-    /// Stands for the method's body.
+    /// Stands in for the method's body.
     fn never(self) -> !;
 }
 

@@ -1,4 +1,4 @@
-//! Where the records of a key are, and how they get into one place.
+//! Where the records of a key are, and how they are brought into one task.
 
 use super::combine::Combiner;
 use super::group::{Grouped, Parts, Values};
@@ -17,34 +17,34 @@ use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// The records of a key are wherever they came from.
+/// The records of a key may be in any task.
 pub enum Scattered {}
 
 /// The records of a key are in the task that owns the key.
 pub enum Partitioned {}
 
-/// The records of a key are where `P` says, in a function that takes both [`Scattered`] and [`Partitioned`] streams: see
+/// The placement `P`, in a function that accepts both [`Scattered`] and [`Partitioned`] streams: see
 /// [`Keyed`](super::Keyed).
 pub struct Like<P>(PhantomData<P>);
 
-/// Whether the records of a key are together: [`Scattered`] or [`Partitioned`].
+/// Where the records of a key are: [`Scattered`] or [`Partitioned`].
 pub trait Placed: Sized + 'static {
-    /// Whether they are in the task that owns the key.
+    /// Whether they are all in the task that owns the key.
     const TOGETHER: bool;
-    /// Where the records of this stream and of another are when the two are merged.
+    /// The placement after a merge of this stream with another.
     type Merged<Q: Placed>: Placed;
-    /// The chain after which they are together.
+    /// The chain after which they are in the task that owns the key.
     type Together<C: Chain<Item: Wire>, G: KeyBy<C::Item>>: Chain<Item: Wire, Time = C::Time>;
-    /// How keys are found there.
+    /// How keys are found in the records of that chain.
     type Keys<C: Chain<Item: Wire>, G: KeyBy<C::Item>>: KeyBy<<Self::Together<C, G> as Chain>::Item, Key = G::Key, Value = G::Value>;
-    /// The chain of aggregates of records that can be sent.
+    /// The chain of aggregates, for records that can be sent to other tasks.
     type Combined<C, G, A>: Chain<Item = (<G::Key as Portable>::Owned, A::Output), Time = C::Time>
     where
         C: Chain<Item: Wire>,
         G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
         A: Combine<G::Value>;
 
-    /// Brings them together.
+    /// Brings all records of a key into the task that owns it.
     #[doc(hidden)]
     fn bring_together<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
         stream: Stream<C>,
@@ -66,26 +66,26 @@ pub trait Placed: Sized + 'static {
         A: Combine<G::Value>;
 }
 
-/// Brings the records of each key together, if they are not together yet.
+/// Brings all records of a key into one task, if they are not there yet.
 pub trait Placement<C: Chain<Item: Wire>, G: KeyBy<C::Item>>: Sized {
-    /// The chain after that.
+    /// The chain after which they are there.
     type Chain: Chain<Item: Wire, Time = C::Time>;
-    /// How keys are found there.
+    /// How keys are found in the records of that chain.
     type Keys: KeyBy<<Self::Chain as Chain>::Item, Key = G::Key, Value = G::Value>;
 
-    /// All records of a key in the task that owns it.
+    /// Brings all records of a key into the task that owns it.
     fn together(
         keyed: KeyedStream<C, G, Self>,
         origin: Origin,
     ) -> KeyedStream<Self::Chain, Self::Keys, Partitioned>;
 }
 
-/// Aggregates what can be aggregated in parts.
+/// Aggregates that can be computed from partial aggregates.
 pub trait Combining<C: Chain, G: KeyBy<C::Item>>: Sized {
-    /// The chain after that.
+    /// The chain after aggregation.
     type Chain<A: Combine<G::Value>>: Chain<Item = (<G::Key as Portable>::Owned, A::Output), Time = C::Time>;
 
-    /// The aggregate of each key in the task that owns it.
+    /// Aggregates the values of each key in the task that owns it.
     fn combine<A: Combine<G::Value>>(
         keyed: KeyedStream<C, G, Self>,
         origin: Origin,
@@ -276,7 +276,7 @@ where
     }
 }
 
-/// The aggregate of each key of a stream whose keys are together.
+/// Aggregates the values of each key of a partitioned stream.
 pub(super) fn table<C, G, A>(
     keyed: KeyedStream<C, G, Partitioned>,
     origin: Origin,
@@ -318,7 +318,7 @@ where
     })
 }
 
-/// The chain that ends with the hash of each record's key beside the record.
+/// The chain that adds to each record the hash of its key.
 pub struct AddHash<C, G> {
     prev: C,
     op: usize,

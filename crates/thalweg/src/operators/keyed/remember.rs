@@ -1,8 +1,8 @@
-//! Operators that remember something for each key, and have something to say for each record at once.
+//! Operators that keep a state for each key and emit for each record at once.
 //!
-//! Where the memory budget does not let the table of keys grow, and the input ends, records of other
-//! keys go to disk (see [`overflow`](crate::support::overflow)) and are gone through after the end, part by part. So do
-//! all, with what is remembered, where that goes on growing.
+//! Where the memory budget does not allow the table of keys to grow and the input ends, records of other keys are
+//! written to disk (see [`overflow`](crate::support::overflow)) and processed part by part after the end. Where the
+//! states themselves keep growing, all states are written to disk, and all later records too.
 
 use crate::data::{Data, Key, Record, Wire};
 use crate::error::{Error, Result};
@@ -17,13 +17,13 @@ use crate::time::Time;
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 
-/// What is done with a record.
+/// What the operator does with a record.
 pub trait Step<I: Record + ?Sized>: Clone + Send + 'static {
-    /// What something is remembered for.
+    /// The key that a state belongs to.
     type Key: Key<Owned: Borrow<Self::Key>> + ?Sized;
-    /// What is remembered.
+    /// The state of a key.
     type State: Data;
-    /// What is handed on.
+    /// What is emitted.
     type Out: Record + ?Sized;
 
     /// The hash of the record's key.
@@ -32,7 +32,7 @@ pub trait Step<I: Record + ?Sized>: Clone + Send + 'static {
     /// Whether the record's key is in the table.
     fn is_known(&self, table: &mut GroupTable<Self::Key, Self::State>, item: &I::Of<'_>) -> bool;
 
-    /// Takes the record into the table; what is handed on for it.
+    /// Updates the table with the record; returns what is emitted for it, if anything.
     fn take<'a>(
         &self,
         table: &mut GroupTable<Self::Key, Self::State>,
@@ -40,11 +40,11 @@ pub trait Step<I: Record + ?Sized>: Clone + Send + 'static {
     ) -> Option<<Self::Out as Record>::Of<'a>>;
 }
 
-/// The chain that ends in an operator that remembers. All records of a key must come to one task.
+/// The chain that ends in an operator with a state per key. All records of a key must reach the same task.
 pub struct Remembering<C, X> {
     pub(super) prev: C,
     pub(super) op: usize,
-    /// Whether the input ends, so that there is a time for what has no room.
+    /// Whether the input ends, so that records for which there is no room can be processed after the end.
     pub(super) bounded: bool,
     pub(super) step: X,
 }
@@ -87,22 +87,22 @@ where
     }
 }
 
-/// What a running task remembers.
+/// An operator with a state per key, in a running task.
 pub struct RememberingPush<I: Wire + ?Sized, X: Step<I>, T, N> {
     core: Core<I, X>,
     phase: Phase<I, X>,
-    /// What is held back until all of it is handed on.
+    /// The event that is held back until everything before it has been emitted.
     held: Event,
     next: N,
     time: PhantomData<fn(T)>,
 }
 
 enum Phase<I: Wire + ?Sized, X: Step<I>> {
-    /// Records come in.
+    /// Records arrive.
     Taking,
     /// The input has ended; a part is read back from disk.
     Reading(PartReader<I, Kept<I, X>>),
-    /// The end is passed on.
+    /// The job has failed, and the held event is never passed on.
     Over,
 }
 
@@ -110,22 +110,22 @@ struct Core<I: Wire + ?Sized, X: Step<I>> {
     op: Op,
     step: X,
     table: GroupTable<X::Key, X::State>,
-    /// What is remembered owns this on the heap.
+    /// What the states own on the heap.
     weighed: Weighed<X::State>,
-    /// Where records of keys go that are not in the table and have no room there.
+    /// Holds the records whose keys are not in the table and have no room there.
     overflow: Overflow<I, Kept<I, X>>,
     bounded: bool,
     failed: bool,
     emitted: u64,
-    /// Keys of the parts that are done.
+    /// The number of keys in the parts that are done.
     keys: u64,
 }
 
-/// What is remembered for a key, on disk.
+/// The state of a key, on disk.
 type Kept<I, X> = Evicted<<X as Step<I>>::Key, <X as Step<I>>::State>;
 
 impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
-    /// Takes a record into the table, or sets it aside when its key has no room there.
+    /// Processes a record, or writes it to disk when its key has no room in the table.
     #[inline(always)]
     fn take<T: Time, N: Push<X::Out, T>>(&mut self, item: I::Of<'_>, time: T, next: &mut N) {
         if (self.table.is_full() || self.overflow.is_frozen()) && !self.has_room_for(&item) {
@@ -163,7 +163,7 @@ impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
         self.run_out();
     }
 
-    /// Accounts for what is remembered.
+    /// Accounts for the memory of the table and the states.
     fn account(&mut self) {
         if self.weighed.is_due(|| self.table.len()) {
             self.weighed.weigh(self.table.values().map(Data::heap_size));
@@ -173,7 +173,7 @@ impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
         }
     }
 
-    /// Writes all that is remembered to disk.
+    /// Writes all states to disk.
     #[cold]
     #[inline(never)]
     fn evict(&mut self) {
@@ -220,7 +220,7 @@ where
     T: Time,
     N: Push<X::Out, T>,
 {
-    /// The input, or a part of it, is gone through: goes on with the next part.
+    /// The input, or a part of it, has been processed: continues with the next part.
     fn next_part(&mut self) {
         self.core.keys += self.core.table.len() as u64;
         self.core.table = GroupTable::new();
@@ -229,7 +229,7 @@ where
             self.core.fail(error);
         }
         self.phase = match self.core.overflow.next_part() {
-            // A job that has failed is stopped, and its end must not look like one.
+            // A job that has failed must not pass the event on, which would look like a regular end.
             _ if self.core.failed => Phase::Over,
             Some(reader) => Phase::Reading(reader),
             None => {

@@ -1,8 +1,9 @@
-//! Drops records that this task has just seen, before they are sent.
+//! Drops duplicates of records that this task has seen recently, before they are sent.
 //!
-//! It remembers what fits into the cache and forgets all of it when that is full, so that it drops no
-//! record that does not come again, and not all that do: whoever owns the key has the last word. Where
-//! most records are new it looks at none for a while, since a look-up then costs more than it saves.
+//! The sieve keeps distinct records in a table that fits into the cache, and clears the table when it is full. So it
+//! never drops the first occurrence of a record, but may miss later duplicates, which the task that owns the key
+//! removes. Where most records are new, records bypass the sieve for a while, since a look-up then costs more than it
+//! saves.
 
 use super::unique::Distinct;
 use crate::error::Result;
@@ -15,13 +16,13 @@ use crate::stream::Chain;
 use crate::time::Time;
 use std::marker::PhantomData;
 
-/// The bytes that are remembered at most: a part of the second-level cache.
+/// The largest size of the table in bytes: a part of the second-level cache.
 const LARGEST: usize = 512 << 10;
-/// Records that pass unseen when most of those before were new; doubled each time.
+/// Records that bypass the table after most of those before were new; doubled each time, up to [`LAST_PASSING`].
 const FIRST_PASSING: u64 = 1 << 18;
 const LAST_PASSING: u64 = 1 << 24;
 
-/// The chain that drops records that its task has just seen.
+/// The chain that ends in a sieve.
 pub struct Sieve<C, I: ?Sized> {
     pub(super) prev: C,
     pub(super) op: usize,
@@ -54,13 +55,13 @@ where
     }
 }
 
-/// Drops what it has just seen, in a running task.
+/// A sieve in a running task.
 pub struct SievePush<I: Distinct + ?Sized, N> {
     op: Op,
     seen: GroupTable<I, ()>,
-    /// Records looked up since all was forgotten.
+    /// Records looked up since the table was cleared.
     looked: u64,
-    /// Records to come that are not looked up.
+    /// The number of records still to bypass the table.
     passing: u64,
     patience: u64,
     emitted: u64,
@@ -68,7 +69,7 @@ pub struct SievePush<I: Distinct + ?Sized, N> {
 }
 
 impl<I: Distinct + ?Sized, N> SievePush<I, N> {
-    /// Forgets all, and decides whether to go on looking.
+    /// Clears the table, and decides whether the next records bypass it.
     #[cold]
     #[inline(never)]
     fn forget(&mut self) {
@@ -138,7 +139,7 @@ mod tests {
     use crate::Environment;
     use crate::config::Config;
 
-    /// The records that a `unique` over these takes, sends, and hands on.
+    /// Runs `unique` over these records. Returns how many the sieve and `unique` itself emit.
     fn counts(records: impl Iterator<Item = u64> + Send + 'static) -> [u64; 2] {
         let config = Config { cores: 1.try_into().unwrap(), ..Config::default() };
         let env = Environment::with_config(config);

@@ -1,4 +1,4 @@
-//! Any number of records out for each record in, made with what is remembered for its key.
+//! Maps each value to any number of values, with a state per key.
 
 use super::{FirstOf, KeyBy, KeyedStream, Partitioned, Placement};
 use crate::data::{Data, Key, Record, Wire};
@@ -13,12 +13,12 @@ where
     Q: Key<Owned = Q> + Borrow<G::Key>,
     P: Placement<C, G>,
 {
-    /// Makes any number of values of each value and of what is remembered for its key, which is a clone of `init` at
-    /// first: whatever the closure's result iterates over. The result is a stream with the same keys.
+    /// Maps each value to any number of values, with a state per key that is a clone of `init` at first: emits
+    /// everything that the closure's result iterates over. The result is a stream with the same keys.
     ///
-    /// As [`stateful_map`](Self::stateful_map), also in what it costs and how it fails, with an iterator for a result: an
-    /// `Option` where not every value has one, a `Vec` where some have several. The iterator owns what it iterates
-    /// over; what it gives is handed on in its order. Each of its values gets a copy of the key.
+    /// Like [`stateful_map`](Self::stateful_map), also in cost and errors, but the closure returns an iterator: an
+    /// `Option` where not every value has a result, a `Vec` where some have several. The iterator owns what it
+    /// iterates over; its values are emitted in its order. Each of them gets a copy of the key.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -62,7 +62,7 @@ mod tests {
     use crate::check::{check, every};
     use crate::config::Config;
 
-    /// Gives the values of a key in pairs, and none for the first of a pair.
+    /// Emits the values of a key in pairs: none for the first value of a pair, both for the second.
     fn paired(_: &u64, last: &mut Option<u64>, n: u64) -> Vec<u64> {
         match last.take() {
             Some(first) => vec![first, n],

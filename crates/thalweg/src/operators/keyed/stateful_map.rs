@@ -1,4 +1,4 @@
-//! One record out for each record in, made with what is remembered for its key.
+//! Maps each value with a state per key.
 
 use super::partition::Placement;
 use super::remember::{Remembering, Step};
@@ -11,7 +11,7 @@ use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A keyed stream of what the closure makes.
+/// A keyed stream of what the closure returns.
 type Mapped<C, G, P, S, F, O> = KeyedStream<
     Remembering<<P as Placement<C, G>>::Chain, ByKey<<P as Placement<C, G>>::Keys, S, F, O>>,
     FirstOf,
@@ -24,22 +24,23 @@ where
     G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key> + Key>>,
     P: Placement<C, G>,
 {
-    /// Makes one value of each value and of what is remembered for its key, which is a clone of
-    /// `init` at first. The result is a stream with the same keys.
+    /// Maps each value to another, with a state per key that is a clone of `init` at first. The result is a stream
+    /// with the same keys.
     ///
-    /// Every record is sent to the task that owns its key, unless it is there. The values of a key are
-    /// taken in the order in which they arrive, which is that of their stream only where one task
-    /// sends them all. For what is known only at the end see [`fold`](Self::fold); for none or
-    /// several values out of one, [`stateful_flat_map`](Self::stateful_flat_map); for something to remember whatever the key, [`Stream::stateful_map`](crate::Stream::stateful_map).
+    /// Every record is sent to the task that owns its key, unless it is already there. The values of a key are
+    /// processed in the order in which they arrive. That is the order of their stream only where a single task sends
+    /// them all. For a result at the end only, see [`fold`](Self::fold); for any number of values from each,
+    /// [`stateful_flat_map`](Self::stateful_flat_map); for a state without keys,
+    /// [`Stream::stateful_map`](crate::Stream::stateful_map).
     ///
-    /// Memory: a state a key, for as long as the job runs. The state is declared: the plan
-    /// shows it. On a stream that ends, the records of keys for which there is no room are
-    /// written to disk, and gone through after the end; where states go on growing, so are states.
+    /// Memory: one state per key, for as long as the job runs. The state is declared: the plan shows it. On a stream
+    /// that ends, the records of keys for which there is no room are written to disk, and processed after the end;
+    /// where the states keep growing, they are written to disk too.
     ///
     /// # Errors
     ///
-    /// On a stream without an end, more keys and states than the memory budget holds stop the job; on any, the state
-    /// of one key that is larger than a quarter of it may.
+    /// On a stream without an end, the job fails when keys and states exceed the memory budget. On any stream, a
+    /// single key whose state is larger than a quarter of the budget may fail it.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -70,7 +71,7 @@ where
         self.stateful_map_as(Origin::here("stateful_map"), init, f)
     }
 
-    /// The same by another name in plans and messages.
+    /// As [`stateful_map`](Self::stateful_map), under another name in plans and messages.
     pub(super) fn stateful_map_as<S, O, F>(
         self,
         origin: Origin,
@@ -93,7 +94,7 @@ where
     }
 }
 
-/// Remembers something for each key.
+/// The step that maps a value with the state of its key.
 pub struct ByKey<G, S, F, O> {
     keys: G,
     init: Arc<S>,

@@ -1,4 +1,4 @@
-//! Bringing the records of each key together, before what follows needs it.
+//! Repartitioning by key on request.
 
 use super::partition::Placement;
 use super::{KeyBy, KeyedStream, Partitioned};
@@ -13,15 +13,14 @@ type Together<C, G, P> =
 impl<C: Chain<Item: Wire>, G: KeyBy<C::Item>, P: Placement<C, G>> KeyedStream<C, G, P> {
     /// Moves each record to the task that owns its key, if it is not there yet.
     ///
-    /// What follows then runs in the tasks of the keys, of which there are several a core
-    /// ([`keyed_tasks_per_core`](crate::config::Config::keyed_tasks_per_core)), so that idle cores
-    /// take over from busy ones when some keys have more to do than others. Operators that need
-    /// the records of a key in one place see to it by themselves: use this to place work that
-    /// does not need it. Where no key matters, [`shuffle`](crate::Stream::shuffle) spreads records
-    /// more evenly.
+    /// The operators after it run in the tasks that own the keys. There are several of these per core
+    /// ([`keyed_tasks_per_core`](crate::config::Config::keyed_tasks_per_core)), so that idle cores take over tasks of
+    /// busy ones when some keys need more work than others. Operators that need all records of a key in one task
+    /// repartition by themselves; use this method to move the work of operators that do not. Where the key does not
+    /// matter, [`shuffle`](crate::Stream::shuffle) spreads records more evenly.
     ///
-    /// Records of one task before and one key keep their order. Costs an exchange; a stream that
-    /// is partitioned by this key already is left as it is.
+    /// Records with the same key from the same sending task keep their order. Costs an exchange; a stream that is
+    /// already partitioned by this key is returned as it is.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -53,7 +52,7 @@ mod tests {
                 .repartition()
                 .map(|_, n| n)
                 .unkey()
-                // A task says of each record whether its key is new to this task.
+                // Emits, with each record, whether its key is new in this task.
                 .stateful_map(Vec::new(), |seen: &mut Vec<u64>, (key, n)| {
                     let new = !seen.contains(&key);
                     if new {

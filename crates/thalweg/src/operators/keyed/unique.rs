@@ -1,4 +1,4 @@
-//! Each record once: when it is new, it is handed on.
+//! Removes duplicates: each distinct record is emitted once, when it first arrives.
 
 use super::KeyBy;
 use super::partition::{add_hash, by_hash};
@@ -14,20 +14,19 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 
 impl<C: Chain> Stream<C> {
-    /// Hands on each record the first time it comes, and never again.
+    /// Removes duplicates: emits each distinct record once, when it first arrives.
     ///
-    /// Equal records meet in one task, which remembers them all: a record is copied when it is new.
-    /// Those that a task has seen a short while ago are dropped before they are sent, where enough
-    /// come again. A record is handed on at once, so that this serves unbounded streams too, as long
-    /// as their distinct records fit into the memory budget. On a stream that ends, records for which
-    /// there is no room are written to disk, and handed on after the end, in no order. Which of equal
-    /// records from several tasks comes first is not said. To keep one record a key, group by the key
-    /// and `reduce`.
+    /// Equal records are sent to the same task, which keeps a copy of each distinct record. Duplicates of records
+    /// that a task has seen recently are dropped before they are sent, where they are frequent enough. A new record
+    /// is emitted at once, so this works for unbounded streams too, as long as their distinct records fit into the
+    /// memory budget. On a stream that ends, records for which there is no room are written to disk, and emitted
+    /// after the end, in no particular order. Which of several equal records from different tasks is emitted is not
+    /// defined. To keep one record per key, group by the key and `reduce`.
     ///
     /// # Errors
     ///
-    /// On a stream without an end, more distinct records than the memory budget holds stop the job;
-    /// on one with an end, a full disk does.
+    /// On a stream without an end, the job fails when its distinct records exceed the memory budget; on one with an
+    /// end, when the disk is full.
     ///
     /// ```
     /// use thalweg::{Environment, text};
@@ -61,8 +60,8 @@ impl<C: Chain> Stream<C> {
     }
 }
 
-/// A kind of record that can be compared as a whole: every [`Data`] type that is
-/// `Eq + Clone + Debug`, and `str` and `[u8]`.
+/// Record types that can be compared as a whole: every [`Data`] type that is `Eq + Clone + Debug`, and `str` and
+/// `[u8]`.
 #[diagnostic::on_unimplemented(
     message = "records of `{Self}` cannot be told apart as a whole",
     label = "records are compared, copied and sent to other tasks, and this type lacks some of that",
@@ -117,7 +116,7 @@ impl<I: Distinct + ?Sized> KeyBy<I> for Whole {
     }
 }
 
-/// Hands on what is new.
+/// The step that emits records that are not in the table yet.
 pub struct First<I: ?Sized>(PhantomData<fn(&I)>);
 
 impl<I: ?Sized> Clone for First<I> {
@@ -177,7 +176,7 @@ mod tests {
         });
     }
 
-    /// Without an end, on a job that runs until it is stopped.
+    /// On a stream without an end, in a job that runs until it is stopped.
     #[test]
     fn what_memory_does_not_hold_is_refused_by_name_where_there_is_no_end() {
         let env = Environment::with_config(Config { memory: 100_000, ..Config::default() });

@@ -12,11 +12,11 @@ use crate::time::Time;
 use std::marker::PhantomData;
 
 impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
-    /// Makes it an ordinary stream of pairs of key and value.
+    /// Turns the keyed stream into an ordinary stream of pairs of key and value.
     ///
     /// Keys and values are owned: `str` becomes `String`. After [`group_by`](Stream::group_by),
-    /// [`keyed`](Stream::keyed) and all that gives results by key, the pairs are there already and this costs nothing.
-    /// After [`group_by_ref`](Stream::group_by_ref) it copies each record's key. Moves no record.
+    /// [`keyed`](Stream::keyed) and all operators that emit results by key, the records are such pairs already and
+    /// this costs nothing. After [`group_by_ref`](Stream::group_by_ref) it copies each record's key. Moves no record.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -64,7 +64,7 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     }
 }
 
-/// Keys of which, with their values, a stream of pairs can be made: all of which both can be owned.
+/// Key extractors that can turn records into pairs: those whose keys and values can be owned.
 pub trait Pairs<C: Chain>: KeyBy<C::Item> {
     /// The key of a pair.
     type OwnedKey: Key;
@@ -78,7 +78,7 @@ pub trait Pairs<C: Chain>: KeyBy<C::Item> {
     fn pairs(stream: Stream<C>, keys: Self, origin: Origin) -> Stream<Self::Chain>;
 }
 
-/// The records are such pairs.
+/// The records are pairs already.
 impl<C: Chain<Item = (K, V)>, K: Key, V: 'static> Pairs<C> for FirstOf {
     type OwnedKey = K;
     type OwnedValue = V;
@@ -89,7 +89,7 @@ impl<C: Chain<Item = (K, V)>, K: Key, V: 'static> Pairs<C> for FirstOf {
     }
 }
 
-/// Pairs that are made of each record.
+/// Implements [`Pairs`] by converting each record.
 macro_rules! made {
     ($keys:ty: $($parameters:tt)*) => {
         impl<C, $($parameters)*> Pairs<C> for $keys

@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 /// What a timer carries: the hash of its key and the ticket of its arming.
 type Alarm = (u64, u64);
 
-/// A key's place in the table.
+/// The entry of a key in the table.
 struct Slot<S: TimedState> {
     armed: <S::Clocks as Clocks>::Armed,
     state: S,
@@ -21,7 +21,7 @@ struct Slot<S: TimedState> {
 /// The timers of one clock.
 struct Wheel {
     timers: Timers<Alarm>,
-    /// Keys that have an armed one.
+    /// The number of keys that have an armed timer.
     armed: usize,
 }
 
@@ -31,9 +31,9 @@ impl Wheel {
     }
 }
 
-/// Superseded timers that may stay among those that count, beyond as many as those.
+/// The number of superseded timers that may stay, in addition to as many as are armed.
 const SUPERSEDED: usize = 1024;
-/// Bytes that are not worth giving back.
+/// Bytes of the reservation that are not worth releasing.
 const SPARE: usize = 4096;
 
 /// The keys of a task with their states and timers.
@@ -41,35 +41,35 @@ pub struct KeyedTimers<K: Key + ?Sized, S: TimedState> {
     table: GroupTable<K, Slot<S>>,
     accounts: Accounts<S>,
     clock: Clock,
-    /// An event that waits until what is due before it is done.
+    /// An event that waits until everything that is due before it is done.
     held: Option<Event>,
-    /// The watermark that was passed on.
+    /// The last watermark that was passed on.
     watermark: Option<Timestamp>,
-    /// The input has ended, or that of a round.
+    /// Whether the input has ended, or that of a round.
     ended: bool,
-    /// At the end, the place in the table that is looked at.
+    /// At the end, the position of the next key in the table.
     ending: usize,
 }
 
-/// What is known of all keys together.
+/// Totals over all keys.
 struct Accounts<S: TimedState> {
     op: Op,
-    /// For the message when memory is short: what is kept, and what would need less.
+    /// For the message when memory is short: what is kept, and a hint on what would need less.
     words: (&'static str, &'static str),
     /// One for each clock.
     wheels: Vec<Wheel>,
-    /// Armings so far.
+    /// The number of armings so far, from which tickets are taken.
     tickets: u64,
-    /// Keys that are not spent.
+    /// The number of keys that are not spent.
     live: usize,
-    /// The bytes that states say they own.
+    /// The bytes that states report.
     heap: usize,
     weighed: Weighed<S::Owned>,
     reservation: Reservation,
     failed: bool,
 }
 
-/// What counts of a state.
+/// The contribution of a state to the totals.
 #[derive(Clone, Copy)]
 struct Counts {
     spent: bool,
@@ -83,7 +83,7 @@ impl Counts {
     }
 }
 
-/// A key while something is done to it. Call [`leave`](Self::leave) to arm its timer and to account for it.
+/// Access to the state of a key. Call [`leave`](Self::leave) afterwards to arm its timer and to account for it.
 #[must_use]
 pub(crate) struct Visit<'w, K: Key + ?Sized, S: TimedState> {
     known: Known<'w, K, Slot<S>>,
@@ -92,19 +92,19 @@ pub(crate) struct Visit<'w, K: Key + ?Sized, S: TimedState> {
 }
 
 impl<K: Key + ?Sized, S: TimedState> Visit<'_, K, S> {
-    /// What is remembered of the key.
+    /// The state of the key.
     #[inline(always)]
     pub(crate) fn state(&mut self) -> &mut S {
         &mut self.known.value.state
     }
 
-    /// Calls what may refuse a value of the key with its state.
+    /// Calls a closure with the key's state; the closure may refuse a value of the key.
     #[inline(always)]
     pub(crate) fn guard<R>(&mut self, closure: impl FnOnce(&mut S) -> R) -> R {
         self.known.reborrow().guard(|slot| closure(&mut slot.state))
     }
 
-    /// Shows the key, its state and what is weighed.
+    /// Calls a closure with the key, its state, and the measurement of payloads.
     #[inline(always)]
     pub(crate) fn see<R>(
         &mut self,
@@ -119,7 +119,7 @@ impl<K: Key + ?Sized, S: TimedState> Visit<'_, K, S> {
         self.known.key()
     }
 
-    /// Takes down what has changed. `hash` must be the key's.
+    /// Ends the access: accounts for what has changed and arms the key's timer. `hash` must be the key's.
     #[inline(always)]
     pub(crate) fn leave(self, hash: u64) {
         let Self { known: Known { value: slot, .. }, before, accounts } = self;
@@ -129,8 +129,8 @@ impl<K: Key + ?Sized, S: TimedState> Visit<'_, K, S> {
 }
 
 impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
-    /// No keys yet. Where memory is short, the message begins with `what` is kept, in the plural, and ends with `hint`, what
-    /// would need less.
+    /// Creates an empty table. When memory is short, the error message begins with `what` is kept, in the plural, and
+    /// ends with `hint`, what would need less.
     pub(crate) fn new(
         cx: &TaskContext<'_>,
         op: usize,
@@ -166,23 +166,24 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         &self.accounts.op
     }
 
-    /// The watermark that was passed on.
+    /// The last watermark that was passed on.
     #[inline(always)]
     pub(crate) fn watermark(&self) -> Option<Timestamp> {
         self.watermark
     }
 
-    /// The keys whose states are not spent.
+    /// The number of keys whose states are not spent.
     pub(crate) fn live(&self) -> usize {
         self.accounts.live
     }
 
-    /// Whether the job was failed for want of memory.
+    /// Whether the job was failed for lack of memory.
     pub(crate) fn has_failed(&self) -> bool {
         self.accounts.failed
     }
 
-    /// Goes to a key, whose state `start` makes if it is new. `None` when there is no room for a new one.
+    /// Gives access to a key, whose state is made by `start` if the key is new. `None` if there is no room for a new
+    /// key.
     #[inline(always)]
     pub(crate) fn visit(
         &mut self,
@@ -214,7 +215,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         self.table.find(hash, probe).is_some() || self.reserve(self.table.bytes_if_grown())
     }
 
-    /// Takes an event that is passed on when all that is due before it is done.
+    /// Holds an event, which is passed on when everything that is due before it is done.
     pub(super) fn hold(&mut self, event: Event) {
         self.ended |= event.completes();
         self.held = Some(event);
@@ -225,7 +226,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         self.held
     }
 
-    /// All that is due before the event that is held is done.
+    /// Releases the held event: everything that is due before it is done.
     pub(super) fn release(&mut self) {
         match self.held.take() {
             Some(Event::Watermark(at)) => self.watermark = self.watermark.max(Some(at)),
@@ -234,7 +235,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         }
     }
 
-    /// Forgets every key, for the next round of a loop.
+    /// Removes every key, for the next round of a loop.
     fn clear(&mut self) {
         self.table = GroupTable::new();
         let Accounts { wheels, live, heap, weighed, .. } = &mut self.accounts;
@@ -244,7 +245,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         (self.watermark, self.ended, self.ending) = (None, false, 0);
     }
 
-    /// Fires the next timer that is due; answers whether there was one.
+    /// Fires the next timer that is due; returns whether there was one.
     #[inline]
     pub(super) fn fire_next<P>(&mut self, policy: &mut P) -> bool
     where
@@ -270,7 +271,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         false
     }
 
-    /// Wakes the key that is due first by a clock; answers whether there was one.
+    /// Wakes the key that is due first by one clock; returns whether there was one.
     fn fire<P>(&mut self, index: usize, until: i64, policy: &mut P) -> bool
     where
         P: TimerPolicy<Key = K, State = S>,
@@ -298,7 +299,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         false
     }
 
-    /// Tells the next key that the input has ended; answers whether there was one.
+    /// Calls [`TimerPolicy::end`] for the next key; returns whether there was one.
     pub(super) fn end_next<P>(&mut self, policy: &mut P) -> bool
     where
         P: TimerPolicy<Key = K, State = S>,
@@ -317,7 +318,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         again.is_some()
     }
 
-    /// When the next timer of processing time may fire.
+    /// The earliest time at which the next processing-time timer may fire.
     pub(super) fn fires_at(&self) -> Option<Nanos> {
         let mut clocks = self.accounts.wheels.iter().enumerate();
         let (_, wheel) =
@@ -325,7 +326,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         wheel.timers.not_before().map(|at| Nanos::try_from(at).unwrap_or(0))
     }
 
-    /// When the next key may be due by a clock. Costs up to a step a key: for reports.
+    /// The earliest time at which a key may be due by a clock. Costs up to one step per key: meant for reports.
     pub(crate) fn first_due(&self, clock: TimerClock) -> Option<i64> {
         let mut wheels = self.accounts.wheels.iter().enumerate();
         wheels.find_map(|(index, wheel)| {
@@ -333,7 +334,8 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         })
     }
 
-    /// Between batches: drops what is not needed, when there is much of it, and accounts for what there is.
+    /// Between batches: drops spent keys and superseded timers when there are many, and accounts for the memory in
+    /// use.
     pub(super) fn settle(&mut self) {
         self.forget_spent();
         self.forget_superseded();
@@ -344,7 +346,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         if self.accounts.failed || used <= held && held - used <= used / 4 + SPARE {
             return;
         }
-        // Some more than what is used, so that it need not be asked for each time.
+        // Reserves somewhat more than is used, so as not to request memory each time.
         if !self.accounts.reservation.try_resize(used + used / 8) {
             self.reserve(self.table.bytes());
         }
@@ -381,14 +383,14 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         self.accounts.weighed.weigh(self.table.values().map(|slot| slot.state.owned()));
     }
 
-    /// All bytes, with a table of so many.
+    /// The bytes of everything, if the table has `table` bytes.
     fn bytes(&self, table: usize) -> usize {
         let Accounts { wheels, heap, weighed, .. } = &self.accounts;
         let timers: usize = wheels.iter().map(|wheel| wheel.timers.bytes()).sum();
         table + timers + heap + weighed.bytes()
     }
 
-    /// Asks for the memory of all with a table of so many bytes, and fails the job when it is not there.
+    /// Reserves the memory of everything, if the table has `table` bytes, and fails the job if there is not enough.
     #[cold]
     fn reserve(&mut self, table: usize) -> bool {
         let bytes = self.bytes(table);
@@ -396,7 +398,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         if *failed || bytes <= reservation.bytes() || reservation.try_resize(bytes) {
             return !*failed;
         }
-        // What is weighed may have been estimated too high.
+        // The bytes of the payloads may have been estimated too high.
         self.weigh();
         let bytes = self.bytes(table);
         if self.accounts.reservation.try_resize(bytes) {
@@ -415,7 +417,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     }
 }
 
-/// A time on the engine's clock, as timers have it.
+/// A time on the engine's clock, in the form that timers use.
 pub(crate) fn processing(at: Nanos) -> i64 {
     i64::try_from(at).unwrap_or(i64::MAX)
 }
@@ -428,7 +430,7 @@ impl<S: TimedState> Accounts<S> {
         self.heap = self.heap + after.heap - before.heap;
     }
 
-    /// Arms the timers of a key that is due earlier than those that are armed.
+    /// Arms the timers of a key that is due before those that are armed.
     #[inline(always)]
     fn arm(&mut self, hash: u64, slot: &mut Slot<S>) {
         for (index, armed) in slot.armed.as_mut().iter_mut().enumerate() {

@@ -1,9 +1,9 @@
-//! The engine of keyed timers: operators that remember something for each key and act on it when time passes.
+//! The engine of keyed timers: for operators that keep a state per key and act on it when time passes.
 //!
-//! An operator of this kind is a [`TimerPolicy`]: what it remembers of a key ([`TimedState`]), what a record does to it,
-//! and what happens when it is due. Everything else is here, once: the table of keys, the timers, the order of firing,
-//! memory, the end of the input and of rounds. All that such an operator remembers is in the table of a [`KeyedTimers`],
-//! and all its timers follow from what is in the table.
+//! Such an operator is a [`TimerPolicy`]: its state per key ([`TimedState`]), what a record does to the state, and
+//! what happens when the state is due. Everything else is implemented here once: the table of keys, the timers, the
+//! order of firing, memory, the end of the input and of rounds. All state of such an operator is in the table of a
+//! [`KeyedTimers`], and its timers are derived from that table.
 //!
 //! ```text
 //!   record ──> Takes::take ──> KeyedTimers::visit ──> Visit::state … Visit::leave
@@ -14,42 +14,44 @@
 //!
 //! # Keys and timers
 //!
-//! A key is in the table from its first record until its state [is spent](TimedState::is_spent); spent keys are dropped
-//! in bulk. A key has at most one timer a clock that counts, the *armed* one, whatever number of sessions, windows or
-//! timers of the program's the state holds: the state knows all of them, and [`TimedState::due`] says which is first.
+//! A key is in the table from its first record until its state [is spent](TimedState::is_spent); spent keys are
+//! dropped in bulk. For each clock, a key has at most one timer that counts, the *armed* one, however many sessions,
+//! windows or user-defined timers its state holds. The state knows all of these, and [`TimedState::due`] returns the
+//! first.
 //!
-//! Each arming has a *ticket*, a number that is never used again. The timer carries the hash of its key and the ticket,
-//! and the key holds the ticket of its armed timer. So no key is copied, the table may grow and move, and a timer finds
-//! its key by one look-up, or finds none: then it was superseded, or its key was dropped.
+//! Each arming has a *ticket*, a number that is never used again. The timer carries the hash of its key and the
+//! ticket, and the key stores the ticket of its armed timer. So no key is copied, and the table may grow and move. A
+//! timer finds its key by one look-up. If it finds none, the timer was superseded or its key was dropped.
 //!
-//! - After each change, a key that is due earlier than its armed timer gets another one; the former is superseded.
-//! - A key that is due later than its armed timer keeps it. When that fires, the key is armed for when it is due, and
-//!   nothing else happens. So to put something off with each record costs nothing.
-//! - Superseded timers are removed in bulk when they are more than the others.
+//! - After each change, a key that is due before its armed timer gets a new timer, which supersedes the former.
+//! - A key that is due later than its armed timer keeps that timer. When it fires, the key is armed again for the
+//!   time at which it is due, and nothing else happens. So postponing with each record costs nothing.
+//! - Superseded timers are removed in bulk when they outnumber the others.
 //!
 //! # Firing
 //!
-//! Timers fire in [`Pipe::resume`], never during a push, so that no record is between: in the order of their times on
-//! each clock, those of event time before those of processing time. Those of event time are due when a watermark has come
-//! ([`TimerPolicy::passed`] says which moments it leaves behind), and before it is passed on; those of processing time by
-//! the engine's clock, with or without records. [`TimerPolicy::wake`] is called with a key that is due at the
-//! timer's time; what is still due after it fires again. It must make progress: a state that stays due for ever is woken
-//! for ever.
+//! Timers fire in [`Pipe::resume`], never during a push, so that no record is processed between them. On each clock
+//! they fire in the order of their times, and event time goes before processing time. Event-time timers are due when
+//! a watermark has arrived ([`TimerPolicy::passed`] returns the last moment that it completes), and fire before it is
+//! passed on. Processing-time timers are due by the engine's clock, with or without records. [`TimerPolicy::wake`] is
+//! called with a key that is due at the timer's time; what is still due afterwards fires again. It must make
+//! progress: a state that stays due for ever is woken for ever.
 //!
-//! A bounded number of timers fire a turn, and none while what follows is full. Where nothing downstream wants results, or
-//! the job has failed, none fire.
+//! A bounded number of timers fire in one call, and none while the next operator is full. Where no operator
+//! downstream wants results, or the job has failed, none fire.
 //!
 //! # End of the input, and of a round
 //!
-//! All timers are due, those of event time first, then those of processing time. Then [`TimerPolicy::end`] sees every key, if
-//! the policy [wants it](TimerPolicy::ENDS). After a round of a loop the table and the timers are empty again.
+//! All timers are due: event-time timers first, then processing-time timers. Then [`TimerPolicy::end`] is called for
+//! every key, if the policy [requests it](TimerPolicy::ENDS). After a round of a loop the table and the timers are
+//! empty again.
 //!
 //! # Memory
 //!
-//! One reservation holds the table, the timers, what states say they own ([`TimedState::heap`], compared before
-//! and after each change) and what is weighed now and then ([`TimedState::owned`], for payloads that are long to
-//! measure). It is settled between batches. Only a new key that makes the table grow needs its room beforehand; without
-//! it the job fails.
+//! One reservation covers the table, the timers, the bytes that states report ([`TimedState::heap`], compared before
+//! and after each change) and the bytes that are measured from time to time ([`TimedState::owned`], for payloads that
+//! take long to measure). It is adjusted between batches. Only a new key that makes the table grow needs its memory
+//! reserved beforehand; if that fails, the job fails.
 
 mod keys;
 
@@ -63,16 +65,16 @@ use crate::state::Weighed;
 use crate::time::{Time, Timestamp};
 use std::marker::PhantomData;
 
-/// Which of the two clocks a timer goes by.
+/// The clock that a timer follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TimerClock {
-    /// Watermarks; microseconds.
+    /// Event time: watermarks, in microseconds.
     Event,
-    /// The engine's clock; nanoseconds.
+    /// Processing time: the engine's clock, in nanoseconds.
     Processing,
 }
 
-/// The clocks that the timers of an operator go by.
+/// The clocks that the timers of an operator follow.
 pub trait Clocks: 'static {
     /// The armed timers of a key: one for each clock.
     type Armed: AsRef<[Armed]> + AsMut<[Armed]> + Default + Send;
@@ -81,7 +83,7 @@ pub trait Clocks: 'static {
     fn clock(index: usize) -> TimerClock;
 }
 
-/// None: keys are never due.
+/// No clock: keys are never due.
 pub struct NoClock;
 
 impl Clocks for NoClock {
@@ -92,7 +94,7 @@ impl Clocks for NoClock {
     }
 }
 
-/// Event time alone.
+/// Event time only.
 pub struct EventClock;
 
 impl Clocks for EventClock {
@@ -131,7 +133,7 @@ impl Clocks for BothClocks {
     }
 }
 
-/// A key's timer that counts.
+/// The armed timer of a key, for one clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Armed {
     at: i64,
@@ -139,37 +141,37 @@ pub struct Armed {
     ticket: u64,
 }
 
-/// What is remembered of a key.
+/// The state of a key, with the times at which it is due.
 pub trait TimedState: Send + 'static {
-    /// The clocks by which it is due.
+    /// The clocks by which the key can be due.
     type Clocks: Clocks;
-    /// What is weighed of it; `()` if nothing is.
+    /// The type of the payloads that are measured from time to time; `()` if there are none.
     type Owned: 'static;
 
-    /// When the key is to be woken, if nothing else happens to it. Called for each record.
+    /// The time at which the key is to be woken, unless something else happens to it first. Called for each record.
     fn due(&self, clock: TimerClock) -> Option<i64>;
 
     /// Whether the key can be dropped: nothing would be lost with the state.
     fn is_spent(&self) -> bool;
 
-    /// The bytes that the state owns outside of itself, apart from what is [weighed](Self::owned). Called for
-    /// each record.
+    /// The bytes that the state owns outside itself, apart from what is [measured separately](Self::owned). Called
+    /// for each record.
     fn heap(&self) -> usize;
 
-    /// The bytes that its payloads of type [`Owned`](Self::Owned) own. May take long: called now and then.
+    /// The bytes that its payloads of type [`Owned`](Self::Owned) own. May take long: called only from time to time.
     fn owned(&self) -> usize {
         0
     }
 }
 
-/// What is known when a key is woken.
+/// The circumstances in which a key is woken.
 #[derive(Clone, Copy, Debug)]
 pub struct Firing {
     /// The clock of the timer.
     pub(crate) clock: TimerClock,
     /// The timer's time, at which the state is due.
     pub(crate) at: i64,
-    /// All that is due until then may be done.
+    /// Everything that is due until then may be done.
     pub(crate) until: i64,
     /// The watermark that was passed on.
     pub(crate) watermark: Option<Timestamp>,
@@ -177,18 +179,18 @@ pub struct Firing {
     pub(crate) ended: bool,
 }
 
-/// What is weighed of the states of a policy.
+/// The measurement of the payloads in the states of a policy.
 pub type WeighedOf<P> = Weighed<<<P as TimerPolicy>::State as TimedState>::Owned>;
-/// The keys of a policy.
+/// The table of keys of a policy.
 pub type KeysOf<P> = KeyedTimers<<P as TimerPolicy>::Key, <P as TimerPolicy>::State>;
 
-/// What an operator does with its keys, and the operator after it.
+/// What an operator does with its keys; includes the operator after it.
 pub trait TimerPolicy: Send {
-    /// The keys.
+    /// The type of the keys.
     type Key: Key + ?Sized;
-    /// What is remembered of each.
+    /// The state per key.
     type State: TimedState;
-    /// What follows.
+    /// The operator after this one.
     type Next: Pipe;
 
     /// Whether [`end`](Self::end) is to be called.
@@ -197,12 +199,12 @@ pub trait TimerPolicy: Send {
     /// The operator after this one.
     fn next(&mut self) -> &mut Self::Next;
 
-    /// The last moment that is over when a watermark has come. Until there, timers fire.
+    /// The last moment that a watermark completes. Timers up to it fire.
     fn passed(watermark: Timestamp) -> Option<i64> {
         Some(watermark.as_micros())
     }
 
-    /// Does what is due, or a bounded part of it.
+    /// Wakes a key: does what is due, or a bounded part of it.
     fn wake(
         &mut self,
         key: &Self::Key,
@@ -211,7 +213,8 @@ pub trait TimerPolicy: Send {
         weighed: &mut WeighedOf<Self>,
     );
 
-    /// The input has ended, or that of a round. Answers whether the key is to be shown once more.
+    /// Called for each key when the input, or that of a round, has ended. Returns whether to call it once more for
+    /// the key.
     fn end(
         &mut self,
         _key: &Self::Key,
@@ -221,13 +224,13 @@ pub trait TimerPolicy: Send {
         false
     }
 
-    /// Between two batches, before timers fire: goes on with what was left of the last one; answers whether it has
-    /// done something.
+    /// Called between two batches, before timers fire: continues with what is left of the last batch; returns whether
+    /// it has done anything.
     fn catch_up(&mut self, _keys: &mut KeysOf<Self>) -> bool {
         false
     }
 
-    /// Results are not wanted any more: drops what was left.
+    /// Drops what is left, because results are no longer wanted.
     fn give_up(&mut self) {}
 
     /// As [`Pipe::is_full`].
@@ -239,9 +242,9 @@ pub trait TimerPolicy: Send {
     fn report(&mut self, keys: &KeysOf<Self>, report: &mut Report);
 }
 
-/// What a policy does with records.
+/// A policy that processes records of type `I`.
 pub trait Takes<I: Record + ?Sized, T: Time>: TimerPolicy {
-    /// Takes a record in.
+    /// Processes a record.
     fn take(&mut self, keys: &mut KeysOf<Self>, item: I::Of<'_>, time: T);
 }
 
@@ -256,7 +259,7 @@ impl<P: TimerPolicy> TimerPush<P> {
         Self { keys, policy }
     }
 
-    /// Fires some timers; answers whether there may be more, or what follows has something to do with what they gave.
+    /// Fires some timers; returns whether there may be more, or the next operator has to process what they emitted.
     fn fire_some(&mut self) -> bool {
         for done in 0..CHUNK {
             if !self.keys.fire_next(&mut self.policy) {
@@ -269,7 +272,7 @@ impl<P: TimerPolicy> TimerPush<P> {
         true
     }
 
-    /// Tells some of the keys that the input has ended; answers as [`fire_some`](Self::fire_some).
+    /// Calls [`TimerPolicy::end`] for some of the keys; returns the same as [`fire_some`](Self::fire_some).
     fn end_some(&mut self) -> bool {
         for done in 0..CHUNK {
             if !self.keys.end_next(&mut self.policy) {
@@ -282,7 +285,7 @@ impl<P: TimerPolicy> TimerPush<P> {
         true
     }
 
-    /// Whether results are wanted. Those of a job that has failed, which is stopped, must not look like results.
+    /// Whether results are wanted. A job that has failed must not emit any more: they would look like valid results.
     fn goes_on(&mut self) -> bool {
         !self.keys.has_failed() && !self.policy.next().is_closed()
     }

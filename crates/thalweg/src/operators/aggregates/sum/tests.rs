@@ -1,4 +1,5 @@
-//! A sum that does not fit is an error with operator and key, and one that fits is none, wherever it is made.
+//! A sum that does not fit its type is an error that names operator and key, and one that fits is not, whichever
+//! operator computes it.
 
 use crate::check::{check, every};
 use crate::operators::time::Watermarks;
@@ -11,13 +12,13 @@ use crate::{Chain, Environment, ErrorKind, Result, Stream};
 use std::fmt::{Debug, Formatter};
 use std::time::Duration;
 
-/// Keys and numbers: the sum of key 7 does not fit into a byte, nor does any three of its numbers.
+/// Keys and numbers: the sum of key 7 does not fit into a byte, and nor does the sum of any three of its numbers.
 const VALUES: [(u32, u8); 8] =
     [(7, 100), (1, 200), (7, 90), (2, 1), (7, 91), (1, 50), (7, 92), (7, 93)];
 
 type Pair = (u32, u8);
 
-/// Runs the job in every way, in each of which it must fail for the sum of a key.
+/// Runs the job in every configuration; in each it must fail because of the sum of this key.
 #[track_caller]
 fn overflows<C: Chain<Item: Sized>>(key: &str, job: impl Fn(&Environment) -> Stream<C>) {
     every(|env| {
@@ -46,7 +47,7 @@ fn sums_of_keys() {
         let lines = env.iter(VALUES).map(|(key, number)| (format!("k{key}"), number));
         lines.group_by_ref(|pair| pair.0.as_str()).sum(|pair| pair.1).unkey()
     });
-    // Of nothing that could be named.
+    // A key that the message cannot name.
     overflows("", |env| env.iter(VALUES).group_by(|_| ()).sum(number).unkey());
     overflows("7", |env| {
         let spans = env
@@ -58,7 +59,7 @@ fn sums_of_keys() {
 
 #[test]
 fn sums_in_tables_of_every_size() {
-    // Records of many keys wait for their slots, are sent by themselves, and go to disk.
+    // Records of many keys wait for their slots, are sent uncombined, and go to disk.
     const KEYS: u64 = 150_000;
     for seed in 0..2 {
         let config = crate::config::Config {
@@ -84,7 +85,7 @@ fn timed(env: &Environment) -> Stream<impl Chain<Item = Pair, Time = Timestamp>>
         .map(|(_, pair)| pair)
 }
 
-/// All values in one window, which nothing ends but the input.
+/// All values in one window, which only the end of the input closes.
 struct One;
 
 impl<T: Time> MakeWindows<Pair, T> for One {
@@ -130,10 +131,10 @@ fn sums_of_windows() {
     );
 }
 
-/// What is summed up in a window is never more than the window, whatever comes before it.
+/// The intermediate sum of a window never includes values outside the window.
 #[test]
 fn sums_that_fit_are_no_errors() {
-    // Three that follow each other fit into a byte, four do not.
+    // Three consecutive values fit into a byte, four do not.
     let bytes = [85_u8, 85, 85, 0, 0, 255, 0, 0, 254, 1, 0, 254];
     let windows: Vec<u8> = bytes.windows(3).map(|window| window.iter().sum()).collect();
     check(|env| {
@@ -164,7 +165,7 @@ fn sums_that_fit_are_no_errors() {
         .equals([(0, 256), (2, 763)]);
 }
 
-/// A key whose text cannot be made.
+/// A key whose `Debug` fails.
 #[derive(Clone, PartialEq, Eq, crate::Data)]
 struct Mute(u8);
 
@@ -190,14 +191,14 @@ fn a_key_that_cannot_be_shown_ends_no_process() -> Result<()> {
         assert!(error.message().ends_with(", of key that cannot be shown"), "{error}");
         assert!(out.take().is_err());
     }
-    // What is too long to be read is cut, at a character.
+    // A text that is too long is cut, at a character boundary.
     let env = Environment::new();
     let sums = env.iter([200_u8, 100]).group_by(|_| "ü".repeat(1000)).sum(|n| *n).unkey();
     let out = sums.count().collect_one();
     let error = env.run().unwrap_err();
     assert!(error.message().ends_with("üü…") && error.message().len() < 1000, "{error}");
     assert!(out.take().is_err());
-    // The next job on the same threads knows nothing of it.
+    // The next job on the same threads is not affected.
     let panics = env
         .iter([1])
         .group_by(|n| *n)

@@ -1,4 +1,4 @@
-//! How a side output leaves a stage, or none does.
+//! The exit of a task to the side output, if there is one.
 
 use crate::data::Data;
 use crate::exchange::{Edge, Outlet, RoundRobin};
@@ -8,22 +8,22 @@ use crate::stream::{Chain, Received, Stream};
 use crate::time::{Time, Timestamp};
 use std::convert::Infallible;
 
-/// Makes the way out for a task.
+/// Creates the exit of a task to the side output.
 pub trait Leave<S>: Send + 'static {
-    /// The way out.
+    /// The exit.
     type Exit: Exit<S> + 'static;
 
-    /// Makes it.
+    /// Creates it.
     fn exit(&self, cx: &TaskContext<'_>, op: usize) -> Self::Exit;
 }
 
-/// The way out of a running task.
+/// The exit of a running task to the side output.
 pub trait Exit<S>: Pipe {
-    /// Takes a record.
+    /// Sends a record to the side output.
     fn push_aside(&mut self, record: S, at: Timestamp);
 }
 
-/// There is no side output.
+/// No side output.
 #[derive(Clone, Copy)]
 pub struct Nowhere;
 
@@ -55,11 +55,11 @@ impl Pipe for Nowhere {
     }
 }
 
-/// To a stage of its own, whose tasks are as many.
+/// A side output that is read by a stage with the same number of tasks.
 pub struct Outward<S: Data, T: Time>(Edge<S, T>);
 
 impl<S: Data, T: Time> Outward<S, T> {
-    /// The way out of the stage of a stream, and the stream that begins there.
+    /// Creates the exit from the stage of a stream, and the stream that begins there.
     pub(super) fn leaving<C: Chain<Time = T>>(
         stream: &Stream<C>,
         origin: Origin,
@@ -77,7 +77,7 @@ impl<S: Data, T: Time> Leave<S> for Outward<S, T> {
     }
 }
 
-/// The end of a task from which records leave for the side output.
+/// The exit to the side output, in a running task.
 pub struct Leaving<S: Data, T: Time>(Outlet<S, T, RoundRobin>);
 
 impl<S: Data, T: Time> Pipe for Leaving<S, T> {

@@ -1,4 +1,4 @@
-//! What a handler can do beside changing its state.
+//! The context of a handler's call: emits records, and sets and deletes timers.
 
 use crate::clock::{Clock, nanos};
 use crate::data::Data;
@@ -6,16 +6,16 @@ use crate::support::keyed_timers::{TimerClock, processing};
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// When a handler is to be called again for a key.
+/// A time at which a handler is called again for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Data)]
 pub enum Timer {
-    /// When the watermark has reached this.
+    /// Fires when the watermark has reached this timestamp.
     EventTime(Timestamp),
-    /// When the engine's clock shows this: see [`ProcessContext::now`].
+    /// Fires when the engine's clock has reached this time: see [`ProcessContext::now`].
     ProcessingTime(Duration),
 }
 
-/// A timer as it is kept.
+/// A timer in the form in which it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Due {
     pub(super) clock: TimerClock,
@@ -44,16 +44,16 @@ impl From<Due> for Timer {
     }
 }
 
-/// What a handler can do beside changing its state: emit, set and delete timers, forget the key.
+/// What a handler can do besides changing its state: emit records, set and delete timers, and clear the key.
 ///
-/// All of it takes effect when the handler returns.
+/// Everything takes effect when the handler returns.
 pub struct ProcessContext<'a, O, S> {
     pub(super) out: &'a mut Vec<(O, Timestamp)>,
     pub(super) aside: &'a mut Vec<(S, Timestamp)>,
-    /// The timers of the key, in order.
+    /// The timers of the key, in ascending order.
     pub(super) timers: &'a mut Vec<Due>,
     pub(super) cleared: bool,
-    /// The timestamp of what is emitted.
+    /// The timestamp of emitted records.
     pub(super) at: Timestamp,
     pub(super) watermark: Option<Timestamp>,
     pub(super) ended: bool,
@@ -66,8 +66,8 @@ impl<O, S> ProcessContext<'_, O, S> {
         self.out.push((record, self.at));
     }
 
-    /// Emits a record with the key and another timestamp. One before the
-    /// [watermark](Self::watermark) makes it late.
+    /// Emits a record with the key and another timestamp. A timestamp before the [watermark](Self::watermark) makes
+    /// the record late.
     pub fn emit_at(&mut self, record: O, at: Timestamp) {
         self.out.push((record, at));
     }
@@ -78,10 +78,10 @@ impl<O, S> ProcessContext<'_, O, S> {
         self.aside.push((record, self.at));
     }
 
-    /// Sets a timer for the key. Nothing happens where the same is set already. One whose time has come
-    /// comes as soon as it can: one of event time with the next watermark.
+    /// Sets a timer for the key. Has no effect if the same timer is already set. A timer whose time has passed fires
+    /// as soon as possible: an event-time timer with the next watermark.
     ///
-    /// After the [end of the input](Self::is_ended), no timer of processing time can be set any more.
+    /// After the [end of the input](Self::is_ended), processing-time timers can no longer be set.
     pub fn set_timer(&mut self, timer: Timer) {
         let due = Due::from(timer);
         if self.ended && due.clock == TimerClock::Processing {
@@ -99,29 +99,30 @@ impl<O, S> ProcessContext<'_, O, S> {
         }
     }
 
-    /// Forgets the key: the state, also what is still done to it during this call, and the timers set so
-    /// far. The next record or timer of the key finds a new state.
+    /// Clears the key: drops its state, including changes made later in this call, and the timers set so far. The
+    /// next record or timer of the key starts with a new state.
     pub fn clear(&mut self) {
         self.cleared = true;
         self.timers.clear();
     }
 
-    /// No record is to come before this; one that does is late. `None` as long as nothing is known.
+    /// The watermark: no record before it is expected, and one that arrives is late. `None` until the first
+    /// watermark.
     pub fn watermark(&self) -> Option<Timestamp> {
         self.watermark
     }
 
-    /// What the engine's clock shows: how long it has been running. It is also what tests turn by hand.
+    /// The time of the engine's clock: how long it has been running. Tests can turn this clock by hand.
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.clock.now())
     }
 
-    /// The timer that comes after so much processing time.
+    /// A timer that fires after this much processing time.
     pub fn after(&self, span: Duration) -> Timer {
         Timer::ProcessingTime(self.now().saturating_add(span))
     }
 
-    /// Whether the input has ended, so that no record is to come, and timers come before their time.
+    /// Whether the input has ended: no more records arrive, and timers fire before their time.
     pub fn is_ended(&self) -> bool {
         self.ended
     }

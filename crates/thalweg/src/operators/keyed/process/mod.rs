@@ -1,4 +1,4 @@
-//! A function for each key, called for records and for timers: for what no other operator expresses.
+//! A handler that is called for the records and the timers of each key: for what no other operator expresses.
 
 mod aside;
 mod context;
@@ -17,31 +17,30 @@ use std::sync::Arc;
 pub use context::{ProcessContext, Timer};
 pub use running::Processing;
 
-/// What is done for each key, with records and when timers come; for
-/// [`KeyedStream::process`](super::KeyedStream::process).
+/// The handler of [`KeyedStream::process`](super::KeyedStream::process), which is called for each record and each
+/// timer of a key.
 ///
-/// `K` is the kind of key and `V` that of the values: what is between the brackets of `group_by`, and the
-/// stream's records. What must be known at the next call belongs into the state, and nowhere else.
+/// `K` is the type of the keys and `V` that of the values: what the closure of `group_by` returns, and the stream's
+/// records. What the next call needs must be kept in the state, and nowhere else.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not process values of `{V}` with keys of `{K}`",
     label = "needs `impl Process<{K}, {V}>`",
     note = "implement `thalweg::operators::keyed::Process` for a type of your own, for these keys and values"
 )]
 pub trait Process<K: ?Sized, V: Record + ?Sized>: Send + Sync + 'static {
-    /// What is remembered for a key.
+    /// The state of a key.
     type State: Data;
-    /// What goes on, with the key.
+    /// What is emitted, with the key.
     type Out: Send + 'static;
-    /// What goes to the [side output](super::KeyedStream::process_with_side_output);
-    /// [`Infallible`] where there is none.
+    /// What is emitted to the [side output](super::KeyedStream::process_with_side_output); [`Infallible`] where there
+    /// is none.
     type Side: Send + 'static;
 
     /// The state of a key that is new, or has been cleared.
     fn start(&self) -> Self::State;
 
-    /// A record has come, which happened at `at`. It may be late: see
-    /// [`ProcessContext::watermark`]. In a stream without timestamps, `at` is the time of day at which its batch came,
-    /// by the engine's clock.
+    /// Called for a record, with its timestamp `at`. The record may be late: see [`ProcessContext::watermark`]. In a
+    /// stream without timestamps, `at` is the time of day at which its batch arrived, by the engine's clock.
     fn on_record(
         &self,
         key: &K,
@@ -51,7 +50,7 @@ pub trait Process<K: ?Sized, V: Record + ?Sized>: Send + Sync + 'static {
         cx: &mut ProcessContext<'_, Self::Out, Self::Side>,
     );
 
-    /// A timer of this key has come. It is set no more.
+    /// Called when a timer of this key fires. The timer is then no longer set.
     fn on_timer(
         &self,
         key: &K,
@@ -68,7 +67,7 @@ type Processed<C, G, P, H, X> = KeyedStream<
     Partitioned,
 >;
 
-/// What goes to the side output.
+/// The records of the side output.
 type AsideOf<C, G, H> = <H as Process<
     <G as KeyBy<<C as Chain>::Item>>::Key,
     <G as KeyBy<<C as Chain>::Item>>::Value,
@@ -83,38 +82,39 @@ where
     /// Calls a handler for every record and for every timer that it has set, with the state of the key:
     /// for what no window and no other operator expresses.
     ///
-    /// See [`Process`] for the handler, and
-    /// [`ProcessContext`] for what it can do. Prefer
-    /// [`window`](Self::window) where one fits, since it computes before it sends, and
-    /// [`stateful_map`](Self::stateful_map) where time does not matter.
+    /// See [`Process`] for the handler, and [`ProcessContext`] for what it can do. Prefer [`window`](Self::window)
+    /// where one fits, since it aggregates before it sends, and [`stateful_map`](Self::stateful_map) where time does
+    /// not matter.
     ///
-    /// Every record is sent to the task that owns its key, unless it is there. The calls of one key
-    /// follow one another. The values of a key come in the order in which they arrive, which is that of
-    /// their stream only where one task sends them all, and not that of their timestamps. A timer of
-    /// event time comes when the watermark has reached it: no record before it is to come, and those at
-    /// the same timestamp may. A timer of processing time comes when the engine's clock has. Timers of
-    /// one kind come in the order of their times; those that different keys have set for the same time, in any order.
+    /// Every record is sent to the task that owns its key, unless it is already there. The calls of one key follow
+    /// one another. The values of a key are processed in the order in which they arrive. That is the order of their
+    /// stream only where a single task sends them all, and it is not the order of their timestamps.
     ///
-    /// What a handler emits for a record has the record's timestamp. What it emits for a timer of event
-    /// time has that time, and for one of processing time the watermark; never one before the watermark,
-    /// so that it is not late.
+    /// An event-time timer fires when the watermark has reached it: no record before its time is expected, but
+    /// records at the same timestamp may still arrive. A processing-time timer fires when the engine's clock has
+    /// reached it. Timers of one kind fire in the order of their times; timers of different keys with the same time
+    /// fire in any order.
     ///
-    /// The stream needs no timestamps. Where it has none, processing time is the time to set timers by: no watermark
-    /// comes, so those of event time wait for the end of the input.
+    /// What a handler emits for a record has the record's timestamp. What it emits for an event-time timer has the
+    /// timer's time, and for a processing-time timer the watermark. The timestamp is never before the watermark, so
+    /// the output of a timer is not late.
     ///
-    /// At the end of the input, all timers that are set come at once: those of event time first, also
-    /// those that are set meanwhile, then those of processing time, of which no more can be set. A
-    /// handler that always sets another timer stops at
-    /// [`is_ended`](ProcessContext::is_ended). A timer of event time at [`Timestamp::MAX`] comes then, and never before.
+    /// The stream needs no timestamps. Without them, set processing-time timers: no watermark arrives, so event-time
+    /// timers fire only at the end of the input.
     ///
-    /// Costs a look-up a record, and near-constant time a timer. Memory: a state a key until it is
-    /// cleared, sixteen bytes a timer beside it, and 24 for the first of each clock. A timer that is put off again and
-    /// again costs no more than one. What is cleared is given back in bulk. The state is declared: the plan
-    /// shows it.
+    /// At the end of the input, all timers that are set fire at once: first the event-time timers, including those
+    /// that are set meanwhile, then the processing-time timers, of which no more can be set. A handler that sets
+    /// another timer each time must stop when [`is_ended`](ProcessContext::is_ended) returns `true`. An event-time
+    /// timer at [`Timestamp::MAX`] fires at the end, and never before.
+    ///
+    /// Costs a look-up per record, and near-constant time per timer. Memory: one state per key until it is cleared,
+    /// 16 bytes per timer, and 24 bytes for the first timer of each clock. A timer that is postponed again and again
+    /// costs no more than one. The memory of cleared keys is released in bulk. The state is declared: the plan shows
+    /// it.
     ///
     /// # Errors
     ///
-    /// More keys, timers and states, with what they own on the heap, than the memory budget holds stop the job.
+    /// The job fails when keys, timers and states, with what they own on the heap, exceed the memory budget.
     ///
     /// ```
     /// use std::convert::Infallible;
@@ -124,7 +124,7 @@ where
     /// use thalweg::operators::time::Watermarks;
     /// use thalweg::time::Timestamp;
     ///
-    /// /// Says which orders were not paid within ten seconds.
+    /// /// Reports the orders that were not paid within ten seconds.
     /// struct Unpaid;
     ///
     /// /// The second, the order, and whether it was paid or placed.
@@ -162,7 +162,7 @@ where
     ///         due: Timer,
     ///         cx: &mut ProcessContext<'_, String, Infallible>,
     ///     ) {
-    ///         // A payment after that may have come before the watermark has.
+    ///         // A payment after that time may have arrived before the watermark.
     ///         if paid.is_none_or(|at| Timer::EventTime(at) > due) {
     ///             cx.emit("unpaid".to_owned());
     ///         }
@@ -191,11 +191,11 @@ where
         processed(P::together(self, origin), origin, handler, Nowhere)
     }
 
-    /// As [`process`](Self::process), with a side output of what the handler emits
-    /// [aside](ProcessContext::emit_side): what is late, or wrong, or of another kind.
+    /// Like [`process`](Self::process), with a [side output](ProcessContext::emit_side) for late records, errors, or
+    /// records of another kind.
     ///
-    /// The side output has as many tasks and the same time, and must end in a sink like any other. Its
-    /// records have no key.
+    /// The side output has the same number of tasks and the same kind of time as the main output, and must end in a
+    /// sink like any other stream. Its records have no key.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -203,7 +203,7 @@ where
     /// use thalweg::operators::time::Watermarks;
     /// use thalweg::time::Timestamp;
     ///
-    /// /// Lets values through that are above all before them, and others aside.
+    /// /// Emits the values that are greater than all before them, and sends the others to the side output.
     /// struct Rising;
     ///
     /// impl Process<(), i64> for Rising {

@@ -1,6 +1,7 @@
-//! The task that owns the keys: calls the handler, keeps its states and timers.
+//! The operator in the task that owns the keys: calls the handler, and keeps states and timers.
 //!
-//! A key knows all its timers, in order; the engine has one timer for the first of each clock.
+//! The entry of a key lists all its timers, in order; the engine of keyed timers has one timer per clock, for the
+//! first of them.
 
 use super::aside::{Exit, Leave};
 use super::context::{Due, ProcessContext};
@@ -21,7 +22,7 @@ use crate::time::{Time, Timestamp};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// The chain that ends in what a handler emits. All records of a key must come to one task.
+/// The chain that ends in what a handler emits. All records of a key must reach the same task.
 pub struct Processing<C, G, H, X> {
     pub(super) prev: C,
     pub(super) op: usize,
@@ -65,13 +66,13 @@ where
     }
 }
 
-/// What needs less memory.
+/// What needs less memory, for the error message.
 const HINT: &str = "`clear` forgets a key, in a timer for instance";
 
-/// What is kept of a key.
+/// The state and the timers of a key.
 pub struct Kept<S> {
     state: Option<S>,
-    /// In order.
+    /// In ascending order.
     timers: Vec<Due>,
 }
 
@@ -80,7 +81,7 @@ impl<S> Kept<S> {
         Self { state: None, timers: Vec::new() }
     }
 
-    /// The place of the first timer of a clock.
+    /// The index of the first timer of a clock.
     #[inline(always)]
     fn first(&self, clock: TimerClock) -> Option<usize> {
         let place = match clock {
@@ -125,21 +126,21 @@ struct Calls<H, O, S, N, X> {
     out: Vec<(O, Timestamp)>,
     aside: Vec<(S, Timestamp)>,
     emitted: u64,
-    /// Where records go, and where those that are emitted aside.
+    /// The next operator, and the exit to the side output.
     ends: Forked<(N, X)>,
 }
 
-/// When a call is made.
+/// The time of a call.
 #[derive(Clone, Copy)]
 struct Now {
-    /// The timestamp of what is emitted.
+    /// The timestamp of emitted records.
     at: Timestamp,
     watermark: Option<Timestamp>,
     ended: bool,
 }
 
 impl<H, O: 'static, S, N, X> Calls<H, O, S, N, X> {
-    /// Calls the handler for a key, and does what it asks for.
+    /// Calls the handler for a key, and then carries out what it requested through the context.
     #[inline(always)]
     fn call<K, V, T>(
         &mut self,
@@ -180,7 +181,7 @@ impl<H, O: 'static, S, N, X> Calls<H, O, S, N, X> {
     }
 }
 
-/// What a handler does with its keys in a running task.
+/// The policy of keyed timers that calls a handler, in a running task.
 pub struct ProcessKeys<I, T, G, H, X, N>
 where
     I: Record + ?Sized,
@@ -189,7 +190,7 @@ where
 {
     by: G,
     calls: Calls<H, H::Out, H::Side, N, X>,
-    /// When the records of this batch came, in a stream without timestamps.
+    /// When the records of this batch arrived, in a stream without timestamps.
     came: Timestamp,
     types: PhantomData<fn(&I, T)>,
 }

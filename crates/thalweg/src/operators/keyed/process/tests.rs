@@ -1,4 +1,4 @@
-//! Handlers whose results can be said by definition.
+//! Handlers whose expected results can be computed independently.
 
 use super::{Process, ProcessContext, Timer};
 use crate::check::{check, every};
@@ -29,7 +29,7 @@ fn time_of(timer: Timer) -> i64 {
     }
 }
 
-/// The readings in the order of the list, and no more disorder promised than there is.
+/// The readings in the order of the list, with the least bound on disorder that holds for them.
 fn timed(
     env: &Environment,
     all: &[Reading],
@@ -47,7 +47,7 @@ fn timed(
     )
 }
 
-/// For each record a timer, and for each timer the number of records before it.
+/// Sets a timer for each record, and emits for each timer the number of records before it.
 struct Before;
 
 impl Process<u8, Reading> for Before {
@@ -109,7 +109,7 @@ proptest! {
         check(|env| timed(env, &all).group_by(|reading| reading.0).process(Before))
             .seeds(3)
             .equals(expected);
-        // What is emitted has the timer's time, and is not late.
+        // Records emitted by a timer have its time, and are not late.
         let mut tens: BTreeMap<i64, u64> = BTreeMap::new();
         let start = |due: &i64| due.div_euclid(10).saturating_mul(10);
         due.iter().for_each(|(_, due)| *tens.entry(start(due)).or_default() += 1);
@@ -123,12 +123,12 @@ proptest! {
     }
 }
 
-/// Sessions in which records are less than ten apart, of records in order: the timer of the session that
-/// goes on is deleted and set again, and a key without sessions is cleared.
+/// Sessions of records that are in order and less than ten apart. The timer of a session that continues is deleted
+/// and set again, and a key without sessions is cleared.
 struct Debounced;
 
 impl Process<u8, Reading> for Debounced {
-    /// When a session's timer comes, and its records.
+    /// For each session, when its timer fires and how many records it has.
     type State = Vec<(i64, u64)>;
     type Out = (i64, u64);
     type Side = Infallible;
@@ -201,13 +201,13 @@ impl Process<u8, Reading> for Seconds {
     }
 }
 
-/// A timer for the last timestamp comes at the end of the input, or one that is set again with each would come for
-/// ever.
+/// A timer for the last timestamp fires at the end of the input. Otherwise one that is set again each time would fire
+/// for ever.
 #[test]
 fn the_last_timestamp_comes_with_the_end() {
     let second = 1_000_000;
     let begin = i64::MAX - 5 * second;
-    // Long enough for watermarks to come in between.
+    // Enough records for watermarks to arrive in between.
     let last = std::iter::repeat_n((0, i64::MAX, 0), 200);
     let all: Vec<Reading> = std::iter::once((0, begin, 0)).chain(last).collect();
     let seconds = (1..=5).map(|n| (0, at(begin + n * second)));
@@ -250,7 +250,7 @@ fn timers_are_deleted_and_keys_cleared() {
     check(|env| timed(env, &all).group_by(|reading| reading.0).process(Debounced)).equals(expected);
 }
 
-/// Counts the records of a key, and gives up on it ten after its last.
+/// Counts the records of a key, and clears it ten microseconds after its last record.
 struct Counted {
     clears: bool,
 }
@@ -308,7 +308,7 @@ fn memory_is_that_of_keys_that_are_not_cleared() -> crate::Result<()> {
     Ok(())
 }
 
-/// Puts a timer off with every record, far ahead of when it would come.
+/// Postpones a timer with every record, to far in the future.
 struct PutOff;
 
 impl Process<u64, u64> for PutOff {
@@ -349,7 +349,7 @@ fn deleted_timers_are_not_kept() -> crate::Result<()> {
     Ok(())
 }
 
-/// Lets every other record aside.
+/// Sends every other record to the side output.
 struct Parted;
 
 impl Process<u64, u64> for Parted {
@@ -396,7 +396,7 @@ fn what_is_let_aside_is_a_stream_of_its_own() {
             .assign_timestamps(|n| Timestamp::from_micros(*n as i64), Watermarks::monotonous());
         let (odd, even) = numbers.group_by(|n| n % 10).process_with_side_output(Parted);
         let odd = odd.collect::<Vec<_>>();
-        // It has timestamps and watermarks, too.
+        // The side output has timestamps and watermarks, too.
         let tens = even.keyed().window(EventTimeWindow::tumbling(Duration::from_micros(100)));
         let even = tens.count().unkey().collect::<Vec<_>>();
         env.run()?;
@@ -413,7 +413,7 @@ fn what_is_let_aside_is_a_stream_of_its_own() {
     });
 }
 
-/// Says when a key has been silent for a quarter of a second.
+/// Reports when a key has had no record for a quarter of a second.
 struct Silent;
 
 impl Process<(), u64> for Silent {
@@ -464,7 +464,7 @@ fn timers_of_processing_time_come_by_the_clock_of_the_engine() -> crate::Result<
         let said = Arc::new(Mutex::new(Vec::new()));
         let saying = Arc::clone(&said);
         env.generate(10.0, |i| (i < 30).then_some(i))
-            // Silent from the fifth tenth of a second to the fifteenth.
+            // No records from 0.5 s to 1.5 s.
             .filter(|i| !(5..15).contains(i))
             .assign_timestamps(|i| Timestamp::from_millis(*i as i64), Watermarks::monotonous())
             .group_by(|_| ())
@@ -475,7 +475,7 @@ fn timers_of_processing_time_come_by_the_clock_of_the_engine() -> crate::Result<
         let said = said.lock().unwrap().clone();
         assert_eq!(said.len(), 2, "{said:?}");
         assert_eq!(said[0], (4, Duration::from_millis(650), false));
-        // The end comes before the timer would.
+        // The input ends before the timer's time.
         assert_eq!((said[1].0, said[1].2), (29, true));
     }
     Ok(())
@@ -490,7 +490,7 @@ fn timers_of_processing_time_need_no_timestamps() -> crate::Result<()> {
         let said = Arc::new(Mutex::new(Vec::new()));
         let saying = Arc::clone(&said);
         env.generate(10.0, |i| (i < 30).then_some(i))
-            // Silent from the fifth tenth of a second to the fifteenth.
+            // No records from 0.5 s to 1.5 s.
             .filter(|i| !(5..15).contains(i))
             .group_by(|_| ())
             .process(Silent)
@@ -505,7 +505,8 @@ fn timers_of_processing_time_need_no_timestamps() -> crate::Result<()> {
     Ok(())
 }
 
-/// Sets a timer of each kind with every record, and says which have come and when the first record has.
+/// Sets a timer of each kind with every record; emits which timers have fired and whether the first record had a
+/// time.
 struct Kinds;
 
 impl Process<u64, u64> for Kinds {
@@ -546,7 +547,7 @@ impl Process<u64, u64> for Kinds {
     }
 }
 
-/// Those of event time first.
+/// Event-time timers fire first.
 #[test]
 fn without_timestamps_timers_come_at_the_end() {
     every(|env| {
@@ -561,7 +562,7 @@ fn without_timestamps_timers_come_at_the_end() {
     });
 }
 
-/// Ticks every ten microseconds for ever.
+/// Emits a tick every ten microseconds until the input ends.
 struct Ticking;
 
 impl Process<u8, Reading> for Ticking {

@@ -1,4 +1,4 @@
-//! Keys with numbers, each of which is to be taken out when it is due.
+//! A policy that removes the numbers of each key when they are due.
 
 use super::super::*;
 use super::*;
@@ -7,7 +7,7 @@ use crate::flow::{Depth, Op, Signals};
 use crate::memory::MemoryPool;
 use std::sync::Arc;
 
-/// Numbers that are each to be looked at when they are due, by either clock.
+/// Numbers that are each due at their own time, by either clock.
 #[derive(Default)]
 struct Numbers([Vec<i64>; 2]);
 
@@ -28,7 +28,7 @@ impl TimedState for Numbers {
     }
 }
 
-/// Ends the stage.
+/// The end of the stage.
 struct Last;
 
 impl Pipe for Last {
@@ -37,7 +37,7 @@ impl Pipe for Last {
     }
 }
 
-/// Takes the least number of a key out when it is due.
+/// Removes the least number of a key when it is due.
 struct Taking {
     taken: Vec<(i64, u32)>,
     next: Last,
@@ -100,7 +100,7 @@ fn add(operator: &mut TimerPush<Taking>, key: u32, number: i64) -> bool {
     change(&mut operator.keys, key, |all| all.0[0].push(number))
 }
 
-/// What is taken out when an event comes, if any, and by the clock.
+/// The numbers that are removed when an event arrives, if any, and by the clock.
 fn fire(operator: &mut TimerPush<Taking>, event: Option<Event>) -> Vec<(i64, u32)> {
     event.into_iter().for_each(|event| operator.event(event));
     while operator.resume() == Flow::Busy {}
@@ -120,12 +120,12 @@ fn keys_are_woken_when_they_are_due_and_not_before() {
     assert_eq!(until(&mut keys, 4), []);
     assert_eq!(until(&mut keys, 29), [(5, 3), (10, 1), (20, 2)]);
     assert_eq!(keys.keys.live(), 2);
-    // Some that are overdue when they come.
+    // Some numbers that are overdue when they arrive.
     assert!(add(&mut keys, 3, 7) && add(&mut keys, 1, 8));
     assert_eq!(until(&mut keys, 29), [(7, 3), (8, 1)]);
     assert_eq!(until(&mut keys, 60), [(30, 1), (30, 1), (50, 1)]);
     assert_eq!(keys.keys.first_due(TimerClock::Event), Some(90));
-    // The last moment is the end's.
+    // The last moment fires at the end of the input.
     assert!(add(&mut keys, 3, i64::MAX));
     assert_eq!(fire(&mut keys, Some(Event::End)), [(90, 2), (i64::MAX, 3)]);
     assert_eq!((keys.keys.live(), keys.keys.first_due(TimerClock::Event)), (0, None));
@@ -154,7 +154,7 @@ fn the_clocks_do_not_wait_for_each_other() {
     assert!(keys.idle(0).is_some_and(|at| at <= 50));
     clock.advance_to(60);
     assert_eq!(fire(&mut keys, None), [(50, 2)]);
-    // A round ends: all come, and nothing is left for the next.
+    // A round ends: all numbers fire, and nothing is left for the next round.
     keys.push((3, TimerClock::Event, 1000), ());
     assert_eq!(fire(&mut keys, Some(Event::Round(Depth(0)))), [(1000, 3), (100, 1)]);
     assert_eq!((keys.keys.table.len(), keys.idle(0)), (0, None));
@@ -219,6 +219,6 @@ fn what_has_no_room_fails_the_job() {
     let (mut keys, _) = operator(40_000);
     assert!(!(0..5000).all(|key| add(&mut keys, key, 0)));
     assert!(keys.keys.has_failed());
-    // And gives nothing that looks like a result.
+    // After that, nothing is emitted that looks like a result.
     assert_eq!(until(&mut keys, 0), []);
 }
