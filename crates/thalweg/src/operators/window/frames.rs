@@ -165,7 +165,7 @@ mod tests {
         Timestamp::from_micros(clamp(micros))
     }
 
-    /// Timestamps of every kind: about 1970, at either end, and anywhere.
+    /// Timestamps of every kind: about 1970, near the first and the last, and anywhere.
     fn times() -> impl Strategy<Value = i64> {
         let near = 0..300i64;
         prop_oneof![
@@ -184,7 +184,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2048, ..ProptestConfig::default() })]
 
-        /// Slices and windows against their definitions.
+        /// Compares slices and windows with their definitions.
         #[test]
         fn a_record_is_in_the_windows_that_its_slice_is_part_of(
             (size, slide, lateness) in (lengths(), lengths(), prop_oneof![Just(0), lengths()]),
@@ -196,7 +196,7 @@ mod tests {
             let offset = wide(offset.rem_euclid(slide));
             let begins = |window: i128| offset + window * wide(slide);
             let ends = |window: i128| begins(window) + wide(size);
-            // The first window that ends behind a time, and the last that does not begin behind it.
+            // The first window that ends after a time, and the last that does not begin after it.
             let windows = |at: i64| {
                 let since = wide(at) - offset;
                 ((since - wide(size)).div_euclid(wide(slide)) + 1, since.div_euclid(wide(slide)))
@@ -234,7 +234,7 @@ mod tests {
         }
     }
 
-    /// With slices of a microsecond there are just as many of them as timestamps.
+    /// With slices of a microsecond there are exactly as many slices as timestamps.
     #[test]
     fn no_two_slices_have_one_number() {
         for (size, slide) in [(1, 1), (5, 1), (1, 2), (7, 2)] {

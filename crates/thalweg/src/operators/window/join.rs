@@ -238,7 +238,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
-        /// Against all pairs of readings, looked at one by one.
+        /// Compares the join with all pairs of readings, tested one by one.
         #[test]
         fn every_pair_in_a_window_is_joined(
             begin in beginnings(),

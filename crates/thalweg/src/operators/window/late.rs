@@ -199,7 +199,7 @@ mod tests {
     use crate::operators::time::Watermarks;
     use std::time::Duration;
 
-    /// Every tenth record comes far too late: it is in a window or in the side output.
+    /// Every tenth record arrives far too late: it is in a window or in the side output.
     #[test]
     fn every_record_is_in_one_place() {
         every(|env| {
@@ -232,7 +232,7 @@ mod tests {
         });
     }
 
-    /// Where all partitions meet, what the windows would drop goes to the side output, as it was.
+    /// In the tasks that own the keys, records that the windows would drop go to the side output, unchanged.
     #[test]
     fn what_is_late_in_the_tasks_of_the_keys() {
         every(|env| {
@@ -262,11 +262,11 @@ mod tests {
         });
     }
 
-    /// With one partition, and a watermark every few records, what is late is known exactly.
+    /// With one partition, and a watermark every few records, it is known exactly which records are late.
     #[test]
     fn what_is_late_is_told_by_the_partition_alone() {
         every(|env| {
-            // Long enough for a watermark to have come in between.
+            // Long enough for a watermark in between.
             let long = |at: i64| std::iter::repeat_n(at, 40);
             let all = long(250).chain([2]).chain(long(251)).chain([199, 200]);
             let (windows, late) = env

@@ -198,8 +198,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against the slices themselves. The aggregate is the set of what was taken in, so that
-        /// nothing missing and nothing taken twice goes unseen.
+        /// Compares the stacks with the slices themselves. The aggregate collects the numbers that were added, so that
+        /// missing and repeated ones are detected.
         #[test]
         fn the_stacks_hold_what_the_slices_hold(
             steps in prop::collection::vec((0..12i64, any::<bool>()), 1..60)

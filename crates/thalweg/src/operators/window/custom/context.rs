@@ -94,7 +94,7 @@ impl<B> WindowContext<'_, B> {
     }
 
     /// Drops the key's state once it has no windows and timers left; its next value starts with a new state.
-    /// Takes effect after this call or a later timer or window end; a later value cancels it.
+    /// Request it in the call after which that holds; a later value cancels the request.
     pub fn forget(&mut self) {
         self.orders.push(Order::Forget);
     }

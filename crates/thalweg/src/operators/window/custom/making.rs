@@ -220,7 +220,7 @@ impl<S, B: Ord, A, T> Course<S, B, A, T> {
 struct Shop<H, A, S, B> {
     op: Op,
     maker: Maker<H, A, S>,
-    /// What the handler says during a call.
+    /// The requests of the handler during a call.
     orders: Vec<Order<B>>,
     late: u64,
 }
@@ -343,7 +343,7 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
         let now = Now { watermark: firing.watermark, ended: firing.ended };
         for _ in 0..CHUNK {
             let Some(at) = course.first_due().filter(|at| *at <= firing.until) else { return };
-            // The last moment before it; the watermark that has reached it has not been passed on.
+            // The last timestamp before it; the watermark that has reached it has not been passed on yet.
             let floor = Timestamp::from_micros(at.saturating_sub(1));
             if course.ends.first().is_some_and(|(end, _)| *end == at) {
                 if let Some(((_, bounds), ())) = course.ends.pop_first() {
