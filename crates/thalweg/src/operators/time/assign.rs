@@ -147,7 +147,7 @@ pub struct AssignPush<I: ?Sized, F, G, N> {
     task: usize,
     drift: Option<Arc<Drift>>,
     partitions: Arc<Partitions>,
-    /// The partition of the current records, where the source reports partitions.
+    /// The partition of the current records, if the source reports partitions.
     partition: Option<usize>,
     op: Op,
     find: Arc<F>,
@@ -428,8 +428,8 @@ mod tests {
         });
     }
 
-    /// Two partitions, the second of which is quiet for a minute after its first record: how many records
-    /// were in windows, and how many came too late for theirs.
+    /// Runs two partitions, the second of which is quiet for a minute after its first record. Returns the number of
+    /// records in windows and the number of late ones.
     fn with_a_quiet_partition(idle_after: Option<Duration>) -> (u64, u64) {
         let mut config =
             Config { scheduler: Scheduler::Deterministic { seed: 1 }, ..Config::default() };

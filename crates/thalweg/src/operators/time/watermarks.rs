@@ -18,7 +18,7 @@ use std::time::Duration;
 /// use thalweg::time::Timestamp;
 /// use thalweg::Environment;
 ///
-/// /// As far as the record before the last one.
+/// /// Emits the timestamp of the record before the last one.
 /// #[derive(Clone, Default)]
 /// struct OneBehind([Option<Timestamp>; 2]);
 ///
@@ -67,7 +67,7 @@ pub(super) fn watermark_of<I: Record + ?Sized>(
     generator.watermark().map(|at| at.min(LAST))
 }
 
-/// How the watermarks of a stream are made; for
+/// Configures the watermarks of a stream; for
 /// [`Stream::assign_timestamps`](crate::Stream::assign_timestamps).
 #[derive(Clone, Debug)]
 pub struct Watermarks<G> {

@@ -4,7 +4,7 @@
 //!   combines (count, sum, max, …)                   does not (fold, to_vec, …)
 //!
 //!   records                                         records
-//!      │ Slicing: a table a slice, in each task        │ AddHash
+//!      │ Slicing: a table per slice, in each task        │ AddHash
 //!      ▼                                               ▼
 //!   Partial(hash, key, (slice, aggregate))           Hashed(hash, record)
 //!      ║ exchange by key group                         ║ exchange by key group

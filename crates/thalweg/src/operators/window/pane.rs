@@ -5,8 +5,8 @@ use crate::time::Timestamp;
 
 /// The result of one time window, with its bounds.
 ///
-/// The record's own timestamp is the last one within the window, `end` less a microsecond; of a window of processing
-/// time, the greatest of the window's records. Bounds beyond the first or the last timestamp are cut off there.
+/// The timestamp of the result is the last one within the window, `end` minus a microsecond. For a window of processing
+/// time, it is the greatest of the window's records. Bounds beyond the first or the last timestamp are cut off there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Data)]
 pub struct Pane<T> {
     /// The first timestamp of the window.
@@ -48,13 +48,13 @@ pub enum Timing {
 
 /// The result of one window by order of arrival, with its bounds: which records of the key it covers.
 ///
-/// In a stream with timestamps, its own timestamp is the greatest of those records, unless the window says
-/// otherwise.
+/// In a stream with timestamps, the timestamp of the result is the greatest of those records, unless documented
+/// otherwise for the kind of window.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Data)]
 pub struct CountPane<T> {
     /// The number of the first record, counted from 0 among all that arrived for its key.
     pub first: u64,
-    /// How many records the window holds.
+    /// The number of records in the window.
     pub count: u64,
     /// The result.
     pub value: T,

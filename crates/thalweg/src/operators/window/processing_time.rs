@@ -303,7 +303,7 @@ mod tests {
         Timestamp::from_secs(seconds)
     }
 
-    /// On one core whose clock stands still between records.
+    /// One core, and a clock that jumps to the next event.
     fn simulated() -> Environment {
         let mut config =
             Config { scheduler: Scheduler::Deterministic { seed: 3 }, ..Config::default() };
@@ -330,7 +330,7 @@ mod tests {
         let expected =
             [(at(-5), 1, at(5)), (at(0), 1, at(10)), (at(20), 1, at(30)), (at(25), 1, at(30))];
         assert_eq!(results[..2], expected[..2]);
-        // The input has ended before the last two have.
+        // The input has ended before the last two windows have.
         assert_eq!(
             results[2..].iter().map(|r| (r.0, r.1)).collect::<Vec<_>>(),
             [(at(20), 1), (at(25), 1)]
@@ -351,12 +351,12 @@ mod tests {
         });
     }
 
-    /// Records that happened the longer ago the later they come, on a clock that stands still in between.
+    /// Records whose timestamps go back by 10 s after every ten records, with a simulated clock.
     #[test]
     fn results_carry_the_greatest_timestamp_and_none_is_late() {
         let env = simulated();
         let seen = env.generate(1.0, |n| (n < 25).then_some(n as i64));
-        // Those of ten seconds of the clock happened in one second, from 90 s back to 70 s.
+        // The records of ten seconds of the clock have timestamps in one second, from 90 s back to 70 s.
         let happened = |n: &i64| Timestamp::from_millis(90_000 - n / 10 * 10_000 - n % 10);
         let (windows, late) = seen
             .assign_timestamps(happened, Watermarks::bounded_disorder(Duration::from_secs(30)))
@@ -378,7 +378,7 @@ mod tests {
         assert_eq!(results, [result(70, 20, 5), result(80, 10, 10), result(90, 0, 10)]);
     }
 
-    /// What is punctual when it comes makes no result that is late, whatever the clock does.
+    /// Punctual records never lead to late results, whatever the clock does.
     #[test]
     fn watermarks_wait_for_the_windows_they_came_in() {
         every(|env| {
@@ -409,7 +409,7 @@ mod tests {
                 let greatest = pane.start.as_micros();
                 assert!(pane.value.iter().all(|(_, n)| *n == greatest), "{pane:?}");
             }
-            // Each record is in a window at least, the last of a key too.
+            // Each record is in at least one window, also the last of a key.
             let given: Vec<i64> =
                 results.iter().flat_map(|(_, pane)| &pane.value).map(|(_, n)| *n).collect();
             assert!((n - 5..n).all(|last| given.contains(&last)), "{given:?}");
@@ -417,7 +417,7 @@ mod tests {
         });
     }
 
-    /// Early by the number of records, with timestamps and without; and the greatest timestamp so far.
+    /// Early results by the number of records, with timestamps and without; they carry the greatest timestamp so far.
     #[test]
     fn windows_have_early_results() {
         let expected: Vec<(Timing, u64)> = vec![

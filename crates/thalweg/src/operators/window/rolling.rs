@@ -91,7 +91,7 @@ impl<S: Clone> Rolling<S> {
         }
     }
 
-    /// The aggregate of the slices from `first` on; `None` when there is none.
+    /// The aggregate of the slices from `first` on; `None` if there are none.
     pub(super) fn total(&mut self, first: SliceId, combine: &impl Fn(&mut S, S)) -> Option<S> {
         match self {
             Self::Sum(sum, _) => sum.clone(),
@@ -157,7 +157,7 @@ impl<S: Clone> Stacks<S> {
         }
     }
 
-    /// Forgets the slices before `first`.
+    /// Drops the slices before `first`.
     pub(super) fn forget_before(&mut self, first: SliceId, combine: &impl Fn(&mut S, S)) {
         while self.front.last().is_some_and(|(slice, _)| *slice < first) {
             self.front.pop();
@@ -178,7 +178,7 @@ impl<S: Clone> Stacks<S> {
         self.back.clear();
     }
 
-    /// The aggregate of all slices; `None` when there is none.
+    /// The aggregate of all slices; `None` if there are none.
     pub(super) fn total(&self, combine: &impl Fn(&mut S, S)) -> Option<S> {
         match (self.front.last(), &self.sum) {
             (Some((_, front)), Some(back)) => {

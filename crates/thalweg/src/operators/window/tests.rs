@@ -199,8 +199,8 @@ fn late_records_are_counted() {
     });
 }
 
-/// A stream whose watermark follows every record, and the last result of each window and key, in the
-/// order in which results came.
+/// The results of each window and key, in the order in which they were emitted, for a stream whose watermark
+/// follows every record.
 fn results_with_lateness(
     env: &Environment,
     all: &[Reading],
@@ -233,7 +233,7 @@ proptest! {
             values.sort_unstable();
             values
         };
-        // No lateness is longer.
+        // This is the longest lateness there is.
         prop_assume!(disorder(&all, 1) <= micros(i64::MAX));
         // Windows that begin before the first timestamp differ only in their ends.
         let at = |key: u8, pane: &Pane<Vec<i32>>| (key, pane.start, pane.end);
@@ -310,7 +310,7 @@ fn lateness_has_an_end() {
     });
 }
 
-/// A window of 3600 slides, whose keys come and go.
+/// A window of 3600 slides, with keys that appear and disappear.
 #[test]
 fn many_slides_to_a_window() {
     let all: Vec<Reading> =

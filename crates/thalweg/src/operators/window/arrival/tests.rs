@@ -1,5 +1,5 @@
-//! Windows by arrival against their definition: the values of each key in a list, and each window a piece
-//! of it.
+//! Tests of windows by arrival against their definition: the values of each key in a list, and each window a
+//! slice of it.
 
 use crate::check::{Checked, check, every};
 use crate::config::{BatchMode, Config, Scheduler};
@@ -56,7 +56,7 @@ impl Shape {
     }
 }
 
-/// Calls a macro's body with windows of the shape, whatever their type.
+/// Evaluates the body with windows of the shape, whatever their type.
 macro_rules! with_window {
     ($shape:expr, |$window:ident| $body:expr) => {
         match $shape {
@@ -162,7 +162,7 @@ proptest! {
         });
     }
 
-    /// Timestamps are seen by windows of a microsecond that follow: each has the results of its time.
+    /// Windows of a microsecond over the results observe their timestamps.
     #[test]
     fn a_result_has_the_greatest_timestamp_of_its_window(
         shape in shapes(),
@@ -442,7 +442,7 @@ fn windows_beyond_all_counts_are_windows_too() {
     .equals([CountPane { first: 0, count: 50, value: 49 * 25 }]);
 }
 
-/// Keys, open slices, kept values and growing states all count.
+/// Keys, open slices, stored values and growing states all count against the budget.
 #[test]
 fn what_memory_does_not_hold_is_refused_by_name() {
     fn refused<S: Checked>(job: impl Fn(&Environment) -> S) {

@@ -453,7 +453,7 @@ where
 {
     by: G,
     shop: Shop<H, A, A::State, H::Bounds>,
-    /// The results of a record.
+    /// The results that a record completes.
     out: Vec<Given<H::Bounds, A::Output, T>>,
     emitted: u64,
     next: N,

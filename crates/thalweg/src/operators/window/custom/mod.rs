@@ -44,7 +44,7 @@ use making::Making;
 /// struct Above(f64);
 ///
 /// impl<T: Time> MakeWindows<f64, T> for Above {
-///     /// How many there were before it.
+///     /// The number of windows before this one.
 ///     type Bounds = u32;
 ///     type State = u32;
 ///
@@ -56,7 +56,7 @@ use making::Making;
 ///         if *reading > self.0 {
 ///             cx.add(*number);
 ///         } else {
-///             // Nothing happens where none is open.
+///             // Has no effect if no window is open.
 ///             cx.fire(*number);
 ///             *number += 1;
 ///         }
@@ -137,7 +137,7 @@ pub trait MakeWindows<V: ?Sized, T: Time = Timestamp>: Send + Sync + 'static {
 ///
 /// # Errors
 ///
-/// More keys and windows than the memory budget holds stop the job.
+/// The job fails if its keys and windows exceed the memory budget.
 ///
 /// # Examples
 ///
@@ -164,11 +164,11 @@ pub trait MakeWindows<V: ?Sized, T: Time = Timestamp>: Send + Sync + 'static {
 ///     fn start(&self) {}
 ///
 ///     fn on_value(&self, _: &mut (), _: &V, at: Timestamp, cx: &mut WindowContext<'_, usize>) {
-///         // The first period that begins later is the one after.
+///         // The first period that begins later.
 ///         let next = self.0.partition_point(|begins| day(*begins) <= at);
 ///         match (next.checked_sub(1), self.0.get(next)) {
 ///             (Some(period), Some(end)) => cx.add_until(period, day(*end)),
-///             // Before the calendar begins, or behind it: in no window.
+///             // Before the first period or after the last: in no window.
 ///             _ => {}
 ///         }
 ///     }

@@ -111,7 +111,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against a tree.
+        /// Compares the map with a `BTreeMap`.
         #[test]
         fn things_lie_in_the_order_of_their_names(steps in prop::collection::vec((0..5u8, 0..60u8), 0..300)) {
             let (mut shelf, mut tree) = (Shelf::new(), BTreeMap::new());

@@ -55,7 +55,7 @@ fn sum(values: &[i32]) -> i64 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
-    /// The first result is of the first n records of the key in the window, the next of twice as many.
+    /// The first result covers the first n records of the key in the window, the next twice as many.
     #[test]
     fn every_n_records_there_is_a_result(shape in shapes(), all in some_readings(), n in 1..6usize) {
         let early = Early::every(n as u64);
@@ -94,9 +94,9 @@ proptest! {
             values.sort_unstable();
             values
         };
-        // No lateness is longer.
+        // This is the longest lateness there is.
         prop_assume!(disorder(&all, 1) <= micros(i64::MAX));
-        // Windows that begin before the first timestamp differ in their ends alone.
+        // Windows that begin before the first timestamp differ only in their ends.
         let at = |key: u8, pane: &Pane<Vec<i32>>| (key, pane.start, pane.end);
         let expected: BTreeMap<_, _> = shape
             .expected(&all, sorted)

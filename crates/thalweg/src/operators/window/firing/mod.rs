@@ -1,8 +1,9 @@
 //! The final windows, in the task that owns the keys: receives slices, and emits the windows that end.
 //!
 //! A window is emitted when the watermark has passed its end, all its keys together, in three steps. Slices that
-//! it has and the window before it has not *enter* the rolling aggregates; the result of every key is *given*;
-//! and slices that are not in the next window *leave*. If a window is one slice, its table is emitted directly.
+//! it has and the window before it has not *enter* the rolling aggregates; the results of all keys are emitted
+//! (`Giving`); and slices that are not in the next window *leave*. If a window is one slice, its table is emitted
+//! directly.
 //!
 //! A record is late when all its windows have been emitted. A record may arrive for a slice that has entered but
 //! that a later window contains too: it then enters with that window, as a slice of its own.
@@ -102,7 +103,7 @@ where
         Self { windows, early, phase, held, until, emitted, next, types: PhantomData }
     }
 
-    /// The operator that results are pushed to.
+    /// The next operator, to which results are pushed.
     pub(super) fn following(&mut self) -> &mut N {
         &mut self.next
     }

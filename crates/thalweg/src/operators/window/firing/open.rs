@@ -80,9 +80,9 @@ pub(super) struct Windows<I: Record + ?Sized, F: Feed<I>> {
     keeps: bool,
     /// Heap memory of the states of slices.
     pub(super) weighed: Weighed<F::State>,
-    /// Memory of the rolling aggregates beside the table.
+    /// Memory of the rolling aggregates, apart from the table.
     rolled: Weighed<Rolling<F::State>>,
-    /// Bytes that are used elsewhere for these windows.
+    /// Bytes that early results use for these windows.
     beside: usize,
     reservation: Reservation,
     pub(super) failed: bool,
@@ -204,7 +204,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         self.reserve(grown)
     }
 
-    /// Sets the bytes that are used elsewhere and reserves memory for them; fails the job if it is not
+    /// Sets the bytes that early results use and reserves memory for them; fails the job if it is not
     /// available.
     pub(super) fn use_beside(&mut self, bytes: usize) -> bool {
         self.beside = bytes;
@@ -412,7 +412,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         for _ in 0..CHUNK {
             let one = table.for_next(|key, state| {
                 weighed.leaves(&state);
-                // Sums that own nothing need not be weighed.
+                // Sums without heap memory need not be measured.
                 if !F::INVERTIBLE || needs_drop::<F::State>() {
                     rolled.changed();
                 }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   records ──> Timed: by the clock ──> windows ──> Redated ──> results
-//!   watermarks ───────────────────────────────────> until the windows have ended that they came in
+//!   watermarks ───────────────────────────────────> held back until the open windows have ended
 //! ```
 //!
 //! A watermark means that no later record is older, and so holds for all results of windows that begin after it.
@@ -84,7 +84,7 @@ where
 /// A record with its event-time timestamp, where windows are cut by another time.
 pub struct Dated<I: ?Sized> {
     kind: PhantomData<fn(&I)>,
-    // Makes the type unsized, and so a kind of record of its own.
+    // Makes the type unsized, so that it can be a record type of its own.
     _unsized: [()],
 }
 

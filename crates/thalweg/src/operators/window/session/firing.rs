@@ -135,7 +135,7 @@ where
         },
     );
     if has_changed {
-        // Before the next batch.
+        // The result is due before the next batch.
         sessions.tick = i64::MIN;
     }
     (taken, fresh)

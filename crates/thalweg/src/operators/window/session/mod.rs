@@ -60,7 +60,7 @@ pub use lenient::Lenient;
 /// use thalweg::time::Timestamp;
 ///
 /// let env = Environment::new();
-/// // The second of a click, and who clicked.
+/// // The second of a click, and the user.
 /// let clicks = env.iter([(1, 'a'), (2, 'b'), (4, 'a'), (30, 'a'), (33, 'a'), (36, 'a')]);
 /// let visits = clicks
 ///     .assign_timestamps(|click| Timestamp::from_secs(click.0), Watermarks::monotonous())
@@ -107,7 +107,7 @@ impl<F> SessionWindow<GapOf<F>> {
     /// use thalweg::time::Timestamp;
     ///
     /// let env = Environment::new();
-    /// // When a call was made, and how long it may be silent.
+    /// // The second of a record of a call, and how many seconds of silence may follow.
     /// let calls = env.iter([(0, 10), (8, 1), (10, 1), (12, 5)]);
     /// let sessions = calls
     ///     .assign_timestamps(|call| Timestamp::from_secs(call.0), Watermarks::monotonous())
@@ -184,7 +184,7 @@ impl<F, L, E: Earliness> SessionWindow<F, L, E> {
     /// use thalweg::time::Timestamp;
     ///
     /// let env = Environment::new();
-    /// // A second after which much time passes, and then comes another record of that second.
+    /// // One second of records, a pause, and then a late record of that second.
     /// let millis = (0..20_000).chain([500]).map(|at| if at == 1_000 { 1_001 } else { at });
     /// let visits = env
     ///     .iter(millis.filter(|at| *at <= 1_000 || *at >= 15_000))

@@ -306,11 +306,11 @@ fn late_records_change_sessions_for_as_long_as_is_allowed() {
         // Long enough for a watermark to have come in between.
         let long = |at: i64| std::iter::repeat_n(at, 40);
         let times: Vec<i64> = (long(100).chain(long(150)))
-            // Into one that has ended; and one that begins one that has.
+            // A record in a session that has ended, and one that begins a session that has ended.
             .chain([103])
             .chain(long(150))
             .chain([120])
-            // Into the one that is open; twice into one that has ended; and too late for any.
+            // One in the open session, two in a session that has ended, and one that is too late for any.
             .chain(long(151))
             .chain([147, 108, 111, 44])
             .chain(long(300))
@@ -318,7 +318,7 @@ fn late_records_change_sessions_for_as_long_as_is_allowed() {
         let window = SessionWindow::new(micros(5)).allowed_lateness(micros(100));
         let (mut sessions, late) = lenient(env, &times, window)?;
         assert_eq!(late, [44]);
-        // The two may have come in one batch.
+        // The two may have arrived in one batch.
         let twice = sessions.iter().filter(|one| one.3 == 42).count();
         assert!(twice <= 1, "{sessions:?}");
         sessions.retain(|one| one.3 != 42);
@@ -366,7 +366,7 @@ fn sessions_are_kept_no_longer_than_late_records_are_allowed() -> crate::Result<
         .assign_timestamps(|n| Timestamp::from_micros(*n), Watermarks::monotonous());
     let window = SessionWindow::new(micros(100)).allowed_lateness(micros(1000));
     let count = numbers.group_by(|n| *n).window(window).count().unkey().count().collect_one();
-    // And of one key, with a session a record.
+    // And one key, with a session for each record.
     let numbers = env
         .iter(0..1_000_000)
         .assign_timestamps(|n| Timestamp::from_micros(*n * 3), Watermarks::monotonous());
