@@ -15,7 +15,7 @@ use crate::{Boxed, Chain, Environment, KeyedStream, Result, Stream};
 use std::convert::Infallible;
 use std::time::Duration;
 
-/// Panics where an event comes while it has not been asked, since the last record, whether anything is left.
+/// Panics if an event arrives before `resume` has returned `Flow::Ready` for the records pushed so far.
 struct Strict<C>(C);
 
 struct StrictPush<N> {
@@ -72,7 +72,7 @@ fn timed(env: &Environment) -> Keyed<Timestamp> {
     timed.boxed().keyed()
 }
 
-/// A timer a record, whose time may come with the end.
+/// Sets one timer for each record. The end of the input may fire it.
 struct Reminded;
 
 impl Process<u64, u64> for Reminded {
@@ -118,7 +118,7 @@ impl MakeWindows<u64> for Tens {
     }
 }
 
-/// Runs a job in every way, and holds the number of its records against what it must be.
+/// Runs a job with every scheduler and configuration, and asserts the number of records of its result.
 fn holds<C: Chain<Item: Portable>>(count: u64, stream: impl Fn(&Environment) -> Stream<C>) {
     every(|env| {
         let strict = stream(env).then(Origin::here("strict"), |prev, _| Strict(prev));

@@ -1,4 +1,4 @@
-//! Says of each record when it happened.
+//! Assigns timestamps to records and emits watermarks.
 
 use super::drift::Drift;
 use super::watermarks::watermark_of;
@@ -16,22 +16,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl<C: Chain> Stream<C> {
-    /// Says of each record when it happened, so that what follows can work by event time.
+    /// Assigns an event-time timestamp to each record, as operators on event time require.
     ///
-    /// The closure finds the timestamp in the record. [`Watermarks`] says how disordered they may be within a
-    /// partition of the source, each of which has a watermark of its own; where partitions and streams meet, the
-    /// least of their watermarks counts. A file is a partition, and so is each task of any other source. So
-    /// assign timestamps close to the source, before records are shuffled: after that, the records of one task
-    /// are in the order of several.
+    /// The closure returns the timestamp of a record. [`Watermarks`] defines how disordered timestamps may be
+    /// within a partition of the source. Each partition has a watermark of its own; where partitions and streams
+    /// meet, the least of their watermarks counts. A file is a partition, and so is each task of any other
+    /// source. Therefore assign timestamps close to the source, before records are shuffled: after a shuffle,
+    /// the records of a task are a mixture of several orders.
     ///
-    /// Files may follow one another in time, as rotated logs do, or cover the same span: where each is in order,
-    /// no record is late, on any number of cores. The beginning of every file is read first, since there is no
-    /// watermark as long as one of the files has none; after that, the file whose watermark is least is read on.
+    /// Files may follow one another in time, as rotated logs do, or cover the same span: if each file is in
+    /// order, no record is late, on any number of cores. The beginning of every file is read first, since there
+    /// is no watermark as long as one of the files has none; after that, the file with the least watermark is
+    /// read next.
     ///
-    /// A watermark is sent when the task has no input for now, and else after a fifth of a
-    /// millisecond or sixteen batches, whichever comes first, or less often
-    /// ([`at_most_every`](Watermarks::at_most_every)). Keeps order and tasks; costs no
-    /// allocation. Timestamps may lie anywhere, before 1970 too.
+    /// A watermark is emitted when the task has no input at the moment, and otherwise after 0.2 ms or sixteen
+    /// batches, whichever comes first, or less often if [`at_most_every`](Watermarks::at_most_every) is set.
+    /// Preserves the order of records and the number of tasks, and allocates nothing. Any timestamp is valid,
+    /// also before 1970.
     ///
     /// ```
     /// use std::time::Duration;
@@ -76,7 +77,7 @@ impl<C: Chain> Stream<C> {
     }
 }
 
-/// The chain that ends in records with timestamps.
+/// The chain that ends with records that have timestamps.
 pub struct Assign<C, F, G> {
     prev: C,
     op: usize,
@@ -134,59 +135,59 @@ where
     }
 }
 
-/// How long a watermark may wait in a busy task.
+/// How long, in nanoseconds, a watermark may wait in a busy task.
 const PATIENCE: Nanos = 200_000;
-/// How many batches it may wait, where the clock stands still.
+/// How many batches a watermark may wait if the clock does not advance.
 const BATCHES: u32 = 16;
-/// How many records may pass before what follows is asked whether it has anything left.
+/// How many records may be pushed before the operator pauses, so that its successor can resume.
 const MOST: usize = 4096;
 
-/// Assigns timestamps in a running task, and says how far they have come.
+/// Assigns timestamps in a running task, and emits watermarks.
 pub struct AssignPush<I: ?Sized, F, G, N> {
     task: usize,
     drift: Option<Arc<Drift>>,
     partitions: Arc<Partitions>,
-    /// The partition of the current records, where the source reports partitions.
+    /// The partition of the current records, if the source reports partitions.
     partition: Option<usize>,
     op: Op,
     find: Arc<F>,
     generator: G,
-    /// What it is at the beginning of each piece of a partition, and in each round of a loop.
+    /// The initial generator, cloned for each piece of a partition and for each round of a loop.
     first: G,
-    /// The least time between two watermarks.
+    /// The minimum time between two watermarks.
     interval: Nanos,
     idle_after: Option<Nanos>,
     clock: Clock,
     /// The last watermark that was sent.
     said: Option<Timestamp>,
-    /// When it was last looked whether the watermark has moved.
+    /// When the operator last checked whether the watermark has advanced.
     said_at: Nanos,
     /// When the next watermark may be sent.
     due: Nanos,
-    /// A watermark waits for that.
+    /// Whether a watermark waits for `due`.
     held: bool,
-    /// Batches since it was last looked.
+    /// Batches since the last check.
     batches: u32,
-    /// Records since what follows had nothing left.
+    /// Records since the successor was last ready.
     fresh: usize,
     /// When the input ran out.
     quiet_since: Option<Nanos>,
-    /// When the watermark was last moved, or the job began.
+    /// When the watermark last advanced, or the start of the job.
     moved_at: Nanos,
-    /// Said to be idle.
+    /// Whether `Event::Idle` has been emitted since the last watermark.
     idle: bool,
-    /// The input has ended.
+    /// Whether the input has ended.
     over: bool,
-    /// Nothing was pushed since what follows had nothing left, so that an event may be sent.
+    /// Whether nothing was pushed since the successor was ready, so that an event may be emitted.
     settled: bool,
-    /// The last barrier that has come.
+    /// The last barrier that has arrived.
     epoch: Epoch,
     next: N,
     types: PhantomData<fn(&I)>,
 }
 
 impl<I: Record + ?Sized, F, G: WatermarkGenerator<I>, N: Pipe> AssignPush<I, F, G, N> {
-    /// Says to the other tasks how far this one has come.
+    /// Publishes the progress of this task to the other tasks.
     fn tell(&self) {
         if let Some(drift) = &self.drift {
             let at = watermark_of(&self.generator).max(self.said).unwrap_or(Timestamp::MIN);
@@ -194,28 +195,30 @@ impl<I: Record + ?Sized, F, G: WatermarkGenerator<I>, N: Pipe> AssignPush<I, F, 
         }
     }
 
-    /// The records that come are of another partition from now on.
+    /// The records that follow belong to another partition.
     fn enter(&mut self, partition: Option<usize>) {
         let left = std::mem::replace(&mut self.generator, self.first.clone());
         if let Some(before) = self.partition {
             self.partitions.end(before, self.task, watermark_of(&left));
         }
         self.partition = partition;
-        // The other tasks may be waiting for this one, or need not any more.
+        // The other tasks may be waiting for this one, or may no longer have to wait for it.
         self.tell();
     }
 
-    /// Whether this task must wait until those behind it have moved. It does not while a barrier is on its way:
-    /// receivers of both hold back what the others send until the barrier has come from this task too, and then
-    /// those that it waits for could not move. No barrier comes into the body of a loop.
+    /// Whether this task must wait until the tasks behind it have advanced.
+    ///
+    /// It does not wait while a barrier is pending. Receivers hold back what other tasks send until the barrier
+    /// has arrived from this task too, and the tasks that this one waits for could then not advance. Barriers do
+    /// not enter the body of a loop.
     fn must_wait(&self) -> bool {
         let Some(drift) = &self.drift else { return false };
         let awaited = self.op.signals().epoch();
         (self.epoch == awaited || self.op.depth() > Depth::default()) && drift.must_wait(self.task)
     }
 
-    /// Sends the watermark if it has moved, or if it is to be said that this task is not idle any more;
-    /// answers whether it was sent.
+    /// Emits the watermark if it has advanced, or if this task has to report that it is no longer idle. Returns
+    /// whether it was emitted.
     fn say(&mut self, now: Nanos, returned: bool) -> bool {
         (self.said_at, self.batches) = (now, 0);
         let own = watermark_of(&self.generator);
@@ -271,12 +274,12 @@ where
             }
         }
         if self.must_wait() {
-            // The others go by the watermark while this task waits for them.
+            // The other tasks' progress may depend on the watermark while this task waits for them.
             if self.say(self.clock.now(), false) {
                 return Flow::Busy;
             }
             self.settled = false;
-            // One that is held back is sent while this task waits: `idle` says when.
+            // A watermark that is held back is emitted while this task waits; `idle` returns the time.
             return if self.held { Flow::Waiting } else { Flow::Blocked };
         }
         Flow::Ready
@@ -306,7 +309,7 @@ where
         self.next.report(report);
     }
 
-    /// What comes before may make many records of one: they pause for watermarks too.
+    /// Preceding operators may make many records of one, so they pause for watermarks too.
     fn is_full(&mut self) -> bool {
         self.fresh >= MOST || self.next.is_full()
     }
@@ -314,7 +317,7 @@ where
     fn idle(&mut self, now: Nanos) -> Option<Nanos> {
         let again = self.next.idle(now);
         let sooner = |due: Nanos| Some(again.map_or(due, |again| again.min(due)));
-        // Where receivers are slow, this is no lack of input.
+        // A task whose receivers are slow does not lack input.
         if !self.settled {
             return if self.held { sooner(self.due) } else { again };
         }
@@ -369,7 +372,7 @@ mod tests {
     use crate::operators::window::EventTimeWindow;
     use crate::sync::{AtomicI64, Ordering};
 
-    /// The greatest distance between two tasks' records that went through at the same time.
+    /// Measures the greatest distance in event time between the records that two tasks emit at the same time.
     #[test]
     fn partitions_are_kept_together() {
         every(|env| {
@@ -380,7 +383,7 @@ mod tests {
             let apart = Arc::new(AtomicI64::new(0));
             let (mine, worst) = (Arc::clone(&at), Arc::clone(&apart));
             let through = env
-                // The first task is slow: it has ten records to go where the others have one.
+                // The first task is slow: it has ten records where each other task has one.
                 .parallel_iter(move |task, _| {
                     let step = if task == 0 { 1 } else { 10 };
                     (0..n).step_by(step).map(move |at| (task, at))
@@ -399,14 +402,14 @@ mod tests {
             env.run()?;
             let (n, tasks) = (n as u64, tasks as u64);
             assert_eq!(through.take()?, Some(n + (tasks - 1) * n / 10));
-            // So many records may pass before it is seen how far they are: far less than there are.
+            // Up to `MOST` records pass between two checks, far fewer than there are.
             let allowed = most as i64 + 10 * 2 * MOST as i64;
             assert!(apart.load(Ordering::SeqCst) <= allowed, "{apart:?}");
             Ok(())
         });
     }
 
-    /// Tasks that are ahead wait, while the one that they wait for is held up by receivers of the barrier.
+    /// Tasks that are ahead wait while receivers of the barrier hold up the task that they wait for.
     #[test]
     fn barriers_pass_partitions_that_are_kept_together() {
         every(|env| {
@@ -425,8 +428,8 @@ mod tests {
         });
     }
 
-    /// Two partitions, the second of which is quiet for a minute after its first record: how many records
-    /// were in windows, and how many came too late for theirs.
+    /// Runs two partitions, the second of which is quiet for a minute after its first record. Returns the number of
+    /// records in windows and the number of late ones.
     fn with_a_quiet_partition(idle_after: Option<Duration>) -> (u64, u64) {
         let mut config =
             Config { scheduler: Scheduler::Deterministic { seed: 1 }, ..Config::default() };

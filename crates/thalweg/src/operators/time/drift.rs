@@ -1,30 +1,30 @@
-//! Keeps the partitions of a source together in event time.
+//! Keeps the partitions of a source close to each other in event time.
 //!
-//! Each task says how far it has come, and asks before it goes on whether it is too far ahead of the
-//! last. If so it waits: it says that it does, looks once more, and is woken by whoever moves after
-//! that. So no move is missed.
+//! Each task publishes its watermark. Before a task goes on, it checks whether it is too far ahead of the last
+//! task. If so, it sets its flag `waits` and checks again before it waits; a task that advances after that wakes
+//! it. So no wake-up is lost.
 
 use crate::flow::Waker;
 use crate::sync::{AtomicBool, AtomicI64, Mutex, Ordering, lock};
 use crate::time::{Timestamp, micros};
 use std::time::Duration;
 
-/// How far the tasks of one operator have come.
+/// The progress of the tasks of one operator.
 pub(super) struct Drift {
     most: i64,
     tasks: Vec<Progress>,
 }
 
 struct Progress {
-    /// Its watermark in microseconds; the least number before the first, the greatest when nobody
-    /// need wait for it.
+    /// The watermark in microseconds: the least number before the first watermark, the greatest if no task has
+    /// to wait for this one.
     at: AtomicI64,
     waits: AtomicBool,
     waker: Mutex<Option<Waker>>,
 }
 
 impl Drift {
-    /// For so many tasks, none of which may be further ahead of the last than `most`.
+    /// Creates the progress of `tasks` tasks, none of which may be further ahead of the last than `most`.
     pub(super) fn new(most: Duration, tasks: usize) -> Self {
         let progress = |_| Progress {
             at: AtomicI64::new(i64::MIN),
@@ -34,12 +34,12 @@ impl Drift {
         Self { most: micros(most), tasks: (0..tasks).map(progress).collect() }
     }
 
-    /// Says how to wake a task.
+    /// Registers the waker of a task.
     pub(super) fn join(&self, task: usize, waker: &Waker) {
         *lock(&self.tasks[task].waker) = Some(waker.clone());
     }
 
-    /// A task has come so far; `None` if nobody need wait for it.
+    /// Sets the progress of a task and wakes the tasks that wait; `None` if no task has to wait for this one.
     pub(super) fn move_to(&self, task: usize, at: Option<Timestamp>) {
         let at = at.map_or(i64::MAX, Timestamp::as_micros);
         if self.tasks[task].at.swap(at, Ordering::SeqCst) == at {
@@ -54,7 +54,7 @@ impl Drift {
         }
     }
 
-    /// Whether a task must wait; it will be woken when another one has moved.
+    /// Returns whether a task must wait. If so, it is woken when another task has advanced.
     pub(super) fn must_wait(&self, task: usize) -> bool {
         if !self.is_ahead(task) {
             return false;

@@ -1,4 +1,4 @@
-//! When records happened, and how far time has come.
+//! Event time: timestamps and watermarks.
 
 mod assign;
 mod drift;

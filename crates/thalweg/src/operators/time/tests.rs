@@ -1,4 +1,4 @@
-//! When watermarks are sent, seen from behind the operator that sends them.
+//! Tests of when watermarks are emitted, observed by an operator behind `assign_timestamps`.
 
 use super::{WatermarkGenerator, Watermarks};
 use crate::check::every;
@@ -14,10 +14,10 @@ use crate::{Chain, Environment, ErrorKind, Result, Stream};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Watermarks and idleness, each with the time at which it came.
+/// Watermark and idle events, each with the time at which it arrived.
 type Log = Arc<Mutex<Vec<(Nanos, Event)>>>;
 
-/// Notes each watermark that passes.
+/// Logs each watermark and idle event that passes.
 struct Probe<C>(C, Log);
 
 struct ProbePush<N> {
@@ -70,7 +70,8 @@ fn simulated() -> Environment {
     Environment::with_config(config)
 }
 
-/// The watermarks in seconds, each with the millisecond in which it was sent, of a record a second.
+/// The watermarks, in seconds, of a source with one record a second, each with the millisecond in which it was
+/// emitted.
 fn of_a_record_a_second<G: WatermarkGenerator<u64>>(
     watermarks: Watermarks<G>,
 ) -> Vec<(u64, Option<i64>)> {
@@ -99,7 +100,7 @@ fn watermarks_are_sent_at_most_once_in_an_interval() {
     assert_eq!(all, each);
     let zero = of_a_record_a_second(Watermarks::monotonous().at_most_every(Duration::ZERO));
     assert_eq!(zero, each);
-    // Two come with a record, and two when their time has come without one.
+    // Two are emitted with a record, and two when the interval is over, without one.
     let some =
         of_a_record_a_second(Watermarks::monotonous().at_most_every(Duration::from_millis(1500)));
     assert_eq!(some, [(0, Some(0)), (1500, Some(1)), (3000, Some(3)), (4500, Some(4))]);
@@ -114,7 +115,7 @@ fn what_is_held_back_is_sent_before_the_partition_is_idle() {
     let expected = [
         (0, Some(0)),
         (100, None),
-        // It is back, which does not wait.
+        // The partition is active again; this watermark does not wait.
         (1000, Some(1)),
         (1100, None),
         (2000, Some(2)),
@@ -129,7 +130,7 @@ fn what_is_held_back_is_sent_before_the_partition_is_idle() {
 fn marked_records_carry_watermarks() {
     let env = simulated();
     let log = Log::default();
-    // Seconds, and how far time has come.
+    // Seconds, and the watermark that the record carries.
     let records = [(7, None), (2, None), (9, Some(10)), (3, Some(4)), (12, None), (21, Some(20))];
     let timed = env.generate(1.0, move |n| records.get(n as usize).copied()).assign_timestamps(
         |(second, _)| Timestamp::from_secs(*second),
@@ -157,7 +158,7 @@ fn a_generator_that_panics_is_named() {
     assert!(error.to_string().starts_with("assign_timestamps ("), "{error}");
 }
 
-/// Tasks that wait for the others hold watermarks back meanwhile, on which nothing waits for ever.
+/// Tasks that wait for others may hold a watermark back; none may wait for it forever.
 #[test]
 fn tasks_that_wait_for_others_go_on() {
     every(|env| {

@@ -1,15 +1,16 @@
-//! How far event time has come, judged by the timestamps seen so far.
+//! Watermark generators: estimate the progress of event time from timestamps.
 
 use crate::data::Record;
 use crate::time::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Estimates, for one partition of a source, below which timestamp no more records are expected.
+/// Estimates, for one partition of a source, a timestamp below which no more records are expected.
 ///
-/// There are [`Watermarks::monotonous`], [`Watermarks::bounded_disorder`] and [`Watermarks::punctuated`]. Another
-/// is a value that is cloned for every partition; a file is read in pieces, possibly several at once, and each
-/// piece has a clone. One that needs timestamps only is implemented for records of any type:
+/// The built-in generators are made by [`Watermarks::monotonous`], [`Watermarks::bounded_disorder`] and
+/// [`Watermarks::punctuated`]. A generator is cloned for every partition. A file is read in pieces, possibly
+/// several at once, and each piece has a clone. A generator that needs only timestamps can be implemented for
+/// records of any type:
 ///
 /// ```
 /// use thalweg::data::Record;
@@ -17,7 +18,7 @@ use std::time::Duration;
 /// use thalweg::time::Timestamp;
 /// use thalweg::Environment;
 ///
-/// /// As far as the record before the last one.
+/// /// Emits the timestamp of the record before the last one.
 /// #[derive(Clone, Default)]
 /// struct OneBehind([Option<Timestamp>; 2]);
 ///
@@ -47,17 +48,18 @@ use std::time::Duration;
     note = "implement `WatermarkGenerator<{I}>`, or use `Watermarks::bounded_disorder` and its like"
 )]
 pub trait WatermarkGenerator<I: Record + ?Sized>: Clone + Send + Sync + 'static {
-    /// Sees a record and its timestamp.
+    /// Called for each record with its timestamp.
     fn observe(&mut self, record: &I::Of<'_>, at: Timestamp);
 
-    /// No later record is expected to have a timestamp below this one; `None` while nothing can be
-    /// said. Called between batches. A result below an earlier one changes nothing: what was promised
-    /// holds. [`Timestamp::MAX`] counts as the moment before it, as only the end of the input ends time.
+    /// Returns the timestamp below which no later record is expected, or `None` if it is not known yet. Called
+    /// between batches. A result below an earlier one is ignored, since watermarks never decrease.
+    /// [`Timestamp::MAX`] counts as the timestamp before it: only the end of the input reaches the last
+    /// timestamp.
     fn watermark(&self) -> Option<Timestamp>;
 }
 
-/// The watermark of a generator, as it is passed on: it never reaches the last timestamp, so that what is due
-/// there, which may stand for anything beyond it, waits for the end of the input.
+/// Returns the watermark of a generator, limited so that it never reaches the last timestamp. What is due at the
+/// last timestamp, which may stand for anything beyond it, waits for the end of the input.
 pub(super) fn watermark_of<I: Record + ?Sized>(
     generator: &impl WatermarkGenerator<I>,
 ) -> Option<Timestamp> {
@@ -65,7 +67,7 @@ pub(super) fn watermark_of<I: Record + ?Sized>(
     generator.watermark().map(|at| at.min(LAST))
 }
 
-/// How the watermarks of a stream are made; for
+/// Configures the watermarks of a stream; for
 /// [`Stream::assign_timestamps`](crate::Stream::assign_timestamps).
 #[derive(Clone, Debug)]
 pub struct Watermarks<G> {
@@ -76,27 +78,26 @@ pub struct Watermarks<G> {
 }
 
 impl Watermarks<Disorder> {
-    /// Timestamps never decrease within a partition. A record that breaks this is late.
+    /// Expects timestamps that never decrease within a partition. A record that violates this is late.
     pub fn monotonous() -> Self {
         Self::bounded_disorder(Duration::ZERO)
     }
 
-    /// Within a partition, no record comes after another one whose timestamp is more than `by` above
-    /// its own. A record that breaks this is late. The more disorder is allowed, the longer windows
-    /// wait before they close.
+    /// Bounds the disorder: within a partition, no record comes after one whose timestamp is more than `by`
+    /// above its own. A record that violates this is late. The greater the bound, the longer windows stay open.
     pub fn bounded_disorder(by: Duration) -> Self {
         Self::generated_by(Disorder { by, greatest: None })
     }
 }
 
 impl<F> Watermarks<Punctuated<F>> {
-    /// Some records say how far time has come: those for which the closure returns a timestamp, below which no later
-    /// record of the partition is expected. A record that breaks this is late.
+    /// Takes watermarks from the records themselves. Where the closure returns a timestamp, no later record of
+    /// the partition is expected below it. A record that violates this is late.
     ///
-    /// For sources that know, such as markers at the end of a unit of work. The watermark takes effect after the
-    /// record that carries it, at the latest after sixteen batches; the greatest so far counts. As long as a
-    /// partition has had no such record, it holds back the watermark of all.
-    /// The closure's parameter needs its type.
+    /// Use this for sources with markers, such as the end of a unit of work. The watermark takes effect after
+    /// the record that carries it, at the latest after sixteen batches; the greatest so far counts. As long as a
+    /// partition has had no such record, it holds back the watermark of all partitions. The closure's parameter
+    /// needs a type annotation.
     ///
     /// ```
     /// use std::time::Duration;
@@ -136,17 +137,17 @@ impl<F> Watermarks<Punctuated<F>> {
 }
 
 impl<G> Watermarks<G> {
-    /// From a [`WatermarkGenerator`], of which every partition, or piece of a file, gets a clone.
+    /// Uses a [`WatermarkGenerator`], which is cloned for every partition, or piece of a file.
     pub fn generated_by(generator: G) -> Self {
         Self { generator, interval: None, idle_after: None, drift: None }
     }
 
-    /// Each task sends a watermark at most once in this span of processing time: fewer and larger steps of event time,
-    /// so that windows, timers and joins have less to look through, and results come up to so much later.
+    /// Limits each task to one watermark in each such span of processing time. Event time then advances in fewer
+    /// and larger steps: windows, timers and joins have less to check, and results come later by up to the span.
     ///
-    /// Without this, a watermark is sent as soon as a task has no input, and in a busy one after a fifth of a
-    /// millisecond. A watermark that is held back is sent when the span is over, whether or not input comes. Two
-    /// things do not wait: a task that is [not idle any more](Self::idle_after) says so, and the end of the input. A
+    /// Without this, a watermark is emitted as soon as a task has no input, and in a busy task after 0.2 ms. A
+    /// watermark that is held back is emitted when the span is over, whether or not input arrives. Two things do
+    /// not wait: the watermark of a task that is [no longer idle](Self::idle_after), and the end of the input. A
     /// span of zero changes nothing.
     ///
     /// ```
@@ -167,31 +168,31 @@ impl<G> Watermarks<G> {
         self
     }
 
-    /// A partition that has had no record for so long holds back no watermark until it has one
-    /// again. That record may be late then.
+    /// Marks a partition as idle when it has had no record for this long. An idle partition does not hold back
+    /// the watermark until it has a record again, which may then be late.
     ///
-    /// Without this, watermarks wait for partitions without records, however long. A partition whose
-    /// receivers are slow is never idle.
+    /// Without this, the watermark waits for partitions without records, however long. A partition with slow
+    /// receivers is never idle.
     pub fn idle_after(mut self, quiet: Duration) -> Self {
         self.idle_after = Some(quiet);
         self
     }
 
-    /// No partition goes on while its watermark is more than `most` ahead of that of the last one: what
-    /// windows hold open is bounded, however different the partitions' speeds.
+    /// Stops a partition while its watermark is more than `most` ahead of that of the last one. This bounds what
+    /// windows hold open, however different the partitions' speeds.
     ///
-    /// Tasks that read files are kept together, each with the file that it reads; files advance together in any
+    /// Tasks that read files are aligned by the file that each reads. The files themselves advance together in any
     /// case, since the one with the least watermark is read next.
     ///
-    /// All wait for a partition that has no record yet, unless [`idle_after`](Self::idle_after) says
-    /// how long, or it ends. A partition that waits is not idle.
+    /// All partitions wait for one that has no record yet, until it has one, ends, or is idle by
+    /// [`idle_after`](Self::idle_after). A partition that waits is not idle.
     pub fn aligned(mut self, most: Duration) -> Self {
         self.drift = Some(most);
         self
     }
 }
 
-/// The greatest timestamp so far, less a bound.
+/// The greatest timestamp so far minus a bound: [`Watermarks::bounded_disorder`].
 #[derive(Clone, Debug)]
 pub struct Disorder {
     by: Duration,
@@ -212,7 +213,7 @@ impl<I: Record + ?Sized> WatermarkGenerator<I> for Disorder {
     }
 }
 
-/// What a closure says of some records: [`Watermarks::punctuated`].
+/// The greatest timestamp that a closure has returned: [`Watermarks::punctuated`].
 #[derive(Debug)]
 pub struct Punctuated<F> {
     mark: Arc<F>,

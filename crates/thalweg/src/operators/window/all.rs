@@ -1,4 +1,4 @@
-//! Windows over all records of a stream, whatever they are.
+//! Windows over all records of a stream, without keys.
 
 use super::windowed::{Ending, Window, Windowed};
 use crate::data::Record;
@@ -11,12 +11,12 @@ use crate::time::Time;
 use std::marker::PhantomData;
 
 impl<C: Chain> Stream<C> {
-    /// Cuts all records into windows, whatever they are. What is computed of each is said next, as in
-    /// `.window_all(…).count()`.
+    /// Cuts all records into windows, without keys. A method of the result chooses what is computed for each
+    /// window, as in `.window_all(…).count()`.
     ///
-    /// The same as [`KeyedStream::window`] of one key that all records have, without the key in the result.
-    /// So one task makes the windows; of those of event time, all tasks aggregate their own records first.
-    /// Windows of arrivals hold the records of several tasks in the order in which they happen to come.
+    /// The same as [`KeyedStream::window`] with one key for all records, and without the key in the result. One
+    /// task therefore makes the windows. For windows of event time, all tasks aggregate their own records first.
+    /// Windows of arrivals take the records of several tasks in the order in which they happen to arrive.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -39,7 +39,7 @@ impl<C: Chain> Stream<C> {
     }
 }
 
-/// All records have one key, which is nothing.
+/// Assigns the key `()` to all records.
 #[derive(Clone, Copy, Debug)]
 pub struct Unkeyed;
 
@@ -83,7 +83,7 @@ impl Ending for OfAll {
     }
 }
 
-/// The chain that ends in results without their keys: no operator of its own, as it is part of the windows.
+/// The chain that ends with results without their keys. It is no operator in the plan, but part of the windows.
 pub struct WithoutKey<C> {
     prev: C,
 }

@@ -1,15 +1,14 @@
-//! Results that windows have before they end: when they come, as a value and by the clock.
+//! Early results: when windows emit results before they end.
 
 use crate::clock::{Nanos, nanos};
 use std::time::Duration;
 
-/// When windows have results before they end, for
-/// [`EventTimeWindow::early`](super::EventTimeWindow::early) and
+/// When windows emit results before they end; for [`EventTimeWindow::early`](super::EventTimeWindow::early) and
 /// [`SessionWindow::early`](super::SessionWindow::early).
 ///
-/// Such a result is of one key in one window, and holds all that has come so far to the task that owns the key:
-/// it replaces the results before it, and the one that the window has when it ends replaces it. Windows
-/// that have not changed since their last result have no other.
+/// An early result belongs to one key in one window, and covers all records that have reached the task that owns
+/// the key. It replaces the results before it, and is replaced by the result at the end of the window. A window
+/// that has not changed since its last result emits no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Early {
     when: When,
@@ -22,33 +21,32 @@ enum When {
 }
 
 impl Early {
-    /// A result of every `records` records of a key in a window: the first holds so many, the next twice as
-    /// many.
+    /// Emits a result after every `records` records of a key in a window: the first covers that many records,
+    /// the second twice as many.
     ///
-    /// To be exact, records go one by one to the tasks that own their keys, and are not aggregated before;
-    /// a record costs a look-up for each window that it is in. (Records of sessions go there in any case, and cost
-    /// nothing more.) 0 is refused at the job's start.
+    /// For exact counts, records are sent one by one to the tasks that own their keys, and are not aggregated
+    /// before. A record costs a look-up for each window that it is in. (Records of sessions are sent one by one
+    /// in any case, so for them this costs nothing more.) 0 is refused at the job's start.
     pub fn every(records: u64) -> Self {
         Self { when: When::Every(records) }
     }
 
-    /// Results at each multiple of so much of processing time, by the engine's clock, of the windows of
-    /// those keys that have changed since the last one.
+    /// Emits results at each multiple of `interval` in processing time, by the engine's clock, for the windows
+    /// and keys that have changed since the last one.
     ///
-    /// Processing time and not event time, because somebody waits for these results: when time in the stream
-    /// stands still, they have to come all the same. A task that is busy is late by a turn, and passes a time
-    /// by that it has missed.
+    /// The interval is in processing time and not in event time, so that results are emitted even if event time
+    /// does not advance. A busy task is late by up to one turn, and skips the ticks that it has missed.
     ///
-    /// Where tasks aggregate their own records first, as for windows of event time over a stream that is not
-    /// partitioned, they send on what they have half an interval before. So a result holds what had come one and
-    /// a half intervals ago at the latest. Costs, each
-    /// interval, a row a changed key and slice between tasks, and a look-up for each slice of a window
-    /// that has changed. An interval of zero is refused at the job's start.
+    /// If tasks aggregate their own records first, as for windows of event time over a stream that is not
+    /// partitioned, they send their partial aggregates half an interval before each tick. A result then covers
+    /// at least the records that had arrived one and a half intervals ago. In each interval this costs one row
+    /// between tasks for each changed key and slice, and one look-up for each slice of a window that has
+    /// changed. An interval of zero is refused at the job's start.
     pub fn interval(interval: Duration) -> Self {
         Self { when: When::Interval(interval) }
     }
 
-    /// What is wrong with it, if anything is.
+    /// The error in the definition, if there is one.
     pub(super) fn fault(self) -> Option<String> {
         match self.when {
             When::Every(0) => Some("early results of every 0 records can never come".to_owned()),
@@ -59,7 +57,7 @@ impl Early {
         }
     }
 
-    /// What it is, in words.
+    /// A description, for the plan.
     pub(super) fn describe(self) -> String {
         match self.when {
             When::Every(records) => format!("early every {records} records"),
@@ -67,7 +65,7 @@ impl Early {
         }
     }
 
-    /// After how many records results come, if they go by that.
+    /// The number of records between results, if results depend on the number of records.
     pub(super) fn records(self) -> Option<u64> {
         match self.when {
             // A job with 0 is refused.
@@ -76,7 +74,7 @@ impl Early {
         }
     }
 
-    /// When results come, if they go by the clock.
+    /// The ticks of results, if results depend on the clock.
     pub(super) fn ticks(self) -> Option<Ticks> {
         match self.when {
             When::Every(_) => None,
@@ -84,7 +82,8 @@ impl Early {
         }
     }
 
-    /// When tasks send on what they have aggregated so that it is in those results.
+    /// The ticks at which tasks send their partial aggregates, so that the results at [`ticks`](Self::ticks)
+    /// cover them.
     pub(super) fn ticks_before(self) -> Option<Ticks> {
         match self.when {
             When::Every(_) => None,
@@ -93,7 +92,7 @@ impl Early {
     }
 }
 
-/// Times of the engine's clock at equal distances, the same in all tasks.
+/// Ticks of the engine's clock at equal distances, the same in all tasks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ticks {
     period: Nanos,
@@ -108,13 +107,13 @@ impl Ticks {
         Self { period, offset, next: 0 }
     }
 
-    /// Waits for the first tick after `now`.
+    /// Sets the next tick to the first after `now`.
     pub(super) fn restart(&mut self, now: Nanos) {
         let passed = now.checked_sub(self.offset).map_or(0, |since| since / self.period + 1);
         self.next = self.period.saturating_mul(passed).saturating_add(self.offset);
     }
 
-    /// Whether the tick has come that was waited for; if so, waits for another one.
+    /// Returns whether the next tick has passed; if so, sets the following one.
     pub(super) fn has_come(&mut self, now: Nanos) -> bool {
         let come = now >= self.next;
         if come {
@@ -123,7 +122,7 @@ impl Ticks {
         come
     }
 
-    /// When it comes.
+    /// The time of the next tick.
     pub(super) fn next(&self) -> Nanos {
         self.next
     }

@@ -18,15 +18,15 @@ use std::time::Duration;
 /// Windows of equal length at equal distances in event time, for
 /// [`KeyedStream::window`](crate::KeyedStream::window).
 ///
-/// A window begins every `slide`, at multiples of it counted from 1970-01-01T00:00:00Z, and holds the
-/// records of the `size` that follows. It has its result when the watermark has passed its end. A record
-/// that comes after all its windows have had theirs is late; late records are not taken in, but
-/// [counted, and warned of at the end](crate::metrics::Stats::late_dropped), or sent to a side output by
-/// [`late_output`](crate::operators::window::Windowed::late_output). Results of windows that have not ended are given
-/// [if asked for](Self::early).
+/// A window begins every `slide`, at multiples of it counted from 1970-01-01T00:00:00Z, and contains the records
+/// of the `size` that follows. Its result is emitted when the watermark has passed its end. A record that
+/// arrives after all its windows have emitted theirs is late. Late records are not added to any window, but
+/// [counted, and reported at the end](crate::metrics::Stats::late_dropped), or sent to a side output by
+/// [`late_output`](crate::operators::window::Windowed::late_output). [`early`](Self::early) adds results of
+/// windows that have not ended.
 ///
-/// A record costs one look-up, however many windows it is in, and every key of a window one addition a
-/// slide. Memory: an aggregate a key in each slice that is in an open window.
+/// A record costs one look-up, however many windows it is in, and every key of a window costs one addition per
+/// slide. Memory: one aggregate for each key in each slice that is in an open window.
 #[derive(Clone, Copy, Debug)]
 pub struct EventTimeWindow<E = AtEnd> {
     size: Duration,
@@ -36,10 +36,11 @@ pub struct EventTimeWindow<E = AtEnd> {
     early: E,
 }
 
-/// Windows that a record may be in where they have several results: each is gone to with every record or change.
+/// The most windows that a record may be in where each has several results, and is updated by every record or
+/// change.
 const MOST_AGAIN: i64 = 1 << 20;
 
-/// Windows have no result before they end; see [`EventTimeWindow::early`].
+/// Windows emit no result before they end; see [`EventTimeWindow::early`].
 #[derive(Clone, Copy, Debug)]
 pub struct AtEnd;
 
@@ -51,8 +52,8 @@ impl EventTimeWindow {
         Self::sliding(size, size)
     }
 
-    /// Windows of `size`, one of which begins every `slide`. With a slide above the size, the records
-    /// between two windows are in none.
+    /// Windows of `size`, one of which begins every `slide`. With a slide greater than the size, the records
+    /// between two windows are in no window.
     ///
     /// A size or slide of less than a microsecond is refused at the job's start.
     pub fn sliding(size: Duration, slide: Duration) -> Self {
@@ -60,20 +61,20 @@ impl EventTimeWindow {
         Self { size, slide, offset, lateness, early: AtEnd }
     }
 
-    /// Windows have results before they end, too: every so many records, or every so often. Their
+    /// Emits results also before windows end: after a number of records, or at an interval. Their
     /// [`timing`](super::Pane::timing) is [`Early`](super::Timing::Early), numbered for each key and window. The
-    /// results at the end, and those after it, are what they are without this.
+    /// results at the end, and late ones, do not change.
     ///
-    /// An early result carries the timestamp that the result at the end will carry, the last of its window. So no
-    /// watermark has passed it, it may be far ahead of the watermark, and windows of results hold all results of
-    /// a window together, of which the last counts.
+    /// An early result has the same timestamp as the result at the end, the last of its window. It is therefore
+    /// never late, and it may be far ahead of the watermark. A window over results contains all results of one
+    /// window together; the last one is current.
     ///
-    /// In a [`window_join`](crate::KeyedStream::window_join), an early result is the pairs of all that has come: a
-    /// pair comes again with each.
+    /// In a [`window_join`](crate::KeyedStream::window_join), an early result consists of all pairs so far: a
+    /// pair is repeated in each later result.
     ///
-    /// Memory: what each key of an open window has had, and slices of windows that overlap, for as long as they
-    /// are in an open window. See [`Early`] for the rest. A size of more than 1,048,576 slides is refused at the job's
-    /// start.
+    /// Memory: a state for each key of an open window, and the slices of overlapping windows for as long as they
+    /// are in an open window. See [`Early`] for the other costs. A size of more than 1,048,576 slides is refused
+    /// at the job's start.
     ///
     /// ```
     /// use std::time::Duration;
@@ -101,21 +102,20 @@ impl EventTimeWindow {
 }
 
 impl<E> EventTimeWindow<E> {
-    /// Windows begin so much later, for days that begin at another hour than that of UTC.
+    /// Shifts the beginnings of windows by `by`, for days that do not begin at 0:00 UTC.
     pub fn offset(mut self, by: Duration) -> Self {
         self.offset = by;
         self
     }
 
-    /// Windows take records in for so long after their ends. One that comes then gives its key another
-    /// result of each of its windows that have had theirs, which replaces the one before: its
-    /// [`timing`](super::Pane::timing) is [`Late`](super::Timing::Late). Several that come in one batch
-    /// give one result.
+    /// Keeps windows open to late records for this long after their ends. Such a record gives its key another
+    /// result in each of its windows that have ended, which replaces the one before and whose
+    /// [`timing`](super::Pane::timing) is [`Late`](super::Timing::Late). Several late records in one batch give
+    /// one result.
     ///
-    /// Costs memory: slices are kept for so much longer. A late record costs as many look-ups as its
-    /// windows have slices. As a result's timestamp is the last of its window, windows of such results
-    /// take them in only if they allow for as much lateness themselves. A size of more than 1,048,576 slides is refused
-    /// at the job's start.
+    /// Costs memory: slices are kept for this much longer. A late record costs as many look-ups as its windows
+    /// have slices. As a result's timestamp is the last of its window, windows over such results need at least
+    /// the same lateness to include them. A size of more than 1,048,576 slides is refused at the job's start.
     pub fn allowed_lateness(mut self, lateness: Duration) -> Self {
         self.lateness = lateness;
         self
@@ -123,12 +123,12 @@ impl<E> EventTimeWindow<E> {
 }
 
 impl<E: Earliness> EventTimeWindow<E> {
-    /// When they have results before they end.
+    /// When the windows emit early results, if they do.
     pub(super) fn earliness(&self) -> Option<Early> {
         self.early.early()
     }
 
-    /// Where they begin and end, or what is wrong with them.
+    /// The bounds of the windows, or the error in their definition.
     fn frames(&self) -> Result<Frames, String> {
         let (size, slide) = (micros(self.size), micros(self.slide));
         for (what, length, given) in [("size", size, self.size), ("slide", slide, self.slide)] {
@@ -151,15 +151,15 @@ impl<E: Earliness> EventTimeWindow<E> {
         Ok(frames.with_lateness(micros(self.lateness)))
     }
 
-    /// The same; any at all where they are wrong, since the job is refused then.
+    /// The bounds of the windows; arbitrary ones if the definition is invalid, since the job is refused then.
     pub(super) fn any_frames(&self) -> Frames {
         self.frames().unwrap_or_else(|_| Frames::new(1, 1, 0))
     }
 }
 
-/// Whether windows of event time have results before they end.
+/// Whether windows of event time emit early results.
 pub trait Earliness: Copy + Send + 'static {
-    /// When.
+    /// When they do.
     #[doc(hidden)]
     fn early(self) -> Option<Early>;
 }
@@ -196,7 +196,7 @@ impl<T: EventTime, E: Earliness> Window<T> for EventTimeWindow<E> {
     }
 }
 
-/// Windows of records that are in the tasks that own their keys.
+/// Adds windows of records that are already in the tasks that own their keys.
 fn of_values<C, G, A, E, const EARLY: bool>(
     window: EventTimeWindow<E>,
     keyed: KeyedStream<C, G, Partitioned>,
@@ -221,17 +221,17 @@ where
     })
 }
 
-/// The chain of windows that are put together of what several tasks have aggregated.
+/// The chain of windows that combine the partial aggregates of several tasks.
 type OfParts<C, G, A, const EARLY: bool> = Firing<
     Received<SlicePart<<G as KeyBy<<C as Chain>::Item>>::Key, State<C, G, A>>, <C as Chain>::Time>,
     Parts<A, <G as KeyBy<<C as Chain>::Item>>::Key, <G as KeyBy<<C as Chain>::Item>>::Value>,
     EARLY,
 >;
 
-/// What is known of a key.
+/// The state of a key.
 type State<C, G, A> = <A as Aggregate<<G as KeyBy<<C as Chain>::Item>>::Value>>::State;
 
-/// Windows of records that are wherever they came from.
+/// Adds windows of records that are not partitioned by key.
 fn of_parts<C, G, A, E, const EARLY: bool>(
     window: EventTimeWindow<E>,
     keyed: KeyedStream<C, G, Scattered>,
@@ -260,8 +260,8 @@ where
     )
 }
 
-// Whether there are early results is known when the job is compiled, so that windows without them do nothing for
-// it a record.
+// Whether there are early results is known at compile time, so that windows without them have no extra cost per
+// record.
 macro_rules! windowing {
     ($early:ty, $is_early:literal) => {
         impl<C, G, A> Windowing<C, G, Partitioned, A> for EventTimeWindow<$early>

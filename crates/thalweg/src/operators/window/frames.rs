@@ -1,8 +1,8 @@
-//! Where windows of one size begin and end, and into which slices they are cut.
+//! Computes the bounds of windows of one size, and the slices that they consist of.
 //!
-//! Windows that overlap share their slices: the stretches of time between two neighbouring edges, be it
-//! the beginning or the end of a window. A record goes into one slice, however many windows it is in,
-//! and a window is put together of its slices. There are two slices a slide at most, whatever the sizes:
+//! Windows that overlap share slices. A slice is the time between two neighbouring edges, where an edge is the
+//! beginning or the end of a window. A record goes into one slice, however many windows it is in, and a window
+//! is combined from its slices. There are at most two slices per slide, whatever the sizes:
 //!
 //! ```text
 //!   windows   ├───────────────┤              size 4, slide 3
@@ -10,8 +10,9 @@
 //!   slices    ├───┼───────┼───┼───────┼───┤  of lengths 1 and 2
 //! ```
 //!
-//! All arithmetic is exact, at the ends of time too: every slice that holds a timestamp has a number of its own, and
-//! so has every window of such a slice, also where it begins before all of time. Only bounds are cut off there.
+//! All arithmetic is exact, also at the first and the last timestamp: every slice that contains a timestamp has
+//! a number of its own, and so has every window of such a slice, even if it begins before the first timestamp.
+//! Only bounds are cut off there.
 
 use crate::time::Timestamp;
 
@@ -21,54 +22,54 @@ pub struct Frames {
     size: i64,
     slide: i64,
     offset: i64,
-    /// Whole slides in a size.
+    /// The number of whole slides in a size.
     whole: i64,
-    /// What of a size remains.
+    /// The remainder of the size.
     rest: i64,
-    /// How long after its end a window still takes records in.
+    /// How long after its end a window still accepts records.
     lateness: i64,
-    /// How much higher slices are numbered than they would be from the first window on.
+    /// The amount that is added to slice numbers counted from the first window.
     shift: i64,
 }
 
-/// The number of a slice. Slices without a window have numbers too. One goes with each record that is sent, so it
-/// is no wider than it must be.
+/// The number of a slice. Slices without a window have numbers too. Each record that is sent carries one, so the
+/// type is as narrow as possible.
 pub(super) type SliceId = i64;
 /// The number of a window. A timestamp is in up to `i64::MAX` windows, so there are more of them than timestamps.
 pub(super) type WindowId = i128;
 
 impl Frames {
-    /// `size` and `slide` in microseconds, above 0.
+    /// Creates frames; `size` and `slide` are in microseconds, above 0.
     pub(super) fn new(size: i64, slide: i64, offset: i64) -> Self {
         debug_assert!(size > 0 && slide > 0);
-        // Windows are where they are whichever of them is the first, and so numbers stay small.
+        // The windows are the same whichever of them is the first; this choice keeps numbers small.
         let (offset, rest) = (offset.rem_euclid(slide), size % slide);
-        // Slices of a microsecond take every number that there is, so they are numbered as the timestamps are.
+        // Slices of a microsecond need every number there is, so they are numbered as timestamps are.
         let shift = i64::from(slide == 2 && rest == 1 && offset == 1);
         Self { size, slide, offset, whole: size / slide, rest, lateness: 0, shift }
     }
 
-    /// The same windows, which take records in for so long after their ends.
+    /// The same windows, accepting records for `lateness` after their ends.
     pub(super) fn with_lateness(self, lateness: i64) -> Self {
         Self { lateness, ..self }
     }
 
-    /// Whether windows take records in after their ends.
+    /// Whether windows accept records after their ends.
     pub(super) fn allows_lateness(&self) -> bool {
         self.lateness > 0
     }
 
-    /// The last window that takes no more records in when the watermark is `at`.
+    /// The last window that accepts no more records when the watermark is `at`.
     pub(super) fn last_over(&self, at: Timestamp) -> WindowId {
         self.ended_by(i128::from(at.as_micros()) - i128::from(self.lateness))
     }
 
-    /// Whether a window is one slice, so that nothing is to be put together.
+    /// Whether a window is one slice, so that there is nothing to combine.
     pub(super) fn is_one_slice(&self) -> bool {
         self.whole + self.rest.signum() == 1
     }
 
-    /// The slice that a timestamp lies in.
+    /// The slice of a timestamp.
     pub(super) fn slice(&self, at: Timestamp) -> SliceId {
         let since = i128::from(at.as_micros()) - i128::from(self.offset);
         let (slide, rest) = (i128::from(self.slide), i128::from(self.rest));
@@ -77,13 +78,13 @@ impl Frames {
         clamp(slice + i128::from(self.shift))
     }
 
-    /// The first timestamp of a slice, and the first one behind it.
+    /// The first timestamp of a slice, and the first one after it.
     pub(super) fn span(&self, slice: SliceId) -> (Timestamp, Timestamp) {
         let slice = i128::from(slice);
         (self.edge(slice), self.edge(slice + 1))
     }
 
-    /// Where a slice begins.
+    /// The beginning of a slice.
     fn edge(&self, slice: i128) -> Timestamp {
         let slice = slice - i128::from(self.shift);
         if self.rest == 0 {
@@ -98,7 +99,7 @@ impl Frames {
         Timestamp::from_micros(clamp(micros))
     }
 
-    /// The first timestamp of a window, and the first one behind it.
+    /// The first timestamp of a window, and the first one after it.
     pub(super) fn window(&self, window: WindowId) -> (Timestamp, Timestamp) {
         (self.at(window, 0), self.at(window, self.size))
     }
@@ -108,7 +109,7 @@ impl Frames {
         self.at(window, self.size - 1)
     }
 
-    /// The first and the last slice of a window that hold timestamps. The window must hold one.
+    /// The first and the last slice of a window that contain timestamps. The window must contain one.
     pub(super) fn slices(&self, window: WindowId) -> (SliceId, SliceId) {
         let whole = i128::from(self.whole);
         let (first, last) = if self.rest == 0 {
@@ -120,8 +121,8 @@ impl Frames {
         (clamp(first + shift), clamp(last + shift))
     }
 
-    /// The first and the last window that a slice is part of; with gaps between windows, the first may
-    /// lie behind the last, and then it is part of none.
+    /// The first and the last window that a slice is part of. With gaps between windows, a slice may be part of
+    /// none; the first then comes after the last.
     pub(super) fn windows(&self, slice: SliceId) -> (WindowId, WindowId) {
         let (slice, whole) = (i128::from(slice) - i128::from(self.shift), i128::from(self.whole));
         if self.rest == 0 {
@@ -131,7 +132,7 @@ impl Frames {
         (number - whole + slice.rem_euclid(2), number)
     }
 
-    /// The last window of all: none that holds a timestamp begins later.
+    /// The last window: none that contains a timestamp begins later.
     pub(super) fn last(&self) -> WindowId {
         self.windows(self.slice(Timestamp::MAX)).1
     }
@@ -145,7 +146,7 @@ impl Frames {
         (at - i128::from(self.offset) - i128::from(self.size)).div_euclid(i128::from(self.slide))
     }
 
-    /// The last slice that has ended when the watermark is `at`; `None` where that is before the first of all.
+    /// The last slice that has ended when the watermark is `at`; `None` if that is before the first slice.
     pub(super) fn last_closed(&self, at: Timestamp) -> Option<SliceId> {
         self.slice(at).checked_sub(1)
     }
@@ -164,7 +165,7 @@ mod tests {
         Timestamp::from_micros(clamp(micros))
     }
 
-    /// Timestamps of every kind: about 1970, at either end, and anywhere.
+    /// Timestamps of every kind: about 1970, near the first and the last, and anywhere.
     fn times() -> impl Strategy<Value = i64> {
         let near = 0..300i64;
         prop_oneof![
@@ -183,7 +184,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2048, ..ProptestConfig::default() })]
 
-        /// Slices and windows against their definitions.
+        /// Compares slices and windows with their definitions.
         #[test]
         fn a_record_is_in_the_windows_that_its_slice_is_part_of(
             (size, slide, lateness) in (lengths(), lengths(), prop_oneof![Just(0), lengths()]),
@@ -195,7 +196,7 @@ mod tests {
             let offset = wide(offset.rem_euclid(slide));
             let begins = |window: i128| offset + window * wide(slide);
             let ends = |window: i128| begins(window) + wide(size);
-            // The first window that ends behind a time, and the last that does not begin behind it.
+            // The first window that ends after a time, and the last that does not begin after it.
             let windows = |at: i64| {
                 let since = wide(at) - offset;
                 ((since - wide(size)).div_euclid(wide(slide)) + 1, since.div_euclid(wide(slide)))
@@ -233,7 +234,7 @@ mod tests {
         }
     }
 
-    /// With slices of a microsecond there are just as many of them as timestamps.
+    /// With slices of a microsecond there are exactly as many slices as timestamps.
     #[test]
     fn no_two_slices_have_one_number() {
         for (size, slide) in [(1, 1), (5, 1), (1, 2), (7, 2)] {

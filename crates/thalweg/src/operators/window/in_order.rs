@@ -1,4 +1,4 @@
-//! What takes the values of a window in one after the other, in the order in which they arrive.
+//! Folds that add the values of a window one after the other, in the order of their arrival.
 
 use super::windowed::{Described, Ending, Results, Value, Window, Windowed};
 use crate::data::{Data, Portable};
@@ -7,7 +7,7 @@ use crate::operators::keyed::{KeyBy, KeyedStream};
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
 
-/// Windows that take their values in in order.
+/// Windows that add their values in the order of arrival.
 #[diagnostic::on_unimplemented(
     message = "these windows do not take their values in one after the other",
     label = "`{Self}` puts values together in any order",
@@ -20,10 +20,10 @@ where
     G: KeyBy<C::Item>,
     A: Aggregate<G::Value>,
 {
-    /// The chain after that.
+    /// The chain that ends with the windows.
     type Chain: Chain<Item = (<G::Key as Portable>::Owned, Self::Pane<A::Output>), Time = C::Time>;
 
-    /// Makes it.
+    /// Adds the operator.
     #[doc(hidden)]
     fn windows_in_order(
         self,
@@ -33,7 +33,7 @@ where
     ) -> Stream<Self::Chain>;
 }
 
-/// The results of windows that go by order.
+/// The stream of the results of windows in the order of arrival.
 type InOrder<C, G, P, W, E, A> = Results<
     C,
     G,
@@ -52,10 +52,9 @@ where
 {
     /// Folds the values of each window into a state, in the order of their arrival.
     ///
-    /// For windows of arrivals, such as [`CountWindow`](super::CountWindow). Where windows overlap, every
-    /// window is folded by itself, when it is complete: a value is taken in as often as there are windows that
-    /// it is in. Where the state can be computed in parts, [`fold_assoc`](Self::fold_assoc) takes
-    /// each value in once.
+    /// For windows of arrivals, such as [`CountWindow`](super::CountWindow). If windows overlap, every window is
+    /// folded by itself when it is complete: a value is folded once for each window that it is in. If the state
+    /// can be computed in parts, [`fold_assoc`](Self::fold_assoc) folds each value only once.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -79,7 +78,7 @@ where
         self.in_order("fold", Origin::here(E::KIND), Fold { init, fold })
     }
 
-    /// All values of each window, in the order of their arrival. See [`fold`](Self::fold) for how.
+    /// Collects the values of each window, in the order of their arrival. See [`fold`](Self::fold) for how.
     ///
     /// ```
     /// use thalweg::Environment;

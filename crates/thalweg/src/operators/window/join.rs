@@ -13,7 +13,7 @@ use crate::stream::Chain;
 use crate::time::EventTime;
 use std::marker::PhantomData;
 
-/// Windows in which values of two streams meet: all whose results are [`Pane`]s.
+/// Windows for joining two streams: all windows whose results are [`Pane`]s.
 pub trait Joining<L, R>:
     Windowing<
         TaggedBy<L, R>,
@@ -44,11 +44,12 @@ where
 }
 
 impl<C: Chain, G, P> KeyedStream<C, G, P> {
-    /// Brings the values that both streams have for a key in a window together, as two lists: the keys
-    /// that only one of them has included. See [`window_join`](Self::window_join) for pairs.
+    /// Collects the values of a key in a window from both streams, as two lists. Keys that only one stream has
+    /// are included. See [`window_join`](Self::window_join) for pairs.
     ///
-    /// Every record goes to the task that owns its key, unless it is there already, and is kept until its windows
-    /// have ended. The order of the lists is that of arrival where one task sends all, and not defined otherwise.
+    /// Every record is sent to the task that owns its key, unless it is there already, and is kept until its
+    /// windows have ended. The lists are in the order of arrival if one task sends all records; otherwise their
+    /// order is not defined.
     ///
     /// ```
     /// use std::time::Duration;
@@ -106,9 +107,9 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
         KeyedStream::from_parts(panes.map_as(origin, each), FirstOf)
     }
 
-    /// Makes a record of every pair of values that the two streams have for a key in a window.
+    /// Joins every pair of values that the two streams have for a key in a window.
     ///
-    /// As [`co_group`](Self::co_group), of which it takes the pairs of both lists.
+    /// Like [`co_group`](Self::co_group), with the pairs of the two lists.
     ///
     /// ```
     /// use std::time::Duration;
@@ -156,7 +157,8 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
             let pane_of = pane.with(());
             let (left, right) = pane.value;
             let f = std::sync::Arc::clone(&f);
-            // By number, so that no more than the two lists is held however many pairs there are.
+            // Pairs are computed from a number, so that memory holds only the two lists, however many pairs
+            // there are.
             (0..left.len() * right.len()).map(move |number| {
                 let (a, b) = (number / right.len(), number % right.len());
                 let value = f(&key, &left[a], &right[b]);
@@ -167,7 +169,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     }
 }
 
-/// All values of two streams, as a list of each.
+/// Collects all values of two streams, as one list for each.
 pub struct BothLists<A, B>(PhantomData<fn(A, B)>);
 
 impl<A, B> BothLists<A, B> {
@@ -236,7 +238,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
-        /// Against all pairs of readings, looked at one by one.
+        /// Compares the join with all pairs of readings, tested one by one.
         #[test]
         fn every_pair_in_a_window_is_joined(
             begin in beginnings(),

@@ -1,4 +1,4 @@
-//! A side output of the records that come too late for their windows.
+//! A side output of the records that arrive too late for their windows.
 
 use super::event_time::{Earliness, EventTimeWindow};
 use super::frames::Frames;
@@ -13,7 +13,7 @@ use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::{EventTime, Timestamp};
 
-/// What windows are made of, and what came too late.
+/// The windows of the punctual records, and the side output.
 type Divided<C, G, P, W, E> = (
     Windowed<Punctual<C, G>, G, P, EventTimeWindow<W>, E>,
     Stream<Received<Late<C, G>, <C as Chain>::Time>>,
@@ -28,20 +28,19 @@ where
     G: Plain<C::Item, Record: Portable>,
     W: Earliness,
 {
-    /// Sends the records that come too late for all their windows to a side output, as they are and with
-    /// their timestamps, instead of counting and dropping them.
+    /// Sends records that arrive too late for all their windows to a side output, unchanged and with their
+    /// timestamps, instead of counting and dropping them.
     ///
-    /// A record is late when the watermark of its own partition had passed the end of the last window that
-    /// it is in: a promise was broken where it came from. (Without this call, a record that is late by
-    /// that measure is still taken in if the windows wait for another partition.) So what is late does
-    /// not depend on how fast other partitions are, and every record is in the windows or in the second
-    /// stream, with its key, and in one of them only. Costs a comparison a record.
+    /// A record is late if the watermark of its own partition had passed the end of the last window that it is
+    /// in. (Without this call, such a record is still added if the windows wait for another partition.) So
+    /// lateness does not depend on the speed of other partitions, and every record is either in the windows or
+    /// in the side output, with its key, and never in both. Costs a comparison per record.
     ///
-    /// Where records are in the tasks of their keys already, after
-    /// [`repartition`](KeyedStream::repartition) for example, the watermark is that of the task, which has waited for
-    /// all partitions: what is late there is what the windows would count and drop.
+    /// If records are already in the tasks that own their keys, after [`repartition`](KeyedStream::repartition)
+    /// for example, the watermark is that of the task, which is merged from all partitions. The records that are
+    /// late there are those that the windows would count and drop.
     ///
-    /// Call it right after `window`. The side output must end in a sink, like any other.
+    /// Call it directly after `window`. The side output must end in a sink, like any other.
     ///
     /// ```
     /// use std::time::Duration;
@@ -82,7 +81,7 @@ where
     }
 }
 
-/// The chain that late records leave.
+/// The chain that ends with punctual records; late records go to the side output.
 pub struct Punctual<C: Chain, G: Plain<C::Item, Record: Portable>> {
     prev: C,
     op: usize,
@@ -111,7 +110,7 @@ where
     }
 }
 
-/// Tells late records from others in a running task.
+/// Separates late records from punctual ones in a running task.
 pub struct PunctualPush<I, T, G, N>
 where
     I: Record + ?Sized,
@@ -124,7 +123,7 @@ where
     passed: Option<Timestamp>,
     gone: u64,
     kept: u64,
-    /// Where punctual records go, and where late ones.
+    /// The destinations of punctual records and of late ones.
     ends: Forked<(N, Outlet<G::Record, T, RoundRobin>)>,
 }
 
@@ -134,7 +133,7 @@ where
     T: EventTime,
     G: Plain<I, Record: Portable>,
 {
-    /// Whether all windows have ended that a record is in which is behind the watermark.
+    /// Returns whether all windows of a record behind the watermark have ended.
     #[cold]
     fn is_late(&self, at: Timestamp, passed: Timestamp) -> bool {
         let (first, last) = self.frames.windows(self.frames.slice(at));
@@ -200,7 +199,7 @@ mod tests {
     use crate::operators::time::Watermarks;
     use std::time::Duration;
 
-    /// Every tenth record comes far too late: it is in a window or in the side output.
+    /// Every tenth record arrives far too late: it is in a window or in the side output.
     #[test]
     fn every_record_is_in_one_place() {
         every(|env| {
@@ -233,7 +232,7 @@ mod tests {
         });
     }
 
-    /// Where all partitions meet, what the windows would drop goes to the side output, as it was.
+    /// In the tasks that own the keys, records that the windows would drop go to the side output, unchanged.
     #[test]
     fn what_is_late_in_the_tasks_of_the_keys() {
         every(|env| {
@@ -263,11 +262,11 @@ mod tests {
         });
     }
 
-    /// With one partition, and a watermark every few records, what is late is known exactly.
+    /// With one partition, and a watermark every few records, it is known exactly which records are late.
     #[test]
     fn what_is_late_is_told_by_the_partition_alone() {
         every(|env| {
-            // Long enough for a watermark to have come in between.
+            // Long enough for a watermark in between.
             let long = |at: i64| std::iter::repeat_n(at, 40);
             let all = long(250).chain([2]).chain(long(251)).chain([199, 200]);
             let (windows, late) = env

@@ -4,7 +4,7 @@
 //!   combines (count, sum, max, …)                   does not (fold, to_vec, …)
 //!
 //!   records                                         records
-//!      │ Slicing: a table a slice, in each task        │ AddHash
+//!      │ Slicing: a table per slice, in each task        │ AddHash
 //!      ▼                                               ▼
 //!   Partial(hash, key, (slice, aggregate))           Hashed(hash, record)
 //!      ║ exchange by key group                         ║ exchange by key group
@@ -12,15 +12,15 @@
 //!   Firing: closed slices become windows
 //! ```
 //!
-//! A slice's table takes its records in whatever order they come, until the watermark has passed its end.
-//! Then it goes into what the windows share, and is dropped when the last of them has had its result. So
-//! a record costs one look-up, however many windows it is in, and memory is that of the slices and keys
-//! that live.
+//! The table of a slice aggregates records in the order of arrival until the watermark has passed the slice's
+//! end. The aggregates then enter the state that the windows share, and the slice is dropped after the last of
+//! its windows has emitted its result. A record therefore costs one look-up, however many windows it is in, and
+//! memory is that of the open slices and their keys.
 //!
-//! Windows with results before they end need the same tables: see `firing/early.rs` and [`Early`].
+//! Windows with early results use the same tables: see `firing/early.rs` and [`Early`].
 //!
-//! Sessions are where their records are, so there is nothing to slice: see [`SessionWindow`]. Nor is anything
-//! known of windows that a program makes itself: see [`CustomWindow`].
+//! Sessions depend on the records, so they are not sliced: see [`SessionWindow`]. Neither are the windows that a
+//! program defines itself: see [`CustomWindow`].
 
 // The types of these methods say which operator a chain ends in; aliases would hide it.
 #![allow(clippy::type_complexity)]

@@ -1,8 +1,8 @@
-//! Windows of processing time: of when records come, by the engine's clock.
+//! Windows of processing time: by the time of arrival on the engine's clock.
 //!
-//! Records are stamped where they leave their task, and windows of event time do the rest: the clock
-//! itself is the watermark. It is looked at when a batch has gone through, and a task without input is
-//! woken when a window ends. `timed` is for streams that have timestamps of another time.
+//! Records are timestamped by the clock as they leave their task, and the rest are windows of event time, with
+//! the clock as the watermark. The clock is read when a batch has been processed, and a task without input is
+//! woken when a window ends. `timed` is for streams that have event-time timestamps.
 
 mod timed;
 
@@ -24,18 +24,19 @@ use std::time::Duration;
 
 /// Windows of equal length at equal distances in processing time, for streams with timestamps and without.
 ///
-/// As [`EventTimeWindow`], by when records come: each is in the windows that hold the time at which it was
-/// handed to this operator, by the engine's clock. No record is late, and a window has its result as soon
-/// as it has ended, whether or not records come. Bounds are those of the calendar, counted from
+/// Like [`EventTimeWindow`], by the time of arrival: a record is in the windows that contain the time at which
+/// it was passed to this operator, by the engine's clock. No record is late, and a window emits its result as
+/// soon as it has ended, whether or not records arrive. Bounds are calendar time, counted from
 /// 1970-01-01T00:00:00Z; the clock of the deterministic scheduler begins there.
 ///
-/// A result depends on when the job ran, and on how fast. Where records say when they happened, windows
-/// of event time give the same results each time.
+/// Results depend on when the job ran, and on how fast. If records have timestamps of their own, windows of
+/// event time give the same results each time.
 ///
-/// In a stream with timestamps, a result's own is the greatest of its records, and its [`Pane`] has the bounds
-/// by the clock. Watermarks wait until the windows have ended in which they came, a window's size at most, so that
-/// no result is late that has a punctual record. There every record goes to the task that owns its key, and by when
-/// it comes there it is sorted; without timestamps, each task aggregates its own records first.
+/// In a stream with timestamps, a result's timestamp is the greatest of its records, and the bounds in its
+/// [`Pane`] are of the clock. A watermark is held back until the windows that were open when it arrived have
+/// ended, a window's size at most, so that no result with a punctual record is late. In such a stream every
+/// record is sent to the task that owns its key, and assigned to windows by its arrival there. Without
+/// timestamps, each task aggregates its own records first.
 ///
 /// ```
 /// use std::time::Duration;
@@ -43,7 +44,7 @@ use std::time::Duration;
 /// use thalweg::Environment;
 /// use thalweg::operators::window::ProcessingTimeWindow;
 ///
-/// // Time that goes on by itself, as fast as it can.
+/// // A clock that advances by itself, as fast as possible.
 /// let mut config = Config::default();
 /// config.scheduler = Scheduler::Deterministic { seed: 1 };
 /// let env = Environment::with_config(config);
@@ -65,23 +66,22 @@ impl ProcessingTimeWindow {
         Self(EventTimeWindow::tumbling(size))
     }
 
-    /// Windows of `size`, one of which begins every `slide`. With a slide above the size, the records
-    /// between two windows are in none.
+    /// Windows of `size`, one of which begins every `slide`. With a slide greater than the size, the records
+    /// between two windows are in no window.
     ///
     /// A size or slide of less than a microsecond is refused at the job's start.
     pub fn sliding(size: Duration, slide: Duration) -> Self {
         Self(EventTimeWindow::sliding(size, slide))
     }
 
-    /// Windows have results before they end, too, as those of event time do: see
-    /// [`EventTimeWindow::early`](super::EventTimeWindow::early).
+    /// Emits results also before windows end, like [`EventTimeWindow::early`](super::EventTimeWindow::early).
     pub fn early(self, early: Early) -> ProcessingTimeWindow<Early> {
         ProcessingTimeWindow(self.0.early(early))
     }
 }
 
 impl<E> ProcessingTimeWindow<E> {
-    /// Windows begin so much later.
+    /// Shifts the beginnings of windows by `by`.
     pub fn offset(self, by: Duration) -> Self {
         Self(self.0.offset(by))
     }
@@ -118,17 +118,17 @@ where
     }
 }
 
-/// The time of streams that are cut into windows by the clock: each knows what becomes of it.
+/// The time of a stream that is cut into windows by the clock. The implementation decides how.
 pub trait ByClock<C, G, P, A, E>: Time
 where
     C: Chain,
     G: KeyBy<C::Item>,
     A: Combine<G::Value>,
 {
-    /// The chain after that.
+    /// The chain that ends with the windows.
     type Chain: Chain<Item = (<G::Key as Portable>::Owned, Pane<A::Output>), Time = C::Time>;
 
-    /// Makes it.
+    /// Adds the operator.
     #[doc(hidden)]
     fn windows(
         window: EventTimeWindow<E>,
@@ -165,7 +165,7 @@ where
     }
 }
 
-/// The chain whose records have the time at which they come.
+/// The chain whose records have their time of arrival as timestamp.
 pub struct Clocked<C> {
     prev: C,
     frames: Frames,
@@ -184,15 +184,15 @@ impl<C: Chain<Time = ()>> Chain for Clocked<C> {
     }
 }
 
-/// Stamps records in a running task.
+/// Assigns the time of arrival to records in a running task.
 pub struct ClockedPush<N> {
     clock: Clock,
     frames: Frames,
-    /// What the clock showed before this batch: its records came no later.
+    /// The time before this batch, a lower bound of the arrival of its records.
     now: Timestamp,
-    /// When the next slice ends.
+    /// The end of the current slice.
     edge: Timestamp,
-    /// Nothing was pushed since what follows had nothing left, so that an event may be sent.
+    /// Whether nothing was pushed since the successor was ready, so that an event may be emitted.
     settled: bool,
     next: N,
 }
@@ -205,7 +205,7 @@ impl<N: Pipe> ClockedPush<N> {
         Self { clock, frames, now, edge, settled: false, next }
     }
 
-    /// Looks at the clock; answers whether a slice has ended, and says so.
+    /// Reads the clock. If a slice has ended, emits a watermark and returns true.
     fn look(&mut self) -> bool {
         self.now = self.now.max(self.clock.wall());
         if self.now < self.edge {
@@ -250,7 +250,7 @@ impl<I: Record + ?Sized, N: Push<I, Timestamp>> Push<I, ()> for ClockedPush<N> {
     }
 }
 
-/// The chain whose records have no time any more.
+/// The chain whose records have no timestamps any more.
 pub struct Unclocked<C>(C);
 
 impl<C: Chain<Time = Timestamp>> Chain for Unclocked<C> {
@@ -266,7 +266,7 @@ impl<C: Chain<Time = Timestamp>> Chain for Unclocked<C> {
     }
 }
 
-/// Takes the time off in a running task.
+/// Removes timestamps in a running task.
 pub struct UnclockedPush<N>(N);
 
 impl<N: Pipe> Pipe for UnclockedPush<N> {
@@ -276,7 +276,7 @@ impl<N: Pipe> Pipe for UnclockedPush<N> {
 
     fn event(&mut self, event: Event) {
         match event {
-            // They are of a time that nobody behind this knows of.
+            // They are of the clock's time, which later operators do not use.
             Event::Watermark(_) | Event::Idle => {}
             other => self.0.event(other),
         }
@@ -303,7 +303,7 @@ mod tests {
         Timestamp::from_secs(seconds)
     }
 
-    /// On one core whose clock stands still between records.
+    /// One core, and a clock that jumps to the next event.
     fn simulated() -> Environment {
         let mut config =
             Config { scheduler: Scheduler::Deterministic { seed: 3 }, ..Config::default() };
@@ -330,7 +330,7 @@ mod tests {
         let expected =
             [(at(-5), 1, at(5)), (at(0), 1, at(10)), (at(20), 1, at(30)), (at(25), 1, at(30))];
         assert_eq!(results[..2], expected[..2]);
-        // The input has ended before the last two have.
+        // The input has ended before the last two windows have.
         assert_eq!(
             results[2..].iter().map(|r| (r.0, r.1)).collect::<Vec<_>>(),
             [(at(20), 1), (at(25), 1)]
@@ -351,12 +351,12 @@ mod tests {
         });
     }
 
-    /// Records that happened the longer ago the later they come, on a clock that stands still in between.
+    /// Records whose timestamps go back by 10 s after every ten records, with a simulated clock.
     #[test]
     fn results_carry_the_greatest_timestamp_and_none_is_late() {
         let env = simulated();
         let seen = env.generate(1.0, |n| (n < 25).then_some(n as i64));
-        // Those of ten seconds of the clock happened in one second, from 90 s back to 70 s.
+        // The records of ten seconds of the clock have timestamps in one second, from 90 s back to 70 s.
         let happened = |n: &i64| Timestamp::from_millis(90_000 - n / 10 * 10_000 - n % 10);
         let (windows, late) = seen
             .assign_timestamps(happened, Watermarks::bounded_disorder(Duration::from_secs(30)))
@@ -378,7 +378,7 @@ mod tests {
         assert_eq!(results, [result(70, 20, 5), result(80, 10, 10), result(90, 0, 10)]);
     }
 
-    /// What is punctual when it comes makes no result that is late, whatever the clock does.
+    /// Punctual records never lead to late results, whatever the clock does.
     #[test]
     fn watermarks_wait_for_the_windows_they_came_in() {
         every(|env| {
@@ -409,7 +409,7 @@ mod tests {
                 let greatest = pane.start.as_micros();
                 assert!(pane.value.iter().all(|(_, n)| *n == greatest), "{pane:?}");
             }
-            // Each record is in a window at least, the last of a key too.
+            // Each record is in at least one window, also the last of a key.
             let given: Vec<i64> =
                 results.iter().flat_map(|(_, pane)| &pane.value).map(|(_, n)| *n).collect();
             assert!((n - 5..n).all(|last| given.contains(&last)), "{given:?}");
@@ -417,7 +417,7 @@ mod tests {
         });
     }
 
-    /// Early by the number of records, with timestamps and without; and the greatest timestamp so far.
+    /// Early results by the number of records, with timestamps and without; they carry the greatest timestamp so far.
     #[test]
     fn windows_have_early_results() {
         let expected: Vec<(Timing, u64)> = vec![

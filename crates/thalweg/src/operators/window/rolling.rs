@@ -1,23 +1,23 @@
-//! The aggregate of the last slices of one key, while slices come at one end and go at the other.
+//! Rolling aggregates: the aggregate of the latest slices of one key, as slices enter and leave.
 //!
-//! Where the aggregate has an inverse, slices that go are subtracted. Where it has none, two stacks do:
-//! the front one holds, for each of its slices, the aggregate of that slice and all behind it in the
-//! stack; the back one those that came since, and their aggregate. When the front is empty, the back is
-//! turned into it. Either way a slice costs a constant number of combinations, however many there are.
+//! If the aggregate has an inverse, slices that leave are subtracted. Otherwise there are two stacks. The front
+//! stack holds, for each of its slices, the aggregate of that slice and all later ones in the stack. The back
+//! stack holds the slices that have entered since, and their aggregate. When the front is empty, the back is
+//! moved to it. Either way a slice costs an amortised constant number of combinations.
 
 use super::frames::SliceId;
 use crate::data::Data;
 use std::mem::needs_drop;
 
-/// What is known of one key in the slices that are in the next window.
+/// The state of one key in the slices of the next window.
 pub(super) enum Rolling<S> {
-    /// The sum, and the slices in it.
+    /// The sum, and the number of slices in it.
     Sum(Option<S>, u32),
     Stacks(Stacks<S>),
 }
 
 impl<S: Clone> Rolling<S> {
-    /// Nothing yet.
+    /// Creates an empty aggregate.
     pub(super) fn new(invertible: bool) -> Self {
         if invertible { Self::Sum(None, 0) } else { Self::Stacks(Stacks::new()) }
     }
@@ -30,7 +30,7 @@ impl<S: Clone> Rolling<S> {
         }
     }
 
-    /// How many states are held, those that are the aggregate of several included.
+    /// The number of states held, including aggregates of several slices.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Sum(sum, _) => usize::from(sum.is_some()),
@@ -38,7 +38,7 @@ impl<S: Clone> Rolling<S> {
         }
     }
 
-    /// The bytes beside this: of the stacks, and of what states own.
+    /// The bytes on the heap: the stacks, and what states own.
     pub(super) fn heap(&self) -> usize
     where
         S: Data,
@@ -66,7 +66,7 @@ impl<S: Clone> Rolling<S> {
         }
     }
 
-    /// Adds what came in a slice.
+    /// Adds the state of a slice.
     pub(super) fn add(&mut self, slice: SliceId, state: S, combine: &impl Fn(&mut S, S)) {
         match self {
             Self::Sum(sum, slices) => {
@@ -80,18 +80,18 @@ impl<S: Clone> Rolling<S> {
         }
     }
 
-    /// Takes away a slice that was added, where there is an inverse.
+    /// Subtracts a slice that was added, if there is an inverse.
     pub(super) fn subtract(&mut self, subtract: impl FnOnce(&mut S)) {
         let Self::Sum(sum, slices) = self else { return };
         *slices -= 1;
         match sum {
             Some(sum) if *slices > 0 => subtract(sum),
-            // Rather than what remains when all is subtracted, nothing.
+            // The remainder of a subtraction may not be exactly zero, so it is dropped.
             _ => *sum = None,
         }
     }
 
-    /// The aggregate of the slices from `first` on; `None` when there is none.
+    /// The aggregate of the slices from `first` on; `None` if there are none.
     pub(super) fn total(&mut self, first: SliceId, combine: &impl Fn(&mut S, S)) -> Option<S> {
         match self {
             Self::Sum(sum, _) => sum.clone(),
@@ -116,8 +116,8 @@ impl<S: Clone> Stacks<S> {
         Self { front: Vec::new(), back: Vec::new(), sum: None }
     }
 
-    /// Adds what came in a slice. It may be a slice that is there already, or one before the last: then
-    /// it costs as much as there are slices.
+    /// Adds the state of a slice. If the slice is there already, or before the last one, the cost is
+    /// proportional to the number of slices.
     pub(super) fn add(&mut self, slice: SliceId, state: S, combine: &impl Fn(&mut S, S)) {
         if self.back.last().or(self.front.first()).is_none_or(|(last, _)| *last < slice) {
             match &mut self.sum {
@@ -133,10 +133,10 @@ impl<S: Clone> Stacks<S> {
     #[cold]
     fn add_before(&mut self, slice: SliceId, state: S, combine: &impl Fn(&mut S, S)) {
         if self.front.first().is_some_and(|(last, _)| slice <= *last) {
-            // The front runs from its latest slice to its earliest.
+            // The front is sorted from its latest slice to its earliest.
             let at = self.front.partition_point(|(other, _)| *other > slice);
             if self.front.get(at).is_none_or(|(other, _)| *other != slice) {
-                // What the slices behind it come to; its own is added below.
+                // The aggregate of the later slices; the slice's own state is added below.
                 let behind = self.front[at - 1].1.clone();
                 let mut with = state.clone();
                 combine(&mut with, behind);
@@ -157,7 +157,7 @@ impl<S: Clone> Stacks<S> {
         }
     }
 
-    /// Forgets the slices before `first`.
+    /// Drops the slices before `first`.
     pub(super) fn forget_before(&mut self, first: SliceId, combine: &impl Fn(&mut S, S)) {
         while self.front.last().is_some_and(|(slice, _)| *slice < first) {
             self.front.pop();
@@ -178,7 +178,7 @@ impl<S: Clone> Stacks<S> {
         self.back.clear();
     }
 
-    /// The aggregate of all slices; `None` when there is none.
+    /// The aggregate of all slices; `None` if there are none.
     pub(super) fn total(&self, combine: &impl Fn(&mut S, S)) -> Option<S> {
         match (self.front.last(), &self.sum) {
             (Some((_, front)), Some(back)) => {
@@ -198,8 +198,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against the slices themselves. The aggregate is the set of what was taken in, so that
-        /// nothing missing and nothing taken twice goes unseen.
+        /// Compares the stacks with the slices themselves. The aggregate collects the numbers that were added, so that
+        /// missing and repeated ones are detected.
         #[test]
         fn the_stacks_hold_what_the_slices_hold(
             steps in prop::collection::vec((0..12i64, any::<bool>()), 1..60)

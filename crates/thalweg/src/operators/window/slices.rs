@@ -1,19 +1,20 @@
-//! Tables of what is known of each slice, or of each window.
+//! Tables of the states of the keys, one for each slice or window.
 
 use super::frames::SliceId;
 use crate::data::Key;
 use crate::state::GroupTable;
 use std::collections::VecDeque;
 
-/// A table for every slice that has records, in the order of the slices; or for what else has numbers.
+/// One table for every slice that has records, in the order of the slices. Other numbers may take the place of
+/// slices.
 pub(super) struct Slices<K: Key + ?Sized, S, I = SliceId> {
-    /// One that is [taken in hand](Self::take) leaves a gap, so that the others keep their places.
+    /// A table that is [taken out](Self::take) leaves a gap, so that the others keep their places.
     tables: VecDeque<(I, Option<GroupTable<K, S>>)>,
-    /// Emptied tables, to be used again: one that has grown need not grow again.
+    /// Emptied tables for reuse: a table that has grown need not grow again.
     spare: Vec<GroupTable<K, S>>,
 }
 
-/// Emptied tables that are kept.
+/// The number of emptied tables that are kept.
 const SPARES: usize = 4;
 
 impl<K: Key + ?Sized, S, I: Copy + Ord> Slices<K, S, I> {
@@ -21,7 +22,7 @@ impl<K: Key + ?Sized, S, I: Copy + Ord> Slices<K, S, I> {
         Self { tables: VecDeque::new(), spare: Vec::new() }
     }
 
-    /// The place of a slice's table, which is made if there is none. Tables before it keep theirs.
+    /// The place of a slice's table, which is created if there is none. Tables before it keep theirs.
     pub(super) fn place(&mut self, slice: I) -> usize {
         let at = self.tables.partition_point(|(other, _)| *other < slice);
         if self.tables.get(at).is_none_or(|(other, _)| *other != slice) {
@@ -31,7 +32,7 @@ impl<K: Key + ?Sized, S, I: Copy + Ord> Slices<K, S, I> {
         at
     }
 
-    /// The table of a slice, made if there is none.
+    /// The table of a slice, created if there is none.
     #[inline]
     pub(super) fn table(&mut self, slice: I) -> &mut GroupTable<K, S> {
         let at = self.place(slice);
@@ -44,13 +45,13 @@ impl<K: Key + ?Sized, S, I: Copy + Ord> Slices<K, S, I> {
         self.tables.get_mut(place)?.1.as_mut()
     }
 
-    /// Takes a slice's table in hand, made if there is none; its place is kept.
+    /// Takes the table of a slice out, created if there is none; its place is kept.
     pub(super) fn take(&mut self, slice: I) -> GroupTable<K, S> {
         let at = self.place(slice);
         self.tables[at].1.take().unwrap_or_default()
     }
 
-    /// Puts it back.
+    /// Puts a table back that was taken out.
     pub(super) fn put_back(&mut self, slice: I, table: GroupTable<K, S>) {
         let at = self.tables.partition_point(|(other, _)| *other < slice);
         match self.tables.get_mut(at) {
@@ -64,7 +65,7 @@ impl<K: Key + ?Sized, S, I: Copy + Ord> Slices<K, S, I> {
         self.tables.front().map(|(slice, _)| *slice)
     }
 
-    /// Shows the tables of the slices from one to another.
+    /// Calls a closure with the tables of the slices from `from` to `to`.
     pub(super) fn each_in(&mut self, from: I, to: I, each: impl FnMut(&mut GroupTable<K, S>)) {
         let first = self.tables.partition_point(|(slice, _)| *slice < from);
         let tables = self.tables.range_mut(first..);
@@ -74,7 +75,7 @@ impl<K: Key + ?Sized, S, I: Copy + Ord> Slices<K, S, I> {
             .for_each(each);
     }
 
-    /// The same, with the slices.
+    /// Like `each_in`, with the slices.
     pub(super) fn each_numbered(
         &mut self,
         from: I,
@@ -89,7 +90,7 @@ impl<K: Key + ?Sized, S, I: Copy + Ord> Slices<K, S, I> {
             .for_each(|(slice, table)| each(slice, table));
     }
 
-    /// Takes the first table out, if it is of this slice or one before.
+    /// Removes the first table if its slice is this one or an earlier one.
     pub(super) fn take_until(&mut self, slice: I) -> Option<(I, GroupTable<K, S>)> {
         if self.first()? > slice {
             return None;
@@ -98,14 +99,14 @@ impl<K: Key + ?Sized, S, I: Copy + Ord> Slices<K, S, I> {
         Some((slice, table?))
     }
 
-    /// Takes back a table without keys.
+    /// Keeps a table without keys for reuse.
     pub(super) fn give_back(&mut self, table: GroupTable<K, S>) {
         if self.spare.len() < SPARES {
             self.spare.push(table);
         }
     }
 
-    /// Forgets the emptied tables.
+    /// Drops the emptied tables.
     pub(super) fn drop_spares(&mut self) {
         self.spare.clear();
     }
@@ -116,12 +117,12 @@ impl<K: Key + ?Sized, S, I: Copy + Ord> Slices<K, S, I> {
         tables.chain(&self.spare).map(GroupTable::bytes).sum()
     }
 
-    /// What is known in all tables.
+    /// The states in all tables.
     pub(super) fn values(&self) -> impl Iterator<Item = &S> {
         self.tables.iter().filter_map(|(_, table)| table.as_ref()).flat_map(GroupTable::values)
     }
 
-    /// The keys of all tables; those of several slices count several times.
+    /// The number of keys in all tables; a key counts once for each slice that it is in.
     pub(super) fn keys(&self) -> usize {
         self.tables.iter().filter_map(|(_, table)| table.as_ref()).map(|table| table.len()).sum()
     }

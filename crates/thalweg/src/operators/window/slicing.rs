@@ -1,10 +1,10 @@
-//! Aggregates a task's own records slice by slice, before they are sent.
+//! Aggregates the records of a task slice by slice before they are sent.
 //!
-//! A slice's aggregates are sent when the task's own watermark has passed its end; before that only where
-//! the tables have outgrown the cache. A record that comes after that is sent by itself, so that the
-//! receiver can count what is late. Windows that have results early need what they are made of early too: each record
-//! by itself, or all that there is at certain times. Where keys hardly ever come again, records are sent one by one for
-//! a while, since a look-up then costs more than it saves.
+//! The aggregates of a slice are sent when the task's own watermark has passed its end, and earlier only if the
+//! tables have outgrown the cache. A record that arrives later is sent by itself, so that the receiver can count
+//! late records. Windows with early results also need their input early: each record by itself, or all partial
+//! aggregates at each tick. If few keys repeat, records are sent one by one for a while, since a look-up then
+//! costs more than it saves.
 
 use super::early::{Early, Ticks};
 use super::frames::{Frames, SliceId};
@@ -26,10 +26,10 @@ use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// What a task knows of a key in a slice, on its way to the task that owns the key.
+/// The partial aggregate of a key in a slice, on its way to the task that owns the key.
 pub(super) type SlicePart<K, S> = Partial<K, (SliceId, S)>;
 
-/// The chain that ends in aggregates a slice.
+/// The chain that ends with partial aggregates of slices.
 pub struct Slicing<C, G, A> {
     pub(super) prev: C,
     pub(super) op: usize,
@@ -81,20 +81,21 @@ where
     }
 }
 
-/// Bytes that all tables may always occupy: what stays in a core's second-level cache beside the rest.
+/// Bytes that the tables may always occupy: an amount that fits into a core's second-level cache beside other
+/// data.
 const TABLES: usize = 1 << 20;
-/// Bytes that they may occupy as long as keys come again.
+/// Bytes that the tables may occupy as long as keys repeat.
 const LARGEST: usize = 16 << 20;
-/// The part of the memory budget that they may have where states own memory apart from them.
+/// The tables may have this fraction (1/16) of the memory budget if states own memory on the heap.
 const SHARE: usize = 16;
-/// Records that are sent together when they are sent one by one.
+/// The number of records in a batch of records that are sent one by one.
 const WAITING: usize = 64;
-/// Records sent one by one before a table is filled again to see whether the keys have changed;
-/// doubled every time they have not.
+/// Records sent one by one before a table is filled again to check whether the keys have changed. Doubled every
+/// time they have not.
 const FIRST_PATIENCE: u64 = 1 << 20;
 const LAST_PATIENCE: u64 = 1 << 26;
 
-/// The slice that the last record lay in.
+/// The slice of the last record.
 #[derive(Clone, Copy)]
 struct Current {
     from: Timestamp,
@@ -108,14 +109,14 @@ impl Current {
         Self { from: Timestamp::MAX, to: Timestamp::MIN, slice: 0, way: Way::Nowhere };
 }
 
-/// What becomes of a record.
+/// The destination of a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// It goes into the slice's table.
+    /// The table of its slice.
     Table,
-    /// It is sent by itself.
+    /// The receiver: the record is sent by itself.
     Alone,
-    /// It is in no window: there are gaps between them.
+    /// None: there are gaps between windows, and the record is in no window.
     Nowhere,
 }
 
@@ -125,29 +126,30 @@ pub struct SlicingPush<I: Record + ?Sized, T, G: KeyBy<I>, A: Combine<G::Value>,
     keys: G,
     aggregate: Arc<A>,
     frames: Frames,
-    /// Every record is sent by itself.
+    /// Whether every record is sent by itself.
     alone: bool,
-    /// When all tables are sent, and the clock that says so.
+    /// The ticks at which all tables are sent, and the clock for them.
     ticks: Option<(Ticks, Clock)>,
     slices: Slices<G::Key, A::State>,
-    /// What states own on the heap, those being sent included.
+    /// Heap memory of the states, including those being sent.
     weighed: Weighed<A::State>,
     current: Current,
-    /// Its table, if it has one: at hand, so that a record is not looked up in two steps.
+    /// The table of the current slice, if it has one. Taken out of `slices`, so that a record is looked up in
+    /// one step.
     open: Option<GroupTable<G::Key, A::State>>,
     /// The last slice whose end the task's own watermark has passed.
     closed: Option<SliceId>,
-    /// Tables being sent.
+    /// The tables being sent.
     sending: VecDeque<(SliceId, Drain<G::Key, A::State>)>,
-    /// An event that waits until all is sent that belongs before it.
+    /// An event that waits until everything before it is sent.
     held: Option<Event>,
-    /// Records that are sent by themselves.
+    /// Records to be sent by themselves.
     waiting: PartialBatch<G::Key, (SliceId, A::State)>,
-    /// What the tables occupy beyond [`TABLES`].
+    /// Reserves the bytes of the tables beyond [`TABLES`].
     reservation: Reservation,
-    /// Records since a table was last begun because another one was full.
+    /// Records since a table was last started because another one was full.
     records: u64,
-    /// Records to come that are sent by themselves.
+    /// The number of further records that are sent by themselves.
     passing: u64,
     patience: u64,
     emitted: u64,
@@ -163,7 +165,7 @@ where
     A: Combine<G::Value>,
     N: Push<SlicePart<G::Key, A::State>, T>,
 {
-    /// Goes to the slice of a timestamp.
+    /// Switches to the slice of a timestamp.
     #[cold]
     #[inline(never)]
     fn turn_to(&mut self, at: Timestamp) {
@@ -185,7 +187,7 @@ where
         self.current = Current { from, to, slice, way };
     }
 
-    /// Lays the table at hand back to the others.
+    /// Puts the table of the current slice back.
     fn leave(&mut self) {
         if let Some(table) = self.open.take() {
             self.slices.put_back(self.current.slice, table);
@@ -193,7 +195,7 @@ where
         self.current = Current::NOWHERE;
     }
 
-    /// Brings a record with a key that is new in its slice into the table.
+    /// Adds a record whose key is new in its slice to the table.
     #[inline(never)]
     fn take_new(&mut self, hash: u64, item: I::Of<'_>) {
         let full = self.open.as_ref().is_some_and(GroupTable::is_full);
@@ -219,7 +221,7 @@ where
         after <= TABLES || (after <= LARGEST && repeats && self.reservation.try_resize(after))
     }
 
-    /// The table is full: sends it, and decides whether to fill another.
+    /// Sends the tables when the current one is full, and decides whether to fill another.
     #[cold]
     fn set_aside(&mut self) {
         let current = self.current;
@@ -233,7 +235,7 @@ where
             self.patience = FIRST_PATIENCE;
         }
         self.records = 0;
-        // This record still finds a table; the next one looks where to go.
+        // This record still goes into a table; the next one is routed anew.
         self.open = Some(self.slices.take(current.slice));
         self.current = Current { slice: current.slice, way: Way::Table, ..Current::NOWHERE };
     }
@@ -244,8 +246,8 @@ where
         }
     }
 
-    /// Between two batches: sends all tables where memory is short for what their states own, or where the pool is
-    /// over its budget.
+    /// Called between two batches: sends all tables if memory is short for the heap memory of their states, or
+    /// if the pool is over its budget.
     fn mind_memory(&mut self) {
         if !self.sending.is_empty() {
             return;
@@ -275,7 +277,7 @@ where
         }
     }
 
-    /// Gives back what was needed for tables that have been sent.
+    /// Releases memory of tables that have been sent.
     fn give_back(&mut self) {
         if self.reservation.is_over_budget() {
             self.slices.drop_spares();
@@ -288,7 +290,7 @@ where
         }
     }
 
-    /// Sets all tables aside when it is time; when to look again.
+    /// Starts sending all tables if the tick has passed. Returns when to check again.
     fn look(&mut self, now: Nanos) -> Option<Nanos> {
         let (ticks, _) = self.ticks.as_mut()?;
         if self.open.is_none() && self.slices.first().is_none() {
@@ -333,7 +335,7 @@ where
         }
     }
 
-    /// Sends some of the tables set aside; answers whether any is left.
+    /// Sends some of the tables in `sending`; returns whether any is left.
     fn send_on(&mut self) -> bool {
         for _ in 0..CHUNK {
             let Some((slice, table)) = self.sending.front_mut() else { return false };
@@ -358,7 +360,7 @@ where
         true
     }
 
-    /// Sets aside the tables that belong before the event that waits; answers whether there was one.
+    /// Moves the tables that belong before an event to `sending`; returns whether there was one.
     fn close(&mut self, event: Event) -> bool {
         let until = match event {
             Event::Watermark(at) => {
@@ -475,7 +477,7 @@ where
 
     fn report(&mut self, report: &mut Report) {
         report.emitted(self.op.id(), self.emitted);
-        // What is kept here for a window has not come to the task that gives it out.
+        // Records that are still here have not reached the task that emits the windows.
         let windows = self.slices.first().map(|slice| self.frames.windows(slice));
         let open = windows.filter(|(first, last)| first <= last);
         report.open_until(self.op.id(), open.map(|(first, _)| self.frames.window(first).1));

@@ -1,4 +1,4 @@
-//! Windows against their definition: all records are sorted, and each window is looked for in them.
+//! Tests of windows against their definition: all records are sorted, and each window is found by search.
 
 use super::{EventTimeWindow, Pane, Timing};
 use crate::check::{check, every};
@@ -32,7 +32,7 @@ impl Shape {
         EventTimeWindow::sliding(micros(self.size), micros(self.slide)).offset(micros(self.offset))
     }
 
-    /// What of the values of each window and key is made, by the definition.
+    /// The result of each window and key, by the definition.
     pub(super) fn expected<T>(
         self,
         all: &[Reading],
@@ -55,13 +55,13 @@ impl Shape {
     }
 }
 
-/// The timestamp, or the end of time that it lies beyond.
+/// The timestamp, clamped to the first and the last.
 pub(super) fn within_time(micros: i128) -> Timestamp {
     let (first, last) = (i128::from(i64::MIN), i128::from(i64::MAX));
     Timestamp::from_micros(micros.clamp(first, last) as i64)
 }
 
-/// How far a timestamp lies behind the greatest before it in the same task.
+/// The greatest distance of a timestamp behind the greatest before it in the same task.
 pub(super) fn disorder(all: &[Reading], tasks: usize) -> Duration {
     let mut greatest = vec![Timestamp::MIN; tasks];
     let mut worst = Duration::ZERO;
@@ -73,7 +73,7 @@ pub(super) fn disorder(all: &[Reading], tasks: usize) -> Duration {
     worst
 }
 
-/// The readings dealt out to all tasks, with timestamps.
+/// The readings, distributed over all tasks, with timestamps.
 pub(super) fn readings(
     env: &Environment,
     all: &[Reading],
@@ -87,7 +87,7 @@ pub(super) fn readings(
     .assign_timestamps(|(_, at, _)| Timestamp::from_micros(*at), watermarks)
 }
 
-/// Windows that a brute search finds.
+/// Windows small enough for an exhaustive search.
 pub(super) fn small_shapes() -> impl Strategy<Value = Shape> {
     (1..60i64, 1..30i64, 0..40i64).prop_map(|(size, slide, offset)| Shape { size, slide, offset })
 }
@@ -103,7 +103,7 @@ pub(super) fn shapes() -> impl Strategy<Value = Shape> {
     prop_oneof![2 => small_shapes(), 1 => rare]
 }
 
-/// Where the timestamps of some records begin: about 1970, or at either end of time.
+/// The first timestamp of some records: about 1970, or near the first or the last timestamp.
 pub(in crate::operators) fn beginnings() -> impl Strategy<Value = i64> {
     prop_oneof![
         4 => Just(-40),
@@ -114,7 +114,7 @@ pub(in crate::operators) fn beginnings() -> impl Strategy<Value = i64> {
 }
 
 pub(super) fn some_readings() -> impl Strategy<Value = Vec<Reading>> {
-    // Runs in which time goes on, with jumps back and far ahead, also from one end of time to the other.
+    // Times that mostly advance, with jumps back and far ahead, also from the first timestamp to the last.
     let step = prop_oneof![80 => 0..4i64, 20 => -20..0i64, 10 => 0..200i64, 1 => any::<i64>()];
     let steps = prop::collection::vec((0..4u8, step, -50..50i32), 0..120);
     (beginnings(), steps).prop_map(|(mut at, steps)| {
@@ -141,7 +141,7 @@ proptest! {
         check(|env| of(env).window(shape.window()).max(|reading| reading.2))
             .seeds(2)
             .equals(shape.expected(&all, |values| *values.iter().max().unwrap()));
-        // Records themselves go to the tasks of their keys.
+        // Records themselves are sent to the tasks that own their keys.
         check(|env| of(env).repartition().window(shape.window()).min(|reading| reading.2))
             .seeds(2)
             .equals(shape.expected(&all, |values| *values.iter().min().unwrap()));
@@ -175,12 +175,12 @@ fn windows_of_windows() {
     );
 }
 
-/// What is not in a window is late, and counted: nothing is lost without a trace.
+/// Every record is either in a window or counted as late.
 #[test]
 fn late_records_are_counted() {
     every(|env| {
         let n = 20_000_u64;
-        // Every tenth record comes far too late.
+        // Every tenth record arrives far too late.
         let at = |n: &u64| if n % 10 == 9 { *n as i64 - 5_000 } else { *n as i64 };
         let counts = env
             .iter(0..n)
@@ -199,8 +199,8 @@ fn late_records_are_counted() {
     });
 }
 
-/// A stream whose watermark follows every record, and the last result of each window and key, in the
-/// order in which results came.
+/// The results of each window and key, in the order in which they were emitted, for a stream whose watermark
+/// follows every record.
 fn results_with_lateness(
     env: &Environment,
     all: &[Reading],
@@ -224,8 +224,8 @@ fn results_with_lateness(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Whatever comes late, the last result of a window has all of its records, and the results before
-    /// it had some of them.
+    /// The last result of a window covers all of its records, late ones included, and the earlier results
+    /// cover some of them.
     #[test]
     fn late_records_change_results(shape in shapes(), all in some_readings()) {
         let sorted = |values: &[i32]| {
@@ -233,9 +233,9 @@ proptest! {
             values.sort_unstable();
             values
         };
-        // No lateness is longer.
+        // This is the longest lateness there is.
         prop_assume!(disorder(&all, 1) <= micros(i64::MAX));
-        // Windows that begin before the first timestamp differ in their ends alone.
+        // Windows that begin before the first timestamp differ only in their ends.
         let at = |key: u8, pane: &Pane<Vec<i32>>| (key, pane.start, pane.end);
         let expected: BTreeMap<_, _> = shape
             .expected(&all, sorted)
@@ -268,7 +268,7 @@ proptest! {
     }
 }
 
-/// One task of each kind, so that results of a key come in their order; in several orders of tasks.
+/// Runs a test with one task per stage, so that the results of a key arrive in order, and with several schedulers.
 pub(super) fn check_each(test: impl Fn(&Environment) -> crate::Result<()>) {
     for scheduler in [Scheduler::WorkStealing, Scheduler::Deterministic { seed: 5 }] {
         for cores in [1, 2] {
@@ -283,7 +283,7 @@ pub(super) fn check_each(test: impl Fn(&Environment) -> crate::Result<()>) {
 fn lateness_has_an_end() {
     every(|env| {
         let n = 3_000_u64;
-        // Every tenth record comes five hundred late, every hundredth five thousand.
+        // Every tenth record is late by five hundred, every hundredth by five thousand.
         let at = |n: &u64| match n % 100 {
             99 => *n as i64 - 5_000,
             m if m % 10 == 9 => *n as i64 - 500,
@@ -310,7 +310,7 @@ fn lateness_has_an_end() {
     });
 }
 
-/// A window of 3600 slides, whose keys come and go.
+/// A window of 3600 slides, with keys that appear and disappear.
 #[test]
 fn many_slides_to_a_window() {
     let all: Vec<Reading> =
@@ -377,7 +377,7 @@ fn windows_at_the_ends_of_time() {
     });
 }
 
-/// What would hold a task up for ever, in each of the windows that a record is in.
+/// Updates of so many windows for each record would block a task forever.
 #[test]
 fn too_many_windows_with_several_results_are_refused() {
     let window = EventTimeWindow::sliding(Duration::MAX, micros(1));
@@ -393,7 +393,7 @@ fn too_many_windows_with_several_results_are_refused() {
     assert_eq!(env.run().unwrap_err().kind(), ErrorKind::Plan);
 }
 
-/// A record at an end of time is in as many windows as any other, and each has one result.
+/// A record at the first or the last timestamp is in as many windows as any other, and each has one result.
 #[test]
 fn a_record_at_the_end_of_time_is_in_so_many_windows() {
     for (size, slide) in
@@ -411,7 +411,7 @@ fn a_record_at_the_end_of_time_is_in_so_many_windows() {
             check(|env| of(env).window(shape.window()).max(|r| r.2))
                 .seeds(0)
                 .equals(shape.expected(&all, |_| 7));
-            // Results are within time, and not late.
+            // The timestamps of results are valid, and not late.
             check(|env| {
                 let windows = of(env).window(shape.window()).count().unkey();
                 windows
@@ -428,7 +428,7 @@ fn a_record_at_the_end_of_time_is_in_so_many_windows() {
     }
 }
 
-/// What the last windows of a round held is not in those of the next.
+/// Records in the last windows of a round are not in those of the next.
 #[test]
 fn windows_at_the_end_of_time_begin_anew_in_each_round() {
     every(|env| {
@@ -458,7 +458,7 @@ fn windows_at_the_end_of_time_begin_anew_in_each_round() {
     });
 }
 
-/// A name for the type, so that the compiler sees that windows give keyed streams.
+/// Checks at compile time that windows result in keyed streams.
 #[allow(dead_code)]
 fn panes_are_keyed<C: Chain<Item = (u8, Pane<u64>)>, P>(
     panes: KeyedStream<C, crate::operators::keyed::FirstOf, P>,

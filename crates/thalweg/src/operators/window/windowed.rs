@@ -25,11 +25,11 @@ pub trait Window<T: Time>: Sized + Send + 'static {
     /// A result, with the bounds of its window.
     type Pane<V: Data>: Data;
 
-    /// What they are, in words.
+    /// A description of the windows, for the plan.
     #[doc(hidden)]
     fn describe(&self) -> String;
 
-    /// What is wrong with them, if anything is.
+    /// The error in their definition, if there is one.
     #[doc(hidden)]
     fn fault(&self) -> Option<String> {
         None
@@ -42,16 +42,16 @@ pub trait Window<T: Time>: Sized + Send + 'static {
     }
 }
 
-/// What becomes of the results: they have keys, or none.
+/// Whether results have keys.
 pub trait Ending: 'static {
-    /// What the operator is called.
+    /// The name of the operator.
     #[doc(hidden)]
     const KIND: &'static str;
 
     /// The stream of results.
     type Results<K: 'static, V: 'static, C: Chain<Item = (K, V)>>;
 
-    /// Makes it.
+    /// Wraps the stream of results.
     #[doc(hidden)]
     fn end<K: 'static, V: 'static, C: Chain<Item = (K, V)>>(
         stream: Stream<C>,
@@ -74,8 +74,8 @@ impl Ending for ByKey {
     }
 }
 
-/// A stream cut into windows, made by [`KeyedStream::window`] or [`Stream::window_all`]: say what is
-/// computed of each.
+/// A stream cut into windows, made by [`KeyedStream::window`] or [`Stream::window_all`]. Its methods choose what
+/// is computed for each window.
 #[must_use = "windows do nothing until it is said what is computed of them"]
 pub struct Windowed<C: Chain, G, P, W, E = ByKey> {
     pub(super) keyed: KeyedStream<C, G, P>,
@@ -84,14 +84,13 @@ pub struct Windowed<C: Chain, G, P, W, E = ByKey> {
 }
 
 impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
-    /// Cuts the values of each key into windows. What is computed of each is said next, as in
-    /// `.window(…).count()`.
+    /// Cuts the values of each key into windows. A method of the result chooses what is computed for each
+    /// window, as in `.window(…).count()`.
     ///
-    /// Every key that has values in a window has a result of it, with the window's bounds: a [`Pane`](super::Pane) of
-    /// an [`EventTimeWindow`](super::EventTimeWindow), a
-    /// [`CountPane`](super::CountPane) of windows that go by the order of arrival, such as
-    /// [`CountWindow`](super::CountWindow). The windows say when. For windows over all records,
-    /// whatever their key, see [`Stream::window_all`].
+    /// Every key with values in a window has a result for that window, with its bounds: a [`Pane`](super::Pane)
+    /// for an [`EventTimeWindow`](super::EventTimeWindow), or a [`CountPane`](super::CountPane) for windows by
+    /// order of arrival, such as [`CountWindow`](super::CountWindow). The kind of window defines when the result
+    /// is emitted. For windows over all records, whatever their key, see [`Stream::window_all`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -121,17 +120,17 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     }
 }
 
-/// Windows of which an aggregate can be computed that combines.
+/// Windows over which an aggregate that combines can be computed.
 pub trait Windowing<C, G, P, A>: Window<C::Time>
 where
     C: Chain,
     G: KeyBy<C::Item>,
     A: Combine<G::Value>,
 {
-    /// The chain after that.
+    /// The chain that ends with the windows.
     type Chain: Chain<Item = (<G::Key as Portable>::Owned, Self::Pane<A::Output>), Time = C::Time>;
 
-    /// Makes it.
+    /// Adds the operator.
     #[doc(hidden)]
     fn windows(
         self,
@@ -148,14 +147,14 @@ pub struct Described {
     pub(super) detail: String,
 }
 
-/// The results of windows.
+/// The stream of the results of windows.
 pub(super) type Results<C, G, W, E, O, D> = <E as Ending>::Results<
     <<G as KeyBy<<C as Chain>::Item>>::Key as Portable>::Owned,
     <W as Window<<C as Chain>::Time>>::Pane<O>,
     D,
 >;
 
-/// The results of windows that combine.
+/// The stream of the results of windows with an aggregate that combines.
 type Combined<C, G, P, W, E, A> = Results<
     C,
     G,
@@ -168,7 +167,7 @@ type Combined<C, G, P, W, E, A> = Results<
 /// The owned form of the values.
 type Owned<C, G> = <<G as KeyBy<<C as Chain>::Item>>::Value as Portable>::Owned;
 
-/// How the values of a keyed stream look to a closure.
+/// The type as which a closure sees the values of a keyed stream.
 pub(super) type Value<'a, C, G> = <<G as KeyBy<<C as Chain>::Item>>::Value as Record>::Of<'a>;
 
 impl<C, G, P, W, E> Windowed<C, G, P, W, E>
@@ -178,7 +177,7 @@ where
     W: Window<C::Time>,
     E: Ending,
 {
-    /// Makes the operator, and refuses the job where the windows are wrong or the input is.
+    /// Adds the operator. Refuses the job if the windows or the input are invalid.
     pub(super) fn make<S: Data, D: Chain>(
         self,
         what: &str,
@@ -202,11 +201,11 @@ where
     /// Aggregates the values of each window. The closure chooses what is computed, from the methods of
     /// [`Aggregates`], as in [`KeyedStream::aggregate`].
     ///
-    /// In windows of event time, each task aggregates its own records first, slice by slice; what is sent
-    /// is put together by the task that owns the key, and the order in which values are taken in is not
-    /// defined. In sessions and windows of arrivals, records themselves go to that task. Where the aggregate
-    /// has an [inverse](Combine::INVERSE), slices that a window has no more are subtracted; where it has none,
-    /// they are kept on two stacks a key, which costs somewhat more.
+    /// In windows of event time, each task aggregates its own records first, slice by slice. The task that owns
+    /// the key combines the partial aggregates, in no defined order. In sessions and windows of arrivals, the
+    /// records themselves are sent to that task. If the aggregate has an [inverse](Combine::INVERSE), slices
+    /// that have left a window are subtracted. Otherwise they are kept on two stacks for each key, which costs
+    /// somewhat more.
     #[track_caller]
     pub fn aggregate<A, M>(self, make: M) -> Combined<C, G, P, W, E, A>
     where
@@ -231,7 +230,7 @@ where
         E::end(stream)
     }
 
-    /// All values of both sides of two streams.
+    /// Collects all values of both sides of two streams.
     pub(super) fn sides<A, B>(
         self,
         origin: Origin,
@@ -255,10 +254,9 @@ where
         self.aggregate_as("count", Origin::here(E::KIND), Count)
     }
 
-    /// Adds up what the closure makes of the values of each window. See
-    /// [`aggregate`](Self::aggregate) for how. Integers are subtracted again when they leave a window;
-    /// floats, which would not come out the same, are not. A sum that its type does not hold fails the
-    /// job, as [`KeyedStream::sum`] says.
+    /// Sums what the closure returns for the values of each window. See [`aggregate`](Self::aggregate) for how.
+    /// Integers are subtracted again when they leave a window; floats are not, since the result would differ. A
+    /// sum that overflows its type fails the job, as documented at [`KeyedStream::sum`].
     #[track_caller]
     pub fn sum<N, F>(self, of: F) -> Combined<C, G, P, W, E, Sum<F, N>>
     where
@@ -269,8 +267,8 @@ where
         self.aggregate_as("sum", Origin::here(E::KIND), Sum::new(of))
     }
 
-    /// The least of what the closure makes of the values of each window. See
-    /// [`aggregate`](Self::aggregate) for how.
+    /// The least of what the closure returns for the values of each window. See [`aggregate`](Self::aggregate)
+    /// for how.
     #[track_caller]
     pub fn min<N, F>(self, of: F) -> Combined<C, G, P, W, E, Min<F, N>>
     where
@@ -281,7 +279,7 @@ where
         self.aggregate_as("min", Origin::here(E::KIND), Min::new(of))
     }
 
-    /// The greatest of what the closure makes of the values of each window. See
+    /// The greatest of what the closure returns for the values of each window. See
     /// [`aggregate`](Self::aggregate) for how.
     #[track_caller]
     pub fn max<N, F>(self, of: F) -> Combined<C, G, P, W, E, Max<F, N>>
@@ -293,7 +291,7 @@ where
         self.aggregate_as("max", Origin::here(E::KIND), Max::new(of))
     }
 
-    /// The arithmetic mean of what the closure makes of the values of each window. See
+    /// The arithmetic mean of what the closure returns for the values of each window. See
     /// [`aggregate`](Self::aggregate) for how.
     #[doc(alias = "avg")]
     #[doc(alias = "mean")]
@@ -307,8 +305,8 @@ where
         self.aggregate_as("average", Origin::here(E::KIND), Average::new(of))
     }
 
-    /// The value of each window with the least of the keys that the closure makes of them; of several such, any. See
-    /// [`min`](Self::min) for what the closure extracts alone, and [`aggregate`](Self::aggregate) for how.
+    /// The value of each window whose key, as returned by the closure, is the least; of several such values,
+    /// any. See [`min`](Self::min) for the key alone, and [`aggregate`](Self::aggregate) for how.
     #[track_caller]
     pub fn min_by_key<B, F>(self, key: F) -> Combined<C, G, P, W, E, PickByKey<F, B>>
     where
@@ -321,8 +319,8 @@ where
         self.aggregate_as("min_by_key", Origin::here(E::KIND), pick)
     }
 
-    /// The value of each window with the greatest of the keys that the closure makes of them. See
-    /// [`min_by_key`](Self::min_by_key), its mirror image.
+    /// The value of each window whose key, as returned by the closure, is the greatest. The mirror image of
+    /// [`min_by_key`](Self::min_by_key).
     ///
     /// ```
     /// use thalweg::Environment;
@@ -361,8 +359,8 @@ where
         self.aggregate_as("min_by", Origin::here(E::KIND), pick)
     }
 
-    /// The greatest value of each window by the order of the closure. See [`min_by`](Self::min_by), its mirror
-    /// image.
+    /// The greatest value of each window by the order of the closure. The mirror image of
+    /// [`min_by`](Self::min_by).
     #[track_caller]
     pub fn max_by<F>(self, compare: F) -> Combined<C, G, P, W, E, PickBy<F>>
     where
@@ -374,9 +372,9 @@ where
         self.aggregate_as("max_by", Origin::here(E::KIND), pick)
     }
 
-    /// Folds the values of each window in parts: `local` takes a value into a part, `global` puts a
-    /// part into another. Both together must be associative and commutative; see
-    /// [`aggregate`](Self::aggregate) for how it is done.
+    /// Folds the values of each window into partial states: `local` adds a value to a state, `global` merges a
+    /// state into another. Both together must be associative and commutative. See [`aggregate`](Self::aggregate)
+    /// for how.
     #[track_caller]
     pub fn fold_assoc<S, F, M>(
         self,
@@ -394,8 +392,8 @@ where
         self.aggregate_as("fold_assoc", Origin::here(E::KIND), fold)
     }
 
-    /// Makes one value of any two of a window until one is left. The closure must be associative and
-    /// commutative; see [`aggregate`](Self::aggregate) for how it is done.
+    /// Combines any two values of a window into one until one is left. The closure must be associative and
+    /// commutative. See [`aggregate`](Self::aggregate) for how.
     #[track_caller]
     pub fn reduce<V, F>(self, reduce: F) -> Combined<C, G, P, W, E, Reduce<F>>
     where

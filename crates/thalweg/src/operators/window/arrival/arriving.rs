@@ -1,7 +1,8 @@
-//! The task that owns the keys: hands each value to its key's course, and gives out what that answers.
+//! The operator of windows by arrival, in the task that owns the keys: passes each value to its key's `Course`,
+//! and emits the results.
 //!
-//! A result that a record completes is given with the record, of which there are two at most. Those that time completes,
-//! and those that remain at the end, are given by the engine of keyed timers.
+//! Results that a record completes, at most two, are emitted with the record. Results that time completes, and
+//! those that remain at the end, are emitted by the engine of keyed timers.
 
 use super::course::{Course, Now};
 use crate::clock::Clock;
@@ -19,11 +20,11 @@ use crate::support::keyed_timers::{Firing, KeyedTimers, KeysOf, Takes, TimerPoli
 use crate::time::{Time, Timestamp};
 use std::marker::PhantomData;
 
-/// The chain of windows by arrival, after records have come to the tasks of their keys.
+/// The chain of windows by arrival, after the exchange by key.
 pub(super) type ByArrival<C, G, P, X> =
     Arriving<<P as Placement<C, G>>::Chain, <P as Placement<C, G>>::Keys, X>;
 
-/// Brings records to the tasks of their keys, and makes windows of them there.
+/// Sends records to the tasks that own their keys, and makes windows there.
 pub(super) fn arriving<C, G, P, X>(
     keyed: KeyedStream<C, G, P>,
     plan: Described,
@@ -39,7 +40,7 @@ where
     stream.then_described(plan.origin, plan.detail, |prev, op| Arriving { prev, op, keys, course })
 }
 
-/// The chain that ends in windows by arrival. All records of a key must come to one task.
+/// The chain that ends with windows by arrival. All records of a key must be in one task.
 pub struct Arriving<C, G, X> {
     prev: C,
     op: usize,
@@ -79,7 +80,7 @@ where
     }
 }
 
-/// What needs less memory.
+/// A hint for the error when memory is exhausted.
 const HINT: &str =
     "smaller windows, or a smaller state (as of a count, in place of a list), need less";
 
@@ -121,7 +122,7 @@ where
         }
     }
 
-    /// Gives what remains of a key, a window at a time.
+    /// Emits what remains of a key, one window at a time.
     fn end(&mut self, key: &G::Key, state: &mut X::State, _: Option<Timestamp>) -> bool {
         let Self { op, course, emitted, next, .. } = self;
         let given = guard(op, || guard_key(key, || course.at_end(state)));

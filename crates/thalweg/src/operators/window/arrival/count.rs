@@ -1,4 +1,4 @@
-//! Windows of so many arrivals.
+//! Windows of a number of arrivals.
 
 use super::spanned::by_spans;
 use super::spans::Spans;
@@ -7,21 +7,21 @@ use crate::operators::window::CountPane;
 use crate::operators::window::windowed::Window;
 use crate::time::Time;
 
-/// Windows of so many records of a key, for [`KeyedStream::window`](crate::KeyedStream::window) and
+/// Windows of a number of records of a key, for [`KeyedStream::window`](crate::KeyedStream::window) and
 /// [`Stream::window_all`](crate::Stream::window_all).
 ///
-/// With the records of a key numbered from 0 as they arrive, window `k` holds those from `k * slide` to
-/// `k * slide + size - 1`. Its result is given with its last record. Windows that are not filled when the input
-/// ends have none, unless [`keep_partial`](Self::keep_partial) says so.
+/// With the records of a key numbered from 0 as they arrive, window `k` contains those from `k * slide` to `k *
+/// slide + size - 1`. Its result is emitted with its last record. Windows that are not full when the input ends
+/// have no result, unless [`keep_partial`](Self::keep_partial) is set.
 ///
-/// Records go to the tasks of their keys. Their order of arrival there is that of their stream where one
-/// task sends them all; where several do, any that keeps the order of each may come about.
+/// Records are sent to the tasks that own their keys. Their order of arrival is that of their stream if one task
+/// sends them all. If several tasks do, only the order of each task is preserved.
 ///
-/// What combines (`count`, `sum`, `max`, …) costs the same a record however much windows overlap; what
-/// does not (`fold`, `to_vec`) takes each value in once for every window that it is in.
-/// Memory: for each key an aggregate, and where windows overlap one for every slice of the longest, which is two a
-/// slide, or all its values for what does not combine. Keys are remembered as long as the job runs; more than
-/// the memory budget holds stop the job.
+/// For aggregates that combine (`count`, `sum`, `max`, …), the cost of a record does not depend on how much
+/// windows overlap. Others (`fold`, `to_vec`) add each value once for every window that it is in. Memory: for
+/// each key an aggregate. If windows overlap, one for every slice of the longest, which is two per slide, or all
+/// its values if the aggregate does not combine. Keys are kept as long as the job runs; the job fails if they
+/// exceed the memory budget.
 ///
 /// ```
 /// use thalweg::Environment;
@@ -51,15 +51,15 @@ impl CountWindow {
         Self::sliding(size, size)
     }
 
-    /// Windows of `size` records, one of which begins every `slide`. With a slide above the size, the
-    /// records between two windows are in none.
+    /// Windows of `size` records, one of which begins every `slide`. With a slide greater than the size, the
+    /// records between two windows are in no window.
     ///
     /// A size or a slide of zero is refused at the job's start.
     pub fn sliding(size: u64, slide: u64) -> Self {
         Self { size, slide, partial: false }
     }
 
-    /// Windows that are not filled when the input ends have results too, of the records that they have.
+    /// Emits results also for windows that are not full when the input ends, from the records that they contain.
     ///
     /// ```
     /// use thalweg::Environment;

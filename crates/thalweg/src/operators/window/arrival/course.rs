@@ -1,4 +1,4 @@
-//! What the windows of one key make of its values.
+//! Computes the windows of one key from its values.
 
 use crate::clock::Clock;
 use crate::data::{Data, Record};
@@ -7,17 +7,17 @@ use crate::support::keyed_timers::{TimedState, processing};
 use crate::time::{Time, Timestamp};
 use std::mem::needs_drop;
 
-/// What is done with the values of each key, one after the other.
+/// Computes the windows of each key from its values, one after the other.
 pub trait Course<V: Record + ?Sized, T: Time>: Clone + Send + 'static {
-    /// What is remembered of a key, which is due by the stream's own clock.
+    /// The state of a key, with timers on the stream's own clock.
     type State: TimedState<Owned = ()>;
-    /// What is computed of a window.
+    /// The result of a window.
     type Output: Data;
 
-    /// Before the first value.
+    /// Returns the state of a new key.
     fn start(&self) -> Self::State;
 
-    /// A value comes that has this time: the window that must be complete before it.
+    /// Called before a value with this time is added: returns the window that must be complete before it.
     #[inline(always)]
     fn before(
         &self,
@@ -28,7 +28,7 @@ pub trait Course<V: Record + ?Sized, T: Time>: Clone + Send + 'static {
         None
     }
 
-    /// Takes a value in: the window that is complete with it.
+    /// Adds a value: returns the window that is complete with it.
     fn take(
         &self,
         state: &mut Self::State,
@@ -37,30 +37,30 @@ pub trait Course<V: Record + ?Sized, T: Time>: Clone + Send + 'static {
         now: &Now<'_>,
     ) -> Option<Given<Self::Output, T>>;
 
-    /// The state is due: the window that is complete.
+    /// Called when the state is due: returns the window that is complete.
     fn wake(&self, _state: &mut Self::State) -> Option<Given<Self::Output, T>> {
         None
     }
 
-    /// The input has ended: another window that is to be given as it is. Called until there is none.
+    /// Called at the end of the input until it returns `None`: returns another window to be emitted as it is.
     fn at_end(&self, state: &mut Self::State) -> Option<Given<Self::Output, T>>;
 }
 
 /// A result with its timestamp.
 pub type Given<O, T> = (CountPane<O>, T);
 
-/// A point on the clock that a stream's transactions go by: microseconds of the watermark in a stream with
-/// timestamps, else nanoseconds of the engine's clock.
+/// A time on the clock of a stream's transactions: microseconds of the watermark in a stream with timestamps,
+/// otherwise nanoseconds of the engine's clock.
 pub type Due = i64;
 
-/// What time it is for a task.
+/// The current time in a task.
 pub struct Now<'a> {
     pub(super) clock: &'a Clock,
     pub(super) watermark: Option<Timestamp>,
 }
 
 impl Now<'_> {
-    /// What time it is for a stream whose records carry `T`; `None` before the first watermark.
+    /// The current time for a stream whose records carry `T`; `None` before the first watermark.
     pub(super) fn of<T: Time>(&self) -> Option<Due> {
         match T::LAST.timestamp() {
             Some(_) => self.watermark.map(Timestamp::as_micros),
@@ -69,7 +69,7 @@ impl Now<'_> {
     }
 }
 
-/// An aggregate under way, with the greatest time of its values and the bytes it owns on the heap.
+/// A running aggregate, with the greatest time of its values and its bytes on the heap.
 pub struct Running<S, T> {
     pub(super) state: S,
     pub(super) time: T,
@@ -82,10 +82,10 @@ impl<S: Data, T: Time> Running<S, T> {
         Self { state, time, values: 0, heap: 0 }
     }
 
-    /// A value was taken into the state.
+    /// Accounts for a value that was added to the state.
     ///
-    /// The state is weighed when the values have become a quarter more or so: a list is walked through
-    /// for that, and with every value would be too often.
+    /// The state is measured again only after the number of values has grown by about a quarter, since measuring
+    /// a list traverses it.
     #[inline(always)]
     pub(super) fn took(&mut self, time: T) {
         self.time = self.time.max(time);
@@ -96,18 +96,18 @@ impl<S: Data, T: Time> Running<S, T> {
         }
     }
 
-    /// How many values were taken in.
+    /// The number of values that were added.
     pub(super) fn values(&self) -> u64 {
         self.values
     }
 
-    /// The bytes that the state owns, as of when it was weighed.
+    /// The bytes that the state owned when it was last measured.
     #[inline(always)]
     pub(super) fn heap(&self) -> usize {
         self.heap
     }
 
-    /// Takes it apart.
+    /// Returns the state and the greatest time.
     pub(super) fn into_parts(self) -> (S, T) {
         (self.state, self.time)
     }

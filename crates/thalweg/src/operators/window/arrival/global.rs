@@ -1,4 +1,4 @@
-//! All arrivals, at the end.
+//! One window of all arrivals, at the end of the input.
 
 use super::spanned::by_spans;
 use super::spans::Spans;
@@ -10,14 +10,13 @@ use crate::time::Time;
 /// All records of a key, for [`KeyedStream::window`](crate::KeyedStream::window) and
 /// [`Stream::window_all`](crate::Stream::window_all).
 ///
-/// The result is given when the input ends; without an end, the job is refused at its start.
+/// The result is emitted when the input ends; a job whose input does not end is refused at its start.
 ///
-/// What combines is computed in parts by the methods of keyed streams, such as
-/// [`KeyedStream::sum`](crate::KeyedStream::sum), which send less and go to disk where memory is short. These
-/// windows are for code that takes any window, and for results that say of how many records they are and,
-/// in a stream with timestamps, carry the greatest of theirs. Records go to the tasks of their keys,
-/// and are taken in in the order in which they come: that of their stream only where one task sends them all.
-/// Memory: an aggregate a key.
+/// Prefer the methods of keyed streams, such as [`KeyedStream::sum`](crate::KeyedStream::sum), for aggregates
+/// that combine: they send less and spill to disk if memory is short. This window is for code that is generic
+/// over windows, and for results with the number of their records and, in a stream with timestamps, the greatest
+/// of their timestamps. Records are sent to the tasks that own their keys, and added in the order of arrival,
+/// which is that of their stream only if one task sends them all. Memory: an aggregate for each key.
 ///
 /// ```
 /// use thalweg::Environment;
@@ -37,7 +36,7 @@ use crate::time::Time;
 pub struct GlobalWindow(());
 
 impl GlobalWindow {
-    /// One window of everything.
+    /// Creates one window of all records.
     pub fn new() -> Self {
         Self(())
     }

@@ -1,10 +1,10 @@
-//! The greatest of the last times, while times come at one end and go at the other.
+//! The greatest of the last times, as times enter and leave.
 
 use crate::time::Time;
 use std::collections::VecDeque;
 
-/// The times of records or slices with ascending numbers, of which only those are kept that are greater than
-/// all behind them: the first is the greatest.
+/// The times of records or slices with ascending numbers: a monotonic queue that keeps only times greater than
+/// all later ones, so that the first is the greatest.
 pub(super) struct Greatest<T> {
     times: VecDeque<(i64, T)>,
 }
@@ -14,7 +14,7 @@ impl<T: Time> Greatest<T> {
         Self { times: VecDeque::new() }
     }
 
-    /// Adds the time of what has the highest number.
+    /// Adds a time with the highest number so far.
     #[inline(always)]
     pub(super) fn add(&mut self, number: i64, time: T) {
         // In a stream without time there is nothing to compare.
@@ -27,7 +27,7 @@ impl<T: Time> Greatest<T> {
         self.times.push_back((number, time));
     }
 
-    /// The greatest time of what has this number or a higher one; what has a lower one is forgotten.
+    /// Returns the greatest time with this number or a higher one, and drops those with lower numbers.
     #[inline(always)]
     pub(super) fn since(&mut self, number: i64) -> T {
         while self.times.front().is_some_and(|(other, _)| *other < number) {

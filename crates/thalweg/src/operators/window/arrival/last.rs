@@ -1,4 +1,4 @@
-//! The last arrivals, after every one.
+//! Windows of the last arrivals, after every arrival.
 
 use super::spanned::by_spans;
 use super::spans::Spans;
@@ -7,13 +7,13 @@ use crate::operators::window::CountPane;
 use crate::operators::window::windowed::Window;
 use crate::time::Time;
 
-/// The last so many records of a key, after every one, for
+/// The last records of a key, after every record, for
 /// [`KeyedStream::window`](crate::KeyedStream::window) and
 /// [`Stream::window_all`](crate::Stream::window_all).
 ///
-/// Every record has a result: that of itself and those of its key that came before it, as many as the window
-/// is long, or fewer at the beginning. [`CountWindow::sliding`](super::CountWindow::sliding) with a slide
-/// of 1 waits for the first window to be full, and is the same from there on.
+/// Every record has a result, computed from itself and the records of its key before it, up to the window's
+/// size. [`CountWindow::sliding`](super::CountWindow::sliding) with a slide of 1 waits for the first window to
+/// be full, and is the same from there on.
 ///
 /// Order, cost and memory are those of [`CountWindow`](super::CountWindow).
 ///

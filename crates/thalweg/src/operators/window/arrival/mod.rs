@@ -1,4 +1,4 @@
-//! Windows by the order in which the records of a key arrive, for streams of any time.
+//! Windows by the order in which the records of a key arrive, with or without timestamps.
 //!
 //! ```text
 //!   records
@@ -7,14 +7,15 @@
 //!   Hashed(hash, record)
 //!      ║ exchange by key group
 //!      ▼
-//!   Arriving: a table with a course a key        Sliced      what combines, put together of slices
-//!                                                Stored      what does not, made of the values again
-//!                                                Transacted  opened and closed by content
+//!   Arriving: a table with a state a key         Sliced      aggregates that combine, from slices
+//!                                                Stored      others, from the stored values
+//!                                                Transacted  opened and closed by values
 //! ```
 //!
-//! [`Arriving`] knows of keys, memory, timers and the end, and nothing of windows; a [`Course`] knows what the
-//! windows of one key make of its values, and nothing of keys. A record has two results at most, which are
-//! given at once. Results that time brings or the end, which may be many, are given in steps.
+//! [`Arriving`] handles keys, memory, timers and the end of the input, and knows nothing of windows. A
+//! [`Course`] computes the windows of one key, and knows nothing of keys. A record completes at most two
+//! windows, whose results are emitted at once. Results due to time or the end of the input, which may be many,
+//! are emitted in steps.
 
 mod arriving;
 mod count;

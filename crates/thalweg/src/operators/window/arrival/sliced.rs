@@ -1,9 +1,9 @@
-//! What combines, put together of slices that windows share.
+//! Windows of arrivals for aggregates that combine: combined from slices that windows share.
 //!
-//! The arrivals of a key are cut where windows begin or end, as time is for windows of event time (see
-//! `frames`). A value goes into the slice that is open; when that is full it goes to what is rolling, and
-//! when a window is complete, what is rolling is the window. So a record costs the same whatever the overlap,
-//! and memory a key is that of two slices a slide at most.
+//! The arrivals of a key are cut into slices where windows begin or end, like event time for its windows (see
+//! `frames`). A value is added to the open slice. A full slice enters the rolling aggregate, and when a window
+//! is complete, its result is the rolling aggregate. So a record costs the same whatever the overlap, and memory
+//! for each key is at most two slices per slide.
 
 use super::course::{Course, Given, Now, Running};
 use super::greatest::Greatest;
@@ -18,7 +18,7 @@ use crate::time::Time;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Windows of so many values, of an aggregate that combines.
+/// Windows of a number of values, for an aggregate that combines.
 pub struct Sliced<A> {
     pub(super) spans: Spans,
     pub(super) aggregate: Arc<A>,
@@ -30,17 +30,17 @@ impl<A> Clone for Sliced<A> {
     }
 }
 
-/// What is known of a key.
+/// The state of a key.
 pub struct Slices<S, T> {
-    /// How many values have come.
+    /// The number of values that have arrived.
     arrived: u64,
-    /// The slice that is open, and how many values will have come when it is full.
+    /// The open slice, and the number of arrivals at which it is full.
     slice: i64,
     until: u64,
     open: Option<Running<S, T>>,
-    /// Where windows overlap: the slices that are full.
+    /// The full slices, if windows overlap.
     full: Option<Box<Full<S, T>>>,
-    /// The bytes that those take, beside this.
+    /// The bytes of the full slices.
     heap: usize,
 }
 
@@ -52,7 +52,7 @@ impl<S: Data, T: Time> TimedState for Slices<S, T> {
         None
     }
 
-    // What has come is counted as long as the job runs.
+    // The count of arrivals is kept as long as the job runs.
     #[inline(always)]
     fn is_spent(&self) -> bool {
         false
@@ -66,13 +66,13 @@ impl<S: Data, T: Time> TimedState for Slices<S, T> {
 
 struct Full<S, T> {
     rolling: Rolling<(S, T)>,
-    /// What is to be subtracted again.
+    /// The states that are to be subtracted again.
     entered: VecDeque<(i64, S)>,
-    /// The times of what entered, which cannot be subtracted.
+    /// The times of the slices that have entered, which cannot be subtracted.
     times: Greatest<T>,
-    /// What the last slice owned on the heap, taken to be what each does.
+    /// The heap memory of the last slice's state, used as an estimate for each.
     each: usize,
-    /// At the end, the window to be given next.
+    /// The next window to be emitted at the end of the input.
     ending: Option<WindowId>,
 }
 
@@ -91,7 +91,7 @@ impl<S: Data + Clone, T: Time> Full<S, T> {
 }
 
 impl<A> Sliced<A> {
-    /// The slice that is open is full: goes on to the next one. The window that is complete, if one is.
+    /// Closes the full slice and starts the next one. Returns the window that is complete, if there is one.
     fn close<V, T>(&self, known: &mut Slices<A::State, T>) -> Option<Given<A::Output, T>>
     where
         V: Record + ?Sized,
@@ -111,7 +111,7 @@ impl<A> Sliced<A> {
         let window = self.spans.completed_by(slice);
         let window = window.filter(|window| *window >= 0 || self.spans.early);
         if let Some(window) = window {
-            // First, so that a sum is of no more than a window.
+            // Leave before entering, so that a sum never covers more than a window.
             self.leave::<V, T>(full, self.spans.first_slice(window));
         }
         self.enter::<V, T>(full, slice, state, time);
@@ -123,7 +123,7 @@ impl<A> Sliced<A> {
         Some(self.pane::<V, T>(self.spans.first_record(window), known.arrived, total))
     }
 
-    /// A slice that is full enters what is rolling.
+    /// Adds a full slice to the rolling aggregate.
     fn enter<V, T>(&self, full: &mut Full<A::State, T>, slice: i64, state: A::State, time: T)
     where
         V: Record + ?Sized,
@@ -138,7 +138,7 @@ impl<A> Sliced<A> {
         full.rolling.add(slice, (state, time), &|into, from| self.combine::<V, T>(into, from));
     }
 
-    /// Slices before `first` leave.
+    /// Subtracts the slices before `first`.
     fn leave<V, T>(&self, full: &mut Full<A::State, T>, first: i64)
     where
         V: Record + ?Sized,
@@ -153,7 +153,7 @@ impl<A> Sliced<A> {
         }
     }
 
-    /// What is rolling, from slice `first` on.
+    /// The aggregate of the slices from `first` on.
     fn total<V, T>(&self, full: &mut Full<A::State, T>, first: i64) -> Option<(A::State, T)>
     where
         V: Record + ?Sized,
@@ -176,7 +176,7 @@ impl<A> Sliced<A> {
         into.1 = into.1.max(from.1);
     }
 
-    /// A window from its first record to the last that came.
+    /// The result of a window from its first record to the last that has arrived.
     fn pane<V, T>(
         &self,
         first: u64,
@@ -220,7 +220,7 @@ where
         time: T,
         _: &Now<'_>,
     ) -> Option<Given<A::Output, T>> {
-        // Where windows are apart, what lies between them is a slice of its own.
+        // A gap between two windows is a slice of its own.
         if state.open.is_some() || !self.spans.is_gap(state.slice) {
             let open = state.open.get_or_insert_with(|| Running::new(self.aggregate.start(), time));
             self.aggregate.update(&mut open.state, value);

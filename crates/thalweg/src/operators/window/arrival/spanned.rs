@@ -1,7 +1,7 @@
-//! Windows that are known by the numbers of their records alone, whatever those hold.
+//! Windows that depend only on the numbers of their records, not on their values.
 
-/// Makes windows of a type with a method `spans`, which says which records of a key are in which of them.
-/// (With a trait for that in place of a macro, the compiler would not see which windows a type is of.)
+/// Implements the window traits for a type with a method `spans`, which defines the records of each window.
+/// (With a trait in place of a macro, the compiler would not see which windows a type is of.)
 macro_rules! by_spans {
     ($window:ty) => {
         impl<C, G, P, A> $crate::operators::window::Windowing<C, G, P, A> for $window

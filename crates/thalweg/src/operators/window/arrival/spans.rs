@@ -1,24 +1,24 @@
-//! Which arrivals of a key each window holds.
+//! Computes which arrivals of a key each window contains.
 
 use crate::operators::window::frames::{Frames, SliceId, WindowId};
 use crate::time::Timestamp;
 
-/// Windows of so many arrivals, one every so many, and which of the unfilled ones count.
+/// Windows of `size` arrivals, one every `slide`, and which of the unfilled ones are emitted.
 #[derive(Clone, Copy, Debug)]
 pub struct Spans {
     frames: Frames,
     size: u64,
     slide: u64,
-    /// Those that begin before the first record are given too, from the first record on.
+    /// Whether windows that begin before the first record are emitted, from the first record on.
     pub(super) early: bool,
-    /// Those that are not filled at the end are given too.
+    /// Whether windows that are not full at the end are emitted.
     pub(super) partial: bool,
 }
 
 impl Spans {
-    /// `size` and `slide` above 0.
+    /// Creates spans; `size` and `slide` are above 0.
     pub(super) fn new(size: u64, slide: u64) -> Self {
-        // No key ever has as many records as this leaves out.
+        // No key ever has more records than `i64::MAX`.
         let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX).max(1);
         let (size, slide) = (count(size), count(slide));
         let frames = Frames::new(size, slide, 0);
@@ -26,12 +26,12 @@ impl Spans {
         Self { frames, size, slide, early: false, partial: false }
     }
 
-    /// The same, those that begin before the first record given too.
+    /// The same, with windows that begin before the first record.
     pub(super) fn early(self) -> Self {
         Self { early: true, ..self }
     }
 
-    /// The same, those that are not filled at the end given too, if so wanted.
+    /// The same, with or without windows that are not full at the end.
     pub(super) fn partial(self, wanted: bool) -> Self {
         Self { partial: wanted, ..self }
     }
@@ -66,7 +66,7 @@ impl Spans {
         (first <= last && self.frames.slices(first).1 == slice).then_some(first)
     }
 
-    /// The first window that is not filled when so many records have come.
+    /// The first window that is not full after `arrived` records.
     pub(super) fn unfilled(&self, arrived: u64) -> WindowId {
         let filled = arrived.checked_sub(self.size).map_or(0, |more| more / self.slide + 1);
         WindowId::from(filled)
@@ -83,7 +83,7 @@ impl Spans {
     }
 }
 
-/// Frames are about timestamps; here the microseconds are numbers of records.
+/// Converts a timestamp of `Frames`, which here counts records in place of microseconds.
 fn number(at: Timestamp) -> u64 {
     u64::try_from(at.as_micros()).unwrap_or(0)
 }

@@ -1,8 +1,8 @@
-//! What takes values in one after the other: made of the values again for every window.
+//! Windows of arrivals for aggregates that do not combine: computed from the stored values for every window.
 //!
-//! What does not combine cannot be put together of slices. Where windows overlap, the values of the longest
-//! window still open are kept, and each window is made of its own when it is complete, which costs as much as
-//! it has values. Where windows are apart, a value is taken in at once and not kept.
+//! Such an aggregate cannot be combined from slices. If windows overlap, the values of the longest open window
+//! are stored, and each window is computed from its values when it is complete, at a cost proportional to their
+//! number. If windows do not overlap, a value is added at once and not stored.
 
 use super::course::{Course, Given, Now, Running};
 use super::greatest::Greatest;
@@ -15,8 +15,8 @@ use crate::time::Time;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A kind of record that can be kept and looked at more than once: every [`Data`] type that is
-/// [`Clone`], and `str` and `[u8]`.
+/// A kind of record that can be stored and added more than once: every [`Data`] type that is [`Clone`], and
+/// `str` and `[u8]`.
 #[diagnostic::on_unimplemented(
     message = "values of `{Self}` cannot be in several windows at once",
     label = "windows that overlap take a value in several times, and this type lacks `Data` or `Clone`",
@@ -24,7 +24,7 @@ use std::sync::Arc;
     note = "or compute what combines, which takes each value in once: `fold_assoc`, `reduce`"
 )]
 pub trait Kept: Portable {
-    /// The record, as it came.
+    /// The record, in its original form.
     #[doc(hidden)]
     fn show(kept: &Self::Owned) -> Self::Of<'_>;
 }
@@ -53,7 +53,7 @@ impl Kept for [u8] {
     }
 }
 
-/// Windows of so many values, of an aggregate that takes them in one after the other.
+/// Windows of a number of values, for an aggregate that adds them in order.
 pub struct Stored<A> {
     pub(super) spans: Spans,
     pub(super) aggregate: Arc<A>,
@@ -65,15 +65,15 @@ impl<A> Clone for Stored<A> {
     }
 }
 
-/// What is known of a key.
+/// The state of a key.
 pub struct Values<O, S, T> {
-    /// How many values have come.
+    /// The number of values that have arrived.
     arrived: u64,
-    /// The number of the first value of the window that is complete next.
+    /// The number of the first value of the next window to be complete.
     first: u64,
-    /// Where windows are apart, the one that is open.
+    /// The open window, if windows do not overlap.
     open: Option<Running<S, T>>,
-    /// Where they overlap, the values from `first` on, or fewer, with their times.
+    /// The values from `first` on, or fewer, with their times, if windows overlap.
     kept: Option<Box<Queue<O, T>>>,
 }
 
@@ -85,7 +85,7 @@ impl<O: Data, S: Data, T: Time> TimedState for Values<O, S, T> {
         None
     }
 
-    // What has come is counted as long as the job runs.
+    // The count of arrivals is kept as long as the job runs.
     #[inline(always)]
     fn is_spent(&self) -> bool {
         false
@@ -101,7 +101,7 @@ impl<O: Data, S: Data, T: Time> TimedState for Values<O, S, T> {
 struct Queue<O, T> {
     values: VecDeque<O>,
     times: Greatest<T>,
-    /// What the values own on the heap.
+    /// Heap memory of the values.
     heap: usize,
 }
 
@@ -117,7 +117,7 @@ impl<O: Data, T: Time> Queue<O, T> {
         self.times.add(signed(number), time);
     }
 
-    /// Forgets the first values until `left` remain.
+    /// Drops the first values until `left` remain.
     fn keep(&mut self, left: u64) {
         while self.values.len() as u64 > left {
             if let Some(value) = self.values.pop_front() {
@@ -132,7 +132,7 @@ fn signed(number: u64) -> i64 {
 }
 
 impl<A> Stored<A> {
-    /// Makes the window that begins with value `first` of those that are kept.
+    /// Computes the window that begins with the stored value `first`.
     fn make<V, T>(
         &self,
         queue: &mut Queue<V::Owned, T>,
@@ -153,7 +153,7 @@ impl<A> Stored<A> {
         (CountPane { first, count: arrived - first, value }, queue.times.since(signed(first)))
     }
 
-    /// The window that is open, where windows are apart.
+    /// The result of the open window, if windows do not overlap.
     fn finish<V, T>(&self, open: Running<A::State, T>, arrived: u64) -> Given<A::Output, T>
     where
         V: Record + ?Sized,

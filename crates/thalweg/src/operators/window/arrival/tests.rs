@@ -1,5 +1,5 @@
-//! Windows by arrival against their definition: the values of each key in a list, and each window a piece
-//! of it.
+//! Tests of windows by arrival against their definition: the values of each key in a list, and each window a
+//! slice of it.
 
 use crate::check::{Checked, check, every};
 use crate::config::{BatchMode, Config, Scheduler};
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// A key and a value.
 type Reading = (u8, i64);
 
-/// Which windows, as what they mean: the first value and the one behind the last, of so many values.
+/// The shapes of windows, by their definition: the first value and the one after the last, of a number of values.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     Count { size: u64, slide: u64, partial: bool },
@@ -40,7 +40,7 @@ impl Shape {
         }
     }
 
-    /// What is made of the values of each window and key.
+    /// The result of each window and key.
     fn expected<T>(self, all: &[Reading], of: impl Fn(&[i64]) -> T) -> Vec<(u8, CountPane<T>)> {
         let mut keys: BTreeMap<u8, Vec<i64>> = BTreeMap::new();
         all.iter().for_each(|(key, value)| keys.entry(*key).or_default().push(*value));
@@ -56,7 +56,7 @@ impl Shape {
     }
 }
 
-/// Calls a macro's body with windows of the shape, whatever their type.
+/// Evaluates the body with windows of the shape, whatever their type.
 macro_rules! with_window {
     ($shape:expr, |$window:ident| $body:expr) => {
         match $shape {
@@ -99,7 +99,7 @@ fn some_readings() -> impl Strategy<Value = Vec<Reading>> {
     prop::collection::vec((0..4u8, -50..50i64), 0..90)
 }
 
-/// The same from some time on.
+/// The same, starting at any time.
 fn some_times() -> impl Strategy<Value = Vec<Reading>> {
     (beginnings(), some_readings()).prop_map(|(begin, mut all)| {
         all.iter_mut().for_each(|(_, at)| *at = at.saturating_add(begin));
@@ -126,7 +126,7 @@ proptest! {
                 |env| of(env).map(|_, r| r.1).window(window).reduce(|a, b| a.max(b)),
                 shape.expected(&all, |v| *v.iter().max().unwrap()),
             );
-            // The values themselves: nothing is lost and nothing comes twice.
+            // The values themselves: none is lost and none is repeated.
             few(
                 |env| {
                     let lists = of(env).repartition().window(window);
@@ -162,7 +162,7 @@ proptest! {
         });
     }
 
-    /// Timestamps are seen by windows of a microsecond that follow: each has the results of its time.
+    /// Windows of a microsecond over the results observe their timestamps.
     #[test]
     fn a_result_has_the_greatest_timestamp_of_its_window(
         shape in shapes(),
@@ -203,7 +203,7 @@ proptest! {
         });
     }
 
-    /// A value says by its remainder what becomes of its window.
+    /// The remainder of a value decides its effect on its window.
     #[test]
     fn transactions_are_what_their_values_say(all in some_readings()) {
         let says = |value: i64| match value.rem_euclid(5) {
@@ -253,7 +253,7 @@ proptest! {
     }
 }
 
-/// The results of a task come in the order of the records that complete them.
+/// The results of a task are emitted in the order of the records that complete them.
 #[test]
 fn results_come_at_once_and_in_order() {
     let panes = (0..200u64).map(|k| CountPane { first: 5 * k, count: 10, value: 50 * k + 45 });
@@ -261,7 +261,7 @@ fn results_come_at_once_and_in_order() {
     check(|env| env.iter(0..1000u64).window_all(CountWindow::sliding(10, 5)).sum(|n| *n))
         .ordered()
         .equals(panes);
-    // Nobody waits for an end that never comes.
+    // A job whose input has no end is refused.
     every(|env| {
         let sums = env.iter(0_u64..).window_all(CountWindow::tumbling(4)).sum(|n| *n).limit(3);
         let sums = sums.map(|pane| pane.value).collect::<Vec<_>>();
@@ -271,7 +271,7 @@ fn results_come_at_once_and_in_order() {
     });
 }
 
-/// Records that are borrowed from their batch are kept, looked at and counted like others.
+/// Records that are borrowed from their batch are stored, inspected and counted like others.
 #[test]
 fn borrowed_values_go_into_windows() {
     let words = |env: &Environment| {
@@ -320,7 +320,7 @@ fn event_time_windows_of_all_records() {
     .equals([pane(-1, 1), pane(0, 3), pane(1, 2), pane(3, 1), pane(4, 1)]);
 }
 
-/// Under a clock that a test turns: a record a millisecond, each fifth of a key begins to wait.
+/// With a simulated clock and one record per millisecond; every tenth starts a commit time.
 #[test]
 fn time_commits_by_the_clock_where_there_are_no_timestamps() {
     for seed in 0..20 {
@@ -334,13 +334,13 @@ fn time_commits_by_the_clock_where_there_are_no_timestamps() {
         let lists = ticks.group_by(|_| 'k').window(carts).to_vec().unkey().to_channel();
         env.run().unwrap();
         let lists: Vec<_> = lists.map(|list| list.unwrap().1.value).collect();
-        // The last one would have waited; the end does not.
+        // Record 23 opens another window, which is never committed.
         let expected = [vec![0, 1, 2], (3..=12).collect(), (13..=22).collect()];
         assert_eq!(lists, expected, "seed {seed}");
     }
 }
 
-/// Whoever answers again waits anew, and who says so earlier is done earlier.
+/// A later `CommitAfter` restarts the commit time, also to an earlier time.
 #[test]
 fn the_last_answer_counts() {
     for seed in 0..20 {
@@ -360,8 +360,7 @@ fn the_last_answer_counts() {
     }
 }
 
-/// By the watermark in a stream with timestamps, whatever the schedule: a window never holds a later value.
-/// What would be committed beyond the end of time is committed at the end of the input.
+/// A window whose commit time is beyond the last timestamp is committed at the end of the input.
 #[test]
 fn transactions_at_the_end_of_time() {
     every(|env| {
@@ -391,7 +390,7 @@ fn time_commits_by_timestamps_where_there_are_any() {
             .assign_timestamps(|(_, n)| Timestamp::from_secs(*n as i64), Watermarks::monotonous())
             .group_by(|n| n.0)
     };
-    // Second 0 to 2 of each ten; those from 3 on are given up with the 9, or never committed.
+    // Seconds 0 to 2 of each ten; those from 3 on are discarded with the 9, or never committed.
     let first_of = |key: u8| (0..if key == 0 { 34 } else { 33 }).step_by(10).map(move |n| (key, n));
     let expected = (0..3u8).flat_map(first_of).map(|(key, first)| {
         let seconds: Vec<u64> = (first..first + 3).collect();
@@ -399,7 +398,7 @@ fn time_commits_by_timestamps_where_there_are_any() {
     });
     check(|env| timed(env).map(|_, n| n).window(carts()).fold(Vec::new(), |all, n| all.push(n.1)))
         .equals(expected);
-    // The result's timestamp is the last one before the time that has come.
+    // The result's timestamp is the last one before the commit time.
     check(|env| {
         let moment = EventTimeWindow::tumbling(Duration::from_micros(1));
         timed(env).window(carts()).count().unkey().window_all(moment).count()
@@ -443,7 +442,7 @@ fn windows_beyond_all_counts_are_windows_too() {
     .equals([CountPane { first: 0, count: 50, value: 49 * 25 }]);
 }
 
-/// Keys, open slices, kept values and growing states all count.
+/// Keys, open slices, stored values and growing states all count against the budget.
 #[test]
 fn what_memory_does_not_hold_is_refused_by_name() {
     fn refused<S: Checked>(job: impl Fn(&Environment) -> S) {
@@ -474,7 +473,7 @@ fn what_memory_does_not_hold_is_refused_by_name() {
     });
 }
 
-/// The same through a budget that is enough: what windows give up is given back.
+/// The same within a sufficient budget: windows release memory when they are closed.
 #[test]
 fn what_windows_have_given_is_forgotten() {
     let n = 300_000u64;

@@ -1,4 +1,4 @@
-//! Windows that are opened and closed by what is in them.
+//! Transactions: windows that are opened and closed by their values.
 
 use super::arriving::{ByArrival, arriving};
 use super::course::{Course, Due, Given, Now, Running};
@@ -16,41 +16,43 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a value does to the window that it is in; for [`TransactionWindow`].
+/// The effect of a value on its window; for [`TransactionWindow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transaction {
-    /// The window stays as it is: open, or waiting for the time at which it is committed.
+    /// The window does not change: it stays open, or continues to wait for its commit time.
     Continue,
-    /// The window is complete with this value.
+    /// The window is committed with this value.
     Commit,
-    /// The window is complete when so much time has passed, counted anew with every such value. Values that
-    /// come meanwhile are in it, and may commit it at once or discard it.
+    /// The window is committed when this much time has passed; every such value restarts the time. Values that
+    /// arrive meanwhile are in the window, and may commit it at once or discard it.
     CommitAfter(Duration),
-    /// The window is given up, with this value: it has no result.
+    /// The window is discarded with this value: it has no result.
     Discard,
 }
 
-/// Windows that are opened and closed by what is in them, for
+/// Windows that are opened and closed by their values, for
 /// [`KeyedStream::window`](crate::KeyedStream::window) and
 /// [`Stream::window_all`](crate::Stream::window_all).
 ///
-/// The first value of a key opens a window, and so does the first one after a window was closed. Each
-/// value is in the window, and says by a closure what becomes of it: a [`Transaction`]. A window that was not
-/// committed when the input ends has no result; one that waits for its time is committed then.
+/// The first value of a key opens a window, and so does the first one after a window was closed. Each value is
+/// in the window, and a closure decides its effect: a [`Transaction`]. A window that is not committed when the
+/// input ends has no result; one that waits for its commit time is committed then.
 ///
-/// The time of [`CommitAfter`](Transaction::CommitAfter) is event time in a stream with timestamps: the
-/// window is complete when the watermark has come so far beyond the value's timestamp, or a value of the key
-/// has. So where timestamps do not decrease, results do not depend on how fast the job runs. In a stream
-/// without timestamps, it is the engine's clock. Either way a value at that time or later opens the next window.
+/// The time of [`CommitAfter`](Transaction::CommitAfter) is event time in a stream with timestamps: the window
+/// is committed when the watermark, or a value of the key, is this far beyond the value's timestamp. If
+/// timestamps do not decrease, results therefore do not depend on how fast the job runs. In a stream without
+/// timestamps, it is the time of the engine's clock. In both cases a value at that time or later opens the next
+/// window.
 ///
 /// In a stream with timestamps, the result of a window that a value has committed has the greatest timestamp of
-/// its values; of one that time has committed, the last timestamp before that time, if that is greater.
+/// its values. A window that time has committed has the last timestamp before the commit time, if that is
+/// greater.
 ///
-/// Records go to the tasks of their keys, and are taken in in the order in which they come: that of their
-/// stream only where one task sends them all. Memory: an aggregate a key, and a timer for each window that waits
-/// for its time. Keys are remembered as long as the job runs.
+/// Records are sent to the tasks that own their keys, and added in the order of arrival, which is that of their
+/// stream only if one task sends them all. Memory: an aggregate for each key, and a timer for each window that
+/// waits for its commit time. Keys are kept as long as the job runs.
 ///
-/// The closure's argument needs its type.
+/// The closure's parameter needs a type annotation.
 ///
 /// ```
 /// use thalweg::Environment;
@@ -79,7 +81,7 @@ pub struct TransactionWindow<V: ?Sized, F> {
 }
 
 impl<V: ?Sized, F: Fn(&V) -> Transaction> TransactionWindow<V, F> {
-    /// Windows of which each value says what becomes of them.
+    /// Creates windows from a closure that returns the effect of each value.
     pub fn new(says: F) -> Self {
         Self { says: Arc::new(says), value: PhantomData }
     }
@@ -97,8 +99,8 @@ impl<V: ?Sized, F> fmt::Debug for TransactionWindow<V, F> {
     }
 }
 
-/// A kind of record that a closure can look at: every one that is handed on by value, and `str`
-/// and `[T]`.
+/// A kind of record that a closure can take by reference: every type that is passed by value, and `str` and
+/// `[T]`.
 pub trait Inspected: Record {
     /// The record, by reference.
     #[doc(hidden)]
@@ -181,7 +183,7 @@ where
     }
 }
 
-/// Windows that are closed by content, of any aggregate.
+/// Transactions with any aggregate.
 pub struct Transacted<V: ?Sized, A, F> {
     window: TransactionWindow<V, F>,
     aggregate: Arc<A>,
@@ -193,12 +195,12 @@ impl<V: ?Sized, A, F> Clone for Transacted<V, A, F> {
     }
 }
 
-/// What is known of a key.
+/// The state of a key.
 pub struct Open<S, T> {
-    /// How many values have come.
+    /// The number of values that have arrived.
     arrived: u64,
     open: Option<Running<S, T>>,
-    /// When the window that is open is to be committed.
+    /// The commit time of the open window.
     commit: Option<Due>,
 }
 
@@ -211,7 +213,7 @@ impl<S: Data, T: Time> TimedState for Open<S, T> {
         self.commit
     }
 
-    // What has come is counted as long as the job runs.
+    // The count of arrivals is kept as long as the job runs.
     #[inline(always)]
     fn is_spent(&self) -> bool {
         false
@@ -224,7 +226,7 @@ impl<S: Data, T: Time> TimedState for Open<S, T> {
 }
 
 impl<V: ?Sized, A, F> Transacted<V, A, F> {
-    /// The window that waited for a time is complete, as the time has come.
+    /// Commits the window at its commit time.
     fn commit_at<T>(&self, known: &mut Open<A::State, T>, at: Due) -> Option<Given<A::Output, T>>
     where
         V: Record,
@@ -232,12 +234,12 @@ impl<V: ?Sized, A, F> Transacted<V, A, F> {
         A: Aggregate<V>,
     {
         let (pane, time) = self.commit(known)?;
-        // What comes after the watermark must not be older than it.
+        // Results after the watermark must not be older than it.
         let last = T::happened(Timestamp::from_micros(at.saturating_sub(1)));
         Some((pane, time.max(last)))
     }
 
-    /// The window that is open is complete.
+    /// Commits the open window.
     fn commit<T>(&self, known: &mut Open<A::State, T>) -> Option<Given<A::Output, T>>
     where
         V: Record,
@@ -252,7 +254,7 @@ impl<V: ?Sized, A, F> Transacted<V, A, F> {
     }
 }
 
-/// When a span that begins with a record is over.
+/// The end of a span that begins with a record.
 fn after<T: Time>(span: Duration, time: T, now: &Now<'_>) -> Due {
     match time.timestamp() {
         Some(at) => at.saturating_add(span).as_micros(),
@@ -280,7 +282,7 @@ where
         time: T,
         now: &Now<'_>,
     ) -> Option<Given<A::Output, T>> {
-        // What lies beyond the end of time comes at the end of the input.
+        // A commit time beyond the last timestamp waits for the end of the input.
         let at = known.commit.filter(|at| *at < Due::MAX)?;
         let now = time.timestamp().map(Timestamp::as_micros).or_else(|| now.of::<T>());
         now.is_some_and(|now| now >= at).then(|| self.commit_at(known, at)).flatten()

@@ -1,4 +1,4 @@
-//! The task that owns the keys: calls the handler, and does what it says.
+//! The operator of custom windows, in the task that owns the keys: calls the handler, and executes its requests.
 
 use super::context::{Order, WindowContext};
 use super::shelf::Shelf;
@@ -22,10 +22,10 @@ use std::marker::PhantomData;
 use std::mem::needs_drop;
 use std::sync::Arc;
 
-/// Puts a state into another one, where the aggregate can.
+/// Merges a state into another one, if the aggregate can.
 pub(super) type Merge<A, S> = Option<fn(&A, &mut S, S)>;
 
-/// Brings records to the tasks of their keys, and makes windows of them there.
+/// Sends records to the tasks that own their keys, and makes the handler's windows there.
 pub(super) fn making<C, G, P, H, A>(
     keyed: KeyedStream<C, G, P>,
     plan: Described,
@@ -46,8 +46,7 @@ where
     stream.then_described(plan.origin, plan.detail, |prev, op| Making { prev, op, keys, maker })
 }
 
-/// The chain that ends in the results of windows that a handler makes. All records of a key must come to one
-/// task.
+/// The chain that ends with the results of a handler's windows. All records of a key must be in one task.
 pub struct Making<C, G, H, A, S> {
     prev: C,
     op: usize,
@@ -55,7 +54,7 @@ pub struct Making<C, G, H, A, S> {
     maker: Maker<H, A, S>,
 }
 
-/// What makes windows, and what is computed of them.
+/// The handler of the windows, and what is computed for them.
 struct Maker<H, A, S> {
     handler: Arc<H>,
     aggregate: Arc<A>,
@@ -104,19 +103,19 @@ where
     }
 }
 
-/// What needs less memory.
+/// A hint for the error when memory is exhausted.
 const HINT: &str =
     "shorter windows, or a smaller state (as of a count, in place of a list), need less";
 
-/// What is kept of a key.
+/// The state of a key.
 pub struct Course<S, B, A, T> {
     own: S,
     windows: Shelf<B, Open<A, T>>,
     /// Timers that the handler has set.
     timers: Shelf<i64, ()>,
-    /// The windows that fire by themselves.
+    /// The ends of windows that fire by themselves.
     ends: Shelf<(i64, B), ()>,
-    /// The handler wants no more of the key than there is of windows and timers.
+    /// The handler has requested that the key be dropped once it has no windows and timers.
     forget: bool,
     weight: Weight,
     /// The bytes that the aggregates of all windows own on the heap.
@@ -132,8 +131,8 @@ struct Open<A, T> {
     weight: Weight,
 }
 
-/// What something owns on the heap. It is weighed when the changes to it have become a quarter more or so: a
-/// list is walked through for that, and with every change would be too often.
+/// The heap memory of a state. It is measured again only after the number of changes has grown by about a
+/// quarter, since measuring a list traverses it.
 #[derive(Clone, Copy, Default)]
 struct Weight {
     changes: u64,
@@ -178,7 +177,7 @@ where
 }
 
 impl<S, B: Ord, A, T> Course<S, B, A, T> {
-    /// When the first of its windows ends or of its timers comes.
+    /// The earliest end of its windows or time of its timers.
     fn first_due(&self) -> Option<i64> {
         let end = self.ends.first().map(|(end, _)| *end);
         self.timers.first().copied().into_iter().chain(end).min()
@@ -196,13 +195,13 @@ impl<S, B: Ord, A, T> Course<S, B, A, T> {
         }
     }
 
-    /// Takes a window out.
+    /// Removes a window.
     fn close(&mut self, bounds: &B) -> Option<(B, Open<A, T>)> {
         let (bounds, open) = self.windows.remove(bounds)?;
         Some(self.closed(bounds, open))
     }
 
-    /// Takes the first window out.
+    /// Removes the first window.
     fn close_first(&mut self) -> Option<(B, Open<A, T>)> {
         let (bounds, open) = self.windows.pop_first()?;
         Some(self.closed(bounds, open))
@@ -217,16 +216,16 @@ impl<S, B: Ord, A, T> Course<S, B, A, T> {
     }
 }
 
-/// What of a running task the keys do not have.
+/// The part of a running task that is independent of the keys.
 struct Shop<H, A, S, B> {
     op: Op,
     maker: Maker<H, A, S>,
-    /// What the handler says during a call.
+    /// The requests of the handler during a call.
     orders: Vec<Order<B>>,
     late: u64,
 }
 
-/// How far time is for a task.
+/// The progress of time in a task.
 #[derive(Clone, Copy)]
 struct Now {
     watermark: Option<Timestamp>,
@@ -235,7 +234,7 @@ struct Now {
 
 /// The result of a window, with its time.
 type Given<B, O, T> = (CustomPane<B, O>, T);
-/// The course of a key.
+/// The state of a key.
 type CourseOf<H, A, V, T> = Course<
     <H as MakeWindows<V, T>>::State,
     <H as MakeWindows<V, T>>::Bounds,
@@ -244,8 +243,8 @@ type CourseOf<H, A, V, T> = Course<
 >;
 
 impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
-    /// Calls the handler, and does what it says; with a value, if there is one. Results are not before
-    /// `floor`, or before the watermark.
+    /// Calls the handler, with a value if there is one, and executes its requests. The times of results are at
+    /// least `floor` and the watermark.
     #[inline(always)]
     fn call<V, T>(
         &mut self,
@@ -266,7 +265,7 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
         let mut cx = WindowContext { orders, late: false, watermark, ended };
         guard(op, || call(&maker.handler, &mut course.own, &mut cx));
         course.weight.changed(&course.own);
-        // A value that is in a window is not late, if it is for another one.
+        // A value that was added to a window is not late, even if it is late for another one.
         let adds = |order: &Order<B>| matches!(order, Order::Add(_) | Order::AddUntil(..));
         self.late += u64::from(cx.late && value.is_some() && !self.orders.iter().any(adds));
         if !self.orders.is_empty() {
@@ -275,7 +274,7 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
         }
     }
 
-    /// Does what the handler has said.
+    /// Executes the requests of the handler.
     #[inline]
     fn carry_out<V, T>(
         &mut self,
@@ -328,7 +327,7 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
         }
     }
 
-    /// What is due by a time is done, a bounded number of things.
+    /// Fires the timers and window ends that are due, a bounded number of them.
     fn time_has_come<V, T>(
         &mut self,
         course: &mut CourseOf<H, A, V, T>,
@@ -344,7 +343,7 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
         let now = Now { watermark: firing.watermark, ended: firing.ended };
         for _ in 0..CHUNK {
             let Some(at) = course.first_due().filter(|at| *at <= firing.until) else { return };
-            // The last moment before it; the watermark that has reached it has not been passed on.
+            // The last timestamp before it; the watermark that has reached it has not been passed on yet.
             let floor = Timestamp::from_micros(at.saturating_sub(1));
             if course.ends.first().is_some_and(|(end, _)| *end == at) {
                 if let Some(((_, bounds), ())) = course.ends.pop_first() {
@@ -408,7 +407,7 @@ fn add<V, T, A, B, O>(
     windows.insert(bounds, open);
 }
 
-/// Puts what a window held into another one; answers whether that could be done.
+/// Merges a window into another one; returns whether that was possible.
 fn merge_into<T, A, B, S, O>(
     course: &mut Course<O, B, S, T>,
     op: &Op,
@@ -443,7 +442,7 @@ where
     true
 }
 
-/// Windows of a handler in a running task.
+/// Custom windows in a running task.
 pub struct MakingKeys<I, T, G, H, A, N>
 where
     I: Record + ?Sized,
@@ -454,14 +453,14 @@ where
 {
     by: G,
     shop: Shop<H, A, A::State, H::Bounds>,
-    /// The results of a record.
+    /// The results that a record completes.
     out: Vec<Given<H::Bounds, A::Output, T>>,
     emitted: u64,
     next: N,
     types: PhantomData<fn(&I)>,
 }
 
-/// What leaves the task.
+/// The items that the task emits.
 type Out<I, T, G, H, A> = (
     <<G as KeyBy<I>>::Key as Portable>::Owned,
     CustomPane<

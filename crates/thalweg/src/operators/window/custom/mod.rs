@@ -1,9 +1,9 @@
-//! Windows of a kind that a program makes itself.
+//! Custom windows: kinds of windows that a program defines itself.
 //!
-//! A handler says of each value which windows it goes into, and of each window when it is complete. It knows
-//! windows by their bounds alone, a type of its own: what is computed of them is said afterwards, as for
-//! every other kind, and is none of its business. What it says is written down (`context`) and done when it
-//! has returned (`making`).
+//! A handler assigns each value to windows, and declares windows complete. It knows windows only by their
+//! bounds, whose type it defines. What is computed for them is chosen afterwards, as for every other kind, and
+//! independent of the handler. The handler's requests are queued (`context`) and executed after it has returned
+//! (`making`).
 
 mod context;
 mod making;
@@ -24,13 +24,13 @@ use std::sync::Arc;
 pub use context::WindowContext;
 use making::Making;
 
-/// A kind of window that a program makes itself; for [`CustomWindow`].
+/// Defines a custom kind of window; for [`CustomWindow`].
 ///
-/// `V` is the type of the values, and `T` what they carry as their time: [`Timestamp`], if nothing is said. One
-/// that does not look at values is written for every `V`, and one that does not look at time for every
-/// `T: Time`, and then also serves streams without timestamps.
+/// `V` is the type of the values, and `T` the type of their time, by default [`Timestamp`]. A handler that does
+/// not read values can be implemented for every `V`. One that does not read the time can be implemented for
+/// every `T: Time`, and then also works on streams without timestamps.
 ///
-/// What must be known at the next call belongs into the state, and nowhere else: there is one for each key.
+/// State must be kept in [`State`](Self::State), of which there is one for each key, and nowhere else.
 ///
 /// # Examples
 ///
@@ -44,7 +44,7 @@ use making::Making;
 /// struct Above(f64);
 ///
 /// impl<T: Time> MakeWindows<f64, T> for Above {
-///     /// How many there were before it.
+///     /// The number of windows before this one.
 ///     type Bounds = u32;
 ///     type State = u32;
 ///
@@ -56,7 +56,7 @@ use making::Making;
 ///         if *reading > self.0 {
 ///             cx.add(*number);
 ///         } else {
-///             // Nothing happens where none is open.
+///             // Has no effect if no window is open.
 ///             cx.fire(*number);
 ///             *number += 1;
 ///         }
@@ -79,16 +79,16 @@ use making::Making;
             `impl<T: Time> MakeWindows<…, T>` needs none"
 )]
 pub trait MakeWindows<V: ?Sized, T: Time = Timestamp>: Send + Sync + 'static {
-    /// What tells the windows of a key from one another, and comes with the results: a beginning and an end,
-    /// a number, a name. Windows of one key are kept in its order.
+    /// Identifies a window among those of its key, and is part of its result: a beginning and an end, a number,
+    /// a name. The windows of a key are kept in this order.
     type Bounds: Data + Ord + Clone;
-    /// What is remembered for a key, beside its windows: `()` for windows that follow from a value's time.
+    /// The state of a key beside its windows; `()` for windows that follow from a value's time.
     type State: Data;
 
-    /// The state of a key that is new.
+    /// Returns the state of a new key.
     fn start(&self) -> Self::State;
 
-    /// A value has come that has this time. It is in no window unless said here.
+    /// Called for each value, with its time. The value is added to no window unless requested here.
     fn on_value(
         &self,
         state: &mut Self::State,
@@ -97,7 +97,8 @@ pub trait MakeWindows<V: ?Sized, T: Time = Timestamp>: Send + Sync + 'static {
         cx: &mut WindowContext<'_, Self::Bounds>,
     );
 
-    /// A timer that was [set](WindowContext::set_timer) for this key has come. It is set no more.
+    /// Called when a timer that was [set](WindowContext::set_timer) for this key fires. It is then no longer
+    /// set.
     fn on_timer(
         &self,
         state: &mut Self::State,
@@ -107,37 +108,36 @@ pub trait MakeWindows<V: ?Sized, T: Time = Timestamp>: Send + Sync + 'static {
         let _ = (state, at, cx);
     }
 
-    /// The input has ended, and all timers have come. Windows that are still open are given out unless this is
-    /// implemented otherwise.
+    /// Called when the input has ended and all timers have fired. By default, emits the windows that are still
+    /// open.
     fn on_end(&self, state: &mut Self::State, cx: &mut WindowContext<'_, Self::Bounds>) {
         let _ = state;
         cx.fire_all();
     }
 }
 
-/// Windows that a handler of the program's makes, for
-/// [`KeyedStream::window`](crate::KeyedStream::window) and
+/// Windows that a handler of the program defines, for [`KeyedStream::window`](crate::KeyedStream::window) and
 /// [`Stream::window_all`](crate::Stream::window_all): see [`MakeWindows`].
 ///
-/// Before writing one, look whether one fits that is there:
-/// [`EventTimeWindow`](super::EventTimeWindow) shares slices between windows that overlap, and computes before
-/// it sends, and [`TransactionWindow`](super::TransactionWindow) needs a closure only.
+/// Prefer a built-in kind if one fits: [`EventTimeWindow`](super::EventTimeWindow) shares slices between
+/// overlapping windows and aggregates before records are sent, and
+/// [`TransactionWindow`](super::TransactionWindow) needs only a closure.
 ///
-/// Records go to the tasks of their keys, and are taken in in the order in which they come: that of their
-/// stream only where one task sends them all. So everything that other windows of arrivals can compute can be
-/// computed of these: what combines, and what takes values in one after the other. A record costs a look-up of
-/// its key, and one for each window that it goes into; a clone for each, too, which costs nothing for values
-/// that are `Copy` or borrowed. Memory: for each key, its state, timers, and open windows with an aggregate
-/// each. A key without windows and timers is forgotten if its state takes no bytes, as `()`, or when the
-/// handler [says so](WindowContext::forget); else it is remembered as long as the job runs.
+/// Records are sent to the tasks that own their keys, and added in the order of arrival, which is that of their
+/// stream only if one task sends them all. So all aggregates of other windows of arrivals are available: those
+/// that combine, and those that fold values in order. A record costs a look-up of its key, and a look-up and a
+/// clone for each window that it is added to; the clone is free for values that are `Copy` or borrowed. Memory:
+/// for each key its state, its timers, and its open windows with an aggregate each. A key without windows and
+/// timers is dropped if its state has no size, such as `()`, or if the handler [requests
+/// it](WindowContext::forget); otherwise it is kept as long as the job runs.
 ///
-/// The results are [`CustomPane`]s. In a stream with timestamps, one has the greatest timestamp of the window's
-/// values; if time has completed the window, the last moment before that time, if that is greater; and it is
-/// never behind the watermark.
+/// The results are [`CustomPane`]s. In a stream with timestamps, the timestamp of a result is the greatest of
+/// the window's values. If an end or a timer has completed the window, it is at least the last timestamp before
+/// that time. It is never behind the watermark.
 ///
 /// # Errors
 ///
-/// More keys and windows than the memory budget holds stop the job.
+/// The job fails if its keys and windows exceed the memory budget.
 ///
 /// # Examples
 ///
@@ -164,11 +164,11 @@ pub trait MakeWindows<V: ?Sized, T: Time = Timestamp>: Send + Sync + 'static {
 ///     fn start(&self) {}
 ///
 ///     fn on_value(&self, _: &mut (), _: &V, at: Timestamp, cx: &mut WindowContext<'_, usize>) {
-///         // The first period that begins later is the one after.
+///         // The first period that begins later.
 ///         let next = self.0.partition_point(|begins| day(*begins) <= at);
 ///         match (next.checked_sub(1), self.0.get(next)) {
 ///             (Some(period), Some(end)) => cx.add_until(period, day(*end)),
-///             // Before the calendar begins, or behind it: in no window.
+///             // Before the first period or after the last: in no window.
 ///             _ => {}
 ///         }
 ///     }
@@ -192,7 +192,7 @@ pub struct CustomWindow<V: ?Sized, H> {
 }
 
 impl<V: ?Sized, H> CustomWindow<V, H> {
-    /// Windows as the handler makes them. It is shared by all keys and tasks.
+    /// Creates windows from a handler, which is shared by all keys and tasks.
     pub fn new(handler: H) -> Self {
         Self { handler: Arc::new(handler), value: PhantomData }
     }
@@ -210,10 +210,10 @@ impl<V: ?Sized, H> fmt::Debug for CustomWindow<V, H> {
     }
 }
 
-/// The result of a window that a program made itself.
+/// The result of a custom window.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Data)]
 pub struct CustomPane<B, T> {
-    /// Which window it is.
+    /// The bounds of the window.
     pub bounds: B,
     /// The result.
     pub value: T,
@@ -229,7 +229,7 @@ where
 
     fn describe(&self) -> String {
         let name = std::any::type_name::<H>();
-        // Without its path and what it is generic over.
+        // Without its path and type parameters.
         let name = name.split('<').next().unwrap_or(name);
         name.rsplit("::").next().unwrap_or(name).to_owned()
     }

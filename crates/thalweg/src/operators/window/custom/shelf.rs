@@ -1,12 +1,12 @@
-//! A map in order for each key, which nearly always holds a thing or two.
+//! An ordered map for each key, which nearly always has one or two entries.
 
 use std::collections::BTreeMap;
 
-/// More things than that do not lie in a row.
+/// The most entries of a row.
 const ROW: usize = 16;
 
-/// Things by name, in the order of their names. A few lie in a row without a place to spare; many in a tree,
-/// until it is empty again.
+/// An ordered map: a sorted vector without spare capacity for a few entries, and a tree for many, until it is
+/// empty again.
 pub(super) enum Shelf<B, V> {
     Row(Vec<(B, V)>),
     Tree(BTreeMap<B, V>),
@@ -25,16 +25,16 @@ impl<B: Ord, V> Shelf<B, V> {
         }
     }
 
-    /// The bytes beside itself.
+    /// The bytes on the heap.
     pub(super) fn heap(&self) -> usize {
         match self {
             Self::Row(row) => row.capacity() * size_of::<(B, V)>(),
-            // Nodes of eleven places, which are half full at least.
+            // B-tree nodes have eleven slots, at least about half of them filled.
             Self::Tree(tree) => tree.len() * 2 * size_of::<(B, V)>(),
         }
     }
 
-    /// The first name.
+    /// The first key.
     #[inline(always)]
     pub(super) fn first(&self) -> Option<&B> {
         match self {
@@ -54,7 +54,7 @@ impl<B: Ord, V> Shelf<B, V> {
         }
     }
 
-    /// Puts a thing where none of this name is, or in its place.
+    /// Inserts an entry, or replaces the value of its key.
     pub(super) fn insert(&mut self, name: B, thing: V) {
         match self {
             Self::Row(row) => match row.binary_search_by(|(other, _)| other.cmp(&name)) {
@@ -97,7 +97,7 @@ impl<B: Ord, V> Shelf<B, V> {
         popped
     }
 
-    /// Gives back the memory of what is empty.
+    /// Releases the memory of an empty map.
     fn clear_up(&mut self) {
         if self.is_empty() {
             *self = Self::new();
@@ -111,7 +111,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against a tree.
+        /// Compares the map with a `BTreeMap`.
         #[test]
         fn things_lie_in_the_order_of_their_names(steps in prop::collection::vec((0..5u8, 0..60u8), 0..300)) {
             let (mut shelf, mut tree) = (Shelf::new(), BTreeMap::new());

@@ -1,4 +1,4 @@
-//! Windows of one's own against their definition: each test has a handler, and another way to the same windows.
+//! Tests of custom windows: each compares a handler with another way to compute the same windows.
 
 use super::super::tests::{Reading, beginnings, micros, readings, some_readings};
 use super::super::{EventTimeWindow, Pane, SessionWindow};
@@ -15,7 +15,7 @@ fn at(micros: i64) -> Timestamp {
     Timestamp::from_micros(micros)
 }
 
-/// Windows that begin at these times, each as long as so many of them.
+/// Windows that begin at these times, each of which lasts for `lengths` intervals between them.
 struct Calendar {
     begins: Vec<i64>,
     lengths: usize,
@@ -43,12 +43,12 @@ impl<V: ?Sized> MakeWindows<V> for Calendar {
     }
 }
 
-/// The same with timers of its own.
+/// The same with timers that the handler sets.
 struct ByTimers(Calendar);
 
 impl<V: ?Sized> MakeWindows<V> for ByTimers {
     type Bounds = (i64, i64);
-    /// The greatest end that was given out.
+    /// The greatest end that was emitted.
     type State = Option<i64>;
 
     fn start(&self) -> Option<i64> {
@@ -106,7 +106,7 @@ fn of_calendar<V>((begins, lengths): &(Vec<i64>, usize)) -> CustomWindow<V, Cale
     CustomWindow::new(Calendar { begins: begins.clone(), lengths: *lengths })
 }
 
-/// What is made of the values of each key and window.
+/// The result of each key and window.
 fn by_calendar<T>(
     (begins, lengths): &(Vec<i64>, usize),
     all: &[Reading],
@@ -150,7 +150,7 @@ proptest! {
             sorted.sort_unstable();
             sorted
         }));
-        // With timers of its own, and bounds that say more.
+        // With timers that the handler sets, and a start and an end as bounds.
         let (begins, lengths) = &calendar;
         let spans = counts.iter().map(|(key, pane)| {
             let bounds = (begins[pane.bounds + lengths], begins[pane.bounds]);
@@ -162,7 +162,7 @@ proptest! {
         })
         .seeds(2)
         .equals(spans.collect::<Vec<_>>());
-        // Results are those of the last moment of their windows, and come before the watermark behind it.
+        // Results have the last timestamp of their windows, and are emitted before the watermark after it.
         let mut moments: BTreeMap<i64, u64> = BTreeMap::new();
         for (_, pane) in &counts {
             *moments.entry(begins[pane.bounds + lengths]).or_default() += 1;
@@ -205,7 +205,7 @@ proptest! {
         check(|env| keyed(env).map(|_, value| value.1).window(CustomWindow::new(Above(10))).to_vec())
             .seeds(2)
             .equals(expected.clone());
-        // With timestamps too, and of what combines.
+        // With timestamps too, and with an aggregate that combines.
         let sums = expected.iter().map(|(key, pane)| {
             (*key, CustomPane { bounds: pane.bounds, value: pane.value.iter().sum::<i32>() })
         });
@@ -220,15 +220,15 @@ proptest! {
     }
 }
 
-/// Sessions: each value has a span of its own, and spans that touch become one.
+/// Sessions: each value has a span of its own, and spans that touch are merged.
 struct Visits {
     gap: i64,
 }
 
 impl<V: ?Sized> MakeWindows<V> for Visits {
-    /// The first moment, and the last that belongs to it.
+    /// The first and the last timestamp of the window.
     type Bounds = (i64, i64);
-    /// Those that are open.
+    /// The open windows.
     type State = Vec<(i64, i64)>;
 
     fn start(&self) -> Self::State {
@@ -242,7 +242,7 @@ impl<V: ?Sized> MakeWindows<V> for Visits {
         time: Timestamp,
         cx: &mut WindowContext<'_, (i64, i64)>,
     ) {
-        // Those that have ended are gone, and so is what is known of them when all have.
+        // Removes the windows that have ended; the key is dropped when all have.
         open.retain(|span| cx.watermark() <= Some(at(span.1)));
         cx.forget();
         let time = time.as_micros();
@@ -259,7 +259,7 @@ impl<V: ?Sized> MakeWindows<V> for Visits {
     }
 }
 
-/// However far a watermark comes, it does not reach the last timestamp.
+/// A watermark never reaches the last timestamp.
 #[test]
 fn windows_that_end_with_time_are_never_over_before() {
     every(|env| {
@@ -273,11 +273,11 @@ fn windows_that_end_with_time_are_never_over_before() {
     });
 }
 
-/// Windows of readings above a limit, for streams of any time.
+/// Windows of readings above a limit, with or without timestamps.
 struct Above(i32);
 
 impl<T: Time> MakeWindows<i32, T> for Above {
-    /// How many there were before.
+    /// The number of windows before this one.
     type Bounds = u32;
     type State = (u32, bool);
 
@@ -307,7 +307,7 @@ fn late_records_are_counted() {
     let some_late = std::cell::Cell::new(false);
     every(|env| {
         let n = 20_000_u64;
-        // Every tenth record comes far too late.
+        // Every tenth record arrives far too late.
         let time = |n: &u64| if n % 10 == 9 { *n as i64 - 5_000 } else { *n as i64 };
         let begins = (-10_000..30_000).step_by(100).collect();
         let counts = env
@@ -326,12 +326,12 @@ fn late_records_are_counted() {
     assert!(some_late.get());
 }
 
-/// Says what it is told: the text of a value is what is done.
+/// Executes the values, each of which is the text of a request.
 struct Told;
 
 impl<T: Time> MakeWindows<str, T> for Told {
     type Bounds = char;
-    /// How many values there were.
+    /// The number of values so far.
     type State = u32;
 
     fn start(&self) -> u32 {

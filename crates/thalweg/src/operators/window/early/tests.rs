@@ -1,4 +1,4 @@
-//! Early results against their definition: what has come of a window, record by record or tick by tick.
+//! Tests of early results against their definition: the records of a window so far, record by record or tick by tick.
 
 use super::super::tests::{
     Reading, Shape, check_each, disorder, micros, readings, shapes, small_shapes, some_readings,
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The readings in one task, in their order: so they come to the tasks that own their keys.
+/// The readings in one task, so that they arrive in order at the tasks that own their keys.
 fn in_order(
     env: &Environment,
     all: &[Reading],
@@ -25,7 +25,7 @@ fn in_order(
     env.iter(all.to_vec()).forward().assign_timestamps(at, watermarks)
 }
 
-/// The results with those of every so many records, by the definition.
+/// All results, with an early one after a number of records, by the definition.
 fn counted<T>(
     shape: Shape,
     all: &[Reading],
@@ -55,12 +55,12 @@ fn sum(values: &[i32]) -> i64 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
-    /// The first result is of the first n records of the key in the window, the next of twice as many.
+    /// The first result covers the first n records of the key in the window, the next twice as many.
     #[test]
     fn every_n_records_there_is_a_result(shape in shapes(), all in some_readings(), n in 1..6usize) {
         let early = Early::every(n as u64);
         let of = |env: &Environment| in_order(env, &all).group_by(|reading| reading.0);
-        // With an inverse and without one; parts of one record, and records themselves.
+        // With an inverse and without one; with partial aggregates of one record, and with records themselves.
         check(|env| of(env).window(shape.window().early(early)).sum(|reading| i64::from(reading.2)))
             .seeds(2)
             .equals(counted(shape, &all, n, sum));
@@ -71,7 +71,7 @@ proptest! {
         .equals(counted(shape, &all, n, |values| *values.iter().max().unwrap()));
     }
 
-    /// Whoever sends the records: sizes are exact, and the results at the end are what they are without.
+    /// With any number of senders, early results cover an exact number of records, and do not change those at the end.
     #[test]
     fn results_hold_so_many_records(shape in shapes(), all in some_readings(), n in 1..6usize) {
         let early = Early::every(n as u64);
@@ -83,8 +83,8 @@ proptest! {
         .equals(counted(shape, &all, n, |values| values.len() as u64));
     }
 
-    /// Results of the clock of whatever tasks and times, and late ones: each holds more than the one before,
-    /// they are numbered, and the last has everything.
+    /// Results by the clock, and late ones, with any tasks and times: each covers more than the one before,
+    /// they are numbered, and the last covers all records.
     #[test]
     fn results_follow_one_another(shape in shapes(), all in some_readings(), n in 0..4u64) {
         let early =
@@ -94,9 +94,9 @@ proptest! {
             values.sort_unstable();
             values
         };
-        // No lateness is longer.
+        // This is the longest lateness there is.
         prop_assume!(disorder(&all, 1) <= micros(i64::MAX));
-        // Windows that begin before the first timestamp differ in their ends alone.
+        // Windows that begin before the first timestamp differ only in their ends.
         let at = |key: u8, pane: &Pane<Vec<i32>>| (key, pane.start, pane.end);
         let expected: BTreeMap<_, _> = shape
             .expected(&all, sorted)
@@ -130,9 +130,9 @@ proptest! {
                 let more = values.len() > held.len();
                 let follows = match (timing, pane.timing) {
                     (Timing::Early(before), Timing::Early(number)) => number == before + 1 && more,
-                    // There may have been none since the last early result.
+                    // There may have been no record since the last early result.
                     (Timing::Early(_), Timing::OnTime) => values.len() >= held.len(),
-                    // The key's first record in the window may be one of those that come late.
+                    // The key's first record in the window may be a late one.
                     (Timing::OnTime | Timing::Early(0), Timing::Late(1)) => more,
                     (Timing::Late(before), Timing::Late(number)) => number == before + 1 && more,
                     _ => false,
@@ -148,7 +148,7 @@ proptest! {
     }
 }
 
-/// Whether all of some sorted values are among others.
+/// Whether all of the sorted values in `some` are among those in `all`.
 fn is_part(some: &[i32], all: &[i32]) -> bool {
     let mut all = all.iter();
     some.iter().all(|value| all.any(|other| other == value))
@@ -157,11 +157,11 @@ fn is_part(some: &[i32], all: &[i32]) -> bool {
 /// Nanoseconds between two records of the tests by the clock.
 const PERIOD: Nanos = 100_000_000;
 
-/// A result with the time at which it came, if it came early.
+/// A result, with the time at which it was emitted if it is early.
 type Seen = (Option<Nanos>, u8, Pane<i64>);
 
-/// Results by the clock, by the definition: record after record and tick after tick. Where tasks aggregate first,
-/// what has come is known only half an interval later, or when the watermark has passed its slice.
+/// Results by the clock, by the definition: record by record and tick by tick. If tasks aggregate first,
+/// records are visible only half an interval later, or when the watermark has passed their slice.
 fn by_the_clock(
     shape: Shape,
     all: &[(u8, i64)],
@@ -223,7 +223,7 @@ fn by_the_clock(
     results
 }
 
-/// What a job gives whose clock stands still between records.
+/// The results of a job whose clock advances only from one event to the next.
 fn seen_by_the_clock(
     window: EventTimeWindow<Early>,
     all: &[(u8, i64)],
@@ -291,7 +291,7 @@ proptest! {
     }
 }
 
-/// Windows of results hold early ones and those at the end together, and no early one is late.
+/// A window over results contains early ones and those at the end together, and no early one is late.
 #[test]
 fn early_results_are_in_the_window_of_the_last() {
     let all: Vec<Reading> = (0..2000).map(|n| ((n % 5) as u8, i64::from(n), n)).collect();

@@ -1,9 +1,9 @@
-//! Results of windows that have not ended: which of them are due, and what they are put together of.
+//! Early results: which windows are due, and the slices that their results are combined from.
 //!
-//! What is known of a key in an open window lies in three places: in slices that are kept since they entered what
-//! is rolling, in those that have come behind them since the last batch, and in those that have not entered. All of
-//! them are looked up slice by slice, and windows that overlap are put together by two stacks, so that a
-//! result costs a constant number of combinations.
+//! The state of a key in an open window is in three places: in slices that were kept when they entered the
+//! rolling aggregates, in updates of those since the last batch, and in slices that have not entered. All of
+//! them are looked up slice by slice. Overlapping windows are combined with two stacks, so that a result costs a
+//! constant number of combinations.
 
 use super::feed::Feed;
 use super::open::Windows;
@@ -20,39 +20,39 @@ use crate::state::{Drain, GroupTable};
 /// The slices of each key that have changed.
 pub(super) type Changed<K> = GroupTable<K, Vec<SliceId>>;
 
-/// What is remembered so that windows have results early.
+/// The state for early results.
 pub(super) struct Earlies<K: Key + ?Sized, S> {
-    /// After how many records there is a result.
+    /// The number of records between results, or `None`.
     records: Option<u64>,
-    /// Or when.
+    /// The ticks of results, or `None`.
     ticks: Option<Ticks>,
     clock: Clock,
-    /// That time has come.
+    /// Whether the tick has passed.
     come: bool,
-    /// What each key of an open window has had.
+    /// The counts of each key of an open window.
     had: Slices<K, Had, WindowId>,
-    /// What has changed since the last results.
+    /// The slices that have changed since the last results.
     changed: Changed<K>,
-    /// The bytes of the lists in there.
+    /// The bytes of the lists in `changed`.
     heap: usize,
-    /// Windows that are to have results, with the number of it.
+    /// Windows whose results are due, each with the number of the result.
     pub(super) due: Vec<(WindowId, u32)>,
-    /// What a key has in the slices of those.
+    /// The states of a key in the slices of those windows.
     parts: Vec<(SliceId, S)>,
 }
 
-/// What a key has had in a window.
+/// The counts of a key in a window.
 #[derive(Clone, Copy, Default)]
 struct Had {
-    /// Where that counts.
+    /// Records, if results depend on their number.
     records: u64,
     results: u32,
-    /// It is to have another result now.
+    /// Whether another result is due now.
     is_due: bool,
 }
 
 impl Had {
-    /// The number of its next result.
+    /// Returns the number of the next result.
     fn another(&mut self) -> u32 {
         self.results = self.results.saturating_add(1);
         self.results
@@ -74,8 +74,8 @@ impl<K: Key + ?Sized, S: Clone> Earlies<K, S> {
         }
     }
 
-    /// Notes that a record comes for a slice; finds out which of its open windows, from the first to the last,
-    /// are due. Answers whether memory was used that is not accounted for.
+    /// Registers a record for a slice, and determines which of its open windows, from the first to the last, are
+    /// due. Returns whether memory was used that is not accounted for.
     pub(super) fn note(
         &mut self,
         (hash, key): (u64, &K),
@@ -91,7 +91,7 @@ impl<K: Key + ?Sized, S: Clone> Earlies<K, S> {
             }
             grown |= changed.is_full();
             let slices = changed.upsert(hash, probe, key, Vec::new);
-            // Nearly always it is the one that came last.
+            // Nearly always it is the slice that came last.
             if slices.last().is_none_or(|last| *last < slice) {
                 let before = slices.capacity();
                 slices.push(slice);
@@ -116,8 +116,8 @@ impl<K: Key + ?Sized, S: Clone> Earlies<K, S> {
         grown
     }
 
-    /// Gives the results of windows that are due by the number of records, of the key with this hash for which a
-    /// record has just been taken in.
+    /// Emits the results that are due by the number of records, for the key with this hash, of which a record
+    /// has just been added.
     pub(super) fn give_counted<I, F>(
         &mut self,
         windows: &mut Windows<I, F>,
@@ -139,11 +139,11 @@ impl<K: Key + ?Sized, S: Clone> Earlies<K, S> {
         }
     }
 
-    /// Between batches: what has changed, if the time of its results has come.
+    /// Called between batches: returns what has changed, if the tick has passed.
     pub(super) fn begin(&mut self) -> Option<Drain<K, Vec<SliceId>>> {
         let ticks = self.ticks.as_mut()?;
         if self.changed.is_empty() {
-            // What comes from now on waits for the tick after this.
+            // Changes from now on wait for the following tick.
             ticks.restart(self.clock.now());
             self.come = false;
             return None;
@@ -152,7 +152,7 @@ impl<K: Key + ?Sized, S: Clone> Earlies<K, S> {
         come.then(|| std::mem::take(&mut self.changed).into_drain())
     }
 
-    /// Gives the results of a key whose slices have changed.
+    /// Emits the results of a key whose slices have changed.
     pub(super) fn give_changed<I, F>(
         &mut self,
         windows: &mut Windows<I, F>,
@@ -179,13 +179,13 @@ impl<K: Key + ?Sized, S: Clone> Earlies<K, S> {
         due.clear();
     }
 
-    /// All results have been given that were due.
+    /// Resets the table after all due results were emitted.
     pub(super) fn end(&mut self, changed: Drain<K, Vec<SliceId>>) {
         self.changed = changed.into_table();
         self.heap = 0;
     }
 
-    /// Windows up to one have ended, and have no early results any more.
+    /// Drops the counts of windows up to `window`, which have ended and have no more early results.
     pub(super) fn forget_until(&mut self, window: WindowId) {
         while let Some((_, mut table)) = self.had.take_until(window) {
             table.clear();
@@ -193,7 +193,7 @@ impl<K: Key + ?Sized, S: Clone> Earlies<K, S> {
         }
     }
 
-    /// Looks whether the time of results has come; when to look again, if something has changed.
+    /// Checks whether the tick has passed; returns when to check again, if something has changed.
     pub(super) fn look(&mut self, now: Nanos) -> Option<Nanos> {
         let ticks = self.ticks.as_mut()?;
         if self.changed.is_empty() {
@@ -209,8 +209,8 @@ impl<K: Key + ?Sized, S: Clone> Earlies<K, S> {
 }
 
 impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
-    /// The first and the last window of a slice that have not been given out; when there are none, the first
-    /// lies behind the last.
+    /// The first and the last window of a slice that have not been emitted. If there are none, the first is
+    /// greater than the last.
     pub(super) fn open(&self, slice: SliceId) -> (WindowId, WindowId) {
         let (first, last) = self.frames.windows(slice);
         match self.fired {
@@ -220,7 +220,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         }
     }
 
-    /// The results of a key in windows that have not been given out, which are in order.
+    /// Emits the results of a key in the windows `of`, which have not been emitted and are in order.
     fn totals(
         &mut self,
         (hash, key): (u64, &F::Key),
@@ -266,7 +266,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         }
     }
 
-    /// What a key has in each of the slices from one to another.
+    /// Collects the states of a key in the slices from `from` to `to`.
     fn parts_of(
         &mut self,
         (hash, key): (u64, &F::Key),
@@ -285,7 +285,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         let mut coming_from = from;
         if let Some(entered) = *entered_until {
             kept.each_numbered(from, to.min(entered), &mut see);
-            // What comes for a slice that has entered is in the one that is kept too.
+            // Updates of a slice that has entered are in the kept slice too.
             coming_from = from.max(entered.saturating_add(1));
         }
         coming.each_numbered(coming_from, to, &mut see);

@@ -1,4 +1,4 @@
-//! How what comes in is taken into the table of its slice.
+//! Adds input items to the tables of their slices.
 
 use crate::data::{Key, Record};
 use crate::exchange::PartialEntry;
@@ -9,38 +9,38 @@ use crate::state::GroupTable;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// How what comes in is taken into the table of its slice.
+/// Defines how an input item is added to the table of its slice.
 pub trait Feed<I: Record + ?Sized>: Clone + Send + 'static {
     /// The kind of key.
     type Key: Key + ?Sized;
-    /// What is remembered for a key in a slice.
+    /// The state of a key in a slice.
     type State: crate::Data + Clone;
-    /// What comes out.
+    /// The result type.
     type Output: crate::Data;
 
     /// The slice, if it is not that of the timestamp.
     fn slice(&self, item: &I::Of<'_>) -> Option<i64>;
 
-    /// Shows the key, with its hash.
+    /// Calls a closure with the key and its hash.
     fn see_key<R>(&self, item: &I::Of<'_>, see: impl FnOnce(u64, &Self::Key) -> R) -> R;
 
-    /// Takes it into the table.
+    /// Adds the item to the table.
     fn take(&self, table: &mut GroupTable<Self::Key, Self::State>, item: I::Of<'_>);
 
-    /// Puts what is known of a slice to what is known of another.
+    /// Merges the state of one slice into that of another.
     fn combine(&self, into: &mut Self::State, from: Self::State);
 
-    /// Whether what was known of a slice can be taken away again.
+    /// Whether the state of a slice can be subtracted.
     const INVERTIBLE: bool;
 
-    /// Takes away what was known of a slice, where that can be done.
+    /// Subtracts the state of a slice, if the aggregate is invertible.
     fn subtract(&self, from: &mut Self::State, what: &Self::State);
 
-    /// The result.
+    /// Computes the result.
     fn finish(&self, state: Self::State) -> Self::Output;
 }
 
-/// Records themselves come in.
+/// The input consists of records.
 pub struct Values<A, G> {
     pub(in crate::operators::window) aggregate: Arc<A>,
     pub(in crate::operators::window) keys: G,
@@ -96,7 +96,7 @@ where
     }
 }
 
-/// What other tasks know of slices comes in.
+/// The input consists of partial aggregates of other tasks.
 pub struct Parts<A, K: ?Sized, V: ?Sized> {
     aggregate: Arc<A>,
     types: PhantomData<fn(&K, &V)>,

@@ -1,19 +1,19 @@
-//! The task that owns the keys: takes slices in, and gives out the windows that end.
+//! The final windows, in the task that owns the keys: receives slices, and emits the windows that end.
 //!
-//! A window is given out when the watermark has passed its end, all keys of it in a row, in three steps:
-//! slices that it has more than the window before it *enter* what is rolling, every key's result is
-//! *given*, and slices that the next window has no more *leave*. Where a window is one slice, its table is
-//! given out as it is.
+//! A window is emitted when the watermark has passed its end, all its keys together, in three steps. Slices that
+//! it has and the window before it has not *enter* the rolling aggregates; the results of all keys are emitted
+//! (`Giving`); and slices that are not in the next window *leave*. If a window is one slice, its table is emitted
+//! directly.
 //!
-//! A record is late when all windows that it is in have been given out. It may come for a slice that has
-//! entered, when a later window has it too: then it enters with the next window, as a slice of its own.
+//! A record is late when all its windows have been emitted. A record may arrive for a slice that has entered but
+//! that a later window contains too: it then enters with that window, as a slice of its own.
 //!
-//! Where lateness is allowed, slices are kept when they have been given out. What comes for a window that
-//! has had its result waits until the batch is through; then it is put to the slice that was kept, and
-//! the windows that have changed are given out again, for the keys that have.
+//! If lateness is allowed, slices are kept after they have been emitted. What arrives for a window that has
+//! emitted its result waits until the end of the batch. It is then added to the slice that was kept, and the
+//! windows that have changed are emitted again for the keys that have changed.
 //!
-//! Where windows have results early (see `early`), so are those that have not ended: with the record that makes them
-//! due, or between batches when their time has come. A stage of windows without such results does nothing for it.
+//! With early results (see `early`), windows that have not ended are emitted too: with the record that makes
+//! them due, or between batches after a tick. A stage without early results does no work for them.
 
 mod early;
 mod feed;
@@ -36,7 +36,7 @@ use std::marker::PhantomData;
 
 pub use feed::{Feed, Parts, Values};
 
-/// The chain that ends in the results of windows: some of them `EARLY`, or none.
+/// The chain that ends with the results of windows; `EARLY` if they have early results.
 pub struct Firing<C, F, const EARLY: bool = false> {
     pub(super) prev: C,
     pub(super) op: usize,
@@ -72,7 +72,7 @@ pub struct FiringPush<I: Record + ?Sized, T, F: Feed<I>, N, const EARLY: bool> {
     windows: Windows<I, F>,
     early: Earlies<F::Key, F::State>,
     phase: Phase<F::Key, F::State>,
-    /// An event that waits until the windows before it are given out.
+    /// An event that waits until the windows before it are emitted.
     held: Option<Event>,
     /// The last window that has ended.
     until: Option<WindowId>,
@@ -88,7 +88,7 @@ where
     F: Feed<I>,
     N: Push<Row<I, F>, T>,
 {
-    /// Those that begin in a task.
+    /// Creates the windows of a task.
     pub(super) fn new(
         cx: &TaskContext<'_>,
         op: usize,
@@ -103,12 +103,12 @@ where
         Self { windows, early, phase, held, until, emitted, next, types: PhantomData }
     }
 
-    /// The operator that results are pushed to.
+    /// The next operator, to which results are pushed.
     pub(super) fn following(&mut self) -> &mut N {
         &mut self.next
     }
 
-    /// Takes a record in, and gives the results that are due with it.
+    /// Adds a record, and emits the early results that are due with it.
     fn take_early(&mut self, item: I::Of<'_>, at: Timestamp) {
         let Self { windows, early, emitted, next, .. } = self;
         let Windows { op, feed, frames, .. } = &*windows;
@@ -130,7 +130,7 @@ where
         });
     }
 
-    /// Goes on with the window that is being given out, up to a chunk.
+    /// Continues with the current phase, up to a chunk.
     fn go_on(&mut self) {
         let Self { windows, early, phase, emitted, next, .. } = self;
         let following = match phase {
@@ -252,8 +252,8 @@ where
     }
 }
 
-/// A result of a window that has not ended. Its timestamp is that of the result at the end: no watermark has passed
-/// that, and windows of results have both in one.
+/// The pane of an early result. It has the timestamp of the result at the end: no watermark has passed that, and
+/// a window over results contains both.
 fn early_pane<V, T: EventTime>(
     frames: Frames,
     (window, number): (WindowId, u32),
@@ -313,7 +313,7 @@ where
                 self.go_on();
                 return Flow::Busy;
             }
-            // What came before an event goes before it.
+            // Updates from records before an event are emitted before it.
             if let Some(phase) = self.windows.update() {
                 self.phase = phase;
                 continue;
@@ -325,7 +325,7 @@ where
                 }
                 return Flow::Ready;
             };
-            // A job that has failed is stopped, and what it holds must not look like results.
+            // A job that has failed is stopped, and incomplete windows must not be emitted as results.
             let next = self.until.filter(|_| !self.windows.failed);
             if let Some(window) = next.and_then(|until| self.windows.next_window(until)) {
                 self.phase = self.windows.begin(window);

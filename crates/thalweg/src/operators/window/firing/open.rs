@@ -1,4 +1,4 @@
-//! What a task knows of windows: slices that come, that roll, and that are kept.
+//! The window state of a task: open slices, rolling aggregates, and slices kept for later updates.
 
 use super::feed::Feed;
 use crate::data::{Batch, Data, Key, Record};
@@ -16,26 +16,26 @@ use std::collections::VecDeque;
 use std::mem::needs_drop;
 
 pub(super) enum Phase<K: Key + ?Sized, S> {
-    /// Records come in.
+    /// Records are added.
     Taking,
-    /// A window of one slice is given out.
+    /// A window of one slice is being emitted.
     Whole(WindowId, Drain<K, S>),
-    /// A slice enters.
+    /// A slice is entering the rolling aggregates.
     Entering(WindowId, SliceId, Drain<K, S>),
-    /// What is rolling is given out.
+    /// The rolling aggregates are being emitted.
     Giving(WindowId, usize),
-    /// What the next window does not have leaves.
+    /// Slices that the next window does not contain are leaving.
     Leaving(WindowId),
-    /// What came for a slice that was given out goes where it belongs.
+    /// Late updates of a slice that was emitted are being merged into it.
     Joining(SliceId, Drain<K, S>),
-    /// A window is given out again, for some keys.
+    /// A window is being emitted again, for some keys.
     Again(WindowId, Drain<K, ()>),
-    /// Windows that have not ended are given out for keys of which some slices have changed.
+    /// Early results are being emitted for keys of which some slices have changed.
     Early(Drain<K, Vec<SliceId>>),
 }
 
 impl<K: Key + ?Sized, S> Phase<K, S> {
-    /// The table that was given out or has entered.
+    /// The table that was emitted or has entered.
     pub(super) fn into_table(self) -> Option<GroupTable<K, S>> {
         match self {
             Self::Whole(_, table) | Self::Entering(_, _, table) | Self::Joining(_, table) => {
@@ -51,45 +51,45 @@ pub(super) struct Windows<I: Record + ?Sized, F: Feed<I>> {
     pub(super) op: Op,
     pub(super) feed: F,
     pub(super) frames: Frames,
-    /// Slices that have not entered, and what came for others after they had.
+    /// Slices that have not entered, and later updates of slices that have.
     pub(super) coming: Slices<F::Key, F::State>,
-    /// The slice that the last record lay in.
+    /// The slice of the last record.
     current: Option<Current>,
-    /// What has entered and is to be subtracted again, in the order of the slices, a chunk each.
+    /// States that have entered and are to be subtracted again, in the order of the slices, each a chunk.
     pub(super) entered: VecDeque<(SliceId, PartialBatch<F::Key, F::State>)>,
     entered_bytes: usize,
-    /// The keys of the last windows, each with what is known of it in the slices that have entered.
+    /// The keys of the last windows, each with its aggregate over the slices that have entered.
     pub(super) rolling: GroupTable<F::Key, Rolling<F::State>>,
-    /// Keys in there that have slices left.
+    /// The number of keys in `rolling` that have slices left.
     pub(super) live: usize,
-    /// The last window that was given out, or passed by as it had no record.
+    /// The last window that was emitted, or skipped as it had no record.
     pub(super) fired: Option<WindowId>,
-    /// The last slice of the last window that was given out.
+    /// The last slice of the last window that was emitted.
     pub(super) entered_until: Option<SliceId>,
-    /// The last window that takes no more records in.
+    /// The last window that accepts no more records.
     over: Option<WindowId>,
-    /// Slices that windows were given out of which still take records in.
+    /// Slices of emitted windows that still accept records.
     pub(super) kept: Slices<F::Key, F::State>,
-    /// What has come for those since the last batch.
+    /// Updates of the slices in `kept` since the last batch.
     pub(super) behind: Slices<F::Key, F::State>,
-    /// The keys of each window that have to be given out again.
+    /// The keys of each window that have to be emitted again.
     changed: Slices<F::Key, (), WindowId>,
-    /// How often each key of a window was.
+    /// The number of times that each key of a window was emitted again.
     updates: Slices<F::Key, u32, WindowId>,
-    /// Slices are kept that windows were given out of.
+    /// Whether slices are kept after their windows were emitted.
     keeps: bool,
-    /// What states of slices own on the heap.
+    /// Heap memory of the states of slices.
     pub(super) weighed: Weighed<F::State>,
-    /// What is rolling has beside the table.
+    /// Memory of the rolling aggregates, apart from the table.
     rolled: Weighed<Rolling<F::State>>,
-    /// Bytes that are used elsewhere for these windows.
+    /// Bytes that early results use for these windows.
     beside: usize,
     reservation: Reservation,
     pub(super) failed: bool,
     pub(super) late: u64,
 }
 
-/// Where the records of a slice go.
+/// The destination of the records of a slice.
 #[derive(Clone, Copy)]
 struct Current {
     slice: SliceId,
@@ -100,19 +100,19 @@ struct Current {
 
 #[derive(Clone, Copy)]
 enum Way {
-    /// Into the table at this place.
+    /// The table at this place in `coming`.
     Table(usize),
-    /// Into the table at this place of those for windows that have had their results.
+    /// The table at this place in `behind`, for windows that have emitted results.
     Behind(usize),
-    /// All its windows have been given out.
+    /// None: all its windows have been emitted.
     Late,
-    /// It is in no window.
+    /// None: it is in no window.
     Nowhere,
 }
 
 impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
-    /// `early` says whether windows have results before they end, which slices must be kept for that several
-    /// windows share.
+    /// Creates empty windows. `early` says whether there are early results; if so, slices that several windows
+    /// share must be kept.
     pub(super) fn new(cx: &TaskContext<'_>, op: Op, feed: F, frames: Frames, early: bool) -> Self {
         let reservation = cx.fixed(op.id());
         Self {
@@ -173,7 +173,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         }
     }
 
-    /// Goes to another slice: the given one, or that of the timestamp.
+    /// Switches to another slice: the given one, or that of the timestamp.
     #[inline(never)]
     fn turn_to(&mut self, slice: Option<SliceId>, at: Timestamp) -> Way {
         let slice = slice.unwrap_or_else(|| self.frames.slice(at));
@@ -192,7 +192,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         way
     }
 
-    /// Asks for the memory of a table that is to be doubled, and fails the job when it is not there.
+    /// Reserves memory for a table that is to be doubled; fails the job if it is not available.
     #[cold]
     fn may_grow(&mut self, way: Way) -> bool {
         let table = match way {
@@ -204,13 +204,14 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         self.reserve(grown)
     }
 
-    /// What is used elsewhere has become so much: asks for the memory, and fails the job when it is not there.
+    /// Sets the bytes that early results use and reserves memory for them; fails the job if it is not
+    /// available.
     pub(super) fn use_beside(&mut self, bytes: usize) -> bool {
         self.beside = bytes;
         self.reserve(0)
     }
 
-    /// Between two batches, while no window is being emitted: accounts for what states own.
+    /// Called between two batches, while no window is being emitted: accounts for what states own.
     pub(super) fn account(&mut self) {
         let states = self.weighed.is_due(|| self.coming.keys());
         let rolled = self.rolled.is_due(|| self.rolling.len());
@@ -243,11 +244,11 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         self.coming.bytes() + self.weighed.bytes() + rolling + given
     }
 
-    /// Asks for memory for all that there is and for what it grows by.
+    /// Reserves memory for the current state and `grown` bytes more.
     fn reserve(&mut self, grown: usize) -> bool {
         let bytes = self.bytes() + grown;
         if !self.failed && !self.reservation.try_resize(bytes) {
-            // What states own may have been taken for more than it is.
+            // The heap memory of states may have been overestimated.
             self.weigh();
             self.weigh_rolled();
             let bytes = self.bytes() + grown;
@@ -267,7 +268,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         !self.failed
     }
 
-    /// The next window that has records, up to one that has ended.
+    /// The next window that has records, if it is not after `until`.
     pub(super) fn next_window(&self, until: WindowId) -> Option<WindowId> {
         let after = self.fired.map_or(WindowId::MIN, |fired| fired + 1);
         let coming = self.coming.first().map(|slice| self.frames.windows(slice).0.max(after));
@@ -276,7 +277,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         (next <= until).then_some(next)
     }
 
-    /// Begins to give a window out.
+    /// Starts emitting a window.
     pub(super) fn begin(&mut self, window: WindowId) -> Phase<F::Key, F::State> {
         self.fired = Some(window);
         self.current = None;
@@ -288,7 +289,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         self.enter(window)
     }
 
-    /// The next slice of a window enters, or the window is given out.
+    /// Continues with the next slice that enters, or with emitting the window.
     pub(super) fn enter(&mut self, window: WindowId) -> Phase<F::Key, F::State> {
         let (_, last) = self.frames.slices(window);
         match self.coming.take_until(last) {
@@ -300,7 +301,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         }
     }
 
-    /// The next piece of work for windows that have had results and have changed, if there is any.
+    /// The next phase for windows that have emitted results and have changed, if there is any.
     pub(super) fn update(&mut self) -> Option<Phase<F::Key, F::State>> {
         if let Some((slice, table)) = self.behind.take_until(SliceId::MAX) {
             self.current = None;
@@ -310,8 +311,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         Some(Phase::Again(window, keys.into_drain()))
     }
 
-    /// Some of what has come for a slice that was given out goes where it belongs; answers whether there
-    /// is more.
+    /// Merges some of the updates of a slice that was emitted; returns whether there are more.
     pub(super) fn join_some(
         &mut self,
         slice: SliceId,
@@ -347,7 +347,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         true
     }
 
-    /// What a key has in the slices of a window that are kept.
+    /// Combines the states of a key in the kept slices of a window, and counts the update.
     pub(super) fn again(&mut self, window: WindowId, key: &F::Key) -> Option<(F::State, u32)> {
         let (from, to) = self.frames.slices(window);
         let (probe, mut total) = (key.probe(), None);
@@ -367,7 +367,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         Some((total?, *count))
     }
 
-    /// All windows up to one have been given out, or had nothing to give; then the event goes on.
+    /// Records that all windows up to `until` have been emitted or were empty. The event is passed on after that.
     pub(super) fn pass(&mut self, until: Option<WindowId>, event: Event) {
         self.fired = self.fired.max(until);
         self.current = None;
@@ -376,7 +376,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         }
     }
 
-    /// Begins anew, for the next round of a loop: all windows have been given out.
+    /// Resets the state for the next round of a loop, after all windows were emitted.
     pub(super) fn restart(&mut self) {
         (self.fired, self.entered_until, self.over) = (None, None, None);
         // The keys of the last windows are still there, since no window follows.
@@ -387,7 +387,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         while self.updates.take_until(WindowId::MAX).is_some() {}
     }
 
-    /// Forgets what was kept for windows that take no more records in.
+    /// Drops what was kept for windows that accept no more records.
     fn forget_over(&mut self, at: Timestamp) {
         self.over = self.over.max(Some(self.frames.last_over(at)));
         let Some(over) = self.over else { return };
@@ -397,14 +397,14 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         while self.updates.take_until(over).is_some() {}
     }
 
-    /// Some of a slice's keys enter; answers whether there are more.
+    /// Adds some of a slice's keys to the rolling aggregates; returns whether there are more.
     pub(super) fn enter_some(
         &mut self,
         slice: SliceId,
         table: &mut Drain<F::Key, F::State>,
     ) -> bool {
         let Self { op, feed, rolling, live, kept, weighed, rolled, .. } = self;
-        // What came for a slice after it had entered was put to what is kept when it came.
+        // Later updates of a slice that has entered were merged into the kept slice when they arrived.
         let keeps = self.keeps && Some(slice) > self.entered_until;
         let combine = |into: &mut F::State, from: F::State| feed.combine(into, from);
         let mut left = true;
@@ -412,7 +412,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         for _ in 0..CHUNK {
             let one = table.for_next(|key, state| {
                 weighed.leaves(&state);
-                // Sums that own nothing need not be weighed.
+                // Sums without heap memory need not be measured.
                 if !F::INVERTIBLE || needs_drop::<F::State>() {
                     rolled.changed();
                 }
@@ -447,7 +447,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         left
     }
 
-    /// A window was given out: some of the keys leave that the one after it does not have; answers
+    /// After a window was emitted, subtracts some of the keys that the next one does not contain; returns
     /// whether there are more.
     pub(super) fn leave_some(&mut self, window: WindowId) -> bool {
         let stays = |slice: SliceId| self.frames.windows(slice).1 > window;
@@ -460,7 +460,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
             self.entered_bytes -= leaving.bytes();
             leaving.drain(|part| {
                 let Some(known) = rolling.known(part.hash, part.probe()) else {
-                    // It would stay in all windows to come, of which there would be no end.
+                    // Without this, the key would stay in all later windows, without end.
                     if !std::mem::replace(failed, true) {
                         let what = "a key that was put into a table is not found there: it is not equal to itself";
                         op.fail(Error::new(ErrorKind::Input, what));
@@ -478,7 +478,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         true
     }
 
-    /// Makes the table anew without the keys that have no slices left, when there are many.
+    /// Rebuilds the table without the keys that have no slices left, if there are many.
     pub(super) fn forget_spent(&mut self) {
         self.rolling.forget_spent(self.live, |there| !there.is_empty());
     }

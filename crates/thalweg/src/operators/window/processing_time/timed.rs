@@ -1,15 +1,15 @@
-//! Windows of processing time over streams with timestamps of event time.
+//! Windows of processing time over streams with event-time timestamps.
 //!
-//! Both times in one task: what windows are made by is the clock, and the timestamps of the records are
-//! aggregated with them, since a result carries the greatest. Watermarks of event time wait beside the windows:
+//! One task handles both times: windows are cut by the clock, and the timestamps of the records are aggregated
+//! with their values, since a result carries the greatest. Watermarks of event time wait beside the windows:
 //!
 //! ```text
 //!   records ──> Timed: by the clock ──> windows ──> Redated ──> results
-//!   watermarks ───────────────────────────────────> until the windows have ended that they came in
+//!   watermarks ───────────────────────────────────> held back until the open windows have ended
 //! ```
 //!
-//! A watermark says that no later record is older, and so holds for all results of windows that begin after it.
-//! Those that were open then may have older records alone; when they have been given out, it goes on.
+//! A watermark means that no later record is older, and so holds for all results of windows that begin after it.
+//! Windows that were open when it arrived may contain older records only; it is emitted after their results.
 
 use super::{ByClock, ClockedPush};
 use crate::data::{Portable, Record, Wire};
@@ -81,10 +81,10 @@ where
     })
 }
 
-/// A record with its timestamp, where it is sorted by another time.
+/// A record with its event-time timestamp, where windows are cut by another time.
 pub struct Dated<I: ?Sized> {
     kind: PhantomData<fn(&I)>,
-    // Makes the type unsized, and so a kind of record of its own.
+    // Makes the type unsized, so that it can be a record type of its own.
     _unsized: [()],
 }
 
@@ -92,7 +92,7 @@ impl<I: Record + ?Sized> Record for Dated<I> {
     type Of<'a> = (Timestamp, I::Of<'a>);
 }
 
-/// The key is that of the record.
+/// The keys of the records within.
 #[derive(Clone)]
 pub struct DatedKeys<G>(G);
 
@@ -116,8 +116,8 @@ impl<I: Record + ?Sized, G: KeyBy<I>> KeyBy<Dated<I>> for DatedKeys<G> {
     }
 }
 
-/// An aggregate, and the greatest timestamp of its values. There is no inverse: what was the greatest before cannot
-/// be known.
+/// An aggregate with the greatest timestamp of its values. It has no inverse, since the previous greatest is not
+/// kept.
 pub struct Greatest<A>(A);
 
 impl<V: Record + ?Sized, A: Aggregate<V>> Aggregate<Dated<V>> for Greatest<A> {
@@ -148,8 +148,8 @@ impl<V: Record + ?Sized, A: Combine<V>> Combine<Dated<V>> for Greatest<A> {
     }
 }
 
-/// The chain that ends in windows of processing time of records that have timestamps. All records of a key must
-/// come to one task.
+/// The chain that ends with windows of processing time over records with timestamps. All records of a key must
+/// be in one task.
 pub struct Timed<C, G, A, const EARLY: bool> {
     prev: C,
     op: usize,
@@ -228,31 +228,31 @@ where
                 return self.clocked.event(event);
             }
         };
-        // What came before lies in windows that end by then.
+        // Records that have arrived so far are in windows that end by `until`.
         let (_, last) = self.frames.windows(self.frames.slice(self.clocked.now));
         let until = self.frames.window(last).1;
         self.clocked.next.following().hold(Held { until, watermark, idle });
     }
 }
 
-/// What was said of event time, until the windows have ended that were open then.
+/// A watermark or idle event that is held back until the windows that were open when it arrived have ended.
 struct Held {
     until: Timestamp,
     watermark: Option<Timestamp>,
     idle: bool,
 }
 
-/// Gives results the timestamps of their records, and says again what was said of event time.
+/// Assigns the greatest timestamp of their records to results, and emits the events that were held back.
 pub struct Redated<N> {
     held: VecDeque<Held>,
-    /// What is to be said now.
+    /// The event to be emitted next.
     watermark: Option<Timestamp>,
     idle: bool,
     next: N,
 }
 
 impl<N> Redated<N> {
-    /// Of what waits for the same windows, what was said last counts.
+    /// Of several events that wait for the same windows, the last counts.
     fn hold(&mut self, held: Held) {
         match self.held.back_mut() {
             Some(last) if last.until == held.until => {
@@ -271,7 +271,7 @@ impl<N: Pipe> Pipe for Redated<N> {
 
     fn event(&mut self, event: Event) {
         match event {
-            // Of the clock: the windows that end by then have been given out.
+            // This watermark is of the clock: the windows that end by then have emitted their results.
             Event::Watermark(now) => {
                 while let Some(held) = self.held.pop_front_if(|held| held.until <= now) {
                     self.watermark = held.watermark.or(self.watermark);

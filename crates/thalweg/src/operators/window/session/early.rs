@@ -1,4 +1,4 @@
-//! Results of sessions that have not ended: what is remembered of each, and which of them are due.
+//! Early results of sessions: the counts for each session, and which results are due.
 
 use super::lenient::Lenience;
 use super::open::{Open, Sessions};
@@ -8,19 +8,19 @@ use crate::operators::window::event_time::{AtEnd, Earliness};
 use crate::plan::TaskContext;
 use crate::support::keyed_timers::{BothClocks, Clocks, EventClock, processing};
 
-/// Whether sessions of such a state have results before they end.
+/// Whether sessions with this state emit early results.
 pub trait EarlySessions<S>: Earliness {
-    /// What is remembered of a session for it.
+    /// The counts that are kept for each session.
     type Had: Had;
-    /// Whether they have.
+    /// Whether they emit early results.
     const ANY: bool;
 
-    /// For how many microseconds sessions take records in after they have ended.
+    /// For how many microseconds sessions accept records after they have ended.
     fn lateness(self) -> i64 {
         0
     }
 
-    /// What is remembered of a session that begins.
+    /// The counts of a new session.
     fn start(self) -> Self::Had;
 
     /// A copy of a state, for a result that is not the last.
@@ -51,30 +51,30 @@ impl<S: Clone> EarlySessions<S> for Early {
     }
 }
 
-/// What a session has had.
+/// The counts of a session.
 pub trait Had: Send + 'static {
-    /// The clocks that its sessions go by.
+    /// The clocks of its timers.
     type Clocks: Clocks;
 
-    /// It has taken a record in.
+    /// Accounts for a record that was added.
     fn took(&mut self);
 
-    /// It has become one with another session.
+    /// Accounts for a session that was merged into this one.
     fn merge(&mut self, other: Self);
 
-    /// How many records it holds that were in no result.
+    /// The number of its records that were in no result.
     fn fresh(&self) -> u64;
 
-    /// It has another result, whose number this is.
+    /// Accounts for another result; returns its number.
     fn give(&mut self) -> u32;
 
-    /// What is remembered of it for late records, where those are taken in, to be changed.
+    /// The state for late records, mutably, if they are accepted.
     #[inline(always)]
     fn lenient(&mut self) -> Option<&mut Lenience> {
         None
     }
 
-    /// What is remembered of it for late records, where those are taken in.
+    /// The state for late records, if they are accepted.
     #[inline(always)]
     fn lenience(&self) -> Option<&Lenience> {
         None
@@ -99,7 +99,7 @@ impl Had for () {
     }
 }
 
-/// The records that were in no result, and the number of the last.
+/// The number of records that were in no result, and the number of the last result.
 #[derive(Debug, Default)]
 pub struct Progress {
     fresh: u64,
@@ -130,11 +130,11 @@ impl Had for Progress {
     }
 }
 
-/// When there are results.
+/// When early results are emitted.
 pub(super) struct Earlies {
-    /// After how many records a session has one.
+    /// The number of records between results, or `None`.
     records: Option<u64>,
-    /// Or when all have that have changed.
+    /// The ticks at which all sessions that have changed emit results, or `None`.
     ticks: Option<Ticks>,
     clock: Clock,
 }
@@ -148,8 +148,8 @@ impl Earlies {
         }
     }
 
-    /// A record was taken into a session of a key, which now holds so many that were in no result. Answers whether the
-    /// session is to have one at once.
+    /// Registers a record in a session of a key that now has `fresh` records that were in no result. Returns
+    /// whether the session is to emit a result at once.
     #[inline(always)]
     pub(super) fn note<S>(&self, sessions: &mut Sessions<S>, fresh: u64) -> bool {
         match (&self.ticks, self.records) {
@@ -161,7 +161,7 @@ impl Earlies {
         }
     }
 
-    /// Shows the sessions of a key that are to have a result, with its number.
+    /// Calls a closure with the sessions of a key whose results are due, and the number of the result.
     pub(super) fn each_due<S, H: Had>(
         &self,
         sessions: &mut Sessions<(S, H)>,
@@ -177,12 +177,12 @@ impl Earlies {
         });
     }
 
-    /// When what has changed has results by the clock.
+    /// The next tick, at which changed sessions emit results.
     pub(super) fn next_tick(&self) -> i64 {
         self.ticks.as_ref().map_or(i64::MAX, |ticks| processing(ticks.next()))
     }
 
-    /// Between batches: what changes from now on waits for the tick that comes next.
+    /// Called between batches: changes from now on wait for the next tick.
     pub(super) fn look(&mut self) {
         if let Some(ticks) = &mut self.ticks {
             ticks.has_come(self.clock.now());

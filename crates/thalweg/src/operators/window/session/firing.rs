@@ -1,4 +1,4 @@
-//! The task that owns the keys: takes records into sessions, and gives out those that end.
+//! The operator of sessions, in the task that owns the keys: adds records to sessions, and emits those that end.
 
 use super::super::pane::{Pane, Timing};
 use super::Gap;
@@ -21,7 +21,7 @@ use crate::time::{EventTime, Timestamp};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// The chain that ends in the results of sessions. All records of a key must come to one task.
+/// The chain that ends with the results of sessions. All records of a key must be in one task.
 pub struct Sessioning<C, G, F, L, E, A> {
     pub(super) prev: C,
     pub(super) op: usize,
@@ -69,7 +69,7 @@ where
     }
 }
 
-/// What needs less memory.
+/// A hint for the error when memory is exhausted.
 const HINT: &str =
     "a shorter gap or a smaller state (as of a count, in place of a list) needs less";
 
@@ -82,16 +82,16 @@ pub struct SessionKeys<I: ?Sized, T, G, F, X, E, A, N> {
     emitted: u64,
     late: u64,
     earliness: E,
-    /// For how many microseconds sessions take records in after they have ended.
+    /// For how many microseconds sessions accept records after they have ended.
     lateness: i64,
     early: Earlies,
-    /// Where results go, and where late records.
+    /// The destinations of results and of late records.
     ends: Forked<(N, X)>,
     types: PhantomData<fn(&I, T)>,
 }
 
-/// A record that is to be taken in: its time, how long after it others may come, the watermark, and for how long after
-/// it sessions take records in that have ended.
+/// A record to be added: its time, its gap, the watermark, and the lateness for which sessions accept records
+/// after they have ended.
 #[derive(Clone, Copy)]
 struct Arrival {
     at: i64,
@@ -100,8 +100,8 @@ struct Arrival {
     lateness: i64,
 }
 
-/// Takes a record into the sessions of its key; answers what came of it and, where that counts, how many records its
-/// session holds that were in no result.
+/// Adds a record to the sessions of its key. Returns what became of it and, for early results, the number of
+/// records in its session that were in no result.
 #[inline(always)]
 fn enter<V, A, E>(
     sessions: &mut Sessions<(A::State, E::Had)>,
@@ -135,7 +135,7 @@ where
         },
     );
     if has_changed {
-        // Before the next batch.
+        // The result is due before the next batch.
         sessions.tick = i64::MIN;
     }
     (taken, fresh)
@@ -152,7 +152,7 @@ where
     A: Combine<G::Value>,
     N: Push<(<G::Key as Portable>::Owned, Pane<A::Output>), T>,
 {
-    /// Takes a record in that may be late, or sends it away.
+    /// Adds a record that may be late, or sends it to the side output.
     #[cold]
     #[inline(never)]
     fn take_behind(
@@ -191,7 +191,7 @@ where
         }
     }
 
-    /// Gives the results that are due of the open sessions of a key.
+    /// Emits the results that are due for the open sessions of a key.
     fn give_early(&mut self, key: &G::Key, sessions: &mut Sessions<(A::State, E::Had)>) {
         let Self { op, aggregate, early, emitted, ends, .. } = self;
         early.each_due(sessions, |open, number| {
@@ -204,7 +204,7 @@ where
         });
     }
 
-    /// Gives the results of the sessions of a key that late records have changed.
+    /// Emits the results of the sessions of a key that late records have changed.
     fn give_late(&mut self, key: &G::Key, sessions: &mut Sessions<(A::State, E::Had)>) {
         let Self { op, aggregate, early, emitted, ends, .. } = self;
         sessions.each_changed(|open| {
@@ -213,11 +213,12 @@ where
                 ends.0.0.push((key.own(), pane), T::from(Timestamp::from_micros(open.until)));
             }
         });
-        // Early results may have been due later.
+        // Early results may have been due at a later tick.
         sessions.tick = if sessions.is_fresh() { early.next_tick() } else { i64::MAX };
     }
 
-    /// Gives the results of the sessions of a key that have ended by then, and keeps them for late records.
+    /// Emits the results of the sessions of a key that have ended by `at`, and keeps the sessions for late
+    /// records.
     fn end_leniently(
         &mut self,
         key: &G::Key,
@@ -236,7 +237,7 @@ where
     }
 }
 
-/// A result of a session that stays.
+/// A result of a session that is kept.
 fn pane<V, A, E>(
     op: &Op,
     aggregate: &A,
@@ -253,7 +254,7 @@ where
     Some(Pane { start, end, timing, value })
 }
 
-/// The result of a session that has ended and stays, or the next one because of late records.
+/// The result of a session that has ended and is kept, or the next one due to late records.
 fn ended_pane<V, A, E>(
     op: &Op,
     aggregate: &A,
@@ -273,7 +274,7 @@ where
     pane::<V, A, E>(op, aggregate, open, timing)
 }
 
-/// The first moment of a session, and the first behind it.
+/// The first timestamp of a session, and the first after it.
 fn bounds<S>(open: &Open<S>) -> (Timestamp, Timestamp) {
     let at = Timestamp::from_micros;
     (at(open.first), at(open.until.saturating_add(1)))
@@ -339,7 +340,7 @@ where
         &mut self.ends
     }
 
-    // A record at the last moment of a session may still come until the watermark is behind it.
+    // A record at the last timestamp of a session is on time until the watermark is behind it.
     fn passed(watermark: Timestamp) -> Option<i64> {
         watermark.as_micros().checked_sub(1)
     }
@@ -388,7 +389,7 @@ where
         let op = self.op.id();
         report.emitted(op, self.emitted);
         report.late(op, self.late, if X::OPEN { 0 } else { self.late });
-        // Those that were extended end later.
+        // Sessions that were extended end later.
         let until = keys.first_due(TimerClock::Event);
         report.open_until(op, until.map(|until| Timestamp::from_micros(until.saturating_add(1))));
     }

@@ -1,4 +1,4 @@
-//! A side output of the records that come too late for their sessions.
+//! A side output of the records that arrive too late for their sessions.
 
 use super::SessionWindow;
 use crate::data::{Data, Portable, Record, Wire};
@@ -10,29 +10,29 @@ use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::EventTime;
 
-/// What becomes of the records that come too late for their sessions.
+/// The destination of records that arrive too late for their sessions.
 pub trait Latecomers<I, G, T>: Send + 'static
 where
     I: Record + ?Sized,
     G: KeyBy<I>,
 {
-    /// Where they leave a task.
+    /// The destination in a running task.
     type Exit: Exit<I, G, T>;
 
-    /// Makes it.
+    /// Creates the destination in a task.
     fn exit(&self, cx: &TaskContext<'_>, op: usize) -> Self::Exit;
 }
 
-/// Where late records leave a running task.
+/// The destination of late records in a running task.
 pub trait Exit<I, G, T>: Pipe + 'static
 where
     I: Record + ?Sized,
     G: KeyBy<I>,
 {
-    /// Whether they do.
+    /// Whether late records leave the task; otherwise they are only counted.
     const OPEN: bool;
 
-    /// Takes one.
+    /// Sends a late record.
     fn push_late(
         &mut self,
         key: <G::Key as Portable>::Owned,
@@ -41,7 +41,7 @@ where
     );
 }
 
-/// They are counted.
+/// Late records are counted and dropped.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted;
 
@@ -74,7 +74,7 @@ impl<I: Record + ?Sized, G: KeyBy<I>, T> Exit<I, G, T> for Counted {
     }
 }
 
-/// They are sent to a side output.
+/// Late records are sent to a side output.
 pub struct Sent<K: Data, V: Data, T: EventTime>(Edge<(K, V), T>);
 
 impl<K: Data, V: Data, T: EventTime> Clone for Sent<K, V, T> {
@@ -122,7 +122,7 @@ where
     }
 }
 
-/// Keys and values of a stream, as they are kept.
+/// The owned forms of the keys and values of a stream.
 type KeyOf<C, G> = <<G as KeyBy<<C as Chain>::Item>>::Key as Portable>::Owned;
 type ValueOf<C, G> = <<G as KeyBy<<C as Chain>::Item>>::Value as Portable>::Owned;
 /// Sessions whose late records are sent to a side output.
@@ -135,14 +135,14 @@ where
     G: KeyBy<C::Item, Value: Portable>,
     P: Placement<C, G>,
 {
-    /// Sends the records that come too late for a session to a side output, each as its key and value and with
+    /// Sends records that arrive too late for a session to a side output, each as its key and value and with
     /// its timestamp, instead of counting and dropping them.
     ///
-    /// A record is late when it joins no open session of its key, and the session that it would begin has ended, by
-    /// the watermark of the task that owns the key. Every record is in a session or in the side output, and in
-    /// one of them only. A record behind the watermark costs a copy of its key; others cost nothing.
+    /// A record is late if it joins no open session of its key, and the session that it would begin has ended, by
+    /// the watermark of the task that owns the key. Every record is either in a session or in the side output, and
+    /// never in both. A record behind the watermark costs a copy of its key; others cost nothing.
     ///
-    /// Call it right after `window`. The side output must end in a sink, like any other.
+    /// Call it directly after `window`. The side output must end in a sink, like any other.
     ///
     /// ```
     /// use std::time::Duration;

@@ -1,15 +1,15 @@
-//! Sessions that take records in after they have ended.
+//! Sessions that accept records after they have ended.
 //!
-//! A session that has had its result at its end stays as long as records may come for it. One that comes then changes
-//! it, and it has another result before the next batch. A session that a late record has made longer than the watermark
-//! is open again, and has a result at its end as any other.
+//! A session that has emitted its result at its end is kept as long as records may arrive for it. Such a record
+//! changes it, and the session emits another result before the next batch. A session that a late record has
+//! extended beyond the watermark is open again, and emits a result at its end like any other.
 
 use super::early::{EarlySessions, Had};
 use crate::operators::window::early::Early;
 use crate::operators::window::event_time::Earliness;
 use crate::support::keyed_timers::BothClocks;
 
-/// Sessions take records in for so many microseconds after they have ended.
+/// Sessions accept records for this many microseconds after they have ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Lenient<E> {
     pub(super) early: E,
@@ -41,30 +41,31 @@ impl<S: Clone, E: EarlySessions<S>> EarlySessions<S> for Lenient<E> {
     }
 }
 
-/// What is remembered of a session for late records.
+/// The state of a session for late records.
 #[derive(Debug)]
 pub struct Lenience {
     lateness: i64,
-    /// It has had its result, or would have had it if it had been there.
+    /// Whether it has emitted its result at its end, or ended before it was created.
     pub(super) has_ended: bool,
-    /// Records have come since then that are in no result.
+    /// Whether records have arrived since then that are in no result.
     pub(super) has_changed: bool,
-    /// Results of late records.
+    /// The number of results due to late records.
     results: u32,
 }
 
 impl Lenience {
-    /// The last moment at which the session is there that lasts until then.
+    /// The last time at which a session that lasts until `until` is kept.
     pub(super) fn gone(&self, until: i64) -> i64 {
         until.saturating_add(self.lateness)
     }
 
-    /// A record was taken into the session, which has ended by now, or is open.
+    /// Accounts for a record that was added to the session; `has_ended` says whether the session has ended by
+    /// now.
     pub(super) fn took(&mut self, has_ended: bool) {
         (self.has_ended, self.has_changed) = (has_ended, has_ended);
     }
 
-    /// It has another result because of late records, whose number this is.
+    /// Accounts for another result due to late records; returns its number.
     pub(super) fn give(&mut self) -> u32 {
         self.has_changed = false;
         self.results = self.results.saturating_add(1);
@@ -72,7 +73,7 @@ impl Lenience {
     }
 }
 
-/// What a session has had that takes late records in.
+/// The counts of a session that accepts late records.
 #[derive(Debug)]
 pub struct HadLate<H> {
     early: H,
@@ -93,7 +94,7 @@ impl<H: Had> Had for HadLate<H> {
     }
 
     fn fresh(&self) -> u64 {
-        // Results of late records take the place of early ones.
+        // Results due to late records replace early ones.
         if self.lenience.has_ended { 0 } else { self.early.fresh() }
     }
 

@@ -1,7 +1,7 @@
-//! Sessions: windows that last as long as records follow one another closely.
+//! Sessions: windows that last as long as records follow one another within a gap.
 //!
-//! Nothing is computed before the exchange: a part of a session that waits in another task could be what
-//! joins two others, so it could wait no longer than until the next watermark, and little would be gained.
+//! Records are not aggregated before the exchange. A partial session in another task may be what joins two
+//! others, so it could wait no longer than until the next watermark, and little would be gained.
 
 mod early;
 mod firing;
@@ -28,28 +28,29 @@ pub use late::Counted;
 use late::Latecomers;
 pub use lenient::Lenient;
 
-/// Sessions of each key in event time, for [`KeyedStream::window`](crate::KeyedStream::window): a record
-/// is in the same session as another one when they are no further apart than a gap.
+/// Sessions of each key in event time, for [`KeyedStream::window`](crate::KeyedStream::window): two records are
+/// in the same session if they are no further apart than a gap.
 ///
-/// A record at exactly the gap's distance still belongs. So a session begins with its first record, and
-/// its end, the first moment that does not belong to it, is a microsecond behind its last record and the
-/// gap. With a gap of zero, a session holds records of the same timestamp. The result comes when the
-/// watermark has reached the end, in a [`Pane`](super::Pane) with those bounds; its timestamp is the last
-/// moment of the session. Results of sessions that have not ended are given [if asked for](Self::early).
+/// A record at exactly the gap's distance is still in the session. A session begins with its first record, and
+/// its end, the first timestamp after it, is its last record plus the gap plus a microsecond. With a gap of
+/// zero, a session contains records with the same timestamp. The result is emitted when the watermark has
+/// reached the end, in a [`Pane`](super::Pane) with those bounds; its timestamp is the last one of the session.
+/// [`early`](Self::early) adds results of sessions that have not ended.
 ///
-/// Records may come out of order, and one may join two sessions into one; that is why the aggregate must
-/// [combine](crate::operators::aggregates::Combine). A record is late when it joins no open session, and the
-/// one that it would begin has ended: late records are not taken in, but
-/// [counted, and warned of at the end](crate::metrics::Stats::late_dropped), or sent to a side output by
-/// [`late_output`](crate::operators::window::Windowed::late_output). Sessions may [stay for such records](Self::allowed_lateness).
+/// Records may arrive out of order, and one may join two sessions into one; that is why the aggregate must
+/// [combine](crate::operators::aggregates::Combine). A record is late if it joins no open session, and the one
+/// that it would begin has ended. Late records are not added to any session, but [counted, and reported at the
+/// end](crate::metrics::Stats::late_dropped), or sent to a side output by
+/// [`late_output`](crate::operators::window::Windowed::late_output).
+/// [`allowed_lateness`](Self::allowed_lateness) keeps sessions for such records.
 ///
-/// Every record is sent to the task that owns its key. It costs a look-up there, however long the
-/// session, and a session costs a timer. Memory: an aggregate for each open session; it is given back
-/// when sessions have ended.
+/// Every record is sent to the task that owns its key. It costs a look-up there, however long the session, and a
+/// session costs a timer. Memory: an aggregate for each open session, which is released when the session has
+/// ended.
 ///
 /// # Errors
 ///
-/// More open sessions than the memory budget holds stop the job.
+/// The job fails if its open sessions exceed the memory budget.
 ///
 /// ```
 /// use std::time::Duration;
@@ -59,7 +60,7 @@ pub use lenient::Lenient;
 /// use thalweg::time::Timestamp;
 ///
 /// let env = Environment::new();
-/// // The second of a click, and who clicked.
+/// // The second of a click, and the user.
 /// let clicks = env.iter([(1, 'a'), (2, 'b'), (4, 'a'), (30, 'a'), (33, 'a'), (36, 'a')]);
 /// let visits = clicks
 ///     .assign_timestamps(|click| Timestamp::from_secs(click.0), Watermarks::monotonous())
@@ -83,8 +84,8 @@ pub struct SessionWindow<F = FixedGap, L = Counted, E = AtEnd> {
 }
 
 impl SessionWindow {
-    /// Sessions that end when no record follows within the gap. What of a gap is less than a microsecond
-    /// does not count.
+    /// Sessions that end when no record follows within the gap. Fractions of a microsecond in the gap are
+    /// ignored.
     pub fn new(gap: Duration) -> Self {
         let fixed = Some(gap);
         let gap = FixedGap { micros: micros(gap) };
@@ -93,10 +94,10 @@ impl SessionWindow {
 }
 
 impl<F> SessionWindow<GapOf<F>> {
-    /// Sessions of which every record says for itself how long another one may take to come: the session
-    /// lasts as long as any of its records says.
+    /// Sessions with a gap for every record, computed by a closure: the session lasts until the latest of its
+    /// records' times plus their gaps.
     ///
-    /// The type of the closure's argument must be given.
+    /// The closure's parameter needs a type annotation.
     ///
     /// ```
     /// use std::time::Duration;
@@ -106,7 +107,7 @@ impl<F> SessionWindow<GapOf<F>> {
     /// use thalweg::time::Timestamp;
     ///
     /// let env = Environment::new();
-    /// // When a call was made, and how long it may be silent.
+    /// // The second of a record of a call, and how many seconds of silence may follow.
     /// let calls = env.iter([(0, 10), (8, 1), (10, 1), (12, 5)]);
     /// let sessions = calls
     ///     .assign_timestamps(|call| Timestamp::from_secs(call.0), Watermarks::monotonous())
@@ -125,16 +126,16 @@ impl<F> SessionWindow<GapOf<F>> {
 }
 
 impl<F, L> SessionWindow<F, L> {
-    /// Sessions have results before they end, too: every so many records, or every so often. Their
-    /// [`timing`](super::Pane::timing) is [`Early`](super::Timing::Early), numbered for each session; their bounds
-    /// are those that the session has so far. The results at the end are what they are without this.
+    /// Emits results also before sessions end: after a number of records, or at an interval. Their
+    /// [`timing`](super::Pane::timing) is [`Early`](super::Timing::Early), numbered for each session; their
+    /// bounds are those of the session so far. The results at the end do not change.
     ///
-    /// A session that joins two of them replaces the results of both, and its results are numbered on from the higher
-    /// number. [`Early::every`] gives one when so many records are in a session that were in no result of it,
-    /// or of those that it was made of.
+    /// A session that joins two sessions replaces the results of both, and its results continue from the higher
+    /// number. [`Early::every`] emits a result when the session contains that many records that were in no
+    /// result of it, or of the sessions that it was merged from.
     ///
-    /// An early result carries the last moment of the session so far as its timestamp, which no watermark has
-    /// passed. The state of the aggregate is cloned for each.
+    /// The timestamp of an early result is the last one of the session so far, which no watermark has passed.
+    /// The state of the aggregate is cloned for each early result.
     ///
     /// ```
     /// use std::time::Duration;
@@ -161,18 +162,19 @@ impl<F, L> SessionWindow<F, L> {
 }
 
 impl<F, L, E: Earliness> SessionWindow<F, L, E> {
-    /// Sessions take records in for so long after their ends. One that comes then and belongs to a session that has
-    /// had its result gives it another one, which replaces the one before: its [`timing`](super::Pane::timing) is
-    /// [`Late`](super::Timing::Late). Several that come in one batch give one result. One that joins no session has a
-    /// session of its own, whose result is `Late` too.
+    /// Keeps sessions open to late records for this long after their ends. Such a record gives a session that
+    /// has emitted its result another one, which replaces the one before and whose
+    /// [`timing`](super::Pane::timing) is [`Late`](super::Timing::Late). Several late records in one batch give
+    /// one result. A late record that joins no session begins one, whose result is `Late` too.
     ///
-    /// A late record may join sessions, or make one longer, so that the session ends later than the watermark. Then it is
-    /// open again, and has a result at its end, with its bounds: that replaces those of all sessions within them.
+    /// A late record may join sessions or extend one, so that the session ends after the watermark. The session
+    /// is then open again, and emits a result at its end, which replaces those of all sessions within its
+    /// bounds.
     ///
-    /// Records that come later than that are late as without this. Costs memory: sessions are kept for so much longer;
-    /// and a clone of the aggregate's state for each result. Call it after [`early`](Self::early), if both are wanted.
-    /// As a result's timestamp is the last moment of its session, windows of such results take them in only if they
-    /// allow for as much lateness themselves.
+    /// Records later than that are late, as without this call. Costs memory, since sessions are kept for this
+    /// much longer, and a clone of the aggregate's state for each result. To have both, call it after
+    /// [`early`](Self::early). As a result's timestamp is the last one of its session, windows over such results
+    /// need at least the same lateness to include them.
     ///
     /// ```
     /// use std::time::Duration;
@@ -182,7 +184,7 @@ impl<F, L, E: Earliness> SessionWindow<F, L, E> {
     /// use thalweg::time::Timestamp;
     ///
     /// let env = Environment::new();
-    /// // A second after which much time passes, and then comes another record of that second.
+    /// // One second of records, a pause, and then a late record of that second.
     /// let millis = (0..20_000).chain([500]).map(|at| if at == 1_000 { 1_001 } else { at });
     /// let visits = env
     ///     .iter(millis.filter(|at| *at <= 1_000 || *at >= 15_000))
@@ -263,7 +265,7 @@ where
     }
 }
 
-/// How long after a record another one may come and still be in its session.
+/// How long after a record another one may arrive and still be in its session.
 #[diagnostic::on_unimplemented(
     message = "the gap of these sessions cannot be found in values of `{V}`",
     label = "needs a closure from a reference to the value to a `Duration`",
@@ -288,7 +290,7 @@ impl<V: Record + ?Sized> Gap<V> for FixedGap {
     }
 }
 
-/// A gap that a closure finds in the record.
+/// A gap that a closure computes from the record.
 pub struct GapOf<F>(Arc<F>);
 
 impl<F> Clone for GapOf<F> {

@@ -1,8 +1,8 @@
-//! The open sessions of one key: how records extend them, and how two of them become one.
+//! The open sessions of one key: how records extend and merge them.
 //!
-//! A session is the span from its first record to the last moment at which another one may still join,
-//! which is the latest of its records' times plus their gaps. Both ends belong to it. Two sessions that
-//! have a moment in common are one, so those of a key are always apart.
+//! A session is the span from its first record to the last timestamp at which another one may still join, the
+//! latest of its records' times plus their gaps. Both ends are part of it. Two sessions that overlap are merged,
+//! so the sessions of a key are always disjoint.
 
 use super::early::Had;
 use crate::data::Data;
@@ -13,17 +13,17 @@ use crate::support::keyed_timers::{TimedState, TimerClock};
 pub struct Open<S> {
     /// The time of its first record.
     pub(super) first: i64,
-    /// The last moment at which a record may join.
+    /// The last timestamp at which a record may join.
     pub(super) until: i64,
     pub(super) state: S,
 }
 
-/// The sessions of a key. Nearly always there is one at most, which lies in place.
+/// The sessions of a key. Nearly always there is at most one, which is stored inline.
 pub struct Sessions<S> {
-    /// When results are due by the clock, early ones or those of late records; `i64::MAX` if none are.
+    /// When results are due by the clock, early ones or those due to late records; `i64::MAX` if none are.
     pub(super) tick: i64,
     latest: Option<Open<S>>,
-    /// Those before it, in order.
+    /// The sessions before it, in order.
     earlier: Vec<Open<S>>,
 }
 
@@ -32,7 +32,7 @@ pub struct Sessions<S> {
 pub(super) enum Taken {
     /// It is in a session.
     In,
-    /// The session that it would have been in has ended.
+    /// The session that it would be in has ended.
     Late,
 }
 
@@ -41,8 +41,8 @@ impl<S> Sessions<S> {
         Self { tick: i64::MAX, latest: None, earlier: Vec::new() }
     }
 
-    /// Takes in a record of the span from `at` to `until`. `gone` says which moments are so far past that a
-    /// session which ends there is there no more. `update` takes the record in, and learns when the session ends.
+    /// Adds a record with the span from `at` to `until`. `gone` returns whether a session that ends at a time is
+    /// no longer kept. `update` adds the record to a state, and receives the end of the session.
     #[inline(always)]
     pub(super) fn take(
         &mut self,
@@ -75,7 +75,7 @@ impl<S> Sessions<S> {
         Taken::In
     }
 
-    /// Makes one session of all that have a moment in common with the span, and of the span.
+    /// Merges all sessions that overlap the span, and extends the result by it.
     #[inline(never)]
     fn join(
         &mut self,
@@ -86,7 +86,7 @@ impl<S> Sessions<S> {
             ..self.earlier.partition_point(|open| open.first <= until);
         let in_latest = |open: &Open<S>| at <= open.until && open.first <= until;
         if touched.len() == 1 && !self.latest.as_ref().is_some_and(in_latest) {
-            // What comes out of order is nearly always in one session, which must not be moved for it.
+            // Out-of-order records are nearly always in one session, which need not be moved.
             let open = &mut self.earlier[touched.start];
             open.first = open.first.min(at);
             open.until = open.until.max(until);
@@ -110,12 +110,12 @@ impl<S> Sessions<S> {
         Some(&mut self.earlier[place])
     }
 
-    /// Shows all of them, in order.
+    /// Calls a closure with all sessions, in order.
     pub(super) fn each_open(&mut self, each: impl FnMut(&mut Open<S>)) {
         self.earlier.iter_mut().chain(&mut self.latest).for_each(each);
     }
 
-    /// Adds a session that has no moment in common with another.
+    /// Adds a session that overlaps no other.
     fn add(&mut self, open: Open<S>) {
         match &mut self.latest {
             Some(latest) if latest.first < open.first => {
@@ -129,7 +129,7 @@ impl<S> Sessions<S> {
         }
     }
 
-    /// Takes out the sessions that end by then.
+    /// Removes the sessions that end by `at`.
     pub(super) fn end(&mut self, at: i64, mut give: impl FnMut(Open<S>)) {
         let ended = self.earlier.partition_point(|open| open.until <= at);
         self.earlier.drain(..ended).for_each(&mut give);
@@ -143,8 +143,8 @@ impl<S> Sessions<S> {
 }
 
 impl<S, H: Had> Sessions<(S, H)> {
-    /// Of sessions that take late records in: shows those that end by then, which stay, and takes out those that have
-    /// been there long enough, after it has shown those of them that have changed.
+    /// For sessions that accept late records: calls `show` with those that end by `at`, which are kept, and removes
+    /// those that have been kept long enough, after a call of `show` for those of them that have changed.
     pub(super) fn end_leniently(
         &mut self,
         at: i64,
@@ -176,19 +176,19 @@ impl<S, H: Had> Sessions<(S, H)> {
         }
     }
 
-    /// Shows those that late records have changed.
+    /// Calls a closure with the sessions that late records have changed.
     pub(super) fn each_changed(&mut self, show: impl FnMut(&mut Open<(S, H)>)) {
         let all = self.earlier.iter_mut().chain(&mut self.latest);
         all.filter(|open| has_changed(open)).for_each(show);
     }
 
-    /// Whether one of them holds records that were in no result.
+    /// Whether a session has records that were in no result.
     pub(super) fn is_fresh(&self) -> bool {
         self.earlier.iter().chain(&self.latest).any(|open| open.state.1.fresh() > 0)
     }
 }
 
-/// Whether a session has ended and is there for late records.
+/// Whether a session has ended and is kept for late records.
 #[inline(always)]
 fn has_ended<S, H: Had>(open: &Open<(S, H)>) -> bool {
     open.state.1.lenience().is_some_and(|late| late.has_ended)
@@ -198,7 +198,7 @@ fn has_changed<S, H: Had>(open: &Open<(S, H)>) -> bool {
     open.state.1.lenience().is_some_and(|late| late.has_changed)
 }
 
-/// When a session is there no more.
+/// When a session is removed.
 fn gone<S, H: Had>(open: &Open<(S, H)>) -> i64 {
     open.state.1.lenience().map_or(open.until, |late| late.gone(open.until))
 }
@@ -215,7 +215,7 @@ impl<S: Data, H: Had> TimedState for Sessions<(S, H)> {
                 if !has_ended(first) {
                     return Some(first.until);
                 }
-                // Those that have ended are before the others.
+                // Sessions that have ended come before the others.
                 let open = self.earlier.get(self.earlier.partition_point(has_ended));
                 let open = open.or(self.latest.as_ref()).filter(|open| !has_ended(open));
                 Some(open.map_or(i64::MAX, |open| open.until).min(gone(first)))

@@ -1,4 +1,4 @@
-//! Sessions against their definition: all records are sorted, and merged by the rule.
+//! Tests of sessions against their definition: all records are sorted, and merged by the rule.
 
 use super::super::event_time::Earliness;
 use super::super::tests::{Reading, micros, readings, some_readings};
@@ -13,7 +13,7 @@ use crate::{Environment, ErrorKind};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// The sessions of each key by the definition, and what is made of their values.
+/// The sessions of each key by the definition, with their results.
 fn expected<T>(
     all: &[Reading],
     gap: impl Fn(&Reading) -> i64,
@@ -21,7 +21,7 @@ fn expected<T>(
 ) -> Vec<(u8, Pane<T>)> {
     let mut sorted = all.to_vec();
     sorted.sort();
-    // The first timestamp, the last moment that belongs, the values.
+    // The first timestamp, the last timestamp of the session, the values.
     let mut sessions: BTreeMap<u8, Vec<(i64, i64, Vec<i32>)>> = BTreeMap::new();
     for reading in &sorted {
         let (key, at, value) = *reading;
@@ -90,7 +90,7 @@ proptest! {
     }
 }
 
-/// The timestamp of a result is the last moment of its session, and the watermark behind it holds.
+/// The timestamp of a result is the last one of its session, and the watermark after it does not pass it.
 #[test]
 fn results_have_the_timestamp_of_their_end() {
     let all: Vec<Reading> =
@@ -132,7 +132,7 @@ fn the_gap_itself_belongs_to_the_session() {
     assert_eq!(count(10, &[0, 11]), [(0, 11, 1), (11, 22, 1)]);
     assert_eq!(count(10, &[-5, 13, 5, 0, 40]), [(-5, 24, 4), (40, 51, 1)]);
     assert_eq!(count(0, &[3, 4, 3]), [(3, 4, 2), (4, 5, 1)]);
-    // A record that joins what was apart, in front of both and between them.
+    // Records that join sessions, before both and between them.
     assert_eq!(count(10, &[20, 0, 40, 30, 10]), [(0, 51, 5)]);
 }
 
@@ -152,13 +152,13 @@ fn sessions_at_the_ends_of_time() {
     .equals([(i64::MIN, i64::MIN + 16, 2), (0, 11, 1), (i64::MAX - 5, i64::MAX, 2)]);
 }
 
-/// What is not in a session is late, and counted: nothing is lost without a trace.
+/// Every record is either in a session or counted as late.
 #[test]
 fn late_records_are_counted() {
     let some_late = std::cell::Cell::new(false);
     every(|env| {
         let n = 20_000_u64;
-        // Every tenth record comes far too late.
+        // Every tenth record arrives far too late.
         let at = |n: &u64| if n % 10 == 9 { *n as i64 - 5_000 } else { *n as i64 };
         let counts = env
             .iter(0..n)
@@ -180,7 +180,7 @@ fn late_records_are_counted() {
 }
 
 fn a_key_a_record(env: &Environment, records: u64) -> Watched {
-    // One partition: of two, either may run ahead of the other, and what it is ahead by stays open.
+    // One partition: with two, either may run ahead of the other, and the sessions in between stay open.
     let numbers = env
         .iter(0..records)
         .assign_timestamps(|n| Timestamp::from_micros(*n as i64), Watermarks::monotonous());
@@ -222,13 +222,13 @@ fn sessions_without_keys() {
     .equals(expected);
 }
 
-/// With one partition, and a watermark every few records, what is late is known exactly.
+/// With one partition, and a watermark every few records, it is known exactly which records are late.
 #[test]
 fn late_records_go_to_a_second_stream() {
     every(|env| {
         // Long enough for a watermark to have come in between.
         let long = |at: i64| std::iter::repeat_n(at, 40);
-        // 245 is behind the watermark and joins what is open; 239 would begin a session that has ended.
+        // 245 is behind the watermark and joins an open session; 239 would begin a session that has ended.
         let all = long(250).chain([2]).chain(long(251)).chain([245, 239, 238]).chain(long(300));
         let (sessions, late) = env
             .iter(all)
@@ -277,7 +277,7 @@ fn every_record_is_in_a_session_or_late() {
     });
 }
 
-/// Sessions of a key with their timing, with one partition and a watermark every few records; and late records.
+/// The sessions of a key with their timing, and the late records, with one partition and a watermark every few records.
 fn lenient<E: Earliness + EarlySessions<u64>>(
     env: &Environment,
     times: &[i64],
@@ -306,11 +306,11 @@ fn late_records_change_sessions_for_as_long_as_is_allowed() {
         // Long enough for a watermark to have come in between.
         let long = |at: i64| std::iter::repeat_n(at, 40);
         let times: Vec<i64> = (long(100).chain(long(150)))
-            // Into one that has ended; and one that begins one that has.
+            // A record in a session that has ended, and one that begins a session that has ended.
             .chain([103])
             .chain(long(150))
             .chain([120])
-            // Into the one that is open; twice into one that has ended; and too late for any.
+            // One in the open session, two in a session that has ended, and one that is too late for any.
             .chain(long(151))
             .chain([147, 108, 111, 44])
             .chain(long(300))
@@ -318,7 +318,7 @@ fn late_records_change_sessions_for_as_long_as_is_allowed() {
         let window = SessionWindow::new(micros(5)).allowed_lateness(micros(100));
         let (mut sessions, late) = lenient(env, &times, window)?;
         assert_eq!(late, [44]);
-        // The two may have come in one batch.
+        // The two may have arrived in one batch.
         let twice = sessions.iter().filter(|one| one.3 == 42).count();
         assert!(twice <= 1, "{sessions:?}");
         sessions.retain(|one| one.3 != 42);
@@ -366,7 +366,7 @@ fn sessions_are_kept_no_longer_than_late_records_are_allowed() -> crate::Result<
         .assign_timestamps(|n| Timestamp::from_micros(*n), Watermarks::monotonous());
     let window = SessionWindow::new(micros(100)).allowed_lateness(micros(1000));
     let count = numbers.group_by(|n| *n).window(window).count().unkey().count().collect_one();
-    // And of one key, with a session a record.
+    // And one key, with a session for each record.
     let numbers = env
         .iter(0..1_000_000)
         .assign_timestamps(|n| Timestamp::from_micros(*n * 3), Watermarks::monotonous());

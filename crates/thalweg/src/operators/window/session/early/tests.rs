@@ -1,4 +1,4 @@
-//! Early results of sessions against their definition: record by record, and tick by tick.
+//! Tests of early results of sessions against their definition: record by record, and tick by tick.
 
 use crate::check::check;
 use crate::clock::Nanos;
@@ -24,7 +24,7 @@ struct Model {
 }
 
 impl Model {
-    /// Takes a reading into the sessions; the one that it is in.
+    /// Adds a reading to the sessions, and returns the one that it is in.
     fn take(sessions: &mut Vec<Self>, (key, at, value): Reading, gap: i64) -> &mut Self {
         let until = at.saturating_add(gap);
         let joins =
@@ -148,7 +148,7 @@ proptest! {
     }
 }
 
-/// With late records sent elsewhere, too.
+/// Also with late records sent to a side output.
 #[test]
 fn results_that_never_come_are_refused() {
     let env = Environment::new();
