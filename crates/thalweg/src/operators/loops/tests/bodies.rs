@@ -46,7 +46,7 @@ fn windows_of_event_time() {
     });
 }
 
-/// What fills no window in a round is not carried into the next.
+/// Records that do not fill a window in a round are not carried into the next.
 #[test]
 fn windows_of_counts() {
     every(|env| {
@@ -67,7 +67,7 @@ fn windows_of_counts() {
     });
 }
 
-/// Both sides come from within, and the table is made anew.
+/// Both sides come from within the loop, and the table is built in every round.
 #[test]
 fn joins_of_what_the_loop_gives() {
     every(|env| {
@@ -125,7 +125,7 @@ fn bodies_that_amplify_never_deadlock() {
     });
 }
 
-/// The state of one round is not there in the next.
+/// The state of one round does not survive into the next.
 #[test]
 fn operators_that_remember() -> crate::Result<()> {
     let config = Config { cores: 2.try_into().unwrap(), ..Config::default() };
