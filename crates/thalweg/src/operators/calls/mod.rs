@@ -63,7 +63,7 @@ pub struct Once;
 #[derive(Clone, Copy, Debug)]
 pub struct Again;
 
-/// Whether calls for records of `D` can be retried.
+/// How often calls for records of `D` may be tried: [`Once`] or [`Again`].
 #[diagnostic::on_unimplemented(
     message = "calls for records of `{D}` cannot be tried again",
     label = "each attempt needs a copy of the record",

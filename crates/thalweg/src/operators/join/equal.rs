@@ -35,7 +35,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     /// overtake has been emitted.
     ///
     /// Memory: the records of the right stream, with 16 to 24 bytes each, within the budget. Beyond it both
-    /// streams go to disk, in partitions that are joined one after the other, so that the join takes longer but
+    /// streams go to disk, in parts that are joined one after the other, so that the join takes longer but
     /// completes. Nothing but the number of results grows with the product of both sides, however many records
     /// a single key has.
     ///

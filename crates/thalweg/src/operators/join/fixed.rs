@@ -114,7 +114,7 @@ impl<K: Data + Eq, V: Data> StaticTable<K, V> {
         self.all(key).next()
     }
 
-    /// The values of a key, in the order in which they were given.
+    /// The values of a key, in the order of the rows.
     pub fn all(&self, key: &K) -> impl Iterator<Item = &V> {
         let found = self.0.rows.get().map(|rows| {
             let hash = key.key_hash();

@@ -165,7 +165,7 @@ where
 }
 
 impl<K: Data, A: Data, B: Data, T: Time> Inputs<K, A, B, T> {
-    /// Makes a stream that begins with `chain`, which is an operator of its own.
+    /// Makes a stream that begins with the result of `chain`, as an operator of its own.
     pub(super) fn join<J: Chain>(
         self,
         detail: String,
@@ -181,7 +181,7 @@ impl<K: Data, A: Data, B: Data, T: Time> Inputs<K, A, B, T> {
         stream
     }
 
-    /// Makes a stream that begins with `chain`.
+    /// Makes a stream that begins with the result of `chain`.
     pub(super) fn begin<J: Chain>(self, chain: impl FnOnce(Self) -> J) -> Stream<J> {
         let (env, stage) = (self.env.clone(), self.stage);
         Stream { chain: chain(self), env, stage }

@@ -63,7 +63,7 @@ fn some_readings() -> impl Strategy<Value = (Vec<Reading>, Vec<Reading>)> {
     })
 }
 
-/// An interval, and what its ends are.
+/// An interval, and its ends.
 fn intervals() -> impl Strategy<Value = (Interval, (i64, i64))> {
     let near = (-40..40i64, 0..40i64).prop_map(|(lower, width)| (lower, lower + width));
     let far = (-i64::MAX..=i64::MAX, -i64::MAX..=i64::MAX).prop_map(|(a, b)| (a.min(b), a.max(b)));

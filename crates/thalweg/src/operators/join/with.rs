@@ -96,7 +96,7 @@ impl<L, R> JoinWith<L, R, ByKey, TableOfRight> {
 impl<L, R, S, W> JoinWith<L, R, S, W> {
     /// Sorts both sides, by the hash of their keys, and merges them, instead of looking up one in a table of
     /// the other: for two sides neither of which fits into memory, where it reads and writes each record once
-    /// and in order, however many times the memory they take. Both streams must end; the table is faster where
+    /// and in order, however much larger than memory they are. Both streams must end; the table is faster where
     /// it fits. Not within a loop.
     pub fn sort_merge(self) -> JoinWith<L, R, S, Sorting>
     where

@@ -6,6 +6,7 @@
 //!                        └── entries that ─┘
 //!                            have changed
 //! ```
+//!
 //! The solution is in the tail, in as many parts as there are tasks that own keys. The head makes it from the
 //! initial entries, hands it over before the first round, and takes it back when the loop is over.
 
@@ -58,8 +59,8 @@ where
     K: Data + Key<Owned = K> + Eq + Clone,
     V: Data + Clone,
 {
-    /// Improves a solution in place, one value per key, until it no longer changes: the cost of a round is
-    /// proportional to the changes of the previous one, however many keys there are.
+    /// Improves a solution in place, one value per key, until it no longer changes: the cost of a round
+    /// depends on the changes of the previous one, however many keys there are.
     ///
     /// The solution is initialised with the records of this stream, and the first round gets all of it. In each
     /// round, `body` gets the entries that have changed and makes candidates of them. For each candidate,

@@ -54,7 +54,7 @@ pub struct Route<C: Chain, P> {
 }
 
 impl<C: Chain<Item: Portable>, P> Route<C, P> {
-    /// Adds a stream of the records that the closure matches and no earlier predicate does.
+    /// Adds a stream of the records for which the closure, and no earlier one, returns `true`.
     pub fn to<F>(self, takes: F) -> Route<C, (P, F)>
     where
         F: for<'a, 'b> Fn(&'b <C::Item as Record>::Of<'a>) -> bool + Send + Sync + 'static,

@@ -15,8 +15,8 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     ///
     /// Both streams are gathered in one task. If a stream comes from one task, or is sorted, its records are in
     /// order there. If both do, the pairs are always the same; records of several tasks are taken in the order
-    /// of arrival, and then only the number of pairs is. To pair related records, use a join. To pair without
-    /// gathering all records in one task, see [`zip_by_task`](Self::zip_by_task).
+    /// of arrival, and then only the number of pairs is always the same. To pair related records, use a join.
+    /// To pair without gathering all records in one task, see [`zip_by_task`](Self::zip_by_task).
     ///
     /// The result ends with the shorter stream, and has as many pairs: so it ends even if the other stream does
     /// not. Further records of the longer stream are dropped; those that had arrived by then are counted in the

@@ -1,4 +1,4 @@
-//! The `side_output_each` operator: a side output of parts of each record, which is passed on itself.
+//! The `side_output_each` operator: passes each record on, and sends parts of it to a side output.
 
 // The types say which operator a chain ends in; aliases would hide it.
 #![allow(clippy::type_complexity)]

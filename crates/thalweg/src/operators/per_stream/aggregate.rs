@@ -23,9 +23,9 @@ impl<C: Chain> Stream<C> {
     /// Aggregates all records, and emits the result, as one record, when the input ends.
     ///
     /// The closure chooses the aggregate, from the methods of [`Aggregates`]; a tuple of up to eight is
-    /// computed in one pass. An aggregate of your own is a type that implements [`Combine`]: `aggregate(|_|
-    /// mine)`. For a result per key, use [`group_by`](Self::group_by) first; for a result per window,
-    /// [`window_all`](Self::window_all).
+    /// computed in one pass. An aggregate of your own is a type that implements [`Combine`]:
+    /// `aggregate(|_| mine)`. For a result per key, use [`group_by`](Self::group_by) first; for a result per
+    /// window, [`window_all`](Self::window_all).
     ///
     /// Each task aggregates its own records, and one task combines the partial aggregates: almost nothing
     /// crosses the exchange. The order of the records is unspecified; where the result depends on it, use a
@@ -95,8 +95,8 @@ impl<C: Chain> Stream<C> {
     /// # Errors
     ///
     /// A sum that overflows its type stops the job: convert to a wider type in the closure. With numbers of
-    /// both signs, an intermediate sum may overflow even if the total does not; whether it does depends on the
-    /// order of addition. If the stream does not end, the job is refused at its start.
+    /// both signs, an intermediate sum may overflow, and stop the job, even if the total would not; whether it
+    /// does depends on the order of addition. If the stream does not end, the job is refused at its start.
     ///
     /// ```
     /// use thalweg::Environment;

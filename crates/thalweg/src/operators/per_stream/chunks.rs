@@ -8,7 +8,8 @@ use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
 
-/// A larger chunk's memory is allocated as it fills, as so many records may never arrive.
+/// The most records that memory is allocated for when a chunk begins. A larger chunk grows as it fills, as so
+/// many records may never arrive.
 const AT_ONCE: usize = 1024;
 
 impl<D: Data, C: Chain<Item = D>> Stream<C> {

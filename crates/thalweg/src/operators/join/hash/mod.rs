@@ -16,7 +16,7 @@
 //! * Building: rows are gathered. Records of the probe side wait in their lanes, unless that could block the
 //!   build side, and otherwise in a [queue](Waiting).
 //! * Looking: records are looked up, a batch at a time, one result after the other.
-//! * Alone: rows that have met no partner are emitted, where the kind of join wants them.
+//! * Alone: rows that have met no partner are emitted, if the kind of join includes them.
 //! * Where rows outgrow memory, both sides go to disk in [parts](parts). Of a part that cannot be split
 //!   further, because most of it is one key, as many rows are loaded as memory has room for, and all its
 //!   records of the probe side are looked up in them; then the next block of rows is loaded. So nothing but the

@@ -17,7 +17,7 @@ const ROWS_NEAR: usize = 8;
 /// A record of the probe side: its hash, key, value and time.
 pub(in crate::operators::join) type Sought<K, P, T> = (u64, K, P, T);
 
-/// Records to be looked up, with the progress.
+/// Records to be looked up, and the progress of their lookup.
 pub(in crate::operators::join) struct Probes<K, P, T> {
     waiting: Vec<Waiting<K, P, T>>,
     /// The record whose partners are being emitted.

@@ -9,7 +9,7 @@ use crate::operators::window::{CountWindow, EventTimeWindow, SessionWindow};
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// Windows of event time end with the round, whose records are all there are.
+/// Windows of event time are emitted at the end of the round.
 #[test]
 fn windows_of_event_time() {
     every(|env| {
@@ -98,7 +98,7 @@ fn joins_of_what_the_loop_gives() {
     });
 }
 
-/// Ten records of each, through exchanges with little credit, of one task that all records go to, and back.
+/// Ten records made of each, sent through exchanges with little credit and through a single task, and fed back.
 #[test]
 fn bodies_that_amplify_never_deadlock() {
     every(|env| {

@@ -91,7 +91,7 @@ fn untimed(stream: Stream<impl Chain<Item = u64, Time = Timestamp>>) -> Numbers 
     Stream { env, chain: Untimed(chain), stage }.boxed()
 }
 
-/// Numbers its values, and emits after a while that they have arrived.
+/// Adds a running number to its values, and emits another value when a timer fires.
 struct Numbering;
 
 impl Process<u64, u64> for Numbering {
@@ -518,7 +518,7 @@ fn replayed<B: Chain<Item = u64, Time = ()>>(
     .map(|outcome| outcome.state)
 }
 
-/// Two rounds of a loop whose body is two rounds of one of these.
+/// Two rounds of a loop whose body is a loop of two rounds over the body that `make` makes.
 fn nested(
     n: Numbers,
     by: [u64; 2],

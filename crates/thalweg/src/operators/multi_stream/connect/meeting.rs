@@ -99,11 +99,11 @@ pub struct ConnectedPush<I: Wire + ?Sized, J: ?Sized, T: Time, S, U, N> {
     init: Arc<S>,
     state: S,
     update: Arc<U>,
-    /// Whether records may be passed on.
+    /// Whether all of the control stream comes first.
     waits: bool,
-    /// Whether records are read, and held, before that.
+    /// Whether records may be passed on.
     open: bool,
-    /// Whether they are read before they may.
+    /// Whether records are read, and held, before they may be passed on.
     holds: bool,
     held: Held<I, T>,
     /// The last watermark and idle event, received while records were held.

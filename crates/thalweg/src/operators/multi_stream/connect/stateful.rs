@@ -39,7 +39,7 @@ where
     /// use std::collections::BTreeMap;
     /// use thalweg::Environment;
     ///
-    /// // Says when an account has spent more than it may.
+    /// // Emits by how much an account has exceeded its limit.
     /// let env = Environment::new();
     /// let limits = env.iter([("bob".to_owned(), 7u64)]);
     /// let payments = [("ann", 5), ("bob", 5), ("ann", 6), ("bob", 6)];

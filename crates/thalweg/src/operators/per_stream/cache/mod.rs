@@ -199,7 +199,8 @@ impl<D: Data + Sync, T: Time> Cached<D, T> {
         })
     }
 
-    /// `hash` returns the hash of a record's key, if each task is to read the records of its own keys.
+    /// A source of the records, in `tasks` tasks. `hash` returns the hash of a record's key, if each task is to
+    /// read the records of its own keys.
     fn read(
         &self,
         env: &Environment,
