@@ -1,4 +1,4 @@
-//! What becomes of calls that have failed for good: the job stops, or they go to a side output.
+//! How calls that have failed for good are handled: the job stops, or they go to a side output.
 
 use super::failed::{FailedCall, Problem};
 use crate::data::Data;
@@ -9,19 +9,19 @@ use crate::stream::{Chain, Received, Stream};
 use crate::time::Time;
 use std::fmt::Display;
 
-/// Makes a task's way out for calls that have failed.
+/// Makes a task's handler of calls that have failed.
 pub(super) trait Leave<D, T>: Send + 'static {
-    /// The way out.
+    /// The handler.
     type Exit: Exit<D, T> + 'static;
 
-    /// Makes it.
+    /// Makes the handler of a task.
     fn exit(&self, cx: &TaskContext<'_>, op: usize) -> Self::Exit;
 }
 
-/// The way out of a running task for calls that have failed.
+/// The handler of failed calls in a running task.
 pub(super) trait Exit<D, T>: Pipe {
-    /// A call has failed for good, of this record if it was kept. Answers what is to go to the side output in
-    /// its place; nothing when the job stops.
+    /// Handles a call that has failed for good, with its record if that was kept. Returns what is to go to the
+    /// side output in place of the result; `None` if the job stops.
     fn failed<E: Display + 'static>(
         &self,
         op: &Op,
@@ -30,11 +30,11 @@ pub(super) trait Exit<D, T>: Pipe {
         problem: Problem<E>,
     ) -> Option<FailedCall<D>>;
 
-    /// Sends it.
+    /// Sends a failed call to the side output.
     fn push_aside(&mut self, call: FailedCall<D>, time: T);
 }
 
-/// A call that fails stops the job.
+/// Stops the job when a call fails.
 #[derive(Clone, Copy)]
 pub(super) struct Stops;
 
@@ -76,14 +76,14 @@ impl Pipe for Stops {
     }
 }
 
-/// To a stage of its own, whose tasks are as many.
+/// Sends failed calls to a side output: to a stage of its own, with as many tasks.
 pub(super) struct GoAside<D: Data, T: Time>(Edge<FailedCall<D>, T>);
 
 /// The stream of calls that have failed.
 pub(super) type Failures<D, T> = Stream<Received<FailedCall<D>, T>>;
 
 impl<D: Data, T: Time> GoAside<D, T> {
-    /// The way out of the stage of a stream, and the stream that begins there.
+    /// The side output of a stream, and the stream that begins there.
     pub(super) fn leaving<C: Chain<Time = T>>(
         stream: &Stream<C>,
         origin: Origin,
@@ -101,7 +101,7 @@ impl<D: Data, T: Time> Leave<D, T> for GoAside<D, T> {
     }
 }
 
-/// The end of a task from which failed calls leave.
+/// The side output of failed calls in a running task.
 pub(super) struct GoingAside<D: Data, T: Time>(Outlet<FailedCall<D>, T, RoundRobin>);
 
 impl<D: Data, T: Time> Pipe for GoingAside<D, T> {

@@ -1,4 +1,4 @@
-//! What went wrong with a call, for programs and for people.
+//! Failures of calls: the record in the side output, and the error of the job.
 
 use crate::data::Data;
 use crate::error::{Error, ErrorKind};
@@ -14,24 +14,24 @@ use std::time::Duration;
 pub struct FailedCall<D> {
     /// The record that the call was made for.
     pub record: D,
-    /// How often it was tried.
+    /// The number of attempts.
     pub attempts: u32,
-    /// Whether the last attempt took too long, rather than to answer with an error.
+    /// Whether the last attempt took too long, instead of returning an error.
     pub timed_out: bool,
-    /// What happened at the last attempt, in words.
+    /// The error of the last attempt, as text.
     pub error: String,
 }
 
-/// What went wrong with one attempt.
+/// The failure of one attempt.
 pub(super) enum Problem<E> {
-    /// The call answered so.
+    /// The call returned this error.
     Error(E),
-    /// It took longer than this.
+    /// The call took longer than this.
     TookLonger(Duration),
 }
 
 impl<E: Display + 'static> Problem<E> {
-    /// What it is to the job.
+    /// The error of the job, if the call's failure stops it.
     pub(super) fn into_error(self, attempts: u32) -> Error {
         let error = match self {
             Self::Error(error) => bad_record(error),

@@ -1,18 +1,18 @@
-//! In which order results of calls go on, and events among them: pure bookkeeping that knows neither calls nor
+//! The order in which results of calls, and events between them, are emitted: pure bookkeeping without calls or
 //! clocks.
 //!
-//! No event goes on before all calls that began before it have gone on. That is all that holds where results go
-//! on as they come; where order is kept, a result also waits for those of earlier calls. A call that began
-//! after a watermark may then go on before it, which makes no record late.
+//! No event is emitted before the results of all calls that began before it. Where results are unordered,
+//! nothing else holds; where order is kept, a result also waits for those of earlier calls. Unordered, a call
+//! that began after a watermark may be emitted before it, which makes no record late.
 
 use crate::flow::Event;
 use std::collections::VecDeque;
 
-/// Where a call stands in the line.
+/// The position of a call in the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket(u64);
 
-/// Calls under way with the events between them, and the results `R` that have come of them.
+/// Calls in flight with the events between them, and the results `R` of those that have ended.
 pub(super) struct Line<R> {
     order: Order<R>,
     /// Calls that have begun and whose results have not been taken.
@@ -42,7 +42,7 @@ impl<R> Line<R> {
         self.calls
     }
 
-    /// A call begins.
+    /// Adds a call that begins.
     pub(super) fn begin(&mut self) -> Ticket {
         self.calls += 1;
         match &mut self.order {
@@ -51,7 +51,7 @@ impl<R> Line<R> {
         }
     }
 
-    /// A call has ended.
+    /// Sets the result of a call that has ended.
     pub(super) fn end(&mut self, ticket: Ticket, result: R) {
         match &mut self.order {
             Order::Kept(line) => line.end(ticket, result),
@@ -59,7 +59,7 @@ impl<R> Line<R> {
         }
     }
 
-    /// An event comes, after all calls that have begun.
+    /// Adds an event, behind all calls that have begun.
     pub(super) fn event(&mut self, event: Event) {
         match &mut self.order {
             Order::Kept(line) => line.event(event),
@@ -67,7 +67,7 @@ impl<R> Line<R> {
         }
     }
 
-    /// The next result that may go on.
+    /// The next result that may be emitted.
     pub(super) fn take_result(&mut self) -> Option<R> {
         let result = match &mut self.order {
             Order::Kept(line) => line.take_result(),
@@ -77,7 +77,7 @@ impl<R> Line<R> {
         Some(result)
     }
 
-    /// The next event that may go on, when no result may.
+    /// The next event that may be emitted, when no result may.
     pub(super) fn take_event(&mut self) -> Option<Event> {
         match &mut self.order {
             Order::Kept(line) => line.take_event(),
@@ -85,7 +85,7 @@ impl<R> Line<R> {
         }
     }
 
-    /// Forgets all calls and their results; events stay.
+    /// Drops all calls and their results; events stay.
     pub(super) fn forget_calls(&mut self) {
         self.calls = 0;
         match &mut self.order {
@@ -98,12 +98,12 @@ impl<R> Line<R> {
     }
 }
 
-/// Whether an event says nothing once there is a later watermark.
+/// Whether an event is superseded by a later watermark.
 fn is_passing(event: Event) -> bool {
     matches!(event, Event::Watermark(_) | Event::Idle)
 }
 
-/// Each result waits for those of earlier calls.
+/// Keeps order: each result waits for those of earlier calls.
 struct InOrder<R> {
     /// The ticket of the first place.
     first: u64,
@@ -159,7 +159,7 @@ impl<R> InOrder<R> {
     }
 }
 
-/// Whether of two events that follow one another the later one alone says all.
+/// Whether the later of two consecutive events makes the earlier one redundant.
 fn replaces(later: Event, earlier: Event) -> bool {
     match later {
         Event::Watermark(_) => is_passing(earlier),
@@ -168,11 +168,11 @@ fn replaces(later: Event, earlier: Event) -> bool {
     }
 }
 
-/// Results go on as they come, and events when all of their span have.
+/// Without order: results are emitted as calls end, and an event when all calls of its span have.
 struct AsTheyCome<R> {
     /// The number of the first span, which is the ticket of its calls.
     first: u64,
-    /// What lies between two events. There is always one: the last, which no event has ended yet.
+    /// The calls between two events. There is always at least one span: the last, which no event has ended yet.
     spans: VecDeque<Span>,
     done: VecDeque<(Ticket, R)>,
 }
@@ -181,7 +181,7 @@ struct AsTheyCome<R> {
 struct Span {
     /// Calls whose results have not been taken.
     open: usize,
-    /// What comes after them.
+    /// The event that ends the span.
     event: Option<Event>,
 }
 
@@ -234,12 +234,12 @@ mod tests {
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Begin,
-        /// One of those under way ends.
+        /// One of the calls in flight ends.
         End(prop::sample::Index),
         Watermark,
         Idle,
         Barrier,
-        /// As much as may go on does.
+        /// Emits everything that may be emitted.
         Drain,
     }
 
@@ -273,7 +273,7 @@ mod tests {
         }
     }
 
-    /// Plays the steps and ends all; answers what came in, and what came out.
+    /// Runs the steps and ends all calls; returns what came in, and what came out.
     fn play(ordered: bool, steps: &[Step]) -> (Vec<Out>, Vec<Out>) {
         let mut line = Line::new(ordered);
         let (mut given, mut out, mut open) = (Vec::new(), Vec::new(), Vec::new());
@@ -332,14 +332,14 @@ mod tests {
             let mut last = 0;
             for (at, event) in out.iter().enumerate() {
                 let Out::Event(event) = event else { continue };
-                // Idle is said more than once: any of them will do that comes after the last event.
+                // `Idle` occurs more than once: any occurrence behind the last event will do.
                 let from = given[last..].iter().position(|o| *o == Out::Event(*event));
                 let from = last + from.expect("an event that was given, in its order");
                 last = from + 1;
                 let gone = calls(&out[..at]);
                 prop_assert!(calls(&given[..from]).iter().all(|call| gone.contains(call)));
             }
-            // What is left out is followed by what says more.
+            // An event that was dropped is followed by one that supersedes it.
             let events = |of: &[Out]| -> Vec<Event> {
                 of.iter().filter_map(|o| if let Out::Event(e) = o { Some(*e) } else { None }).collect()
             };

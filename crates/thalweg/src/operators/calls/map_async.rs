@@ -1,4 +1,4 @@
-//! One record out for each record in, made by a future.
+//! The `map_async` operators: one output record for each input record, made by a future.
 
 use super::aside::{Failures, GoAside, Stops};
 use super::polled::Futures;
@@ -12,28 +12,29 @@ use std::fmt::Display;
 use std::future::Future;
 
 impl<C: Chain> Stream<C> {
-    /// Makes one record of each record by a future that the closure returns: a request to a service, a query,
-    /// anything that waits.
+    /// Makes one record of each record by a future that the closure returns, such as a request to a service or
+    /// a query.
     ///
     /// Futures are polled by the tasks of the stream itself, and only when they have been woken, so that many
     /// can be in flight and none keeps a core from other work. They need no particular runtime: see
     /// [`Calls::around`] for those that do. For calls that block their thread there is
-    /// [`map_blocking`](Self::map_blocking); for ones that compute and never wait, [`map`](Self::map) after a
-    /// [`shuffle`](Self::shuffle). Where a call may answer with an error, see
+    /// [`map_blocking`](Self::map_blocking); for closures that compute and never wait, [`map`](Self::map) after
+    /// a [`shuffle`](Self::shuffle). Where a call may return an error, see
     /// [`try_map_async`](Self::try_map_async).
     ///
-    /// When as many calls are in flight as [`Calls`] allows, the input is held up. Order is kept, or is not,
-    /// as it says; in event time records keep their timestamps, and no watermark overtakes them. The end of the
-    /// input, of a loop's round and a barrier wait for the calls before them, so that none is in
-    /// flight then. When the job is cancelled, or nobody wants more, futures in flight are dropped.
+    /// When as many calls are in flight as [`Calls`] allows, the input is subject to back-pressure. [`Calls`]
+    /// also defines whether order is kept; in event time records keep their timestamps, and no watermark
+    /// overtakes them. The end of the input, the end of a loop's round and a barrier wait for the calls before
+    /// them, so that none is in flight then. When the job is cancelled, or no receiver needs more results,
+    /// futures in flight are dropped.
     ///
-    /// Memory: the futures in flight, as many results, and a batch or two of records that wait. No
-    /// allocation a call beside those of the future itself, once there have been as many as may be in flight.
+    /// Memory: the futures in flight, as many results, and a batch or two of records that wait. Once as many
+    /// calls have been in flight as may be, the operator allocates nothing per call beside the future itself.
     ///
     /// # Errors
     ///
-    /// A call that takes longer than it may, and has been tried as often as it may, stops the job with an error of
-    /// kind [`TimedOut`](crate::ErrorKind::TimedOut). A panic stops it as in any closure.
+    /// A call whose last attempt exceeds the timeout stops the job with an error of kind
+    /// [`TimedOut`](crate::ErrorKind::TimedOut). A panic stops it as in any closure.
     ///
     /// ```
     /// use thalweg::{Environment, operators::calls::Calls};
@@ -72,16 +73,16 @@ impl<C: Chain> Stream<C> {
         calling(self, Origin::here("map_async"), calls, A::keep, make, Stops)
     }
 
-    /// As [`map_async`](Self::map_async), where a call may answer with an error: it is tried again if
-    /// [`Calls::retry`] says so, and else stops the job.
+    /// Like [`map_async`](Self::map_async), where a call may return an error: it is retried as [`Calls::retry`]
+    /// defines, and otherwise stops the job.
     ///
-    /// To go on with the other records instead, send those whose calls fail to a side output:
+    /// To continue with the other records instead, send those whose calls fail to a side output:
     /// [`try_map_async_with_side_output`](Self::try_map_async_with_side_output).
     ///
     /// # Errors
     ///
-    /// The error of the last attempt stops the job as in [`try_map`](Self::try_map), with the number of attempts
-    /// if there was more than one; a call that takes too long does as in [`map_async`](Self::map_async).
+    /// The error of the last attempt stops the job as in [`try_map`](Self::try_map), with the number of
+    /// attempts if there was more than one; a timeout stops it as in [`map_async`](Self::map_async).
     ///
     /// ```
     /// use std::time::Duration;
@@ -114,8 +115,8 @@ impl<C: Chain> Stream<C> {
         calling(self, Origin::here("try_map_async"), calls, A::keep, make, Stops)
     }
 
-    /// As [`try_map_async`](Self::try_map_async), with a side output of the records whose calls have failed for
-    /// good, by an error or by taking too long, and of what happened: see [`FailedCall`](super::FailedCall).
+    /// Like [`try_map_async`](Self::try_map_async), with a side output of the records whose calls have failed
+    /// for good, by an error or a timeout, with what happened: see [`FailedCall`](super::FailedCall).
     ///
     /// The side output has as many tasks and the same time, and must end in a sink like any other. Costs a
     /// clone of the record for each attempt. A panic still stops the job.

@@ -1,4 +1,5 @@
-//! One record out for each record in, made by a call that blocks its thread.
+//! The `map_blocking` operators: one output record for each input record, made by a call that blocks its
+//! thread.
 
 use super::aside::{Failures, GoAside, Leave, Stops};
 use super::threads::Threads;
@@ -11,22 +12,22 @@ use std::convert::Infallible;
 use std::fmt::Display;
 
 impl<C: Chain> Stream<C> {
-    /// Makes one record of each record by a closure that may block its thread: a client library that waits for
-    /// its answers, a file, a program that is run.
+    /// Makes one record of each record by a closure that may block its thread, such as a blocking client
+    /// library, file access, or another process.
     ///
-    /// The closure runs on threads of the operator's own, as many as [`Calls::in_flight`] says, so that no
-    /// task of the job waits. They are started when there is work for one more, and end with the operator.
-    /// For what is asynchronous by itself see [`map_async`](Self::map_async), which serves far more calls at once;
-    /// for what computes and never waits, [`map`](Self::map) after a [`shuffle`](Self::shuffle). Where a call may
-    /// answer with an error, see [`try_map_blocking`](Self::try_map_blocking).
+    /// The closure runs on threads of the operator's own, as many as [`Calls::in_flight`] allows, so that no
+    /// task of the job blocks. They are started on demand, and end with the operator. For asynchronous calls
+    /// see [`map_async`](Self::map_async), which serves far more calls at once; for closures that compute and
+    /// never wait, [`map`](Self::map) after a [`shuffle`](Self::shuffle). Where a call may return an error, see
+    /// [`try_map_blocking`](Self::try_map_blocking).
     ///
     /// Order, time, barriers and back-pressure are as in [`map_async`](Self::map_async). A call that has begun
-    /// cannot be stopped: when the job is cancelled it ends without it, and the thread goes when its call
-    /// returns. Under the deterministic scheduler there are no threads: calls are made one after the other, where
-    /// the record is.
+    /// cannot be stopped: a job that is cancelled ends without waiting for it, and its thread ends when the
+    /// call returns. Under the deterministic scheduler there are no threads: calls are made one after the
+    /// other, in the task of the record.
     ///
-    /// Costs two hand-overs between threads and an allocation a call, a few microseconds. Memory: a thread for each
-    /// call in flight, as many results, and a batch or two of records that wait.
+    /// A call costs two hand-overs between threads and an allocation, a few microseconds. Memory: a thread for
+    /// each call in flight, as many results, and a batch or two of records that wait.
     ///
     /// # Errors
     ///
@@ -62,8 +63,8 @@ impl<C: Chain> Stream<C> {
         blocking(self, Origin::here("map_blocking"), calls, A::keep, answer, Stops)
     }
 
-    /// As [`map_blocking`](Self::map_blocking), where a call may answer with an error: it is tried again if
-    /// [`Calls::retry`] says so, and else stops the job.
+    /// Like [`map_blocking`](Self::map_blocking), where a call may return an error: it is retried as
+    /// [`Calls::retry`] defines, and otherwise stops the job.
     ///
     /// # Errors
     ///
@@ -96,8 +97,8 @@ impl<C: Chain> Stream<C> {
         blocking(self, Origin::here("try_map_blocking"), calls, A::keep, f, Stops)
     }
 
-    /// As [`try_map_blocking`](Self::try_map_blocking), with a side output of the records whose calls have failed
-    /// for good, as in [`try_map_async_with_side_output`](Self::try_map_async_with_side_output).
+    /// Like [`try_map_blocking`](Self::try_map_blocking), with a side output of the records whose calls have
+    /// failed for good, as in [`try_map_async_with_side_output`](Self::try_map_async_with_side_output).
     ///
     /// ```
     /// use thalweg::{Environment, operators::calls::Calls};
@@ -133,7 +134,7 @@ impl<C: Chain> Stream<C> {
     }
 }
 
-/// A stream of what blocking calls of `F` come to.
+/// The stream of results of blocking calls of `F`.
 type Blocked<C, D, F, O, E, L> = Stream<Calling<C, D, Threads<F, (O, E)>, L>>;
 
 fn blocking<C, D, O, E, A, F, L>(

@@ -1,8 +1,8 @@
-//! Operators that call what is outside of the job: services, databases, programs, whatever takes its time.
+//! Operators that call external systems: services, databases, other programs.
 //!
-//! No task waits for a call. [`map_async`](crate::Stream::map_async) polls futures when they have been woken, and
-//! [`map_blocking`](crate::Stream::map_blocking) has threads of its own; [`Calls`] says how many at once, in which
-//! order results go on, and what happens to a call that fails or takes too long.
+//! No task blocks on a call. [`map_async`](crate::Stream::map_async) polls futures when they have been woken,
+//! and [`map_blocking`](crate::Stream::map_blocking) has threads of its own. [`Calls`] configures how many
+//! calls run at once, the order of results, timeouts and retries.
 
 mod aside;
 mod failed;
@@ -29,11 +29,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How calls are made: how many at once, and all else about them.
+/// The configuration of an operator that makes calls: how many at once, their order, timeout and retries.
 ///
-/// For [`map_async`](Stream::map_async), [`map_blocking`](Stream::map_blocking) and the like. Results keep the
-/// order of their records, a call may take for ever, and one that fails is not tried again, unless said
-/// otherwise.
+/// For [`map_async`](Stream::map_async), [`map_blocking`](Stream::map_blocking) and their variants. By default,
+/// results keep the order of their records, there is no timeout, and a call that fails is not retried.
 ///
 /// ```
 /// use std::time::Duration;
@@ -56,22 +55,22 @@ pub struct Calls<A = Once> {
     attempts: PhantomData<fn() -> A>,
 }
 
-/// A call is tried once: its record is handed over, and not copied.
+/// A call is tried once: its record is moved into the call, and not cloned.
 #[derive(Clone, Copy, Debug)]
 pub struct Once;
 
-/// A call may be tried again: its record is cloned for each attempt. See [`Calls::retry`].
+/// A call may be retried: its record is cloned for each attempt. See [`Calls::retry`].
 #[derive(Clone, Copy, Debug)]
 pub struct Again;
 
-/// How often calls for records of `D` are tried.
+/// How often calls for records of `D` may be tried: [`Once`] or [`Again`].
 #[diagnostic::on_unimplemented(
     message = "calls for records of `{D}` cannot be tried again",
     label = "each attempt needs a copy of the record",
     note = "records must be `Clone` where `Calls::retry` is used: derive it, or wrap them in an `Arc`"
 )]
 pub trait Attempts<D> {
-    /// Copies a record for the attempts to come, if there may be any.
+    /// Clones a record for further attempts, if there may be any.
     #[doc(hidden)]
     fn keep(record: &D) -> Option<D>;
 }
@@ -82,7 +81,7 @@ impl<D> Attempts<D> for Once {
     }
 }
 
-// Its bound is what the message is about.
+// The error message is about its bound.
 #[diagnostic::do_not_recommend]
 impl<D: Clone> Attempts<D> for Again {
     fn keep(record: &D) -> Option<D> {
@@ -91,12 +90,12 @@ impl<D: Clone> Attempts<D> for Again {
 }
 
 impl Calls<Once> {
-    /// At most so many calls at once: of the operator, over all of its tasks on this host.
+    /// Allows at most `calls` calls at once: of the operator, over all of its tasks on this host.
     ///
-    /// A task whose records wait is given its share, however busy others are. For futures, this is how much
-    /// the service is asked at one time, and what it costs is the memory of so many futures; a few hundred
-    /// are no burden. For blocking calls it is the number of threads. A task also holds no more results than
-    /// this that wait for something before them. 0 is refused at the job's start.
+    /// Every task whose records wait gets its share, however busy others are. For futures, this bounds the load
+    /// on the service, and the cost is the memory of as many futures; a few hundred are cheap. For blocking
+    /// calls it is the number of threads. A task also holds no more results than this that wait for something
+    /// before them. 0 is refused at the job's start.
     pub fn in_flight(calls: usize) -> Self {
         let rules = Rules {
             most: calls,
@@ -110,53 +109,53 @@ impl Calls<Once> {
 }
 
 impl<A> Calls<A> {
-    /// Results go on in the order of their records. That is how it is unless said otherwise.
+    /// Emits results in the order of their records. This is the default.
     ///
-    /// A slow call holds up the results of those behind it, and when as many wait as may be in flight, also
-    /// what comes.
+    /// A slow call delays the results of those behind it, and when as many wait as may be in flight, it also
+    /// blocks the input.
     pub fn ordered(mut self) -> Self {
         self.rules.ordered = true;
         self
     }
 
-    /// Results go on as soon as they are there, in whatever order.
+    /// Emits results as soon as they are available, in any order.
     ///
-    /// Faster where some calls take much longer than others. In event time, no record becomes late by it: a
+    /// Faster where some calls take much longer than others. In event time, this makes no record late: a
     /// watermark still waits for all records that came before it.
     pub fn unordered(mut self) -> Self {
         self.rules.ordered = false;
         self
     }
 
-    /// A call that takes longer has failed. Nothing is refused at the job's start.
+    /// Sets a timeout: a call that takes longer has failed. A timeout of zero is refused at the job's start.
     ///
-    /// Of several attempts, each has so much time, from when it starts. A future is then dropped, which
-    /// ends it. A blocking call cannot be stopped: what it answers after all is dropped, and until then it
-    /// keeps its thread. So does one that never returns.
+    /// The timeout holds for each attempt, from when it starts. A future is then dropped, which ends it. A
+    /// blocking call cannot be stopped: its result is dropped when it returns, and until then it occupies its
+    /// thread, for ever if it never returns.
     ///
-    /// Time is that of the engine's clock, which is simulated under the deterministic scheduler: there it moves
-    /// on when no task can, even though a future waits for something outside; so such futures take too long at
-    /// once. Blocking calls take no time there.
+    /// Time is that of the engine's clock, which is simulated under the deterministic scheduler: there it
+    /// advances when no task can run, even if a future waits for something external, so such futures time out
+    /// at once. Blocking calls take no time there.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.rules.timeout = Some(timeout);
         self
     }
 
-    /// A call that fails is tried up to so many times in all. It rests before the second attempt for as long
-    /// as `backoff` says, and twice as long before each other.
+    /// Retries a call that fails, up to `attempts` attempts in all. The second attempt is delayed by `backoff`,
+    /// and the delay doubles for each further one.
     ///
-    /// What counts as a failure is an error where the closure may answer with one
-    /// ([`try_map_async`](Stream::try_map_async)), and a call that takes longer than the
-    /// [`timeout`](Self::timeout). A panic stops the job. A call that rests is not in flight, but keeps its place
-    /// in the line. Costs a clone of the record for each attempt. 0 attempts are refused at the job's start.
+    /// A failure is an error where the closure may return one ([`try_map_async`](Stream::try_map_async)), or a
+    /// call that exceeds the [`timeout`](Self::timeout). A panic stops the job. A call that waits for its next
+    /// attempt is not in flight, but keeps its position in the order. Each attempt clones the record. 0
+    /// attempts are refused at the job's start.
     pub fn retry(self, attempts: u32, backoff: Duration) -> Calls<Again> {
         let rules = Rules { attempts, backoff, ..self.rules };
         Calls { rules, around: self.around, attempts: PhantomData }
     }
 
-    /// Calls this around the polling of futures: it must call what it is given, once.
+    /// Runs the polling of futures within the closure, which must call its argument, once.
     ///
-    /// For futures that look for something on their thread: those of tokio's timers and sockets want to be
+    /// For futures that depend on their thread's context: those of tokio's timers and sockets must be polled
     /// within its runtime, which then drives them on its own threads:
     ///
     /// ```
@@ -181,11 +180,11 @@ impl<A> Calls<A> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Futures may also be spawned there, and their join handles awaited here; that needs none of this, and
-    /// has the work done on the runtime's threads too.
+    /// Futures may also be spawned on the runtime, and their join handles awaited here; that does not need
+    /// `around`, and does the work on the runtime's threads too.
     ///
-    /// Costs a dynamic call each time that some futures have been woken. Blocking calls have nothing to be
-    /// polled, and are refused at the job's start with this.
+    /// Costs a dynamic call each time that futures have been woken. Blocking calls are not polled, and are
+    /// refused with `around` at the job's start.
     pub fn around<W>(mut self, around: W) -> Self
     where
         W: Fn(&mut dyn FnMut()) + Send + Sync + 'static,
@@ -194,7 +193,7 @@ impl<A> Calls<A> {
         self
     }
 
-    /// What is wrong with it, if anything is.
+    /// What is wrong with the configuration, if anything.
     fn fault(&self) -> Option<&'static str> {
         match &self.rules {
             Rules { most: 0, .. } => Some("at most 0 calls in flight are none at all"),
@@ -207,7 +206,7 @@ impl<A> Calls<A> {
     }
 }
 
-/// What it says, in words.
+/// The configuration in words.
 impl<A> fmt::Debug for Calls<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Rules { most, ordered, timeout, attempts, backoff } = &self.rules;

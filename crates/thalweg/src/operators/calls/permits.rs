@@ -1,7 +1,7 @@
-//! How many calls of an operator may run at once, over all of its tasks.
+//! Permits: how many calls of an operator may run at once, over all of its tasks.
 //!
-//! A permit is there, or it is promised to a task that waits, and then it is there for nobody else: whoever
-//! gives one back gives it to the task that has waited longest. So no task can keep all others out, however
+//! A permit is free, or held, or promised to a task that waits; no other task can take a promised one. A permit
+//! that is returned is promised to the task that has waited longest. So no task can starve the others, however
 //! busy it is.
 
 use crate::flow::Waker;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(super) struct Permits(Mutex<State>);
 
 struct State {
-    /// Nobody waits while there are any.
+    /// The free permits; no task waits while there are any.
     left: usize,
     /// The tasks that wait, each once.
     waiting: VecDeque<(usize, Waker)>,
@@ -21,10 +21,10 @@ struct State {
     promised: Vec<usize>,
 }
 
-/// One call may run for as long as this is there.
+/// Allows one call to run until it is dropped.
 pub(super) struct Permit(Arc<Permits>);
 
-/// Where one task asks for permits.
+/// A task's access to the permits.
 pub(super) struct Desk {
     permits: Arc<Permits>,
     task: usize,
@@ -37,7 +37,7 @@ impl Permits {
         Arc::new(Self(Mutex::new(state)))
     }
 
-    /// The desk of a task, to be woken when it is given what it asked for.
+    /// The access of a task, whose waker is called when it is promised a permit.
     pub(super) fn desk(self: &Arc<Self>, task: usize, waker: Waker) -> Desk {
         Desk { permits: Arc::clone(self), task, waker }
     }
@@ -61,7 +61,8 @@ impl Drop for Permit {
 }
 
 impl Desk {
-    /// A permit, if there is one. Otherwise the task waits in line, and is woken when its turn comes.
+    /// Takes a permit, if there is one. Otherwise the task is queued, and is woken when a permit is promised to
+    /// it.
     pub(super) fn take(&self) -> Option<Permit> {
         let mut state = lock(&self.permits.0);
         if let Some(at) = state.promised.iter().position(|task| *task == self.task) {
@@ -77,7 +78,7 @@ impl Desk {
         Some(Permit(Arc::clone(&self.permits)))
     }
 
-    /// The task wants none any more.
+    /// Withdraws the task from the queue, and returns a permit that was promised to it.
     pub(super) fn leave(&self) {
         let mut state = lock(&self.permits.0);
         state.waiting.retain(|(task, _)| *task != self.task);
@@ -105,7 +106,7 @@ mod tests {
         let (first, second) = (desks[0].take().unwrap(), desks[0].take().unwrap());
         assert!(desks[1].take().is_none() && desks[2].take().is_none());
         drop(first);
-        // It is promised to task 1, whoever asks.
+        // It is promised to task 1, and no other task can take it.
         assert!(desks[0].take().is_none() && desks[2].take().is_none());
         let first = desks[1].take().unwrap();
         drop((first, second));

@@ -1,8 +1,8 @@
 //! Calls as futures, polled by the task that they belong to.
 //!
-//! Each place for a call has a waker of its own, which notes the place in a list and wakes the task. A turn
-//! polls the calls in that list and no others, so that a thousand that wait cost nothing. Whatever drives a
-//! future (a timer, a socket, another thread) may be anywhere: all it has to do is to wake.
+//! Each slot for a call has a waker of its own, which adds the slot to a list and wakes the task. A turn polls
+//! the calls in that list and no others, so that a thousand that wait cost nothing. A future may be driven by
+//! anything (a timer, a socket, another thread), as long as it calls the waker.
 
 use super::permits::Permit;
 use super::running::{Finished, Make, Run};
@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake};
 
-/// What surrounds the polling of futures.
+/// The closure that surrounds the polling of futures.
 pub(super) type Around = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
 
 /// Makes the calls of a task: futures that a closure returns.
@@ -50,17 +50,17 @@ where
     }
 }
 
-/// The calls of a running task, each in its place.
+/// The calls of a running task, each in a slot.
 pub(super) struct Polled<F, Fut> {
     f: Arc<F>,
     around: Option<Around>,
     calls: Vec<Call<Fut>>,
     ready: Arc<Ready>,
-    /// The places that are being polled.
+    /// The slots that are being polled.
     turn: Vec<usize>,
 }
 
-/// A place for a call, used again and again.
+/// A slot for a call, which is reused.
 struct Call<Fut> {
     future: Pin<Box<Option<Fut>>>,
     permit: Option<Permit>,
@@ -68,16 +68,16 @@ struct Call<Fut> {
     waker: std::task::Waker,
 }
 
-/// The places to be polled, and the task that does so.
+/// The slots to be polled, and the task that polls them.
 struct Ready {
     list: Mutex<Vec<usize>>,
     task: Waker,
 }
 
-/// Tells that a place is to be polled.
+/// The waker of a slot.
 struct Woken {
     at: usize,
-    /// It is in the list.
+    /// Whether the slot is in the list.
     listed: AtomicBool,
     ready: Arc<Ready>,
 }
@@ -95,7 +95,7 @@ impl Wake for Woken {
 }
 
 impl Woken {
-    /// Notes the place; answers whether it was not noted before.
+    /// Adds the slot to the list; returns whether it was not there.
     fn list(&self) -> bool {
         let new = !self.listed.swap(true, Ordering::AcqRel);
         if new {
@@ -138,14 +138,15 @@ where
         let call = &mut self.calls[at];
         call.future.set(Some(future));
         call.permit = Some(permit);
-        // The task runs now and looks before it rests.
+        // The task is running, and reads the list before it parks.
         call.woken.list();
         Ok(())
     }
 
     fn finished(&mut self, op: &Op, finished: &mut Vec<Finished<O, E>>) {
         let Self { calls, ready, turn, around, .. } = self;
-        // What wakes itself while it is polled has its next turn later, or it would keep all else out.
+        // A future that wakes itself while it is polled is polled again in a later turn; else it would starve
+        // others.
         turn.append(&mut lock(&ready.list));
         if turn.is_empty() {
             return;
@@ -153,7 +154,7 @@ where
         let mut poll = || {
             for at in turn.drain(..) {
                 let Some(call) = calls.get_mut(at) else { continue };
-                // Before the poll, so that no wake-up during it is lost.
+                // Reset before the poll, so that no wake-up during it is lost.
                 call.woken.listed.swap(false, Ordering::AcqRel);
                 let Some(future) = call.future.as_mut().as_pin_mut() else { continue };
                 let mut context = Context::from_waker(&call.waker);
@@ -189,7 +190,7 @@ mod models {
     use crate::sync::AtomicUsize;
     use loom::thread;
 
-    /// What a task does with a place that is listed: it looks for work.
+    /// What a task does with a slot in the list: it looks for work.
     fn poll(woken: &Woken, work: &AtomicUsize) -> usize {
         let listed = std::mem::take(&mut *lock(&woken.ready.list));
         let look = |_: usize| {

@@ -1,9 +1,9 @@
 //! An operator that makes calls, in a running task.
 //!
-//! Records wait in a backlog until their call may start, and a call that has ended waits in the line until what must
-//! go on before it has. The backlog takes what comes in one go, and no more comes before it is empty: that is
-//! what holds up the input when calls are slow. Calls go on while receivers are slow, as far as the bound lets
-//! them, since other tasks may wait for their permits.
+//! Records wait in a backlog until their call may start, and the result of a call waits in the line until
+//! everything that precedes it has been emitted. The backlog accepts one delivery of records, and the input is
+//! blocked until it is empty: this is the back-pressure of slow calls. Calls continue while receivers are slow,
+//! as far as the bound allows, since other tasks may wait for their permits.
 
 use super::aside::{Exit, Leave};
 use super::failed::{FailedCall, Problem};
@@ -22,66 +22,66 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A place whose call has ended, and what it has come to.
+/// The slot of a call that has ended, and its result.
 pub(super) type Finished<O, E> = (usize, Result<O, E>);
 
-/// Makes what runs the calls of a task.
+/// Makes the runner of a task's calls.
 pub(super) trait Make<D>: Send + 'static {
-    /// What runs them.
+    /// The runner.
     type Run: Run<D> + 'static;
 
-    /// Makes it.
+    /// Makes the runner of a task.
     fn make(&self, cx: &TaskContext<'_>) -> Self::Run;
 }
 
-/// What runs the calls of a task, each in a place that its owner names.
+/// Runs the calls of a task, each in a slot that the caller numbers.
 pub(super) trait Run<D>: Send {
-    /// What a call answers.
+    /// The result of a call.
     type Out: Send + 'static;
-    /// What it answers when it fails.
+    /// The error of a call that fails.
     type Error: Display + Send + 'static;
 
-    /// Starts a call in a place where there is none. The permit is dropped when it runs no more.
+    /// Starts a call in a free slot. The permit is dropped when the call no longer runs.
     fn start(&mut self, op: &Op, at: usize, item: D, permit: Permit) -> Result<()>;
 
     /// Adds the calls that have ended.
     fn finished(&mut self, op: &Op, finished: &mut Vec<Finished<Self::Out, Self::Error>>);
 
-    /// Nobody wants this call any more.
+    /// Abandons a call whose result is no longer needed.
     fn abandon(&mut self, op: &Op, at: usize);
 }
 
-/// By which rules calls are made.
+/// The configuration of calls.
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
-    /// Calls that may run at once, and that a task may have in its line.
+    /// The bound of calls that may run at once, and that a task may have in its line.
     pub(super) most: usize,
     pub(super) ordered: bool,
     pub(super) timeout: Option<Duration>,
-    /// How often a call is tried, in all.
+    /// The most attempts of a call.
     pub(super) attempts: u32,
-    /// How long it rests after the first attempt; twice as long after each other.
+    /// The delay after the first attempt; it doubles after each further one.
     pub(super) backoff: Duration,
 }
 
 impl Rules {
-    /// How long a call rests that has been tried so often.
+    /// The delay after this many attempts.
     fn rest_after(&self, attempts: u32) -> Nanos {
         let doubled = attempts.saturating_sub(1).min(32);
         nanos(self.backoff).saturating_mul(1 << doubled)
     }
 }
 
-/// The chain that ends in calls.
+/// The chain that ends in an operator that makes calls.
 pub(super) struct Calling<C, D, M, L> {
     pub(super) prev: C,
     pub(super) op: usize,
     pub(super) rules: Rules,
     pub(super) permits: Arc<Permits>,
-    /// Copies a record that may be needed again.
+    /// Clones a record that may be needed again.
     pub(super) keep: fn(&D) -> Option<D>,
     pub(super) make: M,
-    /// Where calls go that have failed.
+    /// The handler of calls that have failed.
     pub(super) aside: L,
 }
 
@@ -125,7 +125,7 @@ where
     }
 }
 
-/// Calls in a running task.
+/// An operator that makes calls, in a running task.
 pub(super) struct CallingPush<D, T, X: Run<D>, L, N> {
     op: Op,
     rules: Rules,
@@ -136,17 +136,17 @@ pub(super) struct CallingPush<D, T, X: Run<D>, L, N> {
     slots: Vec<Slot<D, T>>,
     /// Slots without a call.
     free: Vec<usize>,
-    /// Those that are to be tried again, and have rested.
+    /// Slots whose calls are to be retried, with the delay over.
     again: VecDeque<usize>,
-    /// When calls take too long, or have rested.
+    /// The timeouts, and the ends of retry delays, by slot.
     timers: BTreeSet<(Nanos, usize)>,
-    /// What no call has been begun for.
+    /// Records whose call has not been started.
     backlog: VecDeque<(D, T)>,
     line: Line<(Outcome<X::Out, D>, T)>,
     finished: Vec<Finished<X::Out, X::Error>>,
-    /// What must wait for all calls is in the line: nothing may come behind it.
+    /// Whether an event that waits for all calls is in the line: no record may be added behind it.
     closing: bool,
-    /// The job stops.
+    /// Whether the job is being stopped.
     failed: bool,
     emitted: u64,
     ends: Forked<(N, L)>,
@@ -159,12 +159,12 @@ type Outcome<O, D> = Result<O, FailedCall<D>>;
 struct Slot<D, T> {
     ticket: Ticket,
     time: T,
-    /// Kept for another attempt, or to be sent aside.
+    /// The record, kept for another attempt or for the side output.
     record: Option<D>,
-    /// Begun so far.
+    /// Attempts that have been started.
     attempts: u32,
     running: bool,
-    /// Its timer.
+    /// When its timer fires.
     due: Option<Nanos>,
 }
 
@@ -187,7 +187,7 @@ where
         }
     }
 
-    /// Looks after calls that take too long, and those that have rested.
+    /// Handles the timers that are due: abandons calls that take too long, and queues retries.
     fn expire(&mut self) {
         if self.timers.is_empty() {
             return;
@@ -208,7 +208,7 @@ where
         }
     }
 
-    /// Takes in what calls have come to; answers how many.
+    /// Collects the results of calls that have ended; returns how many.
     fn collect(&mut self) -> usize {
         let mut finished = std::mem::take(&mut self.finished);
         self.run.finished(&self.op, &mut finished);
@@ -225,7 +225,7 @@ where
         count
     }
 
-    /// An attempt has failed: another one, or the end of it.
+    /// Handles a failed attempt: schedules another one, or fails the call for good.
     fn fell(&mut self, at: usize, problem: Problem<X::Error>) {
         let slot = &mut self.slots[at];
         slot.running = false;
@@ -248,7 +248,7 @@ where
         self.free.push(at);
     }
 
-    /// Starts what may start; answers how many.
+    /// Starts the calls that may start; returns how many.
     fn start(&mut self) -> usize {
         let mut started = 0;
         while !self.failed {
@@ -277,7 +277,7 @@ where
         started
     }
 
-    /// Gives the next record a slot, and a place in the line.
+    /// Assigns a slot, and a position in the line, to the next record.
     fn begin(&mut self) -> (usize, Option<D>) {
         let Some((record, time)) = self.backlog.pop_front() else { return (0, None) };
         let ticket = self.line.begin();
@@ -295,7 +295,7 @@ where
         (at, Some(record))
     }
 
-    /// Hands on what may go on; answers how many results did, and what is in the way of others.
+    /// Emits the results and events that may be emitted; returns how many results, and why others were not.
     fn hand_on(&mut self) -> (usize, Flow) {
         let Self { line, ends, emitted, closing, .. } = self;
         let mut handed = 0;
@@ -323,12 +323,12 @@ where
         }
     }
 
-    /// Whether there are records that have not gone on.
+    /// Whether there are records whose results have not been emitted.
     fn has_calls(&self) -> bool {
         self.line.calls() > 0 || !self.backlog.is_empty()
     }
 
-    /// Nobody wants what calls come to: forgets them.
+    /// Drops all calls, as no receiver needs their results.
     #[cold]
     fn give_up(&mut self) {
         for at in 0..self.slots.len() {
@@ -346,7 +346,7 @@ where
     }
 }
 
-/// Whether nothing may come behind an event before it has gone on.
+/// Whether no record may be added behind an event before it has been emitted.
 fn waits_for_all(event: Event) -> bool {
     matches!(event, Event::Barrier(_) | Event::Round(_) | Event::End)
 }
@@ -376,17 +376,17 @@ where
             if self.has_calls() && self.ends.is_closed() {
                 self.give_up();
             }
-            // Whatever has ended has, also where nobody looked in time.
+            // A call that has ended counts as ended, even if that is noticed after its timeout.
             let mut moved = self.collect();
             self.expire();
             moved += self.start();
             if self.failed {
-                // The rest of the turn: the job stops after it.
+                // The rest of the turn is done: the job stops after it.
                 self.give_up();
                 return Flow::Ready;
             }
             let (handed, flow) = self.hand_on();
-            // What has just started has not been looked at, and what has gone on makes room for others.
+            // New calls have not been polled, and emitted results make room for others.
             if moved + handed > 0 {
                 left = left.saturating_sub(moved + handed);
                 if left == 0 {
@@ -394,14 +394,14 @@ where
                 }
                 continue;
             }
-            // What was not handed on because nobody wants it any more.
+            // Nothing was emitted because no receiver needs more.
             if flow == Flow::Ready && self.has_calls() && self.ends.is_closed() {
                 continue;
             }
             return match flow {
                 Flow::Ready if self.backlog.is_empty() && !self.closing => Flow::Ready,
                 Flow::Busy => Flow::Busy,
-                // A clock may run out before a receiver has room.
+                // A timer may fire before a receiver has room.
                 Flow::Blocked if self.timers.is_empty() => Flow::Blocked,
                 _ => Flow::Waiting,
             };
@@ -417,7 +417,7 @@ where
     }
 
     fn idle(&mut self, now: Nanos) -> Option<Nanos> {
-        // What has come due since the last look is looked at soon.
+        // A timer that has become due since the last check is handled soon.
         let due = self.timers.first().map(|&(due, _)| due.max(now.saturating_add(1)));
         self.ends.idle(now).into_iter().chain(due).min()
     }

@@ -1,4 +1,4 @@
-//! Calls in every way to run a job: their order, their bound, what fails, and what waits for them.
+//! Calls under every scheduler: their order, their bound, failures, and the events that wait for them.
 
 use super::Calls;
 use crate::check::{check, every};
@@ -16,7 +16,7 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-/// Waits for as many polls as it says, and wakes itself each time.
+/// Waits for `left` polls, and wakes itself each time.
 async fn polls(mut left: u64) {
     poll_fn(move |cx| {
         if left == 0 {
@@ -29,7 +29,7 @@ async fn polls(mut left: u64) {
     .await;
 }
 
-/// Another thread that wakes futures, in an order of its own: of those that wait, the one that came last first.
+/// Another thread that wakes futures, in an order of its own: of those that wait, the newest first.
 #[derive(Clone)]
 struct Reactor(mpsc::Sender<Arc<Slept>>);
 
@@ -56,7 +56,7 @@ impl Reactor {
         Self(sender)
     }
 
-    /// A future that this thread ends.
+    /// A future that this thread completes.
     fn sleep(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut slept = None;
         let sender = self.0.clone();
@@ -72,7 +72,7 @@ impl Reactor {
     }
 }
 
-/// How many there are at once, and the most there ever were.
+/// The current number, and the greatest there ever was.
 #[derive(Clone, Default)]
 struct Gauge(Arc<(AtomicUsize, AtomicUsize)>);
 
@@ -138,7 +138,7 @@ fn another_thread_may_end_calls_in_any_order() {
 
 #[test]
 fn the_end_of_a_call_lets_later_results_by_only_out_of_order() {
-    // The first call waits for the second to have gone on, which an ordered map would not let it.
+    // The first call waits until the second has been emitted, which an ordered map would not allow.
     every(|env| {
         let gone = Arc::new((AtomicBool::new(false), Mutex::new(None::<Waker>)));
         let (seen, by) = (Arc::clone(&gone), Arc::clone(&gone));
@@ -207,7 +207,7 @@ fn no_more_calls_are_in_flight_than_may_be() {
 fn as_many_blocking_calls_run_at_once_as_may() {
     for scheduler in [Scheduler::WorkStealing, Scheduler::ThreadPerTask] {
         let env = Environment::with_config(Config { scheduler, ..Config::default() });
-        // Each waits for three others.
+        // Each call waits for three others.
         let together = Barrier::new(4);
         let out = env
             .iter(0..40u64)
@@ -260,7 +260,7 @@ fn a_call_that_never_wakes_takes_too_long() {
 
 #[test]
 fn time_runs_while_a_receiver_is_slow_too() {
-    // Nobody takes anything out of the channel, which is full long before the call has to be given up.
+    // Nothing is received from the channel, which is full long before the call times out.
     let env = Environment::with_config(Config { credit: 100, ..Config::default() });
     let calls = Calls::in_flight(2).unordered().timeout(Duration::from_millis(100));
     let out = env
@@ -277,7 +277,7 @@ fn time_runs_while_a_receiver_is_slow_too() {
     drop(out);
 }
 
-/// Fails twice for every fifth record: by an error, then by taking for ever.
+/// Fails twice for every fifth record: by an error, then by never returning.
 fn moody(
     n: u64,
     tries: &Mutex<HashMap<u64, u32>>,
@@ -527,7 +527,7 @@ fn no_record_is_late_behind_calls_that_take_their_time() {
         let stats = env.start()?.wait()?;
         assert_eq!(stats.operators.iter().map(|op| op.late_records).sum::<u64>(), 0);
         let counts = out.take()?;
-        // Windows of ten records a key, and what is left of them at the end.
+        // Windows of ten records per key, and an incomplete one at the end.
         assert_eq!(counts.iter().sum::<u64>(), records);
         assert_eq!(counts.iter().filter(|count| **count == 10).count(), records as usize / 30 * 3);
         Ok(())
@@ -536,7 +536,7 @@ fn no_record_is_late_behind_calls_that_take_their_time() {
 
 #[test]
 fn windows_go_on_while_calls_do() {
-    // A window comes out although nothing follows: the watermark has waited for its calls and no longer.
+    // A window is emitted although nothing follows: the watermark has waited for its calls and no longer.
     let env = Environment::new();
     let (numbers, stream) = env.channel(100);
     let (go, goes) = mpsc::channel::<()>();

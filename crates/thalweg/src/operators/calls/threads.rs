@@ -1,10 +1,10 @@
 //! Calls that block, on threads of their own.
 //!
-//! The threads of an operator serve all of its tasks. Each is started when there is work for it and nobody to
-//! do it, and lives as long as the operator. A thread cannot be stopped within a call: when the operator goes
-//! while one runs, the thread is left to itself, and ends when its call does; all others are waited for.
+//! The threads of an operator serve all of its tasks. A thread is started when there is work and no idle thread
+//! for it, and lives as long as the operator. A thread cannot be stopped within a call: if one is in a call
+//! when the operator is dropped, the thread is detached, and ends when its call does; all others are joined.
 //!
-//! Under a simulated clock there are no threads: a call is made at once, where it is asked for, and takes no time.
+//! Under a simulated clock there are no threads: a call is made at once, in the task, and takes no time.
 
 use super::permits::Permit;
 use super::running::{Finished, Make, Run};
@@ -20,7 +20,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
-/// What a thread is given to do: it says when the user's part of it is over.
+/// A unit of work for a thread; it calls its argument when the user's closure has returned.
 type Work = Box<dyn FnOnce(&dyn Fn()) + Send>;
 
 /// The threads of an operator.
@@ -33,20 +33,20 @@ pub(super) struct Pool {
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// There is work, or there will be no more.
+    /// Signalled when there is work, or when there will be no more.
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     queue: VecDeque<Work>,
-    /// Whether each thread is in a call, which may take for ever.
+    /// Whether each thread is in a call, which may never return.
     busy: Vec<bool>,
     closed: bool,
 }
 
 impl Pool {
-    /// No thread is started yet.
+    /// A pool without threads; they are started on demand.
     pub(super) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { shared: Arc::default(), most, threads: Mutex::default() })
     }
@@ -81,7 +81,8 @@ fn live(number: usize, shared: &Shared) {
         if let Some(work) = state.queue.pop_front() {
             state.busy[number] = true;
             drop(state);
-            // A panic of the closure is caught within; one that is caught here comes from a destructor afterwards.
+            // A panic of the closure is caught within; one that is caught here comes from a destructor
+            // afterwards.
             let _ = catch(|| work(&|| lock(&shared.state).busy[number] = false));
             state = lock(&shared.state);
         } else if state.closed {
@@ -96,14 +97,14 @@ impl Drop for Pool {
     fn drop(&mut self) {
         let mut state = lock(&self.shared.state);
         state.closed = true;
-        // What nobody has begun is not begun.
+        // Calls that have not begun are dropped.
         let unbegun = std::mem::take(&mut state.queue);
         let busy = state.busy.clone();
         drop(state);
         self.shared.changed.notify_all();
         for (thread, busy) in lock(&self.threads).drain(..).zip(busy) {
             if !busy {
-                // It catches the panics of what it is given, and has none of its own.
+                // The thread catches the panics of its work, and has none of its own.
                 let _ = thread.join();
             }
         }
@@ -143,13 +144,13 @@ where
     }
 }
 
-/// What has come back from threads, and the task that looks.
+/// The results from threads, and the task that reads them.
 struct Returned<O, E> {
     list: Mutex<Vec<Return<O, E>>>,
     task: Waker,
 }
 
-/// What a call has come to.
+/// The result of a call.
 struct Return<O, E> {
     at: usize,
     call: u64,
@@ -162,8 +163,8 @@ pub(super) struct Blocking<F, O, E> {
     f: Arc<F>,
     /// `None` where there are no threads.
     pool: Option<Arc<Pool>>,
-    /// The number of the last call in each place. A call that was given up may still come back, and is not that
-    /// one.
+    /// The number of the last call in each slot. An abandoned call may still return, with a number that is no
+    /// longer this one.
     running: Vec<u64>,
     returned: Arc<Returned<O, E>>,
 }
@@ -202,7 +203,7 @@ where
             let result = catch(|| f(item));
             drop(running);
             returns();
-            // Not before the call has returned: while it has not, its thread is taken.
+            // Dropped only after the call has returned: until then its thread is occupied.
             drop((permit, f));
             lock(&returned.list).push(Return { at, call, result });
             returned.task.wake();

@@ -1,4 +1,4 @@
-//! Joins of each record with the one that was in force at its time.
+//! Joins of each record with the one that was in force at its time (as-of joins).
 
 use super::joinable::{Joinable, JoinableWith, KeyOf, TimeOf, ValueOf};
 use super::meeting::{Meet, Meeting, together};
@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Which record of a second stream belongs to one of the first, in event time; for
+/// Which record of a second stream matches a record of the first, in event time; for
 /// [`KeyedStream::as_of_join`].
 ///
 /// ```
@@ -41,39 +41,39 @@ enum Direction {
 }
 
 impl AsOf {
-    /// The latest record at the same time or before it. Of several at one time, the one that has arrived last.
+    /// The latest record at the same time or before it. Of several at one time, the one that arrived last.
     ///
-    /// The answer comes when the watermark has passed the time of the first stream's record, so that it is
+    /// The result is emitted when the watermark has passed the time of the first stream's record, so that it is
     /// exact. For each key, the latest record of the second stream is kept as long as the job runs, unless it
-    /// is [too old](Self::within) for any record that is to come.
+    /// is [too old](Self::within) for any future record.
     pub fn latest() -> Self {
         Self { direction: Direction::Latest, tolerance: None }
     }
 
-    /// The first record at the same time or after it. Of several at one time, the one that has arrived first.
+    /// The first record at the same time or after it. Of several at one time, the one that arrived first.
     ///
-    /// The answer comes when the watermark has passed the time of the second stream's record. A record of
-    /// the first stream waits for one as long as the job runs, or as long as is [allowed](Self::within).
+    /// The result is emitted when the watermark has passed the time of the second stream's record. A record of
+    /// the first stream waits for a match as long as the job runs, or as long as the [tolerance](Self::within)
+    /// allows.
     pub fn next() -> Self {
         Self { direction: Direction::Next, tolerance: None }
     }
 
-    /// Only if it is no further away than this, which still belongs. What of it is less than a microsecond
-    /// does not count.
+    /// Limits how far apart the two records may be; a distance of exactly `tolerance` still matches. Fractions
+    /// of a microsecond are ignored.
     pub fn within(mut self, tolerance: Duration) -> Self {
         self.tolerance = Some(micros(tolerance));
         self
     }
 
-    /// The last moment at which a record is near enough that follows one of this time; `None` where there is
-    /// none.
+    /// The last time at which a record that follows one at `at` still matches; `None` where there is no limit.
     fn reach(self, at: i64) -> Option<i64> {
         self.tolerance.map(|most| at.saturating_add(most))
     }
 
     /// Whether two times, the second not before the first, are near enough.
     fn is_near(self, early: i64, late: i64) -> bool {
-        // Beyond the end of time, all that there is is near enough.
+        // At the end of the time range the sum saturates, and everything is near enough.
         self.reach(early).is_none_or(|reach| late <= reach)
     }
 }
@@ -92,27 +92,27 @@ impl fmt::Display for AsOf {
 }
 
 impl<C: Chain, G, P> KeyedStream<C, G, P> {
-    /// Joins each record with the one of the other stream that was in force at its time: of the same key, the
-    /// [latest](AsOf::latest) at that time or before it, or the [next](AsOf::next). Records for which there
-    /// is none have no result; see [`as_of_left_join`](Self::as_of_left_join).
+    /// Joins each record with the record of the other stream that was in force at its time: of the same key,
+    /// the [latest](AsOf::latest) at that time or before it, or the [next](AsOf::next). A record without a
+    /// match has no result; see [`as_of_left_join`](Self::as_of_left_join).
     ///
-    /// A trade with the quote of its time, an order with the price that was valid. For all records that lie
-    /// near, see [`interval_join`](Self::interval_join). The result has the greater timestamp of both
-    /// records, and comes when the watermark says that no other record can be the answer: it is the same
-    /// however the streams come along beside each other. Both may be without an end.
+    /// Examples are a trade with the quote of its time, or an order with the price that was valid. For all
+    /// records within a distance, see [`interval_join`](Self::interval_join). The result has the greater
+    /// timestamp of both records, and is emitted when the watermark shows that no other record can match: it is
+    /// the same however the two streams are interleaved. Both streams may be unbounded.
     ///
-    /// Every record goes to the task that owns its key, unless it is there already. It costs a step of near-constant cost, and a few more
-    /// when it is answered. Kept are the records of this stream that wait for the watermark, and of the other
-    /// one those that may still be an answer.
+    /// Every record goes to the task that owns its key, unless it is there already. A record takes one step of
+    /// near-constant cost, and a few more when its result is emitted. The operator keeps the records of this
+    /// stream that wait for the watermark, and the records of the other one that may still match.
     ///
-    /// A record of this stream that comes behind the watermark is late, since its answer may be gone: it has
-    /// no result, but is [counted, and warned of at the end](crate::metrics::Stats::late_dropped). One of the other
-    /// stream is counted too, as others may have been answered without it; it is not lost, where it is the latest
-    /// for those that are to come.
+    /// A record of this stream that arrives behind the watermark is late, since its match may be gone: it has
+    /// no result, but is [counted, and reported in a warning at the end](crate::metrics::Stats::late_dropped).
+    /// A late record of the other stream is counted too, as records may have been joined without it; it is not
+    /// lost where it is the latest for later records.
     ///
     /// # Errors
     ///
-    /// More records and keys than the memory budget holds stop the job. Streams of two environments are
+    /// The job stops when the memory budget does not hold its records and keys. Streams of two environments are
     /// refused at the job's start.
     ///
     /// ```
@@ -156,11 +156,11 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
         together(self, other, Origin::here("as_of_join"), &which, InForce::new(which, f))
     }
 
-    /// As [`as_of_join`](Self::as_of_join), with a result for each record of this stream that is not late:
-    /// where there is no record for it, the closure gets `None`.
+    /// Like [`as_of_join`](Self::as_of_join), with a result for each record of this stream that is not late:
+    /// where there is no match, the closure gets `None`.
     ///
-    /// The timestamp of such a result is the record's own; with [`AsOf::next`] it is the last moment at which
-    /// one might have come, or at the end of the input the last of all.
+    /// The timestamp of a result without a match is the record's own; with [`AsOf::next`] it is the last time
+    /// at which a match might have come, or, without a tolerance, the last timestamp there is.
     ///
     /// ```
     /// use std::time::Duration;
@@ -201,7 +201,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     }
 }
 
-/// Joins a record with the one in force.
+/// The [`Meet`] policy of an as-of join.
 pub struct InForce<F, O> {
     which: AsOf,
     f: Arc<F>,
@@ -220,11 +220,11 @@ impl<F, O> Clone for InForce<F, O> {
     }
 }
 
-/// What is kept of a key.
+/// The state of a key.
 pub struct Known<A, B> {
-    /// Those that wait for an answer.
+    /// Left records that wait for a match.
     lefts: Timeline<A>,
-    /// Those that may be one, at most one of a time.
+    /// Right records that may match, at most one per time.
     rights: Timeline<B>,
     which: AsOf,
 }
@@ -237,13 +237,13 @@ impl<A: Data, B: Data> TimedState for Known<A, B> {
         let Self { lefts, rights, which } = self;
         let first = lefts.first();
         let dues = match which.direction {
-            // A left record is answered when its time has passed, and a right one goes when the next one is in
-            // force or when it is too old.
+            // A left record is joined when its time has passed. A right one is dropped when the next one is in
+            // force, or when it is too old.
             Direction::Latest => {
                 let too_old = rights.first().and_then(|at| which.reach(at));
                 [first, rights.second(), too_old]
             }
-            // A right record is an answer when its time has passed. Without one, left ones wait.
+            // A right record can match when its time has passed. Until then left ones wait.
             Direction::Next => {
                 [rights.first(), first.map(|at| which.reach(at).unwrap_or(i64::MAX)), None]
             }
@@ -261,8 +261,8 @@ impl<A: Data, B: Data> TimedState for Known<A, B> {
 }
 
 impl<A: Data, B: Data> Known<A, B> {
-    /// Drops the right records that no left record can need that waits or is to come, where none of those to
-    /// come is before `from`.
+    /// Drops the right records that no waiting or future left record can need, where no future one is before
+    /// `from`.
     fn prune(&mut self, from: i64) {
         let Self { lefts, rights, which } = self;
         let first = lefts.first().map_or(from, |first| first.min(from));
@@ -286,9 +286,9 @@ impl<A: Data, B: Data> Known<A, B> {
     }
 }
 
-/// A result has the greater timestamp of its two records, and is given at the first watermark that has passed
-/// it; so it is not behind the watermark before. That holds for records without an answer too, with the moment
-/// in place of the other record at which it is known that there is none.
+/// A result has the greater timestamp of its two records, and is emitted at the first watermark that has passed
+/// it, so it is not behind the previous watermark. That holds for records without a match too, with the time at
+/// which it is known that there is none in place of the other record's.
 impl<K, A, B, O, F> Meet<K, A, B> for InForce<F, O>
 where
     A: Data,
@@ -373,7 +373,7 @@ where
         }
         state.prune(until.saturating_add(1));
         if until == i64::MAX {
-            // The input has ended: nothing is needed any more.
+            // The input has ended: no right record is needed any more.
             while state.rights.pop(until).is_some() {}
         }
     }

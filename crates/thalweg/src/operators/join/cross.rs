@@ -1,4 +1,4 @@
-//! Every pair of two streams.
+//! The cross product of two streams.
 
 use super::inputs::{Delivery, Inputs, all};
 use super::kinds::Inner;
@@ -13,12 +13,12 @@ where
 {
     /// Makes a pair of every record with every record of another stream, which must end.
     ///
-    /// The other stream is sent to every task, each of which keeps all of it: make it the smaller one.
-    /// Records of this one stay in their tasks and keep their order. For pairs that have something in
-    /// common, [`join`](crate::KeyedStream::join) looks at those alone; for tables that are at hand before the
-    /// job begins there is [`join_static`](Self::join_static).
+    /// The other stream is sent to every task, each of which keeps all of it: make it the smaller one. Records
+    /// of this one stay in their tasks and keep their order. For pairs with equal keys,
+    /// [`join`](crate::KeyedStream::join) compares only those; for tables that are available before the job
+    /// begins there is [`join_static`](Self::join_static).
     ///
-    /// What memory does not hold goes to disk, with all of both streams, and is gone through block by block.
+    /// What does not fit into memory goes to disk, with all of both streams, and is joined block by block.
     ///
     /// # Errors
     ///

@@ -6,11 +6,11 @@ use crate::operators::keyed::{FirstOf, KeyedStream, Partitioned};
 use crate::plan::Origin;
 use crate::stream::Chain;
 
-/// A stream of pairs, in the tasks that own their keys.
+/// A keyed stream whose records are in the tasks that own their keys.
 type AtOwners<C> = KeyedStream<C, FirstOf, Partitioned>;
 
 impl<C: Chain, G, P> KeyedStream<C, G, P> {
-    /// Joins two streams in a way that is to be said, of a kind that is to be said: see [`JoinWith`].
+    /// Joins two streams with a choice of strategy and of the kind of join: see [`JoinWith`].
     #[track_caller]
     pub fn join_with<R>(self, right: R) -> JoinWith<Self, R>
     where
@@ -22,30 +22,30 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
 
     /// Makes a record of every pair of records that the two streams have for a key.
     ///
-    /// Both streams go to the tasks that own the keys; one that is there already stays. The right stream is
-    /// read to its end and kept in a table; then each record of the left one is looked up. So the
-    /// right stream should be the smaller one, and must end; the left one need not. Records of the left
-    /// stream that come in the meantime wait where they are, or beside the table where that would
-    /// hold up the right one. For other ways see [`join_with`](Self::join_with); for records that meet
-    /// within a time, [`window_join`](Self::window_join).
+    /// Both streams go to the tasks that own the keys; a stream that is there already stays. The right stream
+    /// is read to its end and kept in a table; then each record of the left one is looked up. So the right
+    /// stream should be the smaller one, and must end; the left one need not. Records of the left stream that
+    /// arrive in the meantime wait in their lanes, or beside the table where waiting in the lanes would block
+    /// the right stream. For other strategies see [`join_with`](Self::join_with); for records that are close in
+    /// time, [`window_join`](Self::window_join).
     ///
-    /// Every copy of a record counts: two left and three right ones of a key are six pairs. Keys are equal as
-    /// `Eq` says, so `None` equals `None` where keys are options. The left records of a task keep their
-    /// order. In event time a pair has the later timestamp of the two, and watermarks come through when
-    /// nothing that they would overtake is left to give out.
+    /// Duplicates count: two left and three right records of a key are six pairs. Keys are compared by `Eq`, so
+    /// `None` equals `None` where keys are options. The left records of a task keep their order. In event time
+    /// a pair has the later timestamp of the two, and a watermark is passed on when every result that it would
+    /// overtake has been emitted.
     ///
     /// Memory: the records of the right stream, with 16 to 24 bytes each, within the budget. Beyond it both
-    /// streams go to disk, in parts that are joined one after the other, so that the join takes longer and
-    /// ends; no part of it but the number of results grows with the product of both sides, however many
-    /// records a single key has.
+    /// streams go to disk, in parts that are joined one after the other, so that the join takes longer but
+    /// completes. Nothing but the number of results grows with the product of both sides, however many records
+    /// a single key has.
     ///
-    /// Within a loop, a table of what comes from outside is made once and stays for all rounds; it must fit into
-    /// memory then.
+    /// Within a loop, a table of a stream from outside the loop is built once and stays for all rounds; it must
+    /// then fit into memory.
     ///
     /// # Errors
     ///
-    /// On a right stream that does not end, the job is refused at its start; so it is where both are of
-    /// different environments. A table that outgrows memory stops it where the left stream does not end.
+    /// If the right stream does not end, the job is refused at its start, as it is if the streams belong to
+    /// different environments. A table that outgrows memory stops the job if the left stream does not end.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -74,7 +74,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
         JoinWith::new(self, right, Origin::here("join")).inner()
     }
 
-    /// As [`join`](Self::join), with the records of this stream that have no partner.
+    /// Like [`join`](Self::join), with the records of this stream that have no partner.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -101,8 +101,8 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
         JoinWith::new(self, right, Origin::here("left_join")).left()
     }
 
-    /// As [`join`](Self::join), with the records of the right stream that have no partner. They come when
-    /// the left stream has ended, which it must.
+    /// Like [`join`](Self::join), with the records of the right stream that have no partner. They are emitted
+    /// when the left stream has ended, which it must.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -128,8 +128,8 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
         JoinWith::new(self, right, Origin::here("right_join")).right()
     }
 
-    /// As [`join`](Self::join), with the records of either stream that have no partner. Those of the right one
-    /// come when the left one has ended, which it must.
+    /// Like [`join`](Self::join), with the records of either stream that have no partner. Those of the right
+    /// one are emitted when the left one has ended, which it must.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -160,7 +160,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     }
 
     /// The records whose key the right stream has too: each once, however often the key is there. Of the right
-    /// stream, only the keys are sent and kept; see [`join`](Self::join) for the rest.
+    /// stream, only the keys are sent and kept; otherwise it is like [`join`](Self::join).
     ///
     /// ```
     /// use thalweg::Environment;
@@ -186,7 +186,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     }
 
     /// The records whose key the right stream does not have. Of the right stream, only the keys are sent and
-    /// kept; see [`join`](Self::join) for the rest.
+    /// kept; otherwise it is like [`join`](Self::join).
     ///
     /// ```
     /// use thalweg::Environment;

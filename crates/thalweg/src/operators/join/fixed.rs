@@ -1,4 +1,4 @@
-//! Joins with a table that is there before the first record: AIR's static join.
+//! Joins with a table that is complete before the first record: AIR's static join.
 
 use crate::data::{Data, Record};
 use crate::error::{Error, ErrorKind, Result};
@@ -14,10 +14,9 @@ use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 
 /// A table that is read once and shared by all tasks of the process, whatever job they belong to; for
-/// [`Stream::join_static`]. Cloning shares it.
+/// [`Stream::join_static`]. A clone shares the same table.
 ///
-/// It may have several rows of a key. Reading costs an allocation a table, not a row; a look-up two steps
-/// in memory.
+/// A key may have several rows. Reading allocates per table, not per row; a lookup takes two steps in memory.
 ///
 /// A stream becomes a table by a job of its own, whose result is collected:
 ///
@@ -37,7 +36,7 @@ pub struct StaticTable<K, V>(Arc<Shared<K, V>>);
 
 struct Shared<K, V> {
     rows: OnceLock<Rows<K, V>>,
-    /// What reads the rows, held while it does.
+    /// The closure that reads the rows; locked while it runs.
     read: Mutex<Read<K, V>>,
 }
 
@@ -55,8 +54,8 @@ impl<K: Data + Eq, V: Data> StaticTable<K, V> {
         Self(Arc::new(Shared { rows: OnceLock::from(linked(rows)), read: Mutex::new(None) }))
     }
 
-    /// A table that the first job to use it reads, when it begins. Where the closure fails, so does
-    /// the start of the job; the next one tries again.
+    /// A table that is read by the first job that uses it, when that job starts. If the closure fails, so does
+    /// the start of the job; the next job tries again.
     ///
     /// ```
     /// use thalweg::operators::join::StaticTable;
@@ -82,7 +81,7 @@ impl<K: Data + Eq, V: Data> StaticTable<K, V> {
         Self(Arc::new(Shared { rows: OnceLock::new(), read: Mutex::new(Some(Box::new(read))) }))
     }
 
-    /// The rows, which are read if nobody has yet.
+    /// The rows, which are read now if they have not been yet.
     fn ready(&self) -> Result<&Rows<K, V>> {
         if let Some(rows) = self.0.rows.get() {
             return Ok(rows);
@@ -115,7 +114,7 @@ impl<K: Data + Eq, V: Data> StaticTable<K, V> {
         self.all(key).next()
     }
 
-    /// The values of a key, in the order in which they were given.
+    /// The values of a key, in the order of the rows.
     pub fn all(&self, key: &K) -> impl Iterator<Item = &V> {
         let found = self.0.rows.get().map(|rows| {
             let hash = key.key_hash();
@@ -139,23 +138,23 @@ fn linked<K: Data + Eq, V: Data>(all: impl IntoIterator<Item = (K, V)>) -> Rows<
     rows
 }
 
-/// How a record looks to a closure.
+/// The type of a record as closures see it.
 type Item<'a, C> = <<C as Chain>::Item as Record>::Of<'a>;
 
 impl<C: Chain> Stream<C> {
-    /// Looks each record up in a table, and makes a record of it and each row that the table has for its key:
-    /// of those without a row, nothing.
+    /// Looks each record up in a table, and makes a record of it and each row that the table has for its key.
+    /// Records without a row have no result.
     ///
-    /// The table is read once and shared by all tasks, so that a record goes nowhere to meet it: what a
-    /// join with a small, fixed side costs least by. For a side that is a stream of the same job, or is large,
-    /// there is [`join`](crate::KeyedStream::join). The results of one record are handed on together: a table
-    /// with very many rows of one key is better joined by that.
+    /// The table is read once and shared by all tasks, so no record is exchanged: this is the cheapest join
+    /// with a small, fixed side. For a side that is a stream of the same job, or is large, there is
+    /// [`join`](crate::KeyedStream::join). The results of one record are emitted without a pause for
+    /// back-pressure: for a table with very many rows per key prefer `join`.
     ///
     /// Keeps order and tasks, and each record's timestamp.
     ///
     /// # Errors
     ///
-    /// A table that cannot be read, or is larger than the memory budget, refuses the job at its start.
+    /// If the table cannot be read, or is larger than the memory budget, the job is refused at its start.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -189,7 +188,8 @@ impl<C: Chain> Stream<C> {
         self.with_table(Origin::here("join_static"), table, key, make)
     }
 
-    /// As [`join_static`](Self::join_static), with the records that the table has no row for, given as `None`.
+    /// Like [`join_static`](Self::join_static), with a result for records without a row too: the closure gets
+    /// `None`.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -242,7 +242,7 @@ impl<C: Chain> Stream<C> {
     }
 }
 
-/// The chain that ends in a look-up in a fixed table.
+/// The chain that ends in a lookup in a fixed table.
 pub struct WithTable<C, K, V, O, F, M> {
     prev: C,
     op: usize,
@@ -272,7 +272,7 @@ where
         let mut memory = cx.fixed(self.op);
         let rows = self.table.ready().map_err(|error| error.in_operator(&*op.name()))?;
         let bytes = Rows::<K, V>::bytes_with(rows.capacity()) + rows.heap();
-        // One of the tasks answers for all.
+        // One of the tasks reserves the memory for all.
         if cx.task == 0 && !memory.try_resize(bytes) {
             let what = format!(
                 "its table takes {bytes} bytes, which the memory budget of {} has not left; `join` with a stream of the \
@@ -295,7 +295,7 @@ where
     }
 }
 
-/// A look-up in a fixed table, in a running task.
+/// A lookup in a fixed table, in a running task.
 pub struct WithTablePush<I: ?Sized, K, V, O, F, M, N> {
     op: Op,
     table: StaticTable<K, V>,
@@ -341,7 +341,7 @@ where
     fn push(&mut self, item: I::Of<'_>, time: T) {
         let Self { op, table, with, emitted, next, .. } = self;
         let (find, make) = &**with;
-        // Read before the task was made.
+        // Was read before the task was made.
         let Some(rows) = table.0.rows.get() else { return };
         let (hash, key) = guard(op, || {
             let key = find(&item);

@@ -1,4 +1,4 @@
-//! Two streams that come to the tasks of one stage, whose head reads both.
+//! Two streams that are exchanged to the tasks of one stage, whose head reads both.
 
 use super::joinable::Joinable;
 use crate::data::{Data, Key, Portable, Record};
@@ -20,16 +20,16 @@ pub struct Inputs<K: Data, A: Data, B: Data, T: Time> {
 }
 
 struct Input<K: Data, A: Data, T: Time> {
-    /// None where the job is refused, else one.
+    /// `None` where the job is refused.
     edge: Option<Edge<Hashed<(K, A)>, T>>,
     /// The operator that receives it.
     op: usize,
-    /// The stage that sends it.
+    /// The stage that sends to it.
     from: usize,
     bounded: bool,
 }
 
-/// How the two inputs get there.
+/// How the records of the two inputs reach the stage.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
     /// Each record goes to the task that owns its key.
@@ -40,7 +40,7 @@ pub enum Delivery {
     RightEverywhere,
 }
 
-/// Pairs of a key and what is to be known of the record, with where the records of a key are.
+/// A stream of pairs of key and value, with whether all records of a key are in one task.
 pub(super) struct Pairs<C: Chain> {
     stream: Stream<C>,
     together: bool,
@@ -54,7 +54,7 @@ pub(super) fn pairs<S: Joinable>(
     pairs_of(stream, origin, <S::Keys as KeyBy<_>>::Value::to_owned)
 }
 
-/// The keys of a stream, without its values.
+/// A stream as pairs of its keys and `()`.
 pub(super) fn keys<S: Joinable>(
     stream: S,
     origin: Origin,
@@ -62,7 +62,7 @@ pub(super) fn keys<S: Joinable>(
     pairs_of(stream, origin, |_| ())
 }
 
-/// How a value of a stream looks to a closure.
+/// The type of a stream's value as closures see it.
 type Seen<'a, S> = <<<S as Joinable>::Keys as KeyBy<
     <<S as Joinable>::Chain as Chain>::Item,
 >>::Value as Record>::Of<'a>;
@@ -105,7 +105,7 @@ where
     B: Data,
     T: Time,
 {
-    /// Sends both streams to the tasks that own their keys. One that is there already stays.
+    /// Sends both streams to the tasks that own their keys. A stream that is there already stays.
     pub(super) fn by_key<C, D>(left: Pairs<C>, right: Pairs<D>, origin: Origin) -> Self
     where
         C: Chain<Item = (K, A), Time = T>,
@@ -115,7 +115,7 @@ where
         Self::sent(left, right, tasks, origin, (Pairs::by_key, Pairs::by_key))
     }
 
-    /// Sends both streams to where they meet.
+    /// Sends both streams to the stage that joins them.
     pub(super) fn new<C, D>(
         left: Pairs<C>,
         right: Pairs<D>,
@@ -156,7 +156,7 @@ where
         let bounded = left.stream.is_bounded() && right.stream.is_bounded();
         let before = [left.stream.stage, right.stream.stage];
         let stage = env.stage_of_both(&other, origin, before, tasks, bounded);
-        // Streams of two environments are refused; the other one's stage is of no plan.
+        // Streams of two environments are refused; the stage of the other one is not in this plan.
         let same = env.is_same(&other);
         let first = Input::new(left, stage, origin, same.then_some(send_left));
         let second = Input::new(right, stage, origin, same.then_some(send_right));
@@ -165,7 +165,7 @@ where
 }
 
 impl<K: Data, A: Data, B: Data, T: Time> Inputs<K, A, B, T> {
-    /// Makes it a stream of what `chain` makes of it, by an operator of its own.
+    /// Makes a stream that begins with the result of `chain`, as an operator of its own.
     pub(super) fn join<J: Chain>(
         self,
         detail: String,
@@ -181,7 +181,7 @@ impl<K: Data, A: Data, B: Data, T: Time> Inputs<K, A, B, T> {
         stream
     }
 
-    /// Makes it a stream of what `chain` makes of it.
+    /// Makes a stream that begins with the result of `chain`.
     pub(super) fn begin<J: Chain>(self, chain: impl FnOnce(Self) -> J) -> Stream<J> {
         let (env, stage) = (self.env.clone(), self.stage);
         Stream { chain: chain(self), env, stage }
@@ -198,12 +198,12 @@ impl<K: Data, A: Data, B: Data, T: Time> Inputs<K, A, B, T> {
         Inputs { first: second, second: first, env, stage, origin }
     }
 
-    /// Whether an input that is not read might hold up the other.
+    /// Whether an input that is not read might block the other.
     pub(super) fn hang_together(&self, cx: &TaskContext<'_>) -> bool {
         cx.plan.are_connected(self.first.from, self.second.from, self.stage)
     }
 
-    /// Refuses a way of joining that keeps nothing from round to round.
+    /// Refuses a strategy that keeps no state from round to round.
     pub(super) fn refuse_in_loops(&self, cx: &TaskContext<'_>, op: usize) -> Result<()> {
         if cx.depth(op) == Depth(0) {
             return Ok(());
@@ -276,7 +276,7 @@ where
         exchange: Origin,
         strategy: Strategy,
     ) -> Edge<Hashed<(K, A)>, C::Time> {
-        // One that stays has but one lane to go on.
+        // A forward edge has one lane, so the route does not matter.
         add_hash(self.stream, FirstOf, exchange)
             .send_to(to, exchange, strategy, |cx, op, edge| edge.outlet(cx.task, cx.op(op), ByHash))
     }

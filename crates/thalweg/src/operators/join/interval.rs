@@ -1,4 +1,4 @@
-//! Joins of records whose times are no further apart than an interval.
+//! Joins of records whose times differ by no more than an interval.
 
 use super::joinable::{Joinable, JoinableWith, KeyOf, TimeOf, ValueOf};
 use super::meeting::{Meet, Meeting, together};
@@ -18,9 +18,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How far the records of a second stream may lie from one of the first, in event time; for
-/// [`KeyedStream::interval_join`]. Both ends belong to it. What of them is less than a microsecond does not
-/// count.
+/// How far the records of a second stream may be from a record of the first, in event time; for
+/// [`KeyedStream::interval_join`]. Both ends are inclusive. Fractions of a microsecond are ignored.
 ///
 /// ```
 /// use std::time::Duration;
@@ -41,31 +40,31 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// From so much before to so much after.
+    /// From `before` before the first record to `after` after it.
     pub fn new(before: Duration, after: Duration) -> Self {
         Self { lower: -micros(before), upper: micros(after) }
     }
 
-    /// No further than this, before or after.
+    /// At most `distance` before or after.
     pub fn within(distance: Duration) -> Self {
         Self::new(distance, distance)
     }
 
-    /// After the first record, and no less than `least` and no more than `most`.
+    /// After the first record, by `least` to `most`.
     ///
-    /// An interval whose `most` is less is refused at the job's start.
+    /// If `most` is less than `least`, the job is refused at its start.
     pub fn following(least: Duration, most: Duration) -> Self {
         Self { lower: micros(least), upper: micros(most) }
     }
 
-    /// Before the first record, and no more than `most` and no less than `least`.
+    /// Before the first record, by `least` to `most`.
     ///
-    /// An interval whose `most` is less is refused at the job's start.
+    /// If `most` is less than `least`, the job is refused at its start.
     pub fn preceding(most: Duration, least: Duration) -> Self {
         Self { lower: -micros(most), upper: -micros(least) }
     }
 
-    /// Refuses the job of a join by this interval if that holds nothing.
+    /// Refuses the job of a join by this interval if the interval is empty.
     fn checked<C: Chain, G, P>(self, joined: KeyedStream<C, G, P>) -> KeyedStream<C, G, P> {
         let (stream, keys) = joined.into_parts();
         if self.lower > self.upper {
@@ -75,23 +74,23 @@ impl Interval {
         KeyedStream::from_parts(stream, keys)
     }
 
-    /// The times of the second stream that lie so from a time of the first; `None` if those are beyond the
-    /// ends of time.
+    /// The times of the second stream that match a time of the first; `None` if they are beyond the range of
+    /// time.
     fn rights_near(self, at: i64) -> Option<(i64, i64)> {
         span(at, self.lower, self.upper)
     }
 
-    /// And the other way round.
+    /// The times of the first stream that match a time of the second.
     fn lefts_near(self, at: i64) -> Option<(i64, i64)> {
         span(at, -self.upper, -self.lower)
     }
 
-    /// The last moment at which a record of the second stream may come that lies so from a time of the first.
+    /// The last time at which a record of the second stream matches a time of the first.
     fn left_until(self, at: i64) -> i64 {
         at.saturating_add(self.upper)
     }
 
-    /// And the other way round.
+    /// The last time at which a record of the first stream matches a time of the second.
     fn right_until(self, at: i64) -> i64 {
         at.saturating_sub(self.lower)
     }
@@ -107,7 +106,7 @@ impl fmt::Display for Interval {
     }
 }
 
-/// What of a span lies within time.
+/// The part of a span that lies within the range of time.
 fn span(at: i64, lower: i64, upper: i64) -> Option<(i64, i64)> {
     let clamp = |offset: i64| at.saturating_add(offset);
     let is_before = lower < 0 && upper < 0 && at.checked_add(upper).is_none();
@@ -116,28 +115,27 @@ fn span(at: i64, lower: i64, upper: i64) -> Option<(i64, i64)> {
 }
 
 impl<C: Chain, G, P> KeyedStream<C, G, P> {
-    /// Makes a record of every two records of a key whose times are no further apart than the interval says:
-    /// one of this stream at `t`, and one of the other from `t` plus the interval's lower end to `t` plus its
-    /// upper end.
+    /// Makes a record of every two records of a key whose times match the interval: one of this stream at `t`,
+    /// and one of the other from `t` plus the interval's lower end to `t` plus its upper end.
     ///
-    /// Unlike in windows, no border lies between two records that are close. The result has the greater
-    /// timestamp of both and comes with the record that arrives second; so it is neither late nor early. Both
-    /// streams may be without an end. For the last record before another one, whenever that was, see
+    /// Unlike with windows, no border lies between two records that are close. The result has the greater
+    /// timestamp of both and is emitted with the record that arrives second; so it is neither late nor delayed.
+    /// Both streams may be unbounded. For the last record before another one, whenever that was, see
     /// [`as_of_join`](Self::as_of_join); for records without a partner, see
     /// [`interval_left_join`](Self::interval_left_join).
     ///
-    /// Every record goes to the task that owns its key, unless it is there already, and is kept until the watermark
-    /// says that no partner is to come; a key without such records leaves nothing behind. A record costs two steps of near-constant
-    /// cost, and one for each of its results. Where one stream is far ahead of the other, its records are kept
-    /// until the other has come so far.
+    /// Every record goes to the task that owns its key, unless it is there already, and is kept until the
+    /// watermark shows that no partner can come; a key without such records uses no memory. A record takes two
+    /// steps of near-constant cost, and one for each of its results. Where one stream is far ahead of the
+    /// other, its records are kept until the other has caught up.
     ///
-    /// A record that comes behind the watermark is late, since its partners may be gone: it is not joined, but
-    /// [counted, and warned of at the end](crate::metrics::Stats::late_dropped).
+    /// A record that arrives behind the watermark is late, since its partners may be gone: it is not joined,
+    /// but [counted, and reported in a warning at the end](crate::metrics::Stats::late_dropped).
     ///
     /// # Errors
     ///
-    /// More records that may still be joined than the memory budget holds stop the job. Streams of two
-    /// environments, and an interval that holds nothing, are refused at the job's start.
+    /// The job stops when the memory budget does not hold the records that may still be joined. Streams of two
+    /// environments, and an empty interval, are refused at the job's start.
     ///
     /// ```
     /// use std::time::Duration;
@@ -184,11 +182,11 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
         interval.checked(together(self, other, Origin::here("interval_join"), &interval, near))
     }
 
-    /// As [`interval_join`](Self::interval_join), with a record for each of this stream's that has no partner
-    /// too, for which the closure gets `None`.
+    /// Like [`interval_join`](Self::interval_join), with a result for each record of this stream that has no
+    /// partner too, for which the closure gets `None`.
     ///
-    /// That record comes when the watermark says that no partner is to come. Its timestamp is the last moment
-    /// at which one might have happened, or its own if that is later. Late records have no results.
+    /// That result is emitted when the watermark shows that no partner can come. Its timestamp is the last time
+    /// of a possible partner, or the record's own if that is later. Late records have no results.
     ///
     /// ```
     /// use std::time::Duration;
@@ -230,7 +228,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     }
 }
 
-/// Joins what lies near by.
+/// The [`Meet`] policy of an interval join.
 pub struct Near<F, O> {
     interval: Interval,
     /// Whether records of the first stream without a partner have results.
@@ -251,14 +249,14 @@ impl<F, O> Clone for Near<F, O> {
     }
 }
 
-/// A record of the first stream that may have partners still.
+/// A record of the first stream that may still have partners.
 #[derive(Data)]
 struct Waiting<A> {
     value: A,
     matched: bool,
 }
 
-/// The records of a key that may have partners still.
+/// The records of a key that may still have partners.
 pub struct Partners<A, B> {
     lefts: Timeline<Waiting<A>>,
     rights: Timeline<B>,
@@ -284,10 +282,10 @@ impl<A: Data, B: Data> TimedState for Partners<A, B> {
     }
 }
 
-/// A result has the greater timestamp of its two records. It is made when the second of them arrives, and
-/// that one is not behind the watermark, or it would be late; so the result is not either. A record of the
-/// first stream is given up without a partner at the first watermark behind the last moment at which one
-/// might have come; so that moment is not behind the watermark before.
+/// A result has the greater timestamp of its two records. It is made when the second of them arrives, and that
+/// one is not behind the watermark, or it would be late; so the result is not either. A record of the first
+/// stream is emitted without a partner at the first watermark behind the last time of a possible partner; so
+/// that time is not behind the previous watermark.
 impl<K, A, B, O, F> Meet<K, A, B> for Near<F, O>
 where
     A: Data,
@@ -325,7 +323,7 @@ where
         };
         match value {
             Side::Left(left) => {
-                // One that was stopped had partners.
+                // A record that was interrupted had partners.
                 let mut matched = cursor.has_moved();
                 if let Some(span) = interval.rights_near(at)
                     && !rights.visit(span, cursor, |other, right| {

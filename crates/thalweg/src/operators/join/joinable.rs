@@ -1,4 +1,4 @@
-//! Keyed streams, as joins take them.
+//! The bounds that joins place on keyed streams.
 
 use crate::data::{Data, Key, Portable};
 use crate::operators::keyed::{KeyBy, KeyedStream, Placed};
@@ -7,9 +7,10 @@ use crate::time::Time;
 
 /// A [`KeyedStream`] that can be joined with another: one whose keys and values can be sent and kept.
 ///
-/// Every keyed stream is one whose values can be [sent](Portable); a program meets it in the bounds of joins. Where
-/// keys are found by reference, its key is the owned one: `String` for `str`. A function of your own takes
-/// [`Keyed`](crate::operators::keyed::Keyed), which has all operators of a keyed stream, joins among them.
+/// Every keyed stream whose values can be [sent](Portable) implements it; a program meets it in the bounds of
+/// joins. Where keys are found by reference, its key is the owned one: `String` for `str`. A function of your
+/// own takes [`Keyed`](crate::operators::keyed::Keyed), which has all operators of a keyed stream, joins among
+/// them.
 ///
 /// ```
 /// use thalweg::operators::keyed::Keyed;
@@ -39,7 +40,7 @@ use crate::time::Time;
 pub trait Joinable: Sized {
     /// What records are joined by.
     type Key: Data + Key + Portable<Owned = Self::Key> + Eq + Clone;
-    /// What else is known of a record.
+    /// The rest of a record.
     type Value: Data;
     /// What records carry beside their values: nothing, or a timestamp.
     type Time: Time;
@@ -86,7 +87,7 @@ pub trait JoinableWith<L: Joinable>: Joinable<Key = L::Key, Time = L::Time> {}
 
 impl<L: Joinable, R: Joinable<Key = L::Key, Time = L::Time>> JoinableWith<L> for R {}
 
-/// What the keyed stream `S` is joined by.
+/// The key that the keyed stream `S` is joined by.
 pub type KeyOf<S> = <S as Joinable>::Key;
 /// The values of the keyed stream `S`, as they are joined.
 pub type ValueOf<S> = <S as Joinable>::Value;

@@ -6,21 +6,21 @@ use std::marker::PhantomData;
 ///
 /// A program meets it only in the bounds of [`JoinWith`](super::JoinWith).
 pub trait Kind<L, R>: 'static {
-    /// What is made, beside the key.
+    /// The result, beside the key.
     type Out: 'static;
 
-    /// What it is called in plans.
+    /// The name in plans.
     const NAME: &'static str;
     /// Whether every pair of a left and a right record makes a result.
     const PAIRS: bool = false;
     /// Whether a left record with any partner makes one result.
     const LEFT_MET: bool = false;
-    /// Whether a left record without a partner makes one.
+    /// Whether a left record without a partner makes a result.
     const LEFT_ALONE: bool = false;
-    /// Whether a right record without a partner makes one.
+    /// Whether a right record without a partner makes a result.
     const RIGHT_ALONE: bool = false;
 
-    /// The result for these records; `None` where the kind makes none of them.
+    /// The result for these records; `None` where the kind makes none.
     fn row(left: Option<&L>, right: Option<&R>) -> Option<Self::Out>;
 }
 
@@ -30,11 +30,11 @@ pub enum Inner {}
 pub enum Left {}
 /// Pairs, and right records without a partner.
 pub enum Right {}
-/// Pairs, and what has no partner on either side.
+/// Pairs, and the records without a partner on either side.
 pub enum Full {}
 /// Left records with a partner.
 pub enum Semi {}
-/// Left records without one.
+/// Left records without a partner.
 pub enum Anti {}
 
 impl<L: Clone + 'static, R: Clone + 'static> Kind<L, R> for Inner {
@@ -107,29 +107,30 @@ impl<L: Clone + 'static, R: 'static> Kind<L, R> for Anti {
     }
 }
 
-/// A kind as seen by who keeps one side, the build side, and looks up the records of the other in it.
+/// A kind as a hash join sees it: one side, the build side, is kept, and the records of the other, the probe
+/// side, are looked up in it.
 pub trait Shape<B, P>: 'static {
-    /// What is made, beside the key.
+    /// The result, beside the key.
     type Out: 'static;
 
     /// Whether every pair makes a result.
     const PAIRS: bool;
-    /// Whether a kept record with any partner makes one.
+    /// Whether a kept record with any partner makes a result.
     const KEPT_MET: bool;
-    /// Whether a kept record without a partner makes one.
+    /// Whether a kept record without a partner makes a result.
     const KEPT_ALONE: bool;
-    /// Whether a record that is looked up makes one, if it has any partner.
+    /// Whether a record that is looked up makes a result if it has any partner.
     const PROBE_MET: bool;
-    /// Whether it makes one, if it has no partner.
+    /// Whether a record that is looked up makes a result if it has no partner.
     const PROBE_ALONE: bool;
 
     /// The result for these records.
     fn row(kept: Option<&B>, probe: Option<&P>) -> Option<Self::Out>;
 }
 
-/// The right side is kept.
+/// The right side is the build side.
 pub struct KeepRight<X>(PhantomData<X>);
-/// The left side is kept.
+/// The left side is the build side.
 pub struct KeepLeft<X>(PhantomData<X>);
 
 impl<L: 'static, R: 'static, X: Kind<L, R>> Shape<R, L> for KeepRight<X> {

@@ -1,4 +1,4 @@
-//! How records that have come together are joined in a task, and what may be asked of which way.
+//! The strategies by which a task joins the records that reach it, and which combinations are allowed.
 
 use super::hash::HashJoined;
 use super::inputs::{Delivery, Inputs};
@@ -18,11 +18,12 @@ pub enum LeftEverywhere {}
 /// Every record of the right stream goes to every task of the left one.
 pub enum RightEverywhere {}
 
-/// A way for the records of both streams to come together.
+/// How the records of both streams reach the tasks that join them.
 pub trait Shipping: 'static {
-    /// Where the records of a key are afterwards, from where they are in the left stream and the right one.
+    /// Where the records of a key are after the join, given where they are in the left stream and the right
+    /// one.
     type Placed<P, Q>;
-    /// The same, as a value.
+    /// The same choice, as a value.
     const DELIVERY: Delivery;
 }
 
@@ -41,7 +42,7 @@ impl Shipping for RightEverywhere {
     const DELIVERY: Delivery = Delivery::RightEverywhere;
 }
 
-/// A kind of join that this way of bringing records together allows.
+/// A kind of join that this shipping strategy allows.
 #[diagnostic::on_unimplemented(
     message = "this kind of join does not go with a side that is sent everywhere",
     label = "of the side that every task has, no task could say what makes a result just once",
@@ -62,12 +63,12 @@ impl Allows<Anti> for RightEverywhere {}
 pub enum TableOfRight {}
 /// A table of the left stream, in which the records of the right one are looked up.
 pub enum TableOfLeft {}
-/// Both sides sorted.
+/// Both sides are sorted and merged.
 pub enum Sorting {}
 /// A table of each side, in which the records of the other are looked up.
 pub enum TwoTables {}
 
-/// A way to join that goes with a side that is sent everywhere.
+/// A join strategy that allows a side that is broadcast.
 #[diagnostic::on_unimplemented(
     message = "a symmetric join keeps tables of both sides, where their keys belong",
     label = "so neither side is sent everywhere, or sorted",
@@ -79,12 +80,12 @@ impl OneSided for TableOfRight {}
 impl OneSided for TableOfLeft {}
 impl OneSided for Sorting {}
 
-/// A way to join, and the same way where it is said which side is to be kept. It is there for every way, so
-/// that the compiler speaks of [`OneSided`] where that is missing.
+/// Maps a join strategy to the same strategy with a given build side. Every strategy implements it, so that the
+/// compiler's message names [`OneSided`] where that is missing.
 pub trait Keeping: 'static {
-    /// Where the left side is kept.
+    /// The strategy with the left side kept.
     type Left;
-    /// Where the right side is.
+    /// The strategy with the right side kept.
     type Right;
 }
 
@@ -108,7 +109,7 @@ impl Keeping for TwoTables {
     type Right = TwoTables;
 }
 
-/// A kind of join that this way of joining makes.
+/// A kind of join that this strategy supports.
 #[diagnostic::on_unimplemented(
     message = "a symmetric join is an inner one",
     label = "that a record has no partner is known only when the other stream has ended",
@@ -123,26 +124,25 @@ impl<X> Makes<X> for TableOfLeft {}
 impl<X> Makes<X> for Sorting {}
 impl Makes<Inner> for TwoTables {}
 
-/// How a kind of join is made of what has come together. It is there for every way and kind, so that the
-/// compiler speaks of [`Makes`] where that is missing.
+/// How a strategy makes a kind of join. Every strategy implements it for every kind, so that the compiler's
+/// message names [`Makes`] where that is missing.
 pub trait Local<X: Kind<L, R>, K: Data, L: Data, R: Data, T: Time>: 'static {
-    /// The beginning of the stage.
+    /// The chain that begins the stage.
     type Chain: Chain<Item = (K, X::Out), Time = T>;
-    /// What it is called in plans.
+    /// The name in plans.
     const NAME: &'static str;
 
-    /// What is wrong with streams that do or do not end.
+    /// What is wrong with the inputs, given whether the left and the right stream end.
     fn fault(left: bool, right: bool) -> Option<String>;
 
-    /// The beginning of the stage; `op` is the operator that joins.
+    /// The chain that begins the stage; `op` is the operator that joins.
     fn chain(inputs: Inputs<K, L, R, T>, op: usize) -> Self::Chain;
 }
 
 const INSTEAD: &str = "on streams without an end, `window_join`, `co_group` and `interval_join` bound the time \
                        in which partners meet";
 
-/// What is wrong with a table of a stream, of which it is said whether it ends, in which the records of another
-/// are looked up.
+/// What is wrong with a hash join of these inputs, given the name of each side and whether it ends.
 fn fault_of_table<B: Data, P: Data, S: Shape<B, P>>(
     (kept, kept_ends): (&str, bool),
     (probe, probe_ends): (&str, bool),

@@ -1,11 +1,11 @@
-//! The task that owns the keys of two streams: hands each record to what joins them, and gives out what
-//! that makes of it.
+//! The operator of joins by time, in the task that owns the keys of two streams: passes each record to the
+//! policy of the join, and emits its results.
 //!
 //! A record may have any number of results. Where the next operator becomes full in the middle of them, the
-//! record waits with a cursor, and those of the same batch wait behind it; so no more is held than a batch.
+//! record waits with a cursor, and the rest of the same batch waits behind it; so at most one batch is held.
 //!
-//! The watermark that comes out is the one that came in. For that no result may be below it: see
-//! [`Meet::take`] and [`Meet::wake`].
+//! The operator passes on the watermark that it received. So no result may be below it: see [`Meet::take`] and
+//! [`Meet::wake`].
 
 use super::joinable::{Joinable, JoinableWith};
 use super::tagged::{Side, both};
@@ -28,24 +28,25 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
 
-/// What becomes of the records of two streams that have a key in common. Times are microseconds.
+/// The policy of a join by time: what becomes of the records of two streams that have a key in common. Times
+/// are microseconds.
 pub trait Meet<K, A, B>: Clone + Send + 'static {
-    /// What is kept of a key.
+    /// The state of a key.
     type State: TimedState<Clocks = EventClock, Owned = ()>;
-    /// What is made.
+    /// The result, beside the key.
     type Out: 'static;
 
-    /// What memory is needed for, in the plural.
+    /// What the memory is needed for, in the plural; part of an error message.
     const KEEPS: &'static str;
 
-    /// Before the first record of a key.
+    /// The state before the first record of a key.
     fn start(&self) -> Self::State;
 
-    /// Whether nothing is to be done with a record that comes behind the watermark. It is counted in any case.
+    /// Whether a record that arrives behind the watermark is dropped. It is counted in any case.
     fn drops_late(&self, value: &Side<A, B>) -> bool;
 
-    /// Takes a record in and gives results, none of which may be before the watermark. When told to stop, it
-    /// answers the record, to be called with it and with the cursor again.
+    /// Handles a record and emits results, none of which may be before the watermark. When `give` breaks,
+    /// returns the record, to be called with it and the cursor again.
     fn take(
         &self,
         cx: &Meeting<'_, K>,
@@ -55,8 +56,9 @@ pub trait Meet<K, A, B>: Clone + Send + 'static {
         give: impl FnMut(Self::Out, i64) -> ControlFlow<()>,
     ) -> Option<Side<A, B>>;
 
-    /// No record at this time or before it is to come any more; the watermark that says so has not been
-    /// passed on. So results must not be before the one before it. When told to stop, it must still be due.
+    /// Called when no record at `until` or before can come any more, before the watermark that shows this is
+    /// passed on. So results must not be before the previous watermark. When `give` breaks, the state must
+    /// still be due.
     fn wake(
         &self,
         cx: &Meeting<'_, K>,
@@ -66,8 +68,8 @@ pub trait Meet<K, A, B>: Clone + Send + 'static {
     );
 }
 
-/// Brings the records of two streams to the tasks that own their keys, where they meet. `how` is what is to be
-/// known of it beside its name.
+/// Brings the records of two streams to the tasks that own their keys, and joins them there. `how` is shown in
+/// the plan beside the name.
 pub(super) fn together<L, R, X>(
     left: L,
     right: R,
@@ -95,7 +97,7 @@ where
     KeyedStream::from_parts(stream.with_state(true, kept), FirstOf)
 }
 
-/// Where a key meets.
+/// What a policy sees of its task: the operator, the key and the watermark.
 pub struct Meeting<'a, K> {
     pub(super) op: &'a Op,
     pub(super) key: &'a K,
@@ -144,10 +146,10 @@ where
     }
 }
 
-/// Results that are given at a time of a record that has waited, or of a key that is woken.
+/// Results that are emitted at a time for a record that has waited, or for a key whose timer fires.
 const MOST: u64 = CHUNK as u64;
 
-/// Hands a result on, and says to stop where there is room for no other.
+/// Emits a result, and breaks where the next operator has no more room.
 #[inline(always)]
 fn give<K: Clone + 'static, O: 'static, T: EventTime, N: Push<(K, O), T>>(
     key: &K,
@@ -168,13 +170,13 @@ fn stop_if(so: bool) -> ControlFlow<()> {
 /// A record of either stream, with its key's hash.
 type Arrival<K, A, B> = (u64, K, Side<A, B>, i64);
 
-/// What a join does with its keys in a running task.
+/// The timer policy of a join in a running task.
 pub struct JoiningKeys<K, A, B, T, X, N> {
     op: Op,
     meet: X,
-    /// Records that came when the next operator was full: at most those of a batch.
+    /// Records that arrived when the next operator was full: at most those of a batch.
     waiting: VecDeque<Arrival<K, A, B>>,
-    /// How far the first of them has come.
+    /// The progress of the first of them.
     cursor: Cursor,
     emitted: u64,
     late: u64,
@@ -198,7 +200,7 @@ where
     X: Meet<K, A, B>,
     N: Push<(K, X::Out), T>,
 {
-    /// Takes a record in, up to so many results, and answers it when it has more of them.
+    /// Handles a record, with at most `most` results, and returns it if it has more of them.
     #[inline(always)]
     fn meet(
         &mut self,
@@ -252,7 +254,7 @@ where
         });
     }
 
-    /// Goes on with the records that wait, a bounded number of results.
+    /// Continues with the records that wait, for a bounded number of results.
     fn catch_up(&mut self, keys: &mut KeysOf<Self>) -> bool {
         for done in 0..CHUNK {
             if self.waiting.is_empty() {

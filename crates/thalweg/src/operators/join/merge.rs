@@ -1,9 +1,9 @@
-//! Joins by sorting both sides and going through them together.
+//! Joins by sorting both sides and merging them.
 //!
 //! Both sides are sorted by the hash of their keys, and keys of one hash by their encodings, so that keys need
-//! no order of their own. The records of a key on the right side are its group; those on the left meet it
-//! block by block, a block being what memory has room for beside the group. A group that has none itself goes
-//! to disk but for what memory holds, and is read once a block.
+//! no order of their own. The right records of a key are its group; the left records are joined with it block
+//! by block, a block being what memory has room for beside the group. A group that does not fit goes to disk
+//! but for what memory holds, and is read once per block.
 
 use super::inputs::Inputs;
 use super::kinds::Kind;
@@ -20,14 +20,14 @@ use crate::time::Time;
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 
-/// So many bytes are taken whether the budget has them or not.
+/// Bytes that may be used even if the budget is exhausted.
 const ALWAYS: usize = 64 << 10;
 
 /// A record as it is sorted.
 type Row<K, V, T> = (u64, K, V, T);
 type Compare<K, V, T> = fn(&Row<K, V, T>, &Row<K, V, T>) -> Ordering;
 
-/// The beginning of a stage in which two sides are sorted and joined.
+/// The first chain of a stage in which two sides are sorted and joined.
 pub struct MergeJoined<K: Data, L: Data, R: Data, T: Time, X> {
     pub(super) inputs: Inputs<K, L, R, T>,
     pub(super) op: usize,
@@ -84,7 +84,7 @@ struct Core<K: Data, L: Data, R: Data, T: Time, X> {
 }
 
 enum Phase {
-    /// Records come.
+    /// Records arrive.
     Taking,
     /// The next records of both sides are to be compared.
     Comparing,
@@ -92,9 +92,9 @@ enum Phase {
     Gathering,
     /// The next left records of that key are gathered.
     Filling,
-    /// Each pair of both is given out.
+    /// Each pair of both is emitted.
     Pairing,
-    /// All is given out, or the job has failed.
+    /// All results are emitted, or the job has failed.
     Over,
 }
 
@@ -111,7 +111,7 @@ struct Group<K, L, R: Data, T: Time> {
     key: Option<(u64, K)>,
     rights: Vec<(R, T)>,
     writer: Option<SpillWriter<(R, T)>>,
-    /// Those that memory had no room for.
+    /// The right records that memory had no room for.
     file: Option<SpillFile<(R, T)>>,
     reader: Option<SpillReader<(R, T)>>,
     lefts: Vec<(L, T)>,
@@ -124,14 +124,14 @@ struct Group<K, L, R: Data, T: Time> {
     spill: SpillDir,
 }
 
-/// The memory of a list.
+/// The memory of one list.
 struct Room {
     bytes: usize,
     reservation: Reservation,
 }
 
 impl Room {
-    /// Whether so many bytes more may be taken.
+    /// Takes so many more bytes; returns whether the budget has room for them.
     fn take(&mut self, bytes: usize) -> bool {
         let wanted = self.bytes + bytes;
         let has = wanted <= ALWAYS.max(self.reservation.bytes())
@@ -197,13 +197,13 @@ impl<K: Data + Eq, V: Data, T: Time> Side<K, V, T> {
         }
     }
 
-    /// How much is on disk.
+    /// The bytes on disk.
     fn spilled(&self) -> u64 {
         let taking = self.taking.as_ref().map_or(0, Sorter::spilled);
         taking + self.sorted.as_ref().map_or(0, Sorted::spilled)
     }
 
-    /// Takes the next record, behind which comes another.
+    /// Returns the next record, and reads the one behind it.
     fn step(&mut self) -> Result<Option<Row<K, V, T>>> {
         let next = match &mut self.sorted {
             Some(sorted) => sorted.next()?,
@@ -252,7 +252,7 @@ impl<K, L: Data, R: Data, T: Time> Group<K, L, R, T> {
         }
     }
 
-    /// All right records are there; answers how many bytes of them are on disk.
+    /// Called when all right records of the key are gathered; returns how many bytes of them are on disk.
     fn gathered(&mut self) -> Result<u64> {
         if let Some(writer) = self.writer.take() {
             self.file = Some(writer.finish()?);
@@ -262,7 +262,7 @@ impl<K, L: Data, R: Data, T: Time> Group<K, L, R, T> {
 
     /// Whether a left record may be taken into the block.
     fn has_room(&mut self, left: &L) -> bool {
-        // Where the group is in memory, going through it again costs nothing.
+        // Where the group is in memory, another pass over it costs nothing.
         (self.file.is_some() || self.lefts.len() < CHUNK)
             && (self.memory[1].take(size_of::<(L, T)>() + left.heap_size())
                 || self.lefts.is_empty())
@@ -275,7 +275,7 @@ impl<K, L: Data, R: Data, T: Time> Group<K, L, R, T> {
         self.reader = self.file.as_ref().map(SpillFile::read);
     }
 
-    /// The right record that is being paired; `None` when the block is through.
+    /// The right record that is being paired; `None` when the block is done.
     fn right(&mut self) -> Result<Option<&(R, T)>> {
         if self.right < self.rights.len() {
             return Ok(self.rights.get(self.right));
@@ -309,7 +309,7 @@ where
     T: Time,
     X: Kind<L, R>,
 {
-    /// The next result, or `None` where something has to be done before.
+    /// The next result, or `None` where other work has to be done first.
     #[inline]
     fn result(&mut self) -> Result<Option<((K, X::Out), T)>> {
         if !matches!(self.phase, Phase::Pairing) {
@@ -317,7 +317,7 @@ where
         }
         loop {
             if self.group.left >= self.group.lefts.len() {
-                // The next right record, with all of the block.
+                // The next right record, with the whole block.
                 self.group.left = 0;
                 if self.group.right < self.group.rights.len() {
                     self.group.right += 1;
@@ -345,8 +345,8 @@ where
         }
     }
 
-    /// Does the next piece of what is to be done, when there is no result; gives what has no partner to
-    /// `emit`. Answers whether there is more.
+    /// Does the next step of work, when there is no result; passes records without a partner to `emit`. Returns
+    /// whether there is more work.
     fn advance(&mut self, mut emit: impl FnMut((K, X::Out), T)) -> Result<bool> {
         let Self { op, left, right, phase, group, spilled, .. } = self;
         match phase {
@@ -474,7 +474,7 @@ where
                 let ended = self.core.end();
                 self.core.check(ended);
             }
-            // Every result is still to come.
+            // Every result is still to come, so these are dropped.
             Event::Watermark(_) | Event::Idle | Event::Partition(_) => {}
             Event::Barrier(_) | Event::Round(_) => self.next.event(event),
         }

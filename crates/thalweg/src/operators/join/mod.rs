@@ -1,4 +1,4 @@
-//! Joins: records of two streams that belong together, by equal keys or by how far apart they are in event time.
+//! Joins of two streams, by equal keys or by how far apart records are in event time.
 //!
 //! By equal keys:
 //!
@@ -8,11 +8,11 @@
 //!   right ── pair, hash ──║ by key, everywhere, or forward ║──┘
 //! ```
 //!
-//! How records come together (`inputs`) and how they are joined where they are (`hash`, `merge`, `symmetric`)
-//! know nothing of each other; `local` says what goes with what. A kind of join is a type (`kinds`) that says
-//! which records make a result, so that none of this is asked while records flow.
+//! How records are brought together (`inputs`) and how they are joined in a task (`hash`, `merge`, `symmetric`)
+//! are independent; `local` defines which combinations are allowed. A kind of join is a type (`kinds`) with
+//! constants for which records make a result, so that nothing is decided per record.
 //!
-//! By how far apart records are, and not by the windows they are in:
+//! By how far apart records are, independent of windows:
 //!
 //! ```text
 //!   left  ── pair, hash ──║ by key, or forward ║──┐
@@ -23,9 +23,9 @@
 //!   Joined: for each key, the records of both sides that may still have partners, by time
 //! ```
 //!
-//! `meeting` is the task: it knows of keys, watermarks and receivers that are full, and nothing of what
-//! makes a pair. `interval` and `as_of` know what makes a pair, and nothing of tasks. For pairs by
-//! windows see [`window_join`](crate::KeyedStream::window_join).
+//! `meeting` is the task: it handles keys, watermarks and receivers that are full, and does not know what makes
+//! a pair. `interval` and `as_of` define what makes a pair, and do not know of tasks. For pairs by windows see
+//! [`window_join`](crate::KeyedStream::window_join).
 
 // The types of these methods say which operator a chain ends in; aliases would hide it.
 #![allow(clippy::type_complexity)]

@@ -1,5 +1,5 @@
-//! Inner joins of two streams of which neither need end: each record is looked up in what came on the other
-//! side, and kept for what is still to come there.
+//! Symmetric inner joins of two streams, neither of which needs to end: each record is looked up in what has
+//! arrived on the other side, and kept for later records of that side.
 
 use super::hash::{Kept, Probes};
 use super::inputs::Inputs;
@@ -14,11 +14,11 @@ use crate::stream::Chain;
 use crate::time::Time;
 use std::marker::PhantomData;
 
-/// The beginning of a stage in which each of two sides is looked up in the other.
+/// The first chain of a stage in which the records of each side are looked up in the other.
 pub struct SymmetricJoined<K: Data, L: Data, R: Data, T: Time, X> {
     pub(super) inputs: Inputs<K, L, R, T>,
     pub(super) op: usize,
-    /// One that gives out pairs alone.
+    /// A kind that makes only pairs.
     pub(super) kind: PhantomData<fn() -> X>,
 }
 
@@ -56,7 +56,7 @@ where
     }
 }
 
-/// Keeps a copy of a record for those of the other side that are to come; answers whether there was room.
+/// Keeps a copy of a record for later records of the other side; returns whether there was room.
 #[inline(always)]
 fn keep<K, V, T>(
     op: &Op,
@@ -79,10 +79,10 @@ where
 /// A symmetric join in a running task.
 pub struct SymmetricPush<K, L, R, T, X, N> {
     op: Op,
-    /// What came on the left, for the right to be looked up in.
+    /// The left records so far, in which right ones are looked up.
     lefts: Kept<K, L, T>,
     rights: Kept<K, R, T>,
-    /// The batch that is looked up, of one side or the other.
+    /// The left records of the batch that is being looked up.
     left: Probes<K, L, T>,
     right: Probes<K, R, T>,
     ended: (bool, bool),
@@ -167,7 +167,8 @@ where
 {
     #[inline(always)]
     fn push_first(&mut self, (hash, (key, value)): (u64, (K, L)), time: T) {
-        // Batches are of one side, and looked up before the next: a record finds those that came before it.
+        // A batch is of one side, and is looked up before the next one: a record finds those that arrived
+        // before it.
         if !self.ended.1 && !keep(&self.op, &mut self.lefts, (hash, &key, &value, time)) {
             return self.run_out();
         }

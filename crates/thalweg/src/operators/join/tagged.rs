@@ -1,4 +1,4 @@
-//! Two streams as one, in which each value says which of them it is of.
+//! Two streams as one, with each value tagged by its side.
 
 use super::inputs::{Inputs, pairs};
 use super::joinable::{Joinable, JoinableWith};
@@ -14,19 +14,19 @@ use crate::time::Time;
 /// A value of one of two streams.
 #[derive(Clone, Debug, PartialEq, Eq, Data)]
 pub enum Side<A, B> {
-    /// Of the first.
+    /// A value of the first stream.
     Left(A),
-    /// Of the second.
+    /// A value of the second stream.
     Right(B),
 }
 
-/// The beginning of a stage that two streams come to, as one stream.
+/// The first chain of a stage that receives two streams as one.
 pub struct Tagged<K: Data, A: Data, B: Data, T: Time>(Inputs<K, A, B, T>);
 
 /// Both streams of a join as one, in the tasks that own the keys.
 pub(in crate::operators) type Both<L, R> =
     KeyedStream<TaggedBy<L, R>, Carried<FirstOf>, Partitioned>;
-/// The chain that begins there.
+/// The chain that begins with [`Tagged`] for the streams `L` and `R`.
 pub(in crate::operators) type TaggedBy<L, R> = Tagged<
     <L as Joinable>::Key,
     <L as Joinable>::Value,
@@ -34,7 +34,7 @@ pub(in crate::operators) type TaggedBy<L, R> = Tagged<
     <L as Joinable>::Time,
 >;
 
-/// Brings both streams to the tasks that own the keys. One that is there already stays.
+/// Brings both streams to the tasks that own the keys. A stream that is there already stays.
 pub(in crate::operators) fn both<L, R>(left: L, right: R, origin: Origin) -> Both<L, R>
 where
     L: Joinable,
@@ -64,7 +64,7 @@ where
     }
 }
 
-/// Says of each value which stream it is of, in a running task.
+/// Tags each value with its side, in a running task.
 pub struct TaggedPush<N> {
     next: N,
 }

@@ -1,4 +1,4 @@
-//! Joins against their definition: every record of one stream is held beside every record of the other.
+//! Joins against their definition: every record of one stream is compared with every record of the other.
 
 use super::{AsOf, Interval};
 use crate::check::{check, every};
@@ -19,8 +19,8 @@ fn micros(span: i64) -> Duration {
     Duration::from_micros(span.unsigned_abs())
 }
 
-/// The readings dealt out to all tasks, with timestamps and as much disorder as they have. They come one by
-/// one, so that a watermark goes by every few of them.
+/// The readings distributed to all tasks, with timestamps and a bound of their actual disorder. They are
+/// emitted one by one, so that there is a watermark after every few of them.
 fn timed(
     env: &Environment,
     all: &[Reading],
@@ -63,7 +63,7 @@ fn some_readings() -> impl Strategy<Value = (Vec<Reading>, Vec<Reading>)> {
     })
 }
 
-/// An interval, and what its ends are.
+/// An interval, and its ends.
 fn intervals() -> impl Strategy<Value = (Interval, (i64, i64))> {
     let near = (-40..40i64, 0..40i64).prop_map(|(lower, width)| (lower, lower + width));
     let far = (-i64::MAX..=i64::MAX, -i64::MAX..=i64::MAX).prop_map(|(a, b)| (a.min(b), a.max(b)));
@@ -80,7 +80,8 @@ fn intervals() -> impl Strategy<Value = (Interval, (i64, i64))> {
 /// A left value and its right one, with the timestamp of the result.
 type Pair = (u16, Option<u16>, i64);
 
-/// Compares a join's results, and their timestamps: windows of a microsecond count those that come in time.
+/// Compares a join's results, and their timestamps: windows of a microsecond count the results that are not
+/// late.
 macro_rules! compare {
     ($expected:expr, |$env:ident| $joined:expr) => {{
         let expected: Vec<(u8, Pair)> = $expected;
@@ -152,7 +153,8 @@ proptest! {
             } else {
                 times.filter(|other| *other <= at && apart(*other, at) <= most).max()
             };
-            // The times of answers are compared, as which of several at one time came first is not known.
+            // Times are compared instead of values, as the order of several right records at one time is not
+            // known.
             match found {
                 Some(found) => expected.push((key, (value, Some(found.wrapping_add(100) as u16), at.max(found)))),
                 None if outer && next => {
@@ -180,7 +182,7 @@ proptest! {
     }
 }
 
-/// One key with many records that are all close: results are given as fast as they are taken, and one
+/// One key with many records that are all close: results are emitted as fast as they are accepted, and one
 /// partition of a source is far behind the other.
 #[test]
 fn a_record_may_have_many_results() {
@@ -269,7 +271,7 @@ fn joins_at_the_ends_of_time() {
     .equals(ends.map(|at| ((), (at, at))));
 }
 
-/// Long enough for a watermark to come in between.
+/// Enough records that a watermark is emitted.
 fn until_a_watermark(at: i64) -> impl Iterator<Item = (i64, &'static str)> {
     std::iter::repeat_n((at, "filler"), 40)
 }
@@ -300,7 +302,7 @@ fn of_several_at_one_time_the_last_to_arrive_is_in_force() {
     check(found(AsOf::next())).equals(pairs([("0", "a"), ("3", "b"), ("5", "e"), ("9", "")]));
 }
 
-/// A late record of the second stream is counted, and in force for those that come after.
+/// A late record of the second stream is counted, and in force for later records.
 #[test]
 fn what_comes_late_is_in_force_afterwards() {
     let some_late = std::cell::Cell::new(0);
@@ -314,7 +316,7 @@ fn what_comes_late_is_in_force_afterwards() {
                 .assign_timestamps(|(at, _)| Timestamp::from_micros(*at), Watermarks::monotonous())
                 .group_by(move |(_, text)| key(text))
         };
-        // The filler is of a key of its own.
+        // The filler has a key of its own.
         let key = |text: &str| u8::from(text == "filler");
         let (prices, trades) = (side(prices.collect(), key), side(trades.collect(), key));
         let joined =
@@ -379,7 +381,7 @@ fn a_key_without_live_records_leaves_nothing_behind() -> crate::Result<()> {
     let config = Config { memory: 48 << 20, ..Config::default() };
     let env = Environment::with_config(config);
     let n = 400_000;
-    // One side alone, so that what is kept does not depend on who runs ahead.
+    // One side alone, so that what is kept does not depend on which side runs ahead.
     let at = |n: &u64| Timestamp::from_micros(*n as i64);
     let lefts = env.iter(0..n).assign_timestamps(at, Watermarks::monotonous());
     let [lefts, rights] = lefts.split();

@@ -1,18 +1,18 @@
 //! Records in the order of their times, for one key and one side of a join.
 //!
-//! They lie in one row as long as each comes near one of its ends: nearly all do, since records come more or
-//! less in order and leave from the front. Where one would make many others move, as when a partition of a
-//! source is far behind the others, the row becomes a tree, until it is empty again.
+//! They are in one deque as long as each is inserted near one of its ends: nearly all are, since records arrive
+//! more or less in order and are removed from the front. Where an insertion would move many others, as when a
+//! partition of a source is far behind the others, the deque becomes a tree, until it is empty again.
 
 use crate::data::Data;
 use std::collections::{BTreeMap, VecDeque};
 use std::mem::needs_drop;
 use std::ops::ControlFlow;
 
-/// More records than that are not moved to make room for one.
+/// The most records that are moved to make room for one.
 const MOVED: usize = 256;
 
-/// Records by time; those of the same time in the order in which they came.
+/// Records by time; those of the same time in the order of arrival.
 pub struct Timeline<V> {
     records: Records<V>,
     /// What the records own on the heap.
@@ -25,7 +25,7 @@ enum Records<V> {
     Tree(BTreeMap<(i64, u64), V>, u64),
 }
 
-/// How far a visit has come. It holds as long as nothing comes or goes.
+/// The progress of a visit. Valid as long as no record is added or removed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cursor(Option<(i64, u64)>);
 
@@ -48,11 +48,11 @@ impl<V: Data> Timeline<V> {
         }
     }
 
-    /// The bytes beside itself.
+    /// The heap bytes: of the container, and of the records.
     pub(super) fn heap(&self) -> usize {
         let held = match &self.records {
             Records::Row(row) => row.capacity() * size_of::<(i64, V)>(),
-            // Nodes of eleven places, which are half full at least.
+            // Nodes of eleven slots, which are at least half full.
             Records::Tree(tree, _) => tree.len() * 2 * size_of::<((i64, u64), V)>(),
         };
         held + self.owned
@@ -142,7 +142,7 @@ impl<V: Data> Timeline<V> {
         }
     }
 
-    /// The first record at this time or behind it.
+    /// The first record at this time or after it.
     pub(super) fn earliest(&self, at: i64) -> Option<(i64, &V)> {
         match &self.records {
             Records::Row(row) => {
@@ -155,8 +155,8 @@ impl<V: Data> Timeline<V> {
         }
     }
 
-    /// Shows the records from one time to another, both included, or those behind the cursor, and moves the
-    /// cursor behind them, until `each` has enough; answers whether those were all.
+    /// Visits the records from one time to another, both included, or those behind the cursor, until `each`
+    /// breaks, and moves the cursor behind the last one visited. Returns whether all were visited.
     #[inline]
     pub(super) fn visit(
         &mut self,
@@ -196,7 +196,7 @@ impl<V: Data> Timeline<V> {
         true
     }
 
-    /// Takes the first record out, if it is not behind this time.
+    /// Removes the first record, if it is not after this time.
     pub(super) fn pop(&mut self, until: i64) -> Option<(i64, V)> {
         let popped = match &mut self.records {
             Records::Row(row) => {
@@ -215,7 +215,7 @@ impl<V: Data> Timeline<V> {
         Some((at, value))
     }
 
-    /// Gives back the memory of a row that is nearly empty, and of a tree that is.
+    /// Releases the memory of a deque that is nearly empty, and of a tree that is empty.
     #[inline]
     fn shrink(&mut self) {
         match &mut self.records {
@@ -231,7 +231,7 @@ impl<V: Data> Timeline<V> {
     }
 }
 
-/// What a record owns on the heap.
+/// The heap bytes that a record owns.
 #[inline(always)]
 fn owned<V: Data>(value: &V) -> usize {
     if needs_drop::<V>() { value.heap_size() } else { 0 }
@@ -263,13 +263,13 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list that is sorted anew each time, in a row and in a tree.
+        /// Against a list that is sorted again each time, as a deque and as a tree.
         #[test]
         fn records_lie_in_the_order_of_their_times(many in any::<bool>(), steps in steps()) {
             let mut line = Timeline::new();
             let mut list: Vec<(i64, String)> = Vec::new();
             if many {
-                // Enough of them for one in the middle to make a tree.
+                // Enough records that an insertion in the middle makes a tree.
                 for at in (0..400).chain(1000..1400) {
                     line.add(at, at.to_string());
                     list.push((at, at.to_string()));
@@ -286,7 +286,7 @@ mod tests {
                         line.add(at, value.clone());
                         list.push((at, value));
                     }
-                    // Used by itself, it keeps one a time.
+                    // Used alone, `put` keeps one record per time.
                     Step::Put(at) => {
                         let of_time = list.iter().filter(|(other, _)| *other == at).count();
                         if of_time <= 1 {

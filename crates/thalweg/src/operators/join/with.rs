@@ -1,4 +1,4 @@
-//! Joins that are told how to go about it.
+//! Joins with a choice of strategy.
 
 use super::inputs::{Inputs, Pairs, keys, pairs};
 use super::joinable::{Joinable, JoinableWith};
@@ -13,9 +13,9 @@ use crate::plan::Origin;
 use crate::stream::Chain;
 use std::marker::PhantomData;
 
-/// Two keyed streams that are to be joined, and how; made by [`KeyedStream::join_with`].
+/// Two keyed streams to be joined, with the strategy; made by [`KeyedStream::join_with`].
 ///
-/// Say how, where the default does not suit, and then which kind of join it is:
+/// Choose a strategy, where the default does not suit, and then the kind of join:
 ///
 /// | | |
 /// |---|---|
@@ -23,7 +23,7 @@ use std::marker::PhantomData;
 /// | joined by | a table of the right stream; [`build_left`](Self::build_left), [`sort_merge`](Self::sort_merge), [`symmetric`](Self::symmetric) |
 /// | kind | [`inner`](Self::inner), [`left`](Self::left), [`right`](Self::right), [`full`](Self::full), [`semi`](Self::semi), [`anti`](Self::anti) |
 ///
-/// What makes no sense together is not there: a full outer join has no side that every task could have.
+/// Combinations that make no sense do not compile: a full outer join cannot have a side that every task keeps.
 ///
 /// ```
 /// use thalweg::Environment;
@@ -39,7 +39,7 @@ use std::marker::PhantomData;
 /// ```
 #[must_use = "say which kind of join it is: `inner()`, `left()`, …"]
 pub struct JoinWith<L, R, S = ByKey, W = TableOfRight> {
-    // No names of methods, which the compiler would propose instead.
+    // No field has a method's name, which the compiler would suggest instead.
     streams: (L, R),
     origin: Origin,
     way: PhantomData<fn() -> (S, W)>,
@@ -78,26 +78,26 @@ impl<L, R, W: Keeping> JoinWith<L, R, ByKey, W> {
 }
 
 impl<L, R> JoinWith<L, R, ByKey, TableOfRight> {
-    /// Makes the table of the left stream, in which the records of the right one are looked up: for a left
+    /// Builds the table from the left stream, and looks up the records of the right one in it: for a left
     /// stream that is smaller, or ends while the right one does not.
     pub fn build_left(self) -> JoinWith<L, R, ByKey, TableOfLeft> {
         self.with()
     }
 
-    /// Keeps the records of both streams, each to be looked up by those of the other that come later: for an
-    /// inner join of streams neither of which ends. Nothing is forgotten as long as the other stream goes
-    /// on, and the statistics say how many records that is; when memory is out, the job fails and says
-    /// so. Not within a loop. See [`window_join`](KeyedStream::window_join) for a join that forgets.
+    /// Keeps the records of both streams, each to be looked up by later records of the other: for an inner join
+    /// of streams neither of which ends. No record is dropped as long as the other stream continues, and the
+    /// statistics count those that are kept; when memory is exhausted, the job fails with an error. Not within
+    /// a loop. See [`window_join`](KeyedStream::window_join) for a join with bounded state.
     pub fn symmetric(self) -> JoinWith<L, R, ByKey, TwoTables> {
         self.with()
     }
 }
 
 impl<L, R, S, W> JoinWith<L, R, S, W> {
-    /// Sorts both sides, by the hash of their keys, and goes through them together, instead of looking up one
-    /// in a table of the other: for two sides of which neither fits into memory, where it reads and writes
-    /// each record once and in order, however many times more there is. Both streams must end; the table
-    /// is quicker where it fits. Not within a loop.
+    /// Sorts both sides, by the hash of their keys, and merges them, instead of looking up one in a table of
+    /// the other: for two sides neither of which fits into memory, where it reads and writes each record once
+    /// and in order, however much larger than memory they are. Both streams must end; the table is faster where
+    /// it fits. Not within a loop.
     pub fn sort_merge(self) -> JoinWith<L, R, S, Sorting>
     where
         W: OneSided,
@@ -106,7 +106,7 @@ impl<L, R, S, W> JoinWith<L, R, S, W> {
     }
 }
 
-/// The keyed stream of what a join makes.
+/// The keyed stream of a join's results.
 type JoinedStream<L, R, S, C> = KeyedStream<
     C,
     FirstOf,
@@ -133,7 +133,7 @@ where
         self.join::<Inner>()
     }
 
-    /// Those, and the left records that have no partner. See [`KeyedStream::left_join`].
+    /// Every pair, and the left records that have no partner. See [`KeyedStream::left_join`].
     pub fn left(
         self,
     ) -> JoinedStream<
@@ -218,7 +218,7 @@ where
         W: Local<X, L::Key, L::Value, (), L::Time>,
     {
         let Self { streams: (left, right), origin, .. } = self;
-        // What the other values are does not matter, and need not be sent.
+        // The right values do not matter, and need not be sent.
         joined::<X, L, R, S, W, _, _>(pairs(left, origin), keys(right, origin), origin)
     }
 }

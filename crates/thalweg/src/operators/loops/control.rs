@@ -1,4 +1,5 @@
-//! Where the tails of a loop meet at the end of a round, and what its heads learn of it.
+//! The coordination of a loop: its tails meet at the end of a round, and its heads learn whether there is
+//! another.
 
 use super::outcome::{Ended, Outcome};
 use super::shared::Shared;
@@ -8,35 +9,35 @@ use crate::metrics::{LoopStats, RoundLog};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use std::sync::Arc;
 
-/// What all tasks of a loop share.
+/// The state that all tasks of a loop share.
 pub struct Control<S> {
     pub(super) shared: Shared<S>,
     /// The state that each run begins with.
     initial: S,
     /// The most rounds of a run.
     most: u64,
-    /// Whether another round needs records that the last one has fed back.
+    /// Whether another round needs records that the last one fed back.
     feeds: bool,
     run: Mutex<Run>,
     /// Rounds of all runs so far, times two, and one more if the run is over.
     said: AtomicU64,
     heads: Mutex<Vec<Waker>>,
-    /// How often a head's input was complete, of all runs.
+    /// How often the input of a head was complete, in all runs.
     complete: AtomicU64,
 }
 
-/// A run of a loop: the only one, unless it is the body of another loop.
+/// A run of a loop: the only one, unless the loop is in the body of another.
 #[derive(Default)]
 struct Run {
     /// Whether the input of a head is complete.
     begun: bool,
     rounds: u64,
     ended: Option<Ended>,
-    /// How the rounds of all runs went.
+    /// The statistics of the rounds of all runs.
     log: RoundLog,
 }
 
-/// What comes after a round.
+/// The decision after a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Another,
@@ -57,12 +58,12 @@ impl<S: Clone> Control<S> {
         }
     }
 
-    /// A head is there, to be woken when a round has ended.
+    /// Registers a head, to be woken when a round has ended.
     pub(super) fn join(&self, head: Waker) {
         lock(&self.heads).push(head);
     }
 
-    /// The input of a head is complete: of the first one, the first round begins.
+    /// Called when the input of a head is complete: with the first one, the first round begins.
     pub(super) fn begin(&self, clock: &Clock) {
         let mut run = lock(&self.run);
         if !std::mem::replace(&mut run.begun, true) {
@@ -70,12 +71,12 @@ impl<S: Clone> Control<S> {
         }
     }
 
-    /// How the rounds went so far.
+    /// The statistics of the rounds so far.
     pub(super) fn stats(&self) -> LoopStats {
         lock(&self.run).log.stats(self.most)
     }
 
-    /// The input of a head is complete, without which no round is to begin.
+    /// Called when the input of a head is complete, if the first round waits for the input of all heads.
     pub(super) fn gather(&self) {
         let heads = lock(&self.heads);
         let complete = self.complete.fetch_add(1, Ordering::AcqRel) + 1;
@@ -84,20 +85,20 @@ impl<S: Clone> Control<S> {
         }
     }
 
-    /// Whether the input of every head is complete, of so many runs.
+    /// Whether the input of every head is complete in `runs` runs.
     pub(super) fn is_gathered(&self, runs: u64) -> bool {
         self.complete.load(Ordering::Acquire) >= runs * lock(&self.heads).len() as u64
     }
 
-    /// What was said after so many rounds, of all runs; `None` while the last of them goes on.
+    /// The decision after `rounds` rounds of all runs; `None` while the last of them is still running.
     pub(super) fn verdict(&self, rounds: u64) -> Option<Verdict> {
         let said = self.said.load(Ordering::Acquire);
         let verdict = if said.is_multiple_of(2) { Verdict::Another } else { Verdict::Over };
         (said / 2 >= rounds).then_some(verdict)
     }
 
-    /// A round has ended, in which so many records came out and so many were fed back: changes the state, and
-    /// says whether there is another one. `change` answers whether the condition holds that ends the loop.
+    /// Ends a round in which `out` records came out of the body and `fed` were fed back: changes the state, and
+    /// decides whether there is another round. `change` returns whether the condition that ends the loop holds.
     fn end_round(&self, out: u64, fed: u64, clock: &Clock, change: impl FnOnce(&mut S) -> bool) {
         let holds = self.shared.change(change);
         let mut run = lock(&self.run);
@@ -117,7 +118,7 @@ impl<S: Clone> Control<S> {
         lock(&self.heads).iter().for_each(Waker::wake);
     }
 
-    /// What has come of the loop. Another run begins anew.
+    /// The outcome of the loop. Resets it for another run.
     pub(super) fn conclude(&self) -> Outcome<S> {
         let mut run = lock(&self.run);
         run.begun = false;
@@ -128,13 +129,13 @@ impl<S: Clone> Control<S> {
     }
 }
 
-/// Where the tails of a loop meet, each with a part of the state.
+/// Where the tails of a loop meet, each with a partial state.
 pub(super) struct Meeting<S, D> {
     control: Arc<Control<S>>,
     brought: Mutex<Brought<D>>,
-    /// Works a tail's part into another.
+    /// Merges one tail's partial state into another's.
     global: Box<dyn Fn(&mut D, D) + Send + Sync>,
-    /// Changes the state by what all have brought, and answers whether the loop is to end.
+    /// Changes the state by the merged partial states, and returns whether the loop is to end.
     until: Box<dyn Fn(&mut S, D) -> bool + Send + Sync>,
 }
 
@@ -158,8 +159,8 @@ impl<S: Clone, D: Default> Meeting<S, D> {
         Self { control, brought, global: Box::new(global), until: Box::new(until) }
     }
 
-    /// A tail has seen the end of the round, and brings its part and how many records have come to it and how many
-    /// it has fed back. The last one ends the round.
+    /// Called by a tail that has seen the end of the round, with its partial state and how many records it
+    /// received and fed back. The last tail ends the round.
     pub(super) fn arrive(
         &self,
         tail: usize,

@@ -1,4 +1,4 @@
-//! Loops that improve a solution in place, a value a key, and go on with what has changed.
+//! Delta iterations: loops that improve a solution in place, one value per key, and continue with the changes.
 //!
 //! ```text
 //!   initial entries ──> head ──> body ──> tail, which offers candidates to the solution
@@ -7,8 +7,8 @@
 //!                            have changed
 //! ```
 //!
-//! The solution lies with the tail, in as many parts as there are tasks that own keys; the head makes it from
-//! the initial entries, hands it over before the first round, and gets it back after each.
+//! The solution is in the tail, in as many parts as there are tasks that own keys. The head makes it from the
+//! initial entries, hands it over before the first round, and takes it back when the loop is over.
 
 use super::control::Control;
 use super::feedback::{Eater, Feedback, Feeder, Leaving};
@@ -29,16 +29,16 @@ use std::sync::Arc;
 
 /// A stream of keys and values, in the tasks that own the keys.
 type Entry<C> = KeyedStream<C, FirstOf, Partitioned>;
-/// What comes out of the loop: the solution.
+/// The output of the loop: the solution.
 type Solved<K, V, T> = Entry<Received<(K, V), T>>;
 /// The chain of the initial entries, each in the task that owns its key.
 type Together<C, G, P> = <P as Placement<C, G>>::Chain;
-/// How keys are found there.
+/// The keys of that chain.
 type Keys<C, G, P> = <P as Placement<C, G>>::Keys;
-/// What the head of the loop works with.
+/// The input of the loop's head.
 type Improved<C, G, P, K, V, F> =
     Improving<<Together<C, G, P> as Chain>::Item, Keys<C, G, P>, K, V, <C as Chain>::Time, F>;
-/// What the tail of the loop works with, where the body ends in `B`.
+/// The feed of the loop's tail, where the body ends in `B`.
 type Offered<B, H, Q, K, V, F> =
     Offering<<Together<B, H, Q> as Chain>::Item, Keys<B, H, Q>, K, V, <B as Chain>::Time, F>;
 type Make<X, L> = Box<dyn Fn(&TaskContext<'_>, usize) -> (X, L) + Send>;
@@ -59,23 +59,24 @@ where
     K: Data + Key<Owned = K> + Eq + Clone,
     V: Data + Clone,
 {
-    /// Improves a solution in place, a value a key, until it gets no better: a round costs what has changed in
-    /// the one before, however many keys there are.
+    /// Improves a solution in place, one value per key, until it no longer changes: the cost of a round
+    /// depends on the changes of the previous one, however many keys there are.
     ///
-    /// The solution begins with the records of this stream, and the first round with all of it. In each round,
-    /// `body` gets the entries that have changed and makes candidates of them; each is offered to the value of
-    /// its key by `improve`, which works it in and answers whether the value has changed. A key that was not
-    /// there takes the candidate as its value. The next round gets the entries that have changed, each once and
-    /// with the last value; the loop ends when there are none, or after the most rounds. So two
-    /// candidates of a round may come in any order, and the solution is the same if `improve` does not
-    /// mind: minimum, maximum, union.
+    /// The solution is initialised with the records of this stream, and the first round gets all of it. In each
+    /// round, `body` gets the entries that have changed and makes candidates of them. For each candidate,
+    /// `improve` merges it into the value of its key, and returns whether the value has changed. A key that is
+    /// not yet in the solution takes the candidate as its value. The next round gets the entries that have
+    /// changed, each once and with its latest value; the loop ends when there are none, or after the maximum
+    /// number of rounds. Candidates of a round may arrive in any order, so `improve` must not depend on it if
+    /// the solution is to be the same: minimum, maximum and union do not.
     ///
-    /// `body` is what [`replay`](crate::Stream::replay) says; a state that changes from round to round can be read in
-    /// it. Where all records go through the body in each round, see [`iterate`](crate::Stream::iterate). Many candidates
-    /// for few keys are better combined at the end of the body, as by [`min`](KeyedStream::min).
+    /// The rules for `body` are those of [`replay`](crate::Stream::replay); it can also read a state that
+    /// changes from round to round. Where all records go through the body in each round, see
+    /// [`iterate`](crate::Stream::iterate). Many candidates for few keys are better combined at the end of the
+    /// body, for example by [`min`](KeyedStream::min).
     ///
-    /// Memory: keys, twice, and values stay in memory, where a task's part of them must have room. What changes in
-    /// a round waits for the next one beside them or, beyond the budget, on disk.
+    /// Memory: keys, twice, and values stay in memory, and each task's part of them must fit. The changes of a
+    /// round wait for the next one in memory or, beyond the budget, on disk.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -107,8 +108,8 @@ where
     ///
     /// # Errors
     ///
-    /// On a stream that does not end, and with 0 rounds, the job is refused at its start. A solution that does not
-    /// fit into memory stops it.
+    /// If the stream does not end, or with 0 rounds, the job is refused at its start. A solution that does not
+    /// fit into memory stops the job.
     #[doc(alias = "semi_naive")]
     #[doc(alias = "iterate_delta")]
     #[track_caller]
@@ -168,18 +169,18 @@ where
     }
 }
 
-/// Makes the solution of the initial entries, and gives each round what has changed.
+/// Makes the solution of the initial entries, and passes the changed entries to each round.
 pub struct Improving<I: ?Sized, G, K: Data + Key, V: Data, T: Time, F> {
     op: Op,
     keys: G,
     improve: Arc<F>,
-    /// While it is made.
+    /// The solution while it is made.
     solution: Solution<K, V>,
     hands: Arc<[Handed<Solution<K, V>>]>,
     task: usize,
     feeder: Feeder<(K, V), T>,
     eater: Eater<(K, V), T>,
-    /// Once the loop is over.
+    /// The entries of the solution, once the loop is over.
     leaving: Option<Entries<K, V>>,
     types: PhantomData<fn(&I)>,
 }
@@ -236,11 +237,11 @@ where
     }
 }
 
-/// Offers to the solution what comes out of a body.
+/// Offers the records that leave a body to the solution.
 pub struct Offering<I: ?Sized, G, K: Data + Key, V: Data, T: Time, F> {
     keys: G,
     improve: Arc<F>,
-    /// Within a round, once a record has come.
+    /// Set within a round, once a record has arrived.
     solution: Option<Solution<K, V>>,
     hands: Arc<[Handed<Solution<K, V>>]>,
     task: usize,

@@ -1,4 +1,4 @@
-//! Records on their way from the tails of a loop to its heads, for the next round.
+//! The queue of records from the tails of a loop to its heads, for the next round.
 
 use super::head::Input;
 use super::tail::Feed;
@@ -19,7 +19,7 @@ const PACKET: usize = 1024;
 /// Empty batches that are kept to be filled again.
 const SPARES: usize = 8;
 
-/// What is fed back, for each head apart.
+/// The records fed back, with a queue for each head.
 pub(super) struct Feedback<I: Portable + ?Sized, T>(Arc<Vec<Mutex<Held<I, T>>>>);
 
 impl<I: Portable + ?Sized, T> Clone for Feedback<I, T> {
@@ -41,7 +41,7 @@ impl<I: Portable + ?Sized, T: Time> Feedback<I, T> {
         Self(Arc::new((0..heads).map(|_| Mutex::new(held())).collect()))
     }
 
-    /// The end that a tail feeds back by.
+    /// The end for a tail.
     pub(super) fn feeder(&self, cx: &TaskContext<'_>) -> Feeder<I, T> {
         Feeder {
             to: Self::clone(self),
@@ -55,7 +55,7 @@ impl<I: Portable + ?Sized, T: Time> Feedback<I, T> {
         }
     }
 
-    /// The end that a head takes from.
+    /// The end for a head.
     pub(super) fn eater(&self, head: usize) -> Eater<I, T> {
         Eater {
             from: Self::clone(self),
@@ -67,7 +67,7 @@ impl<I: Portable + ?Sized, T: Time> Feedback<I, T> {
     }
 }
 
-/// Feeds records back.
+/// Feeds records back: the tail's end.
 pub struct Feeder<I: Portable + ?Sized, T> {
     to: Feedback<I, T>,
     head: usize,
@@ -75,7 +75,7 @@ pub struct Feeder<I: Portable + ?Sized, T> {
     memory: MemoryPool,
     spill: SpillDir,
     writer: Option<SpillWriter<[u8]>>,
-    /// What a batch is encoded into.
+    /// The buffer that a batch is encoded into.
     bytes: Vec<u8>,
     fed: u64,
 }
@@ -104,7 +104,7 @@ impl<I: Portable + ?Sized, T: Time> Feeder<I, T> {
         self.writer.get_or_insert_with(|| self.spill.writer()).push(&self.bytes.as_slice())
     }
 
-    /// The round has ended; answers how many records were fed back in it.
+    /// Ends the round; returns how many records were fed back in it.
     pub(super) fn close(&mut self) -> Result<u64> {
         if !self.open.is_empty() {
             self.send()?;
@@ -131,7 +131,7 @@ impl<I: Portable + ?Sized, T: Time> Feed<I, T> for Feeder<I, T> {
     }
 }
 
-/// Takes what was fed back, a round at a time.
+/// Takes the records that were fed back, one round at a time: the head's end.
 pub struct Eater<I: Portable + ?Sized, T> {
     from: Feedback<I, T>,
     head: usize,
@@ -141,8 +141,8 @@ pub struct Eater<I: Portable + ?Sized, T> {
 }
 
 impl<I: Portable + ?Sized, T: Time> Eater<I, T> {
-    /// Takes over what is there for the round that begins: what comes from now on is for the one after it. What the
-    /// last round has not read is dropped.
+    /// Takes over the records for the round that begins; records that are fed back from now on are for the
+    /// round after it. Records that the last round has not read are dropped.
     pub(super) fn take_over(&mut self) {
         self.clear();
         let held = &mut *lock(&self.from.0[self.head]);
@@ -150,14 +150,14 @@ impl<I: Portable + ?Sized, T: Time> Eater<I, T> {
         self.files.append(&mut held.files);
     }
 
-    /// Forgets what was there for a round that is not to be.
+    /// Drops the records of a round that does not take place.
     pub(super) fn clear(&mut self) {
         self.batches.clear();
         self.files.clear();
         self.reader = None;
     }
 
-    /// Shows a batch of records; answers whether there was one.
+    /// Passes a batch of records to `each`; returns whether there was one.
     #[inline]
     pub(super) fn show(&mut self, mut each: impl FnMut(I::Of<'_>, T)) -> Result<bool> {
         if let Some((mut batch, reservation)) = self.batches.pop_front() {
@@ -192,7 +192,7 @@ impl<I: Portable + ?Sized, T: Time> Eater<I, T> {
     }
 }
 
-/// Where what came out of the last round goes.
+/// The output for the records that came out of the last round.
 pub struct Leaving<I: Portable + ?Sized, T: Time>(Outlet<I, T, RoundRobin>);
 
 impl<I: Portable + ?Sized, T: Time> Leaving<I, T> {

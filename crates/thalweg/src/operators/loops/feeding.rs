@@ -1,4 +1,4 @@
-//! Loops that feed back, of whatever kind: what is said of them after their body.
+//! Loops with feedback: how a round is folded, and how the loop ends.
 
 use super::control::{Control, Meeting};
 use super::head::Outcomes;
@@ -9,11 +9,11 @@ use crate::stream::{Chain, Stream};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// How the tails of a loop get what feeds back.
+/// Makes the feedback of a tail.
 pub(super) type MakeFeed<X> = Box<dyn Fn(&TaskContext<'_>, usize) -> X + Send>;
 
-/// A loop that feeds back, begun by [`Stream::iterate`] or
-/// [`delta_iterate`](crate::KeyedStream::delta_iterate): say what its rounds come to.
+/// A loop with feedback, begun by [`Stream::iterate`] or [`delta_iterate`](crate::KeyedStream::delta_iterate):
+/// choose how its rounds are folded.
 ///
 /// `R` is the stream that comes out of it beside its outcome.
 #[must_use = "a loop does nothing until it is said what its rounds come to"]
@@ -32,10 +32,11 @@ where
     S: Data + Clone + Sync,
     X: Feed<B::Item, B::Time>,
 {
-    /// Says how a round is folded: `local` works a record into its task's part, which begins with its default;
-    /// `global` works one task's part into another's, in the order of the tasks. In which order `local` sees
-    /// the records of a task is not said. It sees what comes out of the body of [`Stream::iterate`], and the
-    /// entries that have changed, each once, of [`delta_iterate`](crate::KeyedStream::delta_iterate).
+    /// Defines how a round is folded: `local` merges a record into its task's partial state, which begins with
+    /// the default; `global` merges one task's partial state into another's, in the order of the tasks. The
+    /// order in which `local` sees the records of a task is unspecified. With [`Stream::iterate`] it sees the
+    /// records that come out of the body, and with [`delta_iterate`](crate::KeyedStream::delta_iterate) the
+    /// entries that have changed, each once.
     pub fn fold<D, L, G>(self, local: L, global: G) -> Folded<B, S, X, R, D, L, G>
     where
         D: Default + Send + 'static,
@@ -45,14 +46,14 @@ where
         Folded { iterating: self, local, global, part: PhantomData }
     }
 
-    /// Folds nothing, and leaves the state as it is: the loop ends when nothing is left for another round,
-    /// and after the most rounds. Gives what [`until`](Folded::until) gives.
+    /// Folds nothing, and leaves the state as it is: the loop ends when no records are left for another round,
+    /// and after the maximum number of rounds. Returns the same streams as [`until`](Folded::until).
     pub fn all_rounds(self) -> (Outcomes<S, B::Time>, R) {
         self.fold(|(): &mut (), _| {}, |(), ()| {}).all_rounds(|_, ()| {})
     }
 }
 
-/// A loop of which it is said what its rounds come to: say what becomes of that.
+/// A loop whose rounds are folded: choose what the result of a fold changes, and when the loop ends.
 #[must_use = "a loop does nothing until it is said what becomes of its rounds"]
 pub struct Folded<B: Chain, S: Data + Clone + Sync, X, R, D, L, G> {
     iterating: Iterating<B, S, X, R>,
@@ -70,11 +71,13 @@ where
     L: for<'a, 'b> Fn(&mut D, &'b <X::Seen as Record>::Of<'a>) + Send + Sync + 'static,
     G: Fn(&mut D, D) + Send + Sync + 'static,
 {
-    /// At the end of each round, the closure changes the state by what the round has come to, and answers whether
-    /// the loop is to end; it also ends when nothing is left for another round, and after the most rounds.
+    /// At the end of each round, the closure changes the state by the result of the round's fold, and returns
+    /// whether the loop is to end. The loop also ends when no records are left for another round, and after the
+    /// maximum number of rounds.
     ///
-    /// Gives a stream with one record, what has come of the loop, and the stream of what came out of the last
-    /// round, or of the solution. In the body of another loop, both speak in each of that one's rounds.
+    /// Returns a stream with one record, the outcome of the loop, and the stream of the records that came out
+    /// of the last round, or of the solution. In the body of another loop, both emit in each round of that
+    /// loop.
     pub fn until(
         self,
         until: impl Fn(&mut S, D) -> bool + Send + Sync + 'static,
@@ -90,7 +93,7 @@ where
         (outcome, rest)
     }
 
-    /// As [`until`](Self::until), with a closure that only changes the state.
+    /// Like [`until`](Self::until), with a closure that only changes the state.
     pub fn all_rounds(
         self,
         update: impl Fn(&mut S, D) + Send + Sync + 'static,

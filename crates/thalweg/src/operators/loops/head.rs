@@ -1,4 +1,4 @@
-//! The beginning of a loop: gives each round its input, and waits for what is said after it.
+//! The head of a loop: passes each round its input, and waits for the decision after it.
 
 use super::control::{Control, Verdict};
 use super::outcome::Outcome;
@@ -14,44 +14,44 @@ use crate::time::Time;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// What the rounds of a loop begin with, in a running task.
+/// The input of a loop's rounds, in a running task.
 pub trait Input<I: Record + ?Sized, T: Time>: Send + 'static {
-    /// What the body gets.
+    /// The records that the body gets.
     type Out: Record + ?Sized;
-    /// Where what is left after the last round goes.
+    /// Where the records that are left after the last round go.
     type Left: Pipe + 'static;
 
-    /// Whether the first round goes on while the input comes.
+    /// Whether the first round begins while the input is still arriving.
     const AT_ONCE: bool;
 
     /// Whether the first round waits until the input of every task is complete.
     const TOGETHER: bool = false;
 
-    /// Takes a record of the loop's input.
+    /// Accepts a record of the loop's input.
     fn take<N: Push<Self::Out, T>>(&mut self, item: I::Of<'_>, time: T, next: &mut N)
     -> Result<()>;
 
-    /// The input is complete.
+    /// Called when the input is complete.
     fn complete(&mut self) -> Result<()>;
 
-    /// A round begins, or what is left is to be given.
+    /// Called when a round begins, or before the records that are left are emitted.
     fn begin(&mut self);
 
-    /// Gives some of a round's input; answers whether there was any.
+    /// Passes on a part of a round's input; returns whether there was any.
     fn give<N: Push<Self::Out, T>>(&mut self, next: &mut N) -> Result<bool>;
 
-    /// Gives some of what is left; answers whether there was any.
+    /// Emits a part of the records that are left; returns whether there were any.
     fn leave(&mut self, left: &mut Self::Left) -> Result<bool>;
 
-    /// The loop is over, and another input may come.
+    /// Called when the loop is over, and another input may arrive.
     fn restart(&mut self);
 }
 
-/// What has come of a loop.
+/// The stream of a loop's outcomes.
 pub(super) type Outcomes<S, T> = Stream<Received<Outcome<S>, T>>;
 
 impl<C: Chain> Stream<C> {
-    /// Adds the head of a loop; answers what it gives the body, and the stream of its outcome.
+    /// Adds the head of a loop; returns the stream that begins the body, and the stream of the outcome.
     pub(super) fn looped<S: Data + Clone + Sync, X, M>(
         self,
         origin: Origin,
@@ -92,7 +92,7 @@ pub struct Looped<C: Chain, S: Data + Clone + Sync, X, M> {
     pub(super) op: usize,
     pub(super) control: Arc<Control<S>>,
     pub(super) make: M,
-    /// Where the outcome goes.
+    /// The edge that the outcome is sent on.
     pub(super) outcome: Edge<Outcome<S>, C::Time>,
     pub(super) types: PhantomData<fn() -> X>,
 }
@@ -138,9 +138,9 @@ where
 pub struct HeadPush<I: Record + ?Sized, T: Time, S: Data + Clone + Sync, X: Input<I, T>, N> {
     op: Op,
     clock: Clock,
-    /// Of the loop.
+    /// The depth of the loop.
     depth: Depth,
-    /// Whether this one says what has come of the loop.
+    /// Whether this task emits the outcome of the loop.
     speaks: bool,
     control: Arc<Control<S>>,
     input: X,
@@ -149,16 +149,16 @@ pub struct HeadPush<I: Record + ?Sized, T: Time, S: Data + Clone + Sync, X: Inpu
     rounds: u64,
     /// Runs that have begun.
     runs: u64,
-    /// What is held back until the loop is over.
+    /// The event that is held back until the loop is over.
     held: Event,
     ends: Ends<N, X::Left, Outlet<Outcome<S>, T, RoundRobin>>,
     types: PhantomData<fn(&I)>,
 }
 
-/// The body, what is left, the outcome.
+/// The body, the records that are left, and the outcome.
 type Ends<N, L, O> = Forked<(Body<N>, Forked<(L, O)>)>;
 
-/// The body of a loop, with the records that it has been given in all rounds.
+/// The body of a loop, with the number of records that it has been passed in all rounds.
 struct Body<N> {
     given: u64,
     next: N,
@@ -180,17 +180,17 @@ impl<I: Record + ?Sized, T: Time, N: Push<I, T>> Push<I, T> for Body<N> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// The input comes.
+    /// The input arrives.
     Taking,
-    /// The input is complete, but perhaps not that of other tasks.
+    /// The input of this task is complete, but perhaps not that of other tasks.
     Gathering,
-    /// A round is given its input.
+    /// The input of a round is passed on.
     Giving,
-    /// The input of a round is given, and its end is to be said.
+    /// The input of a round has been passed on, and its end has not.
     Closing,
-    /// The end of a round is said.
+    /// The end of a round has been passed on, and there is no decision yet.
     Waiting,
-    /// What is left after the last round goes on.
+    /// The records that are left after the last round are emitted.
     Leaving,
     /// The job has failed.
     Over,
@@ -209,12 +209,12 @@ where
         self.phase = Phase::Over;
     }
 
-    /// Whether what comes goes into the body.
+    /// Whether arriving records go directly into the body.
     fn gives_at_once(&self) -> bool {
         X::AT_ONCE && self.phase == Phase::Taking
     }
 
-    /// Gives some of the input of the round, or of what is left.
+    /// Passes on a part of the input of the round, or of the records that are left.
     fn give(&mut self) -> Flow {
         let Self { op, input, phase, ends, .. } = self;
         let Forked((next, Forked((left, _)))) = ends;
@@ -230,7 +230,7 @@ where
         }
     }
 
-    /// The loop is over: says what has come of it.
+    /// Ends the loop: emits its outcome.
     fn conclude(&mut self) {
         let Forked((next, Forked((left, outcome)))) = &mut self.ends;
         if self.speaks {
@@ -274,10 +274,10 @@ where
 
     fn event(&mut self, event: Event) {
         match event {
-            // What is fed back may have any timestamp.
+            // Records that are fed back may have any timestamp, so watermarks are dropped.
             Event::Watermark(_) | Event::Idle | Event::Partition(_) => {}
             Event::Barrier(_) => self.ends.event(event),
-            // Of an outer loop: the runs of this loop that belong to the round have ended.
+            // Events of an outer loop: the runs of this loop that belong to the round have ended.
             Event::Round(Depth(depth)) if depth + 1 < self.depth.0 => self.ends.event(event),
             Event::End if self.depth > Depth(1) => self.ends.event(event),
             Event::Round(_) | Event::End => {
@@ -350,8 +350,8 @@ where
         self.ends.report(report);
     }
 
-    // Input that is passed on at once is subject to the body's back-pressure. Otherwise records are kept here for
-    // the rounds, which end whether or not their results are needed.
+    // Input that goes directly into the body is subject to the body's back-pressure. Otherwise records are kept
+    // here for the rounds, which end whether or not their results are needed.
     fn is_full(&mut self) -> bool {
         self.gives_at_once() && self.ends.0.0.is_full()
     }

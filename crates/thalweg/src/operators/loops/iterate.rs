@@ -1,4 +1,4 @@
-//! Loops in which what comes out of a round goes into the next.
+//! Loops in which the output of a round is the input of the next.
 
 use super::control::Control;
 use super::feedback::{Eater, Feedback, Feeder, Leaving};
@@ -10,22 +10,22 @@ use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Received, Stream};
 use std::sync::Arc;
 
-/// What comes out of a loop for good.
+/// The output of the last round.
 type Left<I, T> = Stream<Received<I, T>>;
-/// An end of a loop that feeds back, and where what is left goes.
+/// The input of a head with feedback, and the output for the records that are left.
 type Ends<I, T> = (Eater<I, T>, Leaving<I, T>);
 
 impl<C: Chain<Item: Portable>> Stream<C> {
-    /// Sends the records through `body`, what comes out of it through it again, and so on, at most so many
-    /// rounds; a state changes from round to round.
+    /// Sends the records through `body`, its output through it again, and so on, for at most `rounds` rounds,
+    /// with a state that changes from round to round.
     ///
-    /// The loop ends when nothing comes out of a round, when a condition holds, or after the most rounds. What
-    /// came out of the last round is a stream of its own. Where every round sees the same input, see
-    /// [`replay`](Self::replay), which also says what a body may hold; where what is found about keys gets better from
-    /// round to round, [`delta_iterate`](crate::KeyedStream::delta_iterate).
+    /// The loop ends when a round has no output, when a condition holds, or after the maximum number of rounds.
+    /// The output of the last round is a stream of its own. Where every round sees the same input, see
+    /// [`replay`](Self::replay), which also documents which operators a body may contain. Where results per key
+    /// improve from round to round, see [`delta_iterate`](crate::KeyedStream::delta_iterate).
     ///
-    /// What a task feeds back stays on its way in memory, as far as the budget goes, then on disk, however much more
-    /// comes out of a round than goes into it.
+    /// Records that a task feeds back stay in memory, as far as the budget goes, and then on disk, however much
+    /// larger the output of a round is than its input.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -48,7 +48,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     ///
     /// # Errors
     ///
-    /// On a stream that does not end, and with 0 rounds, the job is refused at its start.
+    /// If the stream does not end, or with 0 rounds, the job is refused at its start.
     #[track_caller]
     pub fn iterate<S, B, F>(
         self,
@@ -78,5 +78,5 @@ impl<C: Chain<Item: Portable>> Stream<C> {
 type Make<C> =
     Box<dyn Fn(&TaskContext<'_>, usize) -> Ends<<C as Chain>::Item, <C as Chain>::Time> + Send>;
 
-/// The chain of a body that what comes out of it goes into.
+/// The chain that begins a body whose output is fed back.
 pub type Iterated<C, S> = Looped<C, S, Eater<<C as Chain>::Item, <C as Chain>::Time>, Make<C>>;

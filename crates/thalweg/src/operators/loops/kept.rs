@@ -1,4 +1,4 @@
-//! The input of a loop that sees the same in each round: kept where it is, and shown by reference.
+//! The input of a loop that sees the same records in each round: kept in its task, and passed on by reference.
 
 use super::head::Input;
 use crate::data::{Covariant, Data, Record};
@@ -9,10 +9,10 @@ use crate::support::replay_buffer::{Cursor, Growing, Part};
 use crate::time::Time;
 use std::marker::PhantomData;
 
-/// Records that are kept elsewhere and handed on by reference: what closures see is a `&T`.
+/// Records that are kept elsewhere and passed on by reference: closures see a `&T`.
 pub struct ByRef<T> {
     types: PhantomData<fn(T)>,
-    // Makes the type unsized, and so a kind of record of its own.
+    // Makes the type unsized, so that it does not collide with other kinds of record.
     _unsized: [()],
 }
 
@@ -29,11 +29,11 @@ impl<T: 'static> Covariant for ByRef<T> {
 
 /// A task's input.
 pub struct Kept<D: Data, T: Time> {
-    /// While it comes.
+    /// The input while it arrives.
     growing: Growing<D, T>,
-    /// Once all of it is there.
+    /// The input once it is complete.
     part: Option<Part<D, T>>,
-    /// How far a round has come.
+    /// The progress of a round.
     cursor: Cursor<D, T>,
 }
 

@@ -1,10 +1,9 @@
-//! Loops: streams whose records go through the same operators round after round.
+//! Loops: streams whose records go through the same operators in several rounds.
 //!
-//! A loop has a head in the stage of the stream that it begins with, a body, and a tail at the body's
-//! end. The head gives each round its input and then sends `Event::Round` after it; when that has reached
-//! every tail, all records of the round have gone through, whatever the body does with them. The last
-//! tail to get there changes the state by what the tails have folded, and says whether there is another
-//! round:
+//! A loop has a head in the stage of the stream that it begins with, a body, and a tail at the body's end. The
+//! head passes on the input of each round and then sends `Event::Round`. When that event has reached every
+//! tail, all records of the round have gone through the body, whatever operators the body has. The last tail to
+//! receive it changes the state by what the tails have folded, and decides whether there is another round:
 //!
 //! ```text
 //!   input ──> head ──> body ──> tail ──┐
@@ -13,9 +12,9 @@
 //!              └───────────────────────┘
 //! ```
 //!
-//! Tails and heads meet in memory and not through exchanges. What is fed back has no credit that it
-//! could wait for, so that no body can amplify its input into a deadlock; it is held within the memory
-//! budget, and then on disk.
+//! Tails pass records to heads through memory and not through exchanges. There is no credit that feedback could
+//! wait for, so a body that amplifies its input cannot deadlock; records that are fed back are held within the
+//! memory budget, and beyond it on disk.
 
 // The types of these methods say which operator a chain ends in; aliases would hide it.
 #![allow(clippy::type_complexity)]

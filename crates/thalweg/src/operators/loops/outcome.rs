@@ -1,4 +1,4 @@
-//! What comes of a loop.
+//! The outcome of a loop.
 
 use crate::data::Data;
 
@@ -8,9 +8,9 @@ use crate::data::Data;
 pub struct Outcome<S> {
     /// The state after the last round.
     pub state: S,
-    /// How many rounds there were.
+    /// The number of rounds.
     pub rounds: u64,
-    /// Why there was no other.
+    /// Why there was no further round.
     pub ended: Ended,
 }
 
@@ -20,8 +20,8 @@ pub struct Outcome<S> {
 pub enum Ended {
     /// The condition held.
     Condition,
-    /// There were as many rounds as it may have.
+    /// The maximum number of rounds was reached.
     Rounds,
-    /// The last round left nothing for another one.
+    /// The last round left no records for another one.
     NothingLeft,
 }

@@ -13,21 +13,21 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 impl<D: Data, C: Chain<Item = D>> Stream<C> {
-    /// Sends the same records through `body` round after round, at most so many rounds, while a state
+    /// Sends the same records through `body` in each round, for at most `rounds` rounds, with a state that
     /// changes from round to round.
     ///
-    /// The body gets the records by reference and the state as it was at the beginning of the round, to be put
-    /// beside them by [`with`](Stream::with). What comes out of it is folded into the next state: see
-    /// [`Replaying::fold`]. For loops in which what comes out of a round goes into the next, see
+    /// The body gets the records by reference, and the state as it was at the beginning of the round;
+    /// [`with`](Stream::with) pairs records with it. The output of the body is folded into the next state: see
+    /// [`Replaying::fold`]. For loops in which the output of a round is the input of the next, see
     /// [`iterate`](Self::iterate).
     ///
-    /// Records stay in the tasks that have them: a round costs what the body does. They are held in memory
-    /// as long as no more than half of the budget is taken, and beyond that on disk, from where they are then read in
+    /// Records stay in the tasks that have them: a round costs what the body does. They are held in memory as
+    /// long as no more than half of the budget is taken, and beyond that on disk, from where they are read in
     /// each round.
     ///
-    /// Any operators may stand in the body, further loops too. Those that wait for the end of their input, such
-    /// as `fold` or `group_by(…).count()`, speak at the end of each round and begin anew; streams from
-    /// outside the loop come once, in the first round. Watermarks do not enter a body.
+    /// A body may contain any operators, further loops too. Operators that wait for the end of their input,
+    /// such as `fold` or `group_by(…).count()`, emit at the end of each round and begin anew; a stream from
+    /// outside the loop is read once, in the first round. Watermarks do not enter a body.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -57,7 +57,7 @@ impl<D: Data, C: Chain<Item = D>> Stream<C> {
     ///
     /// # Errors
     ///
-    /// On a stream that does not end, and with 0 rounds, the job is refused at its start.
+    /// If the stream does not end, or with 0 rounds, the job is refused at its start.
     #[track_caller]
     pub fn replay<S, B, F>(self, rounds: u64, state: S, body: F) -> Replaying<B, S>
     where
@@ -76,11 +76,11 @@ impl<D: Data, C: Chain<Item = D>> Stream<C> {
 
 type Make<D, C> = fn(&TaskContext<'_>, usize) -> (Kept<D, <C as Chain>::Time>, NullSink);
 
-/// The chain of a body whose input is replayed.
+/// The chain that begins a body whose input is replayed.
 pub type Replayed<C, S> =
     Looped<C, S, Kept<<C as Chain>::Item, <C as Chain>::Time>, Make<<C as Chain>::Item, C>>;
 
-/// A loop begun by [`Stream::replay`]: say what its rounds come to.
+/// A loop begun by [`Stream::replay`]: choose how its rounds are folded.
 #[must_use = "a loop does nothing until it is said what its rounds come to"]
 pub struct Replaying<B: Chain, S: Data + Clone + Sync> {
     body: Stream<B>,
@@ -90,9 +90,9 @@ pub struct Replaying<B: Chain, S: Data + Clone + Sync> {
 }
 
 impl<B: Chain, S: Data + Clone + Sync> Replaying<B, S> {
-    /// Says how what comes out of the body is folded in each round: `local` works a record into its task's
-    /// part, which begins with its default; `global` works one task's part into another's, in the order of the
-    /// tasks. In which order `local` sees the records of a task is not said.
+    /// Defines how the output of the body is folded in each round: `local` merges a record into its task's
+    /// partial state, which begins with the default; `global` merges one task's partial state into another's,
+    /// in the order of the tasks. The order in which `local` sees the records of a task is unspecified.
     pub fn fold<D, L, G>(self, local: L, global: G) -> Folded<B, S, D, L, G>
     where
         D: Default + Send + 'static,
@@ -103,7 +103,7 @@ impl<B: Chain, S: Data + Clone + Sync> Replaying<B, S> {
     }
 }
 
-/// A loop of which it is said what its rounds come to: say what becomes of that.
+/// A loop whose rounds are folded: choose what the result of a fold changes, and when the loop ends.
 #[must_use = "a loop does nothing until it is said what becomes of its rounds"]
 pub struct Folded<B: Chain, S: Data + Clone + Sync, D, L, G> {
     replaying: Replaying<B, S>,
@@ -120,9 +120,10 @@ where
     L: for<'a> Fn(&mut D, <B::Item as Record>::Of<'a>) + Send + Sync + 'static,
     G: Fn(&mut D, D) + Send + Sync + 'static,
 {
-    /// At the end of each round, the closure changes the state by what the round has come to, and answers whether
-    /// the loop is to end; it also ends after the most rounds. The stream has one record: what has come of
-    /// the loop. In the body of another loop it has one in each of that one's rounds.
+    /// At the end of each round, the closure changes the state by the result of the round's fold, and returns
+    /// whether the loop is to end; the loop also ends after the maximum number of rounds. The stream has one
+    /// record: the outcome of the loop. In the body of another loop it has one record in each round of that
+    /// loop.
     pub fn until(
         self,
         until: impl Fn(&mut S, D) -> bool + Send + Sync + 'static,
@@ -137,8 +138,8 @@ where
         outcome
     }
 
-    /// Goes through the most rounds; the closure changes the state at the end of each. The stream has one record,
-    /// as that of [`until`](Self::until).
+    /// Runs the maximum number of rounds; the closure changes the state at the end of each. The stream has one
+    /// record, like that of [`until`](Self::until).
     pub fn all_rounds(
         self,
         update: impl Fn(&mut S, D) + Send + Sync + 'static,

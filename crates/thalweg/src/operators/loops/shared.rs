@@ -1,4 +1,4 @@
-//! The state of a loop, as its body sees it.
+//! The state of a loop, as its body reads it.
 
 use crate::data::{Covariant, Record};
 use crate::error::Result;
@@ -10,8 +10,8 @@ use crate::time::Time;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// The state of a loop, as of the beginning of the round: what a body is given to put beside its records,
-/// by [`Stream::with`].
+/// The state of a loop, as of the beginning of the round: the argument of a body, which pairs it with its
+/// records by [`Stream::with`].
 pub struct Shared<S>(Arc<Versions<S>>);
 
 struct Versions<S> {
@@ -39,7 +39,8 @@ impl<S: Clone> Shared<S> {
         Arc::clone(&lock(&self.0.value))
     }
 
-    /// Changes the value. It is copied only if somebody holds it, which nobody does between two rounds.
+    /// Changes the value. It is copied only if another handle to it exists, which is not the case between two
+    /// rounds.
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut S) -> R) -> R {
         let answer = change(Arc::make_mut(&mut lock(&self.0.value)));
         self.0.version.fetch_add(1, Ordering::Release);
@@ -47,10 +48,10 @@ impl<S: Clone> Shared<S> {
     }
 }
 
-/// A record beside the state of a loop: what the closures behind [`Stream::with`] see is a pair of both.
+/// A record with the state of a loop: closures behind [`Stream::with`] see a pair of both.
 pub struct Beside<I: ?Sized, S> {
     types: PhantomData<(fn(&I), fn(S))>,
-    // Makes the type unsized, and so a kind of record of its own.
+    // Makes the type unsized, so that it does not collide with other kinds of record.
     _unsized: [()],
 }
 
@@ -68,9 +69,9 @@ impl<I: Covariant + ?Sized, S: 'static> Covariant for Beside<I, S> {
 }
 
 impl<C: Chain<Item: Covariant>> Stream<C> {
-    /// Puts the state of a loop beside each record, as it was when the round began.
+    /// Pairs each record with the state of a loop, as it was when the round began.
     ///
-    /// Costs no copy and no lock a record: what follows gets a reference. See
+    /// Takes no copy and no lock per record: the operators that follow get a reference. See
     /// [`replay`](Self::replay) for an example.
     #[track_caller]
     pub fn with<S>(
@@ -104,12 +105,12 @@ impl<C: Chain<Item: Covariant>, S: Clone + Send + Sync + 'static> Chain for With
     }
 }
 
-/// Puts the state beside records in a running task.
+/// Pairs records with the state in a running task.
 struct WithPush<I: ?Sized, S, N> {
     shared: Shared<S>,
-    /// The version that was last looked at.
+    /// The version that was last read.
     seen: Option<u64>,
-    /// Its value, until the round has ended: who changes it then finds nobody holding it.
+    /// Its value, dropped at the end of the round, so that the state can be changed without a copy.
     value: Option<Arc<S>>,
     next: N,
     types: PhantomData<fn(&I)>,

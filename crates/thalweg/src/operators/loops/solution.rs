@@ -1,4 +1,5 @@
-//! What a loop improves: a value a key, kept in place for all rounds, and what has changed in the round.
+//! The solution of a delta iteration: one value per key, kept in place for all rounds, and the changes of a
+//! round.
 
 use crate::data::{Data, Key, Record};
 use crate::error::{Error, ErrorKind, Result};
@@ -9,19 +10,19 @@ use crate::sync::{Mutex, lock};
 
 /// The part of a solution whose keys a task owns.
 pub struct Solution<K: Data + Key, V: Data> {
-    /// Where in `entries` a key is.
+    /// The index of a key in `entries`.
     places: GroupTable<K, u32>,
-    /// In the order in which the keys came.
+    /// In the order in which the keys arrived.
     entries: Vec<(K, V)>,
     /// Whether the entry is among the changed ones.
     marks: Vec<bool>,
-    /// Which entries have changed in this round, each once.
+    /// The entries that have changed in this round, each once.
     changed: Vec<u32>,
-    /// The bytes that keys, which lie both in `places` and `entries`, and values own outside of these.
+    /// The heap bytes of values, and of keys, which are both in `places` and `entries`.
     heap: usize,
-    /// The bytes reserved for that.
+    /// The bytes reserved for `heap`.
     heap_room: usize,
-    /// Together with `heap_room`, for `places` and what goes by entries.
+    /// Covers `heap_room`, `places`, and the lists with an element per entry.
     reservation: Reservation,
 }
 
@@ -38,13 +39,13 @@ impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
         }
     }
 
-    /// One without entries, of the same operator.
+    /// An empty solution of the same operator.
     pub(super) fn another(&self) -> Self {
         Self::new(self.reservation.another())
     }
 
-    /// Takes a record's value as an offer for its key: one that is new takes it; for one that is there,
-    /// `improve` works it into the value, and answers whether that has changed.
+    /// Offers a record's value to its key: a new key takes it; for a key that is in the solution, `improve`
+    /// merges it into the value, and returns whether that has changed.
     #[inline(always)]
     pub(super) fn take<I: Record + ?Sized, G: KeyBy<I, Key = K, Value = V>>(
         &mut self,
@@ -85,7 +86,7 @@ impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
         self.places.find(hash, key.probe()).copied()
     }
 
-    /// Makes room for more keys, if there is memory for it.
+    /// Makes room for more keys, if the budget allows.
     #[inline(never)]
     fn make_room(&mut self) -> bool {
         let keys = (2 * self.entries.len()).clamp(64, u32::MAX as usize);
@@ -99,7 +100,7 @@ impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
         true
     }
 
-    /// Reserves what keys and values have come to own.
+    /// Reserves the heap memory of keys and values.
     #[inline(always)]
     fn reserve_heap(&mut self) -> Result<()> {
         if self.heap <= self.heap_room { Ok(()) } else { self.reserve_more_heap() }
@@ -127,7 +128,7 @@ impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
         self.reservation.refused(what)
     }
 
-    /// Shows the entries that have changed since the last time, each once.
+    /// Passes the entries that have changed since the last call to `each`, each once.
     pub(super) fn take_changed(
         &mut self,
         mut each: impl FnMut((K, V)) -> Result<()>,
@@ -139,7 +140,7 @@ impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
         Ok(())
     }
 
-    /// Gives all entries away, in the order in which the keys came.
+    /// All entries, in the order in which the keys arrived.
     pub(super) fn into_entries(self) -> Entries<K, V> {
         Entries { entries: self.entries.into_iter(), _reservation: self.reservation }
     }
@@ -148,12 +149,12 @@ impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
 /// The entries of a solution that is complete.
 pub struct Entries<K, V> {
     entries: std::vec::IntoIter<(K, V)>,
-    /// Until they are gone.
+    /// Held until the entries are dropped.
     _reservation: Reservation,
 }
 
 impl<K, V> Entries<K, V> {
-    /// Gives some away; answers whether there were any.
+    /// Passes at most `most` of them to `each`; returns whether there were any.
     pub(super) fn give(&mut self, most: usize, each: impl FnMut((K, V))) -> bool {
         let any = !self.entries.as_slice().is_empty();
         self.entries.by_ref().take(most).for_each(each);
@@ -161,7 +162,7 @@ impl<K, V> Entries<K, V> {
     }
 }
 
-/// Where a head and the tail of the same keys hand a solution to each other.
+/// A slot by which a head and the tail of the same keys pass a solution to each other.
 pub(super) struct Handed<X>(Mutex<Option<X>>);
 
 impl<X> Default for Handed<X> {

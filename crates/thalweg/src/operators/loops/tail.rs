@@ -1,4 +1,4 @@
-//! The end of a loop's body.
+//! The tail of a loop: the end of its body.
 
 use super::control::Meeting;
 use crate::clock::Clock;
@@ -11,12 +11,12 @@ use crate::time::Time;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// What becomes of the records that have gone through the body.
+/// Handles the records that have gone through the body.
 pub(super) trait Finish<I: Record + ?Sized, T, D>: Send + 'static {
-    /// Works a record into the task's part of the state, or feeds it back, or both.
+    /// Merges a record into the task's partial state, or feeds it back, or both.
     fn take(&mut self, part: &mut D, item: I::Of<'_>, time: T) -> Result<()>;
 
-    /// The round has ended; answers how many records the next one gets from here.
+    /// Ends the round; returns how many records the tail has fed back for the next one.
     fn finish(&mut self, part: &mut D) -> Result<u64>;
 }
 
@@ -39,12 +39,12 @@ where
     }
 }
 
-/// Takes what comes out of a body for the next round, in a running task.
+/// Feeds the output of a body back for the next round, in a running task.
 pub trait Feed<I: Record + ?Sized, T: Time>: Send + 'static {
-    /// What the loop's fold sees.
+    /// The records that the loop's fold sees.
     type Seen: Record + ?Sized;
 
-    /// Takes a record; shows `see` what the fold is to see of it now.
+    /// Accepts a record; passes to `see` what the fold is to see now.
     fn push(
         &mut self,
         item: I::Of<'_>,
@@ -52,8 +52,8 @@ pub trait Feed<I: Record + ?Sized, T: Time>: Send + 'static {
         see: impl FnMut(&<Self::Seen as Record>::Of<'_>),
     ) -> Result<()>;
 
-    /// The round has ended: shows `see` what the fold is to see only now; answers how many records the next
-    /// round gets from here.
+    /// Ends the round: passes to `see` what the fold is to see only now; returns how many records were fed back
+    /// for the next round.
     fn finish(&mut self, see: impl FnMut(&<Self::Seen as Record>::Of<'_>)) -> Result<u64>;
 }
 
@@ -85,13 +85,13 @@ pub(super) struct TailPush<I: ?Sized, T, S, D, X> {
     op: Op,
     clock: Clock,
     task: usize,
-    /// Of the loop.
+    /// The depth of the loop.
     depth: Depth,
     meeting: Arc<Meeting<S, D>>,
     part: D,
     finish: X,
     received: u64,
-    /// Those of the rounds before.
+    /// The records received before this round.
     before: u64,
     types: PhantomData<fn(&I, T)>,
 }
@@ -149,7 +149,7 @@ where
     }
 
     fn event(&mut self, event: Event) {
-        // The end of a round of a loop around this one ends a run of it, which its heads know of.
+        // The end of a round of an outer loop ends a run of this one, and this loop's heads handle it.
         if event != Event::Round(self.depth) {
             return;
         }

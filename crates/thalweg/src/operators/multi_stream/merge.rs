@@ -1,4 +1,4 @@
-//! One stream of two, or of many.
+//! Merges of two or many streams into one.
 
 use crate::data::Portable;
 use crate::exchange::RoundRobin;
@@ -6,14 +6,13 @@ use crate::plan::{Origin, Strategy};
 use crate::stream::{Chain, Environment, Received, Stream};
 
 impl<C: Chain<Item: Portable>> Stream<C> {
-    /// The records of both streams, as they come.
+    /// Merges the records of both streams, in the order of arrival.
     ///
-    /// Each task of what follows gets what one or some of the tasks before send: of the two streams'
-    /// numbers of tasks, the greater counts. Records of one task keep their order. In event time, the
-    /// lesser of the two watermarks counts, so that the slower stream holds back windows of both. The
-    /// result ends when both have ended. For many streams of one type, see
-    /// [`Environment::merge_all`]; streams of several types are merged one after the other, or made one type by
-    /// [`boxed`](Self::boxed).
+    /// The result has as many tasks as the stream with more tasks; each receives from one or some of the tasks
+    /// of each stream. Records of one task keep their order. In event time, the watermark is the lesser of the
+    /// two, so the slower stream holds back windows of both. The result ends when both have ended. For many
+    /// streams of one type, see [`Environment::merge_all`]; streams of several types are merged one after the
+    /// other, or made one type by [`boxed`](Self::boxed).
     ///
     /// Both must carry the same records and the same kind of time: `map` one to the other first.
     ///
@@ -43,7 +42,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
         let bounded = self.is_bounded() && other.is_bounded();
         let to = env.stage_of_both(&other.env, origin, [self.stage, other.stage], tasks, bounded);
         if !env.is_same(&other.env) {
-            // The job is refused; the other stream's stage is of no plan.
+            // The job is refused; the other stream's stage is not in this plan.
             return env.receive(to, origin, Vec::new());
         }
         let edges = vec![hand_over(self, to, origin), hand_over(other, to, origin)];
@@ -52,10 +51,10 @@ impl<C: Chain<Item: Portable>> Stream<C> {
 }
 
 impl Environment {
-    /// The records of all these streams, as they come: what [`Stream::merge`] does with two, in one step.
+    /// Merges the records of all these streams, in the order of arrival: like [`Stream::merge`], in one step.
     ///
     /// The streams have one type: they come from one function, from [`split`](Stream::split) or
-    /// [`route`](Stream::route), or were [boxed](Stream::boxed). Of no streams it makes one that ends at once.
+    /// [`route`](Stream::route), or were [boxed](Stream::boxed). Without streams, the result ends at once.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -81,7 +80,7 @@ impl Environment {
         C: Chain<Item: Portable>,
     {
         let origin = Origin::here("merge_all");
-        // Described before the stage that they come to is: their iterator may describe them only now.
+        // Collected before the stage that receives them is added: the iterator may build the streams lazily.
         let streams: Vec<_> = streams.into_iter().collect();
         let (here, others): (Vec<_>, Vec<_>) =
             streams.into_iter().partition(|stream| self.is_same(&stream.env));
@@ -97,7 +96,7 @@ impl Environment {
     }
 }
 
-/// Sends a stream's records to another stage, a task to a task where the numbers agree.
+/// Sends a stream's records to another stage, task to task where the numbers are equal.
 fn hand_over<C: Chain<Item: Portable>>(
     stream: Stream<C>,
     to: usize,

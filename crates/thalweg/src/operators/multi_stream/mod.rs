@@ -1,4 +1,4 @@
-//! Operators that read several streams, or give several. Joins have a folder of their own.
+//! Operators with several input or output streams. Joins have a folder of their own.
 
 pub mod connect;
 mod merge;

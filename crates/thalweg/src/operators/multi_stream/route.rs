@@ -1,4 +1,4 @@
-//! Several streams of one, each with the records that a predicate takes.
+//! Several streams made of one, each with the records that a predicate matches.
 
 use crate::data::{Portable, Record};
 use crate::exchange::{Edge, Outlet, RoundRobin};
@@ -12,20 +12,20 @@ use std::sync::Arc;
 type Branch<C> = Stream<Received<<C as Chain>::Item, <C as Chain>::Time>>;
 
 impl<C: Chain<Item: Portable>> Stream<C> {
-    /// Sends each record to one of several streams: to that of the first predicate that takes it, or to the
+    /// Sends each record to one of several streams: to that of the first predicate that matches it, or to the
     /// rest.
     ///
-    /// Say where records go by [`to`](Route::to), in order, and end with [`split`](Route::split), which gives
-    /// as many streams as there are predicates, and the rest. All of them must end in a sink: what is not
-    /// wanted is dropped by `for_each(drop)`, so that nothing is lost by oversight.
+    /// Add a stream for each predicate by [`to`](Route::to), in order, and end with [`split`](Route::split),
+    /// which returns as many streams as there are predicates, and the rest. All of them must end in a sink, so
+    /// that nothing is lost by oversight; drop unwanted records by `for_each(drop)`.
     ///
-    /// For streams that each have every record there is [`split`](Self::split); for a side output of other
-    /// records than the first, [`side_output`](Self::side_output).
+    /// For streams that each have every record there is [`split`](Self::split); for a side output with another
+    /// type of record, [`side_output`](Self::side_output).
     ///
-    /// What is computed so far is computed once. The slowest of the streams slows all; one that wants no more
-    /// (after a [`limit`](Self::limit)) holds up none, and what is still routed to it is dropped. When none
-    /// wants more, the source ends. Keeps order and the number of tasks; a record moves to a task of its
-    /// stream.
+    /// The operators before `route` run once. The slowest of the streams slows all; one that needs no more
+    /// records (after a [`limit`](Self::limit)) blocks none, and records that are still routed to it are
+    /// dropped. When none needs more, the source ends. Keeps order and the number of tasks; a record moves to a
+    /// task of its stream.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -45,7 +45,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     }
 }
 
-/// Where the records of a stream are to go, so far; made by [`Stream::route`].
+/// The predicates by which a stream is routed; made by [`Stream::route`].
 #[must_use = "say where records go by `to`, and then `split`"]
 pub struct Route<C: Chain, P> {
     stream: Stream<C>,
@@ -54,7 +54,7 @@ pub struct Route<C: Chain, P> {
 }
 
 impl<C: Chain<Item: Portable>, P> Route<C, P> {
-    /// A further stream, of the records that the closure takes and none before it has taken.
+    /// Adds a stream of the records for which the closure, and no earlier one, returns `true`.
     pub fn to<F>(self, takes: F) -> Route<C, (P, F)>
     where
         F: for<'a, 'b> Fn(&'b <C::Item as Record>::Of<'a>) -> bool + Send + Sync + 'static,
@@ -63,7 +63,7 @@ impl<C: Chain<Item: Portable>, P> Route<C, P> {
         Route { stream, origin, predicates: (predicates, takes) }
     }
 
-    /// The streams, in the order of their predicates, and that of the records that none of them has taken.
+    /// The streams, in the order of their predicates, and the stream of the records that no predicate matches.
     pub fn split(self) -> (P::Many<Branch<C>>, Branch<C>)
     where
         P: Predicates<C::Item> + Several,
@@ -95,12 +95,12 @@ impl<C: Chain<Item: Portable>, P> Route<C, P> {
     }
 }
 
-/// Predicates, the first of which that takes a record says where it goes.
+/// A list of predicates: the first that matches a record decides where it goes.
 pub trait Predicates<I: Record + ?Sized>: Send + Sync + 'static {
-    /// How many there are.
+    /// The number of predicates.
     const COUNT: usize;
 
-    /// The number of the first that takes the record, or their count.
+    /// The index of the first predicate that matches the record, or `COUNT`.
     fn first(&self, item: &I::Of<'_>) -> usize;
 }
 
@@ -128,21 +128,21 @@ where
     }
 }
 
-/// As many predicates as there may be, so that their number is known to who takes the streams.
+/// A list of predicates whose length is known at compile time.
 #[diagnostic::on_unimplemented(
     message = "a stream is routed by at most twelve predicates",
     label = "more than twelve",
     note = "route the rest again, or use `group_by`"
 )]
 pub trait Several {
-    /// An array of as many.
+    /// An array of this length.
     type Many<S>;
 
-    /// Fills it.
+    /// Fills the array.
     fn many<S>(next: &mut dyn FnMut() -> S) -> Self::Many<S>;
 }
 
-/// The type of predicates of these types, added one after the other.
+/// The nested tuple of these predicate types, added one after the other.
 macro_rules! nested {
     ($of:ty;) => { $of };
     ($of:ty; $next:ident $($more:ident)*) => { nested!(($of, $next); $($more)*) };
@@ -179,7 +179,7 @@ several! {
     12: A B C D E F G H I J K L;
 }
 
-/// Sends every record on one of several exchanges.
+/// Sends every record to one of several exchanges.
 struct Routing<I: Portable + ?Sized, T: Time, P> {
     op: Op,
     predicates: Arc<P>,
@@ -190,7 +190,7 @@ impl<I: Portable + ?Sized, T: Time, P: Predicates<I>> Push<I, T> for Routing<I, 
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, time: T) {
         let to = guard(&self.op, || self.predicates.first(&item));
-        // There is an outlet more than predicates: that of the rest.
+        // There is one more outlet than predicates: that of the rest.
         if let Some(outlet) = self.outlets.0.get_mut(to) {
             outlet.push(item, time);
         }

@@ -1,4 +1,4 @@
-//! Several streams of one.
+//! Several streams made of one, each with all records.
 
 use crate::data::{Portable, Record};
 use crate::exchange::{Edge, Outlet, RoundRobin};
@@ -8,11 +8,11 @@ use crate::stream::{Chain, Received, Stream};
 use crate::time::Time;
 
 impl<C: Chain<Item: Portable>> Stream<C> {
-    /// As many streams as are asked for, each with all records.
+    /// Splits the stream into `N` streams, each with all records.
     ///
-    /// What is computed so far is computed once. Each task hands a copy of every record to a task of
-    /// each stream. The slowest of the streams slows all; one that wants no more (after a
-    /// [`limit`](Self::limit)) holds up none. Keeps order and the number of tasks.
+    /// The operators before `split` run once. Each task sends a copy of every record to a task of each stream.
+    /// The slowest of the streams slows all; one that needs no more records (after a [`limit`](Self::limit))
+    /// blocks none. Keeps order and the number of tasks.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -51,7 +51,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     }
 }
 
-/// Sends every record on several exchanges.
+/// Sends every record to several exchanges.
 struct Copies<I: Portable + ?Sized, T: Time> {
     outlets: Forked<Vec<Outlet<I, T, RoundRobin>>>,
 }

@@ -1,4 +1,4 @@
-//! Pairs of the records of two streams, one of each, by their order.
+//! Pairs of the records of two streams, by their position.
 
 use crate::data::Portable;
 use crate::error::{Error, ErrorKind, Result};
@@ -13,18 +13,19 @@ use crate::time::Time;
 impl<C: Chain<Item: Portable>> Stream<C> {
     /// Pairs the first record of this stream with the first of the other, the second with the second, and so on.
     ///
-    /// Both streams are brought into one task. Where each comes from one task, or is sorted, its
-    /// records are in its order there, and the pairs are always the same; records of several tasks are taken in
-    /// the order in which they arrive, so that only the number of pairs is. To pair what belongs together, join by a
-    /// key instead. To pair without bringing all into one task, see [`zip_by_task`](Self::zip_by_task).
+    /// Both streams are gathered in one task. If a stream comes from one task, or is sorted, its records are in
+    /// order there. If both do, the pairs are always the same; records of several tasks are taken in the order
+    /// of arrival, and then only the number of pairs is always the same. To pair related records, use a join.
+    /// To pair without gathering all records in one task, see [`zip_by_task`](Self::zip_by_task).
     ///
-    /// The result ends with the shorter stream, and has as many pairs: so it ends where one of them does not. What the longer
-    /// stream has beyond that is dropped; what of it had come by then is counted in the statistics
-    /// ([`unpaired_records`](crate::metrics::OperatorStats::unpaired_records)), and its source is told to end.
+    /// The result ends with the shorter stream, and has as many pairs: so it ends even if the other stream does
+    /// not. Further records of the longer stream are dropped; those that had arrived by then are counted in the
+    /// statistics ([`unpaired_records`](crate::metrics::OperatorStats::unpaired_records)), and its source is
+    /// requested to end.
     ///
-    /// A stream that is ahead waits: no more of it is held than a batch. Only where both have a
-    /// source in common, as after a [`split`](Self::split), that could keep the other from ever coming; what is ahead
-    /// is then held in memory up to an eighth of the budget, and beyond that on disk.
+    /// A stream that is ahead waits: at most a batch of it is held. Only if both have a common source, as after
+    /// a [`split`](Self::split), could that block the other stream; records of the stream that is ahead are
+    /// then held in memory up to an eighth of the budget, and beyond that on disk.
     ///
     /// A pair has the later of the two timestamps. Within a loop, each round is paired by itself. Borrowed
     /// records are paired as owned ones (`str` as `String`).
@@ -53,12 +54,12 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     }
 
     /// Pairs the records of each task with those of the task of the same number of the other stream, in the
-    /// order in which they arrive, as [`zip`](Self::zip) does with whole streams.
+    /// order of arrival, as [`zip`](Self::zip) does with whole streams.
     ///
-    /// No record leaves its place in the order of its task: for streams whose tasks correspond, as those of one
-    /// stream that was [split](Self::split), or of two that were made alike. Both must have equally many
-    /// tasks. Each pair of tasks ends with the shorter of the two, so that how many pairs there are depends on
-    /// how the records are spread.
+    /// No record leaves its position in the order of its task: for streams whose tasks correspond, as those of
+    /// one stream that was [split](Self::split), or of two that were built alike. Both must have the same
+    /// number of tasks. Each pair of tasks ends with the shorter of the two, so the number of pairs depends on
+    /// how the records are distributed.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -74,7 +75,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     ///
     /// # Errors
     ///
-    /// Streams that have not equally many tasks, or are of two environments, are refused at the job's start.
+    /// Streams with different numbers of tasks, or of two environments, are refused at the job's start.
     #[track_caller]
     pub fn zip_by_task<D>(self, other: Stream<D>) -> Stream<Zipped<C::Item, D::Item, C::Time>>
     where
@@ -102,7 +103,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
         D: Chain<Item: Portable, Time = C::Time>,
     {
         let env = self.env.clone();
-        // One that ends is enough for the pairs to end.
+        // If one stream ends, so do the pairs.
         let bounded = self.is_bounded() || other.is_bounded();
         let before = [self.stage, other.stage];
         let stage = env.stage_of_both(&other.env, origin, before, tasks, bounded);
@@ -114,14 +115,14 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     }
 }
 
-/// One of the streams, as it comes to the stage where they are paired.
+/// One of the streams, as an input of the stage where they are paired.
 struct Arriving<I: Portable + ?Sized, T: Time> {
     edges: Vec<Edge<I, T>>,
     op: usize,
     from: usize,
 }
 
-/// Sends a stream to the stage, unless that is of another plan: the job is refused then.
+/// Sends a stream to the stage, unless that is in another plan: then the job is refused.
 fn arrive<C: Chain<Item: Portable>>(
     stream: Stream<C>,
     to: usize,
@@ -186,14 +187,14 @@ where
     }
 }
 
-/// Pairs records in a running task. Of one of the streams at most there are records that wait.
+/// Pairs records in a running task. At most one of the streams has records that wait.
 pub struct ZipPush<I: Portable + ?Sized, J: Portable + ?Sized, T: Time, N> {
     op: Op,
     first: Waiting<(I::Owned, T)>,
     second: Waiting<(J::Owned, T)>,
-    /// Whether no more of a stream comes, or no more in this round.
+    /// Whether a stream has ended, or its records of this round have.
     over: [bool; 2],
-    /// Whether both are read, however far ahead one is: else the other might wait for it.
+    /// Whether both are read, however far ahead one is, because one might otherwise block the other.
     both: bool,
     failed: bool,
     emitted: u64,
@@ -220,12 +221,12 @@ where
         self.next.push((first.0, second.0), first.1.max(second.1));
     }
 
-    /// Whether a stream is over and nothing is left of it.
+    /// Whether a stream has ended and all its records are paired.
     fn is_short(&self) -> bool {
         (self.over[0] && self.first.is_empty()) || (self.over[1] && self.second.is_empty())
     }
 
-    /// Drops what waits for what does not come.
+    /// Drops the records whose partners cannot come.
     fn drop_rest(&mut self) {
         self.unpaired += self.first.len() + self.second.len();
         self.first.clear();

@@ -1,4 +1,4 @@
-//! Some of the records.
+//! The `filter` operator: keeps some of the records.
 
 use super::record_fn::{AtMost, PerRecord, RecordFn, Yielded};
 use crate::data::Record;
@@ -7,7 +7,7 @@ use crate::stream::{Chain, Stream};
 use crate::time::Time;
 
 impl<C: Chain> Stream<C> {
-    /// Keeps the records for which the closure answers `true`.
+    /// Keeps the records for which the closure returns `true`.
     ///
     /// Keeps order and tasks. To change the records as well, see
     /// [`filter_map`](Self::filter_map).
@@ -30,7 +30,7 @@ impl<C: Chain> Stream<C> {
         self.filter_as(Origin::here("filter"), keep)
     }
 
-    /// A filter that goes by another name in plans and messages.
+    /// A filter with another name in plans and messages.
     pub(crate) fn filter_as<F>(self, origin: Origin, keep: F) -> Stream<Filter<C, F>>
     where
         F: for<'a, 'b> Fn(&'b <C::Item as Record>::Of<'a>) -> bool + Send + Sync + 'static,

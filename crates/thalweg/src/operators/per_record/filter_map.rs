@@ -1,4 +1,4 @@
-//! One record out, or none, for each record in.
+//! The `filter_map` operator: one output record, or none, for each input record.
 
 use super::record_fn::{AtMost, PerRecord, RecordFn, Yielded};
 use crate::data::Record;
@@ -10,8 +10,7 @@ use std::marker::PhantomData;
 impl<C: Chain> Stream<C> {
     /// Makes a record of each record for which the closure returns one.
     ///
-    /// For records that must all be good there is [`try_map`](Self::try_map), which stops the job
-    /// at the first that is not. Keeps order and tasks.
+    /// Where a bad record should stop the job there is [`try_map`](Self::try_map). Keeps order and tasks.
     ///
     /// ```
     /// use thalweg::Environment;

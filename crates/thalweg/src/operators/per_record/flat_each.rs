@@ -1,4 +1,4 @@
-//! Parts of a record out, borrowed from it, for each record in.
+//! The `flat_each` operator: parts of each input record, borrowed from it.
 
 use crate::data::Record;
 use crate::error::Result;
@@ -10,11 +10,10 @@ use crate::time::Time;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Takes a record apart and hands on the parts, without copying them.
+/// Splits a record into parts and emits them, without copying them.
 ///
-/// A closure cannot return an iterator that borrows from its argument in a way that the compiler
-/// would infer; a visitor is the way to say it. Ready-made ones for text are in
-/// [`text`](crate::text).
+/// The compiler does not infer a closure that returns an iterator borrowing from its argument, so this is a
+/// trait for visitors. [`text`](crate::text) has visitors for text.
 ///
 /// ```
 /// use thalweg::{Environment, Visit};
@@ -49,11 +48,12 @@ use std::sync::Arc;
             or implement `thalweg::Visit` for a type of your own"
 )]
 pub trait Visit<I: Record + ?Sized>: Send + Sync + 'static {
-    /// What is handed on: `str` or `[T]` for parts that are borrowed.
+    /// The type of the parts: `str` or `[T]` for parts that are borrowed.
     type Out: Record + ?Sized;
-    /// Working space that each task has one of, so that a visit need not allocate; `()` for none.
+    /// Scratch space, one per task, so that a visit need not allocate; `()` for none.
     ///
-    /// What one visit leaves there must not matter to the next: which records meet it depends on the tasks.
+    /// The result of a visit must not depend on what earlier ones left there: which records share the scratch
+    /// space depends on the tasks.
     type Scratch: Default + Send + 'static;
 
     /// Calls `emit` with each part of `item`, in order.
@@ -66,11 +66,11 @@ pub trait Visit<I: Record + ?Sized>: Send + Sync + 'static {
 }
 
 impl<C: Chain> Stream<C> {
-    /// Hands on the parts of each record that a [visitor](Visit) finds, borrowed from the record.
+    /// Emits the parts of each record that a [visitor](Visit) finds, borrowed from the record.
     ///
-    /// This is [`flat_map`](Self::flat_map) without copies: nothing is allocated and the visitor is
-    /// compiled into the loop. A visit is not interrupted: however many parts a record has, all are
-    /// handed on before the operator looks whether its receivers keep up.
+    /// This is [`flat_map`](Self::flat_map) without copies: nothing is allocated and the visitor is compiled
+    /// into the loop. A visit is not interrupted: however many parts a record has, all are emitted before the
+    /// operator checks for back-pressure.
     ///
     /// Keeps the order of the records, and of each record's parts.
     ///

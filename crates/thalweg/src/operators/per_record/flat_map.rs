@@ -1,4 +1,4 @@
-//! Any number of records out for each record in.
+//! The `flat_map` operator: any number of output records for each input record.
 
 use crate::data::Record;
 use crate::error::Result;
@@ -12,11 +12,11 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 impl<C: Chain> Stream<C> {
-    /// Makes any number of records of each record: whatever the closure's result iterates over.
+    /// Makes any number of records of each record: those that the closure's result iterates over.
     ///
-    /// The iterator may be endless, or longer than the receivers of its records can keep up with:
-    /// it is then put aside and gone on with later. It must own what it iterates over; to hand
-    /// on parts of a borrowed record without copying them, see [`flat_each`](Self::flat_each).
+    /// The iterator may be infinite, or longer than the receivers can keep up with: it is then suspended and
+    /// continued later. It must own what it iterates over; to emit parts of a borrowed record without copying
+    /// them, see [`flat_each`](Self::flat_each).
     ///
     /// Keeps the order of the records, and of each record's results.
     ///
@@ -83,8 +83,8 @@ where
 pub struct FlatMapPush<I: ?Sized, T, F, O: IntoIterator, N> {
     op: Op,
     f: Arc<F>,
-    /// What is not through yet: at most one for each record of the batch in which the next
-    /// operator became full.
+    /// Iterators that are not exhausted: at most one for each record of the batch in which the next operator
+    /// became full.
     waiting: VecDeque<(O::IntoIter, T)>,
     emitted: u64,
     next: N,
@@ -105,7 +105,7 @@ where
 
     fn resume(&mut self) -> Flow {
         let Self { op, waiting, emitted, next, .. } = self;
-        // An iterator may be endless, and does not belong to the next round of a loop.
+        // An iterator may be infinite, and does not belong to the next round of a loop.
         if !waiting.is_empty() && next.is_closed() {
             waiting.clear();
         }

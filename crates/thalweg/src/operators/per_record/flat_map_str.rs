@@ -1,4 +1,4 @@
-//! Any number of strings out for each record in, pushed by a closure.
+//! The `flat_map_str` operator: any number of strings for each input record, pushed by a closure.
 
 use super::flat_each::{FlatEach, Visit};
 use crate::data::{Batch, Record, TextBatch};
@@ -8,10 +8,9 @@ use crate::stream::{Chain, Stream};
 impl<C: Chain> Stream<C> {
     /// Makes any number of strings of each record: those that the closure pushes.
     ///
-    /// The strings are gathered in a buffer that is used again for every record, and handed on as
-    /// `&str` when the closure returns: nothing is allocated a record or a string. What it costs
-    /// beside [`flat_each`](Self::flat_each), which hands on parts of a record without copying
-    /// them, is that copy.
+    /// The strings are collected in a buffer that is reused for every record, and emitted as `&str` when the
+    /// closure returns: there is no allocation per record or string. Compared to
+    /// [`flat_each`](Self::flat_each), which emits parts of a record without copying them, it costs that copy.
     ///
     /// Keeps the order of the records, and of each record's strings.
     ///

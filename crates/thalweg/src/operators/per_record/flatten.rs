@@ -1,4 +1,4 @@
-//! The elements of each record.
+//! The `flatten` operator: emits the elements of each record.
 
 use super::flat_map::FlatMap;
 use crate::plan::Origin;
@@ -9,11 +9,11 @@ where
     C: Chain<Item = O>,
     O: 'static,
 {
-    /// Hands on what each record iterates over: a stream of lists becomes one of their elements, a
-    /// stream of `Option`s one of the values that are there.
+    /// Emits the elements that each record iterates over: a stream of lists becomes a stream of their elements,
+    /// a stream of `Option`s a stream of the values in `Some`.
     ///
-    /// Endless iterators are put aside and gone on with later, as in
-    /// [`flat_map`](Self::flat_map). Keeps order and tasks.
+    /// Infinite iterators are suspended and continued later, as in [`flat_map`](Self::flat_map). Keeps order
+    /// and tasks.
     ///
     /// ```
     /// use thalweg::Environment;

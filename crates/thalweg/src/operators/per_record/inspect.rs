@@ -1,4 +1,4 @@
-//! A look at each record on its way.
+//! The `inspect` operator: calls a closure with each record.
 
 use super::record_fn::{Exactly, PerRecord, RecordFn, Yielded};
 use crate::data::Record;
@@ -7,8 +7,8 @@ use crate::stream::{Chain, Stream};
 use crate::time::Time;
 
 impl<C: Chain> Stream<C> {
-    /// Shows each record to the closure and hands it on unchanged: for messages, counters and
-    /// assertions. To end a stream so, see [`for_each`](Self::for_each).
+    /// Calls the closure with a reference to each record and passes the record on unchanged: for logging,
+    /// counters and assertions. To end a stream with a closure, see [`for_each`](Self::for_each).
     ///
     /// Several tasks may call the closure at once. Keeps order and tasks.
     ///

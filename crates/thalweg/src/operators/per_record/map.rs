@@ -1,4 +1,4 @@
-//! One record out for each record in.
+//! The `map` operator: one output record for each input record.
 
 use super::record_fn::{Exactly, PerRecord, RecordFn, Yielded};
 use crate::data::Record;
@@ -14,7 +14,7 @@ impl<C: Chain> Stream<C> {
     /// (`str`, `[T]`), and returns an owned value. For several records out of one there is
     /// [`flat_map`](Self::flat_map), for one or none [`filter_map`](Self::filter_map).
     ///
-    /// Maps that follow each other are compiled as one piece of code. Keeps order and tasks.
+    /// Consecutive maps are compiled into one piece of code. Keeps order and tasks.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -35,7 +35,7 @@ impl<C: Chain> Stream<C> {
         self.map_as(Origin::here("map"), f)
     }
 
-    /// A map that goes by another name in plans and messages.
+    /// A map with another name in plans and messages.
     pub(crate) fn map_as<O, F>(self, origin: Origin, f: F) -> Stream<Map<C, F, O>>
     where
         O: 'static,

@@ -1,4 +1,4 @@
-//! One record out for each record in, by a closure that may remember, at its own risk.
+//! The `map_volatile` operator: one output record for each input record, by a closure with undeclared state.
 
 use crate::data::Record;
 use crate::error::Result;
@@ -12,10 +12,9 @@ use std::marker::PhantomData;
 impl<C: Chain> Stream<C> {
     /// Makes one record of each record, by a closure that may change what it has captured.
     ///
-    /// This is the one operator that takes an `FnMut`, and it is *volatile*: what the closure
-    /// remembers is no declared state, and is lost with its task. Use
-    /// [`stateful_map`](Self::stateful_map), whose state is declared, unless the memory is a mere
-    /// convenience (a cache, a buffer, a random generator). The plan marks it.
+    /// This is the one operator that takes an `FnMut`, and it is *volatile*: the state of the closure is not
+    /// declared, and is lost with its task. Use [`stateful_map`](Self::stateful_map), whose state is declared,
+    /// unless the state is a mere convenience (a cache, a buffer, a random generator). The plan marks it.
     ///
     /// Every task has its own clone of the closure. Keeps order and tasks.
     ///

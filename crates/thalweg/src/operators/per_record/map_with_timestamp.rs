@@ -1,4 +1,4 @@
-//! One record out for each record in and its timestamp.
+//! The `map_with_timestamp` operator: one output record for each input record and its timestamp.
 
 use super::record_fn::{Exactly, PerRecord, RecordFn, Yielded};
 use crate::data::Record;
@@ -8,11 +8,11 @@ use crate::time::{EventTime, Timestamp};
 use std::marker::PhantomData;
 
 impl<C: Chain<Time: EventTime>> Stream<C> {
-    /// Makes one record of each record and its timestamp: for what has to know when something happened
-    /// that does not say so itself, such as how late a result is.
+    /// Makes one record of each record and its timestamp: for closures that need the event time of a record
+    /// that does not contain it, such as to compute how late a result is.
     ///
-    /// The timestamp stays what it is. Otherwise as [`map`](Self::map), which does without it. Keeps order
-    /// and tasks.
+    /// The timestamp does not change. Otherwise like [`map`](Self::map), whose closure does not get the
+    /// timestamp. Keeps order and tasks.
     ///
     /// ```
     /// use thalweg::Environment;

@@ -1,4 +1,4 @@
-//! Operators that see one record at a time, and know nothing of those before and after it.
+//! Operators that process one record at a time, independently of all others.
 
 pub(crate) mod filter;
 mod filter_map;

@@ -1,8 +1,9 @@
-//! The common part of operators that make at most one record of each: their chain, their pusher, and what they count.
+//! The common part of operators that make at most one record of each: their chain, their push, and their
+//! counters.
 //!
-//! Such an operator is a [`RecordFn`]: what it makes of one record. [`Yield`] is what comes of that: one record for
-//! each ([`Exactly`]), perhaps none ([`AtMost`]), or an error that ends the job ([`OrError`]). All of it is known when
-//! a job is compiled, so that a chain of such operators is the loop that one would write by hand.
+//! Such an operator is a [`RecordFn`], a function of one record. [`Yield`] is its kind of result: one record
+//! ([`Exactly`]), perhaps none ([`AtMost`]), or an error that ends the job ([`OrError`]). All of it is known at
+//! compile time, so that a chain of such operators compiles to the loop that one would write by hand.
 
 use crate::data::Record;
 use crate::error::{Error, Result};
@@ -14,25 +15,25 @@ use crate::time::Time;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// What an operator makes of one record. Calls are guarded: a panic ends the job under the operator's name.
+/// An operator's function of one record. Calls are guarded: a panic ends the job under the operator's name.
 pub trait RecordFn<I: Record + ?Sized, T: Time>: Send + Sync + 'static {
-    /// What comes out, under the timestamp of what came in.
+    /// The result, with the timestamp of the input record.
     type Out: Record + ?Sized;
-    /// How many records come of one.
+    /// How many results a record has.
     type Yield: Yield;
 
-    /// Takes a record and its timestamp. Implementations are `#[inline(always)]`.
+    /// The result for a record and its timestamp. Implementations are `#[inline(always)]`.
     fn call<'a>(&self, item: I::Of<'a>, time: T) -> Yielded<'a, Self::Yield, Self::Out>;
 }
 
 /// What [`RecordFn::call`] returns.
 pub type Yielded<'a, Y, O> = <Y as Yield>::Of<<O as Record>::Of<'a>>;
 
-/// How many records come of one: [`Exactly`], [`AtMost`] or [`OrError`].
+/// How many results a record has: [`Exactly`], [`AtMost`] or [`OrError`].
 pub trait Yield: 'static {
-    /// What a call returns that makes an `R`.
+    /// The return type of a call that makes an `R`.
     type Of<R>;
-    /// What a task keeps of the calls so far.
+    /// The state of a task, over all calls.
     type State: Default + Send;
 
     /// The record of one call, if there is one.
@@ -45,10 +46,10 @@ pub trait Yield: 'static {
         op: Failing<'_>,
     ) -> impl Iterator<Item = R>;
 
-    /// Adds what a run has left. A run has a state of its own, which can stay in a register.
+    /// Adds the state of a run. A run has a state of its own, which can stay in a register.
     fn add(state: &mut Self::State, of_run: Self::State);
 
-    /// The number of records made, where it is not that of those that came.
+    /// The number of records made, where it differs from the number of input records.
     fn emitted(_: &Self::State) -> Option<u64> {
         None
     }
@@ -59,7 +60,7 @@ pub trait Yield: 'static {
     }
 }
 
-/// The operator that an error ends the job with.
+/// The operator under whose name an error ends the job.
 #[derive(Clone, Copy)]
 pub struct Failing<'a>(&'a Op);
 
@@ -93,7 +94,7 @@ pub enum AtMost {}
 
 impl Yield for AtMost {
     type Of<R> = Option<R>;
-    /// How many there were.
+    /// The number of records made.
     type State = u64;
 
     #[inline(always)]
@@ -126,7 +127,7 @@ pub enum OrError {}
 
 impl Yield for OrError {
     type Of<R> = Result<R>;
-    /// Whether there was an error.
+    /// Whether a call has returned an error.
     type State = bool;
 
     #[inline(always)]
@@ -216,7 +217,7 @@ where
     }
 
     fn resume(&mut self) -> Flow {
-        // The rest of the turn: the job stops after it.
+        // The rest of the turn is done: the job stops after it.
         if F::Yield::has_failed(&self.state) { Flow::Ready } else { self.next.resume() }
     }
 
@@ -263,8 +264,8 @@ where
     }
 }
 
-/// The call as an adapter of iterators takes it. Made here, since a closure's type names all types of the function
-/// that it stands in: those of a long chain would grow without bound.
+/// The call, as a closure for iterator adapters. It is made here, since a closure's type names all types of the
+/// enclosing function: those of a long chain would grow without bound.
 #[inline(always)]
 fn guarded<'a, I, T, F>(
     op: &Op,
@@ -279,7 +280,7 @@ where
     move |item| guard(op, || f.call(item, time))
 }
 
-/// [`Yield::one`] as an adapter of iterators takes it; made here for the same reason.
+/// [`Yield::one`], as a closure for iterator adapters; made here for the same reason.
 #[inline(always)]
 fn taking<Y: Yield, R>(state: &mut Y::State, op: Failing<'_>) -> impl FnMut(Y::Of<R>) -> Option<R> {
     move |made| Y::one(made, state, op)

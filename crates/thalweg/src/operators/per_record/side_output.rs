@@ -1,4 +1,4 @@
-//! A side output of an operator, for what does not belong into the first.
+//! The `side_output` operator: an output beside the main one, for records of another type.
 
 // The types of these methods say which operator a chain ends in; aliases would hide it.
 #![allow(clippy::type_complexity)]
@@ -14,17 +14,19 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 impl<C: Chain> Stream<C> {
-    /// Makes one record of each record, or none, and beside that any number of others, of another type, for a
-    /// second stream: lines that are no records, and why; alerts; what is looked at by samples.
+    /// Makes one record of each record, or none, for the main output, and any number of records of another type
+    /// for a side output: malformed lines with the error; alerts; samples.
     ///
-    /// What the closure returns goes on, as with [`filter_map`](Self::filter_map). To make any number of records,
-    /// return a list, and [`flatten`](Self::flatten). What it pushes to the side goes to the
-    /// second stream, which has as many tasks and the same time, and must end in a sink like any other. Where
-    /// each record goes on as it is, to one stream or another, see [`route`](Self::route); with a state for
-    /// each key, [`process_with_side_output`](crate::KeyedStream::process_with_side_output).
+    /// The closure's result goes to the main output, as with [`filter_map`](Self::filter_map). For any number
+    /// of results, return a list, and [`flatten`](Self::flatten). Records that the closure pushes to its second
+    /// argument go to the side output, which has as many tasks and the same time, and must end in a sink like
+    /// any other stream. To send each record unchanged to one of several streams, see [`route`](Self::route);
+    /// with a state for each key, see
+    /// [`process_with_side_output`](crate::KeyedStream::process_with_side_output).
     ///
-    /// What is pushed for one record is handed on at once, when the closure returns. The slower of the streams slows both;
-    /// one that wants no more (after a [`limit`](Self::limit)) does not hold up the other. Keeps order and tasks.
+    /// All side records of one record are emitted when the closure returns. The slower of the streams slows
+    /// both; one that needs no more records (after a [`limit`](Self::limit)) does not block the other. Keeps
+    /// order and tasks.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -66,13 +68,13 @@ impl<C: Chain> Stream<C> {
     }
 }
 
-/// Takes what goes to the side output of [`side_output`](Stream::side_output).
+/// The handle by which the closure of [`side_output`](Stream::side_output) pushes records to the side output.
 pub struct Side<S> {
     pushed: Vec<S>,
 }
 
 impl<S> Side<S> {
-    /// Hands a record to the side output.
+    /// Pushes a record to the side output.
     pub fn push(&mut self, record: S) {
         self.pushed.push(record);
     }

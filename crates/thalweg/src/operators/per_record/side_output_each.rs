@@ -1,4 +1,4 @@
-//! Parts of each record into a side output, while the record itself goes on.
+//! The `side_output_each` operator: passes each record on, and sends parts of it to a side output.
 
 // The types say which operator a chain ends in; aliases would hide it.
 #![allow(clippy::type_complexity)]
@@ -15,13 +15,14 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 impl<C: Chain> Stream<C> {
-    /// Two streams: that of all records, as they are, and that of what a [visitor](Visit) finds in them.
+    /// Two streams: one of all records, unchanged, and a side output of the parts that a [visitor](Visit) finds
+    /// in them.
     ///
-    /// It is [`split`](Self::split) for a stream whose branches want little of each record. The first stream goes
-    /// on in the tasks where it is, and its records stay borrowed; only what the visitor finds is copied, to as many
-    /// tasks of the side output. So several questions can be asked of one pass over a large input, each with a
-    /// `side_output_each` of its own. The slower of both streams slows the other; one that wants no more holds up none.
-    /// Keeps order.
+    /// It is [`split`](Self::split) for a stream whose branches need only small parts of each record. The first
+    /// stream stays in its tasks, and its records stay borrowed; only the parts are copied, to as many tasks of
+    /// the side output. So one pass over a large input can compute several results, each with a
+    /// `side_output_each` of its own. The slower of both streams slows the other; one that needs no more
+    /// records blocks none. Keeps order.
     ///
     /// ```
     /// use thalweg::{Environment, text};
@@ -55,7 +56,7 @@ impl<C: Chain> Stream<C> {
     }
 }
 
-/// The chain that ends where parts of its records leave.
+/// The chain that ends in a visitor with a side output.
 pub struct SideOutputEach<C: Chain, V: Visit<C::Item, Out: Portable>> {
     prev: C,
     op: usize,
@@ -85,7 +86,7 @@ where
     }
 }
 
-/// A visitor with a way out of its own, in a running task.
+/// A visitor with a side output, in a running task.
 pub struct SideOutputEachPush<I, T, V, N>
 where
     I: Record + ?Sized,
@@ -95,7 +96,7 @@ where
     op: Op,
     visitor: Arc<V>,
     scratch: V::Scratch,
-    /// Where records go on, and where what was found in them leaves.
+    /// The main output, and the side output of the parts.
     ends: Forked<(N, Outlet<V::Out, T, RoundRobin>)>,
     types: PhantomData<fn(&I)>,
 }
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
     use crate::check::{check, every};
 
-    /// Each number so often as it says.
+    /// Each number as often as its value.
     struct Repeated;
 
     impl Visit<u64> for Repeated {

@@ -1,4 +1,4 @@
-//! One record out for each record in, where a bad one stops the job.
+//! The `try_map` operator: one output record for each input record, where an error stops the job.
 
 use super::record_fn::{OrError, PerRecord, RecordFn, Yielded};
 use crate::data::Record;
@@ -13,15 +13,15 @@ use std::marker::PhantomData;
 impl<C: Chain> Stream<C> {
     /// Makes one record of each record, or stops the job when the closure returns an error.
     ///
-    /// To pass over bad records instead, say so with [`filter_map`](Self::filter_map).
+    /// To skip bad records instead, use [`filter_map`](Self::filter_map).
     ///
     /// Keeps order and tasks.
     ///
     /// # Errors
     ///
-    /// The job ends with the closure's error in words, of kind [`Input`](ErrorKind::Input), under
-    /// this operator's name. An error that is a [`thalweg::Error`](Error) already keeps its kind,
-    /// its place and its cause.
+    /// The job ends with the closure's error as text, of kind [`Input`](ErrorKind::Input), under this
+    /// operator's name. An error that is a [`thalweg::Error`](Error) already keeps its kind, its place and its
+    /// cause.
     ///
     /// ```
     /// use thalweg::{Environment, ErrorKind};
@@ -45,7 +45,7 @@ impl<C: Chain> Stream<C> {
     }
 }
 
-/// What a closure's error is to the job.
+/// Turns a closure's error into the job's error.
 #[cold]
 pub(crate) fn bad_record<E: Display + 'static>(error: E) -> Error {
     let message = error.to_string();

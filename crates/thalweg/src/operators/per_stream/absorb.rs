@@ -1,4 +1,4 @@
-//! What folds, sorts and the like have in common: they take every record in, and speak at the end.
+//! The common part of folds, sorts and the like: they accept all records, and emit at the end.
 
 use crate::data::{Portable, Record};
 use crate::error::Result;
@@ -11,23 +11,23 @@ use crate::time::Time;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// What one task makes of all its records. A panic in any of these methods is known to be the
-/// operator's, and an error stops the job under its name.
+/// The state of one task that accepts all its records. A panic in any of these methods is attributed to the
+/// operator, and an error stops the job under its name.
 pub trait Absorb<I: Record + ?Sized>: Send + 'static {
-    /// What it hands on.
+    /// The type of its results.
     type Out: 'static;
 
-    /// Takes a record in.
+    /// Accepts a record.
     fn take(&mut self, item: I::Of<'_>) -> Result<()>;
 
-    /// Takes a run of records in, up to the first that fails. What takes a record in is guarded, and
-    /// what makes the next one is not: if that panics, it is another operator's doing.
+    /// Accepts a run of records, up to the first that fails. Only `take` is guarded, and not the iterator: a
+    /// panic there belongs to another operator.
     #[inline(always)]
     fn take_run<'a>(&mut self, op: &Op, mut items: impl Iterator<Item = I::Of<'a>>) -> Result<()> {
         items.try_for_each(|item| guard(op, || self.take(item)))
     }
 
-    /// The input has ended.
+    /// Called when the input has ended.
     fn end(&mut self) -> Result<()> {
         Ok(())
     }
@@ -45,13 +45,13 @@ pub trait Absorb<I: Record + ?Sized>: Send + 'static {
         0
     }
 
-    /// Begins anew, for the next round of a loop: all is given, or the rest is not needed.
+    /// Resets the state for the next round of a loop: all results are emitted, or the rest is not needed.
     fn restart(&mut self);
 }
 
 impl<C: Chain> Stream<C> {
-    /// Adds an operator that takes in everything, made once a task by `make`, which is
-    /// given its number in the plan. Needs an input that ends: `why` completes the message when it does not.
+    /// Adds an operator that accepts the whole input. `make` is called once per task, with the operator's
+    /// number in the plan. Needs an input that ends: `why` completes the message when it does not.
     pub(super) fn absorb<A, M>(
         self,
         origin: Origin,
@@ -67,7 +67,7 @@ impl<C: Chain> Stream<C> {
         self.then_described(origin, detail, wrap).bounded_for(why)
     }
 
-    /// Goes on in one task, which gets the records of all.
+    /// Gathers the records of all tasks in one task.
     pub(crate) fn gather(self, origin: Origin) -> Stream<Received<C::Item, C::Time>>
     where
         C::Item: Portable,
@@ -79,7 +79,7 @@ impl<C: Chain> Stream<C> {
     }
 }
 
-/// The chain that ends in an operator that takes in everything.
+/// The chain that ends in an operator that accepts the whole input.
 pub struct Absorbed<C, A, M> {
     prev: C,
     op: usize,
@@ -108,7 +108,7 @@ where
     }
 }
 
-/// An operator that takes in everything, in a running task.
+/// An operator that accepts the whole input, in a running task.
 pub struct AbsorbPush<I: ?Sized, T, A, N> {
     op: Op,
     value: A,
@@ -121,7 +121,7 @@ pub struct AbsorbPush<I: ?Sized, T, A, N> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Taking,
-    /// The end, or that of a round, has come and is held back until all is said.
+    /// The end of the input or of a round has arrived, and is held back until all results are emitted.
     Giving(Event),
     /// The end has been passed on, or the job has failed.
     Over,
@@ -230,9 +230,9 @@ where
     }
 }
 
-/// A value that a closure works each record into.
+/// A value that a closure folds each record into.
 pub(super) struct Folding<S, F> {
-    /// There until it has been handed on.
+    /// `None` once it has been emitted.
     value: Option<S>,
     init: S,
     f: Arc<F>,
@@ -262,7 +262,7 @@ where
 
     #[inline(always)]
     fn take_run<'a>(&mut self, op: &Op, mut items: impl Iterator<Item = I::Of<'a>>) -> Result<()> {
-        // Moved out for the run: what nobody else can see need not be stored for every record.
+        // Moved to a local for the run, so that it need not be stored after every record.
         let Some(mut value) = self.value.take() else { return Ok(()) };
         let taken = items.try_for_each(|item| guard(op, || (self.f)(&mut value, item)));
         self.value = Some(value);

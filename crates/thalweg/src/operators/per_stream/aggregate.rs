@@ -20,22 +20,23 @@ type Output<C, A> = <A as Aggregate<<C as Chain>::Item>>::Output;
 type Owned<C> = <<C as Chain>::Item as Portable>::Owned;
 
 impl<C: Chain> Stream<C> {
-    /// Aggregates all records, and gives the result, as one record, when the input ends.
+    /// Aggregates all records, and emits the result, as one record, when the input ends.
     ///
-    /// The closure chooses what is computed, from the methods of [`Aggregates`]; a tuple of up to eight is
-    /// computed in one pass. An aggregate of your own is a type that implements
-    /// [`Combine`]: `aggregate(|_| mine)`. For a result a key, say [`group_by`](Self::group_by) first; for one a
+    /// The closure chooses the aggregate, from the methods of [`Aggregates`]; a tuple of up to eight is
+    /// computed in one pass. An aggregate of your own is a type that implements [`Combine`]:
+    /// `aggregate(|_| mine)`. For a result per key, use [`group_by`](Self::group_by) first; for a result per
     /// window, [`window_all`](Self::window_all).
     ///
-    /// Each task aggregates its own records, and one task puts their parts together: almost nothing crosses the
-    /// exchange. The order in which records are taken in is not defined; what depends on it is a
-    /// [`fold`](Self::fold). An empty stream gives the result of no values where there is one, as 0 is for a count,
-    /// and else an empty stream. Memory: one state a task, which the budget does not know of.
+    /// Each task aggregates its own records, and one task combines the partial aggregates: almost nothing
+    /// crosses the exchange. The order of the records is unspecified; where the result depends on it, use a
+    /// [`fold`](Self::fold). For an empty stream the result is the aggregate of no values where there is one,
+    /// such as 0 for a count, and otherwise an empty stream. Memory: one state per task, which does not count
+    /// towards the budget.
     ///
     /// # Errors
     ///
-    /// On a stream that does not end, the job is refused at its start; so it is with an aggregate that its own
-    /// [check](Aggregate::check) refuses.
+    /// If the stream does not end, the job is refused at its start, as it is if the aggregate's own
+    /// [check](Aggregate::check) refuses it.
     ///
     /// ```
     /// use thalweg::{Data, Environment};
@@ -70,7 +71,7 @@ impl<C: Chain> Stream<C> {
     ///
     /// # Errors
     ///
-    /// On a stream that does not end, the job is refused at its start.
+    /// If the stream does not end, the job is refused at its start.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -86,17 +87,16 @@ impl<C: Chain> Stream<C> {
         self.aggregate_as(Origin::here("count"), Count)
     }
 
-    /// The sum of what the closure makes of the records, as one record; 0 for an empty stream.
+    /// The sum of the closure's values, as one record; 0 for an empty stream.
     ///
-    /// Summed up in each task, then in one. Floats are added in an order that is not said, so that
-    /// the last digits may differ from run to run.
+    /// Summed up in each task, then in one. The order in which floats are added is unspecified, so the last
+    /// digits may differ from run to run.
     ///
     /// # Errors
     ///
-    /// A sum that its type does not hold stops the job: make a wider type of each in the closure.
-    /// Where there are numbers of both signs, a sum that is too large on the way may come back;
-    /// whether it becomes so depends on the order in which they are added. On a stream that does not end, the job is
-    /// refused at its start.
+    /// A sum that overflows its type stops the job: convert to a wider type in the closure. With numbers of
+    /// both signs, an intermediate sum may overflow, and stop the job, even if the total would not; whether it
+    /// does depends on the order of addition. If the stream does not end, the job is refused at its start.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -116,12 +116,11 @@ impl<C: Chain> Stream<C> {
         self.aggregate_as(Origin::here("sum"), Sum::new(of))
     }
 
-    /// The arithmetic mean of what the closure makes of the records, as one record; an empty stream gives an empty
-    /// stream.
+    /// The arithmetic mean of the closure's values, as one record. An empty stream has an empty result.
     ///
     /// # Errors
     ///
-    /// On a stream that does not end, the job is refused at its start.
+    /// If the stream does not end, the job is refused at its start.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -146,14 +145,14 @@ impl<C: Chain> Stream<C> {
         self.aggregate_as(Origin::here("average"), Average::new(of))
     }
 
-    /// The least of what the closure makes of the records, as one record. An empty stream gives an empty stream.
+    /// The least of the closure's values, as one record. An empty stream has an empty result.
     ///
-    /// A float that is no number is the result only where there is no other. For the whole record see
+    /// NaN is the result only where there is no other value. For the whole record see
     /// [`min_by_key`](Self::min_by_key) and [`min_by`](Self::min_by).
     ///
     /// # Errors
     ///
-    /// On a stream that does not end, the job is refused at its start.
+    /// If the stream does not end, the job is refused at its start.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -173,8 +172,8 @@ impl<C: Chain> Stream<C> {
         self.aggregate_as(Origin::here("min"), Min::new(of))
     }
 
-    /// The greatest of what the closure makes of the records, as one record. See [`min`](Self::min), its mirror
-    /// image, and [`top`](Self::top) for the greatest few records.
+    /// The greatest of the closure's values, as one record. See [`min`](Self::min), its counterpart, and
+    /// [`top`](Self::top) for the `n` greatest records.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -194,9 +193,9 @@ impl<C: Chain> Stream<C> {
         self.aggregate_as(Origin::here("max"), Max::new(of))
     }
 
-    /// The record with the least of the keys that the closure makes of them; of several such, any. An empty stream
-    /// gives an empty stream. See [`min`](Self::min) for the key alone, [`min_by`](Self::min_by) for an order that
-    /// no key has.
+    /// The record whose key, computed by the closure, is the least; of several such, any. An empty stream has
+    /// an empty result. See [`min`](Self::min) for the key alone, [`min_by`](Self::min_by) for an order that no
+    /// key has.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -221,8 +220,9 @@ impl<C: Chain> Stream<C> {
         self.aggregate_as(Origin::here("min_by_key"), pick)
     }
 
-    /// The record with the greatest of the keys that the closure makes of them; of several such, any. See
-    /// [`min_by_key`](Self::min_by_key), its mirror image, and [`top_by_key`](Self::top_by_key) for several records.
+    /// The record whose key, computed by the closure, is the greatest; of several such, any. See
+    /// [`min_by_key`](Self::min_by_key), its counterpart, and [`top_by_key`](Self::top_by_key) for several
+    /// records.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -248,7 +248,7 @@ impl<C: Chain> Stream<C> {
     }
 
     /// The least record by the order of the closure, which must be total; of several such, any. An empty stream
-    /// gives an empty stream.
+    /// has an empty result.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -272,7 +272,7 @@ impl<C: Chain> Stream<C> {
         self.aggregate_as(Origin::here("min_by"), pick)
     }
 
-    /// The greatest record by the order of the closure. See [`min_by`](Self::min_by), its mirror image, and
+    /// The greatest record by the order of the closure. See [`min_by`](Self::min_by), its counterpart, and
     /// [`top_by`](Self::top_by) for several records.
     ///
     /// ```
@@ -325,10 +325,10 @@ impl<C: Chain> Stream<C> {
     }
 }
 
-/// What a task has aggregated of its own records.
+/// The partial aggregate of a task.
 struct Local<A, S> {
     aggregate: Arc<A>,
-    /// There once a record has come, until it has been given.
+    /// `None` before the first record, and once it has been emitted.
     state: Option<S>,
 }
 
@@ -354,7 +354,7 @@ where
 
     #[inline(always)]
     fn take_run<'a>(&mut self, op: &Op, items: impl Iterator<Item = I::Of<'a>>) -> Result<()> {
-        // Moved out for the run: what nobody else can see need not be stored for every record.
+        // Moved to a local for the run, so that it need not be stored after every record.
         let mut any = self.state.is_some();
         let mut state = match self.state.take() {
             Some(state) => state,
@@ -372,11 +372,11 @@ where
         Ok(self.state.take())
     }
 
-    /// Giving has left nothing.
+    /// Nothing to reset: `give` has taken the state.
     fn restart(&mut self) {}
 }
 
-/// What all tasks have aggregated.
+/// The combined aggregate of all tasks.
 struct Global<I: Record + ?Sized, A: Aggregate<I>> {
     aggregate: Arc<A>,
     state: Option<A::State>,

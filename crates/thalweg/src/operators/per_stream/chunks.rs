@@ -1,4 +1,4 @@
-//! Many records to one: what a task has, in pieces of so many.
+//! The `chunks` operator: lists of a fixed number of records.
 
 use crate::data::Data;
 use crate::error::Result;
@@ -8,21 +8,22 @@ use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
 
-/// Beyond this, a chunk's memory is asked for as it fills: nobody may ever send so much.
+/// The most records that memory is allocated for when a chunk begins. A larger chunk grows as it fills, as so
+/// many records may never arrive.
 const AT_ONCE: usize = 1024;
 
 impl<D: Data, C: Chain<Item = D>> Stream<C> {
-    /// Puts records together into lists of `size`, in the order in which each task has them.
+    /// Groups records into lists of `size`, in the order in which each task has them.
     ///
-    /// For work that goes faster on many records at once, such as vector instructions, calls into a library for
-    /// matrices, or requests to a server that takes lists. To count or to aggregate so many records use a
-    /// [`CountWindow`](crate::operators::window::CountWindow), which looks at all tasks' records together or at
-    /// those of one key.
+    /// For work that is faster on many records at once, such as vector instructions, calls into a library for
+    /// matrices, or requests to a server that accepts lists. To count or to aggregate so many records use a
+    /// [`CountWindow`](crate::operators::window::CountWindow), which covers the records of all tasks or those
+    /// of one key.
     ///
-    /// A chunk is shorter where the input ends, or a round of a loop, and where a watermark or a barrier comes
-    /// between two records. On an unbounded stream that falls silent, those of a chunk that has begun wait for more.
-    /// Costs a move of each record and an allocation a chunk; up to `size` records are held in each task. A chunk
-    /// has the latest timestamp of its records.
+    /// A chunk is shorter where the input or a round of a loop ends, and where a watermark or a barrier comes
+    /// between two records. On an unbounded stream that becomes idle, the records of an incomplete chunk wait
+    /// for more. Costs a move of each record and an allocation per chunk; up to `size` records are held in each
+    /// task. A chunk has the latest timestamp of its records.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -77,13 +78,13 @@ pub struct ChunksPush<D, T, N> {
     op: Op,
     size: usize,
     chunk: Chunk<D, T>,
-    /// An event before which what has begun must go.
+    /// An event that is held back until the incomplete chunk has been emitted.
     held: Option<Event>,
     emitted: u64,
     next: N,
 }
 
-/// What has come since the last one.
+/// The records since the last chunk.
 struct Chunk<D, T> {
     records: Vec<D>,
     latest: Option<T>,

@@ -1,4 +1,4 @@
-//! One value made of all records.
+//! The `fold` operators: one value made of all records.
 
 use super::absorb::Folding;
 use crate::data::{Data, Portable, Record};
@@ -7,19 +7,19 @@ use crate::stream::{Chain, Stream};
 use std::sync::Arc;
 
 impl<C: Chain> Stream<C> {
-    /// Works every record into one value, in one task, and hands on that value at the end.
+    /// Folds every record into one value, in one task, and emits that value at the end.
     ///
-    /// All records go to that task: prefer [`fold_assoc`](Self::fold_assoc) where parts can be
-    /// folded side by side and then brought together. The order of the records is that in which
-    /// they arrive: that of the source where the stream has one task, and otherwise kept only among
-    /// the records of each task. An empty stream gives `init`.
+    /// All records go to that task: prefer [`fold_assoc`](Self::fold_assoc) where partial results can be
+    /// computed in parallel and then combined. The order of the records is that of arrival: that of the source
+    /// where the stream has one task, and otherwise only the records of each task keep their order. The result
+    /// of an empty stream is `init`.
     ///
-    /// Memory: one state a task, which the budget does not know of. A state that grows with the input, as a list of
-    /// all records does, belongs into [`collect`](Self::collect) or [`sorted`](Self::sorted).
+    /// Memory: one state per task, which does not count towards the budget. For a state that grows with the
+    /// input, such as a list of all records, use [`collect`](Self::collect) or [`sorted`](Self::sorted).
     ///
     /// # Errors
     ///
-    /// On a stream that does not end, the job is refused at its start.
+    /// If the stream does not end, the job is refused at its start.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -51,17 +51,17 @@ impl<C: Chain> Stream<C> {
             .with_state(false, S::schema())
     }
 
-    /// Folds the records of each task on its own, then brings what the tasks have together in one
-    /// task, and hands on that value at the end.
+    /// Folds the records of each task separately, then combines the tasks' values in one task, and emits the
+    /// result at the end.
     ///
-    /// `local` works a record into a task's value, `global` works one such value into another.
-    /// Every task begins with `init`, and so does the one that brings them together: it must be
-    /// neutral, as 0 is for a sum. `global` must be associative and commutative: which task has
-    /// which records, and who is ready first, is not said. Almost nothing crosses the exchange.
+    /// `local` folds a record into a task's value, `global` merges one such value into another. Every task
+    /// begins with `init`, and so does the one that combines them: it must be neutral, as 0 is for a sum.
+    /// `global` must be associative and commutative: which task has which records, and which one ends first, is
+    /// unspecified. Almost nothing crosses the exchange.
     ///
     /// # Errors
     ///
-    /// On a stream that does not end, the job is refused at its start.
+    /// If the stream does not end, the job is refused at its start.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -112,7 +112,7 @@ impl<C: Chain> Stream<C> {
 
 const WHY: &str = "its result would never be known";
 
-/// What folds begin with: cloned once a task, and so behind a lock where it is not `Sync`.
+/// The initial value of folds: cloned once per task, and behind a lock as it may not be `Sync`.
 #[derive(Clone)]
 struct Init<S>(Arc<crate::sync::Mutex<S>>);
 
@@ -167,7 +167,7 @@ mod tests {
         });
     }
 
-    /// The end must not overtake what a fold says before it, nor what is made of that.
+    /// The end must not overtake the results of a fold before it, nor the records made of them.
     #[test]
     fn a_long_list_comes_out_whole() {
         every(|env| {

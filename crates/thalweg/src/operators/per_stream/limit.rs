@@ -1,4 +1,4 @@
-//! The first so many records.
+//! The `limit` operator: the first `n` records.
 
 use crate::data::{Portable, Record};
 use crate::error::Result;
@@ -10,12 +10,11 @@ use crate::time::Time;
 use std::marker::PhantomData;
 
 impl<C: Chain> Stream<C> {
-    /// Hands on the first `n` records of all tasks together, and lets the sources end: also those
-    /// that would never end by themselves.
+    /// Passes on the first `n` records of all tasks together, and ends the sources, even infinite ones.
     ///
-    /// Which records are the first depends on which task is the quickest, unless the stream has
-    /// one task: then they are the source's first, in order. For the greatest or least `n`, see
-    /// [`top`](Self::top). What follows runs in one task.
+    /// Which records are the first depends on which task is the fastest, unless the stream has one task: then
+    /// they are the source's first, in order. For the greatest or least `n`, see [`top`](Self::top). The
+    /// operators that follow run in one task.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -34,7 +33,7 @@ impl<C: Chain> Stream<C> {
     {
         let origin = Origin::here("limit");
         let detail = |where_: &str| format!("{n}{where_}");
-        // What a task has passed on so far is a matter of speed: only the count of all is state.
+        // What a single task has passed on depends on speed: only the total count is state.
         self.then_described(origin, detail(" in each task"), |prev, op| Limit { prev, op, n })
             .gather(origin)
             .then_described(origin, detail(""), |prev, op| Limit { prev, op, n })
@@ -63,7 +62,7 @@ impl<C: Chain> Chain for Limit<C> {
     }
 }
 
-/// How many records may still go on.
+/// How many more records may be passed on.
 #[derive(Clone)]
 pub(crate) struct Left(pub(crate) u64);
 
@@ -148,7 +147,7 @@ mod tests {
         });
     }
 
-    /// Three records, then silence without an end.
+    /// Three records, then none, without an end.
     #[derive(Clone, Default)]
     struct Quiet(u64);
 

@@ -1,4 +1,4 @@
-//! Operators that see a whole stream without keys: they collect, order, limit or place its records.
+//! Operators on a whole stream without keys: they collect, order, limit or distribute its records.
 
 mod absorb;
 mod aggregate;

@@ -1,4 +1,4 @@
-//! One record made of all records.
+//! The `reduce` operator: one record made of all records.
 
 use super::absorb::Absorb;
 use crate::data::{Data, Record};
@@ -13,15 +13,15 @@ where
     C: Chain<Item = T>,
     T: ?Sized + 'static,
 {
-    /// Makes one record of two, again and again, until one is left: in each task, and then of what
-    /// the tasks have left. An empty stream gives an empty stream.
+    /// Combines two records into one, repeatedly, until one is left: in each task, and then over the results of
+    /// the tasks. An empty stream has an empty result.
     ///
-    /// The closure must be associative and commutative: which records meet is not said. Where the
-    /// result is of another type than the records, see [`fold_assoc`](Self::fold_assoc).
+    /// The closure must be associative and commutative: the order in which records are combined is unspecified.
+    /// Where the result has another type than the records, see [`fold_assoc`](Self::fold_assoc).
     ///
     /// # Errors
     ///
-    /// On a stream that does not end, the job is refused at its start.
+    /// If the stream does not end, the job is refused at its start.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -91,7 +91,7 @@ where
         Ok(self.value.take())
     }
 
-    /// Giving has left nothing.
+    /// Nothing to reset: `give` has taken the value.
     fn restart(&mut self) {}
 }
 

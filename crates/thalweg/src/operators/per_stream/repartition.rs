@@ -1,4 +1,4 @@
-//! Which task of the next stage a record goes to, where no key decides it.
+//! Exchanges without a key: to which task of the next stage a record goes.
 
 use crate::data::{Portable, Record};
 use crate::exchange::{Broadcast, Custom, Random, RoundRobin};
@@ -10,10 +10,10 @@ use std::sync::Arc;
 type Exchanged<C> = Stream<Received<<C as Chain>::Item, <C as Chain>::Time>>;
 
 impl<C: Chain> Stream<C> {
-    /// Deals the records out evenly to as many tasks as there are cores.
+    /// Distributes the records evenly to as many tasks as there are cores.
     ///
-    /// What follows runs in parallel even where the source does not, and is as busy on one core as
-    /// on another. Order holds only among records that go from one task to one other.
+    /// The operators that follow run in parallel even if the source does not, with the load evenly spread.
+    /// Order is kept only among records with the same sending and the same receiving task.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -35,9 +35,9 @@ impl<C: Chain> Stream<C> {
         self.deal(Origin::here("shuffle"), Strategy::Shuffle, tasks)
     }
 
-    /// Goes on in this many tasks, at least one, dealing the records out to them evenly.
+    /// Continues in this many tasks, at least one, and distributes the records to them evenly.
     ///
-    /// With 1, one task sees all that follows.
+    /// With 1, all operators that follow run in one task.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -56,8 +56,8 @@ impl<C: Chain> Stream<C> {
         self.deal(Origin::here("parallelism"), Strategy::Shuffle, tasks.max(1))
     }
 
-    /// Goes on in other tasks, as many as now, each of which gets what one task sends: a cut in
-    /// the pipeline, so that what is before and what is after run side by side. Keeps order.
+    /// Continues in as many other tasks, each of which receives the records of one task: an exchange within the
+    /// pipeline, so that the operators before and after it run in parallel. Keeps order.
     #[track_caller]
     pub fn forward(self) -> Exchanged<C>
     where
@@ -76,8 +76,8 @@ impl<C: Chain> Stream<C> {
         })
     }
 
-    /// Sends each record to a task drawn at random from a seeded generator: unlike
-    /// [`shuffle`](Self::shuffle), no pattern in the input can meet a pattern in the dealing.
+    /// Sends each record to a task drawn at random from a seeded generator: unlike with
+    /// [`shuffle`](Self::shuffle), no pattern in the input can coincide with a pattern of the distribution.
     #[track_caller]
     pub fn random(self, seed: u64) -> Exchanged<C>
     where
@@ -91,7 +91,7 @@ impl<C: Chain> Stream<C> {
         })
     }
 
-    /// Sends each record to every task of what follows.
+    /// Sends each record to every task of the operators that follow.
     ///
     /// ```
     /// use thalweg::{Environment, config::Config};
@@ -116,8 +116,8 @@ impl<C: Chain> Stream<C> {
         })
     }
 
-    /// Sends each record to the task that the closure names, of as many as it is told there are.
-    /// A number too large counts from the start again.
+    /// Sends each record to the task whose number the closure returns; its second argument is the number of
+    /// tasks. A number that is too large wraps around.
     ///
     /// ```
     /// use thalweg::Environment;

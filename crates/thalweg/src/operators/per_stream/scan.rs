@@ -1,4 +1,4 @@
-//! One record out for each record in, made with what the task remembers.
+//! The `scan` and `stateful_map` operators: one output record for each input record and the task's state.
 
 use crate::data::{Data, Record};
 use crate::error::Result;
@@ -12,13 +12,12 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 impl<C: Chain> Stream<C> {
-    /// Makes a record of each record and of what the task remembers of those before, until the
-    /// closure returns `None`: then this task has enough, and its sources may end.
+    /// Makes a record of each record and the task's state, until the closure returns `None`: then this task
+    /// needs no more input, and its sources may end.
     ///
-    /// Every task begins with a clone of `init` and sees its own records only; for one state of all
-    /// records, go on in one task first with [`parallelism(1)`](Self::parallelism). To remember
-    /// something for every key, group first. The state is declared: it is [`Data`], and
-    /// the plan shows it.
+    /// Every task begins with a clone of `init` and sees its own records only; for one state over all records,
+    /// continue in one task first with [`parallelism(1)`](Self::parallelism). For a state per key, group first.
+    /// The state is declared: it is [`Data`], and the plan shows it.
     ///
     /// Keeps order and tasks.
     ///
@@ -47,9 +46,9 @@ impl<C: Chain> Stream<C> {
         self.scan_as(Origin::here("scan"), init, f)
     }
 
-    /// Makes one record of each record and of what the task remembers of those before.
+    /// Makes one record of each record and the task's state.
     ///
-    /// As [`scan`](Self::scan), but goes on to the end of the input.
+    /// Like [`scan`](Self::scan), but continues to the end of the input.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -128,7 +127,7 @@ where
     }
 }
 
-/// What a scan remembers.
+/// The state of a scan, and whether it needs no more input.
 #[derive(Clone)]
 struct Scanned<S> {
     state: S,

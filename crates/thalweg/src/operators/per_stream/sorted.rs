@@ -1,4 +1,4 @@
-//! All records in order.
+//! The `sorted` operators: all records in order.
 
 use super::absorb::Absorb;
 use crate::data::{Data, Ordered, Portable};
@@ -16,19 +16,18 @@ use std::sync::Arc;
 type Owned<C> = <<C as Chain>::Item as Portable>::Owned;
 
 impl<C: Chain> Stream<C> {
-    /// Hands on all records in ascending order, in one task.
+    /// Emits all records in ascending order, in one task.
     ///
-    /// Each task sorts the records that it has, side by side with the others, and one merges what
-    /// they have sorted, as it comes. Where there is one task before, as after an iterator,
-    /// [`shuffle`](Self::shuffle) first to sort on all cores. Records of one task that are equal
-    /// keep their order. What does not fit into the memory budget is sorted on disk, at the price
-    /// of writing and reading it. Borrowed records come out owned (`str` as `String`). For the first
-    /// few alone, [`top`](Self::top) holds no more than those. Floats have no total order: see
-    /// [`sorted_by`](Self::sorted_by).
+    /// Each task sorts its own records, in parallel with the others, and one task merges the sorted streams as
+    /// they arrive. If the stream has one task, as after an iterator, [`shuffle`](Self::shuffle) first to sort
+    /// on all cores. Equal records of one task keep their order. What does not fit into the memory budget is
+    /// sorted on disk, at the price of writing and reading it. Borrowed records are emitted as owned ones
+    /// (`str` as `String`). For only a few records, [`top`](Self::top) keeps no more than those. Floats have no
+    /// total order: see [`sorted_by`](Self::sorted_by).
     ///
     /// # Errors
     ///
-    /// On a stream that does not end, the job is refused at its start. A full disk stops it.
+    /// If the stream does not end, the job is refused at its start. A full disk stops the job.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -55,8 +54,7 @@ impl<C: Chain> Stream<C> {
         self.sorted_as(Origin::here("sorted"), Owned::<C>::cmp)
     }
 
-    /// Hands on all records in the order that the closure says, in one task. See
-    /// [`sorted`](Self::sorted).
+    /// Emits all records in the order of the closure, in one task. See [`sorted`](Self::sorted).
     ///
     /// ```
     /// use thalweg::Environment;
@@ -76,7 +74,7 @@ impl<C: Chain> Stream<C> {
         self.sorted_as(Origin::here("sorted_by"), compare)
     }
 
-    /// Hands on all records in ascending order of what the closure makes of them, in one task. See
+    /// Emits all records in ascending order of the key that the closure computes, in one task. See
     /// [`sorted`](Self::sorted).
     ///
     /// The closure is called for each comparison: make it cheap, or sort pairs.
@@ -126,7 +124,7 @@ impl<C: Chain> Stream<C> {
     }
 }
 
-/// The beginning of a stage that senders feed which each send in order.
+/// The first chain of a stage that merges the sorted records of its senders.
 pub struct Merged<D: Data, T: Time, F> {
     edges: Vec<Edge<D, T>>,
     op: usize,
@@ -157,13 +155,13 @@ where
 struct Sorting<T: Data, F> {
     begin: Box<dyn Fn() -> Sorter<T, F> + Send>,
     phase: Phase<T, F>,
-    /// The bytes that were written to disk before the present round of a loop.
+    /// The bytes that were written to disk before the current round of a loop.
     spilled: u64,
 }
 
 /// A sort, before and after its input's end.
 enum Phase<T: Data, F> {
-    /// There until the end.
+    /// `None` after the end.
     Taking(Option<Sorter<T, F>>),
     Giving(Sorted<T, F>),
 }
@@ -275,7 +273,7 @@ mod tests {
         every(|env| {
             let pairs = || env.range(0..3000).shuffle().map(|n| (n % 7, n));
             let few = pairs().sorted_by_key(|pair| pair.0).collect::<Vec<_>>();
-            // Keyed tasks are many, and most of them have nothing.
+            // There are many tasks for keys, and most of them have no records.
             let keyed = pairs().group_by(|pair| pair.0 % 3).repartition();
             let keyed = keyed
                 .map(|_, pair| pair)
@@ -295,7 +293,7 @@ mod tests {
             assert_eq!((first.take()?, none.take()?.unwrap()), (expected[..3].to_vec(), 0));
             Ok(())
         });
-        // Of one task, whatever becomes of it on the way.
+        // Records of one task, whatever exchanges they go through.
         let env = Environment::new();
         let out = env.iter((0..5000_u64).map(|n| (n % 3, n))).sorted_by_key(|pair| pair.0);
         let out = out.collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! The greatest few records.
+//! The `top` operators: the greatest `n` records.
 
 use super::absorb::Absorb;
 use crate::data::{Data, Ordered, Portable};
@@ -14,17 +14,16 @@ use std::sync::Arc;
 type Owned<C> = <<C as Chain>::Item as Portable>::Owned;
 
 impl<C: Chain> Stream<C> {
-    /// Hands on the `n` greatest records, the greatest first, in one task.
+    /// Emits the `n` greatest records, the greatest first, in one task.
     ///
-    /// Each task keeps the greatest of its own, and one task those of all, so that no more than
-    /// twice `n` records are held anywhere. Of records that are equal, any may be kept. For the
-    /// least records, or an order of another kind, see [`top_by`](Self::top_by).
+    /// Each task keeps its own greatest records, and one task the greatest of all, so that each holds no more
+    /// than twice `n` records. Of equal records, any may be kept. For the least records, or another order, see
+    /// [`top_by`](Self::top_by).
     ///
     /// # Errors
     ///
-    /// On a stream that does not end, the job is refused at its start. A number of records that the
-    /// memory budget does not hold stops it; [`sorted`](Self::sorted) followed by
-    /// [`limit`](Self::limit) uses the disk.
+    /// If the stream does not end, the job is refused at its start. If the memory budget does not hold so many
+    /// records, the job stops; [`sorted`](Self::sorted) followed by [`limit`](Self::limit) uses the disk.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -44,8 +43,7 @@ impl<C: Chain> Stream<C> {
         self.top_as(Origin::here("top"), n, Owned::<C>::cmp)
     }
 
-    /// Hands on the `n` greatest records by the closure's order, the greatest first. See
-    /// [`top`](Self::top).
+    /// Emits the `n` greatest records by the closure's order, the greatest first. See [`top`](Self::top).
     ///
     /// For a result that is the same in every run, the order must leave no ties that matter:
     ///
@@ -74,10 +72,11 @@ impl<C: Chain> Stream<C> {
         self.top_as(Origin::here("top_by"), n, compare)
     }
 
-    /// Hands on the `n` records with the greatest of the keys that the closure makes of them, the greatest first. See
+    /// Emits the `n` records with the greatest keys, as the closure computes them, the greatest first. See
     /// [`top`](Self::top).
     ///
-    /// The key is computed for each comparison: where that is dear, [`top_by`](Self::top_by) compares what records hold.
+    /// The key is computed for each comparison: where that is expensive, [`top_by`](Self::top_by) compares
+    /// fields directly.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -126,13 +125,13 @@ impl<C: Chain> Stream<C> {
     }
 }
 
-/// The greatest `n` so far, and up to as many that have yet to be compared with them: they are cut
-/// back to `n` when they have doubled, which costs a constant amount of work a record.
+/// The greatest `n` so far, and up to as many that have yet to be compared with them: they are cut back to `n`
+/// when they have doubled, which costs a constant amount of work per record.
 struct Top<T, F> {
     n: usize,
     compare: Arc<F>,
     records: Vec<T>,
-    /// Whether the last of the records is the least of `n`, that all others are measured against.
+    /// Whether the last of the first `n` records is the least of them, which new records are compared with.
     cut: bool,
     reservation: Reservation,
 }
@@ -161,7 +160,7 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Top<T, F> {
         Ok(())
     }
 
-    /// Drops all but the greatest `n`, of which the least is put last.
+    /// Drops all but the greatest `n`, and puts the least of those last.
     fn cut(&mut self) {
         let compare = &self.compare;
         self.records.select_nth_unstable_by(self.n - 1, |a, b| compare(b, a));
@@ -177,13 +176,13 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Top<T, F> {
         Ok(())
     }
 
-    /// Reserves room for so many records, and for what those that are there own on the heap.
+    /// Reserves memory for so many records, and for what the present ones own on the heap.
     fn account(&mut self, room: usize) -> Result<()> {
         let heap: usize = match needs_drop::<T>() {
             true => self.records.iter().map(T::heap_size).sum(),
             false => 0,
         };
-        // As many again may come before this is looked at the next time.
+        // As much heap again may be added before the next check.
         let bytes = room * size_of::<T>() + 2 * heap;
         if !self.reservation.try_resize(bytes) {
             let what = format!(
@@ -210,7 +209,7 @@ where
         self.add(I::to_owned(item))
     }
 
-    /// Leaves the records the least first, to be taken from the back.
+    /// Sorts the records with the least first, as they are taken from the back.
     fn end(&mut self) -> Result<()> {
         if self.records.len() > self.n {
             self.cut();

@@ -1,4 +1,4 @@
-//! The side of a join that is kept, within the memory budget.
+//! The build side of a join, kept within the memory budget.
 
 use crate::data::Data;
 use crate::error::Error;
@@ -6,18 +6,18 @@ use crate::memory::Reservation;
 use crate::state::Rows;
 use crate::time::Time;
 
-/// So many bytes are taken whether the budget has them or not, so that every part gets done.
+/// Bytes that may be used even if the budget is exhausted, so that every part makes progress.
 pub(super) const ALWAYS: usize = 64 << 10;
 
-/// A row that is kept: its hash, key, value and time.
+/// A row of the build side: its hash, key, value and time.
 pub(in crate::operators::join) type Row<K, B, T> = (u64, K, B, T);
 
-/// Rows in memory, to be looked up.
+/// Rows in memory, for lookups.
 pub(in crate::operators::join) struct Kept<K, B, T> {
     pub(in crate::operators::join) rows: Rows<K, (B, T)>,
-    /// Whether a row has met a partner; empty where nobody asks.
+    /// Whether a row has met a partner; empty where the kind of join does not need it.
     pub(super) met: Vec<bool>,
-    /// What rows may own on the heap.
+    /// The heap bytes that the rows may own.
     heap: usize,
     reservation: Reservation,
 }
@@ -27,7 +27,7 @@ impl<K: Data + Eq, B: Data, T: Time> Kept<K, B, T> {
         Self { rows: Rows::new(), met: Vec::new(), heap: 0, reservation }
     }
 
-    /// Keeps a row, to be linked later, or gives it back where the budget does not have room.
+    /// Keeps a row, to be linked later, or returns it as an error where the budget has no room.
     #[inline(always)]
     pub(super) fn push(&mut self, row: Row<K, B, T>) -> Result<(), Row<K, B, T>> {
         if !self.has_room() {
@@ -49,11 +49,11 @@ impl<K: Data + Eq, B: Data, T: Time> Kept<K, B, T> {
     fn make_room(&mut self) -> bool {
         let (rows, heap) = (self.rows.capacity(), self.rows.heap());
         let cost = |rows: usize| Rows::<K, (B, T)>::bytes_with(rows) + rows;
-        // A quarter more may still be had where twice as much is not.
+        // Growth by a quarter may still fit where doubling does not.
         for by in [|size| 2 * size, |size| size + size / 4] as [fn(usize) -> usize; 2] {
             let grown = if self.rows.is_full() { by(rows).max(16) } else { rows };
             let heap = if heap > self.heap { by(heap) } else { self.heap };
-            // While rows are moved, they are there twice.
+            // While rows are moved, both copies exist.
             let moved = if grown > rows { cost(rows) } else { 0 };
             let wanted = cost(grown) + heap;
             let may_grow = grown <= Rows::<K, (B, T)>::MOST
@@ -70,7 +70,7 @@ impl<K: Data + Eq, B: Data, T: Time> Kept<K, B, T> {
         false
     }
 
-    /// The error of what has no room.
+    /// The error for rows that the budget has no room for.
     pub(in crate::operators::join) fn refused(&self, what: String) -> Error {
         self.reservation.refused(what)
     }
@@ -80,13 +80,13 @@ impl<K: Data + Eq, B: Data, T: Time> Kept<K, B, T> {
         self.reservation.pool().limit()
     }
 
-    /// Remembers of each row whether it has met a partner, from now on.
+    /// Records for each row, from now on, whether it has met a partner.
     pub(super) fn forget_met(&mut self) {
         self.met.clear();
         self.met.resize(self.rows.len(), false);
     }
 
-    /// Gives everything back.
+    /// Drops the rows and releases the memory.
     pub(in crate::operators::join) fn reset(&mut self) {
         self.rows.reset();
         (self.met, self.heap) = (Vec::new(), 0);

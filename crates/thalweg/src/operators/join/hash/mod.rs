@@ -1,6 +1,7 @@
-//! Joins by a table of one side, in which the records of the other are looked up.
+//! Hash joins: a table of one side, the build side, in which the records of the other, the probe side, are
+//! looked up.
 //!
-//! The side that is kept is read to its end first:
+//! The build side is read to its end first:
 //!
 //! ```text
 //!   building ──> linking ──> looking ──> alone ──> over
@@ -12,14 +13,14 @@
 //!                           splitting the part
 //! ```
 //!
-//! * Building: rows are gathered. Records of the other side wait in their lanes, where that can hold up nobody
-//!   whom the side that is kept waits for, and in a [queue](Waiting) otherwise.
+//! * Building: rows are gathered. Records of the probe side wait in their lanes, unless that could block the
+//!   build side, and otherwise in a [queue](Waiting).
 //! * Looking: records are looked up, a batch at a time, one result after the other.
-//! * Alone: rows are given out that have met nobody, where the kind of join wants them.
-//! * Where rows outgrow memory, both sides go to disk in [parts](parts). Of a part that cannot be split up,
-//!   because most of it is one key, as many rows are loaded as there is memory for, and all its records of the
-//!   other side looked up in them; then the next ones. So nothing but the number of results is ever the
-//!   product of two sides.
+//! * Alone: rows that have met no partner are emitted, if the kind of join includes them.
+//! * Where rows outgrow memory, both sides go to disk in [parts](parts). Of a part that cannot be split
+//!   further, because most of it is one key, as many rows are loaded as memory has room for, and all its
+//!   records of the probe side are looked up in them; then the next block of rows is loaded. So nothing but the
+//!   number of results is ever the product of two sides.
 
 mod kept;
 mod parts;
@@ -42,14 +43,14 @@ use std::marker::PhantomData;
 pub(super) use kept::{Kept, Row};
 pub(super) use probe::{Probes, Sought};
 
-/// Rows that are linked before others have their turn.
+/// Rows that are linked in one step, before other work has its turn.
 const LINKED: usize = 64 << 10;
 
-/// The beginning of a stage in which records of one side, the second, are looked up in the other.
+/// The first chain of a stage in which records of one input, the second, are looked up in a table of the first.
 pub struct HashJoined<K: Data, B: Data, P: Data, T: Time, S> {
     pub(super) inputs: Inputs<K, B, P, T>,
     pub(super) op: usize,
-    /// Whether the side that is looked up ends.
+    /// Whether the probe side ends.
     pub(super) ends: bool,
     pub(super) shape: PhantomData<fn() -> S>,
 }
@@ -107,24 +108,23 @@ pub struct HashJoinPush<K: Data, B: Data, P: Data, T: Time, S, N> {
     next: N,
 }
 
-/// The last watermark and whether there is none to wait for, held back where what it would overtake is
-/// still to be given out.
+/// The last watermark and idle event, held back while results that they would overtake are still to be emitted.
 #[derive(Default)]
 struct Held {
     events: [Option<Event>; 2],
 }
 
 enum Phase {
-    /// The rows that are kept come.
+    /// Rows of the build side arrive.
     Building,
     Linking,
-    /// Records come to be looked up.
+    /// Records are looked up.
     Looking,
-    /// Rows from this one on are given out that have met nobody.
+    /// Rows that have met no partner are emitted, from this one on.
     Alone(usize),
     /// A part's rows are read.
     Loading,
-    /// What is in memory of a part, and then what is not, is split up.
+    /// A part is split: first its rows in memory, then the rest.
     Splitting,
     /// The end has been passed on, or the job has failed.
     Over,
@@ -135,23 +135,25 @@ struct Core<K: Data, B: Data, P: Data, T: Time, S> {
     kept: Kept<K, B, T>,
     probes: Probes<K, P, T>,
     phase: Phase,
-    /// Records that came too early to be looked up.
+    /// Records that arrived before the table was complete.
     buffer: Waiting<Sought<K, P, T>>,
-    /// Whether records may come too early, or have.
+    /// Whether the probe side is read before the table is complete, or such records still wait in `buffer`.
     buffers: bool,
-    /// Whether they may at all.
+    /// Whether the probe side may be read that early, as records that wait in its lanes could block the build
+    /// side.
     early: bool,
-    /// Where both sides go since memory is short, or a part of them.
+    /// Set when memory is short: the files that both sides, or a part of them, are written to.
     splitting: Option<Split<K, B, P, T>>,
     parts: Parts<K, B, P, T>,
     /// The part being joined.
     current: Option<Current<K, B, P, T>>,
     ends: bool,
-    /// All input has come, or that of a round: the event that says so, to be passed on when all is given out.
+    /// The event that says that all input of the stream or the round has arrived; passed on when all results
+    /// are emitted.
     closing: Option<Event>,
-    /// Whether the side that is kept comes again in the next round; else the table stays.
+    /// Whether the build side is sent again in the next round; else the table stays.
     again: bool,
-    /// Whether it is within a loop.
+    /// Whether the join is within a loop.
     looped: bool,
     failed: bool,
     /// Rows kept so far.
@@ -206,7 +208,7 @@ where
         self.splitting.insert(self.parts.split(None)).keep(row)
     }
 
-    /// Takes a record that can be looked up.
+    /// Accepts a record that can be looked up.
     #[inline(always)]
     fn seek(&mut self, record: Sought<K, P, T>) -> Result<()> {
         match &mut self.splitting {
@@ -248,8 +250,8 @@ where
         self.probes.next::<B, S>(&mut self.kept, &self.op, met, last)
     }
 
-    /// Does the next piece of what is to be done without input, when there is no result left; answers
-    /// whether there is more of it.
+    /// Does the next step of work that needs no input, when no result is left; returns whether there is more of
+    /// it.
     fn advance(&mut self) -> Result<bool> {
         match &mut self.phase {
             Phase::Over => return Ok(false),
@@ -276,7 +278,7 @@ where
         Ok(true)
     }
 
-    /// Brings rows from memory to disk, if that is where they go.
+    /// Moves rows from memory to disk, if the join is splitting.
     fn move_rows(&mut self) -> Result<bool> {
         let Some(split) = &mut self.splitting else { return Ok(false) };
         for _ in 0..CHUNK {
@@ -289,7 +291,7 @@ where
         Ok(true)
     }
 
-    /// Takes the next records to be looked up from where they wait.
+    /// Takes the next records to be looked up from the buffer or from disk.
     fn look(&mut self) -> Result<bool> {
         if let Some(part) = &mut self.current {
             for _ in 0..CHUNK {
@@ -335,7 +337,7 @@ where
         self.phase = if self.current.is_some() { Phase::Loading } else { Phase::Over };
     }
 
-    /// Reads rows of a part, up to its end or that of memory.
+    /// Reads rows of a part, until it ends or memory is full.
     fn load(&mut self) -> Result<()> {
         let Some(part) = &mut self.current else { return Ok(()) };
         for _ in 0..CHUNK {
@@ -367,7 +369,7 @@ where
         Ok(())
     }
 
-    /// Splits a part up: the rows in memory, the others, then the other side.
+    /// Splits a part further: the rows in memory, the other rows, then the probe side.
     fn split_part(&mut self) -> Result<()> {
         if self.move_rows()? {
             return Ok(());
@@ -395,7 +397,7 @@ where
         Ok(())
     }
 
-    /// Whether a watermark may be passed on: nothing that it could overtake is still to be given out.
+    /// Whether a watermark may be passed on: every result that it could overtake has been emitted.
     fn is_level(&self) -> bool {
         matches!(self.phase, Phase::Looking)
             && !self.buffers
@@ -409,7 +411,7 @@ where
             self.kept.reset();
             self.rows = 0;
         }
-        // What is left was not needed: the stage was closed.
+        // Records that are left were not needed: the stage was closed.
         self.probes = Probes::new();
         self.buffer.clear();
         // The rows that stay may not have been linked, where the stage was closed throughout the round.
@@ -446,7 +448,7 @@ where
 
     fn event(&mut self, event: Event) {
         match event {
-            // Held back until all is given out.
+            // Held back until all results are emitted.
             event if event.completes() => self.core.closing = Some(event),
             Event::Watermark(_) | Event::Idle if !self.core.is_level() => self.held.hold(event),
             other => self.next.event(other),
@@ -478,7 +480,7 @@ where
             }
         }
         if core.failed {
-            // A job that has failed is stopped, and its end must not look like one.
+            // A job that has failed is stopped; its end must not look like a regular one.
             return next.resume();
         }
         if matches!(core.phase, Phase::Over) {
@@ -555,7 +557,7 @@ where
 
     fn first_ended(&mut self) {
         if matches!(self.core.phase, Phase::Building) {
-            // What has been split up has nothing to link.
+            // If the rows were split to disk, there is nothing to link.
             self.core.phase = Phase::Linking;
         }
     }

@@ -1,7 +1,7 @@
-//! Both sides of a join on disk, apart by a part of the hash, where the side that is kept outgrows memory.
+//! Both sides of a join on disk, partitioned by bits of the hash, where the build side outgrows memory.
 //!
 //! Records of a key have one hash, and so are in one part on both sides: the parts are joined one after the
-//! other, each like a join of its own. One that is too large is split up further by other bits of the hash.
+//! other, each like a join of its own. A part that is too large is split further by other bits of the hash.
 
 use super::kept::Row;
 use super::probe::{Met, Sought};
@@ -13,7 +13,7 @@ use crate::time::Time;
 
 /// Bits of the hash that a split takes.
 const BITS: u32 = 4;
-/// How often records are split up at most: then the bits are used up.
+/// How often records are split at most: after that the bits are used up.
 const DEEPEST: u32 = 11;
 
 /// Parts that are being written.
@@ -30,19 +30,19 @@ impl<K: Data, B: Data, P: Data, T: Time> Split<K, B, P, T> {
         (hash >> (44 - BITS * self.depth)) as usize & ((1 << BITS) - 1)
     }
 
-    /// Writes a row of the side that is kept.
+    /// Writes a row of the build side.
     pub(super) fn keep(&mut self, row: &Row<K, B, T>) -> Result<()> {
         let part = self.part(row.0);
         self.kept[part].push(row)
     }
 
-    /// Writes a record of the other side.
+    /// Writes a record of the probe side.
     pub(super) fn seek(&mut self, record: &Sought<K, P, T>) -> Result<()> {
         let part = self.part(record.0);
         self.probes[part].push(record)
     }
 
-    /// Whether rows were written that records with this hash could meet.
+    /// Whether rows were written that records with this hash could match.
     pub(super) fn has_rows_near(&self, hash: u64) -> bool {
         self.kept[self.part(hash)].records() > 0
     }
@@ -55,16 +55,16 @@ pub(super) struct Part<K: Data, B: Data, P: Data, T: Time> {
     depth: u32,
 }
 
-/// A part that is being joined. What memory does not hold of the side that is kept is gone through block by
-/// block, with all records of the other side for each.
+/// A part that is being joined. Where memory does not hold its build side, that is joined block by block, with
+/// all records of the probe side for each block.
 pub(super) struct Current<K: Data, B: Data, P: Data, T: Time> {
     pub(super) kept: SpillReader<Row<K, B, T>>,
-    /// A row that has been read, and had no room in the last block.
+    /// A row that has been read, and did not fit into the last block.
     pub(super) left_over: Option<Row<K, B, T>>,
     probes: SpillFile<Sought<K, P, T>>,
-    /// Those of the other side that are still to come, for this block.
+    /// Records of the probe side that are still to be joined with this block.
     pub(super) reader: SpillReader<Sought<K, P, T>>,
-    /// Which of the other side have met a partner in an earlier block, where there are several.
+    /// The records of the probe side that met a partner in an earlier block, where there are several.
     pub(super) met: Option<Met>,
     /// Whether the block is the last.
     pub(super) last: bool,
@@ -72,17 +72,17 @@ pub(super) struct Current<K: Data, B: Data, P: Data, T: Time> {
 }
 
 impl<K: Data, B: Data, P: Data, T: Time> Current<K, B, P, T> {
-    /// Whether it could be split up further.
+    /// Whether it can be split further.
     pub(super) fn can_split(&self) -> bool {
         self.depth < DEEPEST && self.met.is_none()
     }
 
-    /// The other side from the start, for another block.
+    /// Reads the probe side from the start, for another block.
     pub(super) fn rewind(&mut self) {
         self.reader = self.probes.read();
     }
 
-    /// There are several blocks.
+    /// Prepares for several blocks.
     pub(super) fn expect_blocks(&mut self) {
         let records = self.probes.records();
         self.met.get_or_insert_with(|| Met::with_room(records));
@@ -106,7 +106,7 @@ impl<K: Data, B: Data, P: Data, T: Time> Parts<K, B, P, T> {
         self.written
     }
 
-    /// Begins to split up everything, or a part.
+    /// Begins to split everything, or a part.
     pub(super) fn split(&self, of: Option<&Current<K, B, P, T>>) -> Split<K, B, P, T> {
         let parts = 0..1 << BITS;
         Split {
@@ -116,7 +116,7 @@ impl<K: Data, B: Data, P: Data, T: Time> Parts<K, B, P, T> {
         }
     }
 
-    /// What was being split up has been gone through.
+    /// Adds the parts of a split that is complete.
     pub(super) fn add(&mut self, split: Split<K, B, P, T>) -> Result<()> {
         let depth = split.depth + 1;
         for (kept, probes) in split.kept.into_iter().zip(split.probes) {
@@ -127,8 +127,8 @@ impl<K: Data, B: Data, P: Data, T: Time> Parts<K, B, P, T> {
         Ok(())
     }
 
-    /// The next part to be joined, if it may have a result where the kinds of record without a partner do
-    /// or do not make one.
+    /// The next part to be joined. Skips parts that cannot have a result, given whether rows or records without
+    /// a partner make one.
     pub(super) fn next(
         &mut self,
         kept_alone: bool,

@@ -1,4 +1,4 @@
-//! Looking up a batch of records, one result at a time.
+//! Lookup of a batch of records, one result at a time.
 
 use super::super::kinds::Shape;
 use super::kept::Kept;
@@ -7,24 +7,24 @@ use crate::flow::{Op, guard};
 use crate::state::Link;
 use crate::time::Time;
 
-/// Records that are looked up together: enough that memory can bring what each needs meanwhile, few enough
-/// that what it brought is still in the nearest cache.
+/// Records that are looked up together: enough to hide the memory latency of the prefetches, few enough that
+/// what was prefetched is still in the nearest cache.
 const GROUP: usize = 64;
 
-/// The rows of a record's chain that are asked for ahead.
+/// The rows of a record's chain that are prefetched.
 const ROWS_NEAR: usize = 8;
 
-/// A record that is looked up, with its hash and its time.
+/// A record of the probe side: its hash, key, value and time.
 pub(in crate::operators::join) type Sought<K, P, T> = (u64, K, P, T);
 
-/// Records to be looked up, and how far that is.
+/// Records to be looked up, and the progress of their lookup.
 pub(in crate::operators::join) struct Probes<K, P, T> {
     waiting: Vec<Waiting<K, P, T>>,
-    /// The record whose partners are being gone through.
+    /// The record whose partners are being emitted.
     at: usize,
-    /// Of the records before this one it is known where their partners may be.
+    /// For records before this one, the first row of their chains is known.
     located: usize,
-    /// How many records came before those that wait.
+    /// The number of records before those in `waiting`.
     before: u64,
 }
 
@@ -38,7 +38,7 @@ struct Waiting<K, P, T> {
     met: bool,
 }
 
-/// Records that found a partner already, where they are looked up in several tables one after the other.
+/// Records that have met a partner, where they are looked up in several tables one after the other.
 #[derive(Default)]
 pub(in crate::operators::join) struct Met {
     bits: Vec<u64>,
@@ -74,14 +74,15 @@ impl<K: Data + Eq + Clone, P: Data, T: Time> Probes<K, P, T> {
         self.waiting.is_empty()
     }
 
-    /// Counts records from here.
+    /// Counts records from zero again.
     pub(super) fn restart(&mut self) {
         self.before = 0;
     }
 
-    /// Finds the next result; `None` when all records have been looked up, which are forgotten then.
+    /// Finds the next result; `None` when all records have been looked up, which are then dropped.
     ///
-    /// `met` is given where records are looked up in several tables, and `last` says whether this is the last.
+    /// `met` is set where records are looked up in several tables, and `last` tells whether this is the last
+    /// one.
     #[inline(always)]
     pub(in crate::operators::join) fn next<B: Data, S: Shape<B, P>>(
         &mut self,
@@ -96,7 +97,7 @@ impl<K: Data + Eq + Clone, P: Data, T: Time> Probes<K, P, T> {
             }
             let probe = &mut self.waiting[self.at];
             let record = self.before + self.at as u64;
-            // What comparing and copying of the user's does may panic.
+            // `Eq` and `Clone` of the user's types may panic.
             let found = guard(op, || kept.rows.find(probe.hash, &probe.key, probe.link));
             let Some(row) = found else {
                 let has_met = probe.met || met.as_ref().is_some_and(|met| met.has(record));
@@ -123,7 +124,7 @@ impl<K: Data + Eq + Clone, P: Data, T: Time> Probes<K, P, T> {
                     met.add(record);
                 }
                 if (S::KEPT_MET || (S::KEPT_ALONE && !S::PAIRS)) && kept.met[row] {
-                    // Of the rows of a key, all have met a partner or none.
+                    // Either all rows of a key have met a partner or none has.
                     self.at += 1;
                     continue;
                 }
@@ -157,8 +158,7 @@ impl<K: Data + Eq + Clone, P: Data, T: Time> Probes<K, P, T> {
         }
     }
 
-    /// Finds out where the partners of the next records may be; answers whether there are any. When not,
-    /// all are forgotten.
+    /// Finds the chains of the next records; returns whether there were any. If not, drops all records.
     #[inline(never)]
     fn locate<B: Data, S: Shape<B, P>>(&mut self, kept: &Kept<K, B, T>) -> bool {
         let group = self.located..self.waiting.len().min(self.located + GROUP);
@@ -173,7 +173,7 @@ impl<K: Data + Eq + Clone, P: Data, T: Time> Probes<K, P, T> {
             kept.rows.prefetch(probe.hash);
         }
         let waiting = &mut self.waiting[group];
-        // Those that have rows to be asked for, and the last that was.
+        // The records with rows to prefetch, and the link that was prefetched last.
         let mut hurried = [(0, Link::default()); GROUP];
         let mut many = 0;
         for (at, probe) in waiting.iter_mut().enumerate() {
@@ -181,8 +181,7 @@ impl<K: Data + Eq + Clone, P: Data, T: Time> Probes<K, P, T> {
             hurried[many] = (at, probe.link);
             many += 1;
         }
-        // So many of a key's rows are near when they are gone through, and no more, since the nearest cache
-        // would not hold them.
+        // This many rows of a key are prefetched and no more, since the nearest cache would not hold them.
         // Where one row of a key is enough, it is most often the first.
         let near = if S::PAIRS || S::KEPT_MET || S::KEPT_ALONE { ROWS_NEAR } else { 0 };
         for _ in 0..near {

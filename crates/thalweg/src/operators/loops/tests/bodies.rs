@@ -9,7 +9,7 @@ use crate::operators::window::{CountWindow, EventTimeWindow, SessionWindow};
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// Windows of event time end with the round, whose records are all there are.
+/// Windows of event time are emitted at the end of the round.
 #[test]
 fn windows_of_event_time() {
     every(|env| {
@@ -46,7 +46,7 @@ fn windows_of_event_time() {
     });
 }
 
-/// What fills no window in a round is not carried into the next.
+/// Records that do not fill a window in a round are not carried into the next.
 #[test]
 fn windows_of_counts() {
     every(|env| {
@@ -67,7 +67,7 @@ fn windows_of_counts() {
     });
 }
 
-/// Both sides come from within, and the table is made anew.
+/// Both sides come from within the loop, and the table is built in every round.
 #[test]
 fn joins_of_what_the_loop_gives() {
     every(|env| {
@@ -98,7 +98,7 @@ fn joins_of_what_the_loop_gives() {
     });
 }
 
-/// Ten records of each, through exchanges with little credit, of one task that all records go to, and back.
+/// Ten records made of each, sent through exchanges with little credit and through a single task, and fed back.
 #[test]
 fn bodies_that_amplify_never_deadlock() {
     every(|env| {
@@ -125,7 +125,7 @@ fn bodies_that_amplify_never_deadlock() {
     });
 }
 
-/// The state of one round is not there in the next.
+/// The state of one round does not survive into the next.
 #[test]
 fn operators_that_remember() -> crate::Result<()> {
     let config = Config { cores: 2.try_into().unwrap(), ..Config::default() };

@@ -6,7 +6,7 @@ use crate::operators::loops::Ended;
 use crate::{Environment, ErrorKind};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Makes the value the lesser of both, and answers whether that has changed it.
+/// Sets the value to the lesser of both, and returns whether that has changed it.
 fn lesser(value: &mut u64, other: u64) -> bool {
     let better = other < *value;
     if better {
@@ -15,7 +15,7 @@ fn lesser(value: &mut u64, other: u64) -> bool {
     better
 }
 
-/// A path, a ring, a star, loops, edges twice, and a node with none but a loop.
+/// A path, a ring, a star, self-loops, duplicate edges, and a node with only a self-loop.
 fn graph() -> Vec<(u64, u64)> {
     let path = (0..40).map(|n| (n, n + 1));
     let ring = (100..110).map(|n| (n, if n == 109 { 100 } else { n + 1 }));
@@ -23,7 +23,7 @@ fn graph() -> Vec<(u64, u64)> {
     path.chain(ring).chain(star).chain([(5, 3), (5, 3), (300, 300), (1, 1)]).collect()
 }
 
-/// The least node that each node is connected with.
+/// The least node that each node is connected to.
 fn components(edges: &[(u64, u64)]) -> BTreeMap<u64, u64> {
     let mut labels: BTreeMap<u64, u64> =
         edges.iter().flat_map(|&(a, b)| [(a, a), (b, b)]).collect();
@@ -76,7 +76,7 @@ fn candidates_may_be_combined_and_stay_where_they_are() {
         let (outcome, labels) = (outcome.collect::<Vec<_>>(), labels.collect::<BTreeMap<_, _>>());
         env.run()?;
         assert_eq!(labels.take()?, components(&graph()));
-        // Of the path, the last label takes as many rounds as there are edges, less the short cuts.
+        // On the path, the last label takes as many rounds as there are edges, less the short cuts.
         let outcome = outcome.take()?.pop().unwrap();
         assert!(outcome.rounds > 35 && outcome.state > 300, "{outcome:?}");
         Ok(())
@@ -85,7 +85,7 @@ fn candidates_may_be_combined_and_stay_where_they_are() {
 
 #[test]
 fn what_is_not_there_yet_is_put_in() {
-    // All pairs that a path leads between: each found once, from those found in the round before.
+    // All pairs that are connected by a path: each found once, from those of the previous round.
     let mut paths: BTreeSet<(u64, u64)> = graph().into_iter().collect();
     loop {
         let more: Vec<_> = graph()

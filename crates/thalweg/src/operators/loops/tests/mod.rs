@@ -245,7 +245,7 @@ fn an_input_beyond_the_budget_is_replayed_from_disk() -> crate::Result<()> {
     Ok(())
 }
 
-/// What has come of a loop, and what is left, are dropped where nobody asks; an operator without a sink is not.
+/// The outcome of a loop and the records that are left may be ignored; an operator without a sink may not.
 #[test]
 fn nobody_need_take_what_comes_beside() {
     every(|env| {

@@ -1,4 +1,4 @@
-//! Every operator that can stand in a body, against itself on a fresh stream: in each round it begins anew.
+//! Every operator that can be in a body, against itself on a fresh stream: in each round it begins anew.
 
 use crate::check::every;
 use crate::flow::{Pipe, Push};
@@ -20,7 +20,7 @@ use std::convert::Infallible;
 use std::path::Path;
 use std::time::Duration;
 
-/// What goes into a body, and what comes out of it.
+/// The input and the output of a body.
 type Numbers = Stream<Boxed<u64, ()>>;
 
 struct Body {
@@ -56,7 +56,7 @@ fn timed(
     numbers.sorted().assign_timestamps(at, Watermarks::monotonous())
 }
 
-/// Records without their timestamps: a body gives what it gets.
+/// Records without their timestamps, so that the output of a body has the type of its input.
 struct Untimed<C>(C);
 
 impl<C: Chain<Item = u64, Time = Timestamp>> Chain for Untimed<C> {
@@ -91,7 +91,7 @@ fn untimed(stream: Stream<impl Chain<Item = u64, Time = Timestamp>>) -> Numbers 
     Stream { env, chain: Untimed(chain), stage }.boxed()
 }
 
-/// Numbers its values, and says after a while that they have come.
+/// Adds a running number to its values, and emits another value when a timer fires.
 struct Numbering;
 
 impl Process<u64, u64> for Numbering {
@@ -481,7 +481,7 @@ fn windows() -> Vec<Body> {
     }
 }
 
-/// What a body makes of these, on a stream of its own.
+/// The output of a body for this input, on a stream of its own.
 fn fresh(make: fn(Numbers) -> Numbers, input: &[u64]) -> Result<Vec<u64>> {
     let env = Environment::new();
     let out = make(numbers(&env, input)).collect::<Vec<_>>();
@@ -499,7 +499,7 @@ fn in_order(mut records: Vec<u64>) -> Vec<u64> {
     records
 }
 
-/// What each round has given.
+/// The output of each round.
 type Rounds = Vec<Vec<u64>>;
 
 fn add(round: &mut Vec<u64>, n: u64) {
@@ -510,7 +510,7 @@ fn add_all(round: &mut Vec<u64>, more: Vec<u64>) {
     round.extend(more);
 }
 
-/// Runs a body in this many rounds, in each of which all numbers are greater by this.
+/// Runs a body for this many rounds, in each of which all numbers are greater by this.
 fn replayed<B: Chain<Item = u64, Time = ()>>(
     n: Numbers,
     rounds: u64,
@@ -526,7 +526,7 @@ fn replayed<B: Chain<Item = u64, Time = ()>>(
     .map(|outcome| outcome.state)
 }
 
-/// Two rounds of a loop whose body is two rounds of one of these.
+/// Two rounds of a loop whose body is a loop of two rounds over the body that `make` makes.
 fn nested(
     n: Numbers,
     by: [u64; 2],
@@ -541,7 +541,7 @@ fn nested(
     .map(|outcome| outcome.state)
 }
 
-/// Whether these are some of those.
+/// Whether `these` are a part of `those`.
 fn are_some(mut these: Vec<u64>, those: &[u64]) -> bool {
     for that in those {
         if let Some(at) = these.iter().position(|this| this == that) {
@@ -552,7 +552,7 @@ fn are_some(mut these: Vec<u64>, those: &[u64]) -> bool {
 }
 
 const BY: u64 = 1000;
-/// So many of its records are wanted where a body is cut short.
+/// How many of a body's records are requested where it is cut short.
 const WANTED: usize = 2;
 
 /// Each body replayed, replayed and cut short in each round, fed back, and in a loop within a loop.
@@ -618,7 +618,7 @@ fn operators_of_windows() {
     begin_anew(&windows());
 }
 
-/// Why some operators stand in none of the bodies above.
+/// Why some operators are in none of the bodies above.
 const ELSEWHERE: [(&str, &str); 6] = [
     ("cache", "a sink, which keeps what comes in all rounds"),
     ("cached", "a source"),
@@ -628,7 +628,7 @@ const ELSEWHERE: [(&str, &str); 6] = [
     ("strict", "stands in tests of the protocol alone"),
 ];
 
-/// The kinds of operators that the source names, by `Origin::here`: one that is new is missed here.
+/// The kinds of operators that the source names, by `Origin::here`: fails for a new one that is missing here.
 #[test]
 fn no_operator_is_forgotten() {
     let mut named = BTreeSet::new();
@@ -661,7 +661,7 @@ fn no_operator_is_forgotten() {
     assert!(named.len() > 50 && forgotten.is_empty(), "{forgotten:?}");
 }
 
-/// An input that does not end by itself does where the first round wants no more of it.
+/// An infinite input of a loop ends once the first round needs no more of it.
 #[test]
 fn what_feeds_a_loop_ends_with_what_is_wanted() {
     every(|env| {
@@ -687,7 +687,7 @@ fn what_feeds_a_loop_ends_with_what_is_wanted() {
     });
 }
 
-/// A stream from outside that a body keeps is whole, though a round wanted none of what came of it.
+/// A stream from outside that a body keeps is read completely, even if a round needed none of its results.
 #[test]
 fn what_is_kept_from_outside_is_read_whatever_is_wanted() {
     every(|env| {

@@ -1,5 +1,5 @@
-//! Records that must not be looked at yet: in memory as long as they are few, then on disk. All of them have come
-//! before the first is given out.
+//! A queue of records that must not be processed yet: in memory as long as they are few, then on disk. All
+//! records are pushed before the first is taken.
 
 use crate::data::Wire;
 use crate::error::{Error, ErrorKind, Result};
@@ -11,20 +11,20 @@ use crate::state::{SpillDir, SpillReader, SpillWriter};
 use crate::time::Time;
 use std::collections::VecDeque;
 
-/// So many bytes are taken whether the budget has them or not.
+/// Bytes that may be used even if the budget is exhausted.
 const ALWAYS: usize = 16 << 10;
-/// The part of the budget that all tasks may take.
+/// All tasks together may use one part in this many of the budget.
 const SHARE: usize = 8;
 
-/// Records in the order in which they came.
+/// Records in the order of arrival.
 pub(super) struct Held<I: Wire + ?Sized, T: Time> {
     batches: VecDeque<RecordBatch<I, T>>,
-    /// What the batches before the last take.
+    /// The bytes of the batches before the last.
     bytes: usize,
     most: usize,
     reservation: Reservation,
     spill: SpillDir,
-    /// Behind the batches: records, and in another file their times.
+    /// The records behind the batches, and in another file their times.
     writers: Option<(SpillWriter<I>, SpillWriter<T>)>,
     readers: Option<(SpillReader<I>, SpillReader<T>)>,
     written: u64,
@@ -76,7 +76,7 @@ impl<I: Wire + ?Sized, T: Time> Held<I, T> {
     #[cold]
     fn push_more(&mut self, item: I::Of<'_>, time: T) -> Result<()> {
         self.bytes += self.batches.back().map_or(0, RecordBatch::bytes);
-        // The one that begins may become as large as those before.
+        // The new batch may become as large as the average of those before.
         let wanted = self.bytes + self.bytes / self.batches.len().max(1);
         if wanted <= ALWAYS || (wanted <= self.most && self.reservation.try_resize(wanted)) {
             let mut batch = RecordBatch::default();
@@ -96,7 +96,7 @@ impl<I: Wire + ?Sized, T: Time> Held<I, T> {
         let _ = self.reservation.try_resize(0);
     }
 
-    /// Gives some records out.
+    /// Passes a chunk of the records to `each`.
     pub(super) fn give(&mut self, mut each: impl FnMut(I::Of<'_>, T)) -> Result<()> {
         if let Some(mut batch) = self.batches.pop_front() {
             self.len -= batch.len() as u64;

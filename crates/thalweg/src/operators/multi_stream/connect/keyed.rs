@@ -1,4 +1,4 @@
-//! Keyed streams beside a state that a control stream changes.
+//! Keyed streams paired with a state that a control stream changes.
 
 use super::meeting::{Connected, Order};
 use super::{Meet, Sent};
@@ -11,7 +11,7 @@ use crate::operators::loops::Beside;
 use crate::plan::{Origin, Strategy};
 use crate::stream::{Chain, Stream};
 
-/// A keyed stream beside a state.
+/// A keyed stream paired with a state.
 type ConnectedByKey<C, G, D, S, U> = KeyedStream<
     Connected<Hashed<<C as Chain>::Item>, <D as Chain>::Item, <C as Chain>::Time, S, U>,
     InBeside<Carried<G>>,
@@ -24,13 +24,14 @@ where
     G: KeyBy<C::Item>,
     P: Placed,
 {
-    /// Puts beside each value a state that another stream controls, as
-    /// [`Stream::connect`](crate::Stream::connect) does without keys: see there for order, time and ends.
+    /// Pairs each value with a state that a control stream changes, as
+    /// [`Stream::connect`](crate::Stream::connect) does for a stream without keys: see there for order, time
+    /// and the end of the streams.
     ///
     /// Each record goes to the task that owns its key, unless it is there, and every control record to every
-    /// task. What follows sees values as pairs `(value, &state)`:
-    /// [`map`](Self::map), [`filter_map`](Self::filter_map) and [`flat_map`](Self::flat_map) take them, and
-    /// [`stateful_map_with`](Self::stateful_map_with), which also remembers something for each key.
+    /// task. The operators that follow get values as pairs `(value, &state)`: [`map`](Self::map),
+    /// [`filter_map`](Self::filter_map) and [`flat_map`](Self::flat_map) accept them, as does
+    /// [`stateful_map_with`](Self::stateful_map_with), which also keeps a state for each key.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -68,12 +69,12 @@ where
         met(self, Meet { control, init, update, order, origin })
     }
 
-    /// As [`connect`](Self::connect), with all of the control stream before the first record: see
+    /// Like [`connect`](Self::connect), with all of the control stream before the first record: see
     /// [`Stream::connect_after`](crate::Stream::connect_after).
     ///
     /// # Errors
     ///
-    /// A control stream that does not end is refused at the job's start.
+    /// If the control stream does not end, the job is refused at its start.
     #[track_caller]
     pub fn connect_after<D, S, U>(
         self,
@@ -107,7 +108,7 @@ where
 {
     let origin = controls.origin;
     let (stream, keys) = keyed.into_parts();
-    // Those that are where they belong stay there.
+    // Records that are in the task that owns their key stay there.
     let (tasks, kind, strategy) = match P::TOGETHER {
         true => (stream.tasks(), "forward", Strategy::Forward),
         false => (stream.env.keyed_tasks(), "partition", Strategy::Keyed),
@@ -121,7 +122,7 @@ where
     KeyedStream::from_parts(controls.with(hashed, tasks, send), InBeside(Carried(keys)))
 }
 
-/// Finds key and value in records that are beside a state.
+/// Finds key and value in records that are paired with a state.
 #[derive(Clone, Copy, Debug)]
 pub struct InBeside<G>(pub(super) G);
 

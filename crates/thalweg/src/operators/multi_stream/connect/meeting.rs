@@ -1,8 +1,8 @@
-//! The stage in which records meet the state that a control stream changes.
+//! The stage in which records are paired with the state that a control stream changes.
 //!
-//! Where the control stream is to come first, records are not read before it has ended; unless both hang together,
-//! so that one might wait for the other: then records are read, and held. What would overtake them, a watermark, is
-//! held back with them.
+//! Where the control stream is to come first, records are not read before it has ended. If one of the streams
+//! might block the other while it is not read, records are read and held. Watermarks, which would overtake held
+//! records, are held back with them.
 
 use super::held::Held;
 use crate::data::{Covariant, Data, Portable, Wire};
@@ -20,27 +20,27 @@ use std::sync::Arc;
 /// Which of the streams is read first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Both, as records arrive.
+    /// Both, in the order of arrival.
     Arrival,
-    /// All of the control stream.
+    /// All of the control stream first.
     ControlFirst,
 }
 
-/// The control stream as it comes to the stage.
+/// The control stream as an input of the stage.
 pub(super) struct Controls<J: Portable + ?Sized, T: Time> {
     pub(super) edges: Vec<Edge<J, T>>,
     pub(super) op: usize,
     pub(super) from: usize,
 }
 
-/// The records as they come.
+/// The records as an input of the stage.
 pub(super) struct Records<I: Portable + ?Sized, T: Time> {
     pub(super) edge: Edge<I, T>,
     pub(super) op: usize,
     pub(super) from: usize,
 }
 
-/// The chain that begins with records beside a state that a control stream changes.
+/// The chain that begins with records paired with a state that a control stream changes.
 pub struct Connected<I: Portable + ?Sized, J: Portable + ?Sized, T: Time, S, U> {
     pub(super) controls: Controls<J, T>,
     pub(super) records: Records<I, T>,
@@ -93,7 +93,7 @@ where
     }
 }
 
-/// Records beside a state, in a running task. The control stream is the first side.
+/// Pairs records with a state, in a running task. The control stream is the first input.
 pub struct ConnectedPush<I: Wire + ?Sized, J: ?Sized, T: Time, S, U, N> {
     op: Op,
     init: Arc<S>,
@@ -101,14 +101,14 @@ pub struct ConnectedPush<I: Wire + ?Sized, J: ?Sized, T: Time, S, U, N> {
     update: Arc<U>,
     /// Whether all of the control stream comes first.
     waits: bool,
-    /// Whether records may go on.
+    /// Whether records may be passed on.
     open: bool,
-    /// Whether they are read before they may.
+    /// Whether records are read, and held, before they may be passed on.
     holds: bool,
     held: Held<I, T>,
-    /// The last watermark and whether there is none to wait for, said while records were held.
+    /// The last watermark and idle event, received while records were held.
     held_back: [Option<Event>; 2],
-    /// Whether no more records come, or no more in this round.
+    /// Whether the records have ended, or those of this round.
     over: bool,
     failed: bool,
     passed: u64,
@@ -145,7 +145,7 @@ where
         }
         if event.completes() {
             self.over = false;
-            // What is left was not needed: the stage was closed.
+            // Records that are left were not needed: the stage was closed.
             self.held.clear();
         }
         self.next.event(event);
@@ -181,7 +181,7 @@ where
     }
 
     fn is_closed(&mut self) -> bool {
-        // Nobody is to be told of what the control stream still says.
+        // No record is left that further control records could affect.
         (self.over && self.held.is_empty()) || self.next.is_closed()
     }
 

@@ -1,7 +1,8 @@
-//! A stream beside what another stream says: rules, limits, switches that change while records go by.
+//! Connected streams: records paired with a state that a control stream changes, such as rules, limits or
+//! switches.
 //!
-//! Every task of the stream has a state of its own. Each control record goes to every task and changes the state
-//! there; the stream's own records go on with a reference to it:
+//! Every task of the stream has a state of its own. Each control record goes to every task and changes the
+//! state there; the stream's own records are passed on with a reference to it:
 //!
 //! ```text
 //!   control ══ broadcast ══╗
@@ -9,8 +10,8 @@
 //!   records ── as they are ╝
 //! ```
 //!
-//! Time is that of the records alone: control records lose their timestamps on the way (`timeless.rs`), and their
-//! stream holds back no watermark.
+//! Time is that of the records alone: control records lose their timestamps (`timeless.rs`), and their stream
+//! holds back no watermark.
 
 // The types of these methods say which operator a chain ends in; aliases would hide it.
 #![allow(clippy::type_complexity)]
@@ -36,26 +37,28 @@ use std::sync::Arc;
 use timeless::Timeless;
 
 impl<C: Chain<Item: Wire + Covariant>> Stream<C> {
-    /// Puts beside each record a state that another stream controls: rules that are added and withdrawn, limits,
-    /// switches.
+    /// Pairs each record with a state that a control stream changes: rules that are added and withdrawn,
+    /// limits, switches.
     ///
-    /// Each task has a copy of the state, `init` at first. Every control record goes to every task, and changes the
-    /// state there by `update`. What follows gets pairs of a record and a reference to the state, as closures see
-    /// them: no copy is made, and none can leave the task, so that a closure must make something of the pair before an
-    /// exchange or a sink. For streams with keys there is
+    /// Each task has a copy of the state, `init` at first. Every control record goes to every task, and changes
+    /// the state there by `update`. The operators that follow get pairs of a record and a reference to the
+    /// state. No copy is made, and the reference cannot leave the task, so a closure must turn the pair into
+    /// another value before an exchange or a sink. For streams with keys there is
     /// [`KeyedStream::connect`](crate::KeyedStream::connect).
     ///
-    /// Control records of one task come in order. Between the streams, the order is that in which records arrive,
-    /// and tasks may learn of a control record at different times: a record meets what has come before it. To
-    /// have all of the control stream first, where that ends, see [`connect_after`](Self::connect_after).
+    /// Control records of one task arrive in order. Between the two streams, the order is that of arrival, and
+    /// tasks may receive a control record at different times: a record sees the control records that arrived
+    /// before it. To process all of a control stream that ends first, see
+    /// [`connect_after`](Self::connect_after).
     ///
-    /// Time is that of the records: the control stream may have timestamps or not, and holds back no watermark, however
-    /// long it is quiet. The result ends with the stream of records, whether the other does or not; after the control
-    /// stream's end the state stays as it is. Within a loop, it stays from round to round where the control stream is
-    /// from outside, and is `init` again in each round where it is of the body.
+    /// Time is that of the records: the control stream may have timestamps or not, and holds back no watermark,
+    /// however long it is idle. The result ends with the stream of records, whether the control stream does or
+    /// not; after the end of the control stream the state stays as it is. Within a loop, the state stays from
+    /// round to round if the control stream is from outside, and is `init` again in each round if the control
+    /// stream is from the body.
     ///
-    /// Keeps order and the number of tasks. Memory: a state a task, which the budget does not know of. It is
-    /// declared: the plan shows it.
+    /// Keeps order and the number of tasks. Memory: a state per task, which does not count towards the budget.
+    /// The state is declared: the plan shows it.
     ///
     /// ```
     /// use std::collections::BTreeSet;
@@ -94,12 +97,12 @@ impl<C: Chain<Item: Wire + Covariant>> Stream<C> {
         self.connected(control, init, update, Order::Arrival, origin)
     }
 
-    /// As [`connect`](Self::connect), with all of the control stream before the first record.
+    /// Like [`connect`](Self::connect), with all of the control stream before the first record.
     ///
-    /// For what is small and known beforehand, or is computed from the stream itself. Records
-    /// wait where they come from until the control stream has ended; only where both have a source in common, as after a
-    /// [`split`](Self::split), which would then wait for itself, are they kept here, in memory up to an eighth of the
-    /// budget, and beyond that on disk.
+    /// For a control stream that is small and known beforehand, or is computed from the stream itself. Records
+    /// wait in their lanes until the control stream has ended. Only if both streams have a common source, as
+    /// after a [`split`](Self::split), which would otherwise block, are records kept here, in memory up to an
+    /// eighth of the budget, and beyond that on disk.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -119,7 +122,7 @@ impl<C: Chain<Item: Wire + Covariant>> Stream<C> {
     ///
     /// # Errors
     ///
-    /// A control stream that does not end is refused at the job's start.
+    /// If the control stream does not end, the job is refused at its start.
     #[track_caller]
     pub fn connect_after<D, S, U>(
         self,
@@ -161,7 +164,7 @@ impl<C: Chain<Item: Wire + Covariant>> Stream<C> {
     }
 }
 
-/// A control stream, and what it does.
+/// A control stream, with how it changes the state.
 struct Meet<D: Chain, S, U> {
     control: Stream<D>,
     init: S,
@@ -203,7 +206,7 @@ where
             let origin = Origin { kind, ..origin };
             env.build(|builder| builder.operator(stage, origin, String::new()))
         };
-        // A control stream of another environment is of another plan, and the job is refused.
+        // A control stream of another environment is not in this plan, and the job is refused.
         let controls = match same {
             true => {
                 let op = receive("receive control");

@@ -1,4 +1,4 @@
-//! What is remembered for each key, beside a state that all keys share.
+//! A map with a state per key, beside the state that all keys share.
 
 use super::keyed::InBeside;
 use crate::data::{Data, Key, Portable, Record};
@@ -16,7 +16,7 @@ use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// The bytes of a table that are taken whether the budget has them or not.
+/// Bytes of a table that may be used even if the budget is exhausted.
 const ALWAYS: usize = 16 << 10;
 
 impl<C, I, S, G> KeyedStream<C, InBeside<G>, Partitioned>
@@ -26,20 +26,20 @@ where
     S: Sync + 'static,
     G: KeyBy<I, Key: Key<Owned: Borrow<G::Key> + Key>>,
 {
-    /// Makes one value of each value, of what is remembered for its key, which is a clone of `init` at first, and of the
-    /// state that is beside it: [`stateful_map`](Self::stateful_map) for a stream that was
+    /// Makes one value of each value, of the state of its key, which is a clone of `init` at first, and of the
+    /// shared state that it is paired with: [`stateful_map`](Self::stateful_map) for a stream that was
     /// [connected](Self::connect). The result is a stream with the same keys.
     ///
-    /// The closure is given the key, what it remembers, the value, and the state. Where not every record has a result, let it
-    /// return an `Option`.
+    /// The arguments of the closure are the key, the key's state, the value, and the shared state. Where not
+    /// every record has a result, return an `Option`.
     ///
-    /// Memory: what is remembered of each key, for as long as the job runs. It is declared: the plan shows it.
+    /// Memory: the state of each key, for as long as the job runs. It is declared: the plan shows it.
     ///
     /// ```
     /// use std::collections::BTreeMap;
     /// use thalweg::Environment;
     ///
-    /// // Says when an account has spent more than it may.
+    /// // Emits by how much an account has exceeded its limit.
     /// let env = Environment::new();
     /// let limits = env.iter([("bob".to_owned(), 7u64)]);
     /// let payments = [("ann", 5), ("bob", 5), ("ann", 6), ("bob", 6)];
@@ -61,7 +61,7 @@ where
     ///
     /// # Errors
     ///
-    /// More keys and states, with what they own on the heap, than the memory budget holds stop the job.
+    /// The job stops when the memory budget does not hold the keys and states, with what they own on the heap.
     #[track_caller]
     pub fn stateful_map_with<V, O, F>(
         self,
@@ -90,7 +90,7 @@ where
     }
 }
 
-/// The chain that ends in a map with what is remembered for each key, and a state beside.
+/// The chain that ends in a map with a state per key and a shared state.
 pub struct StatefulWith<C, I: ?Sized, S, G, V, O, F> {
     prev: C,
     op: usize,
@@ -138,7 +138,7 @@ where
     }
 }
 
-/// What a running task remembers.
+/// The states of a running task.
 pub struct StatefulWithPush<I: ?Sized, S, G: KeyBy<I>, V, O, F, N>
 where
     I: Record,
@@ -147,12 +147,12 @@ where
     keys: G,
     with: Arc<(V, F)>,
     table: GroupTable<G::Key, V>,
-    /// What is remembered owns this on the heap.
+    /// The heap bytes of the states.
     weighed: Weighed<V>,
     memory: Reservation,
     failed: bool,
     emitted: u64,
-    /// Keys of the rounds before.
+    /// Keys of the previous rounds.
     seen: u64,
     next: N,
     types: PhantomData<(fn(&I), fn(&S) -> O)>,
@@ -208,7 +208,7 @@ where
         if self.weighed.is_due(|| self.table.len()) {
             self.weighed.weigh(self.table.values().map(Data::heap_size));
         }
-        // The bytes of long keys and of what is remembered grow apart from the slots.
+        // The heap bytes of long keys and of states grow independently of the slots.
         let used = self.table.bytes() + self.weighed.bytes();
         self.may_take(used);
         self.next.resume()

@@ -1,7 +1,7 @@
-//! Control records on their way to records of another time: without timestamps, and without watermarks.
+//! Removes timestamps and watermarks from control records, which are sent to records with another kind of time.
 //!
-//! To who merges watermarks, the stream says once and for all that there is none to wait for. Barriers,
-//! rounds and the end pass.
+//! The stream marks itself as idle in each round, so that the merge of watermarks does not wait for it.
+//! Barriers, rounds and the end pass.
 
 use crate::data::Record;
 use crate::error::Result;
@@ -11,7 +11,7 @@ use crate::stream::Chain;
 use crate::time::Time;
 use std::marker::PhantomData;
 
-/// The chain that takes time off its records.
+/// The chain that removes the time of its records.
 pub struct Timeless<C, T> {
     prev: C,
     time: PhantomData<fn() -> T>,
@@ -36,9 +36,9 @@ impl<C: Chain, T: Time> Chain for Timeless<C, T> {
     }
 }
 
-/// Takes time off in a running task.
+/// Removes the time in a running task.
 pub struct TimelessPush<T, N> {
-    /// Whether it was said that no watermark is to be waited for: anew in each round.
+    /// Whether `Event::Idle` was sent in this round.
     said: bool,
     next: N,
     time: PhantomData<fn() -> T>,

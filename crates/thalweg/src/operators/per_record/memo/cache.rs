@@ -1,21 +1,22 @@
-//! A bounded cache: what was asked for lately stays.
+//! A bounded cache that evicts entries that have not been used lately.
 //!
-//! Entries stand in a ring. Each remembers whether it was asked for since a hand passed it; when there is no more
-//! room, the hand goes on, forgives those that were, and takes the first that was not. This is the second-chance
-//! algorithm (F. J. Corbató, 1968): nearly as good as the least recently used, and a hit moves nothing. What comes
-//! once and never again goes before what is asked for.
+//! Entries are in a ring. Each has a mark for whether it was looked up since the hand last passed it. When the
+//! cache is full, the hand advances, clears the mark of entries that have one, and evicts the first that has
+//! none. This is the second-chance algorithm (F. J. Corbató, 1968): nearly as good as least recently used, and
+//! a hit moves nothing. An entry that is never looked up again is evicted before entries that are in use.
 //!
-//! An index beside it finds an entry by its hash, by linear probing; where an entry goes, those behind it move up.
+//! An index finds an entry by its hash, by linear probing; where an entry is removed, those behind it move up.
 
 use crate::data::Key;
 use crate::memory::Reservation;
 
-/// Values by key, no more than so many.
+/// Values by key, with a bound on their number.
 pub(super) struct Cache<K: Key + ?Sized, V> {
     entries: Vec<Entry<K, V>>,
-    /// Places of `entries`, counted from 1; a power of two, and at most half of them taken.
+    /// Positions in `entries`, plus 1; the length is a power of two, and at most half of the slots are
+    /// occupied.
     index: Vec<u32>,
-    /// The next entry that the hand comes to.
+    /// The entry that the hand reaches next.
     hand: usize,
     /// The most entries there may be.
     most: usize,
@@ -25,18 +26,18 @@ pub(super) struct Cache<K: Key + ?Sized, V> {
 struct Entry<K: Key + ?Sized, V> {
     hash: u64,
     key: K::Slot,
-    /// What the key keeps outside of its slot: its own, so that it goes when the key does.
+    /// The bytes of the key outside of its slot: an arena per entry, so that they are freed with the key.
     arena: K::Arena,
     value: V,
-    /// It was asked for since the hand has passed.
+    /// Whether it was looked up since the hand passed it.
     asked: bool,
 }
 
-/// As many entries as a cache begins with.
+/// The number of entries that a cache begins with.
 const FEW: usize = 16;
 
 impl<K: Key + ?Sized, V> Cache<K, V> {
-    /// A cache of at most so many entries, and of fewer where memory is short.
+    /// A cache of at most `most` entries, and of fewer where memory is short.
     pub(super) fn new(most: usize, reserved: Reservation) -> Self {
         let most = most.min(u32::MAX as usize / 2);
         Self { entries: Vec::new(), index: Vec::new(), hand: 0, most, reserved }
@@ -65,13 +66,13 @@ impl<K: Key + ?Sized, V> Cache<K, V> {
         }
     }
 
-    /// Stores a key that is not there, in the form in which it is kept.
+    /// The stored form of a key that is not in the cache.
     pub(super) fn store(key: &K, probe: K::Probe<'_>) -> (K::Slot, K::Arena) {
         let mut arena = K::Arena::default();
         (key.store(probe, &mut arena), arena)
     }
 
-    /// Adds a key that is not there. Where memory is too short for any, it is dropped.
+    /// Adds a key that is not in the cache. Where memory is too short for any entry, it is dropped.
     pub(super) fn insert(&mut self, hash: u64, (key, arena): (K::Slot, K::Arena), value: V) {
         let entry = Entry { hash, key, arena, value, asked: false };
         if self.may_grow() {
@@ -83,7 +84,7 @@ impl<K: Key + ?Sized, V> Cache<K, V> {
         }
     }
 
-    /// Whether there is room for one more without taking another's, or room can be made.
+    /// Whether there is room for one more entry without eviction, or room can be made.
     fn may_grow(&mut self) -> bool {
         let (length, room) = (self.entries.len(), self.index.len() / 2);
         if length >= self.most {
@@ -93,7 +94,7 @@ impl<K: Key + ?Sized, V> Cache<K, V> {
             return true;
         }
         let room = (2 * room).clamp(FEW, self.most.next_power_of_two().max(FEW));
-        // While it grows, the old entries are there too.
+        // While it grows, both copies of the entries exist.
         let entry = size_of::<Entry<K, V>>();
         let bytes = (length + room.min(self.most)) * entry + 2 * room * size_of::<u32>();
         if !self.reserved.try_resize(bytes) {
@@ -110,7 +111,7 @@ impl<K: Key + ?Sized, V> Cache<K, V> {
         true
     }
 
-    /// Lets the index point to an entry.
+    /// Adds an entry to the index.
     fn note(&mut self, hash: u64, place: usize) {
         let mask = self.index.len() - 1;
         let mut at = hash as usize & mask;
@@ -120,7 +121,7 @@ impl<K: Key + ?Sized, V> Cache<K, V> {
         self.index[at] = place as u32 + 1;
     }
 
-    /// Picks the entry that goes, and takes it out of the index.
+    /// Picks the entry to evict, and removes it from the index.
     fn evict(&mut self) -> Option<usize> {
         loop {
             if self.hand >= self.entries.len() {
@@ -137,7 +138,7 @@ impl<K: Key + ?Sized, V> Cache<K, V> {
         }
     }
 
-    /// Takes an entry out of the index.
+    /// Removes an entry from the index.
     fn forget(&mut self, hash: u64, place: usize) {
         let mask = self.index.len() - 1;
         let mut hole = hash as usize & mask;
@@ -148,7 +149,7 @@ impl<K: Key + ?Sized, V> Cache<K, V> {
         loop {
             at = (at + 1) & mask;
             let Some(other) = (self.index[at] as usize).checked_sub(1) else { break };
-            // How far it is from where its hash would have it, and from the hole.
+            // Its distance from the slot of its hash, and from the hole.
             let from_home = at.wrapping_sub(self.entries[other].hash as usize) & mask;
             let from_hole = at.wrapping_sub(hole) & mask;
             if from_home >= from_hole {
@@ -166,7 +167,7 @@ mod tests {
     use crate::memory::MemoryPool;
     use proptest::prelude::*;
 
-    /// The same, by looking at every entry each time.
+    /// The same, by searching all entries each time.
     struct Naive {
         entries: Vec<(String, u64, bool)>,
         hand: usize,
@@ -196,7 +197,7 @@ mod tests {
     }
 
     fn text(n: u16) -> String {
-        // Some are kept in their slot, some beside it.
+        // Some keys are stored in their slot, some in the arena.
         if n.is_multiple_of(3) {
             format!("a key that is longer than most, number {n}")
         } else {

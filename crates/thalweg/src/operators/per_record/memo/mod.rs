@@ -1,4 +1,4 @@
-//! Maps that remember what they have computed, up to a bound.
+//! Memoised maps: keep computed results, up to a bound.
 
 mod cache;
 
@@ -15,25 +15,25 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 impl<C: Chain> Stream<C> {
-    /// As [`map`](Self::map), where equal records need not be computed again: each task remembers the results of
-    /// up to `capacity` records.
+    /// Like [`map`](Self::map), without computing the results of equal records again: each task keeps the
+    /// results of up to `capacity` records.
     ///
-    /// For closures that cost much more than a look-up and records that come again: parsing, compressing,
-    /// matching against many patterns. The closure must give equal results for equal records, and is called at
-    /// least once for each. To go by a part of the record, see [`map_memo_by_ref`](Self::map_memo_by_ref), by
-    /// something computed, [`map_memo_by`](Self::map_memo_by). Where each task should see records of its own, so
-    /// that none is remembered twice, group by the record and [`repartition`](crate::KeyedStream::repartition) first.
+    /// For closures that cost much more than a lookup and records that recur: parsing, compressing, matching
+    /// against many patterns. The closure must return equal results for equal records, and is called at least
+    /// once for each. To memoise by a part of the record, see [`map_memo_by_ref`](Self::map_memo_by_ref), by a
+    /// computed key, [`map_memo_by`](Self::map_memo_by). To avoid that several tasks keep the same result,
+    /// group by the record and [`repartition`](crate::KeyedStream::repartition) first.
     ///
-    /// When there is no more room, a result goes that was not asked for lately, by the second-chance
-    /// algorithm, which is close to going by the least recently used, and does without moving anything. What
-    /// comes once goes before what comes again.
+    /// When the cache is full, a result that was not used lately is evicted, by the second-chance algorithm,
+    /// which approximates least recently used without moving entries. Records that occur once are evicted
+    /// before records that recur.
     ///
-    /// A hit costs a look-up and a clone of the result (an `Arc` makes that cheap), and allocates nothing. A record
-    /// is copied when it is new. Memory: the records and results remembered, in each task. Room for them comes
-    /// from the job's memory budget, apart from what they own on the heap; where it is short, fewer are
-    /// remembered. How many results were remembered is in the statistics
-    /// ([`OperatorStats::remembered`](crate::metrics::OperatorStats::remembered)). What is remembered is no
-    /// declared state, and goes with its task. Keeps order and tasks.
+    /// A hit costs a lookup and a clone of the result (an `Arc` makes that cheap), and allocates nothing. A new
+    /// record is copied. Memory: the records and results of the cache, in each task. Their slots count towards
+    /// the job's memory budget, but what they own on the heap does not; where the budget is short, fewer
+    /// results are kept. The statistics count the hits
+    /// ([`OperatorStats::remembered`](crate::metrics::OperatorStats::remembered)). The cache is not declared
+    /// state, and is lost with its task. Keeps order and tasks.
     ///
     /// # Errors
     ///
@@ -71,11 +71,11 @@ impl<C: Chain> Stream<C> {
         memoised(self, Origin::here("map_memo"), capacity, Whole, f)
     }
 
-    /// As [`map_memo`](Self::map_memo), where a key that the first closure computes decides the result: records
-    /// with equal keys get the result of one of them.
+    /// Like [`map_memo`](Self::map_memo), where a key that the first closure computes determines the result:
+    /// records with equal keys get the result of one of them.
     ///
-    /// Computing the key costs what it costs at each record. One that is a part of the record is better pointed
-    /// to: [`map_memo_by_ref`](Self::map_memo_by_ref).
+    /// The key is computed for each record. For a key that is a part of the record, prefer
+    /// [`map_memo_by_ref`](Self::map_memo_by_ref).
     ///
     /// ```
     /// use thalweg::Environment;
@@ -111,10 +111,10 @@ impl<C: Chain> Stream<C> {
         memoised(keyed, origin, capacity, FirstOf, f)
     }
 
-    /// As [`map_memo`](Self::map_memo), where a part of the record, which the first closure points to, decides the
-    /// result: records with equal keys get the result of one of them.
+    /// Like [`map_memo`](Self::map_memo), where a part of the record, which the first closure borrows,
+    /// determines the result: records with equal keys get the result of one of them.
     ///
-    /// The key is looked up where it lies, and copied only when it is new.
+    /// The key is looked up by reference, and copied only when it is new.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -251,7 +251,7 @@ where
     #[inline]
     fn push(&mut self, item: I::Of<'_>, time: T) {
         let Self { op, keys, f, cache, remembered, next } = self;
-        // Keys, their equality and the clones of results are the user's, too.
+        // Hashing, `Eq` and `Clone` of the user's types may panic, too.
         let output = guard(op, || {
             let hash = keys.hash(&item);
             let key = keys.key(&item);

@@ -1,9 +1,9 @@
-//! Where a few bytes occur, 64 bytes at a time.
+//! Search for a few bytes, in 64 bytes at a time.
 
 #[cfg(target_arch = "x86_64")]
 use super::simd::equal16;
 
-/// For each of these bytes a bit for each place in the block where it stands.
+/// For each of these bytes a mask with a bit for each of its positions in the block.
 #[inline(always)]
 pub(crate) fn find64<const N: usize>(block: &[u8; 64], bytes: [u8; N]) -> [u64; N] {
     let (quarters, _) = block.as_chunks::<16>();
@@ -22,7 +22,7 @@ fn equal16(block: &[u8; 16], byte: u8) -> u16 {
     portable(block, byte)
 }
 
-/// What [`equal16`] does, where there is no instruction for it.
+/// [`equal16`] for targets without an instruction for it.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 fn portable(block: &[u8; 16], byte: u8) -> u16 {
     let bits = block.iter().enumerate().map(|(at, &is)| u16::from(is == byte) << at);

@@ -1,6 +1,6 @@
-//! Visitors for lines of text: what [`flat_each`](crate::Stream::flat_each) takes them apart with.
+//! Visitors for lines of text, for [`flat_each`](crate::Stream::flat_each).
 //!
-//! Every part is handed on by reference; nothing is allocated a line or a word.
+//! Every part is emitted by reference; there is no allocation per line or word.
 //!
 //! | visitor | parts of `"Don't panic,  Zoë!"` |
 //! |---|---|
@@ -21,8 +21,8 @@ use runs::each_run;
 
 /// The maximal runs of the letters `A-Z` and `a-z`.
 ///
-/// Letters are looked for 64 bytes at a time. All other characters separate words, letters beyond
-/// ASCII included; for those see [`Whitespace`].
+/// Searches for letters in 64 bytes at a time. All other characters separate words, letters beyond ASCII
+/// included; for those see [`Whitespace`].
 ///
 /// ```
 /// use thalweg::{Visit, text::Words};
@@ -46,8 +46,8 @@ impl Visit<str> for Words {
 
 /// The maximal runs of the letters `A-Z` and `a-z`, in lower case.
 ///
-/// The line is copied and lower-cased as a whole, in scratch space of the task, which is quicker
-/// than word by word; the words are slices of the copy.
+/// The line is copied and lower-cased as a whole, in scratch space of the task, which is faster than word by
+/// word; the words are slices of the copy.
 ///
 /// ```
 /// use thalweg::{Visit, text::LowercaseWords};
@@ -74,7 +74,7 @@ impl Visit<str> for LowercaseWords {
     }
 }
 
-/// What lies between white space, as Unicode defines it: [`str::split_whitespace`].
+/// The parts between white space, as Unicode defines it: [`str::split_whitespace`].
 ///
 /// ```
 /// use thalweg::{Visit, text::Whitespace};
@@ -96,9 +96,9 @@ impl Visit<str> for Whitespace {
     }
 }
 
-/// What lies between two occurrences of a character, empty parts included: [`str::split`].
+/// The parts between two occurrences of a character, empty parts included: [`str::split`].
 ///
-/// Knows nothing of quotes; for CSV there is a source of its own.
+/// Does not support quotes; for CSV there is a source of its own.
 ///
 /// ```
 /// use thalweg::{Visit, text::Split};
@@ -143,7 +143,7 @@ mod tests {
     }
 
     proptest! {
-        // What makes such text takes miri minutes.
+        // Generating such text takes minutes under miri.
         #[cfg_attr(miri, ignore)]
         #[test]
         fn words_are_runs_of_letters(lines in proptest::collection::vec("[a-cX-Zé@`\\[{ ]{0,200}", 1..4)) {

@@ -1,4 +1,4 @@
-//! Where runs of letters begin and end, found 64 bytes at a time.
+//! The bounds of runs of letters, found in 64 bytes at a time.
 
 #[cfg(target_arch = "x86_64")]
 use super::simd::letters16;
@@ -11,27 +11,27 @@ pub(super) fn each_run(bytes: &[u8], mut each: impl FnMut(usize, usize)) {
     // The zeros behind the tail end its last run; an empty tail ends a run that fills its block.
     let mut last = [0; 64];
     last[..tail.len()].copy_from_slice(tail);
-    // One loop for all, so that `each` is compiled into one place.
+    // One loop for all blocks, so that `each` is inlined in one place.
     for (at, block) in blocks.iter().chain([&last]).enumerate() {
         runs.block(64 * at, letters(block), &mut each);
     }
 }
 
-/// The run that the blocks so far have left open.
+/// The run that is open at the end of the blocks so far.
 struct Runs {
     start: usize,
     open: bool,
 }
 
 impl Runs {
-    /// Goes through the runs that end in the block at `base`, whose letters are the bits of `mask`.
+    /// Calls `each` for the runs that end in the block at `base`, whose letters are the bits of `mask`.
     #[inline(always)]
     fn block(&mut self, base: usize, mask: u64, each: &mut impl FnMut(usize, usize)) {
         // A bit for each letter whose predecessor is also one.
         let before = mask << 1 | u64::from(self.open);
         let mut starts = mask & !before;
         let mut ends = before & !mask;
-        // Past the block where no run starts: `start` is then not used before it is set again.
+        // Beyond the block if no run starts: `start` is then not used before it is set again.
         let mut next_start = || {
             let start = base + starts.trailing_zeros() as usize;
             starts &= starts.wrapping_sub(1);
@@ -40,7 +40,7 @@ impl Runs {
         if !self.open {
             self.start = next_start();
         }
-        // One loop with one branch: runs that end here are as many as there are bits in `ends`.
+        // One loop with one branch: as many runs end here as there are bits in `ends`.
         while ends != 0 {
             each(self.start, base + ends.trailing_zeros() as usize);
             ends &= ends - 1;
@@ -67,12 +67,12 @@ fn letters16(block: &[u8; 16]) -> u16 {
     portable(block)
 }
 
-/// What [`letters16`] does, where there is no instruction for it.
+/// [`letters16`] for targets without an instruction for it.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 fn portable(block: &[u8; 16]) -> u16 {
     let ones = block.map(|byte| u8::from((byte | 0x20).wrapping_sub(b'a') < 26));
     let (halves, _) = ones.as_chunks::<8>();
-    // The product brings the eight ones to the eight highest bits, none on top of another.
+    // The product moves the eight ones to the eight highest bits without overlap.
     let gather = |half: &[u8; 8]| {
         (u64::from_le_bytes(*half).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u16
     };
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn both_ways_to_classify_agree() {
-        // Each byte once where a step costs a thousand.
+        // Fewer bytes under miri, where a step costs a thousand times as much.
         let step = if cfg!(miri) { 16 } else { 1 };
         for byte in 0..=255_u8 {
             for at in (usize::from(byte) % step..16).step_by(step) {

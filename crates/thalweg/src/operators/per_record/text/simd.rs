@@ -1,4 +1,4 @@
-//! Bytes classified by instructions that look at sixteen at once.
+//! Classification of sixteen bytes at once, by SSE2 instructions.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::{
@@ -6,7 +6,7 @@ use std::arch::x86_64::{
     _mm_set1_epi8,
 };
 
-/// One bit for each byte that is a letter of ASCII.
+/// A mask with a bit for each byte that is an ASCII letter.
 #[inline(always)]
 pub(super) fn letters16(block: &[u8; 16]) -> u16 {
     let value = u128::from_le_bytes(*block);
@@ -20,7 +20,7 @@ pub(super) fn letters16(block: &[u8; 16]) -> u16 {
     }
 }
 
-/// One bit for each byte that is this one.
+/// A mask with a bit for each byte equal to `byte`.
 #[inline(always)]
 pub(super) fn equal16(block: &[u8; 16], byte: u8) -> u16 {
     let value = u128::from_le_bytes(*block);

@@ -12,10 +12,10 @@ use crate::time::Time;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// The parts, by task, as far as they have been left.
+/// The parts by task, `None` for tasks that have not ended.
 type Left<D, T> = Vec<Option<Part<D, T>>>;
 
-/// Where tasks leave their parts. It is the job's, and goes with it where that fails.
+/// Collects the parts of the tasks. Owned by the job, and dropped with it if the job fails.
 pub(super) struct Filling<D: Data, T: Time> {
     cached: Cached<D, T>,
     parts: Arc<Mutex<Left<D, T>>>,
@@ -27,7 +27,7 @@ impl<D: Data + Sync, T: Time> Filling<D, T> {
         Self { cached, parts: Arc::new(Mutex::new(parts)) }
     }
 
-    /// The end of a task.
+    /// The sink of a task.
     pub(super) fn task<I>(&self, cx: &TaskContext<'_>, op: usize) -> Fill<I, D, T>
     where
         I: Portable<Owned = D> + ?Sized,
@@ -44,7 +44,7 @@ impl<D: Data + Sync, T: Time> Filling<D, T> {
         }
     }
 
-    /// Leaves a part. When it is the last, the cache is filled once the job has ended well.
+    /// Stores a task's part. With the last part, the cache is filled once the job has succeeded.
     fn leave(&self, op: &Op, task: usize, part: Part<D, T>) {
         let mut parts = lock(&self.parts);
         parts[task] = Some(part);
@@ -65,7 +65,7 @@ impl<D: Data + Sync, T: Time> Filling<D, T> {
 pub(super) struct Fill<I: ?Sized, D: Data, T: Time> {
     op: Op,
     task: usize,
-    /// Until the end.
+    /// `None` after the end.
     growing: Option<Growing<D, T>>,
     all: Filling<D, T>,
     failed: bool,

@@ -1,8 +1,8 @@
-//! The result of a stream, kept for further jobs.
+//! Caches: the result of a stream, kept for further jobs.
 //!
 //! A cache has a part for each task that filled it. A job that reads it has a task for each part, so that the
-//! records of a task stay together; where keys were together and there are other tasks now, each reads what it
-//! owns out of the parts that may have it.
+//! records of a task stay together. Where a keyed stream is read by another number of tasks, each reads the
+//! records of its own keys from the parts that may have them.
 
 mod fill;
 mod read;
@@ -19,22 +19,21 @@ use fill::Filling;
 use read::{Reads, Share};
 use std::sync::{Arc, OnceLock};
 
-/// The records of a stream that a job has kept, for further jobs to begin with; made by
-/// [`Stream::cache`]. Cloning shares them; they are forgotten with the last clone and the last job that reads
-/// them.
+/// The records of a stream that a job has kept, as a source for further jobs; made by [`Stream::cache`]. Clones
+/// share them; they are dropped with the last clone and the last job that reads them.
 #[must_use = "a cache is there to be read by further jobs"]
 pub struct Cached<D: Data, T: Time = ()>(Arc<Shared<D, T>>);
 
-/// The same of a stream with keys; made by [`KeyedStream::cache`].
+/// The records of a keyed stream that a job has kept; made by [`KeyedStream::cache`].
 #[must_use = "a cache is there to be read by further jobs"]
 pub struct CachedByKey<K: Data, V: Data, T: Time = ()>(Cached<(K, V), T>);
 
 struct Shared<D: Data, T: Time> {
-    /// What fills it, for messages.
+    /// The operator that fills it, for messages.
     operator: String,
     /// The tasks that fill it.
     tasks: usize,
-    /// By task; there once the job has ended well.
+    /// By task; set once the job has succeeded.
     parts: OnceLock<Vec<Part<D, T>>>,
 }
 
@@ -51,18 +50,17 @@ impl<K: Data, V: Data, T: Time> Clone for CachedByKey<K, V, T> {
 }
 
 impl<C: Chain<Item: Portable<Owned: Sync>>> Stream<C> {
-    /// Keeps the records, in the tasks where they are, for further jobs: each begins with them as often as it
-    /// likes, without computing them again.
+    /// Keeps the records, in the tasks where they are, for further jobs: each can read them as often as needed,
+    /// without computing them again.
     ///
-    /// The job that fills the cache must have ended before another reads it. Where a program wants the records
-    /// themselves there is [`collect`](Self::collect), which brings them together; where one job
-    /// uses a stream twice, [`split`](Self::split); where it goes over the same records again and again,
-    /// [`replay`](Self::replay).
+    /// The job that fills the cache must have ended before another reads it. Where the program needs the
+    /// records there is [`collect`](Self::collect), which brings them together; where one job uses a stream
+    /// twice, [`split`](Self::split); where it iterates over the same records, [`replay`](Self::replay).
     ///
-    /// Costs one copy of the records, in memory as long as no more than half of the budget of the environment that
-    /// fills it is taken, and beyond that on disk. Borrowed records are kept as owned ones (`str` as `String`). Records keep
-    /// their timestamps and their order in a task; watermarks are not kept, so that in a further job no
-    /// record is late, and windows are given out at the end.
+    /// Costs one copy of the records, in memory as long as no more than half of the budget of the environment
+    /// that fills it is taken, and beyond that on disk. Borrowed records are kept as owned ones (`str` as
+    /// `String`). Records keep their timestamps and their order in a task; watermarks are not kept, so that in
+    /// a further job no record is late, and windows are emitted at the end.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -80,9 +78,9 @@ impl<C: Chain<Item: Portable<Owned: Sync>>> Stream<C> {
     ///
     /// # Errors
     ///
-    /// On a stream that does not end, the job is refused at its start. A job that reads a cache that has not been filled,
-    /// because the job that fills it has not run, has not ended, or has failed, is refused at its start with an error of
-    /// kind [`NotProduced`](crate::ErrorKind::NotProduced).
+    /// If the stream does not end, the job is refused at its start. A job that reads a cache that has not been
+    /// filled, because the job that fills it has not run, has not ended, or has failed, is refused at its start
+    /// with an error of kind [`NotProduced`](crate::ErrorKind::NotProduced).
     #[track_caller]
     pub fn cache(self) -> Cached<<C::Item as Portable>::Owned, C::Time> {
         self.kept(Origin::here("cache"))
@@ -109,9 +107,8 @@ where
     /// Keeps the values, in the tasks that own their keys, for further jobs: see
     /// [`Stream::cache`](crate::Stream::cache).
     ///
-    /// Each record is sent to the task that owns its key, unless it is there. A job that
-    /// reads the cache finds it there: what works by key needs no exchange any more, whatever the number of tasks of
-    /// its environment.
+    /// Each record is sent to the task that owns its key, unless it is there. A job that reads the cache finds
+    /// it there: keyed operators need no further exchange, whatever the number of tasks of its environment.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -146,14 +143,14 @@ where
     }
 }
 
-/// A record of a keyed stream whose keys are together.
+/// A record of a keyed stream whose keys are in the tasks that own them.
 type Item<'a, C, G, P> = <<<P as Placement<C, G>>::Chain as Chain>::Item as Record>::Of<'a>;
 
 impl<D: Data + Sync, T: Time> Cached<D, T> {
-    /// The records, at the beginning of a job: copies of them, in as many tasks as filled the cache.
+    /// A source of the records for a job: clones of them, in as many tasks as filled the cache.
     ///
-    /// It need not be filled when the job is described, but must be when it starts. Where looking at the
-    /// records is enough, [`by_ref`](Self::by_ref) copies none.
+    /// The cache need not be filled when the job is built, but must be when it starts. Where a reference to the
+    /// records is enough, [`by_ref`](Self::by_ref) clones none.
     #[track_caller]
     pub fn stream(&self, env: &Environment) -> Stream<impl Chain<Item = D, Time = T> + use<D, T>>
     where
@@ -164,8 +161,8 @@ impl<D: Data + Sync, T: Time> Cached<D, T> {
         records.map_as(Origin { kind: "clone", ..origin }, |record: &D| record.clone())
     }
 
-    /// The records, at the beginning of a job, by reference: closures see `&D`, and must make something of
-    /// it before an exchange or a sink.
+    /// A source of the records for a job, by reference: closures see `&D`, and must turn it into an owned value
+    /// before an exchange or a sink.
     #[track_caller]
     pub fn by_ref(
         &self,
@@ -202,7 +199,8 @@ impl<D: Data + Sync, T: Time> Cached<D, T> {
         })
     }
 
-    /// `hash` gives the hash of a record's key, where each task is to have the records of its own keys.
+    /// A source of the records, in `tasks` tasks. `hash` returns the hash of a record's key, if each task is to
+    /// read the records of its own keys.
     fn read(
         &self,
         env: &Environment,
@@ -225,10 +223,10 @@ where
     V: Data + Sync + Clone,
     T: Time,
 {
-    /// The records, at the beginning of a job: copies of them, in the tasks that own their keys.
+    /// A source of the records for a job: clones of them, in the tasks that own their keys.
     ///
-    /// Where the environment has as many tasks for keys as the one that filled the cache, each takes over
-    /// a task's records; else each picks its own out of those of several.
+    /// Where the environment has as many tasks for keys as the one that filled the cache, each reads the
+    /// records of one task; otherwise each selects its own from the parts of several.
     #[track_caller]
     pub fn stream(
         &self,

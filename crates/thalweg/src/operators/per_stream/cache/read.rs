@@ -14,11 +14,11 @@ use crate::support::replay_buffer::{Cursor, Part};
 use crate::time::Time;
 use std::ops::Range;
 
-/// What a task reads.
+/// The records that a task reads.
 pub(super) enum Share<D> {
     /// The part of the task with the same number.
     Part,
-    /// Out of all parts, the records whose keys the task owns; the function gives the key's hash.
+    /// The records of all parts whose keys the task owns; the function returns the key's hash.
     Owned(fn(&D) -> u64),
 }
 
@@ -30,7 +30,7 @@ impl<D> Clone for Share<D> {
 
 impl<D> Copy for Share<D> {}
 
-/// Makes the tasks' shares of a cache.
+/// Makes the sources that read a cache.
 pub struct Reads<D: Data, T: Time> {
     pub(super) cached: Cached<D, T>,
     pub(super) share: Share<D>,
@@ -53,19 +53,19 @@ impl<D: Data + Sync, T: Time> SourceFactory for Reads<D, T> {
             left: which,
             cursor: Cursor::start(),
             count: 0,
-            // The tasks read all of it together.
+            // All tasks together read all records.
             total: if cx.task == 0 { all } else { 0 },
         })
     }
 }
 
-/// The key groups that a task owns, of so many.
+/// The key groups that a task owns, of `tasks`.
 fn groups(task: usize, tasks: usize) -> Range<u64> {
     let from = |task: usize| (task as u64 * KEY_GROUPS).div_ceil(tasks as u64);
     from(task)..from(task + 1)
 }
 
-/// Those of so many parts that may have key groups of this task.
+/// The parts, of `parts`, that may have key groups of this task.
 fn near(task: usize, tasks: usize, parts: usize) -> Range<usize> {
     let own = groups(task, tasks);
     let meets = |part: &usize| {
@@ -81,7 +81,7 @@ fn near(task: usize, tasks: usize, parts: usize) -> Range<usize> {
 pub struct Read<D: Data, T: Time> {
     cached: Cached<D, T>,
     share: Share<D>,
-    /// The task's number, of how many.
+    /// The task's number, and the number of tasks.
     task: (usize, usize),
     /// The parts that are not read yet; the first of them is being read.
     left: Range<usize>,
