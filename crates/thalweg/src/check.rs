@@ -1,11 +1,10 @@
-//! Tests of jobs: runs the same job in many ways, and compares the results.
+//! Tests of jobs: runs the same job in many ways and compares the results.
 //!
-//! A job that computes the right thing once may still depend on what it must not depend on: how many
-//! tasks there are, which of them runs first, where a batch ends, whether a table fits into memory,
-//! whether a record stays what it is when it is encoded and decoded.
-//! [`check`] runs it on one core and on several, under every scheduler, with batches of one record
-//! and of many, with credit for little, in the orders that several seeds draw, and with every batch
-//! encoded on its way from task to task:
+//! A correct result of one run does not show that a job is correct: it may depend on the number of tasks, on which of
+//! them runs first, on where a batch ends, on whether a table fits into memory, or on whether records survive
+//! encoding and decoding. [`check`] runs the job on one core and on several, under every scheduler, with batches of
+//! one record and of many, with little credit, in orders drawn from several seeds, and with every batch encoded
+//! between tasks:
 //!
 //! ```
 //! use thalweg::check::check;
@@ -14,19 +13,18 @@
 //!     .equals([(0, 333), (1, 334), (2, 333)]);
 //! ```
 //!
-//! Results are compared as multisets, since order between tasks means nothing; after
-//! [`ordered`](Check::ordered), as lists. A float must be equal to the last bit: round it in the
-//! job's last `map` where the order of additions may differ.
+//! Results are compared as multisets, since the order between tasks is not defined; after
+//! [`ordered`](Check::ordered), they are compared as lists. Floats must be equal to the last bit: where the order of
+//! additions may differ, round them in the job's last `map`.
 //!
-//! When a run differs, the test fails with the difference and the number of the run; with the
-//! variable `THALWEG_CHECK` set to that number, only that run is made. With `THALWEG_CHECK_SEEDS`, every
-//! check runs in the orders of so many seeds instead of its own number; each seed draws the number of cores, the
-//! batches and the credit too.
+//! When a run differs, the test fails with the difference and the number of the run. If the variable `THALWEG_CHECK`
+//! is set to that number, only that run is made. `THALWEG_CHECK_SEEDS` sets the number of seeds of every check; each
+//! seed also determines the number of cores, the batches and the credit.
 //!
-//! A run also differs if the statistics of the job are inconsistent: every edge must have delivered what was sent on
-//! it, and operators must have emitted as many records as the next ones have counted.
+//! A run also fails if the statistics of the job are inconsistent: every edge must have delivered what was sent on
+//! it, and operators must have emitted as many records as the next ones have received.
 //!
-//! For a job with several sinks, or with errors to look at, see [`every`].
+//! For a job with several sinks, or to look at errors, see [`every`].
 
 use crate::config::{BatchMode, Config, Scheduler};
 use crate::data::{Data, Key, Portable, hash_u64};
@@ -38,16 +36,16 @@ use std::fmt::{Debug, Write};
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 
-/// The variable that holds the number of the only run to be made.
+/// The variable that holds the number of the only run to make.
 const ONLY: &str = "THALWEG_CHECK";
 /// The variable that holds the number of seeds of every check.
 const SEEDS: &str = "THALWEG_CHECK_SEEDS";
 /// The number of differing records that are shown.
 const SHOWN: usize = 5;
 
-/// What a job under test ends with: a stream, keyed or not, whose records are collected.
+/// The end of a job under test: a stream, keyed or not, whose records are collected.
 pub trait Checked {
-    /// What is collected.
+    /// The records that are collected.
     type Record: Data + Debug;
 
     /// Collects all records.
@@ -75,7 +73,7 @@ where
     }
 }
 
-/// Begins a check of the job that the closure describes. It is called once for each run.
+/// Begins a check of the job that the closure describes. The closure is called once for each run.
 pub fn check<S, F>(job: F) -> Check<F>
 where
     S: Checked,
@@ -84,11 +82,11 @@ where
     Check { job, ordered: false, runs: Runs::default() }
 }
 
-/// Calls `test` with an environment for each way to run a job. See the module.
+/// Calls `test` with an environment for each way to run a job. See the [module](self).
 ///
 /// # Panics
 ///
-/// When `test` answers with an error, or panics itself.
+/// If `test` returns an error or panics.
 ///
 /// ```
 /// use thalweg::check;
@@ -119,14 +117,13 @@ where
     S: Checked,
     F: Fn(&Environment) -> S,
 {
-    /// Compares results in their order: for jobs whose last stage has one task.
+    /// Compares results in order: for jobs whose last stage has one task.
     pub fn ordered(mut self) -> Self {
         self.ordered = true;
         self
     }
 
-    /// Runs in the orders of so many seeds, eight by default, unless the variable `THALWEG_CHECK_SEEDS` says
-    /// otherwise.
+    /// Sets the number of seeds, eight by default, unless the variable `THALWEG_CHECK_SEEDS` overrides it.
     pub fn seeds(mut self, seeds: u64) -> Self {
         self.runs.seeds = seeds;
         self
@@ -138,11 +135,11 @@ where
         self
     }
 
-    /// Every run must give these records.
+    /// Checks that every run returns these records.
     ///
     /// # Panics
     ///
-    /// When one does not, or ends with an error.
+    /// If a run returns other records or fails.
     #[track_caller]
     pub fn equals<O>(self, expected: impl IntoIterator<Item = O>)
     where
@@ -153,11 +150,11 @@ where
         runs.each(|env| compare(&collect(&job, env)?, &expected, ordered));
     }
 
-    /// Every run must give the same records, which are returned.
+    /// Checks that every run returns the same records, and returns them.
     ///
     /// # Panics
     ///
-    /// When one gives others than the first, or ends with an error.
+    /// If a run returns other records than the first, or fails.
     #[track_caller]
     pub fn agrees(self) -> Vec<S::Record> {
         let Self { job, ordered, runs } = self;
@@ -176,23 +173,23 @@ where
         first.into_inner().unwrap_or_default()
     }
 
-    /// Every run's records must satisfy `allowed`, which says what is wrong with them otherwise: for
-    /// operators whose result depends on order, such as `limit`, where more than one is right.
+    /// Checks that `allowed` accepts the records of every run; it describes the fault otherwise. For operators whose
+    /// result depends on order, such as `limit`, where more than one result is correct.
     ///
     /// # Panics
     ///
-    /// When one does not, or ends with an error.
+    /// If `allowed` refuses the records of a run, or a run fails.
     #[track_caller]
     pub fn satisfies(self, allowed: impl Fn(Vec<S::Record>) -> Result<(), String>) {
         let Self { job, runs, .. } = self;
         runs.each(|env| allowed(collect(&job, env)?));
     }
 
-    /// Every run must end with an error whose message contains this.
+    /// Checks that every run fails with an error whose message contains this text.
     ///
     /// # Panics
     ///
-    /// When one ends well, or with another error.
+    /// If a run succeeds, or fails with another error.
     #[track_caller]
     pub fn fails_with(self, message: &str) {
         let Self { job, runs, .. } = self;
@@ -250,7 +247,7 @@ fn compare<T: Data + Debug>(found: &[T], expected: &[T], ordered: bool) -> Resul
     Err(message)
 }
 
-/// Equal records have equal encodings, and encodings have an order.
+/// The encodings of records, sorted: equal records have equal encodings, and encodings have an order.
 fn encoded<T: Data>(records: &[T]) -> Vec<(Vec<u8>, &T)> {
     let encode = |record: &T| {
         let mut bytes = Vec::new();
@@ -286,11 +283,11 @@ impl Default for Runs {
     }
 }
 
-/// The credit of a lane, in bytes: less than a batch, so that senders wait all the time.
+/// The credit of a lane, in bytes: less than a batch, so that senders wait often.
 const LITTLE_CREDIT: usize = 500;
 
 impl Runs {
-    /// The settings of each run. The first is what a user gets who sets nothing.
+    /// The settings of each run. The first has the defaults.
     fn configs(&self) -> Vec<Config> {
         let batches = [BatchMode::default(), BatchMode::Fixed { size: 7 }, BatchMode::Single];
         let mut configs = vec![Config::default()];
@@ -350,7 +347,7 @@ fn show(config: &Config) -> String {
     )
 }
 
-/// The whole number that a variable holds, if the person who tests has set it.
+/// The whole number in an environment variable, if it is set.
 fn variable<N: FromStr>(name: &str) -> Option<N> {
     let value = std::env::var(name).ok()?;
     match value.parse() {

@@ -1,4 +1,4 @@
-//! What a program does around its jobs when a person runs it.
+//! Application mode: what the program does around its jobs when it is run from a shell.
 #![expect(
     clippy::disallowed_methods,
     reason = "the part of the crate that speaks for a whole program"
@@ -14,7 +14,7 @@ use crate::stream::{Application, Attendance, Running};
 use std::io::Write as _;
 use std::sync::Arc;
 
-/// The application mode that the settings ask for.
+/// The application mode of these settings.
 pub(super) struct Attended {
     settings: Settings,
 }
@@ -50,7 +50,7 @@ impl Application for Attended {
     }
 }
 
-/// The plan in the form asked for; the text says too what the job would run on.
+/// The plan in the requested format; the text also says what the job would run on.
 fn explained(plan: &Plan, config: &Config, format: Format) -> String {
     match format {
         Format::Text => {
@@ -74,15 +74,15 @@ struct Attending {
 
 impl Attendance for Attending {
     fn ended(self: Box<Self>, stats: &Stats) {
-        // First, so that the two do not write over each other.
+        // First, so that the two do not write to the terminal at the same time.
         drop(self.shown);
         let text = match self.stats {
             None => return,
             Some(StatsFormat::Text) => stats.to_string(),
-            // Nothing in the statistics is without a form in JSON.
+            // Everything in the statistics has a form in JSON.
             Some(StatsFormat::Json) => serde_json::to_string(stats).unwrap_or_default() + "\n",
         };
-        // The job itself is done; nobody reading its statistics does not undo it.
+        // The job itself is done; a failure to print its statistics does not undo it.
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
 }

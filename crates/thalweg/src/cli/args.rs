@@ -11,8 +11,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The engine's flags, to be flattened into a program's own (the program depends on `clap` with
-/// its feature `derive`).
+/// The engine's flags, to be flattened into a program's own arguments (the program depends on `clap` with its feature
+/// `derive`).
 ///
 /// ```
 /// use clap::Parser;
@@ -52,7 +52,7 @@ pub struct EngineArgs {
     #[arg(long, value_name = "N", value_parser = allowed("cores"))]
     cores: Option<String>,
 
-    /// Who runs the tasks: work-stealing (a thread a core), thread-per-task, or
+    /// Scheduler of the tasks: work-stealing (a thread a core), thread-per-task, or
     /// deterministic[:SEED] (one thread, a repeatable order, for tests)
     ///
     /// [env: THALWEG_SCHEDULER] [default: work-stealing]
@@ -128,7 +128,7 @@ pub struct EngineArgs {
     stall_after: Option<String>,
 }
 
-/// Takes a text that the setting allows; the same rules as in a file hold on a command line.
+/// Parses a value that the setting allows; the same rules apply in a file and on a command line.
 fn allowed(name: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone + Send + Sync {
     move |text| match Setting::named(name) {
         Some(setting) if setting.check(text) => Ok(text.to_owned()),
@@ -137,14 +137,14 @@ fn allowed(name: &'static str) -> impl Fn(&str) -> Result<String, String> + Clon
     }
 }
 
-/// What the process knows beside its command line.
+/// What the process reads beside its command line: variables and files.
 struct Outside {
-    /// The variables that are text.
+    /// The variables whose values are text.
     variables: Vec<(String, String)>,
     read: fn(&Path) -> std::io::Result<String>,
 }
 
-/// What is read where no file is named.
+/// The file of settings that is read if no other is named.
 const USUAL_FILE: &str = "thalweg.toml";
 
 impl EngineArgs {
@@ -158,8 +158,8 @@ impl EngineArgs {
         self.environment_with(|_| {})
     }
 
-    /// As [`environment`](Self::environment), with a last change by the program, which knows better
-    /// than whoever called it what it compares or needs.
+    /// Like [`environment`](Self::environment), but the program may change the settings last, for example to fix
+    /// those that it compares.
     ///
     /// # Errors
     ///
@@ -180,8 +180,8 @@ impl EngineArgs {
         Ok(Environment::for_application(config, Arc::new(Attended::new(settings))))
     }
 
-    /// The settings alone, for a program that wants no application mode, or makes an environment
-    /// by [`Environment::with_config`] after a change.
+    /// The settings alone, for a program without application mode, or one that makes an environment by
+    /// [`Environment::with_config`] after a change.
     ///
     /// # Errors
     ///
@@ -204,7 +204,7 @@ impl EngineArgs {
         Ok(settings)
     }
 
-    /// The flags and what was given for them.
+    /// The flags and their values.
     fn given(&self) -> [(&'static str, Option<&str>); 12] {
         [
             ("cores", self.cores.as_deref()),
@@ -222,7 +222,7 @@ impl EngineArgs {
         ]
     }
 
-    /// The file of settings and its text. One that is named must be there.
+    /// The file of settings and its text. A file that was named must exist.
     fn file(&self, outside: &Outside) -> Result<Option<(PathBuf, String)>> {
         let variable = outside.variables.iter().find(|(name, _)| name == CONFIG_VARIABLE);
         let variable = variable.map(|(_, path)| path).filter(|path| !path.is_empty());
@@ -270,7 +270,7 @@ impl Outside {
     }
 }
 
-/// What a newcomer may want of the flags.
+/// The first flags to try, shown in the help.
 const FIRST_STEPS: &str = "\
 To begin with:
   --explain                   what the job does, stage by stage, without running it
@@ -279,7 +279,7 @@ To begin with:
   --scheduler deterministic   the same order of everything in each run
 Settings come from thalweg.toml, from variables named THALWEG_... and from these flags, each over the one before.";
 
-/// A command line that has the engine's flags alone.
+/// A command line that consists of the engine's flags alone.
 #[derive(Parser)]
 #[command(disable_version_flag = true, about = None::<&str>, long_about = None::<&str>)]
 #[command(after_help = FIRST_STEPS)]
@@ -289,12 +289,10 @@ struct Alone {
 }
 
 impl Environment {
-    /// An environment set up by the command line of a program that has no arguments of its own, in
-    /// application mode (see [`cli`](crate::cli)). For a program that has some, flatten
-    /// [`EngineArgs`] into them.
+    /// An environment set up by the command line of a program without arguments of its own, in application mode (see
+    /// [`cli`](crate::cli)). A program that has arguments flattens [`EngineArgs`] into them.
     ///
-    /// `--help` prints the flags and a flag that does not exist prints what is wrong, and either
-    /// ends the process.
+    /// `--help` prints the flags, and an unknown flag prints an error; both end the process.
     ///
     /// # Errors
     ///

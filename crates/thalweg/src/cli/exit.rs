@@ -1,4 +1,4 @@
-//! What the shell is told when a program is over.
+//! Exit statuses.
 
 use super::interrupt::{self, Signal};
 use crate::error::{Error, ErrorKind};
@@ -7,9 +7,9 @@ use std::process::ExitCode;
 
 /// Runs a program and turns how it ended into an exit status.
 ///
-/// An error is printed to standard error as `error: …`, and the status is 2 when the settings were
-/// wrong, 130 when Ctrl-C cancelled a job, 143 when SIGTERM did, and 1 for any other; 0 when there is none, as after a job that was drained. A `main` that
-/// returns a `Result` itself works as well, and ends with status 1 for every error.
+/// An error is printed to standard error as `error: …`. The status is 2 if the settings were wrong, 130 if Ctrl-C
+/// cancelled a job, 143 if SIGTERM did, and 1 for any other error; it is 0 without an error, as after a job that was
+/// drained. A `main` that returns a `Result` itself works as well, and ends with status 1 for every error.
 ///
 /// ```no_run
 /// use std::process::ExitCode;
@@ -33,12 +33,12 @@ where
 {
     let Err(error) = program() else { return ExitCode::SUCCESS };
     let error = error.into();
-    // Where nobody reads what is wrong, the status still says that something is.
+    // If standard error is closed, the status still reports the failure.
     let _ = writeln!(std::io::stderr(), "error: {}", told(&*error));
     ExitCode::from(status(&*error, interrupt::signal()))
 }
 
-/// An error with what led to it; this crate's errors tell that themselves.
+/// The text of an error and its causes; this crate's errors include their causes in their own text.
 fn told(error: &(dyn std::error::Error + 'static)) -> String {
     let mut told = error.to_string();
     if error.is::<Error>() {
@@ -47,7 +47,7 @@ fn told(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error.source();
     while let Some(error) = cause {
         let what = error.to_string();
-        // Some errors tell their cause themselves.
+        // Some errors include the text of their cause.
         if !told.ends_with(&what) {
             told = format!("{told}: {what}");
         }

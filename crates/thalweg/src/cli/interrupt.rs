@@ -1,11 +1,11 @@
-//! Ctrl-C, and what a service manager or a cluster's scheduler sends in its place: SIGTERM.
+//! Signals that end jobs: Ctrl-C, and SIGTERM, which service managers and cluster schedulers send.
 //!
-//! The first signal drains the jobs that would not end by themselves and cancels all others, since a part of a bounded
-//! input is not what the program was to compute. The second cancels what still drains. The next one ends the process, and so
-//! does any signal while no job runs.
+//! The first signal drains the jobs that would not end by themselves, and cancels all others, because the result of a
+//! part of a bounded input is not the result of the input. The second signal cancels the jobs that still drain. The
+//! next one ends the process, and so does any signal while no job runs.
 //!
-//! The handler is the process's, and so is the list of jobs that it ends. It runs on a thread
-//! of its own, not in the signal's context, so it may lock and print.
+//! The handler and the list of jobs that it ends belong to the process. The handler runs on a thread of its own, not
+//! in the signal's context, so it may lock and print.
 #![expect(
     clippy::disallowed_methods,
     reason = "the part of the crate that speaks for a whole program"
@@ -17,12 +17,12 @@ use crate::sync::{Mutex, lock};
 use std::io::Write as _;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// What asks a program to end.
+/// A signal that asks the program to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Signal {
     /// SIGINT, which a terminal sends.
     CtrlC,
-    /// SIGTERM, which programs send. Unix alone has it.
+    /// SIGTERM, which programs send. Exists on Unix alone.
     #[cfg_attr(not(unix), allow(dead_code, reason = "nothing sends it there"))]
     Term,
 }
@@ -43,7 +43,7 @@ impl Signal {
         }
     }
 
-    /// What a job says that the signal ended.
+    /// The message of a job that the signal ended.
     fn why(self) -> &'static str {
         match self {
             Self::CtrlC => "interrupted by Ctrl-C",
@@ -52,7 +52,7 @@ impl Signal {
     }
 }
 
-/// What the signals that have come have asked for, the last one first.
+/// The request of the signals received so far, with the last of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     /// Unbounded jobs drain, all others are cancelled.
@@ -62,7 +62,7 @@ enum Asked {
 }
 
 impl Asked {
-    /// What a signal asks for after those before it, where jobs run; `None` to end the process.
+    /// The request after a further signal, while jobs run; `None` to end the process.
     fn next(before: Option<Self>, signal: Signal, any_unbounded: bool) -> Option<Self> {
         match before {
             None if any_unbounded => Some(Self::Drain(signal)),
@@ -77,7 +77,7 @@ impl Asked {
         }
     }
 
-    /// The line for the person who has sent the signal.
+    /// The line that is printed on receipt of the signal.
     fn notice(self) -> String {
         let name = self.signal().name();
         match self {
@@ -127,7 +127,7 @@ fn state() -> &'static Mutex<State> {
     STATE.get_or_init(Mutex::default)
 }
 
-/// Has signals end jobs from now on. Later calls change nothing.
+/// Installs the handler. Later calls have no effect.
 pub(super) fn install() -> Result<()> {
     static INSTALLED: Mutex<bool> = Mutex::new(false);
     let mut installed = lock(&INSTALLED);
@@ -160,7 +160,7 @@ fn refused(cause: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::new(ErrorKind::Config, "cannot have Ctrl-C stop jobs").caused_by(cause)
 }
 
-/// Has signals end this job too.
+/// Registers a job with the handler.
 pub(super) fn watch(job: &Arc<Running>) {
     let mut state = lock(state());
     state.running();
@@ -170,12 +170,12 @@ pub(super) fn watch(job: &Arc<Running>) {
     }
 }
 
-/// The last signal that has asked the program to end, if one has.
+/// The last signal that has asked the program to end, if any.
 pub(super) fn signal() -> Option<Signal> {
     lock(state()).asked.map(Asked::signal)
 }
 
-/// Refuses to begin anything new once a signal has come.
+/// Returns an error once a signal has been received.
 pub(super) fn check() -> Result<()> {
     match signal() {
         Some(signal) => Err(Error::new(ErrorKind::Cancelled, signal.why())),
@@ -206,7 +206,7 @@ mod tests {
         let drain = Asked::next(None, int, true);
         assert_eq!(drain, Some(Asked::Drain(int)));
         assert_eq!(Asked::next(None, term, false), Some(Asked::Cancel(term)));
-        // Jobs that end by themselves may be all that is left.
+        // The remaining jobs may all be bounded.
         for any_unbounded in [true, false] {
             let cancel = Asked::next(drain, term, any_unbounded);
             assert_eq!(cancel, Some(Asked::Cancel(term)));

@@ -1,4 +1,4 @@
-//! How far a job is, for a person who waits for it.
+//! The progress of a job, as a bar on a terminal or as lines.
 
 use crate::clock::Clock;
 use crate::config::Progress;
@@ -16,13 +16,14 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often a terminal is drawn anew: often enough to look alive, seldom enough to cost nothing.
+/// The interval between two updates of a terminal: short enough to show movement, long enough to cost next to
+/// nothing.
 const DRAW: Duration = Duration::from_millis(200);
-/// A job that is over sooner shows nothing.
+/// The time before progress is first shown; a shorter job shows nothing.
 const FIRST: Duration = Duration::from_millis(500);
-/// How often a line is printed where there is no terminal.
+/// The interval between two lines where there is no terminal.
 const LINE: Duration = Duration::from_secs(2);
-/// The steps of the bar.
+/// The number of steps of the bar.
 const STEPS: u64 = 1000;
 
 /// The progress of a job, shown until this is dropped.
@@ -33,7 +34,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// Shows the progress of a job where that is wanted.
+    /// Shows the progress of a job if the setting wants it.
     pub(super) fn start(job: &Arc<Running>, when: Progress) -> Result<Option<Self>> {
         let terminal = std::io::stderr().is_terminal();
         let prints = std::io::stdout().is_terminal();
@@ -61,14 +62,14 @@ impl Drop for Shown {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It only draws; a panic there is no reason to fail a job that went well.
+            // It only draws; a panic there does not fail a job that has succeeded.
             let _ = thread.join();
         }
     }
 }
 
-/// Whether to show progress: by itself only where a person sees it, there is an end to get nearer
-/// to, and the job does not print its records to the same terminal.
+/// Whether to show progress. By default, only if standard error is a terminal, the job is bounded, and it does not
+/// print its records to the same terminal.
 fn wanted(when: Progress, plan: &Plan, terminal: bool, prints_to_terminal: bool) -> bool {
     match when {
         Progress::Never => false,
@@ -82,7 +83,7 @@ fn wanted(when: Progress, plan: &Plan, terminal: bool, prints_to_terminal: bool)
     }
 }
 
-/// What the sources of a job have read, unless it is over.
+/// What the sources of a job have read; `None` if the job is over.
 fn look(job: &Weak<Running>) -> Option<Read> {
     let job = job.upgrade()?;
     let job = &job.launched().job;
@@ -144,9 +145,10 @@ impl Surface {
 struct Read {
     records: u64,
     bytes: u64,
-    /// Of what there is to read, where every source knows that; of the rounds of a loop once it goes on.
+    /// The share of the input that has been read, if every source knows its total; the share of the rounds of a loop
+    /// once it goes on.
     share: Option<f64>,
-    /// The loops that have begun: the round, counted from 1, and how many there are at most.
+    /// The running loops: the round, counted from 1, and the greatest number of rounds.
     rounds: Vec<[u64; 2]>,
 }
 
@@ -165,7 +167,7 @@ impl Read {
         let rounds: Vec<_> =
             loops.map(|rounds| [rounds.most.min(rounds.of_run + 1), rounds.most]).collect();
         let of_loop = rounds.first().map(|[round, most]| (round - 1) as f64 / *most as f64);
-        // Sources that count different things are given the same weight.
+        // Sources with different units have equal weight.
         let shares: Option<Vec<f64>> = sources.values().map(|tasks| share(tasks)).collect();
         let shares = shares.filter(|shares| !shares.is_empty());
         let of_sources = shares.map(|shares| shares.iter().sum::<f64>() / shares.len() as f64);
@@ -177,12 +179,12 @@ impl Read {
         }
     }
 
-    /// What is shown after the job has run this long.
+    /// The line after the job has run for this long.
     fn line(&self, after: Duration) -> String {
         let seconds = after.as_secs_f64().max(1e-9);
         let mut line = format!("{} records read", show::count(self.records));
         if !self.rounds.is_empty() {
-            // All is read; how many rounds there will be, nobody knows.
+            // The input is read; the number of rounds to come is not known.
             for [round, most] in &self.rounds {
                 let [round, most] = [*round, *most].map(show::count);
                 line += &format!(", round {round} of at most {most}");
@@ -199,7 +201,7 @@ impl Read {
             line += &format!(", {}", show::percent(share));
             if share > 0.0 && share < 1.0 {
                 let left = Duration::from_secs_f64((seconds * (1.0 - share) / share).min(1e9));
-                // Tenths of a second would only flicker.
+                // Seconds alone: tenths would flicker.
                 let left = Duration::from_secs(left.as_secs() + 1);
                 let left = if left.as_secs() < 60 {
                     format!("{} s", left.as_secs())
@@ -213,7 +215,7 @@ impl Read {
     }
 }
 
-/// How much of what one source has to read its tasks have read.
+/// The share of a source's input that its tasks have read.
 fn share(tasks: &[&OpCount]) -> Option<f64> {
     let (mut read, mut all) = (0, 0);
     for count in tasks {
@@ -247,7 +249,7 @@ mod tests {
         let none = Some(Total::Records(0));
         let read = Read::of(&[task(&[(0, 100, 0, all)]), task(&[(0, 150, 0, none)])]);
         assert_eq!(read, Read { records: 250, bytes: 0, share: Some(0.25), rounds: vec![] });
-        // A second source that is through, and counts in bytes.
+        // A second source, which is at its end and counts bytes.
         let files = task(&[(3, 7, 50, Some(Total::Bytes(50)))]);
         let read = Read::of(&[task(&[(0, 500, 0, all)]), files]);
         assert_eq!(read, Read { records: 507, bytes: 50, share: Some(0.75), rounds: vec![] });

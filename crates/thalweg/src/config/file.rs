@@ -19,7 +19,7 @@ pub(crate) fn read_file(settings: &mut Settings, path: &Path, text: &str) -> Res
     };
     let table = DeTable::parse(text)
         .map_err(|error| given(error.span()).error(format!("not TOML: {}", error.message())))?;
-    // Sorted by place, so that the first mistake in the file is the one that is told.
+    // Sorted by place, so that the first mistake in the file is reported.
     let mut entries: Vec<_> = table.get_ref().iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     for (key, value) in entries {
@@ -32,7 +32,7 @@ pub(crate) fn read_file(settings: &mut Settings, path: &Path, text: &str) -> Res
                 settings.set(setting, number.as_str(), at)?;
             }
             DeValue::Boolean(yes) => settings.set(setting, &yes.to_string(), at)?,
-            // The text of a list may by chance be allowed, as a path say; a list is not.
+            // The text of a list might be an allowed value, such as a path; a list is not allowed.
             _ => {
                 let written = text.get(value.span()).unwrap_or_default();
                 return Err(at.error(setting.refusal(key, written)));

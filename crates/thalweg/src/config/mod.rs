@@ -1,9 +1,8 @@
-//! Configuration: everything that does not change what jobs compute.
+//! Configuration: all settings that do not change what jobs compute.
 //!
-//! A [`Config`] is a plain value, made in code. What a person writes in a file, in a variable or
-//! on a command line becomes one by way of `text`, which turns words into values, and `settings`,
-//! which knows every setting by name. Both are pure: nothing here opens a file or looks at the
-//! process.
+//! A [`Config`] is a plain value, made in code. Settings in a file, a variable or on a command line become one
+//! through `text`, which parses values, and `settings`, which knows every setting by name. Both are pure: they open
+//! no file and read no environment variable.
 
 #[cfg(feature = "cli")]
 mod file;
@@ -38,36 +37,35 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
-    /// Threads of the work-stealing scheduler, and the tasks that an unkeyed stage gets. By
-    /// default the cores that this process may use.
+    /// Threads of the work-stealing scheduler, and the number of tasks of a stage without keys. By default the number
+    /// of cores that this process may use.
     pub cores: NonZeroUsize,
     /// The scheduler of the tasks.
     pub scheduler: Scheduler,
-    /// When exchanges send what they collect.
+    /// When exchanges send the records they have collected.
     pub batch: BatchMode,
-    /// Batches that a task may take in one turn: the throughput setting of the Arcon thesis. More favours throughput,
-    /// fewer favour latency and fairness.
+    /// Batches that a task may process in one turn: the throughput setting of the Arcon thesis. More batches favour
+    /// throughput, fewer favour latency and fairness.
     pub turn: NonZeroUsize,
     /// Tasks of a keyed stage for each core. More than one lets idle cores take over from busy
     /// ones when keys are skewed.
     pub keyed_tasks_per_core: NonZeroUsize,
     /// Bytes that a sender may have in flight to one receiver.
     pub credit: usize,
-    /// Whether every batch that goes from task to task is encoded and decoded on the way, as it would
-    /// be between hosts. It costs much and gives nothing but the certainty that a job's records
-    /// survive it; [`check`](crate::check) has runs with it. Off by default.
+    /// Whether every batch that goes from task to task is encoded and decoded on the way, as it would be between
+    /// hosts. It is expensive, and serves only to test that a job's records survive it; [`check`](crate::check) has
+    /// runs with it. Off by default.
     pub encode_exchanges: bool,
-    /// Bytes that the tables, sorts and combiners of all jobs may hold before they go to disk. By
-    /// default half of the machine's memory.
+    /// Bytes that the tables, sorts and combiners of all jobs may hold before they spill to disk. By default half of
+    /// the machine's memory.
     pub memory: usize,
     /// The directory for spill files. By default the system's temporary directory.
     pub spill_dir: PathBuf,
     /// How long windows may receive records without emitting a result before a warning says what holds event time
-    /// back; `None` disables the warning. By default ten seconds. The same limit applies to a job that waits for
-    /// the program: for the reader of [`to_channel`](crate::Stream::to_channel) or a sender of
-    /// [`channel`](crate::Environment::channel).
-    /// So is a task that has been in one turn for so long, since an iterator or a closure blocks; the watch reports
-    /// nothing else of the job meanwhile.
+    /// back; `None` disables the warning. By default ten seconds. The same limit applies to a job that waits for the
+    /// program, that is for the reader of [`to_channel`](crate::Stream::to_channel) or a sender of
+    /// [`channel`](crate::Environment::channel), and to a single turn of a task, since an iterator or a closure may
+    /// block; while such a turn lasts, nothing else of the job is reported.
     ///
     /// The warning is an event of the facade `log`, under the target `thalweg::stalls`; an application (module `cli`)
     /// prints it too. Without an application, only unbounded jobs and those with a `to_channel` are watched, and
@@ -79,16 +77,16 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Scheduler {
-    /// A thread a core; each has a queue of tasks and takes from the others' when it has none.
-    /// The default.
+    /// A thread a core; each thread has a queue of tasks and steals from the others when its queue is empty. The
+    /// default.
     #[default]
     WorkStealing,
     /// A thread a task: the classic model, for comparison.
     ThreadPerTask,
-    /// One thread that picks the next task by a seeded generator, under a clock that moves only
-    /// when nothing else can: for tests that must be repeatable.
+    /// One thread that picks the next task by a seeded generator, under a clock that advances only when no task can
+    /// run: for repeatable tests.
     Deterministic {
-        /// What the order of the tasks is drawn from.
+        /// The seed of the generator that orders the tasks.
         seed: u64,
     },
 }
@@ -115,7 +113,7 @@ pub enum BatchMode {
         /// How long a record may wait.
         delay: Duration,
     },
-    /// After every record: the least latency a single record can have, at a high cost a record.
+    /// After every record: the least latency for a single record, at a high cost a record.
     Single,
 }
 
@@ -155,7 +153,7 @@ impl Default for Config {
     }
 }
 
-/// Half of the machine's memory, or 1 GiB where the system does not say how much it has.
+/// Half of the machine's memory, or 1 GiB if its size is not known.
 #[expect(clippy::disallowed_methods, reason = "asks the system about the machine, not a file")]
 fn default_memory() -> usize {
     let kib = std::fs::read_to_string("/proc/meminfo").ok().and_then(|info| {

@@ -1,8 +1,8 @@
-//! Every setting that can be set from outside, by name.
+//! The settings that can be set from outside the program, by name.
 //!
-//! A setting has one name, in kebab case. That is its key in a file, and its flag; in capitals,
-//! with underscores and the prefix `THALWEG_`, it is its variable. The layers are applied one over
-//! the other: the defaults, the file, the variables, the flags.
+//! A setting has one name, in kebab case: its key in a file and its flag. In capitals, with underscores and the
+//! prefix `THALWEG_`, it is the setting's variable. The defaults, the file, the variables and the flags are applied
+//! in this order, each over the ones before.
 
 use super::text::{BATCH, BYTES, SCHEDULER, WHOLE, bytes, span, whole};
 use super::{BatchMode, Config, Scheduler};
@@ -13,9 +13,9 @@ use std::path::Path;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     pub(crate) config: Config,
-    /// Show the plan instead of running it.
+    /// Show the plan instead of running the job.
     pub(crate) explain: Option<Format>,
-    /// Show what was counted when a job is over.
+    /// Show the statistics when a job is over.
     pub(crate) stats: Option<StatsFormat>,
     pub(crate) progress: Progress,
 }
@@ -61,7 +61,7 @@ pub(crate) enum Given<'a> {
     Flag,
 }
 
-/// All settings, in the order in which they are listed for people.
+/// All settings, in the order in which help and messages list them.
 pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         name: "cores",
@@ -157,10 +157,10 @@ pub(crate) const SETTINGS: &[Setting] = &[
     },
 ];
 
-/// What the names of all variables begin with.
+/// The prefix of all variables.
 const PREFIX: &str = "THALWEG_";
 
-/// Names the file of settings; it is no setting itself.
+/// The variable that names the file of settings; it is no setting itself.
 pub(crate) const CONFIG_VARIABLE: &str = "THALWEG_CONFIG";
 
 impl Setting {

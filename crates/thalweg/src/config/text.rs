@@ -1,6 +1,6 @@
 //! Parsing of settings from text.
 //!
-//! The same words serve in a file, in a variable and on the command line.
+//! The same forms are valid in a file, in a variable and on the command line.
 
 use super::{BatchMode, Scheduler};
 use std::fmt;
@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The error for a text that is not allowed: the allowed ones.
+/// The error for a text that is not allowed; it lists the allowed forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAllowed(&'static str);
 
@@ -104,7 +104,7 @@ impl fmt::Display for BatchMode {
             Self::Adaptive { size } => write!(f, "adaptive:{size}"),
             Self::Fixed { size } => write!(f, "fixed:{size}"),
             Self::Timed { size, delay } => {
-                // In the largest unit of which it is a whole number.
+                // In the largest unit that gives a whole number.
                 let (number, unit) = match delay.as_nanos() {
                     n if n.is_multiple_of(1_000_000_000) => (n / 1_000_000_000, "s"),
                     n if n.is_multiple_of(1_000_000) => (n / 1_000_000, "ms"),

@@ -1,10 +1,10 @@
-//! Batches: several records held together, in an exchange, a buffer or a spill file.
+//! Batches: several records stored together, in an exchange, a buffer or a spill file.
 
 use super::codec::list_heap;
 use super::{Data, DecodeError, Record};
 use std::mem::needs_drop;
 
-/// A growable sequence of records of one kind, which are taken out in the order of insertion.
+/// A growable sequence of records of one kind, which are removed in the order of insertion.
 ///
 /// An exchange moves whole batches and returns them to their sender when they are empty, so `clear` and `drain` keep
 /// the allocation.
@@ -20,7 +20,7 @@ pub trait Batch<I: Record + ?Sized>: Default + Send + 'static {
         self.len() == 0
     }
 
-    /// The bytes that the held records occupy, those on the heap behind them estimated.
+    /// The bytes that the records occupy, including an estimate of what they own on the heap.
     fn bytes(&self) -> usize;
 
     /// An estimate of the bytes that the last record owns on the heap; 0 where records own none. Called for every
@@ -39,11 +39,11 @@ pub trait Batch<I: Record + ?Sized>: Default + Send + 'static {
     /// Appends the encoding of all records to `out`.
     fn encode_all(&self, out: &mut Vec<u8>);
 
-    /// Takes the records of one encoded batch off the front of `input` and appends them.
+    /// Decodes one batch from the front of `input`, advances `input` past it, and appends its records.
     ///
     /// # Errors
     ///
-    /// Where the bytes are not the encoding of a batch; some records may have been appended then.
+    /// If the bytes are not the encoding of a batch; some records may have been appended by then.
     fn decode_all(&mut self, input: &mut &[u8]) -> Result<(), DecodeError>;
 }
 
@@ -108,7 +108,7 @@ impl<T: Data> Batch<T> for Vec<T> {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextBatch {
-    // A `String`, so that a slice of it is a `str` after a look at its ends alone.
+    // A `String`, so that a slice of it is a `str` after a check of its ends alone.
     text: String,
     lengths: Lengths,
 }
@@ -286,7 +286,7 @@ impl Lengths {
         Data::encode(&self.long, out);
     }
 
-    /// Decodes lengths and takes the bytes behind them that they are the lengths of.
+    /// Decodes lengths, and takes the bytes behind them that they measure.
     fn decode_with_bytes<'a>(input: &mut &'a [u8]) -> Result<(Self, &'a [u8]), DecodeError> {
         let lengths = Self { short: Data::decode(input)?, long: Data::decode(input)? };
         let total = lengths.iter().try_fold(0, usize::checked_add);
@@ -333,7 +333,7 @@ mod tests {
         assert!(batch.is_empty());
     }
 
-    /// Whatever is cut off or changed is refused or another batch, and never a panic.
+    /// Truncated or altered bytes are refused or decode to another batch; they never cause a panic.
     fn survives<I: Record + ?Sized, B: Batch<I> + Clone + PartialEq + Debug>(batch: &B) {
         let mut bytes = Vec::new();
         batch.encode_all(&mut bytes);

@@ -1,4 +1,4 @@
-//! Values that can leave their task: to another task, another process, or a disk.
+//! The encoding of values that cross to another task, another process, or a disk.
 
 use super::hash::{hash_bytes, hash_u64, mix};
 use super::{Batch, BytesBatch, Record, TextBatch};
@@ -13,17 +13,17 @@ use std::time::Duration;
 
 /// An owned value that can cross an exchange, be kept as state, and be written to disk.
 ///
-/// Derive it: `#[derive(Data)]` serves structs and enums whose fields are `Data`. The encoding is
-/// canonical: equal values encode to equal bytes, integers little-endian at their own width,
-/// lengths as LEB128, enum variants by index as LEB128. Maps and sets are encoded in the order of
-/// their encoded keys. Floats are encoded bit by bit, so that they come back as they were: there
-/// alone, `0.0` and `-0.0` are equal and differ in their encoding (not in their hash).
+/// Derive it: `#[derive(Data)]` supports structs and enums whose fields are `Data`. The encoding is canonical: equal
+/// values encode to equal bytes, integers little-endian at their own width, lengths as LEB128, enum variants by index
+/// as LEB128. Maps and sets are encoded in the order of their encoded keys. Floats are encoded bit by bit, so that
+/// decoding restores them exactly. They are the one exception: `0.0` and `-0.0` are equal and have different
+/// encodings (but the same hash).
 ///
 /// `usize` and `isize` are encoded as 64 bits, so that hosts of different widths agree.
 ///
-/// Decoding never panics and never allocates more than a small multiple of its input, whatever
-/// the input. For that it refuses values nested more than 256 deep (a list of boxes of lists ...),
-/// and lists of more than 65,536 elements that take no bytes.
+/// Decoding never panics and never allocates more than a small multiple of its input, whatever the input. To
+/// guarantee this, it refuses values nested more than 256 deep (a list of boxes of lists ...), and lists of more than
+/// 65,536 elements that take no bytes.
 ///
 /// ```
 /// use thalweg::Data;
@@ -52,22 +52,22 @@ pub trait Data: Sized + Send + 'static {
     /// Appends the canonical encoding of `self`.
     fn encode(&self, out: &mut Vec<u8>);
 
-    /// Takes one value off the front of `input`.
+    /// Decodes one value from the front of `input`, and advances `input` past it.
     fn decode(input: &mut &[u8]) -> Result<Self, DecodeError>;
 
-    /// The hash by which equal values meet: versioned ([`super::HASH_VERSION`]), over the value's
-    /// structure, never that of `std::hash::Hash`, which may change.
+    /// The hash that routes equal values to the same task: versioned ([`super::HASH_VERSION`]), over the value's
+    /// structure, and independent of `std::hash::Hash`, which may change.
     fn key_hash(&self) -> u64;
 
-    /// What the encoding holds.
+    /// The structure of the encoding.
     fn schema() -> Schema;
 
-    /// The bytes this value owns on the heap, beside `size_of::<Self>()`; an estimate is enough.
+    /// The bytes that this value owns on the heap, in addition to `size_of::<Self>()`; an estimate is enough.
     fn heap_size(&self) -> usize {
         0
     }
 
-    // A list of bytes is a byte string and a list of integers a copy, without specialisation.
+    // These make a list of bytes a byte string, and a list of integers a copy, without specialisation.
 
     /// Encodes the elements of a list, without its length.
     #[doc(hidden)]
@@ -83,7 +83,7 @@ pub trait Data: Sized + Send + 'static {
         decode_each(input, len)
     }
 
-    /// Hashes a list that lies in two pieces.
+    /// Hashes a list that is stored in two pieces.
     #[doc(hidden)]
     fn hash_list(front: &[Self], back: &[Self]) -> u64 {
         let start = hash_u64((front.len() + back.len()) as u64);
@@ -107,10 +107,10 @@ pub trait Data: Sized + Send + 'static {
     note = "of records beside a state (`Beside`), make records of their own by `map` first"
 )]
 pub trait Portable: Record {
-    /// How such records travel together.
+    /// How batches store such records.
     #[doc(hidden)]
     type Batch: Batch<Self>;
-    /// The owned value that stands for one record once it leaves its batch.
+    /// The owned value of a record, once it leaves its batch.
     type Owned: Data;
 
     /// Turns a record into its owned value.
@@ -122,7 +122,7 @@ pub trait Wire: Portable {
     /// Appends the canonical encoding of one record.
     fn encode(item: &Self::Of<'_>, out: &mut Vec<u8>);
 
-    /// Takes one record off the front of `input`, borrowing from it where the record can.
+    /// Decodes one record from the front of `input`, borrowing from it where the record can.
     fn decode<'a>(input: &mut &'a [u8]) -> Result<Self::Of<'a>, DecodeError>;
 }
 
@@ -192,7 +192,7 @@ impl Wire for [u8] {
     }
 }
 
-/// Why bytes are not the encoding of a value.
+/// The reason why bytes are not the encoding of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError(Reason);
 
@@ -239,8 +239,8 @@ impl fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// What an encoding holds, as data: for plans, for state kept across versions of a program, and
-/// for readers in other languages.
+/// The structure of an encoding, as data: for plans, for state kept across versions of a program, and for readers in
+/// other languages.
 ///
 /// ```
 /// use thalweg::Data;
@@ -313,7 +313,7 @@ pub enum Schema {
         /// The variants in the order of their index: `Unit`, `Tuple` or `Struct`.
         variants: Vec<Field>,
     },
-    /// The struct or enum of this name that this schema lies within.
+    /// The struct or enum of this name that encloses this schema.
     Recursive(String),
 }
 
@@ -322,12 +322,12 @@ pub enum Schema {
 pub struct Field {
     /// The field's or variant's name.
     pub name: String,
-    /// What it holds.
+    /// The field's schema, or that of the variant's content.
     pub schema: Schema,
 }
 
 impl Field {
-    /// A field of this name and content.
+    /// A field of this name and schema.
     pub fn new(name: impl Into<String>, schema: Schema) -> Self {
         Self { name: name.into(), schema }
     }
@@ -405,7 +405,7 @@ impl fmt::Display for Schema {
     }
 }
 
-/// What the code that `#[derive(Data)]` writes calls. Not for use by hand.
+/// Functions that the code generated by `#[derive(Data)]` calls. Not for use by hand.
 pub mod derive_support {
     use super::*;
     pub use super::{Data, DecodeError, Field, Schema, read_varint, write_varint};
@@ -413,7 +413,7 @@ pub mod derive_support {
 
     pub use crate::data::hash::{hash_u64, mix};
 
-    /// Builds a type's schema, or names the type when it is being built already.
+    /// Builds a type's schema, or refers to the type by its name if its schema is being built already.
     pub fn named_schema<T: 'static>(name: &str, build: impl FnOnce() -> Schema) -> Schema {
         thread_local!(static OPEN: RefCell<Vec<TypeId>> = const { RefCell::new(Vec::new()) });
         struct Close;
@@ -432,10 +432,10 @@ pub mod derive_support {
     }
 }
 
-/// How deep values may nest when they are decoded: hostile input must not exhaust the stack.
+/// How deeply values may nest when they are decoded: malicious input must not exhaust the stack.
 const MAX_DEPTH: u32 = 256;
 
-/// How many elements without bytes a list may have: nothing else limits them.
+/// How many elements a list may have that take no bytes: the length of the input does not limit them.
 const MAX_EMPTY: usize = 1 << 16;
 
 /// One level of nesting, left when dropped.
@@ -470,7 +470,7 @@ pub fn write_varint(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// Takes a LEB128 number off the front of the input; refuses all but its shortest form.
+/// Decodes a LEB128 number from the front of the input; refuses all but its shortest form.
 #[inline]
 pub fn read_varint(input: &mut &[u8]) -> Result<u64, DecodeError> {
     match input.split_first() {
@@ -542,9 +542,9 @@ fn decode_str<'a>(input: &mut &'a [u8]) -> Result<&'a str, DecodeError> {
     std::str::from_utf8(decode_bytes(input)?).map_err(|_| DecodeError::invalid("UTF-8"))
 }
 
-/// Decodes a list whose elements have no better way.
+/// Decodes a list one element at a time: the default.
 fn decode_each<T: Data>(input: &mut &[u8], len: usize) -> Result<Vec<T>, DecodeError> {
-    // Only what owns heap can hold itself.
+    // Only types that own heap memory can contain themselves.
     let _level = if needs_drop::<T>() { Some(Level::enter()?) } else { None };
     let mut items = Vec::with_capacity(first_capacity::<T>(input, len));
     for at in 0..len {
@@ -555,7 +555,7 @@ fn decode_each<T: Data>(input: &mut &[u8], len: usize) -> Result<Vec<T>, DecodeE
     Ok(items)
 }
 
-/// What to allocate at once for `len` elements that the input claims to hold.
+/// The capacity to allocate at once for `len` elements that the input claims to hold.
 fn first_capacity<T>(input: &[u8], len: usize) -> usize {
     len.min(4 * input.len() / size_of::<T>().max(1) + 1)
 }

@@ -17,7 +17,7 @@
 
 use super::short::short_words;
 
-/// The version of the hash, recorded wherever hashed keys are kept.
+/// The version of the hash, recorded wherever hashed keys are stored.
 pub const HASH_VERSION: u32 = 1;
 
 // Odd, with about as many ones as zeros: the fractions of the square roots of 2, 3, 5 and 7.
@@ -141,7 +141,7 @@ mod tests {
         }
     }
 
-    /// One multiplication has to do for keys that differ in few bits, wherever these are.
+    /// One multiplication must suffice for keys that differ in few bits, whatever their position.
     #[test]
     fn regular_keys_spread_like_random_ones() {
         let check = |name: String, hashes: Vec<u64>| {

@@ -1,15 +1,13 @@
-//! Keys: what a record must implement to be grouped by, and how keys are stored.
+//! Keys: the trait that a record must implement to be grouped by, and how keys are stored.
 //!
-//! Fixed-size keys are held as they are. Keys that are text or bytes have a packed form of sixteen
-//! bytes:
+//! Fixed-size keys are stored as they are. Keys that are text or bytes have a packed form of sixteen bytes:
 //!
-//! * up to fifteen bytes are kept inside it, padded with zeros, and the last byte holds their
-//!   number. Two such keys are equal when their two words are, embedded NUL bytes or not;
-//! * a longer key is represented by its 64-bit hash, a marker in the last byte, and where its bytes
-//!   begin in an arena that all keys of one table share. Its bytes are compared only when the
-//!   hashes are equal.
+//! * up to fifteen bytes are stored inside it, padded with zeros, and the last byte holds their number. Two such keys
+//!   are equal if and only if their two words are, even with embedded NUL bytes;
+//! * a longer key is represented by its 64-bit hash, a marker in the last byte, and the offset of its bytes in an
+//!   arena that all keys of one table share. Its bytes are compared only if the hashes are equal.
 //!
-//! This module only arranges keys; the table that looks them up is `state::table`.
+//! This module only stores keys; the table that looks them up is `state::table`.
 
 use super::hash::{hash_bytes, hash_words};
 use super::short::short_words;
@@ -18,9 +16,8 @@ use std::fmt::Debug;
 
 /// A kind of key, looked up by reference and copied only when it is new.
 ///
-/// Implemented for every `Data + Eq + Clone + Debug` type, and for `str` and `[u8]`, whose
-/// short values are kept inside the table's slot. That is all there is to it for a program: how tables hold keys is the
-/// engine's own.
+/// Implemented for every `Data + Eq + Clone + Debug` type, and for `str` and `[u8]`, whose short values are stored
+/// inside the table's slot. A program needs nothing more: how tables store keys is internal to the engine.
 ///
 /// ```
 /// use thalweg::data::{Data, Key};
@@ -42,11 +39,11 @@ pub trait Key: Portable + Debug {
     /// The key as a table's slot stores it.
     #[doc(hidden)]
     type Slot: Send + 'static;
-    /// Storage shared by slots: the bytes of long keys. Append only until cleared.
+    /// Storage shared by slots: the bytes of long keys. Append-only until cleared.
     #[doc(hidden)]
     type Arena: Default + Send + 'static;
 
-    /// Brings the key into the form that is hashed and compared.
+    /// Converts the key into the form that is hashed and compared.
     #[doc(hidden)]
     fn probe(&self) -> Self::Probe<'_>;
     /// The versioned hash of the key; equal to [`Data::key_hash`] of its owned value.
@@ -55,34 +52,34 @@ pub trait Key: Portable + Debug {
     /// Whether a slot holds this key.
     #[doc(hidden)]
     fn matches(slot: &Self::Slot, arena: &Self::Arena, probe: Self::Probe<'_>) -> bool;
-    /// Copies the key, whose probe is given, into the form that a slot holds.
+    /// Copies the key into the form that a slot holds. `probe` is the key's probe.
     #[doc(hidden)]
     fn store(&self, probe: Self::Probe<'_>, arena: &mut Self::Arena) -> Self::Slot;
-    /// Brings a stored key into the form that is compared, as [`probe`](Self::probe) does.
+    /// Converts a stored key into the form that is compared, as [`probe`](Self::probe) does.
     #[doc(hidden)]
     fn slot_probe<'a>(slot: &'a Self::Slot, arena: &'a Self::Arena) -> Self::Probe<'a>;
     /// Moves a stored key from one arena to another.
     #[doc(hidden)]
     fn move_slot(slot: Self::Slot, from: &Self::Arena, to: &mut Self::Arena) -> Self::Slot;
-    /// Appends the encoding of a stored key: that of its owned value.
+    /// Appends the encoding of a stored key, which is that of its owned value.
     #[doc(hidden)]
     fn encode_slot(slot: &Self::Slot, arena: &Self::Arena, out: &mut Vec<u8>);
-    /// Takes an encoded key off the front of `input`, and stores it.
+    /// Decodes a key from the front of `input`, and stores it.
     #[doc(hidden)]
     fn decode_slot(input: &mut &[u8], arena: &mut Self::Arena) -> Result<Self::Slot, DecodeError>;
     /// The hash of a stored key, for growing a table.
     #[doc(hidden)]
     fn slot_hash(slot: &Self::Slot, arena: &Self::Arena) -> u64;
-    /// Shows a stored key to `see`, by reference.
+    /// Calls `see` with a reference to a stored key.
     #[doc(hidden)]
     fn view<R>(slot: &Self::Slot, arena: &Self::Arena, see: impl FnOnce(&Self) -> R) -> R;
-    /// Takes the key out of its slot.
+    /// Moves the key out of its slot.
     #[doc(hidden)]
     fn take(slot: Self::Slot, arena: &Self::Arena) -> <Self as Portable>::Owned;
-    /// Copies a key seen by reference into its owned value.
+    /// Copies a borrowed key into its owned value.
     #[doc(hidden)]
     fn own(&self) -> <Self as Portable>::Owned;
-    /// The key's owned value: the key itself, where that is one.
+    /// Converts the key into its owned value, which may be the key itself.
     #[doc(hidden)]
     fn into_owned(self) -> <Self as Portable>::Owned
     where
@@ -93,7 +90,7 @@ pub trait Key: Portable + Debug {
     /// The bytes that the arena occupies.
     #[doc(hidden)]
     fn arena_bytes(arena: &Self::Arena) -> usize;
-    /// Forgets every stored key and keeps the arena's capacity.
+    /// Removes every stored key and keeps the arena's capacity.
     #[doc(hidden)]
     fn clear_arena(arena: &mut Self::Arena);
     /// The bytes that a slot owns on the heap.
@@ -171,7 +168,7 @@ impl<T: Data + Eq + Clone + Debug> Key for T {
     }
 }
 
-/// The most bytes that a packed key holds in itself.
+/// The most bytes that a packed key stores inline.
 const INLINE: usize = 15;
 /// The last byte of a packed key whose bytes are in an arena.
 const STORED: u64 = 0xFF << 56;
@@ -180,9 +177,9 @@ const SOUGHT: u64 = 0xFE << 56;
 /// The bits of the second word without the last byte.
 const OFFSET: u64 = (1 << 56) - 1;
 
-/// Bytes or text as a table's slot holds it: in place up to fifteen bytes, else in the arena.
+/// Bytes or text as a table's slot stores it: inline up to fifteen bytes, else in the arena.
 ///
-/// Produced and understood by `Key for str` and `Key for [u8]` only.
+/// Only `Key for str` and `Key for [u8]` create and interpret it.
 #[derive(Clone, Copy)]
 pub struct PackedKey {
     // The first eight bytes; of a long key, the hash.
@@ -266,7 +263,7 @@ impl PackedKey {
 }
 
 impl KeyArena {
-    /// Appends a key; answers where.
+    /// Appends a key and returns its offset.
     #[inline(never)]
     fn add(&mut self, key: &[u8]) -> u64 {
         let offset = self.0.len() as u64;
@@ -286,7 +283,7 @@ impl KeyArena {
 /// The implementation shared by the two kinds of packed keys.
 macro_rules! packed_key {
     ($key:ty, $bytes:ident => $from_bytes:expr, $as_bytes:ident) => {
-        // A list of these two in an error would mislead: other keys are many.
+        // A list of these two in an error would mislead, since many other types are keys.
         #[diagnostic::do_not_recommend]
         impl Key for $key {
             type Probe<'a> = PackedProbe<'a>;
@@ -356,14 +353,14 @@ macro_rules! packed_key {
 }
 
 packed_key!([u8], bytes => bytes, as_ref);
-// Checked again each time rather than trusted: keys are shown on output only.
+// Checked each time: keys are only shown on output.
 packed_key!(str, bytes => std::str::from_utf8(bytes).expect("stored as text"), as_bytes);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Keys about the boundaries of the packed form, many of them with equal beginnings.
+    /// Keys of lengths around the limit of the packed form, many of them with equal beginnings.
     fn awkward() -> Vec<Vec<u8>> {
         let mut keys = vec![vec![]];
         for length in 1..=40 {

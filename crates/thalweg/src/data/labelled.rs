@@ -1,15 +1,15 @@
-//! Texts that carry a value, borrowed from where they lie.
+//! Borrowed texts, each with a value.
 
 use super::codec::list_heap;
 use super::{Batch, Covariant, Data, DecodeError, Ownable, Portable, Record, TextBatch, Wire};
 use std::marker::PhantomData;
 
-/// A kind of record: a borrowed text with a value beside it, as a closure sees it a pair of `&str` and `T`.
+/// A kind of record: a borrowed text with a value; a closure receives it as a pair of `&str` and `T`.
 ///
-/// It is what a [visitor](crate::Visit) hands on that finds names in a record and has something to say of each:
-/// nothing is allocated for the name, not even where it crosses to another task. Grouped by the name
-/// (`group_by_ref(|pair| pair.0)`), it is copied once, when it is new. For an owned name, a pair of `String`
-/// and `T` does.
+/// A [visitor](crate::Visit) emits such records if it finds names in its input and computes a value for each: nothing
+/// is allocated for the name, not even when it crosses to another task. When records are grouped by the name
+/// (`group_by_ref(|pair| pair.0)`), it is copied once, when it is new. For owned names, use a pair of `String` and
+/// `T`.
 ///
 /// ```
 /// use thalweg::data::Labelled;
@@ -38,7 +38,7 @@ use std::marker::PhantomData;
 /// ```
 pub struct Labelled<T> {
     kind: PhantomData<fn() -> T>,
-    /// Without a size it is no record that is handed on by value.
+    /// Makes the type unsized, so that it is not a record that is passed by value.
     _unsized: [()],
 }
 
@@ -85,7 +85,7 @@ impl<T: Data> Wire for Labelled<T> {
     }
 }
 
-/// Texts with their values in a row.
+/// A batch of texts with their values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelledBatch<T> {
     texts: TextBatch,
@@ -182,7 +182,7 @@ mod tests {
         for cut in 0..bytes.len() {
             assert!(LabelledBatch::<u32>::default().decode_all(&mut &bytes[..cut]).is_err());
         }
-        // A value more than there are texts.
+        // One more value than there are texts.
         let mut wrong = Vec::new();
         batch.texts.encode_all(&mut wrong);
         Data::encode(&vec![1_u32; 4], &mut wrong);

@@ -1,13 +1,12 @@
 //! Records, the values that can leave their task, and keys.
 //!
-//! Three traits, each asking more than the one before:
+//! Three traits, each with more requirements than the one before:
 //!
-//! * [`Record`] is anything that an operator can hand to the next one in the same task. Every
-//!   `'static` type is one; so are the borrowed [`str`] and `[T]`, whose records live no longer
-//!   than the batch they were read from.
-//! * [`Portable`] records can cross an exchange, because a batch of them can be built and taken
-//!   apart again. Every [`Data`] type is portable; so are `str` and `[u8]`.
-//! * [`Key`] is what a portable record must offer to be grouped by.
+//! * [`Record`] is anything that an operator can pass to the next one in the same task. Every `'static` type is one;
+//!   so are the borrowed [`str`] and `[T]`, whose records live no longer than the batch they were read from.
+//! * [`Portable`] records can cross an exchange, because they can be stored in a batch and removed from it again.
+//!   Every [`Data`] type is portable; so are `str` and `[u8]`.
+//! * [`Key`] is what a portable record must implement to be grouped by.
 //!
 //! This layer knows nothing of tasks, threads or files.
 

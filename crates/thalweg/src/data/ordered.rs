@@ -2,8 +2,8 @@
 
 /// A type with a total order of its own: every `Ord` type is one, and no other.
 ///
-/// It stands in the bounds of [`sorted`](crate::Stream::sorted) and its like in place of `Ord` so
-/// that the compiler can say what to do about a type that has none, such as `f64`.
+/// It stands in the bounds of [`sorted`](crate::Stream::sorted) and similar methods in place of `Ord`, so that the
+/// compiler can suggest what to do about a type without a total order, such as `f64`.
 ///
 /// ```
 /// use thalweg::data::Ordered;

@@ -1,7 +1,7 @@
-//! Numbers that follow from a seed.
+//! Pseudo-random numbers from a seed.
 
-/// The next number of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), whose state begins as the seed. Every seed
-/// does, and each gives all numbers of 64 bits, once each, before it repeats.
+/// The next number of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). Its state begins as the seed. Any seed is
+/// valid, and the sequence of each contains every 64-bit number once before it repeats.
 #[inline(always)]
 pub fn splitmix64(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,13 +1,13 @@
 //! Records: what operators of a task pass to each other.
 
-/// A kind of record, and the form it takes while a batch of it is being worked through.
+/// A kind of record, and the form it takes while a batch of it is processed.
 ///
-/// Every sized `'static` type is a record that is handed on by value. The unsized types `str` and
-/// `[T]` are records that are handed on by reference, and so cost neither an allocation nor a copy:
-/// a stream whose `Item` is `str` gives its closures `&str`.
+/// Every sized `'static` type is a record that is passed by value. The unsized types `str` and `[T]` are records that
+/// are passed by reference, and so cost neither an allocation nor a copy: a stream whose `Item` is `str` passes
+/// `&str` to its closures.
 ///
-/// An operator that must keep a borrowed record longer copies it, into a batch when it crosses an
-/// exchange, into a table when its key is new.
+/// An operator that must keep a borrowed record longer copies it: into a batch when it crosses an exchange, into a
+/// table when its key is new.
 ///
 /// ```
 /// use thalweg::data::Record;
@@ -18,7 +18,7 @@
 /// assert_eq!(length("thalweg"), 7);
 /// ```
 pub trait Record: 'static {
-    /// The record as a closure sees it, valid for `'a`.
+    /// The record as a closure receives it, valid for `'a`.
     type Of<'a>;
 }
 
@@ -34,10 +34,10 @@ impl<T: 'static> Record for [T] {
     type Of<'a> = &'a [T];
 }
 
-/// A record that is handed on by value: every sized `'static` type, and not [`str`] or `[T]`.
+/// A record that is passed by value: every sized `'static` type, and not [`str`] or `[T]`.
 ///
-/// It stands in the bounds of operators that keep the record itself, so that the compiler can say
-/// what to do about one that is borrowed.
+/// It stands in the bounds of operators that keep the record itself, so that the compiler can suggest what to do
+/// about a borrowed one.
 #[diagnostic::on_unimplemented(
     message = "records of `{Self}` are borrowed from their batch, and this operator would keep them",
     label = "needs records that are handed on by value",
@@ -48,8 +48,9 @@ pub trait ByValue: Sized + 'static {}
 
 impl<T: 'static> ByValue for T {}
 
-/// A kind of record that may be handed on together with what lives shorter than it: all that the engine has, and any
-/// of your own whose `Of<'a>` holds nothing but shared references and owned values.
+/// A kind of record whose lifetime can be shortened, so that it can be passed together with a value that lives less
+/// long. All of the engine's kinds are, and so may be any of your own whose `Of<'a>` holds only shared references and
+/// owned values.
 ///
 /// ```
 /// use thalweg::data::{Covariant, Record};
@@ -70,7 +71,7 @@ impl<T: 'static> ByValue for T {}
 /// assert_eq!(Pairs::shorten(("a", 1)), ("a", 1));
 /// ```
 pub trait Covariant: Record {
-    /// The same record, for a shorter time.
+    /// The same record with a shorter lifetime.
     fn shorten<'short, 'long: 'short>(item: Self::Of<'long>) -> Self::Of<'short>;
 }
 
@@ -95,7 +96,7 @@ impl<T: 'static> Covariant for [T] {
     }
 }
 
-/// A kind of record that can outlive its batch: one that is handed on by value is moved, and `str` and `[T]` are
+/// A kind of record that can outlive its batch: a record that is passed by value is moved, and `str` and `[T]` are
 /// copied.
 #[diagnostic::on_unimplemented(
     message = "values of `{Self}` are borrowed, and cannot be owned as they are",
@@ -103,10 +104,10 @@ impl<T: 'static> Covariant for [T] {
     note = "make values of their own first; beside a state: `map(|_, (value, state)| …)`"
 )]
 pub trait Ownable: Record {
-    /// What a record is owned as.
+    /// The owned value of a record.
     type Value: 'static;
 
-    /// Takes or copies the record.
+    /// Moves or copies the record.
     fn into_value(item: Self::Of<'_>) -> Self::Value;
 }
 

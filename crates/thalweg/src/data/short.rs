@@ -19,7 +19,7 @@ pub(crate) fn short_words(bytes: &[u8]) -> (u64, u64) {
     in_parts(bytes)
 }
 
-/// With one load whatever the length, which no branch has to guess.
+/// One load for every length, without a branch that could be mispredicted.
 #[cfg(all(
     target_arch = "x86_64",
     target_feature = "avx512bw",
@@ -33,8 +33,8 @@ fn masked(bytes: &[u8]) -> (u64, u64) {
         _bzhi_u32, _mm_cvtsi128_si64, _mm_extract_epi64, _mm_maskz_loadu_epi8,
     };
     let len = bytes.len();
-    // SAFETY: the instructions are there, as the `cfg` says. The load reads the bytes whose bits
-    // the mask has, which are those of `bytes`, and is defined not to touch the others.
+    // SAFETY: the instructions exist, as the `cfg` requires. The load reads the bytes selected by the mask, which are
+    // those of `bytes`, and is defined not to access the others.
     unsafe {
         let mask = _bzhi_u32(0x7FFF, len as u32) as u16;
         let value = _mm_maskz_loadu_epi8(mask, bytes.as_ptr().cast());
@@ -43,7 +43,7 @@ fn masked(bytes: &[u8]) -> (u64, u64) {
     }
 }
 
-/// On any machine.
+/// The portable version, for any machine.
 #[inline(always)]
 fn in_parts(bytes: &[u8]) -> (u64, u64) {
     let len = bytes.len();
@@ -51,7 +51,7 @@ fn in_parts(bytes: &[u8]) -> (u64, u64) {
     // Two reads that overlap cover every length without a loop over the bytes.
     if let (Some(head), Some(tail)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
         let tail = u64::from_le_bytes(*tail);
-        // Two shifts, because a shift by 64 is not one.
+        // Two shifts, because a shift by 64 bits is an overflow.
         (u64::from_le_bytes(*head), ((tail >> 1) >> (8 * (16 - len) - 1)) | tag)
     } else if let (Some(head), Some(tail)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
         let (head, tail) = (u32::from_le_bytes(*head), u32::from_le_bytes(*tail));
@@ -77,7 +77,7 @@ mod tests {
             padded[15] = len as u8;
             let value = u128::from_le_bytes(padded);
             let words = (value as u64, (value >> 64) as u64);
-            // Boxed, so that a read past the end is one past an allocation.
+            // Boxed, so that a read past the end would be past an allocation.
             let bytes: Box<[u8]> = bytes[..len].into();
             assert_eq!(short_words(&bytes), words);
             assert_eq!(in_parts(&bytes), words);

@@ -1,4 +1,4 @@
-//! From a graph to steps that can run, or to what is wrong with it. Pure: values to values.
+//! Checks a graph: converts it to executable steps, or reports what is wrong with it. A pure function.
 
 use super::columns::{Block, Column, Field, Type, Value};
 use super::expressions::{Bound, bind, find};
@@ -8,21 +8,21 @@ use crate::error::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-/// A graph whose names are found and whose types fit.
+/// A graph whose names are resolved and whose types fit.
 #[derive(Clone, Debug)]
 pub struct Checked {
     pub(crate) steps: Vec<Step>,
 }
 
-/// A node, ready to be made into operators.
+/// A node that was checked, from which operators can be made.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) name: String,
-    /// For people, in plans.
+    /// A description for plans.
     pub(crate) detail: String,
     /// The step that its input comes from.
     pub(crate) input: Option<usize>,
-    /// What it hands on; of a sink, what it takes.
+    /// The columns it emits; for a sink, those it receives.
     pub(crate) schema: Vec<Field>,
     pub(crate) work: Work,
 }
@@ -48,7 +48,7 @@ pub(crate) enum Work {
     WriteCsv(PathBuf),
 }
 
-/// What a group computes: first the columns `inputs`, of which the first `keys` are the key.
+/// The computation of a group, after the columns `inputs`, of which the first `keys` are the key.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupStep {
     pub(crate) keys: Vec<Field>,
@@ -66,7 +66,7 @@ pub(crate) struct AggregateStep {
 }
 
 impl Checked {
-    /// The names of the nodes, and the columns that each hands on: of a sink, those that it takes.
+    /// The names of the nodes, and the columns that each emits; for a sink, those that it receives.
     ///
     /// ```
     /// use thalweg::dynamic::{Field, Graph, Type};
@@ -81,7 +81,7 @@ impl Checked {
     }
 }
 
-/// Rows that a source gives as one block.
+/// Rows in each block of a source that the graph holds.
 const BLOCK_ROWS: usize = 4096;
 
 pub(super) fn check(graph: &Graph) -> Result<Checked> {
@@ -283,7 +283,7 @@ fn group(from: &[Field], keys: &[String], aggregates: &[Aggregate]) -> Result<De
         schema.push(Field::new(&*aggregate.name, result));
         step.aggregates.push(AggregateStep {
             function: aggregate.function,
-            // A count looks at none; the others at the one just added.
+            // A count reads no column; the others read the one just added.
             input: step.inputs.len().saturating_sub(1),
             of,
             name: aggregate.name.clone(),

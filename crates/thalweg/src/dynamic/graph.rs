@@ -1,4 +1,4 @@
-//! Graphs: what a program, or a file, says is to be done. Building one runs and opens nothing.
+//! Graphs: jobs as data, made by a program or read from a file. Building one runs and opens nothing.
 
 use super::check::{Checked, check};
 use super::columns::{Field, Value};
@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// The version of the form that graphs have as data.
+/// The version of the data format of graphs.
 pub const GRAPH_VERSION: u32 = 1;
 
 /// A job as data: nodes, and how they are connected.
@@ -39,9 +39,9 @@ pub const GRAPH_VERSION: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Graph {
-    /// [`GRAPH_VERSION`]: a graph of another version is refused.
+    /// The format version, [`GRAPH_VERSION`]; a graph of another version is refused.
     pub version: u32,
-    /// The nodes; each comes after the one it gets its input from.
+    /// The nodes; each comes after the node that its input comes from.
     pub nodes: Vec<Node>,
 }
 
@@ -49,14 +49,14 @@ pub struct Graph {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Node {
-    /// Its name in plans, statistics and messages, and where results are looked for; unless given,
-    /// the operation's name and the node's place in the graph, counted from 0: `explode-1`.
+    /// Its name in plans, statistics, messages and results. The default is the operation's name and the node's
+    /// position in the graph, counted from 0: `explode-1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The node that its input comes from: unless given, the one before it. None for a source.
+    /// The node that its input comes from. The default is the node before it; a source has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
-    /// What it does.
+    /// The operation.
     pub op: Operation,
 }
 
@@ -72,11 +72,11 @@ impl Graph {
         Self { version: GRAPH_VERSION, nodes: Vec::new() }
     }
 
-    /// Reads a graph as [`to_json`](Self::to_json) writes it.
+    /// Reads a graph in the format that [`to_json`](Self::to_json) writes.
     ///
     /// # Errors
     ///
-    /// [`Plan`](ErrorKind::Plan), with the line and what is wrong there.
+    /// [`Plan`](ErrorKind::Plan), with the line and what is wrong in it.
     pub fn from_json(json: &str) -> Result<Self> {
         serde_json::from_str(json)
             .map_err(|cause| Error::new(ErrorKind::Plan, "this is no graph").caused_by(cause))
@@ -86,23 +86,23 @@ impl Graph {
     ///
     /// # Errors
     ///
-    /// [`Plan`](ErrorKind::Plan) when it holds what JSON has no form for: a path that is not
-    /// UTF-8. A constant that is no finite number is written as `null` and cannot be read back;
-    /// [`check`](Self::check) refuses such a constant.
+    /// [`Plan`](ErrorKind::Plan) if it holds a value that has no form in JSON: a path that is not UTF-8. A float
+    /// constant that is not finite is written as `null` and cannot be read back; [`check`](Self::check) refuses such
+    /// a constant.
     pub fn to_json(&self) -> Result<String> {
         serde_json::to_string_pretty(self).map_err(|cause| {
             Error::new(ErrorKind::Plan, "the graph has no form in JSON").caused_by(cause)
         })
     }
 
-    /// Looks whether the graph can run, and what flows between its nodes.
+    /// Checks whether the graph can run, and computes the columns that flow between its nodes.
     ///
-    /// Pure: no file is looked for.
+    /// Pure: accesses no file.
     ///
     /// # Errors
     ///
-    /// [`Plan`](ErrorKind::Plan), naming the node: names that are not there or there twice, types
-    /// that do not fit, a node that nothing or more than one takes rows from.
+    /// [`Plan`](ErrorKind::Plan), naming the node: names that are missing or duplicated, types that do not fit, a
+    /// node whose rows no other node reads, or more than one.
     ///
     /// ```
     /// use thalweg::dynamic::{Graph, col, lit};
@@ -115,7 +115,7 @@ impl Graph {
         check(self)
     }
 
-    /// Adds a node that takes the rows of the one added last.
+    /// Adds a node that reads the rows of the one added last.
     #[must_use]
     pub fn then(mut self, op: Operation) -> Self {
         self.nodes.push(Node { name: None, input: None, op });
@@ -167,13 +167,13 @@ impl Graph {
         self.then(Operation::Filter { keep })
     }
 
-    /// See [`Operation::Explode`]; the column becomes one of the name `into`.
+    /// See [`Operation::Explode`]; the column is renamed to `into`.
     #[must_use]
     pub fn explode(self, column: impl Into<String>, parts: Parts, into: impl Into<String>) -> Self {
         self.then(Operation::Explode { column: column.into(), into: Some(into.into()), parts })
     }
 
-    /// Takes a text apart into lower-cased words, in a column `word`.
+    /// Splits a text into lower-cased words, in a column `word`.
     #[must_use]
     pub fn explode_words(self, column: impl Into<String>) -> Self {
         self.explode(column, Parts::LowercaseWords, "word")
@@ -245,7 +245,7 @@ impl Graph {
     }
 }
 
-/// A [`Group`](Operation::Group) that lacks its aggregates.
+/// A [`Group`](Operation::Group) without its aggregates yet.
 #[derive(Clone, Debug)]
 #[must_use = "say what is to be computed of the rows of a key"]
 pub struct Grouping {
@@ -260,13 +260,13 @@ impl Grouping {
         self.aggregate([Aggregate::count()])
     }
 
-    /// The different keys.
+    /// The distinct keys.
     #[must_use]
     pub fn distinct(self) -> Graph {
         self.aggregate([])
     }
 
-    /// Computes several things of the rows of each key.
+    /// Computes several aggregates of the rows of each key.
     #[must_use]
     pub fn aggregate(self, aggregates: impl IntoIterator<Item = Aggregate>) -> Graph {
         let aggregates = aggregates.into_iter().collect();

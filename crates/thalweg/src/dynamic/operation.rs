@@ -1,11 +1,11 @@
-//! What the nodes of a graph can be, as data.
+//! The operations of the nodes of a graph, as data.
 
 use super::columns::{Field, Value};
 use super::expressions::Expr;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What a node of a graph does.
+/// The operation of a node of a graph.
 ///
 /// Sources have no input, sinks no output, all others one of each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,7 +18,7 @@ pub enum Operation {
         /// Files, directories and globs.
         paths: Vec<PathBuf>,
     },
-    /// A source: the numbers from `from` up to and without `to`, in a column `n` of `u64`.
+    /// A source: the numbers from `from` up to but excluding `to`, in a column `n` of `u64`.
     Range {
         /// The first number.
         from: u64,
@@ -37,69 +37,68 @@ pub enum Operation {
         /// All columns of the output, in order.
         columns: Vec<Named>,
     },
-    /// Hands on the rows for which an expression is true.
+    /// Emits the rows for which an expression is true.
     Filter {
         /// The expression, of type `bool`.
         keep: Expr,
     },
-    /// Takes a text apart: a row for each part, in which the part stands in place of the text and
-    /// all other columns are as they were.
+    /// Splits a text: emits a row for each part, in which the part replaces the text and all other columns are
+    /// unchanged.
     Explode {
         /// The text's column.
         column: String,
-        /// The column's name from here on, where it changes.
+        /// The column's new name, if it is renamed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         into: Option<String>,
-        /// What its parts are.
+        /// How the text is split.
         parts: Parts,
     },
-    /// Makes one row of all rows with the same keys: the keys and the aggregates. Without
-    /// aggregates, these are the different keys; without keys, there is one row, or none if there
-    /// was none.
+    /// Emits one row for all rows with the same keys: the keys and the aggregates. Without aggregates, the rows are
+    /// the distinct keys; without keys, there is one row, or none if there is no input.
     Group {
-        /// The columns that are the key. Floats are one key when they are equal, and all NaN are.
+        /// The columns of the key. Floats are the same key if they are equal, and all NaN are the same key.
         keys: Vec<String>,
-        /// What is computed of the rows of a key, in the order of the output's columns.
+        /// The aggregates of a key, in the order of the output's columns.
         aggregates: Vec<Aggregate>,
     },
-    /// Hands on all rows in order. What does not fit into the memory budget is sorted on disk.
+    /// Emits all rows in order. Rows that do not fit into the memory budget are sorted on disk.
     Sort {
-        /// What decides the order, the first most. Rows that are equal in these columns are in
-        /// the order of the others.
+        /// The columns to sort by, the most significant first. Rows that are equal in these columns are ordered by
+        /// the other columns.
         by: Vec<Order>,
     },
-    /// Hands on the first rows in an order, in that order.
+    /// Emits the first rows of an order, in that order.
     Top {
-        /// How many.
+        /// The number of rows.
         rows: u64,
         /// As in [`Sort`](Self::Sort).
         by: Vec<Order>,
     },
-    /// Hands on so many rows, any of them, and lets the source end.
+    /// Emits this many rows, any of them, and lets the source end.
     Limit {
-        /// How many.
+        /// The number of rows.
         rows: u64,
     },
-    /// Brings all rows with the same keys into one task, the one that would own them in a
-    /// [`Group`](Self::Group). A group does so by itself, and after aggregating.
+    /// Sends all rows with the same keys to one task, the one that would own them in a [`Group`](Self::Group). A
+    /// group does this by itself, after partial aggregation.
     Partition {
-        /// The columns that are the key.
+        /// The columns of the key.
         keys: Vec<String>,
     },
-    /// Deals rows out evenly to as many tasks as there are cores, a block at a time.
+    /// Distributes rows evenly over as many tasks as there are cores, a block at a time.
     Shuffle,
-    /// Goes on in other tasks, each of which gets what one task sends.
+    /// Continues in other tasks, each of which receives what one task sends.
     Forward,
     /// Sends every row to every task.
     Broadcast,
-    /// A sink: hands the rows back to the program.
+    /// A sink: returns the rows to the program.
     Collect,
-    /// A sink: a JSON object a row, a line each, in one file.
+    /// A sink: writes each row as a line with a JSON object, in one file.
     WriteJsonLines {
         /// The file.
         path: PathBuf,
     },
-    /// A sink: a row of CSV a row, without a header, in one file.
+    /// A sink: writes each row as a row of CSV, without a header, in one file.
     WriteCsv {
         /// The file.
         path: PathBuf,
@@ -141,32 +140,32 @@ impl Operation {
     }
 }
 
-/// A column that is computed.
+/// A computed column.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Named {
     /// The column's name.
     pub name: String,
-    /// What it holds.
+    /// The expression of its values.
     pub expr: Expr,
 }
 
-/// The parts of a text: see [`thalweg::text`](crate::text).
+/// How a text is split: see [`thalweg::text`](crate::text).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Parts {
     /// Maximal runs of the letters A to Z.
     Words,
-    /// The same in lower case.
+    /// Like `Words`, in lower case.
     LowercaseWords,
-    /// What lies between white space.
+    /// The parts between white space.
     Whitespace,
-    /// What lies between two occurrences of a character, empty parts included.
+    /// The parts between occurrences of a character, including empty parts.
     Split(char),
 }
 
-/// Something computed of the rows of a key.
+/// An aggregate of the rows of a key.
 ///
 /// ```
 /// use thalweg::dynamic::{Aggregate, col};
@@ -179,28 +178,27 @@ pub enum Parts {
 pub struct Aggregate {
     /// The name of the output's column.
     pub name: String,
-    /// What is computed.
+    /// The function.
     pub function: AggregateFunction,
-    /// Of what; nothing for a count.
+    /// Its argument; `None` for a count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Expr>,
 }
 
-/// What can be computed of many values.
+/// The functions of aggregates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AggregateFunction {
-    /// How many rows there are, as `u64`.
+    /// The number of rows, as `u64`.
     Count,
-    /// The sum of numbers, in their own type. Integers are added up in 128 bits; a result that
-    /// does not fit stops the job.
+    /// The sum of numbers, in their own type. Integers are added in 128 bits; a result that overflows stops the job.
     Sum,
     /// The least value; text and bytes byte by byte. Of floats, NaN is the greatest.
     Min,
     /// The greatest value.
     Max,
-    /// The arithmetic mean of numbers, as `f64`; `avg` in a graph's text too.
+    /// The arithmetic mean of numbers, as `f64`; its name in a graph's text may also be `avg`.
     #[serde(alias = "avg")]
     Average,
 }
@@ -242,7 +240,7 @@ impl Aggregate {
         Self::new(AggregateFunction::Average, Some(of))
     }
 
-    /// The same in a column of this name.
+    /// The same aggregate in a column of this name.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
@@ -261,24 +259,24 @@ impl std::fmt::Display for Aggregate {
     }
 }
 
-/// One of the columns that decide an order.
+/// One of the columns to sort by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
     /// The column. Text and bytes are ordered byte by byte, `false` before `true`, and NaN after
     /// every other float.
     pub column: String,
-    /// Whether the greatest comes first.
+    /// Whether the greatest value comes first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub descending: bool,
 }
 
-/// The least first.
+/// Sorts by this column, the least value first.
 pub fn asc(column: impl Into<String>) -> Order {
     Order { column: column.into(), descending: false }
 }
 
-/// The greatest first.
+/// Sorts by this column, the greatest value first.
 pub fn desc(column: impl Into<String>) -> Order {
     Order { column: column.into(), descending: true }
 }

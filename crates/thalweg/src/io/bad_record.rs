@@ -1,4 +1,4 @@
-//! Records that do not parse, and the way out for them.
+//! Bad records: records that do not parse, and their side output.
 
 use super::records::{Divert, Format, Records, Stop};
 use crate::data::Data;
@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 
-/// A record that could not be parsed: where it is, what it is, and what is wrong with it.
+/// A record that could not be parsed: its place, its bytes, and the error.
 #[derive(Clone, Debug, PartialEq, Eq, Data, Serialize)]
 pub struct BadRecord {
     /// The file.
@@ -26,7 +26,7 @@ pub struct BadRecord {
     pub error: String,
 }
 
-/// How much of a record's text a message shows.
+/// The most bytes of a record's text in a message.
 const SHOWN: usize = 200;
 
 impl BadRecord {
@@ -35,7 +35,7 @@ impl BadRecord {
         String::from_utf8_lossy(&self.bytes)
     }
 
-    /// Where the record is.
+    /// The place of the record.
     pub fn place(&self) -> Place {
         Place::Line(self.path.clone(), self.line)
     }
@@ -60,31 +60,30 @@ impl fmt::Display for BadRecord {
     }
 }
 
-/// The stream of what does not parse.
+/// The side output of bad records.
 type BadRecords = Stream<Received<BadRecord, ()>>;
 
-/// Sources of records that may fail to parse, and what leaves them with [`Stream::dead_letters`].
+/// Sources of records that may fail to parse, on which [`Stream::dead_letters`] can be called.
 #[diagnostic::on_unimplemented(
     message = "`dead_letters` is called directly after a source whose records may fail to parse",
     label = "not such a source",
     note = "call it directly after `csv`, `json_lines` or `parse_lines`, before any other operator"
 )]
 pub trait Parsing: Chain + Sized {
-    /// The chain that ends where bad records leave.
+    /// The chain of the good records.
     type Good: Chain<Item = Self::Item, Time = ()>;
 
-    /// The good records and the bad ones.
+    /// Splits the stream into good records and bad records.
     #[doc(hidden)]
     fn diverted(stream: Stream<Self>, origin: Origin) -> (Stream<Self::Good>, BadRecords);
 }
 
 impl<C: Chain> Stream<C> {
-    /// Gives records that do not parse as a side output, instead of stopping the job at the
-    /// first of them.
+    /// Emits records that do not parse on a side output, instead of stopping the job at the first of them.
     ///
-    /// The side output has one task, and must end in a sink like any other; counted, written to
-    /// a file, collected: as the program likes. The statistics count what goes there under the
-    /// operator's name. Call it directly after the source.
+    /// The side output has one task, and must end in a sink like any other stream: it can be counted, written to a
+    /// file, or collected. The statistics count its records under the operator's name. Call this method directly
+    /// after the source.
     ///
     /// ```
     /// use serde::Deserialize;
@@ -146,7 +145,7 @@ impl<F: Format> Parsing for Sourced<Records<F, Stop>> {
     }
 }
 
-/// The chain that ends where bad records leave.
+/// The chain of a source whose bad records go to a side output.
 pub struct Diverted<F: Format> {
     prev: Sourced<Records<F, Divert>>,
     op: usize,
@@ -170,11 +169,11 @@ impl<F: Format> Chain for Diverted<F> {
     }
 }
 
-/// Parts good records from bad ones in a running task.
+/// Separates good records from bad ones in a running task.
 pub struct DivertedPush<N> {
     op: Op,
     good: u64,
-    /// Where good records go, and where bad ones.
+    /// The outputs of good and of bad records.
     ends: Forked<(N, Outlet<BadRecord, (), RoundRobin>)>,
 }
 
@@ -189,7 +188,7 @@ impl<N: Pipe> Pipe for DivertedPush<N> {
     }
 
     fn is_closed(&mut self) -> bool {
-        // Bad records are wanted only of what is read for the good ones.
+        // Bad records are emitted only of input that is read for the good ones.
         self.ends.0.0.is_closed()
     }
 }

@@ -1,4 +1,4 @@
-//! A source that other threads feed.
+//! A source whose records other threads send.
 
 use crate::clock::Nanos;
 use crate::error::Result;
@@ -14,26 +14,26 @@ use std::panic::Location;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// Records pushed before the task looks around.
+/// Records pushed in one call of the source.
 const RUN: usize = 4096;
 
 impl Environment {
     /// The records that other threads send, in one task, in the order in which they are sent.
     ///
-    /// The way in for whatever waits: a socket, a terminal, another library's callback. A sender
-    /// that is ahead of the job waits in [`send`](Sender::send), on its own thread; none of the
-    /// engine's ever does. `capacity` records, at least one, may wait to be taken; the job takes
-    /// all that are there at once, so twice as many may be under way.
+    /// Use it for input that arrives by blocking calls or callbacks: a socket, a terminal, another library. When the
+    /// job falls behind, [`send`](Sender::send) blocks the sender's own thread, never one of the engine's. The
+    /// channel holds `capacity` records, at least one; the job takes all queued records at once, so up to twice as
+    /// many may be in flight.
     ///
-    /// The stream ends when every sender is dropped and what they sent is taken. For the plan it
-    /// has no end, so what needs one (`collect`, `count`) is refused.
+    /// The stream ends when every sender is dropped and the job has taken what they sent. For the plan it is
+    /// unbounded, so an operator that needs a bounded stream (`collect`, `count`) is refused.
     ///
-    /// Before the job starts nothing is taken: a thread that sends more than `capacity` records
-    /// and then means to start the job waits for itself. So does one that [runs](Self::run) the job while it holds
-    /// a sender: [start](Self::start) it, and drop the sender before waiting. Neither is refused, since another
-    /// thread may start the job, or send. A program with an environment from the command line says on standard
-    /// error what it waits for, once, after `--stall-after`; that a running job waits for its senders is also in
-    /// [`OperatorStats::awaits`](crate::metrics::OperatorStats::awaits).
+    /// Before the job starts it takes no records: a thread that sends more than `capacity` records before it starts
+    /// the job deadlocks. So does a thread that [runs](Self::run) the job while it holds a sender:
+    /// [start](Self::start) it, and drop the sender before waiting. Neither is refused, since another thread may
+    /// start the job, or send. In application mode (module `cli`), a warning on standard error reports the wait once,
+    /// after `--stall-after`; [`OperatorStats::awaits`](crate::metrics::OperatorStats::awaits) also shows that a
+    /// running job waits for its senders.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -80,16 +80,16 @@ impl Environment {
     }
 }
 
-/// Sends records into a job. Cloning gives another sender for the same stream; the stream ends
-/// when the last is dropped.
+/// Sends records into a job. Cloning returns another sender for the same stream; the stream ends when the last sender
+/// is dropped.
 ///
 /// Made by [`Environment::channel`].
 pub struct Sender<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// The record that could not be sent: because the job has ended, drains or will never start, or because a
-/// closure on one of its threads would have had to wait for room.
+/// The error of [`Sender::send`], with the record: the job has ended, drains or will never start, or a closure on one
+/// of its threads would have had to wait for capacity.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SendError<T>(pub T, Refused);
 
@@ -100,10 +100,10 @@ enum Refused {
     NeedsThread,
 }
 
-/// The record that could not be sent at once.
+/// The error of [`Sender::try_send`], with the record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TrySendError<T> {
-    /// As many records wait as the channel holds.
+    /// The channel is full.
     Full(T),
     /// The job has ended, drains, or will never start.
     Closed(T),
@@ -111,12 +111,12 @@ pub enum TrySendError<T> {
 
 struct Shared<T> {
     state: Mutex<State<T>>,
-    /// Told when records were taken, and when the receiver has gone.
+    /// Notified when records are taken, and when the receiver is dropped.
     taken: Condvar,
     capacity: usize,
     /// The threads of the job's runtime, which must not block on the channel.
     threads: Threads,
-    /// Where the warning goes that a sender waits for a job that has not started, and after how long.
+    /// The receiver of the warning that a sender waits for a job that has not started, and the time before it.
     warnings: Warnings,
     patience: Option<Duration>,
     place: &'static Location<'static>,
@@ -125,20 +125,20 @@ struct Shared<T> {
 struct State<T> {
     queue: VecDeque<T>,
     senders: usize,
-    /// Senders that wait for room.
+    /// The number of senders that wait for capacity.
     waiting: usize,
-    /// Nothing more is accepted.
+    /// Whether the channel accepts no more records.
     closed: bool,
-    /// The job has been started.
+    /// Whether the job has started.
     started: bool,
-    /// The warning that a sender waits for the start was emitted.
+    /// Whether the warning that a sender waits for the start was emitted.
     told: bool,
-    /// The task to wake, while it waits for records.
+    /// The task to wake while it waits for records.
     sleeper: Option<Waker>,
 }
 
 impl<T> Shared<T> {
-    /// Waits until records are taken, or nothing more is accepted. Warns once if the job does not start within the
+    /// Waits until records are taken or the channel is closed. Warns once if the job does not start within the
     /// patience.
     fn wait<'a>(&'a self, mut state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
         state.waiting += 1;
@@ -177,16 +177,16 @@ impl<T> Shared<T> {
 }
 
 impl<T> Sender<T> {
-    /// Sends one record, and waits for room when the job is behind.
+    /// Sends one record, and waits for capacity if the job is behind.
     ///
-    /// A record that was sent is worked through, also when the job [drains](crate::JobHandle::drain). Should the job
-    /// end early, cancelled, failed or satisfied, it may go unread.
+    /// A record that was sent is processed, also when the job [drains](crate::JobHandle::drain). If the job ends
+    /// early, because it was cancelled, failed, or needs no more input, the record may go unread.
     ///
     /// # Errors
     ///
-    /// Gives the record back when the job has ended or drains, or was dropped before it started; and when a
-    /// closure on one of the job's own threads would have to wait, which might be for ever:
-    /// [`try_send`](Self::try_send) there.
+    /// Returns the record if the job has ended or drains, or was dropped before it started. Also if a closure on one
+    /// of the job's own threads would have to wait, which might last for ever: use [`try_send`](Self::try_send)
+    /// there.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -216,11 +216,11 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Sends one record, unless that would mean to wait.
+    /// Sends one record if it can do so without waiting.
     ///
     /// # Errors
     ///
-    /// Gives the record back, and says why.
+    /// Returns the record, with the reason.
     ///
     /// ```
     /// use thalweg::{Environment, io::TrySendError};
@@ -248,7 +248,7 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Whether sending has become useless: the job has ended or drains, or was dropped before it started.
+    /// Whether every further send fails: the job has ended or drains, or was dropped before it started.
     pub fn is_closed(&self) -> bool {
         lock(&self.shared.state).closed
     }
@@ -279,11 +279,11 @@ impl<T> fmt::Debug for Sender<T> {
     }
 }
 
-// The messages of the errors do not show the record, so that any type can be sent.
+// The error messages do not show the record, so that any type can be sent.
 
 impl<T> fmt::Debug for SendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What `unwrap` shows, where the reason would be lost otherwise.
+        // `unwrap` shows this text; the reason would be lost otherwise.
         write!(f, "SendError(.., {:?})", self.to_string())
     }
 }
@@ -321,14 +321,14 @@ impl<T> fmt::Display for TrySendError<T> {
 
 impl<T> std::error::Error for TrySendError<T> {}
 
-/// Owns the receiver until the job starts: when the stream is dropped instead, senders learn it.
+/// Owns the receiver until the job starts: if the stream is dropped before, the senders are notified.
 struct Channel<T> {
     receiver: Mutex<Option<Receiver<T>>>,
 }
 
 struct Receiver<T> {
     shared: Arc<Shared<T>>,
-    /// Taken from the queue, not pushed yet.
+    /// Records taken from the queue and not pushed yet.
     batch: VecDeque<T>,
 }
 
@@ -336,7 +336,7 @@ impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         let mut state = lock(&self.shared.state);
         state.closed = true;
-        // Dropped after the lock is: a record's destructor may do anything.
+        // Dropped after the lock is released: a record's destructor may run any code.
         let unread = std::mem::take(&mut state.queue);
         drop(state);
         self.shared.taken.notify_all();
@@ -356,7 +356,7 @@ impl<T: Send + 'static> SourceFactory for Channel<T> {
     }
 }
 
-/// The receiving end in its task.
+/// The receiving end of a channel in its task.
 struct Received<T> {
     receiver: Option<Receiver<T>>,
     waker: Waker,
@@ -395,7 +395,7 @@ impl<T: Send + 'static> Source for Received<T> {
 
     fn stop(&mut self) -> bool {
         let Some(Receiver { shared, .. }) = &self.receiver else { return false };
-        // What is in the queue has been accepted, and nothing is from here on.
+        // The records in the queue have been accepted; from here on none are.
         lock(&shared.state).closed = true;
         shared.taken.notify_all();
         true
@@ -489,7 +489,7 @@ mod tests {
         let job = env.start().unwrap();
         sender.send(0).unwrap();
         wait.recv().unwrap();
-        // The task is held up in its map: one more record fits, and then somebody waits.
+        // The task is blocked in its map: one more record fits, and the next sender waits.
         sender.send(1).unwrap();
         assert_eq!(sender.try_send(2), Err(TrySendError::Full(2)));
         let waits = std::thread::spawn({
@@ -510,7 +510,7 @@ mod tests {
     fn a_failed_start_closes_the_channel() {
         let env = Environment::new();
         let (sender, stream) = env.channel::<u32>(1);
-        // Counting needs an end, so the job is refused.
+        // Counting needs a bounded stream, so the job is refused.
         let _count = stream.count().collect_one();
         assert_eq!(env.start().err().unwrap().kind(), crate::ErrorKind::Plan);
         assert_eq!(sender.send(1).unwrap_err().0, 1);

@@ -1,4 +1,4 @@
-//! Sinks that hand the records back to the program.
+//! Sinks that return the records to the program.
 
 use super::Output;
 use super::output::Slot;
@@ -13,11 +13,11 @@ use crate::time::Time;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// What the records of a stream can be gathered in: every `'static` type that can be built from an
-/// iterator over them and sent to another thread, and no other.
+/// A collection of records: every `'static` type that can be built from an iterator over them and sent to another
+/// thread, and no other.
 ///
-/// It stands in the bounds of [`collect`](Stream::collect) so that the compiler can say what to do
-/// about a type that is none.
+/// It stands in the bounds of [`collect`](Stream::collect) so that the compiler can suggest what to do about a type
+/// that is not a collection.
 #[diagnostic::on_unimplemented(
     message = "records of `{T}` cannot be collected into `{Self}`",
     label = "not a collection of such records",
@@ -28,15 +28,14 @@ pub trait Collection<T>: FromIterator<T> + Send + 'static {}
 impl<T, R: FromIterator<T> + Send + 'static> Collection<T> for R {}
 
 impl<C: Chain> Stream<C> {
-    /// Gathers all records in a collection: a `Vec`, a `HashMap` of pairs, a `String`, ….
+    /// Collects all records: into a `Vec`, a `HashMap` of pairs, a `String`, ….
     ///
-    /// The records of one task stay in order; those of several tasks follow each other, task by
-    /// task. Everything is held in memory. Borrowed records are collected as owned ones (`str` as
-    /// `String`).
+    /// The records of one task stay in order; the records of several tasks follow each other, task by task.
+    /// Everything is held in memory. Borrowed records are collected as owned ones (`str` as `String`).
     ///
     /// # Errors
     ///
-    /// On a stream that does not end, the job is refused at its start.
+    /// On an unbounded stream, the job is refused at its start.
     ///
     /// ```
     /// use std::collections::BTreeMap;
@@ -58,7 +57,7 @@ impl<C: Chain> Stream<C> {
         let origin = Origin::here("collect");
         let (output, slot) = Output::new(format!("collect ({})", origin.place));
         let all = Gather::<<C::Item as Portable>::Owned, R>::new(self.tasks(), slot, |parts| {
-            // Where a `Vec` is asked for, the last step costs nothing.
+            // If the result is a `Vec`, the last step copies nothing.
             let others = parts.iter().skip(1).map(Vec::len).sum();
             let mut parts = parts.into_iter();
             let mut all = parts.next().unwrap_or_default();
@@ -82,12 +81,12 @@ impl<C: Chain> Stream<C> {
         output
     }
 
-    /// Takes the only record, as of an aggregate of the whole stream; `None` where there is none.
+    /// Returns the only record, such as an aggregate of the whole stream; `None` if there is none.
     ///
     /// # Errors
     ///
-    /// A second record stops the job, and [`take`](Output::take) has no result then. On a stream that does not end,
-    /// the job is refused at its start.
+    /// A second record stops the job, and [`take`](Output::take) has no result then. On an unbounded stream, the job
+    /// is refused at its start.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -123,7 +122,7 @@ impl<C: Chain> Stream<C> {
     }
 }
 
-/// Where the tasks of a sink leave their parts, and what the last of them makes of the parts.
+/// The parts that the tasks of a sink have collected, and the function that combines them in the last task.
 struct Gather<P, R> {
     parts: Mutex<Vec<Vec<P>>>,
     missing: AtomicUsize,
@@ -151,7 +150,7 @@ struct CollectPush<I: ?Sized, O, R> {
     op: Op,
     task: usize,
     records: Vec<O>,
-    /// Records left with the others.
+    /// The number of records collected.
     left: u64,
     all: Arc<Gather<O, R>>,
     types: PhantomData<fn(&I)>,
@@ -186,11 +185,11 @@ where
     }
 }
 
-/// Takes the only record, in the one task that there is.
+/// Stores the only record, in the only task.
 struct OnePush<I: ?Sized, O> {
     op: Op,
     one: Option<O>,
-    /// Records left for the program.
+    /// The number of records stored.
     left: u64,
     slot: Arc<Slot<Option<O>>>,
     kind: PhantomData<fn(&I)>,

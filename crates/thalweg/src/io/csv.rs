@@ -1,4 +1,4 @@
-//! Sources of the rows of CSV files: as types that serde can read, and in [`rows`] borrowed.
+//! Sources of the rows of CSV files: as types that serde can read, and borrowed ([`rows`]).
 
 mod header;
 mod rows;
@@ -28,22 +28,21 @@ impl Environment {
     /// The rows of CSV files as a type that serde can read: a struct whose fields are found by
     /// the names in the header, or a tuple by their order.
     ///
-    /// Files are named and decompressed as in [`lines`](Self::lines). `files` is what [`Paths`]
-    /// takes, or a [`Csv`] that says more: another delimiter, no header, …. Since a quoted field
-    /// may hold line breaks, nobody can tell where a row begins without the rows before it: a
-    /// file is read by one task, several files by several. Where no field holds a line break, say
-    /// so by [`Csv::one_line_rows`], and large files are divided.
+    /// Files are named and decompressed as in [`lines`](Self::lines). `files` is any [`Paths`], or a [`Csv`] with
+    /// further options: another delimiter, no header, …. Since a quoted field may hold line breaks, the start of a
+    /// row is not known without the rows before it: a file is read by one task, several files by several. If no field
+    /// holds a line break, set [`Csv::one_line_rows`], and large files are divided.
     ///
     /// # Errors
     ///
     /// The job is refused at its start when an input is missing, unreadable or matches nothing.
-    /// It stops at the first row that does not parse, and names file and line, column and text.
-    /// [`dead_letters`](Stream::dead_letters) gives such rows as a side output instead.
+    /// It stops at the first row that does not parse, with an error that names file and line, column and text.
+    /// [`dead_letters`](Stream::dead_letters) emits such rows on a side output instead.
     ///
-    /// It also stops at a header in which two columns have the name of one field, or none has, whatever the
-    /// field's type: a misspelt name would else make every `Option` a `None` (files in which columns may be missing:
-    /// [`Csv::optional_columns`]). For a tuple it stops at a header that differs from another file's, and at a first row
-    /// that is more likely a record: see [`Csv::has_header`].
+    /// It also stops at a header in which several columns have the name of one field, or none has, whatever the
+    /// field's type: otherwise a misspelt name would turn every `Option` into `None` (for files in which columns may
+    /// be missing, see [`Csv::optional_columns`]). For a tuple it stops at a header that differs from another file's,
+    /// and at a first row that is more likely a record: see [`Csv::has_header`].
     ///
     /// ```
     /// use serde::Deserialize;
@@ -83,7 +82,7 @@ impl Environment {
     }
 }
 
-/// CSV files and how they are read, for [`Environment::csv`].
+/// CSV files and the options for reading them, for [`Environment::csv`].
 ///
 /// ```
 /// use thalweg::{Environment, io::Csv};
@@ -109,7 +108,7 @@ struct Dialect {
     delimiter: u8,
     quote: Option<u8>,
     escape: Option<u8>,
-    /// As the program has said.
+    /// The setting of the program, if any.
     has_header: Option<bool>,
     optional_columns: bool,
     flexible: bool,
@@ -120,7 +119,7 @@ struct Dialect {
 }
 
 impl Csv {
-    /// These files, directories and globs.
+    /// Options for these files, directories and globs.
     pub fn new(paths: impl Paths) -> Self {
         let dialect = Dialect {
             delimiter: b',',
@@ -137,33 +136,33 @@ impl Csv {
         Self { paths: paths.into_paths(), dialect }
     }
 
-    /// What stands between fields: a comma unless told.
+    /// Sets the delimiter between fields; the default is a comma.
     #[must_use]
     pub fn delimiter(mut self, byte: u8) -> Self {
         self.dialect.delimiter = byte;
         self
     }
 
-    /// Whether the first row of each file names the columns: it does unless told. Without names,
-    /// fields are taken in order.
+    /// Sets whether the first row of each file names the columns; the default is `true`. Without names, fields are
+    /// read in order.
     ///
-    /// A tuple takes fields in order in any case. Where nothing is said here and a first row reads as such a tuple, whose
-    /// types do not accept any text, the job stops rather than lose a record that it took for a header.
+    /// A tuple always reads fields in order. If this option is not set, and the first row can be read as such a
+    /// tuple, whose types do not accept any text, the job stops: taking the row for a header would lose a record.
     #[must_use]
     pub fn has_header(mut self, has: bool) -> Self {
         self.dialect.has_header = Some(has);
         self
     }
 
-    /// The first row of each file is a record like others: `has_header(false)`.
+    /// Treats the first row of each file as a record: `has_header(false)`.
     #[must_use]
     pub fn without_header(self) -> Self {
         self.has_header(false)
     }
 
-    /// Whether a header may lack a field that serde can do without: an `Option`, which is `None` then, or one with
-    /// `#[serde(default)]`. Unless told it may not, since a misspelt name looks the same. (Of a type with
-    /// `#[serde(alias)]` such fields may always be missing: which names are one field's is not known.)
+    /// Sets whether a header may lack a field that serde can do without: an `Option`, which is `None` then, or a
+    /// field with `#[serde(default)]`. The default is `false`, since a misspelt name looks the same. (In a type with
+    /// `#[serde(alias)]` such fields may always be missing, since it is not known which names belong to one field.)
     ///
     /// ```
     /// use serde::Deserialize;
@@ -195,56 +194,54 @@ impl Csv {
         self
     }
 
-    /// What encloses a field that holds delimiters, quotes (doubled) or line breaks: `"` unless
-    /// told, nothing with `None`.
+    /// Sets the quote, which encloses a field that holds delimiters, quotes (doubled) or line breaks. The default is
+    /// `"`; `None` disables quoting.
     #[must_use]
     pub fn quote(mut self, byte: Option<u8>) -> Self {
         self.dialect.quote = byte;
         self
     }
 
-    /// What makes a quote inside a quoted field part of it, besides doubling it: nothing unless
-    /// told.
+    /// Sets a character that escapes a quote inside a quoted field, in addition to doubling it. The default is
+    /// `None`.
     #[must_use]
     pub fn escape(mut self, byte: Option<u8>) -> Self {
         self.dialect.escape = byte;
         self
     }
 
-    /// Whether rows may have more or fewer fields than the first row of their file. Unless told
-    /// they may not.
+    /// Sets whether rows may have more or fewer fields than the first row of their file. The default is `false`.
     #[must_use]
     pub fn flexible(mut self, flexible: bool) -> Self {
         self.dialect.flexible = flexible;
         self
     }
 
-    /// Whether white space around fields and names is dropped. Unless told it is not.
+    /// Sets whether white space around fields and names is removed. The default is `false`.
     #[must_use]
     pub fn trim(mut self, trim: bool) -> Self {
         self.dialect.trim = trim;
         self
     }
 
-    /// Promises that no quoted field holds a line break, so that plain files can be divided among
-    /// tasks by ranges of bytes. A file that breaks the promise stops the job.
+    /// Promises that no quoted field holds a line break, so that plain files can be divided among tasks by ranges of
+    /// bytes. A file that breaks the promise stops the job.
     #[must_use]
     pub fn one_line_rows(mut self, promised: bool) -> Self {
         self.dialect.one_line_rows = promised;
         self
     }
 
-    /// The bytes of a plain file that a task takes at a time, where
-    /// [`one_line_rows`](Self::one_line_rows) allows it. Unless told, that follows from the amount
-    /// of input, between 256 KiB and 8 MiB.
+    /// Sets the bytes of a plain file that a task reads as one range, if [`one_line_rows`](Self::one_line_rows)
+    /// allows it. The default follows from the amount of input, between 256 KiB and 8 MiB.
     #[must_use]
     pub fn split_bytes(mut self, bytes: u64) -> Self {
         self.dialect.split_bytes = Some(bytes.max(1));
         self
     }
 
-    /// The longest row that is accepted, in bytes: 64 MiB unless told. It keeps a quote that is
-    /// never closed from taking the rest of a file for one field.
+    /// Sets the longest row that is accepted, in bytes; the default is 64 MiB. The limit prevents a quote that is
+    /// never closed from turning the rest of a file into one field.
     #[must_use]
     pub fn max_row_bytes(mut self, bytes: usize) -> Self {
         self.dialect.max_row_bytes = bytes;
@@ -258,7 +255,7 @@ impl<P: Paths> From<P> for Csv {
     }
 }
 
-/// Rows of a type.
+/// The format of CSV rows of a type.
 pub struct CsvFormat<T> {
     dialect: Dialect,
     headers: Headers,
@@ -281,11 +278,11 @@ impl<T: DeserializeOwned + 'static> Format for CsvFormat<T> {
     }
 }
 
-/// Rows that are parsed before the task looks around.
+/// Rows parsed in one call.
 const ROWS: usize = 1024;
 /// Bytes read at a time.
 const CHUNK: usize = 128 << 10;
-/// Bytes that the parser proper takes at a time.
+/// Bytes that the CSV library parses at a time.
 const PARSED: usize = 32 << 10;
 
 /// One task's parser.
@@ -303,30 +300,30 @@ struct Current {
     file: InputFile,
     split: Split,
     header: Option<StringRecord>,
-    /// The fields that a row is to have.
+    /// The number of fields that a row must have.
     fields: usize,
 }
 
-/// What the CSV parser reads from. It keeps the bytes of the row being parsed, which the parser
-/// does not, so that a bad row can be shown as it stands in the file.
+/// The input of the CSV library's parser. It keeps the bytes of the row being parsed, which the parser does not, so
+/// that an error can show a bad row as it stands in the file.
 ///
-/// Positions count the bytes that the parser was given.
+/// Positions count the bytes that the parser has read.
 struct Window {
     input: Input,
     buffer: Vec<u8>,
-    /// The position of `buffer[0]`, and how many line feeds were given before it.
+    /// The position of `buffer[0]`, and the number of line feeds before it.
     base: u64,
     lines_before_base: u64,
-    /// How much of `buffer` was given.
+    /// The number of bytes of `buffer` that the parser has read.
     given: usize,
-    /// Nothing before this position is asked for again.
+    /// Bytes before this position are not needed again.
     keep: u64,
     max_row_bytes: usize,
 }
 
 enum Input {
     File(FileReader),
-    /// The complete lines of a split, and where in the file the first begins.
+    /// The complete lines of a split, and the offset of the first in the file.
     Lines(Box<ByteBlocks>, Option<u64>),
 }
 
@@ -343,7 +340,7 @@ impl Window {
         }
     }
 
-    /// Reads more, and forgets what is not needed any more.
+    /// Reads more, and drops the bytes that are no longer needed.
     fn fill(&mut self) -> Result<()> {
         let forget = usize::try_from(self.keep - self.base).unwrap_or(usize::MAX);
         let forget = forget.min(self.buffer.len());
@@ -360,8 +357,8 @@ impl Window {
         }
         match &mut self.input {
             Input::File(reader) => {
-                // The parser looks for a byte order mark in the first bytes that it is given, and if
-                // there is nothing else, takes it for all that there is.
+                // The parser looks for a byte order mark in the first bytes that it reads and, if they are nothing
+                // else, treats them as the end of the input.
                 let mut bytes = usize::MAX;
                 while bytes > 0 && self.buffer.len() <= self.given + BYTE_ORDER_MARK.len() {
                     let old = self.buffer.len();
@@ -381,31 +378,29 @@ impl Window {
         Ok(())
     }
 
-    /// Where in the buffer a row lies that was parsed between two positions, without the line ends
-    /// around it.
+    /// The range of the buffer of a row that was parsed between two positions, without the line ends around it.
     fn row(&self, from: u64, to: u64) -> Range<usize> {
         let index = |position: u64| ((position - self.base) as usize).min(self.buffer.len());
         let is_end = |byte: &&u8| matches!(byte, b'\r' | b'\n');
         let (mut from, mut to) = (index(from), index(to));
-        // The parser drops it.
+        // The parser drops the byte order mark.
         if self.base == 0 && from == 0 && self.buffer[..to].starts_with(BYTE_ORDER_MARK) {
             from = BYTE_ORDER_MARK.len();
         }
-        // The parser leaves the line feed after a carriage return, and empty lines, to the row
-        // that follows them.
+        // The parser counts the line feed after a carriage return, and empty lines, with the row that follows them.
         from += self.buffer[from..to].iter().take_while(is_end).count();
         to -= self.buffer[from..to].iter().rev().take_while(is_end).count();
         from..to
     }
 
-    /// How many line feeds were given before what is now at this place in the buffer.
+    /// The number of line feeds before this index of the buffer.
     fn lines_before(&self, at: usize) -> u64 {
         self.lines_before_base + memchr_iter(b'\n', &self.buffer[..at]).count() as u64
     }
 
     fn consumed(&self, split: Split) -> u64 {
         match &self.input {
-            // The bytes of a compressed file itself, of which the places of a split say nothing.
+            // The compressed bytes of the file, to which the offsets of a split do not apply.
             Input::File(reader) if split.end == u64::MAX => reader.consumed(),
             Input::File(reader) => reader.consumed().saturating_sub(split.start).min(split.bytes()),
             Input::Lines(blocks, _) => blocks.consumed(),
@@ -444,20 +439,19 @@ impl Dialect {
             .quoting(self.quote.is_some())
             .quote(self.quote.unwrap_or(b'"'))
             .escape(self.escape)
-            // Headers, lengths and white space are seen to here, where the place is known.
+            // Headers, lengths and white space are handled here, where the place is known.
             .has_headers(false)
             .flexible(true)
             .buffer_capacity(PARSED)
             .from_reader(Window::new(input, self.max_row_bytes))
     }
 
-    /// Reads from this byte on, where a row begins.
+    /// Reads from this byte on, which must begin a row.
     fn from(&self, file: &InputFile, at: u64) -> Result<csv::Reader<Window>> {
         Ok(self.reader(Input::File(FileReader::open_at(&file.path, file.compression, at)?)))
     }
 
-    /// Whether a row ends inside quotes, as only the last of a file can, and then may have
-    /// swallowed others.
+    /// Whether a row ends inside quotes. Only the last row of a file can, and it may then contain others.
     fn is_unclosed(&self, row: &[u8]) -> bool {
         let Some(quote) = self.quote else { return false };
         let (mut at_start, mut quoted) = (true, false);
@@ -466,7 +460,7 @@ impl Dialect {
             if quoted && Some(byte) == self.escape {
                 bytes.next();
             } else if byte == quote && (quoted || at_start) {
-                // A doubled quote ends the quotes and begins them again.
+                // A doubled quote closes the quotes and opens them again.
                 quoted = !quoted;
                 at_start = !quoted;
                 continue;
@@ -492,7 +486,7 @@ impl Dialect {
     }
 }
 
-/// An error that is not one row's.
+/// An error that does not concern a single row.
 fn fatal(error: csv::Error, file: &InputFile, line: u64) -> Error {
     let text = error.to_string();
     let place = Place::Line(file.path.clone(), line);
@@ -526,9 +520,9 @@ impl<T: DeserializeOwned + 'static> Parser for CsvParser<T> {
             self.dialect.from(file, split.start)?
         };
         if self.dialect.one_line_rows || split.start > 0 {
-            // The parser drops a byte order mark in front of all else. The file's is not in what it gets, so
-            // any here is a row's. An empty row is dropped too, and a carriage return is no line that is
-            // counted.
+            // The parser drops a byte order mark at the start of its input. The file's own mark is not part of this
+            // input, so any mark here belongs to a row; the carriage return keeps the parser from dropping it. The
+            // parser also drops the resulting empty row, and does not count a carriage return as a line.
             reader.get_mut().buffer.push(b'\r');
         }
         let header = self.dialect.has_header().then_some(first);
@@ -578,8 +572,8 @@ impl<T: DeserializeOwned + 'static> Parser for CsvParser<T> {
                 }
             }
             if self.dialect.one_line_rows {
-                // At the end of a split the rest of a broken row may be out of sight; its last field
-                // then holds the line break.
+                // At the end of a split the rest of a broken row may not be visible; its last field then ends with
+                // the line break.
                 let cut = self.row.iter().next_back().is_some_and(|last| last.ends_with('\n'));
                 current.check_promise(&self.lines, cut, from)?;
             }
@@ -632,7 +626,7 @@ impl<T: DeserializeOwned + 'static> Parser for CsvParser<T> {
 }
 
 impl Current {
-    /// The row that was just read, which began at this position, with what is wrong with it.
+    /// The row that was just read, which began at this position, as a bad record with this error.
     #[cold]
     fn bad(&self, lines: &LineNumbers, from: u64, error: String) -> Result<BadRecord> {
         let bytes = self.bytes(from).to_vec();
@@ -640,7 +634,7 @@ impl Current {
         Ok(BadRecord { path: self.file.path.clone(), line, bytes, error })
     }
 
-    /// The error of the header, if it lacks a column for the field that serde misses in a row.
+    /// The error about the header, if it lacks a column for the field that serde misses in a row.
     #[cold]
     fn lacks_column(&self, error: &csv::Error) -> Option<Error> {
         let header = self.header.as_ref()?;
@@ -651,14 +645,14 @@ impl Current {
         (!is_there).then(|| without_columns(&[field], header, &self.file))
     }
 
-    /// Whether the row that was just read reaches to the end of all that was given to the parser.
+    /// Whether the row that was just read reaches the end of all bytes that the parser has read.
     fn is_last_so_far(&self) -> bool {
         let window = self.reader.get_ref();
         let given = window.base + window.given as u64;
         window.given == window.buffer.len() && self.reader.position().byte() == given
     }
 
-    /// That row as it stands in the file.
+    /// The row that was just read, as it stands in the file.
     fn bytes(&self, from: u64) -> &[u8] {
         let window = self.reader.get_ref();
         &window.buffer[window.row(from, self.reader.position().byte())]
@@ -669,7 +663,7 @@ impl Current {
         let window = self.reader.get_ref();
         let row = window.row(from, self.reader.position().byte());
         let first = match window.input {
-            // In front of the first line there is at most a byte order mark.
+            // Before the first line there is at most a byte order mark.
             Input::Lines(_, Some(first)) if self.split.start > 0 => {
                 lines.at(self.split.file, &self.file, first)?
             }
@@ -681,15 +675,14 @@ impl Current {
         Ok(first + window.lines_before(row.start))
     }
 
-    /// Whether what was parsed so far ends with a line.
+    /// Whether the bytes parsed so far end with a line feed.
     fn ends_in_line_feed(&self) -> bool {
         let window = self.reader.get_ref();
         let end = (self.reader.position().byte() - window.base) as usize;
         window.buffer[..end.min(window.buffer.len())].ends_with(b"\n")
     }
 
-    /// A row that was promised to be one line must be one; `cut` says that its last field holds a
-    /// line break.
+    /// Checks that a row is one line, as promised; `cut` means that its last field holds a line break.
     fn check_promise(&self, lines: &LineNumbers, cut: bool, from: u64) -> Result<()> {
         if cut || memchr(b'\n', self.bytes(from)).is_some() {
             let what = "a quoted field holds a line break, which `one_line_rows` promised \
@@ -701,7 +694,7 @@ impl Current {
     }
 }
 
-/// What is wrong with a row, with the column's name.
+/// The error of a row, with the column's name.
 fn describe_error(error: &csv::Error, current: &Current) -> String {
     let column = |field: u64| {
         let name = current.header.as_ref().and_then(|header| header.get(field as usize));

@@ -12,10 +12,9 @@ use std::sync::Arc;
 impl<C: Chain> Stream<C> {
     /// Calls the closure with every record, one after the other, in one task.
     ///
-    /// Records of one task before keep their order. What can be done side by side is done quicker
-    /// by [`for_each_parallel`](Self::for_each_parallel). The closure has been called for
-    /// the records before a failure; what must be there as a whole or not at all is written by the
-    /// file sinks.
+    /// Records of one preceding task keep their order. For work that can run in parallel,
+    /// [`for_each_parallel`](Self::for_each_parallel) is faster. If the job fails, the closure has been called for
+    /// the records before the failure; to write output as a whole or not at all, use the sinks that write files.
     ///
     /// ```
     /// use std::sync::{Arc, Mutex};
@@ -40,7 +39,7 @@ impl<C: Chain> Stream<C> {
         self.gather(origin).call_each(origin, f);
     }
 
-    /// Calls the closure with every record, where the record is: several tasks call it at once.
+    /// Calls the closure with every record in the task that has the record: several tasks call it concurrently.
     ///
     /// ```
     /// use std::sync::Arc;

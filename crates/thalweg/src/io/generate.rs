@@ -1,4 +1,4 @@
-//! A source that makes records at a set rate.
+//! A source that generates records at a fixed rate.
 
 use crate::clock::Nanos;
 use crate::error::{Error, ErrorKind, Result};
@@ -7,26 +7,25 @@ use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream};
 use std::sync::Arc;
 
-/// Records made before the task looks around.
+/// Records generated in one call of the source.
 const RUN: u64 = 4096;
 
-/// Records that are due within so short a time of each other are made together: a task woken for
-/// each of them would do little else.
+/// Records that are due within this time of each other, in nanoseconds, are generated together: waking the task for
+/// each of them would dominate the cost.
 const TOGETHER: Nanos = 50_000;
 
 impl Environment {
-    /// Makes records at a set rate, in one task, until the closure gives `None`.
+    /// Generates records at a fixed rate, in one task, until the closure returns `None`.
     ///
-    /// The closure is told the number of the record, counted from 0. Record `i` is due
-    /// `i / rate_per_second` seconds after the first, by the engine's clock, whatever happened to
-    /// those before: the source never drifts, and when the job has held it up, it catches up as
-    /// fast as it can. That makes it an open-loop load, the kind that shows what a slow job does
-    /// to its users. Rates from one record in hours to tens of millions a second are kept; above
-    /// 20 000 a second, those due within 50 us are made together. An infinite rate is as fast as
-    /// the job can go.
+    /// The closure receives the number of the record, counted from 0. Record `i` is due `i / rate_per_second` seconds
+    /// after the first, by the engine's clock, independently of the records before: the source never drifts, and
+    /// after back-pressure from the job it catches up as fast as it can. This is an open-loop load, which shows the
+    /// latency that users of a slow job would see. Rates from one record in hours to tens of millions a second are
+    /// supported; above 20 000 a second, records due within 50 us are generated together. With an infinite rate, the
+    /// source is as fast as the job.
     ///
-    /// For the plan the stream has no end, so what needs one (`collect`, `count`) is refused. For
-    /// records at no particular rate see [`iter`](Self::iter).
+    /// For the plan the stream is unbounded, so an operator that needs a bounded stream (`collect`, `count`) is
+    /// refused. For records without a rate see [`iter`](Self::iter).
     ///
     /// # Errors
     ///
@@ -84,34 +83,34 @@ impl<T: 'static, F: Fn(u64) -> Option<T> + Send + Sync + 'static> SourceFactory 
 struct Generated<F> {
     schedule: Schedule,
     make: Arc<F>,
-    /// The number of the next record, and so of those made.
+    /// The number of the next record, and of the records generated so far.
     next: u64,
     ended: bool,
 }
 
-/// Which record is due when.
+/// Computes when each record is due.
 struct Schedule {
     period: f64,
-    /// When the first was due: when the source was first asked.
+    /// When the first record was due: at the first call of the source.
     first: Option<Nanos>,
 }
 
 impl Schedule {
-    /// How many records are due by now, in all.
+    /// The number of records that are due by now, in all.
     fn due(&mut self, now: Nanos) -> u64 {
         let since = now - *self.first.get_or_insert(now);
         if self.period == 0.0 {
             return u64::MAX;
         }
-        // Exact enough for centuries: a double counts to 2^53. The cast saturates.
+        // Exact enough for centuries: a double is exact up to 2^53. The cast saturates.
         ((since as f64 / self.period) as u64).saturating_add(1)
     }
 
-    /// When this record, which is not due yet, will be.
+    /// When this record, which is not due yet, will be due.
     fn at(&self, record: u64, now: Nanos) -> Nanos {
         let after = (record as f64 * self.period).ceil() as Nanos;
         let at = self.first.unwrap_or(now).saturating_add(after);
-        // Rounding must not make it due at once, since it has just been found not to be.
+        // Rounding must not make it due now, since it is not due yet.
         at.max(now + 1)
     }
 }
@@ -172,7 +171,7 @@ mod tests {
         }
     }
 
-    /// How many records there are when the (virtual) clock has moved on by this much.
+    /// The records of a job with this rate, under the virtual clock.
     fn until(rate: f64, records: u64) -> Vec<u64> {
         let config = Config {
             scheduler: Scheduler::Deterministic { seed: 1 },
@@ -205,7 +204,7 @@ mod tests {
         let started = Instant::now();
         let job = env.start().unwrap();
         assert_eq!(incoming.filter(Result::is_ok).count(), 201);
-        // 200 periods of half a millisecond: never sooner, and the 50 ms do not come on top.
+        // 200 periods of half a millisecond: never sooner, and the 50 ms are not added to them.
         assert!(started.elapsed() >= Duration::from_millis(100));
         job.wait().unwrap();
     }

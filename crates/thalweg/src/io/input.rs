@@ -1,7 +1,7 @@
-//! The files of a source, and how its tasks share them.
+//! The files of a source, and their division among its tasks.
 //!
-//! Where the stage works by event time, each file is a partition (see [`Partitions`]): its pieces are read in order,
-//! and the order of the files follows from how far each has come.
+//! In a stage with event time, each file is a partition (see [`Partitions`]): its pieces are read in order, and the
+//! next file to read is the one whose event time is furthest behind.
 
 use super::files::{InputFile, Split, expand_inputs, largest_first, plan_splits};
 use crate::error::Result;
@@ -18,9 +18,8 @@ use std::sync::Arc;
 
 /// One or several inputs: each a file, a directory or a glob.
 ///
-/// A directory stands for every file below it that is not hidden, a glob (`*`, `?`, `[a-z]`, `**`)
-/// for what it matches; see [`expand_inputs`] for the rules. Strings, paths, and vectors, arrays
-/// and slices of them are `Paths`.
+/// A directory stands for every file below it that is not hidden, a glob (`*`, `?`, `[a-z]`, `**`) for its matches;
+/// see [`expand_inputs`] for the rules. Strings, paths, and vectors, arrays and slices of them are `Paths`.
 pub trait Paths {
     /// The inputs as a list.
     fn into_paths(self) -> Vec<PathBuf>;
@@ -68,48 +67,48 @@ impl<P: AsRef<Path>, const N: usize> Paths for &[P; N] {
     }
 }
 
-/// For plans: the inputs as the program names them.
+/// The inputs as the program names them, for plans.
 pub(super) fn describe(paths: &[PathBuf]) -> String {
     let names: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
     names.join(", ")
 }
 
-/// How a source divides its files among tasks.
+/// The division of a source's files among tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Division {
-    /// Into ranges of about this many bytes; chosen by the amount of input where there is none.
+    /// Into ranges of about this many bytes; `None` derives the size from the amount of input.
     Ranges(Option<u64>),
     /// Into whole files.
     Files,
 }
 
-/// A source's inputs. Nothing is looked at before the first task is made.
+/// A source's inputs. The file system is not accessed before the first task is made.
 pub struct Inputs {
     paths: Vec<PathBuf>,
     division: Division,
     queue: Mutex<Option<Arc<SplitQueue>>>,
 }
 
-/// What the tasks of a source take their work from.
+/// The queue from which the tasks of a source take splits.
 pub struct SplitQueue {
     pub(super) files: Vec<InputFile>,
     order: Order,
 }
 
-/// In which order splits are read.
+/// The order in which splits are read.
 enum Order {
-    /// In that of the list.
+    /// The order of the list.
     Listed { splits: Vec<Split>, next: AtomicUsize },
-    /// Those of a file in order, and the file first that is furthest behind in event time.
+    /// In order within a file; between files, the one that is furthest behind in event time first.
     Timed { pieces: Mutex<Vec<VecDeque<Split>>>, partitions: Arc<Partitions> },
 }
 
-/// The smallest and the largest range, unless the program says how large they are to be. Opening
-/// one costs some microseconds; reading the largest takes a few milliseconds.
+/// The smallest and the largest range in bytes, unless the program sets the size. Opening one costs some
+/// microseconds; reading the largest takes a few milliseconds.
 const RANGE: (u64, u64) = (256 << 10, 8 << 20);
-/// Where event time counts, so many bytes of each of several files are read before all else.
+/// With event time and several files, the bytes at the beginning of each file that are read before all else.
 const BEGINNING: u64 = 16 << 10;
-/// So many ranges a task, so that the last ones to end do so at about the same time.
+/// Ranges per task, so that the tasks end at about the same time.
 const RANGES_PER_TASK: u64 = 8;
 
 impl Inputs {
@@ -154,9 +153,8 @@ impl Inputs {
 }
 
 impl SplitQueue {
-    /// What task number `task` adds to the bytes that there are to read: all of them, as the first,
-    /// since it is not settled beforehand which task reads what. Unknown where no file says its
-    /// size.
+    /// This task's share of the total bytes to read: all of them for the first task, since it is not known beforehand
+    /// which task reads what. `None` if no file reports its size.
     pub(super) fn total(&self, task: usize) -> Option<Total> {
         let bytes: u64 = self.files.iter().map(|file| file.bytes).sum();
         (bytes > 0).then_some(Total::Bytes(if task == 0 { bytes } else { 0 }))
@@ -167,7 +165,7 @@ impl SplitQueue {
         let split = match &self.order {
             Order::Listed { splits, next } => *splits.get(next.fetch_add(1, Ordering::Relaxed))?,
             Order::Timed { pieces, partitions } => {
-                // Under one lock, so that pieces of a file are begun in their order.
+                // Under one lock, so that pieces of a file are begun in order.
                 let mut pieces = lock(pieces);
                 pieces.get_mut(partitions.begin(task)?)?.pop_front()?
             }
@@ -191,13 +189,13 @@ impl SplitQueue {
         }
     }
 
-    /// Whether a task that has read the beginning of a file, of which there is one split, should
-    /// [put back](Self::put_back) the rest.
+    /// Whether a task that has read the beginning of a file, which is a single split, should [put
+    /// back](Self::put_back) the rest.
     pub(super) fn beginning_is_enough(&self, split: Split) -> bool {
         matches!(self.order, Order::Timed { .. }) && self.files.len() > 1 && split.start == 0
     }
 
-    /// Takes the rest of a split that a task stops reading.
+    /// Puts back the rest of a split that a task stops reading.
     pub(super) fn put_back(&self, rest: Split) {
         if let Order::Timed { pieces, partitions } = &self.order {
             let mut pieces = lock(pieces);
@@ -209,7 +207,7 @@ impl SplitQueue {
     }
 }
 
-/// The splits of each file. Of several files, the beginning is a split of its own where that is possible.
+/// The splits of each file. With several files, the beginning of each is a split of its own where possible.
 fn by_file(files: &[InputFile], splits: Vec<Split>, division: Division) -> Vec<VecDeque<Split>> {
     let mut pieces = vec![VecDeque::new(); files.len()];
     for split in splits {
@@ -228,7 +226,7 @@ fn by_file(files: &[InputFile], splits: Vec<Split>, division: Division) -> Vec<V
     pieces
 }
 
-/// Reserves what a reader's buffers take.
+/// Reserves the memory of a reader's buffers.
 pub(super) fn hold(reservation: &mut Reservation, bytes: usize) -> Result<()> {
     if reservation.bytes() == bytes || reservation.try_resize(bytes) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Sources that are iterators.
+//! Sources that read iterators.
 
 use crate::clock::Nanos;
 use crate::error::Result;
@@ -10,15 +10,15 @@ use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Records that an iterator source pushes before it looks around.
+/// Records that an iterator source pushes at most in one call.
 const RUN: usize = 4096;
 
 impl Environment {
     /// The records of an iterator, in one task.
     ///
-    /// For several tasks see [`parallel_iter`](Self::parallel_iter) and [`range`](Self::range), or
-    /// follow it with [`shuffle`](Stream::shuffle). An iterator that waits for something holds up
-    /// one of the engine's threads: feed such records through a [`channel`](Self::channel).
+    /// For several tasks see [`parallel_iter`](Self::parallel_iter) and [`range`](Self::range), or add
+    /// [`shuffle`](Stream::shuffle) after it. An iterator that blocks also blocks one of the engine's threads: send
+    /// such records through a [`channel`](Self::channel) instead.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -41,8 +41,8 @@ impl Environment {
         self.source(Origin::here("iter"), String::new(), 1, true, Iterators { open })
     }
 
-    /// As many iterators as there are cores, each in a task of its own; the closure is told which
-    /// one to make, of how many.
+    /// The records of as many iterators as there are cores, each in a task of its own. The closure receives the index
+    /// of the iterator to make, and their number.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -69,8 +69,8 @@ impl Environment {
 
     /// The numbers of a range, in as many tasks as there are cores.
     ///
-    /// The tasks take short runs of numbers in turn from what is left, so that none is idle while
-    /// another has much to do, however unlike the work for different numbers is.
+    /// The tasks repeatedly take short runs of numbers from the rest of the range, so that the load is balanced even
+    /// if the work differs from number to number.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -98,17 +98,17 @@ struct Iterators<F> {
 struct Items<I> {
     iter: Option<I>,
     count: u64,
-    /// What the iterator said it would give, before it gave any.
+    /// The number of records that the iterator announced at the start.
     total: Option<u64>,
-    /// How many are pushed at a time, and since when.
+    /// The number of items pushed at a time, and the time of the previous call.
     run: usize,
     since: Nanos,
 }
 
-/// Items that are pushed at first before anything else is looked at.
+/// The number of items in the first run.
 const FIRST_RUN: usize = 16;
-/// How long a run of items should take: long enough for what is done between runs not to count, and short
-/// for those who wait for a watermark. An item may be a whole file, or a number.
+/// The limits of the duration of a run of items, in nanoseconds: long enough to make the work between runs
+/// negligible, and short enough not to delay watermarks. An item may be a whole file, or a number.
 const SHORT: Nanos = 50_000;
 const LONG: Nanos = 200_000;
 
@@ -121,7 +121,7 @@ where
 
     fn open(&self, cx: &TaskContext<'_>) -> Result<Items<I>> {
         let iter = (self.open)(cx.task, cx.tasks);
-        // A task without an iterator has nothing to give.
+        // A task without an iterator has no records.
         let (least, most) = iter.as_ref().map_or((0, Some(0)), Iterator::size_hint);
         let total = (most == Some(least)).then_some(least as u64);
         Ok(Items { iter, count: 0, total, run: FIRST_RUN, since: cx.clock.now() })
@@ -140,8 +140,8 @@ impl<I: Iterator<Item: 'static> + Send + 'static> Source for Items<I> {
             _ => {}
         }
         self.since = now;
-        // A loop with one place from which records are pushed. An iterator that folds itself, such as a chain of
-        // two, has several, and all that follows is then called and not compiled into them.
+        // A loop with one place from which records are pushed. The `fold` of an iterator such as a chain of two has
+        // several such places, and then the operators that follow would be called and not inlined.
         let mut count = 0;
         while count < self.run
             && let Some(item) = iter.next()
@@ -167,12 +167,12 @@ struct Ranges {
     end: u64,
 }
 
-/// Takes runs of numbers from what all tasks of the source share.
+/// Takes runs of numbers from a range that all tasks of the source share.
 struct Runs {
     left: Arc<AtomicU64>,
     end: u64,
     count: u64,
-    /// What was left when the task was made, for the first task; the others leave it to that one.
+    /// The numbers left when the task was made, for the first task; 0 for the others.
     total: u64,
 }
 

@@ -14,17 +14,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 impl Environment {
-    /// The values of files that hold one JSON value a line, as a type that serde can read, in as
-    /// many tasks as there are cores.
+    /// The values of files that hold one JSON value a line, as a type that serde can read, in as many tasks as there
+    /// are cores.
     ///
-    /// Files are named, decompressed and divided among tasks as in [`lines`](Self::lines).
-    /// Empty lines are passed over. `files` is what [`Paths`] takes, or a [`JsonLines`] that says
-    /// more.
+    /// Files are named, decompressed and divided among tasks as in [`lines`](Self::lines). Empty lines are skipped.
+    /// `files` is any [`Paths`], or a [`JsonLines`] with further options.
     ///
     /// # Errors
     ///
-    /// As `lines`, and the job stops at the first line that does not parse, with its place and
-    /// text. [`dead_letters`](Stream::dead_letters) gives such lines as a side output instead.
+    /// As `lines`, and the job stops at the first line that does not parse, with its place and text.
+    /// [`dead_letters`](Stream::dead_letters) emits such lines on a side output instead.
     ///
     /// ```
     /// use serde::Deserialize;
@@ -59,7 +58,7 @@ impl Environment {
     }
 }
 
-/// Files of JSON lines and how they are read, for [`Environment::json_lines`].
+/// Files of JSON lines and the options for reading them, for [`Environment::json_lines`].
 #[derive(Clone, Debug)]
 pub struct JsonLines {
     paths: Vec<PathBuf>,
@@ -68,20 +67,20 @@ pub struct JsonLines {
 }
 
 impl JsonLines {
-    /// These files, directories and globs.
+    /// Options for these files, directories and globs.
     pub fn new(paths: impl Paths) -> Self {
         Self { paths: paths.into_paths(), sizes: BlockSizes::default(), split_bytes: None }
     }
 
-    /// The longest line that is accepted, in bytes: 64 MiB unless told.
+    /// Sets the longest line that is accepted, in bytes; the default is 64 MiB.
     #[must_use]
     pub fn max_line_bytes(mut self, bytes: usize) -> Self {
         self.sizes.max_line_bytes = bytes;
         self
     }
 
-    /// The bytes of a plain file that a task takes at a time. Unless told, that follows from the
-    /// amount of input, between 256 KiB and 8 MiB.
+    /// Sets the bytes of a plain file that a task reads as one range. The default follows from the amount of input,
+    /// between 256 KiB and 8 MiB.
     #[must_use]
     pub fn split_bytes(mut self, bytes: u64) -> Self {
         self.split_bytes = Some(bytes.max(1));
@@ -95,7 +94,7 @@ impl<P: Paths> From<P> for JsonLines {
     }
 }
 
-/// JSON values of a type, one a line.
+/// The format of JSON values of a type, one a line.
 pub struct JsonFormat<T> {
     sizes: BlockSizes,
     types: PhantomData<fn() -> T>,
@@ -110,7 +109,7 @@ impl<T: DeserializeOwned + 'static> Format for JsonFormat<T> {
     }
 }
 
-/// A line that holds a JSON value, or nothing.
+/// Parses a line that holds a JSON value or is empty.
 pub struct JsonLine<T>(PhantomData<fn() -> T>);
 
 impl<T: DeserializeOwned + 'static> ParseLine for JsonLine<T> {
@@ -126,7 +125,7 @@ impl<T: DeserializeOwned + 'static> ParseLine for JsonLine<T> {
     }
 }
 
-/// The error with its column, without the line, which is always the first.
+/// The text of the error with its column, and without the line, which is always the first.
 fn describe_error(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let suffix = format!(" at line {} column {}", error.line(), error.column());

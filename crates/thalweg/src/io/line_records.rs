@@ -1,5 +1,5 @@
-//! The parser of files that hold a record a line, whatever a line looks like: it goes from block to block
-//! and from line to line, and knows which line of the file one is when it does not parse.
+//! The parser of files with one record a line, for any format of lines. It iterates over blocks and lines, and
+//! determines the line number of a line that does not parse.
 
 use super::bad_record::BadRecord;
 use super::files::{BlockSizes, ByteBlocks, InputFile, Split};
@@ -7,9 +7,9 @@ use super::records::{LineNumbers, Parser, Taker};
 use crate::error::Result;
 use std::sync::Arc;
 
-/// What a line is: a record, nothing at all, or wrong, and why.
+/// Parses a line as a record, as nothing, or as an error.
 pub trait ParseLine: Send + 'static {
-    /// What a line becomes.
+    /// The record of a line.
     type Record: 'static;
 
     /// Parses a line without its end.
@@ -28,9 +28,9 @@ struct Current {
     blocks: ByteBlocks,
     file: InputFile,
     index: usize,
-    /// Where the first line of the split begins.
+    /// The offset of the first line of the split.
     first: Option<u64>,
-    /// The lines of the split before the current block.
+    /// The number of lines of the split before the current block.
     before: u64,
 }
 

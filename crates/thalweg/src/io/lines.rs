@@ -17,14 +17,14 @@ use std::sync::Arc;
 impl Environment {
     /// The lines of text files, without their line ends, in as many tasks as there are cores.
     ///
-    /// `files` names files, directories and globs (see [`Paths`]), or is a [`Text`] that says more.
-    /// Files ending in `.gz` and `.zst` are decompressed. Plain files are read in ranges that the
-    /// tasks take in turn, so one large file keeps every core busy; a compressed one is read by
-    /// one task. Every line is read exactly once; lines of one range are in order, ranges are not.
+    /// `files` names files, directories and globs (see [`Paths`]), or is a [`Text`] with further options. Files
+    /// ending in `.gz` and `.zst` are decompressed. Plain files are read in ranges, which the tasks take from a
+    /// queue, so one large file keeps every core busy; a compressed file is read by one task. Every line is read
+    /// exactly once. Lines of one range are in order, ranges are not.
     ///
-    /// The records are borrowed: each is a piece of the buffer that it was read into, and costs
-    /// neither an allocation nor a copy. Text is checked for UTF-8 a block at a time; for lines
-    /// that need not be text there is [`byte_lines`](Self::byte_lines).
+    /// The records are borrowed: each is a slice of the buffer that it was read into, and costs neither an allocation
+    /// nor a copy. Text is checked for UTF-8 a block at a time; for lines that need not be text use
+    /// [`byte_lines`](Self::byte_lines).
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl Environment {
     }
 }
 
-/// Text files and how they are read, for [`Environment::lines`].
+/// Text files and the options for reading them, for [`Environment::lines`].
 ///
 /// ```
 /// use thalweg::{Environment, io::{Text, files::Utf8}};
@@ -111,7 +111,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// These files, directories and globs.
+    /// Options for these files, directories and globs.
     pub fn new(paths: impl Paths) -> Self {
         Self {
             paths: paths.into_paths(),
@@ -121,30 +121,30 @@ impl Text {
         }
     }
 
-    /// What becomes of bytes that are not UTF-8: unless told, they stop the job.
+    /// Sets how bytes that are not UTF-8 are treated; by default they stop the job.
     #[must_use]
     pub fn utf8(mut self, utf8: Utf8) -> Self {
         self.utf8 = utf8;
         self
     }
 
-    /// The longest line that is accepted, in bytes: 64 MiB unless told. Lines of up to a block
-    /// (256 KiB) always are.
+    /// Sets the longest line that is accepted, in bytes; the default is 64 MiB. Lines of up to a block (256 KiB) are
+    /// always accepted.
     #[must_use]
     pub fn max_line_bytes(mut self, bytes: usize) -> Self {
         self.sizes.max_line_bytes = bytes;
         self
     }
 
-    /// The bytes of a plain file that a task takes at a time. Unless told, that follows from the
-    /// amount of input, between 256 KiB and 8 MiB.
+    /// Sets the bytes of a plain file that a task reads as one range. The default follows from the amount of input,
+    /// between 256 KiB and 8 MiB.
     #[must_use]
     pub fn split_bytes(mut self, bytes: u64) -> Self {
         self.split_bytes = Some(bytes.max(1));
         self
     }
 
-    /// The bytes read at a time, and so the memory that each task needs: 256 KiB unless told.
+    /// Sets the bytes read at a time, and so the memory that each task needs; the default is 256 KiB.
     #[must_use]
     pub fn block_bytes(mut self, bytes: usize) -> Self {
         self.sizes.block_bytes = bytes.max(1);
@@ -166,7 +166,7 @@ trait Blocks: Sized + Send + 'static {
 
     fn reopen(&mut self, file: &InputFile, split: Split) -> Result<()>;
 
-    /// Pushes the lines of a block; answers how many, or `None` at the end of the split.
+    /// Pushes the lines of a block and returns their number, or `None` at the end of the split.
     fn push_block<N: Push<Self::Item, ()>>(&mut self, next: &mut N) -> Result<Option<u64>>;
 
     fn consumed(&self) -> u64;
@@ -224,7 +224,7 @@ struct LineSource<B> {
     queue: Arc<SplitQueue>,
     utf8: Utf8,
     sizes: BlockSizes,
-    /// Kept from split to split, for its buffer.
+    /// Reused from split to split, for its buffer.
     blocks: Option<B>,
     /// Whether `blocks` may have more.
     reading: bool,
@@ -256,7 +256,7 @@ impl<B: Blocks> SourceFactory for TextFiles<B> {
 }
 
 impl<B: Blocks> LineSource<B> {
-    /// Goes on with the next split, if there is one.
+    /// Begins the next split, if there is one.
     fn begin(&mut self) -> Result<Produced> {
         let Some((file, split)) = self.queue.take(self.task) else { return Ok(Produced::End) };
         match &mut self.blocks {
@@ -332,7 +332,7 @@ mod tests {
             let mut expected = Vec::new();
             for (number, text) in files.iter().enumerate() {
                 fs::write(dir.path().join(number.to_string()), text).unwrap();
-                // `str::lines` keeps a lone carriage return at the end, as we do.
+                // `str::lines` keeps a lone carriage return at the end, as this source does.
                 expected.extend(text.lines().map(str::to_owned));
             }
             let env = environment(cores, Scheduler::Deterministic { seed });

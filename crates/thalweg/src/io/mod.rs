@@ -1,8 +1,8 @@
-//! Where records come from and where they go.
+//! Sources and sinks.
 //!
-//! One file a source or sink: its method on [`Environment`](crate::Environment) or
-//! [`Stream`](crate::Stream), its documentation, what runs in the tasks, its tests. The files'
-//! side of reading, from paths to blocks of lines, is in [`files`].
+//! Each source or sink has a file: its method on [`Environment`](crate::Environment) or [`Stream`](crate::Stream),
+//! its documentation, the code that runs in its tasks, and its tests. Reading files, from paths to blocks of lines,
+//! is in [`files`].
 
 mod bad_record;
 mod channel;

@@ -1,11 +1,11 @@
-//! What a job hands back to the program that ran it.
+//! The results that a job returns to the program that ran it.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Op, Publish, guard};
 use crate::sync::{Mutex, lock};
 use std::sync::Arc;
 
-/// The result of a sink, there once its job has ended well.
+/// The result of a sink, available once its job has succeeded.
 #[must_use = "a result is there to be taken"]
 pub struct Output<R> {
     slot: Arc<Slot<R>>,
@@ -16,8 +16,8 @@ pub(super) struct Slot<R> {
     value: Mutex<Option<R>>,
 }
 
-/// What no [`Output`] is: it stands behind the methods of streams that a result does not have, so
-/// that the compiler says what to do instead of that the method is not there.
+/// A trait that no [`Output`] implements: it is the bound of stream methods that a result does not have, so that the
+/// compiler can say what to do instead of reporting a missing method.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "no operator follows a sink, and the stream ended in one here",
@@ -55,7 +55,7 @@ impl<R> Output<R> {
 }
 
 impl<R> Output<R> {
-    /// An empty output, and where its job puts the value.
+    /// An empty output, and the slot in which its job stores the value.
     pub(super) fn new(operator: String) -> (Self, Arc<Slot<R>>) {
         let slot = Arc::new(Slot { operator, value: Mutex::new(None) });
         (Self { slot: Arc::clone(&slot) }, slot)
@@ -65,8 +65,7 @@ impl<R> Output<R> {
     ///
     /// # Errors
     ///
-    /// [`NotProduced`](ErrorKind::NotProduced) when the job has not run, has not ended, or has
-    /// failed.
+    /// [`NotProduced`](ErrorKind::NotProduced) if the job has not run, has not ended, or has failed.
     pub fn take(self) -> Result<R> {
         lock(&self.slot.value).take().ok_or_else(|| {
             let what = "there is no result: the job has not run to its end";
@@ -76,13 +75,13 @@ impl<R> Output<R> {
 }
 
 impl<R: Send + 'static> Slot<R> {
-    /// Publishes the value, which is made by code of the program's, when the job has ended well.
+    /// Publishes the value when the job has succeeded. The closure may run code of the program.
     pub(super) fn publish(self: Arc<Self>, op: &Op, value: impl FnOnce() -> R + Send + 'static) {
         let maker = op.clone();
         op.signals().on_success(move || {
             let value = guard(&maker, || {
                 let value = value();
-                // A value that the program has no use for is dropped while that may still fail the job.
+                // An unused value is dropped here, where a panic can still fail the job.
                 (Arc::strong_count(&self) > 1).then_some(value)
             });
             Ok(Publish::Result(Box::new(move || *lock(&self.value) = value)))

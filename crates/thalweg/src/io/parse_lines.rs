@@ -1,4 +1,4 @@
-//! A source of records that a closure makes of lines.
+//! A source of records that a closure parses from lines.
 
 use super::files::BlockSizes;
 use super::input::{Division, Inputs, describe};
@@ -13,18 +13,19 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 impl Environment {
-    /// What the closure makes of each line of text files, in as many tasks as there are cores: for formats that
-    /// nobody else knows.
+    /// The records that the closure parses from each line of text files, in as many tasks as there are cores: for
+    /// formats without a source of their own.
     ///
-    /// The closure gets a line as bytes, without its end, and answers with a record, with `None` for a line that
-    /// holds none, such as a comment, or with what is wrong. Files are named, decompressed and divided among
-    /// tasks as in [`lines`](Self::lines); what [`Text`] says of UTF-8 means nothing here. Compared with
-    /// `lines(…).try_map(…)`, a bad line is told by its place, and can be sent elsewhere by
+    /// The closure receives a line as bytes, without its end, and returns a record, `None` for a line without a
+    /// record, such as a comment, or an error. Files are named, decompressed and divided among tasks as in
+    /// [`lines`](Self::lines); the option of [`Text`] for UTF-8 has no effect here. Compared with
+    /// `lines(…).try_map(…)`, an error contains the line's place, and bad lines can be emitted on a side output by
     /// [`dead_letters`](Stream::dead_letters).
     ///
     /// # Errors
     ///
-    /// As `lines`, and the job stops at the first line that is wrong, with file, line and text.
+    /// As `lines`, and the job stops at the first line for which the closure returns an error, with file, line and
+    /// text.
     ///
     /// ```
     /// use std::str;
@@ -78,7 +79,7 @@ impl Environment {
 /// The source of lines that a closure parses.
 type Lines<F, T, E> = Records<ParsedLines<F, T, E>, Stop>;
 
-/// Lines that a closure parses.
+/// The format of lines that a closure parses.
 pub struct ParsedLines<F, T, E> {
     parse: Arc<F>,
     sizes: BlockSizes,
@@ -100,7 +101,7 @@ where
     }
 }
 
-/// A line that is what a closure says.
+/// Parses a line with the closure.
 pub struct Told<F, T, E> {
     parse: Arc<F>,
     types: PhantomData<fn() -> (T, E)>,

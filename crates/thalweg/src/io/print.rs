@@ -1,4 +1,4 @@
-//! Records as lines on the standard output.
+//! A sink that prints records as lines on standard output.
 
 use crate::clock::Nanos;
 use crate::data::{Portable, Record};
@@ -12,19 +12,19 @@ use std::fmt::{Display, Write as _};
 use std::io::{self, Write};
 use std::marker::PhantomData;
 
-/// Lines are written at the latest when this many bytes of them are held.
+/// The number of buffered bytes at which lines are written.
 const FULL: usize = 64 << 10;
 
 impl<C: Chain> Stream<C> {
-    /// Prints every record on the standard output, a line each, in one task.
+    /// Prints every record on standard output, a line each, in one task.
     ///
-    /// Lines are written many at a time while there are many, and at once when the input runs out.
-    /// Lines before a failure have been printed.
+    /// Under load, many lines are written at a time; when the input runs out, lines are written at once. Lines before
+    /// a failure have been printed.
     ///
     /// # Errors
     ///
-    /// A standard output that takes no more stops the job, with a message that says so when it was
-    /// closed by who read it.
+    /// If standard output can no longer be written to, the job stops. If its reader has closed it, the message says
+    /// so.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -53,7 +53,7 @@ struct PrintPush<I: ?Sized, F> {
     lines: String,
     count: u64,
     failed: bool,
-    /// Opens the output, which is locked once for many lines.
+    /// Opens the output, which is then locked once for many lines.
     open: F,
     types: PhantomData<fn(&I)>,
 }
@@ -145,7 +145,7 @@ mod tests {
     use crate::{Environment, Result};
     use std::sync::Arc;
 
-    /// What several writers have written, up to a number of bytes, after which the pipe breaks.
+    /// A shared buffer that several writers fill; after a number of bytes the pipe breaks.
     #[derive(Clone, Default)]
     struct Paper(Arc<Mutex<Vec<u8>>>, usize);
 

@@ -1,5 +1,5 @@
-//! What sources of parsed records have in common: they go through splits, parse, and do with a
-//! record that does not parse what the program chose.
+//! The common part of sources of parsed records: they read splits, parse them, and treat bad records as the program
+//! has chosen.
 
 use super::bad_record::BadRecord;
 use super::files::{FileReader, InputFile, Split};
@@ -17,9 +17,9 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A file format: what makes the parsers of a source's tasks.
+/// A file format: the factory of the parsers of a source's tasks.
 pub trait Format: Send + 'static {
-    /// What a record becomes.
+    /// The type of a record.
     type Record: 'static;
     /// One task's parser.
     type Parser: Parser<Record = Self::Record>;
@@ -28,18 +28,18 @@ pub trait Format: Send + 'static {
     fn parser(&self, lines: &Arc<LineNumbers>) -> Self::Parser;
 }
 
-/// Parses one split after the other.
+/// Parses splits, one after the other.
 pub trait Parser: Send + 'static {
-    /// What a record becomes.
+    /// The type of a record.
     type Record: 'static;
 
-    /// Goes on with another split.
+    /// Begins another split.
     fn begin(&mut self, file: &InputFile, split: Split) -> Result<()>;
 
-    /// Parses about one batch; answers whether there may be more in this split.
+    /// Parses about one batch and returns whether there may be more in this split.
     fn batch(&mut self, taker: &mut impl Taker<Self::Record>) -> Result<bool>;
 
-    /// What is left of a split that is a whole file and cannot be cut beforehand: where the next record begins.
+    /// The rest of a split that is a whole file and cannot be cut beforehand: it starts at the next record.
     fn rest(&self) -> Option<Split> {
         None
     }
@@ -47,26 +47,26 @@ pub trait Parser: Send + 'static {
     /// How much of the split was parsed, in bytes.
     fn consumed(&self) -> u64;
 
-    /// The memory that the parser's buffers take.
+    /// The memory of the parser's buffers.
     fn buffer_bytes(&self) -> usize;
 }
 
-/// Takes what is parsed.
+/// Receives parsed records.
 pub trait Taker<T> {
-    /// Takes a record.
+    /// Receives a record.
     fn good(&mut self, record: T);
 
-    /// Takes what could not be parsed, or answers that the job is to stop.
+    /// Receives a record that could not be parsed; returns an error if the job is to stop.
     fn bad(&mut self, record: BadRecord) -> Result<()>;
 }
 
 /// The job stops at a bad record.
 pub struct Stop;
 
-/// Bad records go their own way.
+/// Bad records go to a side output.
 pub struct Divert;
 
-/// What makes a source of records.
+/// The factory of a source of records.
 pub struct Records<F, M> {
     format: F,
     inputs: Inputs,
@@ -79,7 +79,7 @@ impl<F> Records<F, Stop> {
         Self { format, inputs, lines: Arc::default(), mode: PhantomData }
     }
 
-    /// The same source with bad records among its records.
+    /// The same source with bad records on a side output.
     pub(super) fn diverting(self) -> Records<F, Divert> {
         let Self { format, inputs, lines, .. } = self;
         Records { format, inputs, lines, mode: PhantomData }
@@ -91,7 +91,7 @@ pub struct RecordSource<P, M> {
     task: usize,
     queue: Arc<SplitQueue>,
     parser: P,
-    /// What the parser is at, and whether some of it was parsed.
+    /// The split that is being parsed, and whether some of it was parsed.
     parsing: Option<(Split, bool)>,
     memory: Reservation,
     records: u64,
@@ -155,13 +155,13 @@ impl<P: Parser, M> RecordSource<P, M> {
         Ok(self.queue.left())
     }
 
-    /// What is to be put back of the split that is parsed.
+    /// The part of the current split that should be put back.
     fn rest_of(&self, split: Split) -> Option<Split> {
         self.queue.beginning_is_enough(split).then(|| self.parser.rest()).flatten()
     }
 
     fn bytes_read(&self) -> u64 {
-        // What was read ahead of the records of a beginning will be read again.
+        // Bytes that were read ahead of the records of a beginning will be read again.
         let parsed = |split| match self.rest_of(split) {
             Some(rest) => rest.bytes_before(),
             None => self.parser.consumed(),
@@ -256,13 +256,12 @@ impl<P: Parser> Source for RecordSource<P, Divert> {
     }
 }
 
-/// Finds the number of the line at which a split begins, when a bad record in it is to be named.
+/// Finds the number of the line at which a split begins, for the message about a bad record in it.
 ///
-/// What was found before is kept, so that many bad records in many splits do not read the file
-/// from its start each time.
+/// Results are cached, so that many bad records in many splits do not read the file from its start each time.
 #[derive(Default)]
 pub struct LineNumbers {
-    /// By file and offset: the line, counted from 1, that begins there.
+    /// By file and offset: the number, counted from 1, of the line that begins there.
     known: Mutex<BTreeMap<(usize, u64), u64>>,
 }
 

@@ -1,13 +1,11 @@
-//! A sink that hands the records to the program while the job runs.
+//! A sink that sends the records to the program while the job runs.
 //!
-//! Its tasks put what each batch made into one queue, and the program takes all that is there at
-//! once. The queue has credit like any exchange: when more bytes are queued than it allows, the tasks
-//! stop taking input until the program has taken them. So a program that does not read holds up the
-//! job and no thread, and twice the credit may be under way.
+//! Its tasks put the output of each batch into one queue, and the program takes all of the queue at once. The queue
+//! has credit like an exchange: when more bytes are queued than the credit, the tasks stop reading input until the
+//! program has taken them. So a slow reader blocks the job but no thread, and twice the credit may be in flight.
 //!
-//! Two ends must be told apart: every task has ended well, or the tasks are gone without. The
-//! sending side is one value that the tasks and what makes them share: when the last of them drops
-//! it, nothing more can come.
+//! The receiver must distinguish a success of every task from tasks that are dropped before their end. The tasks and
+//! their factory share one value, the sending side; when the last of them drops it, no more records can follow.
 
 use crate::clock::{Clock, Nanos, nanos};
 use crate::data::{Data, Portable};
@@ -26,26 +24,24 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 impl<C: Chain> Stream<C> {
-    /// Hands the records to the program while the job runs: also those of a stream without an end.
+    /// Sends the records to the program while the job runs, also those of an unbounded stream.
     ///
-    /// Where they are wanted at the end, [`collect`](Self::collect) is simpler. Borrowed records are
-    /// handed over as owned ones (`str` as `String`). The records of one task stay in order.
+    /// If the records are needed only at the end, [`collect`](Self::collect) is simpler. Borrowed records are sent as
+    /// owned ones (`str` as `String`). The records of one task stay in order.
     ///
-    /// The program must read while the job runs, so [start](crate::Environment::start) the job
-    /// rather than [run](crate::Environment::run) it: a job that is ahead of its reader by twice the
-    /// [credit](crate::config::Config::credit) waits, and one whose reader has been dropped ends what
-    /// feeds this sink alone. A thread that runs the job and means to read afterwards waits for itself. That is
-    /// not refused, since another thread may read, and is in
-    /// [`OperatorStats::awaits`](crate::metrics::OperatorStats::awaits); a program with an environment from the
-    /// command line says so on standard error, once, after `--stall-after`. The deterministic scheduler runs tasks only in
-    /// [`wait`](crate::JobHandle::wait): read in another thread then.
+    /// The program must read while the job runs, so [start](crate::Environment::start) the job rather than
+    /// [run](crate::Environment::run) it. A job that is ahead of its reader by twice the
+    /// [credit](crate::config::Config::credit) waits. If the reader is dropped, the part of the job that feeds only
+    /// this sink ends. A thread that runs the job before it reads deadlocks. That is not refused, since another
+    /// thread may read; [`OperatorStats::awaits`](crate::metrics::OperatorStats::awaits) shows it, and in application
+    /// mode (module `cli`) a warning on standard error reports it once, after `--stall-after`. The deterministic
+    /// scheduler runs tasks only in [`wait`](crate::JobHandle::wait): read in another thread then.
     ///
     /// A lock is taken for each batch, on both sides, and none for a record.
     ///
     /// # Errors
     ///
-    /// A job that does not run to its end is an error where the records would go on: see
-    /// [`Incoming`].
+    /// If the job does not run to its end, the reader receives an error after the last record: see [`Incoming`].
     ///
     /// ```
     /// use thalweg::Environment;
@@ -100,14 +96,14 @@ impl<C: Chain> Stream<C> {
     }
 }
 
-/// The records of a running job, in the program. See [`Stream::to_channel`].
+/// The records of a running job, received by the program. See [`Stream::to_channel`].
 ///
-/// Iterates over the records; an error is the last item of a job that has failed.
+/// Iterates over the records; if the job has failed, the last item is an error.
 pub struct Incoming<T> {
     shared: Arc<Shared<T>>,
-    /// Taken from the queue, not handed out yet.
+    /// Records taken from the queue and not returned yet.
     taken: VecDeque<T>,
-    /// The iterator has said that the job failed.
+    /// Whether the iterator has returned the error of a failed job.
     told: bool,
     operator: String,
     /// The threads of the job's runtime, which must not block on the channel.
@@ -117,25 +113,25 @@ pub struct Incoming<T> {
 struct Shared<T> {
     queue: Mutex<Queue<T>>,
     changed: Condvar,
-    /// The bytes queued beyond which senders wait.
+    /// The queued bytes beyond which senders wait.
     credit: usize,
 }
 
 struct Queue<T> {
     records: VecDeque<T>,
-    /// Their bytes.
+    /// The size of the queued records in bytes.
     bytes: usize,
-    /// Tasks that have not come to their end.
+    /// The number of tasks that have not ended.
     unended: usize,
-    /// Nobody is left who could send.
+    /// Whether all senders were dropped.
     gone: bool,
-    /// The receiver was dropped.
+    /// Whether the receiver was dropped.
     unwanted: bool,
-    /// Tasks to wake when there is credit again.
+    /// The tasks to wake when there is credit again.
     waiting: Vec<Waker>,
 }
 
-/// The sending side. Dropped by the last task, or with the job's description if it never ran.
+/// The sending side. Dropped by the last task, or with the job's description if the job never ran.
 struct Sender<T> {
     shared: Arc<Shared<T>>,
 }
@@ -155,26 +151,26 @@ impl<T> Drop for Incoming<T> {
         let unread = std::mem::take(&mut queue.records);
         let waiting = std::mem::take(&mut queue.waiting);
         drop(queue);
-        // First, since a record's destructor may do anything.
+        // First, since a record's destructor may run any code.
         waiting.iter().for_each(Waker::wake);
         drop(unread);
     }
 }
 
 impl<T> Incoming<T> {
-    /// Waits for the next record; `None` when the stream has ended.
+    /// Waits for the next record; returns `None` when the stream has ended.
     ///
     /// # Errors
     ///
-    /// [`NotProduced`](ErrorKind::NotProduced) when the job failed, was cancelled or was never
-    /// started; [`JobHandle::wait`](crate::JobHandle::wait) says why. [`Plan`](ErrorKind::Plan) when a
-    /// closure of a job on the same threads would have to wait.
+    /// [`NotProduced`](ErrorKind::NotProduced) if the job failed, was cancelled or was never started;
+    /// [`JobHandle::wait`](crate::JobHandle::wait) returns the cause. [`Plan`](ErrorKind::Plan) if a closure of a job
+    /// on the same threads would have to wait.
     pub fn recv(&mut self) -> Result<Option<T>> {
         self.next_until(None)
     }
 
-    /// The next record, waiting for it no longer than this. `None` when there was none, be it that
-    /// the time was up or that the stream has ended; [`is_over`](Self::is_over) tells which.
+    /// Waits for the next record at most for this duration. Returns `None` if the duration has passed or the stream
+    /// has ended; [`is_over`](Self::is_over) distinguishes them.
     ///
     /// # Errors
     ///
@@ -205,7 +201,7 @@ impl<T> Incoming<T> {
         self.next_until(Some((clock, until)))
     }
 
-    /// Whether no record is left and none will come.
+    /// Whether no record is left and none will follow.
     pub fn is_over(&self) -> bool {
         let queue = lock(&self.shared.queue);
         self.taken.is_empty() && queue.records.is_empty() && (queue.unended == 0 || queue.gone)
@@ -273,7 +269,7 @@ impl<T> fmt::Debug for Incoming<T> {
 struct ChannelPush<I: ?Sized, O> {
     op: Op,
     waker: Waker,
-    /// What the current batch has made.
+    /// The output of the current batch.
     held: Vec<O>,
     held_bytes: usize,
     count: u64,
@@ -283,8 +279,7 @@ struct ChannelPush<I: ?Sized, O> {
 }
 
 impl<I: ?Sized, O> ChannelPush<I, O> {
-    /// Puts what is held into the queue, which takes it whatever it holds already; what exceeds the
-    /// credit is bounded by one batch.
+    /// Adds the held records to the queue, whatever its size; the credit is exceeded by at most one batch.
     fn hand_over(&mut self) {
         if self.held.is_empty() {
             return;
@@ -322,7 +317,7 @@ impl<I: ?Sized, O: Send> Pipe for ChannelPush<I, O> {
         self.hand_over();
         let shared = &self.sender.shared;
         let mut queue = lock(&shared.queue);
-        // A task that has ended waits for nobody: what is queued outlives it.
+        // A task that has ended does not wait: the queue outlives it.
         if queue.bytes <= shared.credit || queue.unwanted || self.ended {
             return Flow::Ready;
         }
@@ -431,7 +426,7 @@ mod tests {
             .to_channel();
         let job = env.start()?;
         let mut last = u64::MAX;
-        // Comes to a standstill, far from the end.
+        // The job comes to a standstill long before its end.
         loop {
             std::thread::sleep(std::time::Duration::from_millis(20));
             let now = made.load(Ordering::Relaxed);

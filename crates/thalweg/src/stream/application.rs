@@ -1,8 +1,8 @@
 //! A hook around the jobs of an environment, for applications.
 //!
-//! The engine is a library: it reads no command line, installs no signal handler and never exits.
-//! An environment that a program makes by way of the module `cli` carries an [`Application`],
-//! which does such things around each of its jobs; any other carries none.
+//! The engine is a library: it reads no command line, installs no signal handler and never exits. An environment that
+//! the module `cli` makes carries an [`Application`], which does these things around each of its jobs. Any other
+//! environment carries none.
 
 use super::job::Running;
 use crate::config::Config;
@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 /// Hooks that run around every job of an environment.
 pub(crate) trait Application: Send + Sync {
-    /// Called before a job starts, which fails if this fails.
+    /// Called before a job starts. An error here fails the job.
     fn starting(&self, plan: &Plan, config: &Config) -> Result<()>;
 
     /// Shows a warning to the person who runs the program.
     fn warn(&self, what: &str);
 
-    /// Called when a job has started. What it starts ends when the result is dropped.
+    /// Called when a job has started. Dropping the result ends what this call started.
     fn started(&self, job: &Arc<Running>) -> Result<Box<dyn Attendance>>;
 }
 

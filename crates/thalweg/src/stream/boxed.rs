@@ -1,4 +1,4 @@
-//! Streams whose type can be named, and whose code is compiled apart.
+//! Boxed streams: streams whose type can be named, and whose code is compiled separately.
 
 use super::{Chain, Stream};
 use crate::data::Portable;
@@ -43,11 +43,11 @@ impl<C: Chain> Stream<C>
 where
     C::Item: Portable,
 {
-    /// Hides the operators so far behind a type that can be written down, to store a stream in a
-    /// struct, to return one of several, or to keep the compile time of a long job in bounds.
+    /// Hides the operators so far behind a type that can be written down, to store a stream in a struct, to return
+    /// one of several, or to keep the compile time of a long job in bounds.
     ///
-    /// What it costs: records are collected, up to a batch, and handed over by one dynamic call a
-    /// batch; the compiler no longer fuses the operators before with those after.
+    /// The cost is one dynamic call a batch: records are collected up to a batch, then passed on together. The
+    /// compiler no longer fuses the operators before with those after.
     ///
     /// ```
     /// use thalweg::{Boxed, Environment, Stream};
@@ -106,7 +106,7 @@ impl<I: Portable + ?Sized, T: Time> Pipe for Collecting<I, T> {
     }
 
     fn resume(&mut self) -> Flow {
-        // Pushed before each batch, so that no records stay in the middle of a stage between two batches.
+        // Resumed before each batch, so that no records stay in the middle of a stage between two batches.
         match self.rest.resume() {
             Flow::Ready if !self.batch.is_empty() => {
                 self.hand_over();

@@ -1,4 +1,4 @@
-//! How a description becomes a task.
+//! How the description of a stage becomes a task.
 
 use crate::data::{Portable, Record};
 use crate::error::Result;
@@ -9,16 +9,16 @@ use crate::time::Time;
 
 /// The operators of a stage so far, as a type.
 ///
-/// A program meets it only as a bound, `impl Chain<Item = T>`, and cannot implement it: what makes tasks is the engine's
-/// own. An operator of the engine implements it by wrapping the chain before it: what is attached to the operator is first
-/// wrapped in the operator's own pusher, and then attached to the chain before.
+/// A program meets it only as a bound, `impl Chain<Item = T>`, and cannot implement it: only the engine makes tasks.
+/// An operator implements it by wrapping the chain before it: `attach` nests what follows into the operator's own
+/// pusher, and attaches the result to the chain before.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a chain of operators",
     label = "not what a stream is made of",
     note = "a stream's type is written `Stream<impl Chain<Item = T>>`"
 )]
 pub trait Chain: Send + 'static {
-    /// What flows: an owned type, or `str` or `[T]` for records that are borrowed from their batch.
+    /// The kind of record: an owned type, or `str` or `[T]` for records that are borrowed from their batch.
     type Item: Record + ?Sized;
     /// What each record carries beside its value: nothing, or a timestamp.
     type Time: Time;
@@ -33,9 +33,9 @@ pub trait Chain: Send + 'static {
         N: Push<Self::Item, Self::Time> + 'static;
 }
 
-/// The beginning of a stage that exchanges feed.
+/// The beginning of a stage that reads from exchanges.
 pub struct Received<I: Portable + ?Sized, T: Time> {
-    /// One from each stage before.
+    /// One edge from each preceding stage.
     pub(crate) edges: Vec<Edge<I, T>>,
     pub(crate) op: usize,
 }

@@ -1,4 +1,4 @@
-//! Where jobs are described and run.
+//! Environments, in which jobs are described and run.
 
 use super::application::Application;
 use super::job::Running;
@@ -15,7 +15,7 @@ use crate::sync::{Mutex, lock};
 use crate::time::Time;
 use std::sync::Arc;
 
-/// Where streams begin, and what runs them.
+/// The beginning of streams, and the threads and memory that run them.
 ///
 /// The streams that are begun on an environment make up one job until [`run`](Self::run) or
 /// [`start`](Self::start) runs it; then the next job may be described. Jobs of one environment,
@@ -35,9 +35,9 @@ use std::sync::Arc;
 pub struct Environment {
     runtime: Arc<Runtime>,
     builder: Arc<Mutex<Builder>>,
-    /// What surrounds its jobs, if it is an application's.
+    /// The hooks around its jobs, if it belongs to an application.
     application: Option<Arc<dyn Application>>,
-    /// Whether jobs that end well are held to what they have counted.
+    /// Whether a job that succeeds fails all the same if its counts do not agree.
     checked: bool,
 }
 
@@ -66,12 +66,12 @@ impl Environment {
         Self { builder: Arc::default(), ..self.clone() }
     }
 
-    /// An environment whose jobs fail where the counts of their tasks do not agree, for tests of jobs.
+    /// An environment whose jobs fail if the counts of their tasks do not agree, for tests of jobs.
     pub(crate) fn checked(config: Config) -> Self {
         Self { checked: true, ..Self::with_config(config) }
     }
 
-    /// An environment whose jobs an application surrounds.
+    /// An environment whose jobs run within the hooks of an application.
     #[cfg(feature = "cli")]
     pub(crate) fn for_application(config: Config, application: Arc<dyn Application>) -> Self {
         Self { application: Some(application), ..Self::with_config(config) }
@@ -87,16 +87,16 @@ impl Environment {
         self.build(|builder| builder.plan.clone())
     }
 
-    /// Runs the job described so far and returns when it is over. What it counted is given by
-    /// [`start`](Self::start) and [`JobHandle::wait`].
+    /// Runs the job described so far and returns when it is over. For what it counted, use [`start`](Self::start) and
+    /// [`JobHandle::wait`].
     ///
     /// # Errors
     ///
-    /// The first failure of any of its tasks. The job's outputs hold nothing then, and files that
-    /// it was to write are not there. Should the system refuse to rename a finished file when all of the job has
-    /// gone well, the error says which files have their names already.
+    /// The first failure of any of its tasks. The job's outputs are empty then, and the files that it was to write do
+    /// not exist. If the system refuses to rename a finished file after all tasks have succeeded, the error says
+    /// which files already have their final names.
     ///
-    /// In a closure of a job that runs on the same threads: see [`JobHandle::wait`].
+    /// Also an error in a closure of a job that runs on the same threads: see [`JobHandle::wait`].
     #[doc(alias("execute", "execute_blocking"))]
     pub fn run(&self) -> Result<()> {
         if let Err(error) = self.runtime.may_wait() {
@@ -113,7 +113,7 @@ impl Environment {
     /// When the job cannot run as it is described: a stream without a sink, an operator on an
     /// unbounded stream that needs a bounded one, a file that is not there.
     pub fn start(&self) -> Result<JobHandle> {
-        // Closures that make sources are called here, and what the job's description holds is dropped.
+        // Closures that make sources are called here, and the job's description is dropped here.
         catch(|| self.launch()).and_then(|launched| launched)
     }
 
@@ -166,7 +166,7 @@ impl Environment {
         edit(&mut lock(&self.builder))
     }
 
-    /// Begins the operators of a stage with what these exchanges bring.
+    /// Begins a stage with the records of these exchanges.
     pub(crate) fn receive<I: Portable + ?Sized, T: Time>(
         &self,
         stage: usize,
@@ -199,7 +199,7 @@ impl Environment {
         })
     }
 
-    /// A stage with tasks for what comes from two streams, which must be of one environment.
+    /// A stage that reads two streams, which must be of one environment.
     pub(crate) fn stage_of_both(
         &self,
         other: &Self,
@@ -213,13 +213,13 @@ impl Environment {
             self.refuse_with(other, origin);
         }
         self.build(|builder| {
-            // The other stage is of no plan that this environment knows.
+            // The other stage is in no plan of this environment.
             let before = if same { &before[..] } else { &before[..1] };
             builder.stage_after(before, tasks, bounded)
         })
     }
 
-    /// Refuses the jobs of both environments, whichever of them is run: an operator has streams of both.
+    /// Refuses the jobs of both environments, whichever is run, because an operator has streams of both.
     pub(crate) fn refuse_with(&self, other: &Self, origin: Origin) {
         for env in [self, other] {
             let what = "its streams belong to different environments, and a job is of one";
@@ -228,7 +228,7 @@ impl Environment {
         }
     }
 
-    /// The clock that jobs run by.
+    /// The clock of its jobs.
     #[cfg(test)]
     pub(crate) fn clock(&self) -> crate::clock::Clock {
         self.runtime.clock.clone()
@@ -239,12 +239,12 @@ impl Environment {
         Arc::ptr_eq(&self.builder, &other.builder)
     }
 
-    /// The tasks that a stage gets whose records have no keys.
+    /// The number of tasks of a stage without keys.
     pub(crate) fn default_tasks(&self) -> usize {
         self.runtime.config.cores.get()
     }
 
-    /// The tasks that a keyed stage gets.
+    /// The number of tasks of a keyed stage.
     pub(crate) fn keyed_tasks(&self) -> usize {
         match self.default_tasks() {
             1 => 1,

@@ -1,4 +1,4 @@
-//! A job that runs.
+//! A running job, and the handles to it.
 
 #[cfg(doc)]
 use super::Environment;
@@ -11,20 +11,20 @@ use crate::runtime::Runtime;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Why a job ends that the program has cancelled.
+/// The error message of a job that the program has cancelled.
 const CANCELLED: &str = "the job was cancelled";
 
-/// A job that runs, or has ended.
+/// A job that runs or has ended.
 ///
 /// Dropping the handle leaves the job running.
 pub struct JobHandle {
     running: Arc<Running>,
-    /// What an application does beside the job; nothing for a job of a library.
+    /// What an application does while the job runs; `None` for the job of a library.
     attendance: Option<Box<dyn Attendance>>,
-    /// Who sees that windows wait, if anybody wants to know.
+    /// The thread that checks the job for stalls, if its warnings have a receiver.
     watch: Option<Watch>,
     warnings: Warnings,
-    /// Whether it fails where its statistics do not agree.
+    /// Whether the job fails if its statistics do not agree.
     checked: bool,
 }
 
@@ -48,7 +48,7 @@ impl Running {
         self.launched.stats(&self.runtime)
     }
 
-    /// As [`stats`](Self::stats), but waits at most about this long for a task to end its turn.
+    /// Like [`stats`](Self::stats), but waits at most about this long for a task to end its turn.
     ///
     /// # Errors
     ///
@@ -69,18 +69,17 @@ impl JobHandle {
         Self { running, attendance, watch, warnings, checked }
     }
 
-    /// Waits until the job is over, and gives what it counted. What it has lost without having failed is a warning
-    /// of the facade `log`: see [`Stats::late_dropped`].
+    /// Waits until the job is over, and returns what it counted. If the job succeeded but has dropped records, a
+    /// warning of the facade `log` says so: see [`Stats::late_dropped`].
     ///
     /// # Errors
     ///
     /// The first failure of any of its tasks.
     ///
-    /// A closure of a job cannot wait for that job, nor for another one on the same threads: the thread
-    /// that waits may be the one that the job needs. That is an error of kind
-    /// [`Plan`](crate::ErrorKind::Plan), and the job goes on. A closure may [start](Environment::start)
-    /// such a job and leave the waiting to a thread of the program, or run it in an environment with threads
-    /// of its own ([`Environment::new`]).
+    /// A closure of a job cannot wait for that job, nor for another one on the same threads: the waiting thread may
+    /// be the one that the job needs. That is an error of kind [`Plan`](crate::ErrorKind::Plan), and the job goes on.
+    /// A closure may [start](Environment::start) such a job and let a thread of the program wait for it, or run it in
+    /// an environment with threads of its own ([`Environment::new`]).
     ///
     /// ```
     /// use thalweg::Environment;
@@ -115,9 +114,9 @@ impl JobHandle {
         self.running.launched.job.is_over()
     }
 
-    /// What the job has counted so far. Waits for the tasks that run to end their turns, which
-    /// takes milliseconds unless a closure blocks; the job goes on meanwhile. Called by a closure of a job, it
-    /// waits for none, and leaves out what tasks have counted that run.
+    /// What the job has counted so far. Waits for running tasks to end their turns, which takes milliseconds unless a
+    /// closure blocks; the job goes on meanwhile. When a closure of a job calls it, it does not wait, and leaves out
+    /// the counts of tasks that are running.
     pub fn stats(&self) -> Stats {
         self.running.stats()
     }
@@ -126,36 +125,35 @@ impl JobHandle {
     /// and [`wait`](Self::wait) gives an error of kind
     /// [`Cancelled`](crate::ErrorKind::Cancelled).
     ///
-    /// Once all tasks have ended well and their results are computed, the job is done, and cancelling it
-    /// changes nothing any more: all of its output appears, and `wait` gives no error. Before, none does.
+    /// Once all tasks have succeeded and their results are computed, the job is done, and cancelling it has no
+    /// effect: all of its output appears, and `wait` returns no error. Before that, no output appears.
     pub fn cancel(&self) {
         self.running.launched.job.cancel(CANCELLED);
     }
 
-    /// Ends the job's sources as if their input had ended: what was read is worked through, and
-    /// the job ends well.
+    /// Ends the job's sources as if their input had ended: what was read is processed, and the job succeeds.
     ///
-    /// A [channel](Environment::channel) takes no more records in, and the job works through all that it has
-    /// accepted: a `send` that comes at the same time either fails or is worked through.
+    /// A [channel](Environment::channel) accepts no more records, and the job processes all that it has accepted: a
+    /// concurrent `send` either fails or its record is processed.
     pub fn drain(&self) {
         self.running.launched.job.drain();
     }
 
-    /// A handle for those that end the job and do not wait for it, such as the handler of a signal.
+    /// A handle that ends the job without waiting for it, for use in the handler of a signal, for example.
     pub fn control(&self) -> JobControl {
         JobControl { running: Arc::downgrade(&self.running) }
     }
 
-    /// Sends a barrier through the job and waits until every task has passed it: all that the sources
-    /// had read when this was called has then been worked through, up to the sinks and the state of
-    /// operators. Batches that fill are sent half full for it. The job goes on meanwhile, and may read
-    /// more. Returns at once when the job is over, and when it ends, however it ends.
+    /// Sends a barrier through the job and waits until every task has passed it: all records that the sources had
+    /// read before this call have then been processed, up to the sinks and the state of operators. The barrier makes
+    /// exchanges send batches that are not full. The job goes on meanwhile, and may read more. Returns when the job
+    /// ends, however it ends, and at once if it is over.
     ///
-    /// What has been pushed into a channel but not been read is not waited for.
+    /// Records that were pushed into a channel but not yet read are not waited for.
     ///
     /// # Errors
     ///
-    /// In a closure of a job, where [`wait`](Self::wait) is refused.
+    /// Returns an error in a closure of a job, where [`wait`](Self::wait) is refused too.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -181,17 +179,17 @@ impl JobHandle {
         self.running.runtime.barrier(&self.running.launched.job)
     }
 
-    /// The plan that the job runs by.
+    /// The job's plan.
     pub fn plan(&self) -> &Plan {
         &self.running.launched.plan
     }
 }
 
-/// A handle that ends a job, while the [`JobHandle`] waits for it: [`JobHandle::control`] makes it, and it can be cloned
-/// and sent to another thread. It keeps nothing of the job alive, and has no effect on one that is over.
+/// A handle that ends a job while the [`JobHandle`] waits for it. [`JobHandle::control`] makes it; it can be cloned
+/// and sent to another thread. It keeps nothing of the job alive, and has no effect on a job that is over.
 ///
-/// A program that runs until somebody wants it to end drains its job when that is so, as programs in
-/// application mode (module `cli`) do at the first Ctrl-C. With the crate `signal-hook`, for both signals that ask for it:
+/// A program that runs until it is stopped drains its job then, as programs in application mode (module `cli`) do at
+/// the first Ctrl-C. With the crate `signal-hook`, for SIGINT and SIGTERM:
 ///
 /// ```no_run
 /// # #[cfg(all(unix, feature = "cli"))] {
@@ -213,7 +211,7 @@ impl JobHandle {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// In a program of tokio, `tokio::signal::ctrl_c().await` stands in place of `signals`, in a task of its own.
+/// In a program that uses tokio, replace `signals` by `tokio::signal::ctrl_c().await` in a task of its own.
 #[derive(Clone)]
 pub struct JobControl {
     running: Weak<Running>,

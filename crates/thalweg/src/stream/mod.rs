@@ -1,9 +1,8 @@
-//! What a program writes: environments, streams, and the chains that they are made of.
+//! The types that a program writes: environments, streams, and their chains.
 //!
-//! A [`Stream`] describes the operators since the last exchange, as a type: each operator's
-//! [`Chain`] wraps the one before it. Closing a stage (an exchange, a sink) turns the description
-//! around: the chain is asked, once a task, for the concrete task type that results when the rest
-//! of the stage is nested into it.
+//! A [`Stream`] describes the operators since the last exchange, as a type: each operator's [`Chain`] wraps the one
+//! before it. Closing a stage (an exchange, a sink) reverses the nesting: for each task, the chain returns the
+//! concrete task type that results when the rest of the stage is nested into it.
 
 mod application;
 mod boxed;
@@ -32,12 +31,12 @@ use crate::exchange::Edge;
 use crate::flow::{NullSink, Push, Task};
 use crate::plan::{Builder, Origin, Strategy, TaskContext};
 
-/// Records on their way through a job, one after the other, in several tasks at once.
+/// Records on their way through a job, in order, in several tasks at once.
 ///
 /// A stream is a description: nothing moves until [`Environment::run`]. Its methods, each in the
 /// file of its operator, consume it and describe what comes next; a sink ends it.
 ///
-/// To write a function over streams, name what flows and leave the rest open:
+/// To write a function over streams, name the item type and leave the rest open:
 ///
 /// ```
 /// use thalweg::{Chain, Environment, Stream};
@@ -56,11 +55,11 @@ use crate::plan::{Builder, Origin, Strategy, TaskContext};
 pub struct Stream<C: Chain> {
     pub(crate) env: Environment,
     pub(crate) chain: C,
-    /// The stage that the chain belongs to.
+    /// The current stage.
     pub(crate) stage: usize,
 }
 
-/// The exchange that a side output begins with, and that stream.
+/// The edge on which a side output is sent, and the side output as a stream.
 type Aside<I, T> = (Edge<I, T>, Stream<Received<I, T>>);
 
 impl<C: Chain> Stream<C> {
@@ -87,7 +86,7 @@ impl<C: Chain> Stream<C> {
         self.then_described(origin, String::new(), wrap)
     }
 
-    /// As [`then`](Self::then), with what else is to be known of the operator.
+    /// Like [`then`](Self::then), with more properties of the operator.
     pub(crate) fn then_described<D: Chain>(
         self,
         origin: Origin,
@@ -98,7 +97,7 @@ impl<C: Chain> Stream<C> {
         Stream { chain: wrap(self.chain, op), env: self.env, stage: self.stage }
     }
 
-    /// Declares what the last operator remembers across records.
+    /// Declares the state that the last operator keeps across records.
     pub(crate) fn with_state(self, keyed: bool, schema: impl ToString) -> Self {
         self.build(|builder| {
             if let Some(&op) = builder.plan.stages[self.stage].operators.last() {
@@ -108,7 +107,7 @@ impl<C: Chain> Stream<C> {
         self
     }
 
-    /// Refuses the job at its start if this stream does not end by itself.
+    /// Makes the job fail at its start if this stream does not end by itself.
     pub(crate) fn bounded_for(self, why: &str) -> Self {
         self.build(|builder| {
             if let Some(&op) = builder.plan.stages[self.stage].operators.last() {
@@ -118,7 +117,7 @@ impl<C: Chain> Stream<C> {
         self
     }
 
-    /// Refuses the job at its start with this error, about the last operator.
+    /// Makes the job fail at its start with this error, attributed to the last operator.
     pub(crate) fn refuse(&self, error: crate::Error) {
         self.build(|builder| {
             let last = builder.plan.stages[self.stage].operators.last();
@@ -168,8 +167,8 @@ impl<C: Chain> Stream<C> {
         env.receive(stage, origin, vec![edge])
     }
 
-    /// A side output that begins where an operator of this one, still to come, sends some records aside:
-    /// the exchange for it to send on, and the stream, of as many tasks.
+    /// Begins a side output of an operator that is still to be added: the edge on which the operator sends it, and
+    /// the stream, which has as many tasks as this one.
     pub(crate) fn aside<I: Portable + ?Sized>(&self, origin: Origin) -> Aside<I, C::Time> {
         let (tasks, bounded) = (self.tasks(), self.is_bounded());
         let to = self.build(|builder| builder.stage_after(&[self.stage], tasks, bounded));
@@ -178,7 +177,7 @@ impl<C: Chain> Stream<C> {
         (edge, second)
     }
 
-    /// Allows that nobody takes this stream, which has no operators yet: its records are dropped then.
+    /// Lets this stream, which has no operators yet, stay without a consumer: its records are then dropped.
     pub(crate) fn need_not_be_taken(self) -> Self
     where
         C: Clone,
@@ -208,8 +207,8 @@ impl<C: Chain> Stream<C> {
         edge
     }
 
-    /// Sets when the next exchange of this stream sends what it collects. See [`BatchMode`]. Exchanges after that one,
-    /// and those of other streams, are as [`Config::batch`](crate::config::Config::batch) says.
+    /// Sets when the next exchange of this stream sends the records it has collected. See [`BatchMode`]. Later
+    /// exchanges, and those of other streams, use [`Config::batch`](crate::config::Config::batch).
     ///
     /// ```
     /// use thalweg::{Environment, config::BatchMode};

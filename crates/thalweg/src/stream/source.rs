@@ -9,7 +9,7 @@ use crate::metrics::{Awaits, Report, Total};
 use crate::plan::{Origin, TaskContext};
 use crate::time::Time;
 
-/// The progress of a source in one call.
+/// The result of one call of a source.
 pub enum Produced {
     /// Records were pushed, and there are more.
     Some,
@@ -17,27 +17,27 @@ pub enum Produced {
     Nothing,
     /// There are none until this time.
     NothingUntil(Nanos),
-    /// Nothing, but what follows is read from this partition, or the piece of the last one has been read to its
-    /// end. For sources whose [`Partitions`](crate::flow::Partitions) are timed.
+    /// No records were pushed, but the following ones come from this partition, or the current piece has been read to
+    /// its end. For sources whose [`Partitions`](crate::flow::Partitions) are timed.
     Partition(Option<usize>),
-    /// There will be no more.
+    /// There are no more records.
     End,
 }
 
 /// The part of a source that one task reads.
 pub trait Source: Send + 'static {
-    /// What flows.
+    /// The kind of record.
     type Item: Record + ?Sized;
     /// What each record carries beside its value.
     type Time: Time;
 
-    /// Pushes about one batch.
+    /// Pushes about one batch of records.
     fn produce<N>(&mut self, now: Nanos, next: &mut N) -> Result<Produced>
     where
         N: Push<Self::Item, Self::Time>;
 
-    /// Accepts no more input, since the job drains. Returns whether input that was accepted before is still to be
-    /// emitted, up to [`Produced::End`]. Otherwise the source is not called again.
+    /// Stops accepting input, because the job drains. Returns whether the source must still emit input that it
+    /// accepted before, up to [`Produced::End`]. Otherwise the source is not called again.
     fn stop(&mut self) -> bool {
         false
     }
@@ -45,7 +45,7 @@ pub trait Source: Send + 'static {
     /// The records pushed so far.
     fn records(&self) -> u64;
 
-    /// The bytes read so far, where that means something.
+    /// The bytes read so far, for sources that read bytes.
     fn bytes(&self) -> u64 {
         0
     }
@@ -55,9 +55,8 @@ pub trait Source: Send + 'static {
         None
     }
 
-    /// What this task's share adds to what there is to read in all, where that is known when it
-    /// begins. Where tasks share what is left among them, any division will do: only the sum over
-    /// the tasks is looked at.
+    /// This task's share of the total amount to read, if it is known at the start. Tasks that share the remaining
+    /// input may divide it in any way: only the sum over the tasks is used.
     fn total(&self) -> Option<Total> {
         None
     }
@@ -97,7 +96,7 @@ impl Environment {
 }
 
 impl<F> Sourced<F> {
-    /// The same source, made in another way.
+    /// The same source with another factory.
     pub(crate) fn made_by<G>(self, change: impl FnOnce(F) -> G) -> Sourced<G> {
         Sourced { factory: change(self.factory), op: self.op }
     }
@@ -125,9 +124,9 @@ pub struct SourceTask<S, N> {
     op: Op,
     source: S,
     next: N,
-    /// [`Source::stop`] was called.
+    /// Whether [`Source::stop`] was called.
     stopped: bool,
-    /// The source has ended.
+    /// Whether the source has ended.
     exhausted: bool,
     /// The last barrier that was sent.
     epoch: Epoch,
@@ -136,7 +135,7 @@ pub struct SourceTask<S, N> {
 
 impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
     fn step(&mut self, turn: &mut Turn<'_>) -> Option<Poll> {
-        // Checked before back-pressure too, since senders may wait for the source to accept their records.
+        // Checked before back-pressure too, because senders may wait for the source to accept their records.
         if !self.stopped && self.op.signals().draining() {
             self.stopped = true;
             self.exhausted |= !guard(&self.op, || self.source.stop());
@@ -147,12 +146,12 @@ impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
             Settled::Stop(poll) => return Some(poll),
         }
         if self.epoch < self.op.signals().epoch() {
-            // One by one, as in all other sources, or barriers would not align.
+            // One by one, as in all other sources; otherwise barriers would not align.
             self.epoch = self.epoch.next();
             self.head.send(Event::Barrier(self.epoch), &mut self.next);
             return None;
         }
-        // Not together with the last batch: an operator may still have output of it pending.
+        // Not together with the last batch: an operator may still have pending output of it.
         if self.exhausted {
             self.head.send(Event::End, &mut self.next);
             return None;

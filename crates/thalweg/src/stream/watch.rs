@@ -32,7 +32,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 pub(crate) struct Warnings(Option<Arc<dyn Application>>);
 
 impl Warnings {
-    /// Those of a job that an application surrounds, or none does.
+    /// The warnings of a job that runs within the hooks of this application, or of none.
     pub(super) fn of(application: Option<&Arc<dyn Application>>) -> Self {
         Self(application.cloned())
     }
@@ -85,7 +85,7 @@ impl Watch {
         let (job, warnings) = (Arc::downgrade(job), warnings.clone());
         let thread = spawn("thalweg-watch".to_owned(), move || {
             let (mut told, mut told_blocked) = (ReportedStalls::default(), BTreeSet::new());
-            // The first check is at the beginning, or stalls of the first windows would be reported late.
+            // The first check is at the beginning; otherwise stalls of the first windows would be reported late.
             let mut before: Option<Stats> = None;
             while let Some(looked) = look(&job, patience) {
                 match &looked {

@@ -1,4 +1,4 @@
-//! What the encoding promises, for every type that comes with it.
+//! Properties of the encoding, for every type that implements it.
 
 use super::*;
 use proptest::collection::{btree_map, btree_set, hash_map, hash_set, vec};
@@ -11,7 +11,7 @@ fn encoded<T: Data>(value: &T) -> Vec<u8> {
     bytes
 }
 
-/// The encoding comes back as the same value, whatever follows it, and no shorter input does.
+/// The encoding decodes to the same value, whatever follows it, and no shorter input decodes.
 fn round_trip<T: Data + PartialEq + fmt::Debug>(value: T) {
     let mut bytes = encoded(&value);
     let len = bytes.len();
@@ -58,7 +58,7 @@ round_trips! {
         .prop_map(|(a, b, c, d, e, f)| (a, b, c, d, e, f, a, b, c, d, e, f));
 }
 
-/// Whatever decodes is the one encoding of its value.
+/// Bytes that decode are the one encoding of their value.
 fn canonical<T: Data>(bytes: &[u8]) {
     let mut rest = bytes;
     if let Ok(value) = <T as Data>::decode(&mut rest) {

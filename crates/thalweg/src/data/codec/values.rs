@@ -1,4 +1,4 @@
-//! The types of the language and its library that are [`Data`]: how each is encoded and hashed.
+//! Implementations of [`Data`] for types of the language and its library.
 
 use super::*;
 
@@ -112,7 +112,7 @@ impl Data for u8 {
     }
 }
 
-/// Types that are encoded as another one, which not all values of the other one are.
+/// Types that are encoded as another type, some of whose values are not valid.
 macro_rules! encoded_as {
     ($($type:ty as $other:ty, $schema:expr, |$from:ident| $to:expr, |$back:ident| $checked:expr;)*) => {$(
         impl Data for $type {
@@ -202,11 +202,11 @@ macro_rules! strings {
 strings! {
     String, |text| text.capacity();
     Box<str>, |text| text.len();
-    // The counts lie beside the text.
+    // The reference counts are stored beside the text.
     Arc<str>, |text| text.len() + 2 * size_of::<usize>();
 }
 
-/// A path is its bytes, which need not be UTF-8.
+/// A path is encoded as its bytes, which need not be UTF-8.
 #[cfg(unix)]
 impl Data for std::path::PathBuf {
     fn encode(&self, out: &mut Vec<u8>) {
@@ -254,7 +254,7 @@ macro_rules! pointers {
                 T::schema()
             }
 
-            /// Counts what is shared once for each that shares it.
+            /// Counts a shared value once for each holder.
             fn heap_size(&self) -> usize {
                 size_of::<T>() + (**self).heap_size()
             }
@@ -409,8 +409,8 @@ impl<T: Data> Data for VecDeque<T> {
     }
 }
 
-/// A list that is shared where it is cloned and not sent to another process: encoded as a `Vec`. Each holder counts the
-/// memory of all elements as its own.
+/// A list that is shared where it is cloned, and copied when it is sent to another process: encoded as a `Vec`. Each
+/// holder counts the memory of all elements as its own.
 impl<T: Data + Sync> Data for Arc<[T]> {
     fn encode(&self, out: &mut Vec<u8>) {
         write_varint(self.len() as u64, out);
@@ -470,7 +470,7 @@ impl<T: Data, const N: usize> Data for [T; N] {
     }
 }
 
-/// Encodes entries in the order of their encoded keys, which every language can tell.
+/// Encodes entries in the order of their encoded keys, which a reader in any language can check.
 fn encode_sorted<T>(
     entries: impl ExactSizeIterator<Item = T>,
     encode_key: impl Fn(&T, &mut Vec<u8>),
@@ -493,7 +493,7 @@ fn encode_sorted<T>(
     }
 }
 
-/// Decodes entries one by one; refuses those that are not in order or occur twice.
+/// Decodes entries one by one; refuses entries that are out of order or duplicated.
 fn decode_sorted<M, K: Data, V: Data>(
     input: &mut &[u8],
     map: &mut M,

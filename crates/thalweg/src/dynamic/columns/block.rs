@@ -1,4 +1,4 @@
-//! Blocks: rows held by column. What flows between the operators of a graph.
+//! Blocks: rows held by column, which flow between the operators of a graph.
 
 use super::{Bits, Bytes, Column, Text, Type, Value};
 use crate::data::{Batch, Data, DecodeError, Portable, Record, Schema, hash_bytes};
@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 /// Rows, held by column.
 ///
-/// Columns are shared: to hand on a column unchanged, or to give a block to several receivers,
-/// costs no copy.
+/// Columns are shared: passing on an unchanged column, or sending a block to several receivers, copies nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Block {
     rows: usize,
@@ -42,7 +41,7 @@ impl Block {
         &self.columns
     }
 
-    /// Takes the block apart.
+    /// Returns the columns.
     pub fn into_columns(self) -> Vec<Arc<Column>> {
         self.columns
     }
@@ -76,10 +75,10 @@ impl Block {
     }
 }
 
-/// The kind of record that a block is while it flows: a row counts as a record.
+/// The kind of record of a block: each row counts as one record.
 ///
-/// As the item of a stream it is handed on by value; when it crosses an exchange, a batch of blocks
-/// is as long as it has rows.
+/// As the item of a stream it is passed by value; when it crosses an exchange, the length of a batch of blocks is its
+/// number of rows.
 pub struct Columnar {
     // Makes the type unsized, and so a kind of record of its own.
     _unsized: [()],
@@ -98,7 +97,7 @@ impl Portable for Columnar {
     }
 }
 
-/// Blocks under way to one receiver.
+/// A batch of blocks on its way to one receiver.
 #[derive(Default)]
 pub struct BlockBatch {
     blocks: Vec<Block>,
@@ -263,7 +262,7 @@ mod tests {
         for end in 0..bytes.len() {
             assert!(Block::decode(&mut &bytes[..end]).is_err(), "{end}");
         }
-        // Whatever the bytes, an answer.
+        // Whatever the bytes, decoding returns.
         for at in 0..bytes.len() {
             for value in [0, 1, 127, 255] {
                 let mut bytes = bytes.clone();

@@ -1,5 +1,4 @@
-//! Columns: values of one type, laid out as Arrow lays them out, so that a conversion moves buffers
-//! and copies none.
+//! Columns: values of one type, in the memory layout of Arrow, so that a conversion moves buffers and copies none.
 //!
 //! | type | buffers | in Arrow |
 //! |---|---|---|
@@ -52,13 +51,12 @@ impl Bits {
         (0..self.len).map(|at| self.get(at))
     }
 
-    /// The bytes that hold the bits; those past the last value are 0.
+    /// The bytes that hold the bits; unused bits of the last byte are 0.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Bits from bytes of them; `None` unless there are as many bytes as `len` bits need and the
-    /// spare bits are 0.
+    /// Bits from packed bytes; `None` unless their number fits `len` and the unused bits are 0.
     pub fn from_bytes(bytes: Vec<u8>, len: usize) -> Option<Self> {
         let spare = match (bytes.last(), len % 8) {
             (Some(last), used @ 1..) => last >> used,
@@ -76,7 +74,7 @@ impl FromIterator<bool> for Bits {
     }
 }
 
-/// What the two kinds of columns with offsets have in common.
+/// The common code of the two kinds of columns with offsets.
 macro_rules! strings {
     ($(#[$doc:meta])* $name:ident, $buffer:ty, $item:ty, $append:ident) => {
         $(#[$doc])*
@@ -93,7 +91,7 @@ macro_rules! strings {
         }
 
         impl $name {
-            /// An empty column with room for so many values of so many bytes in all.
+            /// An empty column with capacity for this many values with this many bytes in all.
             pub fn with_capacity(values: usize, bytes: usize) -> Self {
                 let mut offsets = Vec::with_capacity(values + 1);
                 offsets.push(0);
@@ -137,7 +135,7 @@ macro_rules! strings {
                 })
             }
 
-            /// Where each value begins in the data, and last where the last one ends.
+            /// The offset of each value in the data, and last the end of the data.
             pub fn offsets(&self) -> &[i64] {
                 &self.offsets
             }
@@ -174,11 +172,11 @@ strings!(
     Bytes, Vec<u8>, [u8], extend_from_slice
 );
 
-/// Bytes copied at once where a value is short, since a copy of a fixed length is one instruction.
+/// The bytes that are copied at once for a short value, since a copy of fixed length is one instruction.
 const SHORT: usize = 16;
 
 impl Text {
-    /// Appends a part of a longer text: quicker than [`push`](Self::push) where parts are short.
+    /// Appends a part of a longer text: faster than [`push`](Self::push) if parts are short.
     #[inline(always)]
     pub(crate) fn push_part(&mut self, of: &str, from: usize, to: usize) {
         let short = if to - from <= SHORT { of.get(from..from + SHORT) } else { None };
@@ -193,12 +191,12 @@ impl Text {
         self.offsets.push(self.data.len() as i64);
     }
 
-    /// The same text in the lower case of ASCII.
+    /// Converts ASCII letters to lower case.
     pub(crate) fn lowercase_ascii(&mut self) {
         self.data.make_ascii_lowercase();
     }
 
-    /// The same text with the letters A to Z in upper case.
+    /// Converts ASCII letters to upper case.
     pub(crate) fn uppercase_ascii(&mut self) {
         self.data.make_ascii_uppercase();
     }
@@ -267,7 +265,7 @@ pub enum Column {
     Bytes(Bytes),
 }
 
-/// Does the same with the buffer of each kind of column.
+/// Applies the same expression to the buffer of each kind of column.
 macro_rules! each {
     ($column:expr, $buffer:ident => $do:expr) => {
         match $column {
@@ -308,7 +306,7 @@ impl Column {
         }
     }
 
-    /// What it holds.
+    /// The type of its values.
     pub fn kind(&self) -> Type {
         match self {
             Self::I64(_) => Type::I64,
@@ -357,7 +355,7 @@ impl Column {
         })
     }
 
-    /// Appends a value; answers whether it is of the column's type, and does nothing otherwise.
+    /// Appends a value and returns `true` if it is of the column's type; otherwise does nothing.
     #[must_use]
     pub fn push(&mut self, value: &Value) -> bool {
         match (self, value) {
@@ -385,7 +383,7 @@ impl Column {
         }
     }
 
-    /// Forgets the values and keeps the capacity.
+    /// Removes the values and keeps the capacity.
     pub fn clear(&mut self) {
         match self {
             Self::I64(values) => values.clear(),

@@ -1,4 +1,4 @@
-//! Rows held by column: types, columns, blocks. Nothing here knows of graphs or tasks.
+//! Rows held by column: types, columns, blocks. Nothing here depends on graphs or tasks.
 
 mod block;
 mod column;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a column holds.
+/// The type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Type {
@@ -22,7 +22,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// Whether arithmetic is defined.
+    /// Whether arithmetic is defined for the type.
     pub(crate) fn is_number(self) -> bool {
         matches!(self, Self::I64 | Self::U64 | Self::F64)
     }
@@ -67,7 +67,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The type of the column that this value may lie in.
+    /// The type of the columns that can hold this value.
     pub fn kind(&self) -> Type {
         match self {
             Self::I64(_) => Type::I64,
@@ -109,9 +109,9 @@ from!(i64 => I64, u64 => U64, f64 => F64, bool => Bool, &str => Utf8, String => 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Field {
-    /// The name by which expressions find the column.
+    /// The name by which expressions refer to the column.
     pub name: String,
-    /// What it holds.
+    /// The type of its values.
     #[serde(rename = "type")]
     pub kind: Type,
 }

@@ -1,10 +1,10 @@
-//! Expressions whose columns are found and whose types are checked. Pure: from a schema and an
-//! expression to a bound one, or to what is wrong with it.
+//! Expressions with resolved columns and checked types. Pure: a function from a schema and an expression to a bound
+//! expression, or to what is wrong with it.
 
 use super::expr::{Expr, Function};
 use crate::dynamic::columns::{Field, Type, Value};
 
-/// An expression that cannot meet a value of another type than it expects.
+/// An expression whose arguments all have the expected types.
 #[derive(Clone, Debug)]
 pub(crate) enum Bound {
     Column(usize),
@@ -12,7 +12,7 @@ pub(crate) enum Bound {
     Call(Function, Vec<Bound>),
 }
 
-/// How deep expressions may nest: one from outside must not exhaust the stack.
+/// How deeply expressions may nest: an expression in a file must not exhaust the stack.
 const MAX_DEPTH: usize = 200;
 
 /// Finds the column of this name.
@@ -23,7 +23,7 @@ pub(crate) fn find(schema: &[Field], name: &str) -> Result<usize, String> {
     })
 }
 
-/// Checks an expression against a schema; answers what it gives, too.
+/// Checks an expression against a schema; also returns the type of its result.
 pub(crate) fn bind(schema: &[Field], expr: &Expr) -> Result<(Bound, Type), String> {
     bind_at(schema, expr, 0)
 }
@@ -57,7 +57,7 @@ fn bind_at(schema: &[Field], expr: &Expr, depth: usize) -> Result<(Bound, Type),
     }
 }
 
-/// What a function of arguments of these types gives; `None` if there is no such function.
+/// The type of a function's result for arguments of these types; `None` if there is no such function.
 fn result(function: Function, types: &[Type]) -> Option<Type> {
     use Function as F;
     use Type::{Bool, Bytes, F64, I64, U64, Utf8};

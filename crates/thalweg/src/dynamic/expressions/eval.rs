@@ -1,5 +1,4 @@
-//! Computes bound expressions, a block at a time: one decision a block and function, and then a
-//! loop over buffers.
+//! Evaluates bound expressions a block at a time: one dispatch per block and function, then a loop over buffers.
 
 use super::bound::Bound;
 use super::expr::Function;
@@ -8,10 +7,10 @@ use crate::error::{Error, ErrorKind, Result};
 use std::fmt::{Display, Write};
 use std::sync::Arc;
 
-/// What an expression gives for a block.
+/// The values of an expression for a block.
 enum Datum {
     Column(Arc<Column>),
-    /// The same for every row.
+    /// The same value for every row.
     Scalar(Value),
 }
 
@@ -38,7 +37,7 @@ fn datum(bound: &Bound, block: &Block) -> Result<Datum> {
     }
 }
 
-/// What a checked expression does not meet.
+/// The error for a block that does not have the checked schema.
 #[cold]
 fn mismatch() -> Error {
     Error::new(ErrorKind::Internal, "a block is not of the checked schema")
@@ -167,7 +166,7 @@ impl Datum {
     }
 }
 
-/// Applies a function that may have no result to every row.
+/// Applies a function that may fail to every row.
 fn try_zip<T: Copy + Display, O>(
     function: Function,
     (left, right): (Side<'_, T>, Side<'_, T>),
@@ -287,7 +286,7 @@ fn text(function: Function, of: &Datum, rows: usize) -> Result<Column> {
         && text.data().is_ascii()
         && function != Function::Trim
     {
-        // All at once: no length changes.
+        // All texts at once, since no length changes.
         let mut text = text.clone();
         match function {
             Function::Lower => text.lowercase_ascii(),
@@ -316,7 +315,7 @@ fn search(
     Ok(Column::Bool((0..rows).map(|at| of(left(at), right(at))).collect()))
 }
 
-/// Converts every row by `number` of a number or truth value, or `parse` of a text.
+/// Converts every row: a number or truth value with `number`, a text with `parse`.
 fn convert(of: &Datum, rows: usize, to: Type) -> Result<Column> {
     let source = match of {
         Datum::Column(column) => Arc::clone(column),

@@ -4,10 +4,10 @@ use crate::dynamic::columns::Value;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What is computed for each row: a column, a constant, or a function of other expressions.
+/// The computation of a value for each row: a column, a constant, or a function of other expressions.
 ///
-/// Built with [`col`], [`lit`] and the methods below; types are checked when a graph is
-/// [checked](crate::dynamic::Graph::check), never converted in silence.
+/// Built with [`col`], [`lit`] and the methods below. Types are checked when a graph is
+/// [checked](crate::dynamic::Graph::check); there are no implicit conversions.
 ///
 /// In JSON: `{"column": "x"}`, `{"literal": {"i64": 1}}`, `{"call": ["add", [a, b]]}`.
 ///
@@ -27,19 +27,19 @@ pub enum Expr {
     Column(String),
     /// The same value for every row.
     Literal(Value),
-    /// A function of other expressions. All of them are computed for every row, also where the
-    /// result does not depend on one.
+    /// A function of other expressions. All arguments are evaluated for every row, even if the result does not depend
+    /// on one of them.
     Call(Function, Vec<Expr>),
 }
 
-/// What expressions can compute.
+/// The functions of expressions.
 ///
-/// Numbers meet numbers of their own type only; the functions `to_…` convert.
+/// Two numbers must have the same type; the functions `to_…` convert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Function {
-    /// The sum of two numbers. Of integers, one that does not fit stops the job, here and below.
+    /// The sum of two numbers. An integer result that overflows stops the job, here and below.
     Add,
     /// The difference of two numbers.
     Sub,
@@ -48,11 +48,11 @@ pub enum Function {
     /// The quotient of two numbers, of integers rounded towards zero. Division of an integer by
     /// zero stops the job; of floats it gives an infinity or NaN.
     Div,
-    /// What remains after division, with the sign of the dividend.
+    /// The remainder of a division, with the sign of the dividend.
     Rem,
-    /// The number with the other sign.
+    /// The number with the opposite sign.
     Neg,
-    /// Whether two values are equal. Floats compare as IEEE 754 says: NaN with nothing.
+    /// Whether two values are equal. Floats compare according to IEEE 754: NaN equals nothing.
     Eq,
     /// Whether two values differ.
     Ne,
@@ -68,7 +68,7 @@ pub enum Function {
     And,
     /// Whether either is true.
     Or,
-    /// Whether it is false.
+    /// Whether the argument is false.
     Not,
     /// Text in lower case.
     Lower,
@@ -86,14 +86,14 @@ pub enum Function {
     StartsWith,
     /// Whether the first text ends with the second.
     EndsWith,
-    /// As `i64`: a number that fits, a float cut off at its point, text that is a number, 1 or 0
-    /// for a truth value. What cannot be converted stops the job, here and below.
+    /// Converts to `i64`: an integer that fits, a float truncated towards zero, a text that is a number, or 1 or 0
+    /// for a truth value. A value that cannot be converted stops the job, here and below.
     ToI64,
-    /// As `u64`.
+    /// Converts to `u64`.
     ToU64,
-    /// As `f64`; integers beyond 2^53 are rounded.
+    /// Converts to `f64`; integers beyond 2^53 are rounded.
     ToF64,
-    /// As text; floats in the shortest form that reads back as the same.
+    /// Converts to text; floats in the shortest form that reads back as the same number.
     ToUtf8,
 }
 

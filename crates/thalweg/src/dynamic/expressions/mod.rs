@@ -1,5 +1,5 @@
-//! What is computed of a row: expressions as data, checked against a schema, and evaluated a block
-//! at a time. Nothing here knows of graphs or tasks.
+//! Expressions of the columns of a row, as data: checked against a schema, and evaluated a block at a time. Nothing
+//! here depends on graphs or tasks.
 
 mod bound;
 mod eval;

@@ -1,4 +1,4 @@
-//! Evaluation against the same formulas written for one row, and its errors.
+//! Evaluation compared with the same formulas written for one row, and errors of evaluation.
 
 use super::*;
 use crate::dynamic::columns::{Block, Column, Field, Text, Value};

@@ -1,13 +1,13 @@
 //! Aggregates that are known only at run time, as states of the engine's keyed table.
 //!
-//! Each aggregate has some words of a state:
+//! A state consists of words, some of them for each aggregate:
 //!
 //! | aggregate | words |
 //! |---|---|
 //! | count | the number |
 //! | sum of integers | the sum, in two |
 //! | sum of floats | its bits |
-//! | min, max | the value's rank; of text and bytes, the value itself beside the words |
+//! | min, max | the value's rank; for text and bytes, the value itself, stored beside the words |
 //! | average | a count, and a sum as above |
 
 use super::keys::{Keyed, Row};
@@ -19,26 +19,26 @@ use crate::dynamic::operation::AggregateFunction;
 use crate::error::{Error, ErrorKind, Result};
 use crate::operators::aggregates::{Aggregate, Combine};
 
-/// Words of a state that waits and moves without touching memory elsewhere.
+/// The words of a state of fixed size, which is moved without access to memory elsewhere.
 pub(super) const WORDS: usize = 6;
 
-/// A value of text or bytes, where there is one.
+/// A value of text or bytes, if there is one.
 type Held = Option<Vec<u8>>;
 
-/// What is computed, and where in the state it is kept.
+/// The aggregates of a group, and their places in the state.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
     parts: Vec<Part>,
     /// The words of a state.
     pub(super) words: usize,
-    /// The values of text and bytes beside them.
+    /// The number of text and bytes values stored beside the words.
     pub(super) texts: usize,
 }
 
 #[derive(Clone, Debug)]
 struct Part {
     step: AggregateStep,
-    /// Its first word; of the least and greatest text, its place beside the words.
+    /// The index of its first word; for the least or greatest text, the index of the value beside the words.
     at: usize,
 }
 
@@ -62,7 +62,7 @@ fn add_float(words: &mut [u64], at: usize, value: f64) {
 
 fn add(words: &mut [u64], at: usize, column: &Column, row: usize) {
     match column {
-        // No number of records that there can be overflows 128 bits.
+        // 128 bits cannot overflow with any possible number of records.
         Column::I64(values) => put_sum(words, at, get_sum(words, at) + i128::from(values[row])),
         Column::U64(values) => put_sum(words, at, get_sum(words, at) + i128::from(values[row])),
         Column::F64(values) => add_float(words, at, values[row]),
@@ -183,7 +183,7 @@ impl Program {
         }
     }
 
-    /// The results of keys, as columns. The closure says of which key a state is, for messages.
+    /// The results of keys, as columns. The closure names the key of a state, for messages.
     pub(super) fn columns<S: State>(
         &self,
         states: &[S],
@@ -260,7 +260,7 @@ impl Part {
     }
 }
 
-/// The state of a key, as columns are made of it.
+/// The state of a key, from which columns are built.
 pub(super) trait State: Data {
     fn words(&self) -> &[u64];
 

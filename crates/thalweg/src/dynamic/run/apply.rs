@@ -1,4 +1,4 @@
-//! An operator that makes at most one block of each block.
+//! An operator that emits at most one block for each input block.
 
 use super::kernels::Kernel;
 use crate::dynamic::columns::{Block, Columnar};
@@ -63,7 +63,7 @@ impl<N: Pipe> Pipe for ApplyPush<N> {
     }
 
     fn resume(&mut self) -> Flow {
-        // The rest of the turn: the job stops after it.
+        // The job stops after this turn.
         if self.failed { Flow::Ready } else { self.next.resume() }
     }
 

@@ -8,9 +8,9 @@ use crate::metrics::Report;
 use crate::plan::TaskContext;
 use crate::stream::{Chain, Stream};
 
-/// The chain of a stream of blocks, whatever operators it is made of.
+/// The chain of a stream of blocks, whatever its operators.
 ///
-/// Between two operators stands one dynamic call a block.
+/// The cost is one dynamic call a block between two operators.
 pub(super) struct Blocks {
     chain: Box<dyn Erased>,
 }
@@ -45,7 +45,7 @@ pub(super) fn erased<C: Chain<Item = Columnar, Time = ()>>(stream: Stream<C>) ->
     Stream { chain, env: stream.env, stage: stream.stage }
 }
 
-/// What follows in a stage, whatever it is.
+/// The operators that follow in a stage, as a trait object.
 pub(super) struct Rest(Box<dyn Push<Columnar, ()>>);
 
 impl Push<Columnar, ()> for Rest {

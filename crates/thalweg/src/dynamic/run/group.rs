@@ -1,4 +1,4 @@
-//! Groups: rows into the engine's keyed tables, and results out of them as blocks.
+//! Groups: puts rows into the engine's keyed tables, and packs the results into blocks.
 
 use super::accumulate::{InLarge, InWords, Program, State, WORDS};
 use super::chain::{Blocks, erased};
@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 /// Groups the rows of a stream whose columns are the group's inputs.
 ///
-/// Each case is code of its own, compiled whether a program has it or not. So there are few: keys of one
-/// common column with states of fixed size, and everything for all others.
+/// Each case is compiled separately, whether a program uses it or not. So there are few cases: keys of one common
+/// column with states of fixed size, and a general case for all others.
 #[track_caller]
 pub(super) fn group(stream: Stream<Blocks>, step: &GroupStep, name: &str) -> Stream<Blocks> {
     let program = Program::new(&step.aggregates);
@@ -80,7 +80,7 @@ where
     erased(pack(table, Origin::here("group"), String::new(), rows))
 }
 
-/// Keys and their results on the way into a block.
+/// Keys and their results, to be packed into a block.
 struct Rows<X: KeyKind, S> {
     fields: Arc<[Field]>,
     program: Arc<Program>,
@@ -89,7 +89,7 @@ struct Rows<X: KeyKind, S> {
 }
 
 impl<X: KeyKind, S> Clone for Rows<X, S> {
-    /// As many tasks as there are begin with nothing.
+    /// Each task begins with an empty clone.
     fn clone(&self) -> Self {
         Self {
             fields: Arc::clone(&self.fields),

@@ -1,4 +1,4 @@
-//! What operators without memory make of a block.
+//! Kernels: stateless operators on blocks.
 
 use crate::Visit;
 use crate::dynamic::columns::{Block, Column, Text};
@@ -8,14 +8,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::operators::text;
 use std::sync::Arc;
 
-/// An operator without memory, ready to run.
+/// A stateless operator, ready to run.
 pub(super) enum Kernel {
     Select(Vec<Bound>),
     Filter(Bound),
     Explode(usize, Parts),
 }
 
-/// A block is not what the checked graph says: the engine's own fault.
+/// The error for a block that does not have the checked schema, which is a bug in the engine.
 #[cold]
 pub(super) fn mismatch() -> Error {
     Error::new(ErrorKind::Internal, "a block is not of the checked schema")
@@ -48,7 +48,7 @@ fn explode(block: Block, at: usize, parts: Parts) -> Result<Block> {
     if at >= columns.len() {
         return Err(mismatch());
     }
-    // A column that nobody else has is changed where it is.
+    // A column without other owners is modified in place.
     let mut source = Arc::unwrap_or_clone(columns.swap_remove(at));
     // `swap_remove` has put the last column in the place of the one removed.
     let Column::Utf8(source) = &mut source else { return Err(mismatch()) };
@@ -76,7 +76,7 @@ fn explode(block: Block, at: usize, parts: Parts) -> Result<Block> {
     Block::new(count, columns).ok_or_else(mismatch)
 }
 
-/// The parts of texts, and, if anybody wants to know, the row that each comes from.
+/// The parts of texts and, if requested, the row of each.
 struct Exploded {
     parts: Text,
     rows: Option<Vec<usize>>,
@@ -88,7 +88,7 @@ impl Exploded {
         for (row, text) in source.iter().enumerate() {
             let start = text.as_ptr().addr();
             visitor.visit(text, &mut (), &mut |part| {
-                // Parts lie in their text, so that where one begins says how much may be copied.
+                // A part lies within its text, so its start determines how much may be copied.
                 let from = part.as_ptr().addr().wrapping_sub(start);
                 self.parts.push_part(text, from, from + part.len());
                 if let Some(rows) = &mut self.rows {

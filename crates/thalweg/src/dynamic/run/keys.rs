@@ -1,8 +1,7 @@
-//! The keys of rows: from columns into the engine's keyed table and back.
+//! The keys of rows: converts columns to keys of the engine's keyed table and back.
 //!
-//! A key of one column of integers or text is the very key that a typed program would have: the
-//! same hash, the same form in the table. Any other is a [`RowKey`], with the hash that a tuple of
-//! its columns has.
+//! A key of one column of integers or text is the same key as in a typed program: it has the same hash and the same
+//! form in the table. Any other key is a [`RowKey`], with the hash of a tuple of its columns.
 
 use super::ordered;
 use crate::Visit;
@@ -31,7 +30,7 @@ impl<K: Key + ?Sized> Record for Keyed<K> {
     type Of<'a> = Row<'a, K>;
 }
 
-/// Where the key of a row is.
+/// The key of a row.
 #[inline(always)]
 pub(super) fn key_of<'k, K: ?Sized>(row: &'k Row<'_, K>) -> &'k K {
     row.key
@@ -42,14 +41,14 @@ pub(super) trait KeyKind: Send + Sync + 'static {
     /// The key in the table.
     type Key: Key<Owned: Borrow<Self::Key> + Key> + ?Sized;
 
-    /// Calls `each` with the key and the place of every row; the first `keys` columns are the key.
+    /// Calls `each` with the key and the index of every row; the first `keys` columns are the key.
     fn each(block: &Block, keys: usize, scratch: &mut RowKey, each: impl FnMut(&Self::Key, usize));
 
-    /// Keys taken out of the table, as columns; `None` if they are not of these fields.
+    /// Converts keys from the table to columns; `None` if they do not have these fields.
     fn columns(fields: &[Field], keys: Vec<<Self::Key as Portable>::Owned>) -> Option<Vec<Column>>;
 }
 
-/// Takes blocks apart into rows with keys.
+/// A visitor that splits blocks into rows with keys.
 pub(super) struct KeyRows<X> {
     keys: usize,
     kind: PhantomData<fn() -> X>,
@@ -168,7 +167,7 @@ impl KeyKind for ByRow {
     }
 }
 
-/// Floats that are equal are one key.
+/// Writes a value of a key, such that floats that are equal are the same key.
 fn write_key(column: &Column, at: usize, out: &mut Vec<u8>) {
     match column {
         Column::F64(values) if values[at] == 0.0 => {
@@ -178,7 +177,7 @@ fn write_key(column: &Column, at: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// The hash that each row has by the columns at these places.
+/// The hash of each row over the columns at these indices.
 pub(super) fn hashes(block: &Block, keys: &[usize]) -> Vec<u64> {
     let mut hashes = vec![0; block.rows()];
     for &key in keys {
@@ -187,7 +186,7 @@ pub(super) fn hashes(block: &Block, keys: &[usize]) -> Vec<u64> {
     hashes
 }
 
-/// Joins the hashes of a column's values to those of the columns before it.
+/// Mixes the hashes of a column's values into those of the columns before it.
 fn add_hashes(column: &Column, alone: bool, hashes: &mut [u64]) {
     let mut join = |at: usize, hash: u64| {
         hashes[at] = if alone { hash } else { mix(hashes[at], hash) };
@@ -214,7 +213,7 @@ fn add_hashes(column: &Column, alone: bool, hashes: &mut [u64]) {
     }
 }
 
-/// The values of a key's columns, one after the other, and their hash.
+/// The encoded values of a key's columns, in order, and their hash.
 #[derive(Clone, Default)]
 pub(super) struct RowKey {
     hash: u64,

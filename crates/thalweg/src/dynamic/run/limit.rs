@@ -1,4 +1,4 @@
-//! The first so many rows.
+//! A limit of the number of rows.
 
 use crate::dynamic::columns::{Block, Columnar};
 use crate::error::Result;
@@ -8,7 +8,7 @@ use crate::operators::per_stream::limit::Left;
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Stream};
 
-/// Hands on the first `n` rows of all tasks together, in one task, and lets the sources end.
+/// Emits the first `n` rows of all tasks together, in one task, and lets the sources end.
 pub(super) fn limit<C: Chain<Item = Columnar, Time = ()>>(
     stream: Stream<C>,
     origin: Origin,

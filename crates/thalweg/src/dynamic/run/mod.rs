@@ -1,8 +1,8 @@
 //! Runs graphs: from checked steps to streams of blocks.
 //!
-//! Every step becomes operators of the same kind as a typed program's, in the same plan: the same
-//! sources, exchanges, keyed tables and sorts, under the same schedulers. What is dynamic is one
-//! call a block between two operators.
+//! Every step becomes operators of the same kind as a typed program's, in the same plan: the same sources, exchanges,
+//! keyed tables and sorts, under the same schedulers. The only difference is one dynamic call a block between two
+//! operators.
 
 mod accumulate;
 mod apply;
@@ -35,13 +35,12 @@ use pack::{Numbers, Texts, pack};
 use views::Views;
 
 impl Graph {
-    /// Runs the graph as a job of its own, and hands back what its `collect`s have gathered.
+    /// Runs the graph as a job of its own, and returns what its `collect` nodes have gathered.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check), and as [`Environment::run`]: what has no result (an overflow, a
-    /// division by zero, text that is no number) is of kind [`Input`](ErrorKind::Input), under the
-    /// node's name.
+    /// As [`check`](Self::check), and as [`Environment::run`]: a computation without a result (an overflow, a
+    /// division by zero, text that is no number) is of kind [`Input`](ErrorKind::Input), under the node's name.
     #[track_caller]
     pub fn run(&self, env: &Environment) -> Result<Results> {
         let env = env.sharing();
@@ -50,10 +49,11 @@ impl Graph {
         attached.results()
     }
 
-    /// Describes the graph as a part of the environment's job, which runs with it.
+    /// Adds the graph to the environment's job, and runs when the job does.
+    /// Adds the graph to the environment's job, as a part that runs with it.
     ///
-    /// To look at the plan, to run several graphs, or a graph beside typed streams, as one job.
-    /// Nodes of graphs in one job must have different names.
+    /// Use it to look at the plan, or to run several graphs, or a graph and typed streams, as one job. Nodes of
+    /// graphs in one job must have different names.
     ///
     /// # Errors
     ///
@@ -108,12 +108,12 @@ fn source(env: &Environment, step: &Step) -> Stream<Blocks> {
             erased(pack(lines, origin, String::new(), Texts::default()))
         }
         Work::Rows(blocks) => blocks_of(env, blocks.clone(), step),
-        // A step without an input is one of these: the check has seen to it.
+        // A step without an input is one of these, as the check has verified.
         _ => blocks_of(env, Vec::new(), step),
     }
 }
 
-/// The rows that a graph holds.
+/// A source of rows that the graph holds.
 #[track_caller]
 fn blocks_of(env: &Environment, blocks: Vec<Block>, step: &Step) -> Stream<Blocks> {
     let blocks = env.iter(blocks);
@@ -121,11 +121,11 @@ fn blocks_of(env: &Environment, blocks: Vec<Block>, step: &Step) -> Stream<Block
     erased(blocks).name(step.name.as_str())
 }
 
-/// What becomes of a stream in a step; nothing, in a sink.
+/// Adds a step to a stream; returns `None` for a sink.
 #[track_caller]
 fn follow(stream: Stream<Blocks>, step: &Step, attached: &mut Attached) -> Option<Stream<Blocks>> {
     let (name, detail) = (step.name.as_str(), step.detail.clone());
-    // A closure would not see the caller.
+    // Taken here, because a closure would not see the caller.
     let origin = Origin::here("graph");
     let kernel = |kind, stream, detail, kernel| {
         erased(apply(stream, Origin { kind, ..origin }, detail, kernel))

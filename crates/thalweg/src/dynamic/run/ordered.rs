@@ -1,16 +1,16 @@
-//! Values as bytes that are in the order of the values, and can be read back.
+//! An order-preserving encoding of values, which can be decoded.
 //!
-//! A value is its type, in one byte, then: an integer big-endian with its sign turned round; a
-//! float as such an integer, NaN above all others; text and bytes with every 0 followed by 255,
-//! and two zeros at the end. In descending order all bytes but the type are complemented. So the
-//! encoding of no value begins with that of another, and rows compare as their bytes do.
+//! A value is its type, in one byte, then: an integer big-endian with its sign bit inverted; a float as such an
+//! integer, NaN above all others; text and bytes with every 0 followed by 255, and two zeros at the end. For
+//! descending order all bytes but the type are complemented. So no encoding is a prefix of another, and rows compare
+//! as their bytes do.
 
 use crate::dynamic::columns::{Column, Type, Value};
 use std::fmt::Write;
 
 const SIGN: u64 = 1 << 63;
 
-/// A number that is ordered as the value at this place is. Of a column of text, 0.
+/// A number with the same order as the value at this index. 0 for a column of text.
 #[inline(always)]
 pub(super) fn rank(column: &Column, at: usize) -> u64 {
     match column {
@@ -27,7 +27,7 @@ fn rank_float(value: f64) -> u64 {
     if bits & SIGN == 0 { bits | SIGN } else { !bits }
 }
 
-/// Appends the value of this rank.
+/// Appends the value with this rank.
 pub(super) fn push_rank(column: &mut Column, rank: u64) {
     match column {
         Column::I64(values) => values.push((rank ^ SIGN) as i64),
@@ -42,7 +42,7 @@ pub(super) fn push_rank(column: &mut Column, rank: u64) {
     }
 }
 
-/// Appends the value at this place to `out`.
+/// Appends the encoding of the value at this index to `out`.
 pub(super) fn write(column: &Column, at: usize, descending: bool, out: &mut Vec<u8>) {
     out.push(column.kind() as u8);
     let start = out.len();
@@ -67,8 +67,8 @@ fn write_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, 0]);
 }
 
-/// Takes a value off the front of `input` and appends it to the column; answers whether there was
-/// one, and of the column's type.
+/// Decodes a value from the front of `input` and appends it to the column; returns whether there was a value of the
+/// column's type.
 #[must_use]
 pub(super) fn read(input: &mut &[u8], descending: bool, column: &mut Column) -> bool {
     let Some((&kind, rest)) = input.split_first() else { return false };
@@ -109,7 +109,7 @@ fn read_bytes(input: &mut &[u8], flip: u8) -> Option<Vec<u8>> {
     }
 }
 
-/// Values in ascending order, for people.
+/// Formats values in ascending order, for messages.
 pub(super) fn show(mut input: &[u8]) -> String {
     let kinds = [Type::I64, Type::U64, Type::F64, Type::Bool, Type::Utf8, Type::Bytes];
     let mut shown = String::new();

@@ -1,4 +1,4 @@
-//! An operator that makes blocks of records that come one by one.
+//! An operator that packs single records into blocks.
 
 use crate::data::Record;
 use crate::dynamic::columns::{Block, Column, Columnar, Text};
@@ -9,24 +9,24 @@ use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Stream};
 use std::marker::PhantomData;
 
-/// Rows of a block, where its size is not decided by its bytes.
+/// Rows of a block whose size is not limited by its bytes.
 pub(super) const ROWS: usize = 4096;
-/// Bytes of a block's texts: with what is made of them, small enough for a core's own cache.
+/// Bytes of a block's texts: small enough, with the results of operators on them, for a core's own cache.
 pub(super) const BYTES: usize = 64 << 10;
 
-/// A block in the making, of records of kind `I`.
+/// A block that is being built from records of kind `I`.
 pub(super) trait Fill<I: Record + ?Sized>: Clone + Send + 'static {
-    /// Takes a record in.
+    /// Adds a record.
     fn add(&mut self, item: I::Of<'_>);
-    /// Whether it is time to take the block.
+    /// Whether the block should be emitted.
     fn is_full(&self) -> bool;
-    /// Whether it has no row.
+    /// Whether it has no rows.
     fn is_empty(&self) -> bool;
-    /// Takes the block out, so that another can be begun.
+    /// Returns the block and begins another one.
     fn take(&mut self) -> Result<Block>;
 }
 
-/// Packs the records of a stream; the operator is called as `origin` says.
+/// Packs the records of a stream; `origin` names the operator and its place in the program.
 pub(super) fn pack<C, F>(
     stream: Stream<C>,
     origin: Origin,
@@ -40,7 +40,7 @@ where
     stream.then_described(origin, detail, |prev, op| Pack { prev, op, fill })
 }
 
-/// The chain that ends in blocks of what came before.
+/// The chain that ends in a packing operator.
 pub(super) struct Pack<C, F> {
     prev: C,
     op: usize,
@@ -103,7 +103,7 @@ impl<I: Record + ?Sized, F: Fill<I>, N: Push<Columnar, ()>> Pipe for PackPush<I,
         if self.failed {
             return Flow::Ready;
         }
-        // Handed over here, so that nothing waits in the middle of a stage between two batches.
+        // Emitted here, so that no rows stay in the middle of a stage between two batches.
         match self.next.resume() {
             Flow::Ready if !self.fill.is_empty() => {
                 self.hand_over();
@@ -128,7 +128,7 @@ impl<I: Record + ?Sized, F: Fill<I>, N: Push<Columnar, ()>> Push<I, ()> for Pack
     }
 }
 
-/// A block of one column of texts.
+/// A block of one text column that is being built.
 #[derive(Clone, Default)]
 pub(super) struct Texts(Text);
 
@@ -154,7 +154,7 @@ impl Fill<str> for Texts {
     }
 }
 
-/// A block of one column of numbers.
+/// A block of one number column that is being built.
 #[derive(Clone, Default)]
 pub(super) struct Numbers(Vec<u64>);
 
@@ -183,7 +183,7 @@ fn one_column(column: Column) -> Result<Block> {
     Block::new(column.len(), [column]).ok_or_else(super::kernels::mismatch)
 }
 
-/// Blocks that are packed already.
+/// Passes on blocks that are packed already.
 #[derive(Clone, Default)]
 struct Packed(Option<Block>);
 
@@ -223,7 +223,7 @@ impl Fill<Hashed<Columnar>> for Packed {
     }
 }
 
-/// Blocks without the hashes that they came with.
+/// Removes the hashes from a stream of blocks.
 pub(super) fn unhashed<C: Chain<Item = Hashed<Columnar>, Time = ()>>(
     stream: Stream<C>,
     origin: Origin,
@@ -232,7 +232,7 @@ pub(super) fn unhashed<C: Chain<Item = Hashed<Columnar>, Time = ()>>(
     pack(stream, origin, detail, Packed::default())
 }
 
-/// Blocks that come as values, as records that count by their rows.
+/// Converts blocks that are values into records that count by their rows.
 pub(super) fn unpacked<C: Chain<Item = Block, Time = ()>>(
     stream: Stream<C>,
     origin: Origin,

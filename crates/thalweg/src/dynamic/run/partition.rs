@@ -1,4 +1,4 @@
-//! Sends each row to the task that owns its key's group: the exchange that takes blocks apart.
+//! An exchange that splits blocks and sends each row to the task that owns its key group.
 
 use super::chain::{Blocks, erased};
 use super::keys::hashes;
@@ -12,7 +12,7 @@ use crate::plan::{Origin, Strategy, TaskContext};
 use crate::stream::{Chain, Stream};
 use std::sync::Arc;
 
-/// Brings all rows with the same values in these columns into one task.
+/// Sends all rows with the same values in these columns to one task.
 pub(super) fn partition(
     stream: Stream<Blocks>,
     origin: Origin,
@@ -28,8 +28,8 @@ pub(super) fn partition(
     erased(unhashed(parts, origin, detail))
 }
 
-/// The rows of a block, apart by the task that owns them, each part with the hash of one of its
-/// rows: all of a part's have the same owner.
+/// Splits a block by the task that owns each row. Each part has the hash of one of its rows, since all of them have
+/// the same owner.
 fn split(block: &Block, keys: &[usize], tasks: usize) -> Vec<(u64, Block)> {
     let mut parts = vec![(0, Vec::new()); tasks];
     for (at, hash) in hashes(block, keys).into_iter().enumerate() {
@@ -41,7 +41,7 @@ fn split(block: &Block, keys: &[usize], tasks: usize) -> Vec<(u64, Block)> {
     parts.map(|(hash, places)| (hash, block.take(&places))).collect()
 }
 
-/// The chain that ends in parts of blocks.
+/// The chain that ends in a split of blocks.
 struct Split<C> {
     prev: C,
     op: usize,

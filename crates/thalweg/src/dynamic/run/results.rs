@@ -1,11 +1,11 @@
-//! What graphs hand back.
+//! The results of graphs.
 
 use crate::dynamic::check::Step;
 use crate::dynamic::columns::{Block, Field, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Output;
 
-/// A graph that is part of a job; its results are there when the job has run.
+/// A graph that is part of a job; its results are available when the job has run.
 #[derive(Default)]
 #[must_use = "results are there to be taken"]
 pub struct Attached {
@@ -17,7 +17,7 @@ impl Attached {
         self.outputs.push((step.name.clone(), step.schema.clone(), output));
     }
 
-    /// What the graph's `collect`s have gathered.
+    /// What the graph's `collect` nodes have gathered.
     ///
     /// # Errors
     ///
@@ -30,7 +30,7 @@ impl Attached {
     }
 }
 
-/// What the `collect`s of a graph have gathered, each under the name of its node.
+/// What the `collect` nodes of a graph have gathered, each under the name of its node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Results {
     sinks: Vec<(String, Rows)>,
@@ -97,7 +97,7 @@ impl Rows {
         self.schema.iter().map(|field| field.name.as_str()).collect()
     }
 
-    /// The rows as they were gathered, by column: without a copy.
+    /// The rows in columnar form, as they were gathered, without a copy.
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
     }
@@ -107,7 +107,7 @@ impl Rows {
         self.blocks.iter().map(Block::rows).sum()
     }
 
-    /// Whether there is none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,4 +1,4 @@
-//! Orders: rows as bytes that compare as they do, through the engine's external sort.
+//! Sorting: rows as bytes with the same order, sorted by the engine's external sort.
 
 use super::chain::{Blocks, erased};
 use super::kernels::mismatch;
@@ -12,7 +12,7 @@ use crate::plan::Origin;
 use crate::stream::Stream;
 use std::sync::Arc;
 
-/// Hands on all rows in the order of these columns, each of which may be descending.
+/// Emits all rows in the order of these columns, each of which may be descending.
 #[track_caller]
 pub(super) fn sort(
     stream: Stream<Blocks>,
@@ -29,7 +29,7 @@ pub(super) fn sort(
     erased(pack(sorted, Origin::here("sort"), detail, rows))
 }
 
-/// Hands on the first `n` rows in the order of these columns.
+/// Emits the first `n` rows in the order of these columns.
 #[track_caller]
 pub(super) fn top(
     stream: Stream<Blocks>,
@@ -46,12 +46,12 @@ pub(super) fn top(
     erased(pack(first, Origin::here("top"), detail, rows))
 }
 
-/// A row whose bytes compare as it does.
+/// A row, encoded as bytes with the same order.
 #[derive(Data, PartialEq, Eq, PartialOrd, Ord)]
 struct SortRow(Vec<u8>);
 
-/// In which order the columns of a row are written, and which are descending: first those that
-/// were asked for, then the others.
+/// The order in which the columns of a row are encoded, and which of them are descending: first the columns to sort
+/// by, then the others.
 #[derive(Clone)]
 struct Layout(Arc<[(usize, bool)]>);
 
@@ -70,14 +70,14 @@ impl Visit<Columnar> for Layout {
     }
 }
 
-/// Rows on the way back into a block.
+/// Sorted rows, to be packed into a block.
 #[derive(Clone)]
 struct Rows {
     layout: Layout,
     columns: Vec<Column>,
     rows: usize,
     bytes: usize,
-    /// A row was not what was written.
+    /// Whether a row did not decode.
     torn: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Graphs against typed programs and against loops over rows.
+//! Graphs compared with typed programs and with loops over rows.
 
 use crate::check::every;
 use crate::dynamic::{Aggregate, Field, Graph, Parts, Rows, Type, Value, asc, col, desc, lit};
@@ -67,7 +67,7 @@ fn people(rows: &[Person]) -> Graph {
     Graph::new().rows(schema, rows.iter().map(row))
 }
 
-/// The rows that a graph gives, in the environment that is asked for most by accident.
+/// The rows of a graph under the deterministic scheduler with little credit; the seed also sets the cores.
 fn run(graph: Graph, seed: u64) -> Result<Rows> {
     let scheduler = crate::config::Scheduler::Deterministic { seed };
     let mut config = crate::config::Config { scheduler, credit: 500, ..Default::default() };

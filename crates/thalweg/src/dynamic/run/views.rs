@@ -1,4 +1,4 @@
-//! Rows as the writers of files see them.
+//! Rows as the sinks that write files serialise them.
 
 use crate::Visit;
 use crate::data::Record;
@@ -6,7 +6,7 @@ use crate::dynamic::columns::{Block, Column, Columnar, Field};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use std::sync::Arc;
 
-/// Takes blocks apart into rows that can be serialised: with the columns' names, or without.
+/// A visitor that splits blocks into rows that can be serialised: with the columns' names, or without.
 pub(super) struct Views {
     pub(super) schema: Arc<[Field]>,
     pub(super) named: bool,

@@ -1,4 +1,4 @@
-//! Headers that would make a reader take one column for another, or for none.
+//! Checks of headers in which a wanted column is ambiguous or missing.
 
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::io::files::InputFile;
@@ -11,42 +11,42 @@ use serde::de::{
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-/// By what a type finds its fields in a row.
+/// How a type finds its fields in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// By these names, each of a field of its own.
+    /// By these names, each of which is a field's only name.
     Names(&'static [&'static str]),
     /// By these names, some of which may be aliases.
     Aliases(&'static [&'static str]),
-    /// By all names that the header has.
+    /// By all names in the header.
     AllNames,
     /// By their order.
     Order,
 }
 
 impl Wanted {
-    /// What a type asks its deserializer for.
+    /// The way in which a type requests fields from its deserializer.
     pub(super) fn by<T: DeserializeOwned>() -> Self {
         let mut wanted = Self::Order;
-        // A type names its fields before it reads anything; the probe then answers with an error.
+        // A type requests its fields before it reads anything; the probe then returns an error.
         let _ = T::deserialize(Probe(&mut wanted));
         wanted
     }
 }
 
-/// Whether the values of a type say that a row is no header: they can be read from it, and not from any text.
+/// Whether a row is a record rather than a header: the type can be read from it, and not from any text.
 pub(super) fn reads_as_a_record<T: DeserializeOwned>(row: &StringRecord) -> bool {
     let any_text = StringRecord::from(vec!["\u{1}"; row.len()]);
     row.deserialize::<T>(None).is_ok() && any_text.deserialize::<T>(None).is_err()
 }
 
-/// What has been seen of the headers of a source's files.
+/// The headers of a source's files that were read so far.
 #[derive(Clone, Debug)]
 pub(super) struct Headers {
     wanted: Wanted,
-    /// Whether a field may be without a column.
+    /// Whether columns may be missing.
     optional: bool,
-    /// The first one, where columns are found by their order.
+    /// The first header, if columns are found by order.
     first: Arc<OnceLock<(PathBuf, StringRecord)>>,
 }
 
@@ -55,13 +55,13 @@ impl Headers {
         Self { wanted, optional, first: Arc::default() }
     }
 
-    /// Whether columns are found by their order.
+    /// Whether columns are found by order.
     pub(super) fn by_order(&self) -> bool {
         self.wanted == Wanted::Order
     }
 
-    /// Refuses a header that has a wanted name twice or not at all, and one that names other columns than another
-    /// file's where columns are found by their order.
+    /// Refuses a header in which a wanted name is missing or occurs twice. If columns are found by order, refuses one
+    /// that differs from another file's header.
     pub(super) fn check(&self, header: &StringRecord, file: &InputFile) -> Result<()> {
         match self.wanted {
             Wanted::Names(names) => {
@@ -89,7 +89,7 @@ impl Headers {
 }
 
 impl Headers {
-    /// Refuses a header without some of these names, unless fields may be without a column.
+    /// Refuses a header that lacks some of these names, unless columns may be missing.
     fn complete(&self, names: &[&str], header: &StringRecord, file: &InputFile) -> Result<()> {
         let is_there = |name: &&&str| header.iter().any(|column| column == **name);
         let missing: Vec<_> = names.iter().filter(|name| !is_there(name)).copied().collect();
@@ -111,7 +111,7 @@ pub(super) fn without_columns(fields: &[&str], header: &StringRecord, file: &Inp
     refused(file, format!("no column for {fields}; the columns are {columns}"))
 }
 
-/// Refuses a header that has a name twice which is wanted.
+/// Refuses a header in which a wanted name occurs twice.
 pub(super) fn unambiguous(
     header: &StringRecord,
     file: &InputFile,
@@ -133,7 +133,7 @@ pub(super) fn refused(file: &InputFile, what: String) -> Error {
     Error::new(ErrorKind::Input, what).at(Place::Line(file.path.clone(), 1))
 }
 
-/// Some names of columns, for messages.
+/// Formats column names for messages.
 pub(super) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     const SHOWN: usize = 20;
     let mut names = names.into_iter();
@@ -158,7 +158,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, ProbeError> {
-        // Among the names are aliases, and a type also knows its fields by their numbers: it has one for each name
+        // The names may include aliases. A type also accepts its fields by number, and has as many numbers as names
         // if there are no aliases.
         *self.0 = Wanted::Aliases(fields);
         let mut is_field = fields.is_empty();
@@ -193,7 +193,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
     }
 }
 
-/// One entry of a map, whose key is the number of a field; notes whether the type reads a value for it.
+/// An entry of a map whose key is the number of a field; records whether the type reads a value for it.
 struct Numbered<'a> {
     number: Option<u64>,
     is_field: &'a mut bool,

@@ -1,4 +1,4 @@
-//! A source of rows whose fields are borrowed from the file's blocks.
+//! A source of CSV rows whose fields are borrowed from the file's blocks.
 
 use super::header::{refused, unambiguous, without_columns};
 use super::scan::{RowScan, Shape};
@@ -18,7 +18,7 @@ use crate::stream::{Environment, Produced, Source, SourceFactory, Sourced, Strea
 use memchr::memchr_iter;
 use std::sync::Arc;
 
-/// What some columns of a CSV file become, row by row, for [`Environment::csv_rows`].
+/// Reads some columns of the rows of a CSV file, for [`Environment::csv_rows`].
 ///
 /// ```
 /// use thalweg::Environment;
@@ -51,17 +51,17 @@ use std::sync::Arc;
 /// # Ok::<(), thalweg::Error>(())
 /// ```
 pub trait ReadRow<const N: usize>: Send + Sync + 'static {
-    /// What a row becomes: a type of its own, or a kind of record that borrows from the row.
+    /// The kind of record that is read: an owned type, or one that borrows from the row.
     type Row: Record + ?Sized;
 
-    /// The names of the columns that it wants, as the header has them.
+    /// The names of the columns to read, as in the header.
     fn columns(&self) -> [&str; N];
 
-    /// Makes something of the fields of these columns, in their order.
+    /// Converts the fields of these columns, in order, into a record.
     ///
     /// # Errors
     ///
-    /// What is wrong with them. The file, the line and the row's text are added to it.
+    /// Describes what is wrong with the fields. The engine adds the file, the line and the row's text.
     fn read<'a>(
         &self,
         fields: [&'a str; N],
@@ -69,20 +69,20 @@ pub trait ReadRow<const N: usize>: Send + Sync + 'static {
 }
 
 impl Environment {
-    /// Some columns of the rows of CSV files, borrowed from where they were read.
+    /// Some columns of the rows of CSV files, borrowed from the buffer that they were read into.
     ///
-    /// Next to [`csv`](Self::csv), which serves types that serde can read, this is for large files of many columns
-    /// of which few are wanted: the others are passed over, 64 bytes at a time, and nothing is allocated for a row.
-    /// The columns are found by the header's names. Files are divided among tasks, so that no field may hold a line
-    /// break ([`Csv::one_line_rows`] is taken for granted); lines that hold nothing are no rows. Where rows may be
-    /// short ([`Csv::flexible`]), what they lack is empty.
+    /// [`csv`](Self::csv) supports types that serde can read; this source is for large files with many columns of
+    /// which few are needed: it skips the others, 64 bytes at a time, and allocates nothing for a row. The columns
+    /// are found by the names in the header. Files are divided among tasks, so no field may hold a line break
+    /// ([`Csv::one_line_rows`] is implied). Empty lines are not rows. If rows may be short ([`Csv::flexible`]),
+    /// missing fields are empty.
     ///
     /// # Errors
     ///
-    /// The job is refused at its start when an input is missing, unreadable or matches nothing; it stops when a
-    /// header lacks a column or has it twice, and at the first row that is not as it should be or that `read` refuses: the message
-    /// names file, line and text.
-    /// There are no dead letters: where bad rows are to be kept, `read` can give them as good ones of another kind.
+    /// The job is refused at its start when an input is missing, unreadable or matches nothing. It stops when a
+    /// header lacks a column or has it twice, and at the first row that is malformed or that `read` refuses; the
+    /// message names file, line and text. There are no dead letters: to keep bad rows, let `read` return them as
+    /// records of another kind.
     ///
     /// See [`ReadRow`] for an example.
     #[track_caller]
@@ -99,7 +99,7 @@ impl Environment {
     }
 }
 
-/// What makes a source of rows.
+/// The factory of a source of rows.
 pub struct CsvRows<R, const N: usize> {
     inputs: Inputs,
     dialect: Dialect,
@@ -147,9 +147,9 @@ pub struct RowSource<R, const N: usize> {
     task: usize,
     queue: Arc<SplitQueue>,
     rows: Rows<R, N>,
-    /// Kept from split to split, for its buffer.
+    /// Reused from split to split, for its buffer.
     blocks: Option<ByteBlocks>,
-    /// What `blocks` may have more of, and whether its header is still to come.
+    /// The split that `blocks` reads, if any, and whether its header is still to come.
     reading: Option<(InputFile, Split, bool)>,
     memory: Reservation,
     /// The bytes of the splits that are done.
@@ -157,19 +157,19 @@ pub struct RowSource<R, const N: usize> {
     total: Option<Total>,
 }
 
-/// Makes rows of blocks of lines.
+/// Parses rows from blocks of lines.
 struct Rows<R, const N: usize> {
     dialect: Dialect,
     read: Arc<R>,
     scan: RowScan,
     lines: Arc<LineNumbers>,
-    /// The number of the file, where its columns are, and how many there are.
+    /// The number of the file, the indices of its columns, and its number of columns.
     layout: Option<(usize, [usize; N], usize)>,
     records: u64,
 }
 
 impl<R: ReadRow<N>, const N: usize> RowSource<R, N> {
-    /// Goes on with the next split, if there is one.
+    /// Begins the next split, if there is one.
     fn begin(&mut self) -> Result<Produced> {
         let Some((file, split)) = self.queue.take(self.task) else { return Ok(Produced::End) };
         self.rows.begin(file, split)?;
@@ -221,7 +221,7 @@ impl<R: ReadRow<N>, const N: usize> Source for RowSource<R, N> {
 }
 
 impl<R: ReadRow<N>, const N: usize> Rows<R, N> {
-    /// Looks at the header of a split's file. Without one there are no rows.
+    /// Reads the header of a split's file. A file without a header has no rows.
     fn begin(&mut self, file: &InputFile, split: Split) -> Result<()> {
         if self.layout.is_some_and(|(index, ..)| index == split.file) {
             return Ok(());
@@ -244,7 +244,7 @@ impl<R: ReadRow<N>, const N: usize> Rows<R, N> {
         Ok(())
     }
 
-    /// Pushes the rows of a block, of which the file's offset is known.
+    /// Pushes the rows of a block, whose offset in the file is known.
     fn block<P: Push<R::Row, ()>>(
         &mut self,
         file: &InputFile,
@@ -255,7 +255,7 @@ impl<R: ReadRow<N>, const N: usize> Rows<R, N> {
     ) -> Result<()> {
         let (text, rest) = match std::str::from_utf8(bytes) {
             Ok(text) => (text, &[][..]),
-            // The rows before the one that is not text are good.
+            // The rows before the one that is not UTF-8 are good.
             Err(error) => {
                 let good = &bytes[..error.valid_up_to()];
                 let good = good.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
@@ -314,7 +314,7 @@ mod tests {
     use std::fs;
     use std::path::PathBuf;
 
-    /// The last column and a number.
+    /// Reads the last column and a number.
     struct Amounts;
 
     impl ReadRow<2> for Amounts {
@@ -445,7 +445,7 @@ mod tests {
     fn dialects_and_short_rows() {
         let (_dir, path) = file("amount; name\n1 ; 'a;''b' \n2\n\n3;'c;d'\n");
         let csv = Csv::new(&path).delimiter(b';').quote(Some(b'\'')).trim(true).flexible(true);
-        // A blank before a quote makes it text.
+        // A blank before a quote makes the quote part of the text.
         let rows = read(&Environment::new(), csv).unwrap();
         let rows: Vec<_> = rows.iter().map(|(name, n)| (&**name, *n)).collect();
         assert_eq!(rows, [("", 2), ("'a", 1), ("c;d", 3)]);

@@ -1,34 +1,34 @@
-//! Where the fields of a row lie, found 64 bytes at a time.
+//! Splits a row into fields, 64 bytes at a time.
 //!
-//! Rows whose quotes stand where they should, around whole fields, are cut by the bits of masks (after Langdale and
-//! Lemire, "Parsing gigabytes of JSON per second", 2019). The few others, with quotes that are doubled, escaped or
-//! within a field, are taken apart byte by byte into a buffer of their own.
+//! Rows whose quotes enclose whole fields are split with bit masks (after Langdale and Lemire, "Parsing gigabytes of
+//! JSON per second", 2019). The few others, with quotes that are doubled, escaped or within a field, are parsed byte
+//! by byte into a separate buffer.
 //!
-//! Nothing here knows of files, lines or columns' names.
+//! Nothing here depends on files, lines or names of columns.
 
 use super::Dialect;
 use crate::operators::text::find64;
 
-/// Cuts rows into fields. A row is a line, also where a quote is open at its end.
+/// Splits rows into fields. A row is one line, even if a quote is open at its end.
 pub(super) struct RowScan {
     delimiter: u8,
     quote: Option<u8>,
     escape: Option<u8>,
-    /// Where each field ends: within the row or, where that was taken apart, within `apart`. The first `fields`
+    /// The end of each field: within the row or, if it was parsed byte by byte, within `apart`. The first `fields`
     /// are in use.
     ends: Vec<u32>,
     fields: usize,
     shape: Shape,
-    /// The fields of a row that was taken apart, one behind the other.
+    /// The contents of the fields of a row that was parsed byte by byte, one after the other.
     apart: String,
 }
 
-/// What a row was found to be.
+/// The form of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// Its fields are parts of it.
+    /// Its fields are slices of it.
     Plain,
-    /// Its fields had to be put together.
+    /// Its fields were copied into `apart`.
     Apart,
     /// It ends within quotes.
     Open,
@@ -41,14 +41,15 @@ impl RowScan {
         Self { delimiter, quote, escape, ends, fields: 0, shape: Shape::Plain, apart }
     }
 
-    /// Cuts the row that `text` begins with; answers how many bytes it has, without its line feed.
+    /// Splits the first row of `text` and returns its length in bytes, without its line feed.
     #[inline]
     pub(super) fn row(&mut self, text: &str) -> (usize, Shape) {
         let bytes = text.as_bytes();
         self.fields = 0;
-        // All ones where the bytes before have opened quotes.
+        // All ones if the bytes before have opened quotes.
         let mut within = 0_u64;
-        // One where the byte before was a delimiter, or there is none; where it was a quote that closes.
+        // `separated` is 1 if the byte before was a delimiter, or there is none; `closed` is 1 if it was a closing
+        // quote.
         let (mut separated, mut closed) = (1_u64, 0_u64);
         let mut unusual = 0_u64;
         let mut at = 0;
@@ -57,7 +58,7 @@ impl RowScan {
             let [delimiters, quotes, feeds] =
                 find64(&block, [self.delimiter, self.quote.unwrap_or(b'\n'), b'\n']);
             let feeds = feeds & valid;
-            // The bytes of this row.
+            // The mask of the bytes of this row.
             let row = if feeds == 0 { valid } else { (feeds & feeds.wrapping_neg()) - 1 };
             let quotes = quotes & row;
             let mut delimiters = delimiters & row;
@@ -66,7 +67,7 @@ impl RowScan {
                 delimiters &= !inside;
                 let (opening, closing) = (quotes & inside, quotes & !inside);
                 let after_close = closing << 1 | closed;
-                // A quote that opens follows a delimiter, and a delimiter follows one that closes.
+                // An opening quote follows a delimiter, and a delimiter follows a closing quote.
                 unusual |= opening & !(delimiters << 1 | separated);
                 unusual |= after_close & row & !delimiters;
                 within = (inside >> 63).wrapping_neg();
@@ -97,13 +98,13 @@ impl RowScan {
         (end, self.shape)
     }
 
-    /// How many fields the row has. An empty row has one.
+    /// The number of fields of the row. An empty row has one.
     #[inline]
     pub(super) fn fields(&self) -> usize {
         self.fields
     }
 
-    /// A field of the row that was cut last, which `row` begins with; empty where there is none.
+    /// A field of the row that was split last, with which `row` begins; empty if there is none.
     #[inline]
     pub(super) fn field<'a>(&'a self, row: &'a str, number: usize) -> &'a str {
         if number >= self.fields {
@@ -116,7 +117,7 @@ impl RowScan {
         }
         let field = &row[before.map_or(0, |before| before + 1)..end];
         match self.quote {
-            // A quote in front has one behind.
+            // A quote at the start implies one at the end.
             Some(quote) if field.as_bytes().first() == Some(&quote) => &field[1..field.len() - 1],
             _ => field,
         }
@@ -146,7 +147,7 @@ impl RowScan {
         self.fields += 1;
     }
 
-    /// Goes through the row byte by byte; answers whether it ends within quotes.
+    /// Parses the row byte by byte and returns whether it ends within quotes.
     #[cold]
     fn take_apart(&mut self, row: &str) -> bool {
         self.fields = 0;
@@ -180,7 +181,7 @@ impl RowScan {
     }
 }
 
-/// So many bytes from here on, with zeros behind the last, and a bit for each that there is.
+/// The next 64 bytes, padded with zeros, and a mask of the bytes that exist.
 #[inline(always)]
 fn block(bytes: &[u8], at: usize) -> ([u8; 64], u64) {
     let rest = &bytes[at..];
@@ -192,7 +193,7 @@ fn block(bytes: &[u8], at: usize) -> ([u8; 64], u64) {
     (block, (1 << rest.len()) - 1)
 }
 
-/// Each bit the parity of those up to it.
+/// Sets each bit to the parity of all bits up to it.
 #[inline(always)]
 fn prefix_xor(mut bits: u64) -> u64 {
     for distance in [1, 2, 4, 8, 16, 32] {
@@ -207,7 +208,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Rows of fields, and whether each row's quotes are closed.
+    /// The fields of each row, and whether the row's quotes are closed.
     fn cut(csv: &Csv, text: &str) -> Vec<(Vec<String>, bool)> {
         let mut scan = RowScan::new(&csv.dialect);
         let (mut rows, mut rest) = (Vec::new(), text);
@@ -248,7 +249,7 @@ mod tests {
             let end = if carriage { "\r\n" } else { "\n" };
             let text = lines.join(end);
             let rows = cut(&csv, &text);
-            // An empty line at the end is none.
+            // An empty line at the end is not a row.
             prop_assert!(rows.len() == lines.len() || lines.last().unwrap().is_empty());
             for (line, (fields, closed)) in lines.iter().zip(rows) {
                 if closed {

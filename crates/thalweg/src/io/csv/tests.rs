@@ -1,4 +1,4 @@
-//! CSV read back against the parser of the library on the whole file.
+//! CSV read by the source, compared with the CSV library's parser on the whole file.
 
 use super::*;
 use crate::Data;
@@ -43,7 +43,7 @@ fn read(env: &Environment, csv: Csv) -> Result<(Vec<Row>, Vec<Bad>)> {
     Ok((rows, bad))
 }
 
-/// The same by the crate alone, over the whole file.
+/// The same, read by the library alone over the whole file.
 fn oracle(path: &Path) -> (Vec<Row>, usize) {
     let mut reader = csv::Reader::from_path(path).unwrap();
     let (mut rows, mut bad) = (Vec::new(), 0);
@@ -85,7 +85,7 @@ proptest! {
         prop_assert_eq!(rows, expected);
         prop_assert_eq!(bad.len(), bad_count);
         for (line, text_of_row, _) in bad {
-            // Rows without line breaks of their own stand on the line that is named.
+            // A row without line breaks of its own is on the line that the error names.
             let found = text.split('\n').nth(line as usize - 1).unwrap();
             prop_assert_eq!(found.trim_end_matches('\r').trim_start_matches('\u{feff}'), text_of_row);
         }
@@ -128,7 +128,7 @@ proptest! {
     ) {
         let mut rows: Vec<_> = names.iter().map(|name| format!("{name},1").into_bytes()).collect();
         let at = at.index(rows.len() + 1);
-        // Nor in a row that is bad for another reason.
+        // Also if the row is bad for another reason.
         let first = if text { b'a' } else { 0xff };
         rows.insert(at, [b"\"", &[first], &b"\n"[..], tail.as_bytes(), b"\",2"].concat());
         let (_dir, path) = file([b"name,amount\n", &rows.join(&b'\n')[..], b"\n"].concat());
@@ -207,7 +207,7 @@ fn a_bad_row_stops_the_job_with_place_column_and_text() {
 /// The message of a job that counts the rows of a file as this type; the place must be the header.
 fn refused<T: for<'de> Deserialize<'de> + 'static>(csv: Csv) -> String {
     let env = Environment::new();
-    // As bad rows are: a header is not one of them.
+    // Bad rows are diverted: a header is not one of them.
     let (rows, bad) = env.csv::<T>(csv).dead_letters();
     rows.map(drop).for_each(drop);
     bad.for_each(drop);
@@ -252,7 +252,7 @@ fn a_field_without_a_column_is_told_with_the_columns_that_there_are() {
     let (_dir, path) = file("name,tag\na,x\n");
     let said = "no column for `amount`, `tags`; the columns are `name`, `tag`";
     assert_eq!(refused::<Lenient>(Csv::new(&path)), format!("{said}{allows}"));
-    // A row that ends early is no header's fault.
+    // A row that ends early is not an error of the header.
     let (_dir, path) = file("name,amount\na\n");
     let error = failure(Csv::new(&path).flexible(true));
     assert_eq!(
@@ -298,7 +298,7 @@ fn a_file_without_a_header_loses_no_row_unseen() {
     assert_eq!(count(Csv::new(&path).has_header(false)), 2);
     let (_dir, path) = file("name,age\nann,31\n");
     assert_eq!(count(Csv::new(&path)), 1);
-    // Any text is a name.
+    // Any text is a valid name.
     let env = Environment::new();
     let names = env.csv::<(String, String)>(&path).count().collect_one();
     env.run().unwrap();
@@ -434,13 +434,13 @@ fn the_first_row_after_a_mark_is_a_row_like_others() {
             ("", vec![]),
         ] {
             let (dir, _) = file(format!("{mark}{text}"));
-            // Between files that have none.
+            // Between files without a byte order mark.
             fs::write(dir.path().join("a.csv"), "").unwrap();
             fs::write(dir.path().join("g.csv"), "last\n").unwrap();
             let level = flate2::Compression::fast();
             let packed = fs::File::create(dir.path().join("h.csv.gz")).unwrap();
             let mut packed = flate2::write::GzEncoder::new(packed, level);
-            // A member a byte: what is read first is not the whole mark.
+            // A gzip member for each byte: the first read does not return the whole mark.
             for byte in format!("{mark}{text}").bytes() {
                 io::Write::write_all(&mut packed, &[byte]).unwrap();
                 let file = packed.finish().unwrap();

@@ -1,9 +1,9 @@
-//! One split, cut into blocks of complete lines.
+//! Reads one split as blocks of complete lines.
 //!
-//! All of it works within one buffer. What was read but not handed out (the beginning of a line,
-//! as a rule) is moved to the front and the rest of the buffer filled behind it; the next block
-//! reaches to the last line end that came. Where the split ends, reading goes on in small steps
-//! until the last line has ended, so that little is read that belongs to the next split.
+//! All of this works within one buffer. Bytes that were read but not returned (usually the beginning of a line) are
+//! moved to the front, and the rest of the buffer is filled behind them; the next block ends at the last line end
+//! read. At the end of the split, reading continues in small steps until the last line has ended, so that few bytes
+//! of the next split are read.
 
 use std::iter::FusedIterator;
 use std::ops::Range;
@@ -15,15 +15,15 @@ use super::paths::InputFile;
 use super::split::Split;
 use crate::{Error, ErrorKind, Place, Result};
 
-/// How much is read at once, and how long a line may be.
+/// The size of a read, and the limit of a line's length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockSizes {
-    /// The size of the buffer, and so of a block, in bytes: 256 KiB unless told, which a core's
-    /// second cache holds. At least 1.
+    /// The size of the buffer, and so of a block, in bytes. The default is 256 KiB, which fits into a core's
+    /// second-level cache. At least 1.
     pub block_bytes: usize,
-    /// The longest line that is accepted, in bytes without its line feed: 64 MiB unless told. For
-    /// a longer line than `block_bytes` the buffer grows up to this, and stays so large; lines up
-    /// to `block_bytes` always pass.
+    /// The longest line that is accepted, in bytes without its line feed. The default is 64 MiB. For a line longer
+    /// than `block_bytes` the buffer grows up to this size, and does not shrink again; lines up to `block_bytes` are
+    /// always accepted.
     pub max_line_bytes: usize,
 }
 
@@ -35,11 +35,11 @@ impl Default for BlockSizes {
 
 /// Reads one [`Split`] as blocks of complete lines of bytes.
 ///
-/// What the bytes mean is not looked at, except that a UTF-8 byte order mark at the start of the
-/// file is dropped. For text see [`LineBlocks`](super::LineBlocks).
+/// The content is not checked, except that a UTF-8 byte order mark at the start of the file is dropped. For text see
+/// [`LineBlocks`](super::LineBlocks).
 ///
-/// A file that is written to while it is read: what was appended after it was listed is not read,
-/// except the rest of a line that had begun; when it became shorter, that is an error.
+/// If a file changes while it is read: bytes appended after it was listed are not read, except the rest of a line
+/// that had begun; if it has become shorter, that is an error.
 ///
 /// ```
 /// use thalweg::io::files::{BlockSizes, ByteBlocks, expand_inputs, plan_splits};
@@ -59,20 +59,20 @@ impl Default for BlockSizes {
 #[derive(Debug)]
 pub struct ByteBlocks {
     pub(super) reader: FileReader,
-    /// The length that the file had when it was listed, if that is the length of what is read.
+    /// The length of the file when it was listed, if the length of what is read is the same.
     file_bytes: Option<u64>,
     split: Split,
     sizes: BlockSizes,
     pub(super) state: State,
     pub(super) buffer: Vec<u8>,
-    /// `buffer[head..filled]` was read and not handed out. A line begins at `head`, except while
-    /// the first one is looked for.
+    /// `buffer[head..filled]` was read and not returned. A line begins at `head`, except while the first one is being
+    /// searched for.
     head: usize,
     filled: usize,
-    /// Where `buffer[head]` lies in the file, decompressed.
+    /// The offset of `buffer[head]` in the file, decompressed.
     offset: u64,
-    /// Lines that begin here or later belong to other splits. No bound at the end of a compressed file,
-    /// whatever its length turns out to be.
+    /// Lines that begin at this offset or later belong to other splits. At the end of a compressed file there is no
+    /// bound, whatever its length turns out to be.
     end: u64,
     at_end_of_file: bool,
 }
@@ -90,20 +90,20 @@ pub(super) enum State {
 pub struct ByteBlock<'a> {
     /// The lines. Never empty.
     pub bytes: &'a [u8],
-    /// Where the first of them lies in the file, decompressed where it is compressed.
+    /// The offset of the first line in the file, decompressed if it is compressed.
     pub offset: u64,
 }
 
-/// Past the end of a split, at least so many bytes are read at once.
+/// The least number of bytes read at once past the end of a split.
 const STEP_PAST_END: usize = 4 << 10;
 
-/// What editors put before UTF-8 text.
+/// The UTF-8 byte order mark, which some editors put before text.
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl ByteBlocks {
-    /// Opens the file of a split and finds the place, without reading yet.
+    /// Opens the file of a split and seeks to its start, without reading yet.
     ///
-    /// `split.file` is not looked at: `file` is the one that it stands for.
+    /// `split.file` is ignored: `file` is the file to read.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] when the file cannot be opened; [`ErrorKind::Internal`] when the split
@@ -127,10 +127,10 @@ impl ByteBlocks {
         Ok(blocks)
     }
 
-    /// Goes on with another split, of the same or another file, in the same buffer.
+    /// Continues with another split, of the same or another file, in the same buffer.
     ///
     /// # Errors
-    /// As [`open`](Self::open). What was read before is then still current.
+    /// As [`open`](Self::open). The split before then stays current.
     pub fn reopen(&mut self, file: &InputFile, split: Split) -> Result<()> {
         self.reader = open_split(file, split)?;
         self.begin_split(file, split);
@@ -149,18 +149,17 @@ impl ByteBlocks {
         self.at_end_of_file = false;
     }
 
-    /// The next lines of the split, or none when all were read.
+    /// Reads the next lines of the split; returns `None` when all were read.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] when reading fails; [`ErrorKind::Input`] when a line is too long, the
-    /// file has become shorter, or compressed data are corrupt. Nothing can be read after an
-    /// error but another split.
+    /// [`ErrorKind::Io`] when reading fails; [`ErrorKind::Input`] when a line is too long, the file has become
+    /// shorter, or compressed data are corrupt. After an error, only another split can be read.
     pub fn next_block(&mut self) -> Result<Option<ByteBlock<'_>>> {
         let offset_and_range = self.next_range()?;
         Ok(offset_and_range.map(|(offset, range)| ByteBlock { bytes: &self.buffer[range], offset }))
     }
 
-    /// The next block as a range of [`buffer`](Self::buffer), and its offset in the file.
+    /// The next block, as a range of [`buffer`](Self::buffer), and its offset in the file.
     pub(super) fn next_range(&mut self) -> Result<Option<(u64, Range<usize>)>> {
         let next = match self.state {
             State::Unread => self.find_first_line().and_then(|()| self.cut_block()),
@@ -179,19 +178,19 @@ impl ByteBlocks {
         next
     }
 
-    /// The file that is read.
+    /// The path of the current file.
     pub fn path(&self) -> &std::path::Path {
         self.reader.path()
     }
 
-    /// The split that is read.
+    /// The current split.
     pub fn split(&self) -> Split {
         self.split
     }
 
-    /// How much of the split was handed out, in bytes of the file itself: rises from 0 to
-    /// [`Split::bytes`]. Of a compressed file, how much was decompressed; nothing of a beginning that was cut off,
-    /// which is decompressed again.
+    /// How much of the split was returned, in bytes of the file itself: rises from 0 to [`Split::bytes`]. For a
+    /// compressed file, how much was decompressed, without a beginning that belongs to another split and is
+    /// decompressed again.
     pub fn consumed(&self) -> u64 {
         match self.state {
             State::Unread => 0,
@@ -202,7 +201,7 @@ impl ByteBlocks {
         }
     }
 
-    /// The memory that the buffer takes: `block_bytes`, or more once a longer line was met.
+    /// The memory of the buffer: `block_bytes`, or more after a longer line.
     pub fn buffer_bytes(&self) -> usize {
         self.buffer.len()
     }
@@ -219,13 +218,13 @@ impl ByteBlocks {
             if self.buffer[..self.filled].starts_with(BYTE_ORDER_MARK) {
                 self.head = BYTE_ORDER_MARK.len();
                 self.offset = BYTE_ORDER_MARK.len() as u64;
-                // The first line is ours, although it now begins behind a split of fewer bytes.
+                // The first line belongs to this split, although it now begins behind a split of fewer bytes.
                 self.end = self.end.max(self.offset + 1);
             }
             return Ok(());
         }
-        // Reading began at the byte before the split. The first line begins after the first line
-        // feed, and what comes before it belongs to the split before, however long it is.
+        // Reading began at the byte before the split. The first line begins after the first line feed; the bytes
+        // before it belong to the split before, however many there are.
         while self.offset < self.end && !self.at_end_of_file {
             self.fill()?;
             if let Some(at) = memchr(b'\n', &self.buffer[..self.filled]) {
@@ -246,11 +245,11 @@ impl ByteBlocks {
         self.buffer.copy_within(self.head..self.filled, 0);
         self.filled -= self.head;
         self.head = 0;
-        // The first line of a split may have come with a full block behind it.
+        // The first line of a split may have been read with a full block behind it.
         if self.filled < self.sizes.block_bytes {
             self.fill()?;
         }
-        // No line feed lies before this.
+        // There is no line feed before this index.
         let mut searched = 0;
         loop {
             if let Some(bytes) = self.complete_lines(searched) {
@@ -267,11 +266,11 @@ impl ByteBlocks {
         }
     }
 
-    /// How many bytes at the front of the buffer are complete lines of ours, if that is known.
+    /// The length of the complete lines of this split at the front of the buffer, if it is known.
     fn complete_lines(&self, searched: usize) -> Option<usize> {
         let data = &self.buffer[..self.filled];
-        // How much of `data` is within the split, except its last byte: a line feed there or
-        // later ends our last line.
+        // The part of `data` within the split, except its last byte: a line feed there or later ends the last line of
+        // the split.
         let inside = usize::try_from(self.end - self.offset - 1).unwrap_or(usize::MAX);
         if inside < data.len() {
             let from = inside.max(searched);
@@ -287,9 +286,9 @@ impl ByteBlocks {
         Some(searched + last + 1)
     }
 
-    /// Reads behind what is in the buffer, which must begin at its front: up to the block size, or
-    /// as far as the buffer has grown; but no further than the end of the split while that lies
-    /// ahead, and in growing steps once it lies behind.
+    /// Reads behind the bytes in the buffer, which must begin at its front: up to the block size, or to the size that
+    /// the buffer has grown to. Reads at most to the end of the split before that is reached, and in growing steps
+    /// after it.
     fn fill(&mut self) -> Result<()> {
         if self.at_end_of_file {
             return Ok(());
@@ -363,17 +362,17 @@ fn open_split(file: &InputFile, split: Split) -> Result<FileReader> {
         let message = format!("{split:?} is not a split of this file of {} bytes", file.bytes);
         return Err(Error::new(ErrorKind::Internal, message).at(Place::File(file.path.clone())));
     }
-    // The byte before the split tells whether a line begins at its first byte.
+    // The byte before the split shows whether a line begins at its first byte.
     FileReader::open_at(&file.path, file.compression, split.start.saturating_sub(1))
 }
 
 impl<'a> ByteBlock<'a> {
-    /// The lines, each without its line feed and the carriage return before that.
+    /// The lines, each without its line feed or the carriage return before it.
     pub fn lines(&self) -> ByteLines<'a> {
         ByteLines { bytes: self.bytes, start: 0, ends: memchr_iter(b'\n', self.bytes) }
     }
 
-    /// How many lines there are: tens of GB/s.
+    /// The number of lines; counts tens of GB/s.
     pub fn count_lines(&self) -> usize {
         count_lines(self.bytes)
     }

@@ -1,6 +1,6 @@
-//! One file, opened and decompressed.
+//! Opens and decompresses one file.
 //!
-//! The only place in which input files are opened for their content.
+//! Input files are opened for their content only here.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -15,20 +15,19 @@ use crate::{Error, ErrorKind, Place, Result};
 /// How the content of a file is compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Compression {
-    /// Not at all.
+    /// Not compressed.
     #[default]
     None,
-    /// gzip (RFC 1952), of any number of members, and zeros after the last, as tapes and disk
-    /// images add them.
+    /// gzip (RFC 1952), with any number of members, and zeros after the last, as tapes and disk images add them.
     Gzip,
-    /// Zstandard (RFC 8878), of any number of frames, skippable ones among them, with a window
-    /// of up to 128 MiB and no dictionary.
+    /// Zstandard (RFC 8878), with any number of frames, including skippable ones, with a window of up to 128 MiB and
+    /// no dictionary.
     Zstd,
 }
 
 impl Compression {
-    /// What the end of the name says: `.gz`, `.zst` or `.zstd` in any case, else none. The
-    /// content is not looked at.
+    /// The compression that the file name indicates: `.gz`, `.zst` or `.zstd` in any case, else none. The content is
+    /// not examined.
     ///
     /// ```
     /// use thalweg::io::files::Compression;
@@ -47,15 +46,15 @@ impl Compression {
         }
     }
 
-    /// Whether reading may begin in the middle of the file.
+    /// Whether reading can begin in the middle of the file.
     pub fn is_splittable(self) -> bool {
         self == Self::None
     }
 }
 
-/// The decompressed bytes of a file, one after the other.
+/// The decompressed bytes of a file, in order.
 ///
-/// It buffers nothing of a plain file, so read large pieces. For lines see
+/// A plain file is not buffered, so read large pieces. For lines see
 /// [`ByteBlocks`](super::ByteBlocks) and [`LineBlocks`](super::LineBlocks).
 ///
 /// ```
@@ -87,11 +86,11 @@ impl FileReader {
         Self::open_at(path, compression, 0)
     }
 
-    /// Opens a file to read it from this byte on, decompressed where it is compressed. All that comes before is
-    /// decompressed for that; a file that has less is at its end.
+    /// Opens a file to read it from this byte on, decompressed if it is compressed. All bytes before are then
+    /// decompressed and dropped; a file with fewer bytes is at its end.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] when it cannot be opened, and as [`read`](Self::read) where it is compressed.
+    /// [`ErrorKind::Io`] when it cannot be opened; for a compressed file also the errors of [`read`](Self::read).
     pub fn open_at(path: &Path, compression: Compression, offset: u64) -> Result<Self> {
         let seek = if compression.is_splittable() { offset } else { 0 };
         let open = || {
@@ -108,7 +107,7 @@ impl FileReader {
         Ok(reader)
     }
 
-    /// Reads up to this byte.
+    /// Reads and drops the bytes up to this offset.
     fn skip_to(&mut self, offset: u64) -> Result<()> {
         let mut skipped =
             vec![0; usize::try_from(offset - self.position).map_or(SKIPPED, |n| n.min(SKIPPED))];
@@ -122,11 +121,11 @@ impl FileReader {
         Ok(())
     }
 
-    /// Reads some bytes; 0 of them only at the end of the file, or into an empty buffer.
+    /// Reads some bytes; returns 0 only at the end of the file or for an empty buffer.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] when the system refuses; [`ErrorKind::Input`], with the decompressed
-    /// offset, when compressed data are corrupt or cut short.
+    /// [`ErrorKind::Io`] when the system call fails; [`ErrorKind::Input`], with the decompressed offset, when
+    /// compressed data are corrupt or truncated.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         match self.decoder.read(buffer) {
             Ok(bytes) => {
@@ -142,12 +141,12 @@ impl FileReader {
         }
     }
 
-    /// The offset of the next byte, decompressed where the file is compressed.
+    /// The offset of the next byte, decompressed if the file is compressed.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// How far into the file itself reading has come, in compressed bytes where it is compressed.
+    /// The number of bytes of the file itself that were read, compressed if the file is compressed.
     pub fn consumed(&self) -> u64 {
         match &self.decoder {
             Decoder::Plain(_) => self.position,
@@ -156,16 +155,16 @@ impl FileReader {
         }
     }
 
-    /// The file that is read.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Decompressed bytes that are passed over at once.
+/// Decompressed bytes that are skipped at once.
 const SKIPPED: usize = 64 << 10;
 
-/// Undoes the compression of what a reader gives.
+/// Decompresses the output of a reader.
 #[derive(Debug)]
 enum Decoder<R> {
     Plain(R),
@@ -175,15 +174,15 @@ enum Decoder<R> {
 
 #[derive(Debug)]
 enum DecodeError {
-    /// The reader below failed.
+    /// The underlying reader failed.
     Io(io::Error),
-    /// The reader below is well, but what it gives cannot be decompressed.
+    /// The underlying reader works, but its bytes cannot be decompressed.
     Corrupt(Box<dyn std::error::Error + Send + Sync>),
 }
 
 type Compressed<R> = BufReader<Watched<R>>;
 
-/// Compressed bytes read at once. Enough that system calls do not show.
+/// Compressed bytes read at once: enough to make the cost of system calls negligible.
 const COMPRESSED_BUFFER: usize = 128 << 10;
 
 impl<R: Read> Decoder<R> {
@@ -213,8 +212,8 @@ impl<R: Read> Decoder<R> {
     }
 }
 
-/// Counts the compressed bytes, and remembers a failure of the reader: decoders wrap or replace
-/// the errors that they meet, so that afterwards nobody could say whose fault it was.
+/// Counts the compressed bytes, and records a failure of the reader: decoders wrap or replace the errors of their
+/// reader, so its failures could not be told from corrupt data afterwards.
 #[derive(Debug)]
 struct Watched<R> {
     reader: R,
@@ -263,9 +262,9 @@ fn consumed<R>(input: &Compressed<R>) -> u64 {
 /// The library decodes single members, or any number of them and nothing else.
 #[derive(Debug)]
 struct GzipMembers<R> {
-    /// None at the end.
+    /// `None` at the end.
     member: Option<GzDecoder<Compressed<R>>>,
-    /// The compressed bytes of all members, once they are known.
+    /// The number of compressed bytes of all members, once it is known.
     end: u64,
 }
 
@@ -296,7 +295,7 @@ impl<R: Read> GzipMembers<R> {
     }
 }
 
-/// Whether another gzip member follows; otherwise reads to the end, up to which there may be zeros.
+/// Whether another gzip member follows; otherwise reads to the end, before which only zeros may follow.
 fn is_at_member(input: &mut impl BufRead) -> io::Result<bool> {
     if input.fill_buf()?.first().is_some_and(|&byte| byte != 0) {
         return Ok(true);
@@ -317,14 +316,13 @@ fn is_at_member(input: &mut impl BufRead) -> io::Result<bool> {
 
 /// The frames of a Zstandard file, decoded a block (up to 128 KiB) at a time.
 ///
-/// The library decodes single frames; what goes on between them, and the checks at the end of
-/// one, are here.
+/// The library decodes single frames; the bytes between them, and the checks at the end of a frame, are handled here.
 struct ZstdFrames<R> {
     input: Compressed<R>,
     frame: FrameDecoder,
     inside: bool,
     any: bool,
-    /// Bytes that came out of the current frame.
+    /// Bytes decompressed from the current frame.
     written: u64,
 }
 
@@ -381,7 +379,7 @@ impl<R: Read> ZstdFrames<R> {
 
     fn leave_frame(&mut self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         self.inside = false;
-        // The library reads both, and compares neither. It gives 0 for a size that is not stated.
+        // The library reads both, and does not compare them. It returns 0 for a size that is not stated.
         if let Some(stated) = self.frame.get_checksum_from_data()
             && self.frame.get_calculated_checksum() != Some(stated)
         {
@@ -440,7 +438,7 @@ mod tests {
         }
     }
 
-    /// Compressible, but not all alike.
+    /// Compressible, but not uniform.
     fn content(bytes: usize) -> Vec<u8> {
         let words =
             (0u64..).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50).to_string() + " ");
@@ -477,9 +475,9 @@ mod tests {
                 );
             }
         }
-        // What holds no member at all is no gzip.
+        // A file without any member is not gzip.
         assert!(decode(&[0; 512], Compression::Gzip).is_err());
-        // Zstandard knows of no padding; its reference program refuses it too.
+        // Zstandard has no padding; its reference program refuses it too.
         assert!(decode(&[&zstd(&a)[..], &[0; 512]].concat(), Compression::Zstd).is_err());
     }
 
@@ -500,7 +498,7 @@ mod tests {
         assert!(matches!(error, DecodeError::Corrupt(e) if e.to_string().contains("skippable")));
     }
 
-    /// What the reference programs wrote: `zstd -19 --check` and `gzip -9` of 1000 lines.
+    /// Files written by the reference programs: `zstd -19 --check` and `gzip -9` of 1000 lines.
     #[test]
     fn files_of_the_reference_programs_are_read() {
         let lines: String = (0..1000).map(|n| format!("line {n} of many\n")).collect();
@@ -606,7 +604,7 @@ mod tests {
             }
         }
 
-        /// Anything may come of noise but a panic, a hang, or an end without a word.
+        /// Random bytes never cause a panic, a hang, or an end without an error.
         #[test]
         fn noise_is_survived(noise in prop::collection::vec(any::<u8>(), 0..400), with_magic in any::<bool>()) {
             for (compression, magic) in
@@ -617,7 +615,7 @@ mod tests {
             }
         }
 
-        /// Damage within real data gets further into a decoder than noise does.
+        /// Damaged valid data get further into a decoder than random bytes do.
         #[test]
         fn damage_is_survived(
             bytes in 0..5000usize,

@@ -1,22 +1,21 @@
-//! From a user's paths to blocks of complete lines.
+//! Converts a user's paths to blocks of complete lines.
 //!
-//! The way of the bytes, one module a step:
+//! The steps, one module each:
 //!
-//! 1. [`paths`] turns files, directories and globs into a sorted list of [`InputFile`]s;
+//! 1. [`paths`] expands files, directories and globs into a sorted list of [`InputFile`]s;
 //! 2. [`split`] divides their bytes into [`Split`]s, each read by one reader;
-//! 3. [`decode`] opens one file and undoes gzip and zstd;
-//! 4. [`blocks`] cuts what comes into blocks of complete lines ([`ByteBlocks`]);
-//! 5. [`text`] checks each block once for UTF-8 and hands out its lines ([`LineBlocks`]).
+//! 3. [`decode`] opens one file and decompresses gzip and zstd;
+//! 4. [`blocks`] cuts the bytes into blocks of complete lines ([`ByteBlocks`]);
+//! 5. [`text`] checks each block once for UTF-8 and iterates over its lines ([`LineBlocks`]).
 //!
-//! Nothing here knows of tasks, threads or streams, and nothing waits but for the file system.
-//! The file system is touched in `paths` (listing) and `decode` (opening and reading) only.
+//! Nothing here depends on tasks, threads or streams, and only the file system can block it. The file system is
+//! accessed in `paths` (listing) and `decode` (opening and reading) only.
 //!
-//! # Which reader takes a line
-//! A line belongs to the split in which its first byte lies. A reader whose split starts in the
-//! middle of a file looks at the byte before, to know whether a line begins there, and every
-//! reader goes on past the end of its split until its last line ends. So splits need no agreement
-//! among readers, may be cut anywhere (inside a character, between CR and LF) and every line is
-//! read exactly once.
+//! # Which reader reads a line
+//! A line belongs to the split that contains its first byte. A reader whose split starts in the middle of a file
+//! reads the byte before it, to know whether a line begins there. Every reader continues past the end of its split
+//! until its last line ends. So readers need not coordinate, splits may be cut anywhere (inside a character, between
+//! CR and LF), and every line is read exactly once.
 //!
 //! ```
 //! use thalweg::io::files::{BlockSizes, LineBlocks, Utf8, expand_inputs, plan_splits};

@@ -1,4 +1,4 @@
-//! What a user names as input, as a sorted list of files.
+//! Expands the inputs that a user names into a sorted list of files.
 
 use std::collections::HashSet;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -13,26 +13,26 @@ use crate::{Error, ErrorKind, Place, Result};
 /// A regular file to be read, as it was when the inputs were listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputFile {
-    /// Where it is, spelled as it was found.
+    /// Its path, spelled as it was found.
     pub path: PathBuf,
-    /// Its size in bytes, compressed where the file is compressed.
+    /// Its size in bytes, compressed if the file is compressed.
     pub bytes: u64,
-    /// How it is compressed, told from the end of its name.
+    /// Its compression, according to the end of its name.
     pub compression: Compression,
 }
 
-/// The files that `inputs` name: each a file, a directory or a glob.
+/// The files that `inputs` name. Each input is a file, a directory or a glob.
 ///
-/// A **directory** stands for every regular file below it, at any depth. Names that begin with a
-/// dot are passed over, as a shell does it, and so are pipes, sockets and devices.
+/// A **directory** stands for every regular file below it, at any depth. Names that begin with a dot are skipped, as
+/// in a shell, and so are pipes, sockets and devices.
 ///
-/// A **glob** (`*`, `?`, `[a-z]`, `**` for directories at any depth) stands for what it matches;
-/// a directory that it matches is walked as above. A path that exists is never taken for a glob,
-/// so that `report[1].txt` can be named.
+/// A **glob** (`*`, `?`, `[a-z]`, `**` for directories at any depth) stands for its matches; a directory that it
+/// matches is walked as above. A path that exists is never interpreted as a glob, so that `report[1].txt` can be
+/// named.
 ///
-/// Symbolic links are followed. A file that is reached in several ways (named twice, matched by
-/// two globs, through a link) is listed, and so read, once: under the name with the fewest
-/// components, the first of them if there are several.
+/// Symbolic links are followed. A file that is reached in several ways (named twice, matched by two globs, through a
+/// link) is listed, and so read, once: under the name with the fewest components, the first of them if there are
+/// several.
 ///
 /// The list is sorted by path, whatever the order of `inputs`, so that every host that sees the
 /// same files plans the same splits. Every file is opened once, so that one that cannot be read
@@ -95,10 +95,10 @@ where
     Ok(files)
 }
 
-/// A file that may have been found under another name already.
+/// A file that may already have been found under another name.
 struct Found {
     path: PathBuf,
-    /// The path with every link resolved.
+    /// The path with all links resolved.
     identity: PathBuf,
 }
 
@@ -126,7 +126,7 @@ fn expand_one(input: &Path, found: &mut Vec<Found>) -> Result<()> {
              bytes to a file and name that",
         )),
         Err(cause) => match input.to_str().filter(|text| text.contains(['*', '?', '['])) {
-            // A dangling link whose name looks like a glob is a dangling link.
+            // A dangling link whose name looks like a glob is treated as a dangling link.
             Some(pattern) if fs::symlink_metadata(input).is_err() => {
                 expand_glob(input, pattern, found)
             }
@@ -156,27 +156,27 @@ fn expand_glob(input: &Path, pattern: &str, found: &mut Vec<Found>) -> Result<()
     }
 }
 
-/// A pattern, a step for each of its components.
+/// A pattern, with a step for each of its components.
 ///
-/// The library matches names; the walk is ours, because the library's follows links in circles
-/// and stumbles over names that are not UTF-8.
+/// The library matches names. The directory walk is our own, because the library's follows cycles of links and fails
+/// on names that are not UTF-8.
 struct Glob {
     steps: Vec<Step>,
     directories_only: bool,
 }
 
 enum Step {
-    /// A component without wildcards, `..` and the root among them.
+    /// A component without wildcards, including `..` and the root.
     Literal(PathBuf),
     /// A component with wildcards.
     Matching(glob::Pattern),
-    /// `**`: any number of directories, none included.
+    /// `**`: any number of directories, including none.
     AnyDepth,
 }
 
 impl Glob {
     fn new(pattern: &str) -> Result<Self, glob::PatternError> {
-        // Of the whole, so that a mistake is reported with its position in what the user wrote.
+        // Parses the whole pattern, so that an error has its position in the user's text.
         glob::Pattern::new(pattern)?;
         let step = |component: Component<'_>| {
             Ok(match component.as_os_str().to_str() {
@@ -191,11 +191,10 @@ impl Glob {
         Ok(Self { steps, directories_only: pattern.ends_with(std::path::is_separator) })
     }
 
-    /// What the pattern matches, in no particular order.
+    /// The matches of the pattern, in no particular order.
     fn matches(&self) -> Result<Vec<PathBuf>> {
         let mut matches = Vec::new();
-        // Directories by their resolved path and the steps left there, so that links in a circle
-        // end, as in `walk`.
+        // Directories by their resolved path and the remaining steps, so that cycles of links end, as in `walk`.
         let mut entered = HashSet::new();
         let mut to_take = vec![(PathBuf::new(), 0)];
         while let Some((path, done)) = to_take.pop() {
@@ -242,7 +241,7 @@ impl Glob {
     }
 }
 
-/// Whether there is something, be it a link that leads nowhere.
+/// Whether the path exists; a dangling link does.
 fn exists(path: &Path) -> Result<bool> {
     use std::io::ErrorKind::{NotADirectory, NotFound};
     match fs::symlink_metadata(path) {
@@ -263,8 +262,8 @@ fn is_hidden(name: &OsStr) -> bool {
 
 /// Adds every regular file below `root`, in sorted order.
 fn walk(root: &Path, found: &mut Vec<Found>) -> Result<()> {
-    // Directories by their resolved path: a link back to one that was entered ends there, so a
-    // cycle cannot hang, and a directory with two names is walked once.
+    // Directories by their resolved path: a link to one that was entered before is not followed, so a cycle of links
+    // ends, and a directory with two names is walked once.
     let mut entered = HashSet::new();
     let mut to_enter = vec![root.to_owned()];
     while let Some(dir) = to_enter.pop() {
@@ -274,7 +273,7 @@ fn walk(root: &Path, found: &mut Vec<Found>) -> Result<()> {
         let visible = |entry: &fs::DirEntry| !is_hidden(&entry.file_name());
         let mut entries: Vec<_> =
             list(&dir)?.into_iter().filter(visible).map(|entry| entry.path()).collect();
-        // What is pushed last is entered first, hence the falling order.
+        // The last one pushed is entered first, hence the descending order.
         entries.sort_by(|a, b| b.cmp(a));
         for path in entries {
             let meta = fs::metadata(&path).map_err(|cause| missing(&path, cause))?;
@@ -297,12 +296,12 @@ fn resolve(path: &Path) -> Result<PathBuf> {
     fs::canonicalize(path).map_err(|cause| Error::io(path, "resolve the path", cause))
 }
 
-/// Opens the file to learn that it can be read, and how large it is.
+/// Opens the file to check that it can be read, and to get its size.
 fn open_once(path: PathBuf) -> Result<InputFile> {
     let mut file = File::open(&path).map_err(|cause| Error::io(&path, "open the file", cause))?;
     let bytes = file.metadata().map_err(|cause| Error::io(&path, "open the file", cause))?.len();
     if bytes == 0 {
-        // Files under /proc and the like say 0 and yet have content: no split would cover it.
+        // Files under /proc and the like report size 0 and yet have content: no split would cover it.
         let read = file.read(&mut [0]).map_err(|cause| Error::io(&path, "read the file", cause))?;
         if read > 0 {
             return Err(refuse(
@@ -360,7 +359,7 @@ mod tests {
     fn a_directory_is_every_visible_file_below_it_sorted() {
         let dir = tree(&["b", "a/z", "a/deep/er/f.gz", ".git/x", "a/.secret", "c.zst"]);
         assert_eq!(names(&dir, &[""]), ["a/deep/er/f.gz", "a/z", "b", "c.zst"]);
-        // Named outright, a hidden file or directory is meant.
+        // A hidden file or directory that is named explicitly is read.
         assert_eq!(names(&dir, &[".git", "a/.secret"]), [".git/x", "a/.secret"]);
     }
 
@@ -454,7 +453,7 @@ mod tests {
         let (kind, message) = said("nofile");
         assert_eq!(kind, ErrorKind::Io);
         assert!(message.starts_with("cannot find the file: No such file"), "{message}");
-        // What lies below a file cannot be found either, even by root.
+        // A path below a file cannot be found either, even by root.
         assert_eq!(said("f/below").0, ErrorKind::Io);
         let (kind, message) = said("d");
         assert_eq!(kind, ErrorKind::Input);
@@ -491,7 +490,7 @@ mod tests {
         let path = dir.path().join("f");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o0)).unwrap();
         if File::open(&path).is_ok() {
-            return; // Root may read everything, so there is nothing to see here.
+            return; // Root may read everything, so there is nothing to test.
         }
         let error = error(&path);
         assert_eq!(error.kind(), ErrorKind::Io);

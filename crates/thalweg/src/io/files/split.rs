@@ -1,33 +1,33 @@
-//! How the bytes of the input files are divided among readers. Pure: no file is touched.
+//! Divides the bytes of the input files among readers. Pure: accesses no file.
 
 use super::paths::InputFile;
 
 /// A range of bytes of one file, read by one reader.
 ///
-/// A compressed file is one split as a rule: it is decompressed from its start, whatever part of it is read. Where it
-/// is cut all the same, the places are those of decompressed bytes.
+/// A compressed file is usually one split, since it is decompressed from its start, whatever part of it is read. If
+/// it is cut all the same, offsets count decompressed bytes.
 ///
-/// The lines that *begin* in the range belong to it; see the [module](super) for why every line
-/// is then read exactly once.
+/// The lines that *begin* in the range belong to it; see the [module](super) for why every line is then read exactly
+/// once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Split {
     /// The file, as an index into the list of input files.
     pub file: usize,
     /// The first byte of the range.
     pub start: u64,
-    /// The byte after the range.
+    /// The offset after the last byte of the range.
     pub end: u64,
 }
 
 impl Split {
-    /// The length of the range in bytes, compressed where the file is compressed.
+    /// The length of the range in bytes, compressed if the file is compressed.
     pub fn bytes(&self) -> u64 {
         self.end - self.start
     }
 
-    /// Cuts a split that begins with its file in two after `bytes` bytes, if it may have more.
+    /// Cuts a split that begins at the start of its file in two after `bytes` bytes, if it may have more.
     ///
-    /// The second part of a compressed file has no end: how many bytes there are is known when all were read.
+    /// The second part of a compressed file has no end: its length is known only when it was read.
     pub(crate) fn cut(self, file: &InputFile, bytes: u64) -> (Self, Option<Self>) {
         let splittable = file.compression.is_splittable();
         if self.start > 0 || splittable && self.end <= bytes {
@@ -37,27 +37,26 @@ impl Split {
         (Self { end: bytes, ..self }, Some(Self { start: bytes, end, ..self }))
     }
 
-    /// How many bytes of the file itself the first part of a split has, of which this is the second: none of a
+    /// For the second part of a split, the number of bytes of the file itself in the first part: none for a
     /// compressed file, which the second part decompresses from its start.
     pub(crate) fn bytes_before(self) -> u64 {
         if self.end == u64::MAX { 0 } else { self.start }
     }
 }
 
-/// What a byte of a compressed file counts when loads are balanced: about how many bytes of text
-/// come out of it.
+/// The weight of a compressed byte when loads are balanced: about the number of bytes of text that it decompresses
+/// to.
 const COMPRESSED_BYTE: u64 = 4;
 
-/// Splits of nearly equal size, in the order of files and bytes, none above `split_bytes` except
-/// compressed files.
+/// Splits of nearly equal size, in the order of files and bytes, none larger than `split_bytes` except compressed
+/// files.
 ///
-/// For readers that take splits one after the other from a shared queue: a slow core then takes
-/// fewer. Choose `split_bytes` so that there are many more splits than readers (4 to 16 MiB:
-/// opening costs microseconds, reading such a split milliseconds). For a fixed share of the input
-/// per reader, without a queue, see [`assign_splits`].
+/// For readers that take splits from a shared queue: a slow core then takes fewer. Choose `split_bytes` so that there
+/// are many more splits than readers (4 to 16 MiB: opening costs microseconds, reading such a split milliseconds).
+/// For a fixed share of the input per reader, without a queue, see [`assign_splits`].
 ///
-/// Every byte is in exactly one split. An empty file has none, except when it is compressed: to
-/// be empty is an error there, which its reader reports.
+/// Every byte is in exactly one split. An empty file has none, except when it is compressed: an empty compressed file
+/// is an error, which its reader reports.
 ///
 /// ```
 /// use thalweg::io::files::{Compression, InputFile, Split, plan_splits};
@@ -78,8 +77,8 @@ pub fn plan_splits(files: &[InputFile], split_bytes: u64) -> Vec<Split> {
             continue;
         }
         let parts = file.bytes.div_ceil(split_bytes.max(1));
-        // Near-equal parts rather than full ones and a small rest. The longer ones come first, so
-        // that sorting by length leaves a file's splits in order.
+        // Near-equal parts rather than full ones and a small rest. The longer ones come first, so that sorting by
+        // length keeps a file's splits in order.
         let mut start = 0;
         for part in 0..parts {
             let bytes = file.bytes / parts + u64::from(part < file.bytes % parts);
@@ -90,7 +89,7 @@ pub fn plan_splits(files: &[InputFile], split_bytes: u64) -> Vec<Split> {
     splits
 }
 
-/// Reorders splits for a shared queue so that no long one comes last and is waited for alone.
+/// Reorders splits for a shared queue so that no long split comes last, when the other readers would wait for it.
 ///
 /// Only whole compressed files are long; splits of equal length stay in order. A single reader
 /// gains nothing from this and may prefer the order of the files.
@@ -98,15 +97,15 @@ pub fn largest_first(files: &[InputFile], splits: &mut [Split]) {
     splits.sort_by_key(|split| std::cmp::Reverse(cost(&files[split.file], split.bytes())));
 }
 
-/// The splits of each of `instances` readers, balanced by size, as few of them as that allows.
+/// The splits of each of `instances` readers, balanced by size, with as few splits as that allows.
 ///
-/// For readers that know their share beforehand, in order. Where the time per byte differs from
-/// core to core, [`plan_splits`] and a shared queue balance better.
+/// For readers that need to know their share beforehand, in order. If the time per byte differs from core to core,
+/// [`plan_splits`] and a shared queue balance better.
 ///
-/// Compressed files go whole to the reader with the least so far, the largest first. What is left
-/// is filled up with consecutive ranges of the other files. No range is below `min_split_bytes`
-/// unless it is a whole file, so a reader may hold that much more or less than its even share,
-/// and small inputs leave some readers without a split.
+/// Compressed files are assigned whole, the largest first, each to the reader with the least load so far. The
+/// remaining capacity is filled with consecutive ranges of the other files. No range is smaller than
+/// `min_split_bytes` unless it is a whole file, so a reader may have up to that much more or less than its even
+/// share, and small inputs leave some readers without a split.
 ///
 /// ```
 /// use thalweg::io::files::{Compression, InputFile, Split, assign_splits};
@@ -143,8 +142,8 @@ pub fn assign_splits(
     let rooms = rooms(&loads, divisible.iter().map(|(_, file)| file.bytes).sum());
     let min = min_split_bytes.max(1);
     let mut instance = 0;
-    // What the readers up to this one should have in all, and what was given out in all: by these
-    // the rounding to `min` for one reader is made good by the next.
+    // The bytes that the readers up to this one should have in all, and the bytes assigned in all: with them, the
+    // next reader compensates for the rounding to `min` of the one before.
     let (mut due, mut given) = (rooms[0], 0);
     for (index, file) in divisible {
         let mut start = 0;
@@ -169,12 +168,12 @@ pub fn assign_splits(
     shares
 }
 
-/// How much each reader takes of `bytes` so that the loads become as even as they can.
+/// The share of each reader of `bytes`, such that the loads become as even as possible.
 fn rooms(loads: &[u64], bytes: u64) -> Vec<u64> {
     let mut sorted = loads.to_vec();
     sorted.sort_unstable();
-    // The level to which `bytes` fill up the lowest `k` loads, for the first `k` at which the
-    // next load stands above the surface.
+    // The level to which `bytes` fill up the lowest `k` loads, for the first `k` at which the next load is above that
+    // level.
     let (mut below, mut k) = (0, 0);
     let level = loop {
         below += sorted[k];
@@ -184,7 +183,7 @@ fn rooms(loads: &[u64], bytes: u64) -> Vec<u64> {
             break level;
         }
     };
-    // Rounded up, the rooms may come to a few bytes too many: the last reader then gets less.
+    // Rounded up, the sum of the rooms may exceed `bytes` by a few; the last reader then gets less.
     loads.iter().map(|load| level.saturating_sub(*load)).collect()
 }
 
@@ -208,7 +207,7 @@ mod tests {
         prop::collection::vec((bytes, compression).prop_map(|(b, c)| file(b, c)), 0..8)
     }
 
-    /// Each byte once, and compressed files whole.
+    /// Checks that each byte is covered once, and that compressed files are whole.
     fn covers(files: &[InputFile], mut splits: Vec<Split>) {
         splits.sort_by_key(|s| (s.file, s.start));
         let mut splits = splits.into_iter().peekable();
@@ -285,7 +284,7 @@ mod tests {
             file(1000, Compression::None),
             file(50, Compression::Zstd),
         ];
-        // 400 and 200 from the compressed ones, and 1000 more: 534 each of three, or nearly.
+        // 400 and 200 from the compressed ones, and 1000 more: about 534 for each of three.
         let shares = assign_splits(&files, 3, 1);
         let loads: Vec<u64> = shares
             .iter()

@@ -1,4 +1,4 @@
-//! From paths to lines, against an oracle that sees each file whole.
+//! Reading from paths to lines, compared with an oracle that reads each file whole.
 
 use std::fs;
 use std::io::Write;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{ErrorKind, Place, Result};
 
-/// The lines of a whole file, with the offset of each, by the plainest means.
+/// The lines of a whole file, with the offset of each, by the simplest means.
 fn oracle(content: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let mut lines = Vec::new();
     let mut line = Vec::new();
@@ -32,7 +32,7 @@ fn oracle(content: &[u8]) -> Vec<(u64, Vec<u8>)> {
     lines
 }
 
-/// All lines of all splits in order; checks every block on the way.
+/// All lines of all splits in order; checks every block.
 fn read_bytes(
     files: &[InputFile],
     splits: &[Split],
@@ -71,7 +71,7 @@ fn read_text(file: &InputFile, splits: &[Split], sizes: BlockSizes) -> Result<Ve
             assert_eq!(block.lines().count(), block.count_lines());
             let start = block.text.as_ptr() as usize;
             for line in block.lines() {
-                // Where the line lies is told by the block's offset.
+                // The line's offset follows from that of the block.
                 let at = block.offset + (line.as_ptr() as usize - start) as u64;
                 lines.push((at, line.to_owned()));
             }
@@ -119,7 +119,7 @@ fn write(dir: &Path, number: usize, content: &[u8], compression: Compression) ->
     file(&path)
 }
 
-/// Text in which everything that can go wrong at a border is frequent.
+/// Text in which difficult cases at the borders of splits are frequent.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => Just("\n"), 2 => Just("\r"), 2 => Just("\r\n"), 3 => Just("a"), 1 => Just("word"),
@@ -136,7 +136,7 @@ fn text() -> impl Strategy<Value = String> {
     )
 }
 
-/// Cuts `bytes` at any places.
+/// Cuts `bytes` at these places.
 fn cut(bytes: u64, places: &[prop::sample::Index]) -> Vec<Split> {
     let mut places: Vec<u64> =
         places.iter().map(|place| place.index(bytes as usize + 1) as u64).collect();
@@ -187,7 +187,7 @@ proptest! {
         let files = expand_inputs([dir.path()]).unwrap();
         let planned = plan_splits(&files, min);
         prop_assert_eq!(&read_bytes(&files, &planned, sizes(block)).unwrap(), &expected);
-        // The instances take files in any order, so back to the order of files and bytes.
+        // Sorted by file and offset again, since the instances read files in any order.
         let mut assigned = assign_splits(&files, instances, min).concat();
         assigned.sort_by_key(|split| (split.file, split.start));
         prop_assert_eq!(&read_bytes(&files, &assigned, sizes(block)).unwrap(), &expected);
@@ -344,7 +344,7 @@ fn bad_bytes_are_named_with_their_place() {
         error.to_string().strip_prefix(file.path.to_str().unwrap()).unwrap().to_owned()
     };
     assert_eq!(said(b"good\nbetter\nb\xff\xfed\n"), " at byte 13: not UTF-8: the byte ff");
-    // A character of four bytes of which the last is missing, then one that the end cuts.
+    // A character of four bytes without its last one, then one that the end of the file cuts.
     assert_eq!(said(b"a\n\xf0\x9f\xa6x\n"), " at byte 2: not UTF-8: the bytes f0 9f a6");
     assert_eq!(said(b"a\n\xf0\x9f\xa6"), " at byte 2: not UTF-8: the bytes f0 9f a6");
     let hint = said(b"\xff\xfea\0\n\0");
@@ -357,7 +357,7 @@ fn bad_bytes_are_named_with_their_place() {
 fn a_file_cut_while_it_is_read_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let content = "some line\n".repeat(100);
-    // Cut before the first block and after it; within the split and before it.
+    // Truncated before the first block and after it; within the split and before it.
     for (read_before, left, start) in
         [(false, 500, 0), (true, 500, 0), (false, 500, 700), (false, 0, 0)]
     {
@@ -377,7 +377,7 @@ fn a_file_cut_while_it_is_read_is_an_error() {
         assert_eq!(error.kind(), ErrorKind::Input);
         assert!(error.message().contains("had 1000 bytes when it was listed"), "{error}");
     }
-    // Gone altogether.
+    // The file was removed.
     let file = write(dir.path(), 0, content.as_bytes(), Compression::None);
     fs::remove_file(&file.path).unwrap();
     let error = ByteBlocks::open(&file, whole(&file), sizes(64)).unwrap_err();
@@ -411,7 +411,7 @@ fn a_damaged_archive_is_an_error_after_its_good_lines() {
         assert_eq!(error.kind(), ErrorKind::Input);
         assert!(matches!(error.place(), Some(Place::Offset(p, at)) if *p == path && *at > 0));
     }
-    // Nothing is not an archive.
+    // An empty file is not a valid archive.
     for name in ["empty.gz", "empty.zst"] {
         let path = dir.path().join(name);
         fs::write(&path, "").unwrap();
@@ -429,7 +429,7 @@ fn a_compressed_file_that_is_cut_gives_each_line_once() {
     for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
         let file = write(dir.path(), 0, text.as_bytes(), compression);
         let whole = plan_splits(std::slice::from_ref(&file), u64::MAX)[0];
-        // Also at a line's first byte, at its end, and beyond the last.
+        // Also at a line's first byte, at its end, and beyond the last line.
         for at in [1, 18, 19, 20, 5000, text.len() as u64 - 1, text.len() as u64 + 5] {
             let (first, rest) = whole.cut(&file, at);
             let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Blocks of lines as text: checked once a block, never once a line.
+//! Blocks of lines as text, which is checked for UTF-8 once a block.
 
 use std::fmt::Write;
 use std::iter::FusedIterator;
@@ -13,20 +13,20 @@ use super::paths::InputFile;
 use super::split::Split;
 use crate::{Error, ErrorKind, Place, Result};
 
-/// What becomes of bytes that are not UTF-8.
+/// How bytes that are not UTF-8 are treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Utf8 {
-    /// They are an error that names the file, the offset and the bytes.
+    /// They are an error, which names the file, the offset and the bytes.
     #[default]
     Stop,
-    /// Each sequence of them becomes U+FFFD (�), as in [`String::from_utf8_lossy`].
+    /// Each invalid sequence is replaced by U+FFFD (�), as in [`String::from_utf8_lossy`].
     Replace,
 }
 
 /// Reads one [`Split`] as blocks of complete lines of text.
 ///
-/// Where lines need not be UTF-8, or another parser checks them, [`ByteBlocks`] saves the check.
-/// It shares the rest: the byte order mark, files that change, growing for long lines.
+/// If lines need not be UTF-8, or another parser checks them, [`ByteBlocks`] avoids the check. Byte order marks,
+/// files that change, and long lines are treated in the same way there.
 ///
 /// ```
 /// use thalweg::io::files::{BlockSizes, LineBlocks, Utf8, expand_inputs, plan_splits};
@@ -59,15 +59,15 @@ pub struct LineBlocks {
 pub struct Block<'a> {
     /// The lines. Never empty.
     pub text: &'a str,
-    /// Where the first of them lies in the file, in bytes, decompressed where it is compressed.
-    /// What lies `n` bytes into `text` lies at `offset + n`, unless bytes before it were replaced.
+    /// The offset of the first line in the file, in bytes, decompressed if it is compressed. Byte `n` of `text` has
+    /// the offset `offset + n`, unless bytes before it were replaced.
     pub offset: u64,
 }
 
 impl LineBlocks {
-    /// Opens the file of a split and finds the place, without reading yet.
+    /// Opens the file of a split and seeks to its start, without reading yet.
     ///
-    /// `split.file` is not looked at: `file` is the one that it stands for.
+    /// `split.file` is ignored: `file` is the file to read.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] when the file cannot be opened; [`ErrorKind::Internal`] when the split
@@ -77,24 +77,23 @@ impl LineBlocks {
         Ok(Self { blocks, utf8, replaced: String::new() })
     }
 
-    /// Goes on with another split, of the same or another file, in the same buffer.
+    /// Continues with another split, of the same or another file, in the same buffer.
     ///
     /// # Errors
-    /// As [`open`](Self::open). What was read before is then still current.
+    /// As [`open`](Self::open). The split before then stays current.
     pub fn reopen(&mut self, file: &InputFile, split: Split) -> Result<()> {
         self.blocks.reopen(file, split)
     }
 
-    /// The next lines of the split, or none when all were read.
+    /// Reads the next lines of the split; returns `None` when all were read.
     ///
     /// # Errors
-    /// As [`ByteBlocks::next_block`], and [`ErrorKind::Input`] with the offset of the first bad
-    /// byte when a block is not UTF-8 and [`Utf8::Stop`] was chosen. The lines before it in the
-    /// same block are then not handed out.
+    /// As [`ByteBlocks::next_block`], and [`ErrorKind::Input`] with the offset of the first bad byte if a block is
+    /// not UTF-8 and the option is [`Utf8::Stop`]. The lines before it in the same block are then not returned.
     pub fn next_block(&mut self) -> Result<Option<Block<'_>>> {
         let Some((offset, range)) = self.blocks.next_range()? else { return Ok(None) };
         let bytes = &self.blocks.buffer[range];
-        // The block ends where a line ends, so no character is cut.
+        // The block ends at the end of a line, so no character is cut.
         let text = match from_utf8(bytes) {
             Ok(text) => text,
             Err(bad) if self.utf8 == Utf8::Stop => {
@@ -115,22 +114,22 @@ impl LineBlocks {
         Ok(Some(Block { text, offset }))
     }
 
-    /// The file that is read.
+    /// The path of the current file.
     pub fn path(&self) -> &Path {
         self.blocks.path()
     }
 
-    /// The split that is read.
+    /// The current split.
     pub fn split(&self) -> Split {
         self.blocks.split()
     }
 
-    /// How much of the split was handed out, as [`ByteBlocks::consumed`].
+    /// How much of the split was returned, as [`ByteBlocks::consumed`].
     pub fn consumed(&self) -> u64 {
         self.blocks.consumed()
     }
 
-    /// The memory that the buffers take.
+    /// The memory of the buffers.
     pub fn buffer_bytes(&self) -> usize {
         self.blocks.buffer_bytes() + self.replaced.capacity()
     }
@@ -139,7 +138,7 @@ impl LineBlocks {
 fn not_utf8(path: &Path, offset: u64, block: &[u8], bad: &Utf8Error) -> Error {
     let valid = bad.valid_up_to();
     let rest = &block[valid..];
-    // Without a length, a character is cut short by the end of the file.
+    // Without a length, the end of the file cuts the character short.
     let sequence = &rest[..bad.error_len().unwrap_or(rest.len())];
     let mut message = String::from("not UTF-8: the byte");
     if sequence.len() > 1 {
@@ -164,12 +163,12 @@ fn not_utf8(path: &Path, offset: u64, block: &[u8], bad: &Utf8Error) -> Error {
 }
 
 impl<'a> Block<'a> {
-    /// The lines, each without its line feed and the carriage return before that.
+    /// The lines, each without its line feed or the carriage return before it.
     pub fn lines(&self) -> Lines<'a> {
         Lines { text: self.text, start: 0, ends: memchr_iter(b'\n', self.text.as_bytes()) }
     }
 
-    /// How many lines there are: tens of GB/s.
+    /// The number of lines; counts tens of GB/s.
     pub fn count_lines(&self) -> usize {
         count_lines(self.text.as_bytes())
     }
@@ -202,11 +201,10 @@ impl<'a> Iterator for Lines<'a> {
 
 impl FusedIterator for Lines<'_> {}
 
-/// The line, counted from 1, in which this byte of a file lies, decompressed where it is
-/// compressed.
+/// The number, counted from 1, of the line that contains this byte of a file, decompressed if it is compressed.
 ///
-/// For error messages: it reads the file from its start, several GB/s of a plain one. A line feed
-/// lies in the line that it ends.
+/// For error messages: it reads the file from its start, at several GB/s for a plain file. A line feed belongs to the
+/// line that it ends.
 ///
 /// # Errors
 /// As [`FileReader`], and [`ErrorKind::Input`] when the file has fewer than `offset` bytes.

@@ -1,4 +1,4 @@
-//! Records as rows of CSV.
+//! Sinks that write records as rows of CSV.
 
 use super::{Encode, Layout};
 use crate::data::Record;
@@ -12,13 +12,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 impl<C: Chain> Stream<C> {
-    /// Writes each record as a row of one CSV file. What
-    /// [`Environment::csv`](crate::Environment::csv) reads.
+    /// Writes each record as a row of one CSV file, which [`Environment::csv`](crate::Environment::csv) can read.
     ///
-    /// Structs begin the file with a row of their fields' names; tuples have none, and neither
-    /// has a file without records, which is empty. Order, names and errors are as in
-    /// [`write_lines`](Self::write_lines); a record that is no flat row (a struct inside a list,
-    /// a map) stops the job, and so does one with more or fewer fields than its task's first.
+    /// For structs, the file begins with a row of the fields' names; for tuples, it has no header. A file without
+    /// records is empty. Order, names and errors are as in [`write_lines`](Self::write_lines); a record that is not a
+    /// flat row (a struct inside a list, a map) stops the job, and so does one with more or fewer fields than its
+    /// task's first record.
     ///
     /// ```
     /// use serde::Serialize;
@@ -49,9 +48,8 @@ impl<C: Chain> Stream<C> {
         self.write_file(Origin::here("write_csv"), path.as_ref(), Rows::default());
     }
 
-    /// Writes each record as a row of CSV, the records of each task to a file of their own, with
-    /// a header each: `part-00000.csv`, …. See
-    /// [`write_lines_parallel`](Self::write_lines_parallel).
+    /// Writes each record as a row of CSV, the records of each task to a file of their own, with a header in each:
+    /// `part-00000.csv`, …. See [`write_lines_parallel`](Self::write_lines_parallel).
     #[track_caller]
     pub fn write_csv_parallel(self, dir: impl AsRef<Path>)
     where
@@ -63,19 +61,19 @@ impl<C: Chain> Stream<C> {
 
 #[derive(Default)]
 struct Rows {
-    /// Made for the first record.
+    /// Created for the first record.
     writer: Option<(csv::Writer<Written>, Written)>,
     layout: Option<Layout>,
 }
 
-/// A task begins with a writer of its own.
+/// Each task begins with a writer of its own.
 impl Clone for Rows {
     fn clone(&self) -> Self {
         Self::default()
     }
 }
 
-/// What a CSV writer has written, which the writer does not let one take.
+/// A shared buffer for the output of a CSV writer, which gives no access to it otherwise.
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);
 
@@ -101,7 +99,7 @@ fn failed(cause: impl Into<csv::Error>) -> Error {
     let error =
         |what| Error::new(ErrorKind::Input, format!("a record cannot be written as CSV{what}"));
     match cause.kind() {
-        // The library's own text asks its reader to report that.
+        // The library's own text asks the user to report this as a bug.
         csv::ErrorKind::Serialize(what) if what.contains("serializing maps") => error(
             ": it is or holds a map, which has no order of columns; make a struct or a tuple of it, or write it by \
              `write_json_lines`",
@@ -112,7 +110,7 @@ fn failed(cause: impl Into<csv::Error>) -> Error {
 }
 
 impl Rows {
-    /// Sets the header apart from the first row, which a writer writes together with it.
+    /// Separates the header from the first row, since a writer writes both together.
     fn begin(&mut self, item: &impl Serialize) -> Result<()> {
         let written = |header| {
             let (mut writer, written) = writer(header);

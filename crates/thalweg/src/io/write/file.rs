@@ -1,18 +1,18 @@
-//! Files that appear under their names when they are complete, and not at all otherwise.
+//! Files that appear under their names only when they are complete.
 //!
 //! # Hidden files
 //!
-//! A file is written as `.NAME.RANDOM.thalweg-part` in the directory where it is to be, and renamed at the
-//! end. A process that is killed leaves that hidden file. The next sink with the same target removes it. It
-//! tells a left-over from the file of a running job by its lock (`flock`): a sink locks its hidden file and
-//! keeps it open, and the kernel releases the lock when the process ends, however it ends.
+//! A file is written as `.NAME.RANDOM.thalweg-part` in its final directory, and renamed at the end. A process that is
+//! killed leaves that hidden file. The next sink with the same target removes it. It distinguishes a left-over from
+//! the file of a running job by its lock (`flock`): a sink locks its hidden file and keeps it open, and the kernel
+//! releases the lock when the process ends, however it ends.
 //!
-//! Between creating a file and locking it, another sink may take it for a left-over. So a sink looks for its
-//! file once it has the lock, and begins again with another name if the file is gone. Names are never used
-//! twice, so what is found under the name is the file that was locked.
+//! Between creating a file and locking it, another sink may remove it as a left-over. So once a sink has the lock, it
+//! checks whether its file still exists, and starts again with another name if not. Names are never reused, so a file
+//! under this name is the file that was locked.
 //!
-//! Where the file system has no locks, left-overs stay. Machines that share a
-//! directory must see each other's locks, as those do that mount it by NFS with its default options.
+//! On a file system without locks, left-overs stay. Machines that share a directory must see each other's locks, as
+//! they do on NFS with its default mount options.
 #![expect(clippy::disallowed_methods, reason = "the door by which sinks reach files")]
 
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -23,32 +23,32 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use tempfile::TempPath;
 
-/// A file being written. It is in the directory where it is to be, under a hidden name; dropped
-/// before it is published, it is removed.
+/// A file that is being written, in its final directory and under a hidden name. If it is dropped before it is
+/// published, it is removed.
 pub(super) struct NewFile {
-    /// What the program calls it.
+    /// The path as the program gives it.
     name: PathBuf,
-    /// What it will be called: an absolute path without links.
+    /// The final path: absolute and without links.
     target: PathBuf,
     hidden: TempPath,
-    /// Locked, where the file system has locks.
+    /// Locked, if the file system has locks.
     file: File,
     buffer: Vec<u8>,
 }
 
 /// Bytes written at a time.
 const BUFFER: usize = 128 << 10;
-/// How the names of hidden files end.
+/// The suffix of the names of hidden files.
 const SUFFIX: &str = ".thalweg-part";
-/// Random characters in the name of a hidden file: so many that no name comes twice.
+/// The number of random characters in the name of a hidden file: enough that no name occurs twice.
 const RANDOM: usize = 12;
-/// Bytes of the target's name that the name of its hidden file takes over: with the rest, no more
-/// than the 255 that a name may have.
+/// The most bytes of the target's name that are copied into the name of its hidden file: with the rest, they stay
+/// within the 255 bytes of a file name.
 const TAKEN_OVER: usize = 200;
 
 impl NewFile {
-    /// Creates the file under its hidden name, so that what would keep it from being written is
-    /// known before there is anything to write. Removes what killed jobs left of the same file.
+    /// Creates the file under its hidden name, so that errors of its creation are known before there is anything to
+    /// write. Removes left-overs of killed jobs for the same file.
     pub(super) fn create(path: &Path, op: &Op) -> Result<Self> {
         let target = resolve(path)?;
         claim(path, &target, op)?;
@@ -72,7 +72,7 @@ impl NewFile {
         }
     }
 
-    /// Adds bytes to the file.
+    /// Appends bytes to the file.
     #[inline]
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         if self.buffer.len() + bytes.len() > BUFFER {
@@ -89,18 +89,18 @@ impl NewFile {
         written.map_err(|cause| Error::io(&self.name, "write the file", cause))
     }
 
-    /// Everything was written: sees to it that it stays, whatever happens to the machine.
+    /// Flushes the complete file, and syncs it to the disk.
     pub(super) fn complete(&mut self) -> Result<()> {
         self.flush()?;
         self.file.sync_all().map_err(|cause| Error::io(&self.name, "write the file", cause))
     }
 
-    /// What the program calls the file.
+    /// The path as the program gives it.
     pub(super) fn name(&self) -> &Path {
         &self.name
     }
 
-    /// Finds what would keep the file from getting its name, as far as that can be seen beforehand.
+    /// Checks for errors that would keep the file from being renamed, as far as they are visible beforehand.
     pub(super) fn check(&self) -> Result<()> {
         fs::metadata(&self.hidden)
             .map_err(|cause| Error::io(&self.name, "find the finished file", cause))?;
@@ -111,19 +111,19 @@ impl NewFile {
         Ok(())
     }
 
-    /// Gives the file its name, replacing what had it before.
+    /// Renames the file to its final name, replacing an existing file.
     pub(super) fn publish(self) -> Result<()> {
         let Self { name, target, hidden, .. } = self;
         hidden
             .persist(&target)
             .map_err(|failed| Error::io(&name, "give the finished file its name", failed.error))?;
-        // Not every file system can do this, and those that cannot need not.
+        // Some file systems do not support this, and do not need it.
         let _ = File::open(directory(&target)).and_then(|dir| dir.sync_all());
         Ok(())
     }
 }
 
-/// The absolute path without links that a file will have; or why no file can have it.
+/// The absolute path without links of the final file, or the reason why no file can have it.
 fn resolve(path: &Path) -> Result<PathBuf> {
     let refuse = |kind, what: &str| Err(Error::new(kind, what).at(Place::File(path.to_owned())));
     let failed = |cause| Error::io(path, "create the file", cause);
@@ -138,7 +138,7 @@ fn resolve(path: &Path) -> Result<PathBuf> {
         Ok(found) if found.is_dir() => {
             return refuse(ErrorKind::Io, "cannot write the file: a directory has this name");
         }
-        // Renaming something to the name of a device would remove the device.
+        // Renaming a file to the name of a device would remove the device.
         Ok(found) if !found.is_file() => {
             return refuse(ErrorKind::Io, "cannot write the file: not a regular file");
         }
@@ -165,7 +165,7 @@ fn resolve(path: &Path) -> Result<PathBuf> {
     Ok(fs::canonicalize(parent).map_err(failed)?.join(name))
 }
 
-/// Refuses what another sink of the job writes to: each would replace what the other wrote.
+/// Refuses the target of another sink of the job: each would replace the other's output.
 fn claim(path: &Path, target: &Path, op: &Op) -> Result<()> {
     match op.signals().claim(target, op.name()) {
         None => Ok(()),
@@ -176,35 +176,35 @@ fn claim(path: &Path, target: &Path, op: &Op) -> Result<()> {
     }
 }
 
-/// What the names of the hidden files of a target begin with.
+/// The prefix of the names of the hidden files of a target.
 fn hidden_prefix(target: &Path) -> String {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     format!(".{}.", &name[..name.floor_char_boundary(TAKEN_OVER)])
 }
 
-/// Locks a new hidden file; answers whether it is still there.
+/// Locks a new hidden file and returns whether it still exists.
 fn keep(file: &File, hidden: &Path) -> io::Result<bool> {
     match file.try_lock() {
         Ok(()) => hidden.try_exists(),
-        // A sink that removes left-overs holds the lock until the file is gone.
+        // A sink that removes left-overs holds the lock until the file is removed.
         Err(TryLockError::WouldBlock) => Ok(false),
         Err(TryLockError::Error(_)) => Ok(true),
     }
 }
 
-/// Removes hidden files of which `is_meant` knows the name, unless a process holds their lock. It is no
-/// concern of the job if it cannot.
+/// Removes hidden files whose name `is_meant` accepts, unless a process holds their lock. Failures are ignored: they
+/// do not concern the job.
 pub(super) fn sweep(dir: &Path, is_meant: impl Fn(&str) -> bool) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     for entry in entries.flatten() {
         if !entry.file_name().to_str().is_some_and(|name| is_hidden(name) && is_meant(name)) {
             continue;
         }
-        // To open a pipe might take for ever.
+        // Opening a pipe might block for ever.
         if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
             continue;
         }
-        // For writing, without which NFS grants no lock.
+        // For writing, since NFS grants no lock otherwise.
         let path = entry.path();
         let Ok(file) = OpenOptions::new().write(true).open(&path) else { continue };
         if file.try_lock().is_ok() {
@@ -228,7 +228,7 @@ fn directory(path: &Path) -> &Path {
     }
 }
 
-/// A directory for the files of a job. One that was made for a job that failed is removed.
+/// A directory for the files of a job. If it was created for a job that failed, it is removed.
 pub(super) struct NewDir {
     path: PathBuf,
     state: Mutex<DirState>,
@@ -246,8 +246,8 @@ impl NewDir {
         Self { path: path.to_owned(), state: Mutex::new(DirState::Untouched) }
     }
 
-    /// Makes the directory, or finds it empty but for what killed jobs left there, which it removes; the
-    /// first call does.
+    /// On the first call, creates the directory, or checks that it is empty except for left-overs of killed jobs,
+    /// which it removes.
     pub(super) fn prepare(&self, op: &Op) -> Result<&Path> {
         let mut state = lock(&self.state);
         if *state == DirState::Untouched {
@@ -281,7 +281,7 @@ impl NewDir {
 impl Drop for NewDir {
     fn drop(&mut self) {
         if *lock(&self.state) == DirState::Made {
-            // Refused when there is anything in it, which is when the job went well.
+            // Fails if the directory is not empty, as after a job that has succeeded.
             let _ = fs::remove_dir(&self.path);
         }
     }

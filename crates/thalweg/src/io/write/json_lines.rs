@@ -1,4 +1,4 @@
-//! Records as JSON values, one a line.
+//! Sinks that write records as JSON values, one a line.
 
 use super::Encode;
 use crate::data::Record;
@@ -9,11 +9,11 @@ use serde::Serialize;
 use std::path::Path;
 
 impl<C: Chain> Stream<C> {
-    /// Writes each record as a JSON value on a line of one file. What
-    /// [`Environment::json_lines`](crate::Environment::json_lines) reads.
+    /// Writes each record as a JSON value on a line of one file, which
+    /// [`Environment::json_lines`](crate::Environment::json_lines) can read.
     ///
-    /// Order, names and errors are as in [`write_lines`](Self::write_lines); a record that JSON
-    /// has no form for (a map whose keys are not strings) stops the job.
+    /// Order, names and errors are as in [`write_lines`](Self::write_lines); a record that has no form in JSON (a map
+    /// whose keys are not strings) stops the job.
     ///
     /// ```
     /// use serde::Serialize;

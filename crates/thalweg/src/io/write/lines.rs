@@ -1,4 +1,4 @@
-//! Records as lines of text.
+//! Sinks that write records as lines of text.
 
 use super::Encode;
 use crate::data::Record;
@@ -12,26 +12,24 @@ use std::path::Path;
 impl<C: Chain> Stream<C> {
     /// Writes each record as a line of one text file.
     ///
-    /// The records of one task stay in order; those of several come as they come. Each task turns
-    /// its records into text, and one task writes the file; where that is too slow, there is
-    /// [`write_lines_parallel`](Self::write_lines_parallel). A line break in a record's text makes
-    /// two lines of it.
+    /// The records of one task stay in order; the order between several tasks is not defined. Each task formats its
+    /// records, and one task writes the file; if that is too slow, use
+    /// [`write_lines_parallel`](Self::write_lines_parallel). A line break in a record's text makes two lines of it.
     ///
-    /// The file has a hidden name beside its own until the whole job has ended well; then it
-    /// replaces what had its name before. A job that fails, or is cancelled, leaves nothing. On an
-    /// unbounded stream the file is there once the job is [drained](crate::JobHandle::drain).
+    /// The file has a hidden name in the same directory until the whole job has succeeded; then it replaces an
+    /// existing file of its name. A job that fails or is cancelled leaves no file. On an unbounded stream the file
+    /// appears once the job is [drained](crate::JobHandle::drain).
     ///
-    /// A process that is killed leaves the hidden file, `.NAME.….thalweg-part`; the next job that writes
-    /// the same file removes it, unless the file system has no locks. Of two jobs that write the same file
-    /// at a time, each writes all of its own, and what the last one to end has written stays. Machines that
-    /// share the directory must see each other's locks, as they do over NFS unless it was mounted
-    /// otherwise.
+    /// A process that is killed leaves the hidden file, `.NAME.….thalweg-part`; the next job that writes the same
+    /// file removes it, unless the file system has no locks. If two jobs write the same file at the same time, each
+    /// writes its complete output, and that of the last one to end remains. Machines that share the directory must
+    /// see each other's locks, as they do over NFS unless it was mounted otherwise.
     ///
     /// # Errors
     ///
-    /// The job is refused at its start when the file cannot be created: the directory is not
-    /// there, may not be written to, or something else than a file has the name; or when another of
-    /// its sinks writes the same file, under this name or another. It fails when the disk is full.
+    /// The job is refused at its start if the file cannot be created (its directory does not exist or is not
+    /// writable, or its name belongs to something other than a file), or if another sink of the job writes the same
+    /// file, under this name or another. It fails when the disk is full.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -52,11 +50,11 @@ impl<C: Chain> Stream<C> {
         self.write_file(Origin::here("write_lines"), path.as_ref(), TextLines);
     }
 
-    /// Writes each record as a line of text, the records of each task to a file of their own:
-    /// `part-00000.txt`, `part-00001.txt`, …, in a directory that is empty or not there yet.
+    /// Writes each record as a line of text, the records of each task to a file of their own: `part-00000.txt`,
+    /// `part-00001.txt`, …, in a directory that is empty or does not exist yet.
     ///
-    /// Otherwise as [`write_lines`](Self::write_lines). The files are given their names one after
-    /// the other.
+    /// Otherwise as [`write_lines`](Self::write_lines). The files are renamed to their final names one after the
+    /// other.
     ///
     /// ```
     /// use thalweg::{Environment, config::Config};

@@ -1,7 +1,7 @@
 //! Sinks that write files.
 //!
-//! Each task turns its records into bytes ([`Encode`]); one task, or each for itself, writes them
-//! to a [`NewFile`], which has a hidden name until the whole job has ended well.
+//! Each task encodes its records as bytes ([`Encode`]). One task, or each task for itself, writes them to a
+//! [`NewFile`], which has a hidden name until the whole job has succeeded.
 
 mod csv;
 mod file;
@@ -21,24 +21,23 @@ use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Turns records into bytes.
+/// Encodes records as bytes.
 pub(crate) trait Encode<I: Record + ?Sized>: Clone + Send + 'static {
-    /// Adds the bytes of a record, its line end included.
+    /// Appends the bytes of a record, including its line end.
     fn encode(&mut self, item: I::Of<'_>, out: &mut Vec<u8>) -> Result<()>;
 
-    /// What all records of a file must have in common, where there is such a thing. Known once a record
-    /// was encoded.
+    /// The layout that all records of a file must share, if the format has one. Known once a record was encoded.
     fn layout(&self) -> Option<&Layout> {
         None
     }
 }
 
-/// What the records of a file have in common.
+/// The common properties of the records of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// How many fields there are.
+    /// The number of fields.
     fields: u64,
-    /// What the file begins with.
+    /// The first bytes of the file.
     header: Vec<u8>,
 }
 
@@ -88,14 +87,14 @@ impl<C: Chain> Stream<C> {
     }
 }
 
-/// The chain that ends in an encoder. Its records are bytes behind a [`Tag`].
+/// The chain that ends in an encoder. Its records are bytes preceded by a [`Tag`].
 struct Encoded<C, E> {
     prev: C,
     op: usize,
     encode: E,
 }
 
-/// What the bytes after it are. They may come from several tasks, each of which sends its layout: the number of
+/// The kind of the bytes after it. They may come from several tasks, each of which sends its layout: the number of
 /// fields in eight bytes, and the header.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -176,15 +175,15 @@ where
     }
 }
 
-/// Writes what is encoded.
+/// Writes encoded records to a file.
 struct FilePush {
     op: Op,
-    /// None once it is complete, or has failed.
+    /// `None` once it is complete or has failed.
     file: Option<NewFile>,
-    /// That of the first record.
+    /// The layout of the first record.
     layout: Option<Vec<u8>>,
     records: u64,
-    /// Declared after the file, so that the directory is empty when it is dropped with it.
+    /// Declared after the file, so that the directory is empty when both are dropped.
     dir: Option<Arc<NewDir>>,
 }
 
@@ -249,7 +248,7 @@ impl Push<[u8], ()> for FilePush {
     }
 }
 
-/// Begins a file with the header of its first record, and refuses records that have another layout.
+/// Begins a file with the header of its first record; refuses records with another layout.
 #[cold]
 fn begin(file: &mut NewFile, first: &mut Option<Vec<u8>>, layout: &[u8]) -> Result<()> {
     match first {

@@ -1,4 +1,4 @@
-//! Files appear whole or not at all.
+//! Files appear complete or not at all.
 
 use crate::config::{Config, Scheduler};
 use crate::{Data, Environment, ErrorKind, Place};
@@ -116,7 +116,7 @@ fn a_job_that_fails_or_is_cancelled_leaves_nothing() {
     assert_eq!(job.wait().unwrap_err().kind(), ErrorKind::Cancelled);
     assert_eq!(names(temp.path()), ["old.txt"]);
 
-    // One sink that cannot begin keeps the others from leaving anything.
+    // If one sink cannot begin, the others leave no files.
     env.iter(0..3).write_lines(temp.path().join("fine.txt"));
     env.iter(0..3).write_lines(temp.path().join("missing/fine.txt"));
     assert_eq!(env.run().unwrap_err().kind(), ErrorKind::Io);
@@ -170,7 +170,7 @@ fn what_the_format_has_no_form_for_stops_the_job() {
     let error = env.run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Input);
     assert!(error.to_string().contains("a record cannot be written as CSV"), "{error}");
-    // Without the library's request to report that.
+    // Without the library's request to report a bug.
     assert!(error.message().ends_with("or write it by `write_json_lines`"), "{error}");
     assert!(!error.to_string().contains("://"), "{error}");
     assert!(names(temp.path()).is_empty());
@@ -191,8 +191,7 @@ fn links_are_followed_and_replaced_files_are_whole() {
     assert_eq!(names(&temp.path().join("real")), ["out.txt"]);
 }
 
-/// Runs in a child process whose files may not grow beyond a few blocks, which is how a full disk
-/// can be had without one.
+/// Runs in a child process whose files may not grow beyond a few blocks, which simulates a full disk.
 #[cfg(unix)]
 #[test]
 fn a_disk_that_takes_no_more_is_an_error() {
@@ -224,7 +223,7 @@ fn a_disk_that_takes_no_more_is_an_error() {
     assert!(child.status.success() && said.contains("1 passed"), "{said}{child:?}");
 }
 
-/// Whether the records come from one task or from several, which each know their own alone.
+/// Whether the records come from one task or from several, each of which knows only its own.
 #[test]
 fn rows_of_one_file_have_the_same_columns() {
     #[derive(Clone, Serialize, Data)]
@@ -252,7 +251,7 @@ fn rows_of_one_file_have_the_same_columns() {
 #[cfg(unix)]
 const KILLED: &str = "THALWEG_TEST_KILLED";
 
-/// This test again, in a process of its own that ends when `kill` does so.
+/// Runs this test in a child process, which writes until it is killed.
 #[cfg(unix)]
 fn child(how: &str, folder: &Path) -> std::process::Child {
     std::process::Command::new(std::env::current_exe().unwrap())
@@ -269,10 +268,10 @@ fn child(how: &str, folder: &Path) -> std::process::Child {
         .unwrap()
 }
 
-/// Writes to a folder without an end, or spills there.
+/// Writes to a folder for ever, or spills there.
 #[cfg(unix)]
 fn write_for_ever(how: &str, folder: &Path) {
-    // When the parent is interrupted, its end of the pipe closes; nothing else would end this process.
+    // When the parent is interrupted, its end of the pipe closes; this process would not end otherwise.
     std::thread::spawn(|| {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         std::process::exit(1);
@@ -313,7 +312,7 @@ fn what_a_killed_process_leaves_is_removed() {
             let bytes = |path: &Path| fs::metadata(path).map_or(0, |found| found.len());
             match how {
                 "spill" => dirs.iter().any(|dir| fs::read_dir(dir).unwrap().count() > 1),
-                // What is larger than the user's files below was written by a sink, under its lock.
+                // A file that is larger than the user's files below was written by a sink, under its lock.
                 _ => files.iter().filter(|file| bytes(file) > 4).count() >= expected,
             }
         };
@@ -327,13 +326,13 @@ fn what_a_killed_process_leaves_is_removed() {
         killed.wait().unwrap();
         let left = hidden();
         assert!(is_busy(parts), "{how}: the child has left nothing: {left:?}");
-        // What a user calls so is no left-over, nor is what stands beside.
+        // A user's file with such a name is not a left-over, nor is a file with a similar one.
         let others = [".out.txt.mine.thalweg-part", ".out.txt.abcdefghijkl", ".out.txt.old"];
         for name in others {
             fs::write(written.join(name), "mine").unwrap();
         }
 
-        // Another one that lives, and writes the same: a job in this process, and one in its child.
+        // Concurrent jobs that write the same file: one in this process, and one in its child.
         if how == "file" {
             let mut living = child(how, folder);
             while hidden().iter().any(|path| left.contains(path)) || !is_busy(1) {
@@ -365,7 +364,7 @@ fn what_a_killed_process_leaves_is_removed() {
         } else {
             env.range(0..400_000).unique().write_lines(written.join("out.txt"));
         }
-        // The directory of the job itself is gone with its handle.
+        // The directory of the job itself is removed with its handle.
         env.start().unwrap().wait().unwrap();
         let mut expected: Vec<_> = others.map(str::to_owned).into();
         let results: &[&str] =
@@ -382,7 +381,7 @@ fn a_file_that_is_swept_before_it_is_locked_is_made_anew() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("out.txt");
     let over = AtomicBool::new(false);
-    // Sinks of many jobs, each of which sweeps what the others have just created.
+    // Sinks of many jobs, each of which removes left-overs while the others create files.
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -427,7 +426,7 @@ fn what_is_no_file_is_no_left_over() {
 fn one_file_under_two_names_is_refused() {
     use std::os::unix::fs::symlink;
     let temp = tempfile::tempdir().unwrap();
-    // Beside what the working directory is, for relative paths; it is not changed, as tests share it.
+    // Relative paths start from the working directory, which is not changed, since tests share it.
     let here = std::env::current_dir().unwrap();
     let up = here.ancestors().skip(1).map(|_| "..").collect::<Vec<_>>().join("/");
     let dir = fs::canonicalize(temp.path()).unwrap();
@@ -466,7 +465,7 @@ fn one_file_under_two_names_is_refused() {
     let error = env.run().unwrap_err();
     assert!(error.message().contains("and so does write_lines_parallel ("), "{error}");
 
-    // Nothing is left of the jobs that were refused. The same file is free for the next job.
+    // The refused jobs leave no files. The same file is free for the next job.
     assert_eq!(names(&dir), ["link", "parts", "real", "there.txt"]);
     assert_eq!(names(&dir.join("real")), ["there.txt"]);
     for _ in 0..2 {
@@ -474,7 +473,7 @@ fn one_file_under_two_names_is_refused() {
         env.iter(0..3).write_lines(&out);
         env.run().unwrap();
     }
-    // Two hard links are two names, each of which gets a file of its own.
+    // Two hard links are two names, and each gets a file of its own.
     fs::hard_link(&out, dir.join("hard.txt")).unwrap();
     let env = Environment::new();
     env.iter(0..1).write_lines(&out);
@@ -493,7 +492,7 @@ fn names_of_any_bytes_and_length_are_written() {
     let longest = "ü".repeat(127) + "x";
     let names: [&[u8]; 5] =
         [b"a\xff", b"a\xfe", b"line\nbreak \\ ", longest.as_bytes(), b".hidden"];
-    // Those that differ in bytes that are no text are two files.
+    // Names that differ in bytes that are not UTF-8 are two files.
     let env = Environment::new();
     for name in names {
         env.iter(0..3).write_lines(temp.path().join(OsStr::from_bytes(name)));
