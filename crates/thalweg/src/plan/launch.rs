@@ -217,7 +217,8 @@ pub(crate) fn check(builder: &mut Builder) -> Result<()> {
     for (stage, factory) in plan.stages.iter().zip(&builder.factories) {
         let last = stage.operators.last().map(|&op| plan.operators[op].label());
         if factory.is_none() {
-            let what = "nobody takes this operator's output: end the stream with a sink";
+            let what = "a stream that this operator returns has no sink: add one, such as `collect`, or \
+                        `for_each(drop)` if its records are not needed";
             return Err(Error::new(ErrorKind::Plan, what).in_operator(last.unwrap_or_default()));
         }
     }

@@ -7,6 +7,8 @@ use thalweg::operators::calls::Calls;
 use thalweg::prelude::*;
 
 pub(super) const ALL: &[Broken] = &[
+    Broken::new("stream-without-a-sink", stream_without_a_sink),
+    Broken::new("side-output-without-a-sink", side_output_without_a_sink),
     Broken::new("window-of-no-time", window_of_no_time),
     Broken::new("global-window-without-end", global_window_without_end),
     Broken::new("panic-in-a-window", panic_in_a_window),
@@ -32,6 +34,22 @@ fn ticks(env: &Environment) -> Stream<impl Chain<Item = u64, Time = ()> + use<>>
 fn timed(env: &Environment) -> Stream<impl Chain<Item = u64, Time = Timestamp> + use<>> {
     let at = |n: &u64| Timestamp::from_secs(*n as i64);
     env.iter(0..10u64).assign_timestamps(at, Watermarks::monotonous())
+}
+
+fn stream_without_a_sink() -> Result<()> {
+    let env = Environment::from_args()?;
+    let _doubled = env.range(0..10).map(|n| n * 2);
+    env.run()
+}
+
+fn side_output_without_a_sink() -> Result<()> {
+    let env = Environment::from_args()?;
+    let (numbers, _wrong) = env.iter(["1", "x"]).side_output(|text, wrong| {
+        let number = text.parse::<u32>();
+        number.map_err(|_| wrong.push(text.to_owned())).ok()
+    });
+    numbers.for_each(drop);
+    env.run()
 }
 
 fn window_of_no_time() -> Result<()> {

@@ -403,7 +403,8 @@ fn every_operator_is_attacked() {
         };
         (operator.build)(&job, source(&env));
         let operators = env.plan().operators;
-        attacked.extend(operators.into_iter().flat_map(|operator| [operator.kind, operator.method]));
+        attacked
+            .extend(operators.into_iter().flat_map(|operator| [operator.kind, operator.method]));
     }
     let mut kinds = methods();
     assert!(kinds.len() > 80, "{kinds:?}");

@@ -28,7 +28,8 @@ pub trait HasKeys: Sized {
 #[diagnostic::on_unimplemented(
     message = "this operator does not work by key, and the stream has keys",
     label = "needs a stream without keys",
-    note = "make it a stream of pairs of key and value first: `unkey`"
+    note = "make it a stream of pairs of key and value first: `unkey`",
+    note = "or call it before `group_by`"
 )]
 pub trait HasNoKeys: Sized {
     /// Stands in for the method's body.
@@ -59,12 +60,16 @@ impl<C: Chain> Stream<C> {
     elsewhere! { HasKeys, Self:
         anti_join<D>(right: D);
         as_of_join<D, W, F>(other: D, which: W, f: F);
+        as_of_left_join<D, W, F>(other: D, which: W, f: F);
         co_group<D, W, F>(other: D, window: W, f: F);
         full_join<D>(right: D);
         interval_join<D, W, F>(other: D, interval: W, f: F);
+        interval_left_join<D, W, F>(other: D, interval: W, f: F);
         join<D>(right: D);
         join_with<D>(right: D);
         left_join<D>(right: D);
+        process<H>(handler: H);
+        repartition();
         right_join<D>(right: D);
         semi_join<D>(right: D);
         unkey();
@@ -77,21 +82,36 @@ impl<C: Chain> Stream<C> {
 #[doc(hidden)]
 impl<C: Chain, G, P> KeyedStream<C, G, P> {
     elsewhere! { HasNoKeys, Stream<C>:
+        assign_timestamps<F, W>(at: F, watermarks: W);
+        broadcast();
+        chunks(size: usize);
         cross<D>(other: D);
+        forward();
         limit(n: u64);
         map_async<A, F>(calls: A, f: F);
         map_blocking<A, F>(calls: A, f: F);
         map_memo<F>(capacity: usize, f: F);
+        map_with_timestamp<F>(f: F);
+        parallelism(tasks: usize);
+        random(seed: u64);
+        repartition_by<F>(choose: F);
         route();
+        scan<S, F>(init: S, f: F);
+        shuffle();
         sorted();
         sorted_by<F>(compare: F) [C::Item: Portable, F: Fn(&Owned<C>, &Owned<C>) -> Ordering];
         sorted_by_key<K, F>(key: F) [C::Item: Portable, F: Fn(&Owned<C>) -> K];
         top(n: usize);
         top_by<F>(n: usize, compare: F) [C::Item: Portable, F: Fn(&Owned<C>, &Owned<C>) -> Ordering];
+        try_map<F>(f: F);
         try_map_async<A, F>(calls: A, f: F);
         try_map_blocking<A, F>(calls: A, f: F);
         unique();
         zip<D>(other: D);
+    }
+
+    elsewhere! { HasNoKeys, (Stream<C>, Stream<C>):
+        side_output<F>(f: F);
     }
 
     elsewhere! { HasNoKeys, ():

@@ -9,10 +9,9 @@ use crate::stream::{Chain, Stream};
 
 /// Windows that add their values in the order of arrival.
 #[diagnostic::on_unimplemented(
-    message = "these windows do not take their values in one after the other",
-    label = "`{Self}` puts values together in any order",
-    note = "compute what combines: `fold_assoc` and `reduce` do so by closures; \
-            windows of arrivals, such as `CountWindow`, go by order"
+    message = "`fold` and `to_vec` need windows that see values in order, such as `CountWindow`",
+    label = "`{Self}` combines values in any order",
+    note = "in any order: `fold_assoc` or `reduce` by closures, `aggregate(|a| a.to_vec())` for a list"
 )]
 pub trait WindowingInOrder<C, G, P, A>: Window<C::Time>
 where
@@ -33,15 +32,20 @@ where
     ) -> Stream<Self::Chain>;
 }
 
-/// The stream of the results of windows in the order of arrival.
-type InOrder<C, G, P, W, E, A> = Results<
-    C,
-    G,
-    W,
-    E,
-    <A as Aggregate<<G as KeyBy<<C as Chain>::Item>>::Value>>::Output,
-    <W as WindowingInOrder<C, G, P, A>>::Chain,
->;
+/// The results of windows that go by order, whose chain is `D`.
+///
+/// Methods return `impl Chain` as `D`: if the return type named the chain as one of `WindowingInOrder`, the compiler
+/// would find no such method on other windows, and would not show that trait's message.
+type InOrder<C, G, W, E, A, D> =
+    Results<C, G, W, E, <A as Aggregate<<G as KeyBy<<C as Chain>::Item>>::Value>>::Output, D>;
+
+/// A key, and the result of one of its windows.
+type Entry<C, G, W, A> = (
+    <<G as KeyBy<<C as Chain>::Item>>::Key as Portable>::Owned,
+    <W as Window<<C as Chain>::Time>>::Pane<
+        <A as Aggregate<<G as KeyBy<<C as Chain>::Item>>::Value>>::Output,
+    >,
+);
 
 impl<C, G, P, W, E> Windowed<C, G, P, W, E>
 where
@@ -52,9 +56,12 @@ where
 {
     /// Folds the values of each window into a state, in the order of their arrival.
     ///
-    /// For windows of arrivals, such as [`CountWindow`](super::CountWindow). If windows overlap, every window is
-    /// folded by itself when it is complete: a value is folded once for each window that it is in. If the state
-    /// can be computed in parts, [`fold_assoc`](Self::fold_assoc) folds each value only once.
+    /// For windows of arrivals, such as [`CountWindow`](super::CountWindow), and for
+    /// [`CustomWindow`](super::CustomWindow). Windows of time and sessions combine values in any order: use
+    /// [`fold_assoc`](Self::fold_assoc). Where windows overlap, every
+    /// window is folded by itself, when it is complete: a value is taken in as often as there are windows that
+    /// it is in. Where the state can be computed in parts, [`fold_assoc`](Self::fold_assoc) takes
+    /// each value in once.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -69,7 +76,18 @@ where
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn fold<S, F>(self, init: S, fold: F) -> InOrder<C, G, P, W, E, Fold<S, F>>
+    pub fn fold<S, F>(
+        self,
+        init: S,
+        fold: F,
+    ) -> InOrder<
+        C,
+        G,
+        W,
+        E,
+        Fold<S, F>,
+        impl Chain<Item = Entry<C, G, W, Fold<S, F>>, Time = C::Time>,
+    >
     where
         S: Data + Clone + Sync,
         F: for<'a> Fn(&mut S, Value<'a, C, G>) + Send + Sync + 'static,
@@ -78,7 +96,8 @@ where
         self.in_order("fold", Origin::here(E::KIND), Fold { init, fold })
     }
 
-    /// Collects the values of each window, in the order of their arrival. See [`fold`](Self::fold) for how.
+    /// All values of each window, in the order of their arrival. See [`fold`](Self::fold) for how, and for which
+    /// windows. Of windows of time and sessions, `aggregate(|a| a.to_vec())` lists the values in any order.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -92,7 +111,9 @@ where
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn to_vec(self) -> InOrder<C, G, P, W, E, ToVec>
+    pub fn to_vec(
+        self,
+    ) -> InOrder<C, G, W, E, ToVec, impl Chain<Item = Entry<C, G, W, ToVec>, Time = C::Time>>
     where
         G::Value: Portable,
         W: WindowingInOrder<C, G, P, ToVec>,
@@ -100,7 +121,12 @@ where
         self.in_order("to_vec", Origin::here(E::KIND), ToVec)
     }
 
-    fn in_order<A>(self, what: &str, origin: Origin, aggregate: A) -> InOrder<C, G, P, W, E, A>
+    fn in_order<A>(
+        self,
+        what: &str,
+        origin: Origin,
+        aggregate: A,
+    ) -> InOrder<C, G, W, E, A, W::Chain>
     where
         A: Aggregate<G::Value>,
         W: WindowingInOrder<C, G, P, A>,

@@ -2,8 +2,9 @@
 
 //~ error[E0631]: type mismatch in closure arguments
 //~ found signature defined here
-//~ expected closure signature `for<'a, 'b> fn(&'b (&str, {float})) -> _`
-//~ found closure signature `for<'a> fn(&'a f64) -> _`
+//~ fn(&'b (&str, {float})) -> _`
+//~ found closure signature
+//~ f64) -> _`
 
 use thalweg::Environment;
 

@@ -1,9 +1,8 @@
 //! Windows that overlap, of values that cannot be copied.
 
-//~ the method `fold` exists for struct `Windowed<
-//~ `Order: Clone`
-//~ which is required by `Order: Kept`
-//~ help: consider annotating `Order` with `#[derive(Clone)]`
+//~ values of `Order` cannot be in several windows at once
+//~ this type lacks `Data` or `Clone`
+//~ for a type of your own, add `#[derive(thalweg::Data, Clone)]`
 
 use thalweg::operators::window::CountWindow;
 use thalweg::{Data, Environment};
