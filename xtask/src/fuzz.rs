@@ -1,8 +1,8 @@
-//! `cargo xtask fuzz`: coverage-guided fuzzing of everything that reads bytes from outside.
+//! `cargo xtask fuzz`: coverage-guided fuzzing of all code that reads bytes from outside.
 //!
-//! The targets are the programs of the `fuzz` folder, a workspace of its own. LLVM's libFuzzer needs
-//! the engine compiled with counters at every branch, which the stable compiler can do: no nightly
-//! toolchain and no extra cargo command is wanted, only a C++ compiler for libFuzzer itself.
+//! The targets are the programs of the `fuzz` folder, a workspace of its own. LLVM's libFuzzer needs the engine
+//! compiled with counters at every branch, which the stable compiler supports: no nightly toolchain and no extra
+//! cargo command is needed, only a C++ compiler for libFuzzer itself.
 
 use crate::metadata;
 use crate::process::{add_rustflags, cargo, program, root, run};
@@ -41,8 +41,8 @@ pub(crate) struct Arguments {
     input: Option<PathBuf>,
 }
 
-/// What `cargo-fuzz` would pass, but for the sanitiser, which only nightly has. Debug assertions
-/// and overflow checks make a silent mistake a loud one.
+/// The flags that `cargo-fuzz` would pass, except the sanitiser, which only nightly has. Debug assertions and
+/// overflow checks turn silent mistakes into failures.
 const FLAGS: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -50,16 +50,16 @@ const FLAGS: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-trace-compares \
     -Cdebug-assertions -Coverflow-checks --cfg fuzzing";
 
-/// How much of a target is run.
+/// How long or on which inputs a target runs.
 pub(crate) enum Amount<'a> {
     Seconds(u32),
-    /// Inputs over all targets.
+    /// The number of inputs over all targets.
     Executions(u64),
-    /// The bytes of this file alone.
+    /// Only the bytes of this file.
     Input(&'a Path),
 }
 
-/// Runs all chosen targets, and fails if one found something.
+/// Runs all selected targets, and fails if one of them has failed.
 pub(crate) fn run_targets(only: Option<&str>, amount: &Amount<'_>) -> Result<()> {
     let targets = targets()?;
     let chosen = match only {
@@ -70,7 +70,7 @@ pub(crate) fn run_targets(only: Option<&str>, amount: &Amount<'_>) -> Result<()>
     setup::debian("c++", "g++")?;
     let home = metadata::read()?.target.join("fuzz");
     let mut build = cargo(["build", "--release", "--manifest-path", "fuzz/Cargo.toml"]);
-    // With `--target`, the flags reach the targets alone: a macro with counters would not link.
+    // With `--target`, the flags apply to the targets alone: a macro crate with counters would not link.
     let triple = host()?;
     build.args(["--bins", "--target", &triple]).env("CARGO_TARGET_DIR", &home);
     add_rustflags(&mut build, FLAGS);
@@ -82,7 +82,7 @@ pub(crate) fn run_targets(only: Option<&str>, amount: &Amount<'_>) -> Result<()>
         command.args(["-timeout=10", "-rss_limit_mb=1024", "-print_final_stats=1"]);
         let seeds = root().join("fuzz/seeds").join(target);
         match *amount {
-            // A path is meant from where the caller stands, not from the root.
+            // A path is relative to the caller's directory, not to the root.
             Amount::Input(file) => {
                 run(command.arg(std::path::absolute(file)?))?;
                 continue;
@@ -108,18 +108,18 @@ pub(crate) fn run_targets(only: Option<&str>, amount: &Amount<'_>) -> Result<()>
     Ok(())
 }
 
-/// One target's part of so many inputs.
+/// The share of one target in this number of inputs.
 fn share(all: u64, targets: usize) -> u64 {
     all.div_ceil(targets.max(1) as u64).max(1)
 }
 
-/// Moves what a target has found among the inputs that it begins with from now on.
+/// Moves the inputs on which a target has failed to its seeds.
 fn keep(artifacts: &Path, seeds: &Path) -> Result<()> {
     std::fs::create_dir_all(seeds).with_context(|| format!("cannot make {}", seeds.display()))?;
     for found in std::fs::read_dir(artifacts)? {
         let found = found?;
         let to = seeds.join(found.file_name());
-        // The build's folder may be on another disk, where a rename cannot reach.
+        // The target folder may be on another disk, to which a rename is not possible.
         std::fs::copy(found.path(), &to)
             .with_context(|| format!("cannot write {}", to.display()))?;
         std::fs::remove_file(found.path())?;
@@ -128,7 +128,7 @@ fn keep(artifacts: &Path, seeds: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The command line.
+/// Runs the command.
 pub(crate) fn run_command(arguments: &Arguments) -> Result<()> {
     let amount = match (&arguments.input, arguments.executions) {
         (Some(file), _) => Amount::Input(file),
@@ -138,7 +138,7 @@ pub(crate) fn run_command(arguments: &Arguments) -> Result<()> {
     run_targets(arguments.target.as_deref(), &amount)
 }
 
-/// A few seconds of every target: enough to catch what breaks at the first hostile byte.
+/// A few seconds of every target: enough to find a failure at the first malformed byte.
 pub(crate) fn smoke() -> Result<()> {
     run_targets(None, &Amount::Seconds(5))
 }
@@ -166,7 +166,7 @@ fn folder(home: &Path, kind: &str, target: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The triple of the machine we run on.
+/// The target triple of this machine.
 fn host() -> Result<String> {
     let output = program("rustc").arg("-vV").output().context("cannot start rustc")?;
     let said = String::from_utf8_lossy(&output.stdout);

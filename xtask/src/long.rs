@@ -1,7 +1,6 @@
-//! `cargo xtask long`: the tests that draw what they try, at a size that takes hours.
+//! `cargo xtask long`: the randomised tests, at a size that takes hours.
 //!
-//! What they try in the test command is a sample of the same. Everything is tried to its end: a part that fails
-//! stops no other.
+//! The test command runs a sample of the same cases. A part that fails does not stop the others.
 
 use crate::fuzz::{self, Amount};
 use crate::process::{Totals, cargo, run_tests};
@@ -49,7 +48,7 @@ enum Part {
     Fuzz,
 }
 
-/// Runs the chosen parts.
+/// Runs the selected parts.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut failed = Vec::new();
     for part in [Part::Hostile, Part::Generated, Part::Check, Part::Fuzz] {
@@ -92,7 +91,7 @@ fn run_part(part: Part, arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// Runs tests of the engine, with what they say as they go.
+/// Runs tests of the engine, with their output as they run.
 fn tests(which: &[&str], variables: &[(&str, String)]) -> Result<()> {
     let mut command = cargo(["test", "-p", "thalweg", "--no-fail-fast"]);
     command.args(which).args(["--", "--nocapture"]);

@@ -1,7 +1,7 @@
 //! The project's own commands. `cargo xtask --help` lists them.
 //!
-//! Each command is a module. `process` starts programs for them and `setup` gets what a fresh
-//! machine lacks; neither knows the commands.
+//! Each command is a module. `process` starts programs for them and `setup` installs what a fresh machine lacks;
+//! neither depends on the commands.
 
 mod bench;
 mod data;
