@@ -27,9 +27,9 @@ use suite::{BENCHES, Case, Contestant, Program};
 
 /// Measure our programs beside their peers
 ///
-/// Builds what is asked for and nothing else: without `renoir` among the peers, Renoir is not
-/// compiled. Peers in Python are installed into a virtual environment of the benchmarks' own. Those that are
-/// large, `flink`, `flink-sql` and `spark`, take part only where `--peers` names them, or says `all`.
+/// Builds only what takes part: without `renoir` among the peers, Renoir is not compiled. Peers in Python are
+/// installed into a virtual environment of the benchmarks' own. The large ones, `flink`, `flink-sql` and `spark`,
+/// take part only if `--peers` names them, or is `all`.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -44,8 +44,8 @@ pub(crate) struct Arguments {
     /// kmeans, barrier, collisions, join, or all
     name: String,
 
-    /// Only these peers; all that are not large when not given. A name stands for its variants too:
-    /// `renoir` for `renoir-folded`
+    /// Only these peers; by default all except the large ones. A name includes its variants: `renoir` includes
+    /// `renoir-folded`
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     peers: Option<Vec<String>>,
 
@@ -73,11 +73,11 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(7..))]
     rounds: u32,
 
-    /// Cores that each contestant may use; all when not given
+    /// Cores that each contestant may use; by default all
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     cores: Option<u64>,
 
-    /// Whose throughput is divided by the others'
+    /// The contestant whose throughput is divided by the others'
     #[arg(long, value_name = "NAME", default_value = suite::SUBJECT)]
     subject: String,
 }

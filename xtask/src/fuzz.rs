@@ -13,10 +13,9 @@ use std::path::{Path, PathBuf};
 
 /// Fuzz the parsers and formats
 ///
-/// Each target is fed mutated bytes until its time is over, or until it panics, hangs or eats
-/// memory. Bytes that do so are kept in fuzz/seeds, so that every later run begins with them: commit
-/// them with the fix, and shrink them into a unit test. What was learnt is kept in target/fuzz/corpus
-/// and used the next time.
+/// Each target runs on mutated bytes until its time is over, or until it panics, hangs or runs out of memory. Bytes
+/// on which it fails are stored in fuzz/seeds, from which every later run starts: commit them with the fix, and
+/// reduce them to a unit test. The corpus is kept in target/fuzz/corpus and used the next time.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -25,14 +24,14 @@ Examples:
   cargo xtask fuzz --executions 100000000 so many, divided over all targets
   cargo xtask fuzz decode --input FILE    one target, once, on the bytes of a file")]
 pub(crate) struct Arguments {
-    /// The target to run; all of them when not given
+    /// The target to run; by default all
     target: Option<String>,
 
     /// Seconds for each target
     #[arg(long, default_value_t = 10)]
     seconds: u32,
 
-    /// Run so many inputs, divided over the targets, however long that takes
+    /// Run this number of inputs, divided over the targets, however long that takes
     #[arg(long, value_name = "N", conflicts_with = "seconds")]
     executions: Option<u64>,
 

@@ -8,10 +8,9 @@ use anyhow::{Result, bail};
 use clap::Args;
 use std::time::Instant;
 
-/// Try at length what the test command tries a sample of: hours
+/// Run the randomised tests at length: hours
 ///
-/// All hostile programs, thousands of generated jobs, every `check` in the orders of many seeds, and the fuzz
-/// targets.
+/// All hostile programs, thousands of generated jobs, every `check` with many seeds, and the fuzz targets.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -27,7 +26,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 20_000)]
     jobs: u64,
 
-    /// The seed of the first of them; another one each time tries other jobs
+    /// The seed of the first generated job; another seed generates other jobs
     #[arg(long, default_value_t = 1_000_000)]
     seed: u64,
 
@@ -35,7 +34,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 100)]
     seeds: u64,
 
-    /// Inputs of the fuzz targets, all together
+    /// Inputs over all fuzz targets
     #[arg(long, default_value_t = 100_000_000)]
     executions: u64,
 }

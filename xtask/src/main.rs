@@ -22,8 +22,8 @@ use std::process::ExitCode;
 
 /// The project's own commands.
 ///
-/// Two are enough to work here: `cargo xtask test fast` after each edit, which takes seconds, and
-/// `cargo xtask test` before a change is handed in, which runs everything.
+/// Two are enough to work here: `cargo xtask test fast` after each edit, which takes seconds, and `cargo xtask test`
+/// before a change is submitted, which runs everything.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
 struct Arguments {

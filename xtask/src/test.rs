@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 /// Run everything: format, lints, docs, layers, tests of every kind, examples
 ///
-/// Steps run in order and stop at the first that fails; a table at the end says how each went. The
-/// last line of output is `N passed, N failed`, over the tests of all steps; a step that fails
-/// without a failing test, such as a lint, counts as one failure.
+/// Steps run in order and stop at the first that fails; a table at the end lists the results. The last line of output
+/// is `N passed, N failed`, over the tests of all steps; a step that fails without a failing test, such as a lint,
+/// counts as one failure.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -57,8 +57,8 @@ enum Which {
 
 /// Compile and run the Rust snippets of the README and the book
 ///
-/// They are documentation tests of the engine crate: `crates/thalweg/src/snippets.rs` names each
-/// file, and `cargo xtask tidy` says so when one is missing there.
+/// They are documentation tests of the engine crate: `crates/thalweg/src/snippets.rs` names each file, and `cargo
+/// xtask tidy` reports missing ones.
 #[derive(Args)]
 pub(crate) struct SnippetArguments {}
 
