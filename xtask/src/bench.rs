@@ -1,10 +1,10 @@
-//! `cargo xtask bench`: our programs, their rivals and bounds written by hand, side by side.
+//! `cargo xtask bench`: measures our programs, their rivals, and bounds written by hand, in alternation.
 //!
-//! Every contestant of a case is a process that stays alive and does one round when told to. After
-//! a warm-up, their rounds alternate, one at a time, and the order moves on by one each round, so
-//! that whatever the machine does in the meantime meets all of them alike. What counts is the ratio
-//! within a round. `suite` says who takes part, `process` speaks to one contestant, `report` judges;
-//! `benchmarks/README.md` explains what is measured and how answers are compared.
+//! Every contestant of a case is a process that stays alive and runs one round on request. After a warm-up, the
+//! rounds of the contestants alternate, one at a time, and the order moves on by one each round, so that changes of
+//! the machine affect all of them alike. The result is the ratio within a round. `suite` lists the contestants,
+//! `process` communicates with one of them, `report` computes the ratios; `benchmarks/README.md` explains what is
+//! measured and how answers are compared.
 
 mod latency;
 mod peers;
@@ -27,9 +27,9 @@ use suite::{BENCHES, Case, Contestant, Program};
 
 /// Measure our programs beside their peers
 ///
-/// Builds what is asked for and nothing else: without `renoir` among the peers, Renoir is not
-/// compiled. Peers in Python are installed into a virtual environment of the benchmarks' own. Those that are
-/// large, `flink`, `flink-sql` and `spark`, take part only where `--peers` names them, or says `all`.
+/// Builds only what takes part: without `renoir` among the peers, Renoir is not compiled. Peers in Python are
+/// installed into a virtual environment of the benchmarks' own. The large ones, `flink`, `flink-sql` and `spark`,
+/// take part only if `--peers` names them, or is `all`.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -44,8 +44,8 @@ pub(crate) struct Arguments {
     /// kmeans, barrier, collisions, join, or all
     name: String,
 
-    /// Only these peers; all that are not large when not given. A name stands for its variants too:
-    /// `renoir` for `renoir-folded`
+    /// Only these peers; by default all except the large ones. A name includes its variants: `renoir` includes
+    /// `renoir-folded`
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     peers: Option<Vec<String>>,
 
@@ -73,16 +73,16 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(7..))]
     rounds: u32,
 
-    /// Cores that each contestant may use; all when not given
+    /// Cores that each contestant may use; by default all
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     cores: Option<u64>,
 
-    /// Whose throughput is divided by the others'
+    /// The contestant whose throughput is divided by the others'
     #[arg(long, value_name = "NAME", default_value = suite::SUBJECT)]
     subject: String,
 }
 
-/// How much data a bench goes through.
+/// The amount of data of a bench.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Size {
     /// Minutes for a bench
@@ -101,7 +101,7 @@ impl Size {
     }
 }
 
-/// The command line.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let cores = match arguments.cores {
         Some(cores) => usize::try_from(cores)?,
@@ -117,7 +117,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             draw(folder, &outcome)?;
         }
         outcomes.push(outcome);
-        // Written after each case, so that what was measured outlives an interruption.
+        // Written after each case, so that results survive an interruption.
         let means = averages(&outcomes);
         let means = means.iter().flat_map(Average::json);
         write(arguments.json.as_deref(), outcomes.iter().flat_map(Outcome::json).chain(means))?;
@@ -147,7 +147,7 @@ fn averages(outcomes: &[Outcome]) -> Vec<Average> {
     suite::AVERAGED.iter().filter_map(of).collect()
 }
 
-/// The cases and contestants that the command line asks for.
+/// The cases and contestants that the command line selects.
 fn chosen(arguments: &Arguments, cores: usize) -> Result<Vec<Case>> {
     let benches: Vec<&str> = match arguments.name.as_str() {
         "all" => BENCHES.to_vec(),
@@ -171,7 +171,7 @@ fn chosen(arguments: &Arguments, cores: usize) -> Result<Vec<Case>> {
             let at = at.with_context(|| {
                 format!("{}/{} has no peer `{}`", case.bench, case.name, arguments.subject)
             })?;
-            // Our own variants make room as well: this run is about the peers.
+            // Our own variants are left out as well: this run is about the peers.
             case.ours = case.rivals.remove(at);
             let ours = Program::Package("bench-ours");
             case.rivals.retain(|rival| rival.program != ours);
@@ -199,16 +199,17 @@ fn names<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
     names.collect()
 }
 
-/// Whether a name given to `--peers` means a contestant: its own name or what that begins with.
+/// Whether a name given to `--peers` selects a contestant: its own name or a prefix of it that stands for its
+/// variants.
 fn stands_for(name: &str, peer: &str) -> bool {
     let rest = peer.strip_prefix(name);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// What `--peers` says for all of them, the large ones too.
+/// The value of `--peers` that selects all peers, including the large ones.
 const EVERYONE: &str = "all";
 
-/// Whether a rival is among those wanted; a large one only by its own name.
+/// Whether a rival takes part; a large one only if it is named.
 fn takes_part(rival: &Contestant, wanted: Option<&[String]>) -> bool {
     let Some(wanted) = wanted else { return !rival.by_name };
     wanted.iter().any(|name| match name.as_str() {
@@ -248,10 +249,10 @@ fn needed(cases: &[Case]) -> Vec<String> {
     sets.into_iter().cloned().collect()
 }
 
-/// Where the file of each dataset is.
+/// The path of each dataset's file.
 type Files = BTreeMap<String, PathBuf>;
 
-/// Builds, installs and makes whatever the cases need.
+/// Builds, installs and generates what the cases need.
 fn prepare(cases: &[Case]) -> Result<Files> {
     let (mut packages, mut pins) = (BTreeSet::new(), BTreeSet::new());
     let (mut java, mut flink) = (false, false);
@@ -292,28 +293,28 @@ fn prepare(cases: &[Case]) -> Result<Files> {
     Ok(datasets.into_iter().zip(files).collect())
 }
 
-/// Builds packages of the benchmarks' workspace, all alike: its own release profile, and the flags
-/// of its `.cargo/config.toml`, which compile for this machine.
+/// Builds packages of the benchmarks' workspace with its own release profile, and the flags of its
+/// `.cargo/config.toml`, which compile for this machine.
 pub(crate) fn build(packages: &[&str]) -> Result<()> {
     let mut command = cargo(["build", "--release", "--quiet"]);
     for package in packages {
         command.args(["--package", package]);
     }
-    // In its folder, so that its configuration holds; a variable would override that.
+    // In its folder, so that its configuration applies; a variable would override it.
     command.current_dir(root().join("benchmarks")).env_remove("RUSTFLAGS");
     run_program(&mut command)
 }
 
-/// Where the benchmarks' workspace puts what it builds.
+/// The target folder of the benchmarks' workspace.
 fn target() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
-        // A relative one is meant from where `cargo` runs, which is the benchmarks' folder.
+        // A relative path is relative to the folder in which `cargo` runs, the benchmarks' folder.
         Some(target) => root().join("benchmarks").join(target),
         None => root().join("benchmarks/target"),
     }
 }
 
-/// The program of a package after [`build`].
+/// The path of a package's program after [`build`].
 pub(crate) fn binary(package: &str) -> PathBuf {
     target().join("release").join(package)
 }
@@ -351,7 +352,7 @@ impl Seat {
         Self { contestant: contestant.clone(), state }
     }
 
-    /// Does one round, and keeps it if it counts.
+    /// Runs one round, and keeps its result if it counts.
     fn round(&mut self, counts: bool) {
         let Ok((running, rounds)) = &mut self.state else { return };
         match running.round() {
@@ -366,8 +367,8 @@ impl Seat {
     }
 }
 
-/// Runs a case: a warm-up and so many rounds of everyone. A rival that fails is reported and left
-/// out from there on; when our own program fails there is nothing to compare, and that is an error.
+/// Runs a case: a warm-up and the given number of rounds of each contestant. A rival that fails is reported and left
+/// out from then on. If our own program fails there is nothing to compare, and that is an error.
 fn measure(case: Case, files: &Files, rounds: u32, cores: usize) -> Result<Outcome> {
     let title = format!("{}/{}", case.bench, case.name);
     let mut seats = Vec::new();
@@ -401,7 +402,7 @@ fn measure(case: Case, files: &Files, rounds: u32, cores: usize) -> Result<Outco
     Ok(Outcome { ours: ours.map_err(anyhow::Error::msg)?, case, rivals })
 }
 
-/// Draws the latency of every second, where the case has it.
+/// Draws the latency of every second, if the case measures it.
 fn draw(folder: &Path, outcome: &Outcome) -> Result<()> {
     let Some(svg) = latency::plot(outcome) else { return Ok(()) };
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -409,7 +410,7 @@ fn draw(folder: &Path, outcome: &Outcome) -> Result<()> {
     std::fs::write(&file, svg).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// Says on a terminal what goes on; the line is overwritten by the next.
+/// Shows progress on a terminal; the line is overwritten by the next.
 fn progress(line: &str) {
     if std::io::stderr().is_terminal() {
         eprint!("\r\x1b[K{line}");

@@ -1,5 +1,5 @@
-//! `cargo xtask data`: the benchmarks' input files, made by the seeded generators of
-//! `benchmarks/datagen` and kept in `data/`.
+//! `cargo xtask data`: generates the benchmarks' input files by the seeded generators of `benchmarks/datagen`, and
+//! keeps them in `data/`.
 
 use crate::bench::{self, Size};
 use crate::process::{program, root};
@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     size: Size,
 }
 
-/// The command line.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     for path in ensure(&bench::datasets(arguments.size))? {
         println!("{}", path.display());
@@ -27,8 +27,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Finds or makes the files of some datasets, named as `bench-datagen` names them, and returns their
-/// paths in the same order.
+/// Finds or generates the files of some datasets, named as `bench-datagen` names them, and returns their paths in the
+/// same order.
 pub(crate) fn ensure(datasets: &[String]) -> Result<Vec<PathBuf>> {
     if datasets.is_empty() {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! Example programs: each is built, timed, run, and its answer looked at.
+//! Example programs: each is built, timed and run, and its answer is checked.
 
 use crate::metadata;
 use crate::process::{cargo, program, root, run};
@@ -10,13 +10,13 @@ use std::time::Instant;
 struct Run {
     example: &'static str,
     arguments: &'static [&'static str],
-    /// Lines that its standard output must hold; with none, it must print something.
+    /// Lines that its standard output must contain; if there are none, it must print something.
     expects: &'static [&'static str],
 }
 
-/// Every example at least once, each small enough for seconds.
+/// Every example at least once, each small enough to take seconds.
 ///
-/// The words are those of a text that never changes; `tr`, `sort` and `uniq` agree about them.
+/// The words are those of a text that never changes; `tr`, `sort` and `uniq` give the same counts.
 const RUNS: &[Run] = &[
     Run { example: "wordcount", arguments: &[], expects: &[] },
     Run {
@@ -249,27 +249,27 @@ const RUNS: &[Run] = &[
     },
 ];
 
-/// How long a run may take: far more than any needs, so that a hang ends by name.
+/// The limit of a run in seconds: far more than any needs, so that a hang ends with the name of the example.
 const LIMIT_SECONDS: &str = "300";
 
 /// Builds and runs every example.
 pub(crate) fn check() -> Result<()> {
     let metadata = metadata::read()?;
     match_up(&metadata.examples, RUNS.iter().map(|run| run.example))?;
-    // What the examples share is built first, so that none is charged for it.
+    // Code that the examples share is built first, so that its time is not attributed to one of them.
     run(&mut cargo(["build", "--release", "--workspace", "--exclude", "xtask"]))?;
     for example in &metadata.examples {
         let start = Instant::now();
         run(&mut cargo(["build", "--release", "--example", example]))?;
         println!("{example}: built in {:.1} s", start.elapsed().as_secs_f64());
     }
-    // `graphs/written.json` writes there, whatever directory is built in.
+    // `graphs/written.json` writes there, whatever the build's target directory.
     std::fs::create_dir_all(root().join("target"))?;
     let folder = metadata.target.join("release/examples");
     RUNS.iter().try_for_each(|run| run.check(&folder))
 }
 
-/// Every example is run, and every run has its example.
+/// Checks that every example is run, and that every run has its example.
 fn match_up<'a>(examples: &[String], runs: impl Iterator<Item = &'a str> + Clone) -> Result<()> {
     if let Some(example) = examples.iter().find(|&example| !runs.clone().any(|run| run == example))
     {

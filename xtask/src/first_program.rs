@@ -1,5 +1,5 @@
-//! The README's first program as a newcomer tries it: copied into an empty crate, with the README's lines for
-//! `Cargo.toml`, and run.
+//! Tests the README's first program as a newcomer would: copies it into an empty crate, with the README's lines for
+//! `Cargo.toml`, and runs it.
 
 use crate::metadata;
 use crate::process::{cargo, root};
@@ -7,10 +7,10 @@ use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::Path;
 
-/// Where the README has the engine: in a clone beside the new crate.
+/// The path of the engine in the README: a clone beside the new crate.
 const BESIDE: &str = "../thalweg/crates/thalweg";
 
-/// Makes the crate, runs it, and looks at what it prints.
+/// Creates the crate, runs it, and checks its output.
 pub(crate) fn check() -> Result<()> {
     let readme = fs::read_to_string(root().join("README.md"))?;
     let target = metadata::read()?.target;
@@ -19,7 +19,7 @@ pub(crate) fn check() -> Result<()> {
     fs::create_dir_all(folder.join("src"))?;
     fs::write(folder.join("Cargo.toml"), manifest)?;
     fs::write(folder.join("src/main.rs"), program)?;
-    // The tested versions, which need not be fetched again.
+    // The tested versions, which are downloaded already.
     fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock"))?;
     let mut command = cargo(["run", "--offline"]);
     command.current_dir(&folder).env("CARGO_TARGET_DIR", &target);
@@ -38,7 +38,7 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// The manifest and the program of a crate as the README describes it, with the engine at `engine`.
+/// The manifest and the program of a crate according to the README, with the engine at `engine`.
 fn package<'a>(readme: &'a str, engine: &Path) -> Result<(String, &'a str)> {
     let dependencies =
         block(readme, "toml").context("the README has no lines for Cargo.toml (```toml)")?;
@@ -48,7 +48,7 @@ fn package<'a>(readme: &'a str, engine: &Path) -> Result<(String, &'a str)> {
     let dependencies = dependencies.replace(BESIDE, &engine.to_string_lossy());
     let program = block(readme, "rust").context("the README has no program (```rust)")?;
     let package = "[package]\nname = \"first-program\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
-    // A workspace of its own: the folder lies within another one.
+    // A workspace of its own, since the folder lies within another one.
     Ok((format!("{package}\n{dependencies}\n[workspace]\n"), program))
 }
 

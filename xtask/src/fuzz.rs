@@ -1,8 +1,8 @@
-//! `cargo xtask fuzz`: coverage-guided fuzzing of everything that reads bytes from outside.
+//! `cargo xtask fuzz`: coverage-guided fuzzing of all code that reads bytes from outside.
 //!
-//! The targets are the programs of the `fuzz` folder, a workspace of its own. LLVM's libFuzzer needs
-//! the engine compiled with counters at every branch, which the stable compiler can do: no nightly
-//! toolchain and no extra cargo command is wanted, only a C++ compiler for libFuzzer itself.
+//! The targets are the programs of the `fuzz` folder, a workspace of its own. LLVM's libFuzzer needs the engine
+//! compiled with counters at every branch, which the stable compiler supports: no nightly toolchain and no extra
+//! cargo command is needed, only a C++ compiler for libFuzzer itself.
 
 use crate::metadata;
 use crate::process::{add_rustflags, cargo, program, root, run};
@@ -13,10 +13,9 @@ use std::path::{Path, PathBuf};
 
 /// Fuzz the parsers and formats
 ///
-/// Each target is fed mutated bytes until its time is over, or until it panics, hangs or eats
-/// memory. Bytes that do so are kept in fuzz/seeds, so that every later run begins with them: commit
-/// them with the fix, and shrink them into a unit test. What was learnt is kept in target/fuzz/corpus
-/// and used the next time.
+/// Each target runs on mutated bytes until its time is over, or until it panics, hangs or runs out of memory. Bytes
+/// on which it fails are stored in fuzz/seeds, from which every later run starts: commit them with the fix, and
+/// reduce them to a unit test. The corpus is kept in target/fuzz/corpus and used the next time.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -25,14 +24,14 @@ Examples:
   cargo xtask fuzz --executions 100000000 so many, divided over all targets
   cargo xtask fuzz decode --input FILE    one target, once, on the bytes of a file")]
 pub(crate) struct Arguments {
-    /// The target to run; all of them when not given
+    /// The target to run; by default all
     target: Option<String>,
 
     /// Seconds for each target
     #[arg(long, default_value_t = 10)]
     seconds: u32,
 
-    /// Run so many inputs, divided over the targets, however long that takes
+    /// Run this number of inputs, divided over the targets, however long that takes
     #[arg(long, value_name = "N", conflicts_with = "seconds")]
     executions: Option<u64>,
 
@@ -41,8 +40,8 @@ pub(crate) struct Arguments {
     input: Option<PathBuf>,
 }
 
-/// What `cargo-fuzz` would pass, but for the sanitiser, which only nightly has. Debug assertions
-/// and overflow checks make a silent mistake a loud one.
+/// The flags that `cargo-fuzz` would pass, except the sanitiser, which only nightly has. Debug assertions and
+/// overflow checks turn silent mistakes into failures.
 const FLAGS: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -50,16 +49,16 @@ const FLAGS: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-trace-compares \
     -Cdebug-assertions -Coverflow-checks --cfg fuzzing";
 
-/// How much of a target is run.
+/// How long or on which inputs a target runs.
 pub(crate) enum Amount<'a> {
     Seconds(u32),
-    /// Inputs over all targets.
+    /// The number of inputs over all targets.
     Executions(u64),
-    /// The bytes of this file alone.
+    /// Only the bytes of this file.
     Input(&'a Path),
 }
 
-/// Runs all chosen targets, and fails if one found something.
+/// Runs all selected targets, and fails if one of them has failed.
 pub(crate) fn run_targets(only: Option<&str>, amount: &Amount<'_>) -> Result<()> {
     let targets = targets()?;
     let chosen = match only {
@@ -70,7 +69,7 @@ pub(crate) fn run_targets(only: Option<&str>, amount: &Amount<'_>) -> Result<()>
     setup::debian("c++", "g++")?;
     let home = metadata::read()?.target.join("fuzz");
     let mut build = cargo(["build", "--release", "--manifest-path", "fuzz/Cargo.toml"]);
-    // With `--target`, the flags reach the targets alone: a macro with counters would not link.
+    // With `--target`, the flags apply to the targets alone: a macro crate with counters would not link.
     let triple = host()?;
     build.args(["--bins", "--target", &triple]).env("CARGO_TARGET_DIR", &home);
     add_rustflags(&mut build, FLAGS);
@@ -82,7 +81,7 @@ pub(crate) fn run_targets(only: Option<&str>, amount: &Amount<'_>) -> Result<()>
         command.args(["-timeout=10", "-rss_limit_mb=1024", "-print_final_stats=1"]);
         let seeds = root().join("fuzz/seeds").join(target);
         match *amount {
-            // A path is meant from where the caller stands, not from the root.
+            // A path is relative to the caller's directory, not to the root.
             Amount::Input(file) => {
                 run(command.arg(std::path::absolute(file)?))?;
                 continue;
@@ -108,18 +107,18 @@ pub(crate) fn run_targets(only: Option<&str>, amount: &Amount<'_>) -> Result<()>
     Ok(())
 }
 
-/// One target's part of so many inputs.
+/// The share of one target in this number of inputs.
 fn share(all: u64, targets: usize) -> u64 {
     all.div_ceil(targets.max(1) as u64).max(1)
 }
 
-/// Moves what a target has found among the inputs that it begins with from now on.
+/// Moves the inputs on which a target has failed to its seeds.
 fn keep(artifacts: &Path, seeds: &Path) -> Result<()> {
     std::fs::create_dir_all(seeds).with_context(|| format!("cannot make {}", seeds.display()))?;
     for found in std::fs::read_dir(artifacts)? {
         let found = found?;
         let to = seeds.join(found.file_name());
-        // The build's folder may be on another disk, where a rename cannot reach.
+        // The target folder may be on another disk, to which a rename is not possible.
         std::fs::copy(found.path(), &to)
             .with_context(|| format!("cannot write {}", to.display()))?;
         std::fs::remove_file(found.path())?;
@@ -128,7 +127,7 @@ fn keep(artifacts: &Path, seeds: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The command line.
+/// Runs the command.
 pub(crate) fn run_command(arguments: &Arguments) -> Result<()> {
     let amount = match (&arguments.input, arguments.executions) {
         (Some(file), _) => Amount::Input(file),
@@ -138,7 +137,7 @@ pub(crate) fn run_command(arguments: &Arguments) -> Result<()> {
     run_targets(arguments.target.as_deref(), &amount)
 }
 
-/// A few seconds of every target: enough to catch what breaks at the first hostile byte.
+/// A few seconds of every target: enough to find a failure at the first malformed byte.
 pub(crate) fn smoke() -> Result<()> {
     run_targets(None, &Amount::Seconds(5))
 }
@@ -166,7 +165,7 @@ fn folder(home: &Path, kind: &str, target: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The triple of the machine we run on.
+/// The target triple of this machine.
 fn host() -> Result<String> {
     let output = program("rustc").arg("-vV").output().context("cannot start rustc")?;
     let said = String::from_utf8_lossy(&output.stdout);

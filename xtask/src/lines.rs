@@ -1,5 +1,5 @@
-//! `cargo xtask lines`: how long the programs of the papers are, counted as the papers count, beside the papers'
-//! own figures. The table stands in a document, and a test holds the two together.
+//! `cargo xtask lines`: counts the lines of the papers' programs by the papers' rules, beside the papers' own
+//! figures. The table is in a document, and a test compares them.
 
 use crate::process::{program, root};
 use anyhow::{Context, Result, bail};
@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     write: bool,
 }
 
-/// Where the table stands, between these lines.
+/// The document with the table, which stands between these lines.
 const DOCUMENT: &str = "docs/programs.md";
 const BEGIN: &str = "<!-- `cargo xtask lines --write` makes this table. -->";
 const END: &str = "<!-- The table ends. -->";
@@ -27,11 +27,11 @@ const END: &str = "<!-- The table ends. -->";
 struct Row {
     task: &'static str,
     form: &'static str,
-    /// The file that reads arguments and input, runs the query and prints.
+    /// The file with the `main` function: it reads arguments and input, runs the query and prints.
     program: &'static str,
-    /// What the query is made of: files, and items in them.
+    /// The parts of the query: files, and items in them.
     query: &'static [(&'static str, &'static [&'static str])],
-    /// Lines in the papers: Renoir, Flink, MPI, timely dataflow, RStream. An empty text is none.
+    /// Lines in the papers: Renoir, Flink, MPI, timely dataflow, RStream. An empty text means no figure.
     papers: [&'static str; 5],
 }
 
@@ -189,7 +189,7 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// Prints the table, or puts it into the document.
+/// Prints the table, or writes it into the document.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let table = table()?;
     if !arguments.write {
@@ -203,7 +203,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     std::fs::write(&path, text).with_context(|| format!("cannot write {DOCUMENT}"))
 }
 
-/// What stands before the table in the document, the table, and what follows it.
+/// The document before the table, the table, and the document after it.
 fn parts(text: &str) -> Result<(&str, &str, &str)> {
     let missing = || format!("{DOCUMENT} has no lines `{BEGIN}` and `{END}`");
     let (before, rest) = text.split_once(BEGIN).with_context(missing)?;
@@ -243,7 +243,7 @@ fn read(path: &str) -> Result<String> {
     std::fs::read_to_string(root().join(path)).with_context(|| format!("cannot read {path}"))
 }
 
-/// An item at the outermost level of a formatted source, named as it begins there, with its attributes.
+/// An item at the outermost level of a formatted source, identified by its first words, with its attributes.
 fn item(source: &str, name: &str) -> Result<String> {
     let lines: Vec<&str> = source.lines().collect();
     let begins = |line: &&str| {
@@ -264,7 +264,7 @@ fn item(source: &str, name: &str) -> Result<String> {
     Ok(lines[at - attributes..=at + more].join("\n"))
 }
 
-/// The lines of a source that are counted: neither blank, nor comments, nor imports, nor tests.
+/// The lines of a source that count: neither blank, nor comments, nor imports, nor tests.
 fn code(source: &str) -> Vec<&str> {
     let source = source.split("\n#[cfg(test)]\n").next().unwrap_or_default();
     let mut lines = Vec::new();
@@ -280,7 +280,7 @@ fn code(source: &str) -> Vec<&str> {
     lines
 }
 
-/// The size of a text when gzip has done its best.
+/// The size of a text compressed by `gzip -9`.
 fn gzip(text: &str) -> Result<usize> {
     let mut gzip = program("gzip")
         .args(["-9", "--no-name", "--stdout"])
@@ -288,7 +288,7 @@ fn gzip(text: &str) -> Result<usize> {
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot start gzip")?;
-    // It reads all before it writes, as long as texts are this small.
+    // It reads everything before it writes, since these texts are small.
     gzip.stdin.take().context("gzip takes nothing")?.write_all(text.as_bytes())?;
     let output = gzip.wait_with_output()?;
     if !output.status.success() {

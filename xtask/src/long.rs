@@ -1,7 +1,6 @@
-//! `cargo xtask long`: the tests that draw what they try, at a size that takes hours.
+//! `cargo xtask long`: the randomised tests, at a size that takes hours.
 //!
-//! What they try in the test command is a sample of the same. Everything is tried to its end: a part that fails
-//! stops no other.
+//! The test command runs a sample of the same cases. A part that fails does not stop the others.
 
 use crate::fuzz::{self, Amount};
 use crate::process::{Totals, cargo, run_tests};
@@ -9,10 +8,9 @@ use anyhow::{Result, bail};
 use clap::Args;
 use std::time::Instant;
 
-/// Try at length what the test command tries a sample of: hours
+/// Run the randomised tests at length: hours
 ///
-/// All hostile programs, thousands of generated jobs, every `check` in the orders of many seeds, and the fuzz
-/// targets.
+/// All hostile programs, thousands of generated jobs, every `check` with many seeds, and the fuzz targets.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -28,7 +26,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 20_000)]
     jobs: u64,
 
-    /// The seed of the first of them; another one each time tries other jobs
+    /// The seed of the first generated job; another seed generates other jobs
     #[arg(long, default_value_t = 1_000_000)]
     seed: u64,
 
@@ -36,7 +34,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 100)]
     seeds: u64,
 
-    /// Inputs of the fuzz targets, all together
+    /// Inputs over all fuzz targets
     #[arg(long, default_value_t = 100_000_000)]
     executions: u64,
 }
@@ -49,7 +47,7 @@ enum Part {
     Fuzz,
 }
 
-/// Runs the chosen parts.
+/// Runs the selected parts.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut failed = Vec::new();
     for part in [Part::Hostile, Part::Generated, Part::Check, Part::Fuzz] {
@@ -92,7 +90,7 @@ fn run_part(part: Part, arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// Runs tests of the engine, with what they say as they go.
+/// Runs tests of the engine, with their output as they run.
 fn tests(which: &[&str], variables: &[(&str, String)]) -> Result<()> {
     let mut command = cargo(["test", "-p", "thalweg", "--no-fail-fast"]);
     command.args(which).args(["--", "--nocapture"]);

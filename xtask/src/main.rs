@@ -1,7 +1,7 @@
 //! The project's own commands. `cargo xtask --help` lists them.
 //!
-//! Each command is a module. `process` starts programs for them and `setup` gets what a fresh
-//! machine lacks; neither knows the commands.
+//! Each command is a module. `process` starts programs for them and `setup` installs what a fresh machine lacks;
+//! neither depends on the commands.
 
 mod bench;
 mod data;
@@ -22,8 +22,8 @@ use std::process::ExitCode;
 
 /// The project's own commands.
 ///
-/// Two are enough to work here: `cargo xtask test fast` after each edit, which takes seconds, and
-/// `cargo xtask test` before a change is handed in, which runs everything.
+/// Two are enough to work here: `cargo xtask test fast` after each edit, which takes seconds, and `cargo xtask test`
+/// before a change is submitted, which runs everything.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
 struct Arguments {

@@ -1,13 +1,13 @@
-//! What `cargo metadata` says of the product workspace.
+//! The output of `cargo metadata` for the product's workspace.
 
 use crate::process::cargo;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Facts about the workspace and what it depends on.
+/// The workspace's members, examples and dependencies.
 pub(crate) struct Metadata {
-    /// Where builds go.
+    /// The target directory.
     pub(crate) target: PathBuf,
     /// Names of the example programs of all members, sorted.
     pub(crate) examples: Vec<String>,
@@ -15,7 +15,7 @@ pub(crate) struct Metadata {
     pub(crate) packages: Vec<Package>,
 }
 
-/// A package and what it may be used under.
+/// A package and its licence.
 pub(crate) struct Package {
     /// Name and version.
     pub(crate) name: String,
@@ -23,7 +23,7 @@ pub(crate) struct Package {
     pub(crate) licence: Option<String>,
 }
 
-/// Asks `cargo`.
+/// Runs `cargo metadata`.
 pub(crate) fn read() -> Result<Metadata> {
     let output = cargo(["metadata", "--format-version", "1"]).output()?;
     if !output.status.success() {

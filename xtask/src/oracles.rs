@@ -1,18 +1,19 @@
-//! Example programs against libraries that share no code with them: networkx, scikit-learn and others in Python.
+//! Compares example programs with libraries that share no code with them: networkx, scikit-learn and others in
+//! Python.
 //!
-//! Each file in `xtask/oracles` but `oracle.py` is one program's oracle and named after it. Whoever adds one
-//! adds the file, and what it needs to `requirements.txt` there; nothing has to be told here.
+//! Each file in `xtask/oracles` except `oracle.py` is the oracle of one program, and has its name. To add one, add
+//! the file, and its requirements to `requirements.txt` there; nothing changes here.
 
 use crate::process::{Totals, cargo, program, root, run, run_tests};
 use crate::{metadata, setup};
 use anyhow::{Context, Result, bail};
 
-/// Where oracles lie.
+/// The folder of the oracles.
 const FOLDER: &str = "xtask/oracles";
-/// What they share.
+/// The module that they share.
 const SHARED: &str = "oracle";
 
-/// Compares every program that has an oracle with it.
+/// Runs the oracle of every program that has one.
 pub(crate) fn check(totals: &mut Totals) -> Result<()> {
     let metadata = metadata::read()?;
     let programs = programs()?;
@@ -30,13 +31,13 @@ pub(crate) fn check(totals: &mut Totals) -> Result<()> {
     for name in &programs {
         let mut oracle = program(&python);
         oracle.arg(root().join(FOLDER).join(format!("{name}.py"))).arg(&folder);
-        // Nothing is to be left beside the sources.
+        // Leaves no compiled files beside the sources.
         run_tests(oracle.env("PYTHONDONTWRITEBYTECODE", "1"), totals)?;
     }
     Ok(())
 }
 
-/// The programs that have an oracle, in order.
+/// The programs that have an oracle, sorted.
 fn programs() -> Result<Vec<String>> {
     let folder = root().join(FOLDER);
     let files = std::fs::read_dir(&folder).with_context(|| format!("cannot read {FOLDER}"))?;

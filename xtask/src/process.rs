@@ -1,4 +1,4 @@
-//! Starting other programs: where they run, what they inherit, and what their tests said.
+//! Starts other programs: sets their directory and environment, and counts the tests they report.
 
 use anyhow::{Context, Result, bail};
 use std::ffi::OsStr;
@@ -15,21 +15,21 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// All tests that ran.
+    /// The number of tests that ran.
     pub(crate) fn ran(self) -> u64 {
         self.passed + self.failed
     }
 
-    /// What was added since `before` was taken.
+    /// The difference to `before`.
     pub(crate) fn since(self, before: Totals) -> Totals {
         Totals { passed: self.passed - before.passed, failed: self.failed - before.failed }
     }
 
-    /// Adds what a line of output says, if it is the closing line of a test program:
-    /// `test result: ok. 3 passed; 0 failed; …`.
+    /// Adds the counts of a line of output if it is the closing line of a test program: `test result: ok. 3 passed; 0
+    /// failed; …`.
     fn read(&mut self, line: &str) {
         let Some(rest) = line.trim().strip_prefix("test result: ") else { return };
-        // The verdict before the full stop says nothing that the counts do not.
+        // The verdict before the full stop adds nothing to the counts.
         let counts = rest.split_once(". ").map_or(rest, |(_, counts)| counts);
         for part in counts.split("; ") {
             match part.split_once(' ').map(|(number, what)| (number.parse::<u64>(), what)) {
@@ -45,7 +45,7 @@ impl Totals {
 pub(crate) fn root() -> &'static Path {
     static ROOT: OnceLock<PathBuf> = OnceLock::new();
     ROOT.get_or_init(|| {
-        // `cargo run` says at run time where we lie. What was compiled in may be another clone, if
+        // `cargo run` sets the package's path at run time. The path at compile time may be that of another clone, if
         // two share one target directory.
         let said = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
         let xtask = said.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
@@ -53,10 +53,10 @@ pub(crate) fn root() -> &'static Path {
     })
 }
 
-/// A program that is to run in the repository's root.
+/// A program that runs in the repository's root.
 ///
-/// It gets no standard input, so that nothing can wait for an answer where nobody sits, and none of
-/// the variables by which the `cargo` that started us describes this package.
+/// It gets no standard input, so that no program can wait for an answer, and none of the variables by which the
+/// `cargo` that started this process describes this package.
 pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(name);
     command.current_dir(root()).stdin(Stdio::null());
@@ -85,7 +85,7 @@ pub(crate) fn add_rustflags(command: &mut Command, flags: &str) {
     command.env("RUSTFLAGS", format!("{before} {flags}").trim());
 }
 
-/// Runs a program to its end and fails if it did.
+/// Runs a program to its end; returns an error if it failed.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     show(command);
     let status = command.status().with_context(|| format!("cannot start `{}`", words(command)))?;
@@ -95,8 +95,8 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a program that runs tests, passes its standard output on as it comes, and adds what its
-/// test runners report to `totals`.
+/// Runs a program that runs tests, prints its standard output as it comes, and adds the counts of its test runners to
+/// `totals`.
 pub(crate) fn run_tests(command: &mut Command, totals: &mut Totals) -> Result<()> {
     show(command);
     let mut child = command
@@ -112,7 +112,7 @@ pub(crate) fn run_tests(command: &mut Command, totals: &mut Totals) -> Result<()
     Ok(())
 }
 
-/// Shows `input` line by line, as it comes, and counts tests.
+/// Prints `input` line by line, as it comes, and counts tests.
 fn pass_on(mut input: impl BufRead, mut show: impl FnMut(&str), totals: &mut Totals) -> Result<()> {
     let mut bytes = Vec::new();
     while input.read_until(b'\n', &mut bytes)? > 0 {
@@ -124,12 +124,12 @@ fn pass_on(mut input: impl BufRead, mut show: impl FnMut(&str), totals: &mut Tot
     Ok(())
 }
 
-/// Says what is about to run, in a form that can be pasted into a shell.
+/// Prints the command that is about to run, in a form that can be pasted into a shell.
 fn show(command: &Command) {
     println!("$ {}", line(command));
 }
 
-/// The command as a person would type it.
+/// The command as it would be typed in a shell.
 fn line(command: &Command) -> String {
     let variables = command.get_envs().filter_map(|(key, value)| {
         Some(format!("{}={} ", key.to_string_lossy(), quoted(&value?.to_string_lossy())))
@@ -137,7 +137,7 @@ fn line(command: &Command) -> String {
     variables.collect::<String>() + &words(command)
 }
 
-/// The command without the variables that were set for it: enough to name it by.
+/// The command without its variables, as its name in messages.
 fn words(command: &Command) -> String {
     std::iter::once(command.get_program())
         .chain(command.get_args())

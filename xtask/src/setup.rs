@@ -1,14 +1,15 @@
-//! What the steps need beyond the Rust toolchain and Debian's base, and how to get it.
+//! Installs what the steps need beyond the Rust toolchain and Debian's base.
 //!
-//! A step that needs a program calls [`debian`], one that needs a part of the toolchain calls
-//! [`component`], one that needs packages of Python calls [`python`], before it uses them. What is there already is never touched.
+//! Before it uses them, a step that needs a program calls [`debian`], one that needs a component of the toolchain
+//! calls [`component`], and one that needs Python packages calls [`python`]. What is installed already is never
+//! changed.
 
 use crate::process::{program, run};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Makes sure that `name` can be run, by installing the Debian package that holds it.
+/// Makes sure that the program `name` exists, by installing the Debian package that contains it.
 pub(crate) fn debian(name: &str, package: &str) -> Result<()> {
     if exists(name) {
         return Ok(());
@@ -16,7 +17,7 @@ pub(crate) fn debian(name: &str, package: &str) -> Result<()> {
     println!("`{name}` is missing: installing Debian's {package}");
     let root = succeeds(program("sh").args(["-c", "test \"$(id -u)\" = 0"]));
     let apt = |arguments: &[&str]| {
-        // `sudo -n` asks nobody for a password: where one is wanted it fails, and we say so.
+        // `sudo -n` never asks for a password: if one is needed it fails, and the error says so.
         let mut command = if root { program("apt-get") } else { program("sudo") };
         if !root {
             command.args(["-n", "apt-get"]);
@@ -32,7 +33,7 @@ pub(crate) fn debian(name: &str, package: &str) -> Result<()> {
     Ok(())
 }
 
-/// Makes sure that a toolchain has a component; the error says why it cannot be had.
+/// Makes sure that a toolchain has a component; the error gives the reason if it cannot be installed.
 pub(crate) fn component(toolchain: &str, component: &str) -> Result<()> {
     let list = program("rustup")
         .args(["component", "list", "--installed", "--toolchain", toolchain])
@@ -48,7 +49,7 @@ pub(crate) fn component(toolchain: &str, component: &str) -> Result<()> {
     } else {
         vec!["toolchain", "install", toolchain, "--profile", "minimal", "--component", component]
     };
-    // A machine behind a wall may drop packets rather than refuse them: do not wait for ever.
+    // A firewall may drop packets rather than refuse them, so the wait is limited.
     let added = program("timeout").arg("300").arg("rustup").args(&with_toolchain).output()?;
     if !added.status.success() {
         let said = String::from_utf8_lossy(&added.stderr);
@@ -59,12 +60,13 @@ pub(crate) fn component(toolchain: &str, component: &str) -> Result<()> {
     Ok(())
 }
 
-/// Makes sure that a virtual environment of Python has what a file of pins names; answers where its interpreter is.
+/// Makes sure that a virtual environment of Python has the packages of a file of pinned versions; returns its
+/// interpreter's path.
 pub(crate) fn python(environment: &Path, pins: &Path) -> Result<PathBuf> {
     let python = environment.join("bin/python");
     let wanted =
         std::fs::read_to_string(pins).with_context(|| format!("cannot read {}", pins.display()))?;
-    // Written last, so that an installation that was cut short is done again.
+    // Written last, so that an interrupted installation is repeated.
     let stamp = environment.join("installed");
     if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
         return Ok(python);

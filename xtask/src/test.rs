@@ -1,8 +1,8 @@
-//! `cargo xtask test`: everything that must hold before a change is handed in, step by step.
+//! `cargo xtask test`: all checks that a change must pass, step by step.
 //!
-//! [`STEPS`] is the whole list, in the order in which a mistake is found soonest. A step fails when
-//! the program it runs fails, and also when it should have run tests and ran none: a filter that
-//! matches nothing is a test that cannot fail.
+//! [`STEPS`] is the complete list, in the order in which mistakes are found soonest. A step fails when the program it
+//! runs fails, and also when it should have run tests and ran none: a filter that matches nothing is a test that
+//! cannot fail.
 
 use crate::process::{Totals, cargo, program, root, run as execute, run_tests};
 use crate::{examples, first_program, fuzz, metadata, oracles, setup, tidy};
@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 /// Run everything: format, lints, docs, layers, tests of every kind, examples
 ///
-/// Steps run in order and stop at the first that fails; a table at the end says how each went. The
-/// last line of output is `N passed, N failed`, over the tests of all steps; a step that fails
-/// without a failing test, such as a lint, counts as one failure.
+/// Steps run in order and stop at the first that fails; a table at the end lists the results. The last line of output
+/// is `N passed, N failed`, over the tests of all steps; a step that fails without a failing test, such as a lint,
+/// counts as one failure.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -57,24 +57,24 @@ enum Which {
 
 /// Compile and run the Rust snippets of the README and the book
 ///
-/// They are documentation tests of the engine crate: `crates/thalweg/src/snippets.rs` names each
-/// file, and `cargo xtask tidy` says so when one is missing there.
+/// They are documentation tests of the engine crate: `crates/thalweg/src/snippets.rs` names each file, and `cargo
+/// xtask tidy` reports missing ones.
 #[derive(Args)]
 pub(crate) struct SnippetArguments {}
 
-/// One thing that `cargo xtask test` does.
+/// One step of `cargo xtask test`.
 struct Step {
     name: &'static str,
-    /// What holds once it has passed.
+    /// What is true once it has passed.
     about: &'static str,
-    /// Whether it belongs in the daily loop.
+    /// Whether it is part of the daily loop.
     fast: bool,
     run: fn(&mut Totals) -> Result<Outcome>,
 }
 
 enum Outcome {
     Done,
-    /// The machine cannot run this step; why.
+    /// The machine cannot run this step, for this reason.
     NotRun(String),
 }
 
@@ -149,7 +149,7 @@ fn step_names() -> PossibleValuesParser {
     PossibleValuesParser::new(STEPS.iter().map(|step| step.name))
 }
 
-/// Runs the steps asked for.
+/// Runs the selected steps.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.list {
         for step in STEPS {
@@ -177,7 +177,7 @@ pub(crate) fn run_snippets(_: &SnippetArguments) -> Result<()> {
     snippets(&mut Totals::default()).map(drop)
 }
 
-/// How each step went.
+/// The results of the steps.
 #[derive(Default)]
 struct Report {
     lines: Vec<Line>,
@@ -215,7 +215,7 @@ fn run_steps<'a>(
             Ok(Outcome::Done) => "ok".to_owned(),
             Ok(Outcome::NotRun(why)) => format!("NOT RUN: {why}"),
             Err(error) => {
-                // Nobody who reads the last line alone shall think that all is well.
+                // The last line alone must show that a step has failed.
                 if report.totals.failed == before.failed {
                     report.totals.failed += 1;
                 }
@@ -245,7 +245,7 @@ impl Report {
             let count = if tests.ran() > 0 { tests.ran().to_string() } else { String::new() };
             table += &format!("{name:<12} {word:<8} {count:>7} {:>7.1} s", time.as_secs_f64());
             if let Some(why) = why {
-                // The whole of it stands where the step ended; a table has room for its start.
+                // The full text was printed where the step ended; the table has room for its first line.
                 table += &format!("  {}", why.lines().next().unwrap_or_default());
             }
             table.push('\n');
@@ -260,7 +260,7 @@ impl Report {
 
 fn fmt(_: &mut Totals) -> Result<Outcome> {
     execute(&mut cargo(["fmt", "--all", "--check"])).context("`cargo fmt --all` mends this")?;
-    // What is kept out of the product's workspace is read no less.
+    // Packages outside the product's workspace are checked as well.
     for manifest in ["fuzz/Cargo.toml", "benchmarks/Cargo.toml"] {
         if root().join(manifest).is_file() {
             execute(&mut cargo(["fmt", "--all", "--manifest-path", manifest, "--check"]))
@@ -302,11 +302,11 @@ fn snippets(totals: &mut Totals) -> Result<Outcome> {
     tests(&["test", "-p", "thalweg", "--doc", "--", "snippets"], totals)
 }
 
-/// The toolchain that has miri.
+/// The toolchain with miri.
 const NIGHTLY: &str = "nightly";
 
-/// The models, in which loom plays every order of steps. A folder of its own, since the flag means
-/// another build of everything; optimised, since the orders are many.
+/// Runs the models under loom, which executes every interleaving. A target folder of its own, since the flag requires
+/// another build of everything; optimised, since there are many interleavings.
 fn loom(totals: &mut Totals) -> Result<Outcome> {
     let mut command =
         cargo(["test", "-p", "thalweg", "--lib", "--release", "--no-default-features"]);
@@ -316,7 +316,7 @@ fn loom(totals: &mut Totals) -> Result<Outcome> {
     tests_of(&mut command, totals)
 }
 
-/// Modules without unsafe code whose tests exercise that of others most.
+/// Modules without unsafe code whose tests exercise the unsafe code of others most.
 const CALLERS_OF_UNSAFE: [&str; 2] =
     ["state::table", "operators::per_record::text::runs::tests::both_ways"];
 
@@ -335,8 +335,7 @@ fn miri(totals: &mut Totals) -> Result<Outcome> {
     command.args(["run", NIGHTLY, "cargo", "miri", "test", "-p", "thalweg", "--lib", "--"]);
     command.args(&modules).args(CALLERS_OF_UNSAFE);
     command.env("CARGO_TARGET_DIR", metadata::read()?.target.join("miri"));
-    // A hundred times slower than the machine: a few random cases each, which may look for the
-    // folder in which failing ones are kept.
+    // A hundred times slower than the machine: a few random cases each, which may access the folder of failing cases.
     command.env("MIRIFLAGS", "-Zmiri-disable-isolation").env("PROPTEST_CASES", "8");
     tests_of(&mut command, totals)
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: rules of the house that no compiler knows, checked in well under a second.
+//! `cargo xtask tidy`: rules of the project that the compiler does not check, in well under a second.
 
 mod files;
 mod layers;
@@ -29,7 +29,7 @@ pub(crate) fn run(_: &Arguments) -> Result<()> {
     check()
 }
 
-/// Runs every check, prints all that is wrong, and fails if anything is.
+/// Runs every check, prints all violations, and fails if there are any.
 pub(crate) fn check() -> Result<()> {
     let root = process::root();
     let mut faults = Vec::new();
@@ -94,7 +94,7 @@ fn sources(root: &Path, folders: &[&str], extension: &str) -> Result<Vec<File>> 
     let mut found = Vec::new();
     let mut folders: Vec<PathBuf> = folders.iter().map(|folder| root.join(folder)).collect();
     while let Some(folder) = folders.pop() {
-        // A folder that the project does not have yet holds nothing that could be wrong.
+        // A folder that does not exist yet has no violations.
         if !folder.is_dir() {
             continue;
         }

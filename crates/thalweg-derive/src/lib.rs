@@ -1,7 +1,6 @@
 //! The derive macro of `thalweg::Data`.
 //!
-//! Use it through the `thalweg` crate, which exports it beside the trait; the code that it writes
-//! names that crate.
+//! Use it through the `thalweg` crate, which exports it beside the trait; the generated code refers to that crate.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
@@ -15,7 +14,7 @@ use syn::{DeriveInput, Error, Fields, Ident, Member, parse_macro_input, parse_qu
 /// reordering them changes the encoding. Type parameters must be `Data` themselves. Unions, and
 /// types that borrow, are refused.
 ///
-/// A struct of one field is hashed like that field, so that a newtype meets what it wraps.
+/// A struct of one field is hashed like that field, so that a newtype has the same hash as its field.
 #[proc_macro_derive(Data)]
 pub fn derive_data(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
@@ -162,19 +161,19 @@ fn of_enum(name: &Ident, data: &syn::DataEnum) -> Bodies {
     }
 }
 
-/// What the fields of a struct or variant become.
+/// The generated code for the fields of a struct or variant.
 struct Content {
     /// Binds each field by reference.
     pattern: TokenStream,
     /// Statements that encode them.
     encode: TokenStream,
-    /// The fields in braces, each decoded.
+    /// The fields in braces, each with its decoding.
     build: TokenStream,
-    /// The hash of each.
+    /// The hash of each field.
     hashes: Vec<TokenStream>,
     /// The schema of a struct of this name with these fields.
     schema: TokenStream,
-    /// The sum of what they own on the heap.
+    /// The sum of the heap memory of the fields.
     heap_size: TokenStream,
 }
 
@@ -187,7 +186,7 @@ fn content(fields: &Fields, label_of_owner: &str) -> Content {
         Member::Named(name) => label(name),
         Member::Unnamed(index) => index.index.to_string(),
     });
-    // Spanned by the field's type, so that a type that is no `Data` is underlined itself.
+    // Spanned by the field's type, so that the compiler underlines a type that is not `Data`.
     let call = |method: &str, arguments: &dyn Fn(usize) -> TokenStream| -> Vec<TokenStream> {
         let method = format_ident!("{method}");
         let calls = types.iter().enumerate().map(|(at, ty)| {
@@ -232,7 +231,7 @@ fn mixed(start: TokenStream, hashes: &[TokenStream]) -> TokenStream {
     }
 }
 
-/// A name as it is written in a schema: without the `r#` of a raw identifier.
+/// A name in a schema: without the `r#` of a raw identifier.
 fn label(name: &Ident) -> String {
     name.unraw().to_string()
 }

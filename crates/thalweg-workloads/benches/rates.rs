@@ -1,5 +1,5 @@
-//! How fast events are made and decoded on one core: `cargo bench -p thalweg-workloads`. For
-//! a glance: one run, and no other system beside it.
+//! The rate at which events are generated and decoded on one core: `cargo bench -p thalweg-workloads`. A single run
+//! without a comparison, for a rough figure.
 
 use std::hint::black_box;
 use std::num::NonZeroUsize;

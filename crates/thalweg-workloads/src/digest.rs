@@ -1,16 +1,15 @@
-//! One number for an answer: rows hashed one by one and summed, so that order does not matter and
-//! parts can be hashed apart.
+//! The digest of an answer: the sum of the hashes of its rows, so that order does not matter and parts can be hashed
+//! separately.
 //!
-//! A row is hashed as its fields in order, so that a program in another language can do the same.
-//! With `fold(a, b)` the two halves of the 128-bit product of `a` and `b`, one xor the other, and
-//! all words little-endian:
+//! A row is hashed as its fields in order, so that a program in another language can do the same. `fold(a, b)` is the
+//! xor of the two halves of the 128-bit product of `a` and `b`, and all words are little-endian:
 //!
-//! - The hash starts as [`RowHash::START`]; an integer `w`, widened to 64 bits with its sign, makes
-//!   it `fold(hash ^ w, A)`.
-//! - Text is its length in bytes as an integer, then 16 bytes at a time, as two words `x` and `y`:
-//!   `fold(hash ^ x, y ^ B)`. Where fewer than 16 are left, it is the last 16 of the text again, or, in a
-//!   text shorter than that, all of it filled up with zeros.
-//! - A row's hash is at last `fold(hash ^ A, B)`.
+//! - The hash starts as [`RowHash::START`]; an integer `w`, widened to 64 bits with its sign, changes it to
+//!   `fold(hash ^ w, A)`.
+//! - Text is hashed as its length in bytes as an integer, then 16 bytes at a time, as two words `x` and `y`:
+//!   `fold(hash ^ x, y ^ B)`. If fewer than 16 bytes are left, the last 16 bytes of the text are hashed again; a text
+//!   of fewer than 16 bytes is padded with zeros.
+//! - The final hash of a row is `fold(hash ^ A, B)`.
 //!
 //! The digest is the number of rows and the sum of their hashes modulo 2^64, written `rows:sum` with
 //! the sum as 16 hexadecimal digits.
@@ -40,27 +39,27 @@ impl<R: Row + ?Sized> Row for &R {
     }
 }
 
-/// The hash of one row, field by field. The module's text has the definition.
+/// The hash of one row, field by field, as the module's text defines it.
 #[derive(Clone, Copy, Debug)]
 pub struct RowHash(u64);
 
 impl RowHash {
-    /// The hash of no field.
+    /// The hash of no fields.
     pub const START: u64 = 0x2545_f491_4f6c_dd1d;
 
-    /// Of a row with no field yet.
+    /// The hash of a row without fields yet.
     #[inline]
     pub fn new() -> Self {
         Self(Self::START)
     }
 
-    /// An integer, widened to 64 bits.
+    /// Adds an integer, widened to 64 bits.
     #[inline]
     pub fn word(&mut self, word: u64) {
         self.0 = fold(self.0 ^ word, A);
     }
 
-    /// Text, or any bytes.
+    /// Adds text, or any bytes.
     #[inline]
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.word(bytes.len() as u64);
@@ -87,8 +86,8 @@ impl RowHash {
     }
 }
 
-/// Fewer than 16 bytes, and zeros after them. Two loads that overlap take a third of the time of a copy
-/// whose length is not known, and short texts are many.
+/// Fewer than 16 bytes, padded with zeros. Two overlapping loads take a third of the time of a copy of variable
+/// length, and many texts are short.
 #[inline]
 fn filled_up(bytes: &[u8]) -> u128 {
     let length = bytes.len() as u32;
@@ -109,7 +108,7 @@ impl Default for RowHash {
     }
 }
 
-/// What a field of a row can be.
+/// A type of a field of a row.
 pub(crate) trait Field {
     fn feed(&self, hash: &mut RowHash);
 }
@@ -148,7 +147,7 @@ impl Field for String {
     }
 }
 
-/// Declares a row: the struct, its [`Row`], and its `Display` as fields with tabs between them.
+/// Declares a row: the struct, its [`Row`], and its `Display` as fields separated by tabs.
 macro_rules! row {
     ($(#[$about:meta])* $name:ident {
         $($(#[$field_about:meta])* $field:ident: $type:ty,)*
@@ -176,7 +175,7 @@ macro_rules! row {
 }
 pub(crate) use row;
 
-/// Writes fields with tabs between them.
+/// Writes fields separated by tabs.
 pub(crate) fn tabbed(f: &mut fmt::Formatter<'_>, fields: &[&dyn fmt::Display]) -> fmt::Result {
     for (place, field) in fields.iter().enumerate() {
         if place > 0 {
@@ -223,12 +222,12 @@ impl Digest {
         self.sum = self.sum.wrapping_add(other.sum);
     }
 
-    /// How many rows there were.
+    /// The number of rows.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// The sum of their hashes.
+    /// The sum of the hashes.
     pub fn sum(&self) -> u64 {
         self.sum
     }
@@ -240,7 +239,7 @@ impl fmt::Display for Digest {
     }
 }
 
-/// Reads what `Display` writes; the error says what that is.
+/// Parses the output of `Display`; the error describes that format.
 impl std::str::FromStr for Digest {
     type Err = String;
 

@@ -1,8 +1,8 @@
-//! Workloads: the events of the Nexmark and the Yahoo streaming benchmarks made from a seed, and
-//! the answer to every query computed the plain way, one event after the other.
+//! Workloads: the events of the Nexmark and the Yahoo streaming benchmarks, generated from a seed, and the answer to
+//! every query, computed sequentially in the simplest way.
 //!
-//! The answers are an oracle for engines, so nothing here may use one: the feature `thalweg` gives
-//! the record types the derive of `thalweg::Data` and does no more.
+//! The answers are an oracle for engines, so this crate does not depend on one: the feature `thalweg` only adds the
+//! derive of `thalweg::Data` to the record types.
 //!
 //! - [`nexmark`]: persons, auctions and bids; queries 0 to 8.
 //! - [`ysb`]: views of and clicks on advertisements; `ysb`, `ysb_star` and `swa`.

@@ -1,5 +1,5 @@
-//! Random numbers and text that follow from a seed, the same on every machine: integers, and of
-//! floating point only what IEEE 754 rounds exactly.
+//! Random numbers and text from a seed, the same on every machine: integers, and only those floating-point operations
+//! that IEEE 754 rounds exactly.
 
 use std::sync::LazyLock;
 
@@ -13,11 +13,11 @@ pub(crate) const fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// SplitMix64, begun anew for every event so that any can be made without those before it.
+/// SplitMix64, seeded anew for every event so that any event can be generated without those before it.
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The choices of thing number `number` under `seed`.
+    /// The generator for item `number` under `seed`.
     #[inline]
     pub(crate) fn new(seed: u64, number: u64) -> Self {
         Self(mix(seed ^ mix(number.wrapping_add(GOLDEN))))
@@ -35,7 +35,7 @@ impl Random {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// One of `things`, which are not none.
+    /// One of `things`, which must not be empty.
     #[inline]
     pub(crate) fn of<T: Copy>(&mut self, things: &[T]) -> T {
         things[self.below(things.len() as u64) as usize]
@@ -43,9 +43,8 @@ impl Random {
 
     /// A price in cents: a power of ten with an exponent uniform between 2 and 8.
     ///
-    /// The fraction of the exponent runs through a table with straight lines between its entries,
-    /// off by less than a millionth. The machine's own power function would not do: its last bits
-    /// differ between platforms.
+    /// The fraction of the exponent is interpolated linearly in a table, with an error below a millionth. The
+    /// machine's own power function is not used: its last bits differ between platforms.
     #[inline]
     pub(crate) fn price(&mut self) -> u64 {
         const SCALES: [f64; 6] = [1e2, 1e3, 1e4, 1e5, 1e6, 1e7];
@@ -74,8 +73,8 @@ impl Random {
         });
     }
 
-    /// Appends `length` bytes, each what `byte` makes of a number below `bound`. A number comes of
-    /// 16 bits, so some are likelier than others by one part in 65,536 / `bound`.
+    /// Appends `length` bytes, computed by `byte` from numbers below `bound`. A number is derived from 16 bits, so
+    /// some are likelier than others by one part in 65,536 / `bound`.
     #[inline]
     fn spread(&mut self, length: usize, bound: u64, out: &mut Vec<u8>, byte: impl Fn(u64) -> u8) {
         let start = out.len();
@@ -92,8 +91,7 @@ impl Random {
 const STEP_BITS: u32 = 10;
 const STEPS: usize = 1 << STEP_BITS;
 
-/// 10^(i / STEPS), as products of roots of ten: square roots and products alone are rounded the
-/// same everywhere.
+/// 10^(i / STEPS), as products of roots of ten: square roots and products are rounded the same everywhere.
 static POWERS: LazyLock<[f64; STEPS + 1]> = LazyLock::new(|| {
     let mut powers = [1.0; STEPS + 1];
     let mut root = 10.0;

@@ -1,7 +1,7 @@
-//! Readings of sensors, for measuring windows: a key, a time and a number each, and nothing to parse.
+//! Readings of sensors, for measuring windows: each has a key, a time and a number, and needs no parsing.
 //!
-//! Times are equally far apart: so many readings a second. What is kept in memory is one block of them,
-//! gone through as often as it takes, each time with later times.
+//! Times are equidistant, at a fixed number of readings a second. One block of readings is held in memory and
+//! repeated as often as needed, each time with later times.
 
 use crate::digest::row;
 use crate::random::Random;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Readings in a second of event time.
+/// Readings per second of event time.
 pub const RATE: u64 = 10_000;
 
 /// Readings in memory: 400 seconds of them, 96 MB.
@@ -20,24 +20,24 @@ const BLOCK: u64 = 400 * RATE;
 /// The time from one reading to the next, in microseconds.
 const STEP: i64 = crate::SECOND / RATE as i64;
 
-/// What a sensor says.
+/// A reading of a sensor.
 #[cfg_attr(feature = "thalweg", derive(thalweg::Data))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// Which sensor.
+    /// The sensor.
     pub key: u64,
-    /// When, in microseconds since 1970.
+    /// The time, in microseconds since 1970.
     pub time: i64,
-    /// What: above zero and below a million.
+    /// The value: above zero and below a million.
     pub value: u64,
 }
 
 row! {
-    /// A window's result.
+    /// The result of a window.
     RowReadings {
         /// The window's start.
         start: i64,
-        /// Which sensor.
+        /// The sensor.
         key: u64,
         /// The aggregate of its readings in the window.
         value: u64,
@@ -45,20 +45,20 @@ row! {
 }
 
 row! {
-    /// A session's result.
+    /// The result of a session.
     RowSession {
         /// The time of its first reading.
         start: i64,
         /// The time of its last reading.
         last: i64,
-        /// Which sensor.
+        /// The sensor.
         key: u64,
         /// The aggregate of its readings.
         value: u64,
     }
 }
 
-/// So many readings, of so many sensors.
+/// A number of readings of a number of sensors.
 ///
 /// ```
 /// use thalweg_workloads::readings::Readings;
@@ -85,12 +85,12 @@ impl Readings {
         Self { block: (0..count.min(BLOCK)).map(reading).collect(), count }
     }
 
-    /// How many there are.
+    /// The number of readings.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Those of a range of numbers, in order.
+    /// The readings of a range of numbers, in order.
     #[inline]
     pub fn range(&self, numbers: Range<u64>) -> impl Iterator<Item = Reading> + use<> {
         let block = Arc::clone(&self.block);
@@ -110,7 +110,7 @@ impl Readings {
     }
 }
 
-/// Every window's aggregate of every key, by definition: for small inputs.
+/// The aggregate of every key in every window, computed by definition: for small inputs.
 pub fn aggregates(
     readings: impl Iterator<Item = Reading>,
     windows: Windows,
@@ -128,8 +128,8 @@ pub fn aggregates(
     found.into_iter().map(|((start, key), value)| RowReadings { start, key, value }).collect()
 }
 
-/// Every key's sessions, by definition: readings no further apart than `gap`. For readings in the order of
-/// their times.
+/// The sessions of every key, computed by definition: readings no further apart than `gap`. For readings in the order
+/// of their times.
 pub fn sessions(
     readings: impl Iterator<Item = Reading>,
     gap: i64,

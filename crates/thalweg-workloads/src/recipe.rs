@@ -1,4 +1,4 @@
-//! What decides a stream of events: its seed and its rate in event time. Pure arithmetic.
+//! The parameters of a stream of events: its seed and its rate in event time. Pure arithmetic.
 
 use std::num::NonZeroU64;
 
@@ -6,15 +6,15 @@ use std::num::NonZeroU64;
 /// days, so that windows of up to a day begin there.
 pub const START: i64 = 1_436_918_400 * crate::SECOND;
 
-/// What, together with an event's number, decides everything about the event.
+/// The seed and the rate, which together with an event's number determine the event.
 ///
-/// Take [`nexmark::recipe`](crate::nexmark::recipe) or [`ysb::recipe`](crate::ysb::recipe) for the
-/// benchmark's own rate: answers can be compared only where seed and rate are the same.
+/// Use [`nexmark::recipe`](crate::nexmark::recipe) or [`ysb::recipe`](crate::ysb::recipe) for the benchmark's own
+/// rate: answers can be compared only if seed and rate are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Recipe {
-    /// What all random choices follow from.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// Events in a second of event time.
+    /// The number of events per second of event time.
     pub rate: NonZeroU64,
 }
 
@@ -22,9 +22,8 @@ impl Recipe {
     /// The time of event 0.
     pub const START: i64 = START;
 
-    /// The time of event `number`: `number / rate` seconds after [`Recipe::START`], rounded down to
-    /// microseconds. Times never decrease with the number; beyond the last time there is, they
-    /// stay there.
+    /// The time of event `number`: `number / rate` seconds after [`Recipe::START`], rounded down to microseconds.
+    /// Times never decrease with the number, and saturate at the greatest time.
     ///
     /// ```
     /// use thalweg_workloads::{Recipe, SECOND, nexmark};
@@ -37,10 +36,10 @@ impl Recipe {
         START.saturating_add(self.span(number))
     }
 
-    /// The event time that `events` take, in microseconds.
+    /// The duration of `events` in event time, in microseconds.
     #[inline]
     pub(crate) fn span(&self, events: u64) -> i64 {
-        // The division of 64 bits is several times as fast, and enough for 18 trillion events.
+        // A division of 64 bits is several times as fast, and sufficient for 18 trillion events.
         let span = match events.checked_mul(1_000_000) {
             Some(scaled) => scaled / self.rate,
             None => {

@@ -1,13 +1,12 @@
-//! Encoded events of a recipe, cut in segments, in memory and in a file.
+//! Encoded events of a recipe, divided into segments, in memory and in a file.
 //!
-//! Every system that is compared reads these bytes. Segments are made side by side, and can be read
-//! so: each begins with an event. The only module that starts threads or opens files.
+//! Every system that is compared reads these bytes. Segments are generated in parallel, and can be read in parallel,
+//! since each begins with an event. This is the only module that starts threads or opens files.
 //!
 //! # The file
-//! All numbers are little-endian. A head: eight bytes that name the events, the version (32 bits),
-//! the events in a segment (32 bits), seed, rate, number of events (64 bits each), and the
-//! [`RowHash`] of these 40 bytes. Then every segment: its length in bytes, the `RowHash` of its bytes, the
-//! bytes.
+//! All numbers are little-endian. The header is: eight bytes that identify the events, the version (32 bits), the
+//! events in a segment (32 bits), seed, rate, number of events (64 bits each), and the [`RowHash`] of these 40 bytes.
+//! Every segment follows: its length in bytes, the `RowHash` of its bytes, the bytes.
 
 mod file;
 
@@ -22,31 +21,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-/// Events in a segment unless told otherwise: of Nexmark 13 MB, of the Yahoo benchmark 4 or 9.
+/// The default number of events in a segment: 13 MB for Nexmark, 4 or 9 MB for the Yahoo benchmark.
 pub const SEGMENT: NonZeroU32 = NonZeroU32::new(1 << 16).unwrap();
 
 /// How the events of a benchmark are made and encoded.
 pub trait Format: Send + Sync + 'static {
-    /// What a file of them begins with.
+    /// The first bytes of a file of these events.
     const MAGIC: [u8; 8];
     /// The benchmark, for messages.
     const NAME: &'static str;
-    /// Of what is made and of how it is encoded: another one where a byte of it changes.
+    /// The version of the generator and the encoding: it changes if any byte of their output changes.
     const VERSION: u32;
     /// An event, borrowing from its bytes.
     type Event<'a>;
 
-    /// Makes the events of a range of numbers, and appends their bytes.
+    /// Generates the events of a range of numbers, and appends their bytes.
     fn append(recipe: Recipe, numbers: Range<u64>, out: &mut Vec<u8>);
 
-    /// Takes one event off the front of `input`, and leaves it as it is on an error.
+    /// Decodes one event from the front of `input`, and advances `input`, which is unchanged on an error.
     ///
     /// # Errors
-    /// If no event is encoded so.
+    /// If the bytes do not encode an event.
     fn decode<'a>(input: &mut &'a [u8]) -> Result<Self::Event<'a>, DecodeError>;
 }
 
-/// Consecutive events as bytes that may be shared. A clone shares them.
+/// Consecutive events as bytes, which clones share.
 pub struct Segment<F> {
     first: u64,
     count: u64,
@@ -67,7 +66,7 @@ impl<F: Format> Segment<F> {
         self.first
     }
 
-    /// How many events it holds.
+    /// The number of events.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -77,15 +76,15 @@ impl<F: Format> Segment<F> {
         &self.bytes
     }
 
-    /// The events, in order. All of them can be decoded: the bytes are made here, or were checked
-    /// when they were read.
+    /// The events, in order. All of them can be decoded: the bytes were generated here, or checked when they were
+    /// read.
     #[inline]
     pub fn events(&self) -> Events<'_, F> {
         Events { rest: &self.bytes, format: PhantomData }
     }
 }
 
-/// The events of a segment, made by [`Segment::events`].
+/// The events of a segment, returned by [`Segment::events`].
 #[derive(Debug)]
 pub struct Events<'a, F> {
     rest: &'a [u8],
@@ -95,7 +94,7 @@ pub struct Events<'a, F> {
 impl<'a, F: Format> Iterator for Events<'a, F> {
     type Item = F::Event<'a>;
 
-    // An event that is put down in memory and taken up again in larger pieces waits for the stores.
+    // Inlined: an event that is stored to memory and loaded again in larger pieces waits for the stores.
     #[inline(always)]
     fn next(&mut self) -> Option<F::Event<'a>> {
         if self.rest.is_empty() {
@@ -141,14 +140,14 @@ pub struct Segments<F> {
 }
 
 impl<F: Format> Segments<F> {
-    /// Makes `count` events, [`SEGMENT`] in a segment, on as many threads as the machine has cores.
+    /// Generates `count` events, [`SEGMENT`] in a segment, on as many threads as the machine has cores.
     pub fn generate(recipe: Recipe, count: u64) -> Self {
         let threads = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         Self::generate_in(recipe, count, SEGMENT, threads)
     }
 
-    /// Makes `count` events, `per_segment` in a segment, on `threads` threads. The bytes depend on
-    /// neither of the two, only where they are cut does.
+    /// Generates `count` events, `per_segment` in a segment, on `threads` threads. Neither changes the bytes;
+    /// `per_segment` changes only the borders of segments.
     pub fn generate_in(
         recipe: Recipe,
         count: u64,
@@ -181,17 +180,17 @@ impl<F: Format> Segments<F> {
         Self { recipe, per_segment, count, segments }
     }
 
-    /// What the events follow.
+    /// The recipe of the events.
     pub fn recipe(&self) -> Recipe {
         self.recipe
     }
 
-    /// How many events there are.
+    /// The number of events.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// How many bytes they are.
+    /// The size in bytes.
     pub fn size(&self) -> u64 {
         self.segments.iter().map(|segment| segment.bytes.len() as u64).sum()
     }
@@ -229,12 +228,12 @@ impl<F> fmt::Debug for Segments<F> {
     }
 }
 
-/// In how many segments `count` events are cut.
+/// The number of segments of `count` events.
 fn pieces(count: u64, per_segment: NonZeroU32) -> u64 {
     count.div_ceil(u64::from(per_segment.get()))
 }
 
-/// The events of segment `piece`, which is one of [`pieces`].
+/// The numbers of the events in segment `piece`, which is below [`pieces`].
 fn numbers(piece: u64, count: u64, per_segment: NonZeroU32) -> Range<u64> {
     let first = piece * u64::from(per_segment.get());
     first..first.saturating_add(u64::from(per_segment.get())).min(count)

@@ -1,7 +1,7 @@
-//! Windows of event time: which ones a time is in. Pure arithmetic.
+//! Windows of event time, and which of them contain a time. Pure arithmetic.
 
-/// Windows `[start, start + size)` whose starts are the multiples of the slide, 1970 being 0. Those
-/// at both ends of a stream count, although they are filled in part.
+/// Windows `[start, start + size)` whose starts are the multiples of the slide, counted from 1970. Partial windows at
+/// both ends of a stream count.
 ///
 /// ```
 /// use thalweg_workloads::windows::Windows;
@@ -20,21 +20,21 @@ impl Windows {
     /// Windows of `size`, one every `slide`.
     ///
     /// # Panics
-    /// If one of them is not positive; at compile time where this makes a constant.
+    /// If one of them is not positive; at compile time in a constant.
     pub const fn sliding(size: i64, slide: i64) -> Self {
         assert!(size > 0 && slide > 0, "a window's size and slide are positive");
         Self { size, slide }
     }
 
-    /// Windows of `size` side by side.
+    /// Windows of `size` that do not overlap and leave no gaps.
     ///
     /// # Panics
-    /// If it is not positive; at compile time where this makes a constant.
+    /// If it is not positive; at compile time in a constant.
     pub const fn tumbling(size: i64) -> Self {
         Self::sliding(size, size)
     }
 
-    /// How long a window is, in microseconds.
+    /// The length of a window, in microseconds.
     pub const fn size(&self) -> i64 {
         self.size
     }
@@ -50,8 +50,8 @@ impl Windows {
         time.saturating_sub(time.rem_euclid(self.slide))
     }
 
-    /// The starts of all windows that hold `time`, the last one first. Within a window's size of
-    /// the first time there is, those that would begin before it are left out.
+    /// The starts of all windows that contain `time`, the last one first. Starts before the least possible time are
+    /// left out.
     pub fn starts(self, time: i64) -> impl Iterator<Item = i64> {
         let starts = std::iter::successors(Some(self.last_start(time)), move |start| {
             start.checked_sub(self.slide)

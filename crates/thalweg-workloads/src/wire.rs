@@ -1,9 +1,9 @@
-//! Little-endian numbers, lengths and text taken off bytes, with a check at every step. Never
-//! panics, whatever the bytes are.
+//! Reads little-endian numbers, lengths and text from bytes, with a check at every step. Never panics, whatever the
+//! bytes.
 
 use crate::error::{DecodeError, Problem};
 
-/// What is left of an event's bytes.
+/// The unread bytes of an event.
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
     whole: usize,
@@ -15,13 +15,13 @@ impl<'a> Reader<'a> {
         Self { rest: bytes, whole: bytes.len() }
     }
 
-    /// The bytes that were not taken.
+    /// The unread bytes.
     #[inline]
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// An error `back` bytes before what is next.
+    /// An error `back` bytes before the next byte.
     #[cold]
     pub(crate) fn error(&self, problem: Problem, back: usize) -> DecodeError {
         DecodeError { problem, offset: self.whole - self.rest.len() - back }
@@ -41,7 +41,7 @@ impl<'a> Reader<'a> {
         self.array::<1>().map(|[byte]| *byte)
     }
 
-    /// `N` words at one check.
+    /// Reads `N` words with one check.
     #[inline]
     pub(crate) fn words<const N: usize>(&mut self) -> Result<[u64; N], DecodeError> {
         let (words, _) = self.rest.as_chunks::<8>();
@@ -52,7 +52,7 @@ impl<'a> Reader<'a> {
         Ok(words.map(u64::from_le_bytes))
     }
 
-    /// A text after a byte with its length.
+    /// Reads a text that follows a byte with its length.
     #[inline]
     pub(crate) fn text(&mut self) -> Result<&'a str, DecodeError> {
         let length = usize::from(self.byte()?);
@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
         Ok(text)
     }
 
-    /// A length as LEB128, seven bits a byte, of which only the shortest form is taken.
+    /// Reads a length as LEB128, seven bits a byte; accepts only the shortest form.
     #[inline]
     fn length(&mut self) -> Result<usize, DecodeError> {
         match self.rest {
@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
         loop {
             let byte = self.byte()?;
             let bits = u64::from(byte & 0x7f);
-            // The tenth byte has room for one bit; a last byte of zero says nothing.
+            // The tenth byte has room for one bit; a last byte of zero is not the shortest form.
             if shift == 63 && byte > 1 || byte == 0 && shift > 0 {
                 return Err(self.error(Problem::Length, 1));
             }
@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `N` texts: their lengths, then all their bytes, whose UTF-8 is so checked at one go.
+    /// Reads `N` texts: their lengths, then all their bytes, whose UTF-8 is checked at once.
     #[inline]
     pub(crate) fn texts<const N: usize>(&mut self) -> Result<[&'a str; N], DecodeError> {
         let mut lengths = [0; N];
@@ -127,7 +127,7 @@ pub(crate) fn put_words<const N: usize>(words: [u64; N], out: &mut Vec<u8>) {
     out.extend_from_slice(words.map(u64::to_le_bytes).as_flattened());
 }
 
-/// Appends what [`Reader::texts`] reads.
+/// Appends texts in the form that [`Reader::texts`] reads.
 #[inline]
 pub(crate) fn put_texts(texts: &[&str], out: &mut Vec<u8>) {
     for text in texts {

@@ -1,4 +1,4 @@
-//! Segments in a file: they come back as they were, and damage is told with its place.
+//! Segments in a file: they are read back unchanged, and damage is reported with its offset.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
@@ -97,7 +97,7 @@ fn no_changed_byte_goes_unnoticed() {
         }
         assert!(error.offset <= size, "{place}: {error}");
     }
-    // The place is that of the segment: after the head, and the heads of two segments.
+    // The offset of the second segment: after the header, and the headers of two segments.
     let second = 48 + 16 + segments.segments()[0].bytes().len() + 16;
     let mut changed = bytes.clone();
     changed[second + 50] ^= 1;

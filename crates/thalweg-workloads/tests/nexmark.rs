@@ -1,4 +1,4 @@
-//! The events of Nexmark: the same however they are made, and such as the specification says.
+//! The events of Nexmark: independent of how they are generated, and in accordance with the specification.
 
 use proptest::prelude::*;
 use std::collections::HashSet;
@@ -17,8 +17,8 @@ fn events(seed: u64, count: u64) -> Vec<Event> {
 
 #[test]
 fn events_and_answers_do_not_drift() {
-    // Other systems' inputs and answers are kept in files: where a value changes, raise the version
-    // of the format as well.
+    // The inputs and answers of other systems are stored in files: if a value changes, raise the version of the
+    // format as well.
     let events = events(1, 200_000);
     let all = || events.iter().map(Event::view);
     let digests = [
@@ -77,7 +77,7 @@ fn time_and_identifiers_grow_with_the_number() {
                 // The time of 100 auctions is 166.6 ms.
                 let length = it.expires - it.date_time;
                 assert!((1..=333_200).contains(&length), "{length}");
-                // None names a person more than ten ahead, or more than a thousand behind.
+                // No event refers to a person more than ten ahead, or more than a thousand behind.
                 assert!((1000..person + 10).contains(&it.seller));
                 assert!(it.seller + 1000 >= person);
             }
@@ -95,7 +95,7 @@ fn time_and_identifiers_grow_with_the_number() {
 fn the_hot_are_hot() {
     let (mut bids, mut hot_auction, mut hot_bidder) = (0, 0, 0);
     let (mut auctions, mut hot_seller, mut length) = (0, 0, 0);
-    // From where on a thousand persons are active, so that chance rarely hits the hot ones.
+    // From here on a thousand persons are active, so that the hot ones are rarely chosen by chance.
     for event in Generator::new(recipe(4)).events(100_000..300_000) {
         match event {
             Event::Bid(bid) => {
@@ -112,7 +112,7 @@ fn the_hot_are_hot() {
         }
     }
     let share = |hot: u32, all: u32| f64::from(hot) / f64::from(all);
-    // One in a hundred of the others is at the place of a hot one.
+    // One in a hundred of the others is a hot one by chance.
     for (share, expected) in [
         (share(hot_auction, bids), 0.505),
         (share(hot_bidder, bids), 0.7525),
@@ -163,7 +163,7 @@ fn a_channel_has_one_address() {
     }
     let channels: HashSet<&String> = pairs.iter().map(|(channel, _)| channel).collect();
     assert_eq!(pairs.len(), channels.len());
-    // One or two of the 10,004 may not have come up.
+    // One or two of the 10,004 may not have been drawn.
     assert!((9_990..=10_004).contains(&channels.len()));
     assert!((0.49..0.51).contains(&(f64::from(hot) / f64::from(all))));
 }
@@ -302,7 +302,7 @@ proptest! {
     }
 }
 
-/// What is decoded is encoded to the same bytes again.
+/// Checks that decoded bytes are encoded to the same bytes again.
 fn check_bytes(bytes: &[u8]) -> Result<(), TestCaseError> {
     let mut rest = bytes;
     match decode(&mut rest) {

@@ -12,8 +12,8 @@ use thalweg_workloads::ysb::{
 
 #[test]
 fn events_and_answers_do_not_drift() {
-    // Other systems' inputs and answers are kept in files: where a value changes, raise the version
-    // of the formats as well.
+    // The inputs and answers of other systems are stored in files: if a value changes, raise the version of the
+    // formats as well.
     let events: Vec<Event> = Generator::new(recipe(1)).events(0..100_000).collect();
     let campaigns = Campaigns::new(1);
     let digests = [

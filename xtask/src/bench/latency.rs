@@ -1,13 +1,12 @@
-//! What contestants say of latency beyond its percentiles: how late an idle thread was in the same run, and
-//! the latency of each second, as a table and as a picture. Values only: the picture is a text in SVG.
+//! Latency reports beyond percentiles: the delay of an idle thread in the same run, and the latency of each second,
+//! as a table and as a picture. Values only: the picture is a text in SVG.
 
 use super::process::Round;
 use super::report::Outcome;
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// How late an idle thread of the contestant's process was: the middle of all rounds. Empty where there was
-/// none.
+/// The delay of an idle thread of the contestant's process: the median of all rounds. Empty if it was not measured.
 pub(super) fn noise_floor(peer: &str, rounds: &[Round]) -> String {
     let quantile = |name: &str| {
         let of_round = |round: &Round| round.line.get(name).and_then(Value::as_f64);
@@ -21,8 +20,8 @@ pub(super) fn noise_floor(peer: &str, rounds: &[Round]) -> String {
     format!("  {:<20} {p50:>6.0} {p99:>9.0} {p999:>9.0} {p9999:>9.0}\n", format!("({peer}, idle)"))
 }
 
-/// The mean and the 99th percentile of each second in microseconds, the middle of all rounds. Empty where
-/// nothing was told.
+/// The mean and the 99th percentile of each second in microseconds, the median of all rounds. Empty if they were not
+/// reported.
 pub(super) fn by_second(peer: &str, rounds: &[Round]) -> String {
     let mut table = String::new();
     for (name, series) in [("mean", "mean_by_second"), ("p99", "p99_by_second")] {
@@ -35,7 +34,7 @@ pub(super) fn by_second(peer: &str, rounds: &[Round]) -> String {
     if table.is_empty() { table } else { format!("  us, second by second:\n{table}") }
 }
 
-/// A series, second by second the middle of all rounds.
+/// A series: for each second the median of all rounds.
 fn seconds(rounds: &[Round], name: &str) -> Vec<f64> {
     let series: Vec<&Vec<Value>> =
         rounds.iter().filter_map(|round| round.line.get(name)?.as_array()).collect();
@@ -51,14 +50,14 @@ fn middle(mut numbers: Vec<f64>) -> Option<f64> {
     numbers.get(numbers.len() / 2).copied()
 }
 
-/// What lines are drawn in, one colour for a contestant.
+/// The colours of the lines, one for each contestant.
 const COLOURS: [&str; 4] = ["#0b6e99", "#c2452d", "#5a8a2f", "#7a4fa3"];
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 320.0;
 const MARGIN: f64 = 56.0;
 
 /// A picture of latency over time, as SVG: for each contestant a line of means and a dashed one of the 99th
-/// percentiles, on a logarithmic scale. `None` where nobody told of seconds.
+/// percentiles, on a logarithmic scale. `None` if no contestant reported seconds.
 pub(super) fn plot(outcome: &Outcome) -> Option<String> {
     let mut lines = Vec::new();
     for ((peer, rounds), colour) in outcome.everyone().zip(COLOURS.iter().cycle()) {

@@ -1,7 +1,5 @@
-//! Peers that cargo does not build: those in Python, in virtual environments, Flink, a Maven project, and those in
-//! C++.
-//! Each is got ready when it takes part, and never otherwise; all that is installed lies in the benchmarks'
-//! target folder.
+//! Peers that cargo does not build: Python peers in virtual environments, Flink as a Maven project, and programs in
+//! C++. Each is prepared only when it takes part; everything is installed in the benchmarks' target folder.
 
 use super::target;
 use crate::process::{program, root, run};
@@ -10,7 +8,8 @@ use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What Python peers need: a file of pins in `benchmarks/peers-python`, installed apart from others.
+/// The requirements of Python peers: a file of pinned versions in `benchmarks/peers-python`, installed apart from
+/// others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Pins(pub(super) &'static str);
 
@@ -21,27 +20,27 @@ impl Pins {
         target().join(format!("python{}", if name.is_empty() { "-peers" } else { name }))
     }
 
-    /// The interpreter that finds what is pinned.
+    /// The interpreter of the virtual environment.
     pub(super) fn python(self) -> PathBuf {
         self.environment().join("bin/python")
     }
 
-    /// Installs what is pinned, unless it is there.
+    /// Installs the pinned packages, unless they are installed.
     pub(super) fn install(self) -> Result<()> {
         let pins = root().join("benchmarks/peers-python").join(self.0);
         setup::python(&self.environment(), &pins).map(drop)
     }
 }
 
-/// Debian's package of what compiles and runs Java.
+/// The Debian package that compiles and runs Java.
 const JAVA: &str = "default-jdk-headless";
 
-/// Makes sure that Java can be run.
+/// Installs Java if it is missing.
 pub(super) fn java() -> Result<()> {
     setup::debian("java", JAVA)
 }
 
-/// Where Maven puts the classes, and the jars they need.
+/// The folder of Maven's classes, and of the jars they need.
 fn flink_target() -> PathBuf {
     target().join("peers-flink")
 }
@@ -57,10 +56,10 @@ pub(super) fn build_flink() -> Result<()> {
     run(&mut maven)
 }
 
-/// What Flink's own distribution tells Java 17, as far as one process has need of it.
+/// The options that Flink's own distribution passes to Java 17, as far as a single process needs them.
 const FLINK_OPTIONS: [&str; 8] = [
     "-XX:+UseG1GC",
-    // Its data is in its memory, as everybody's is; the rest is for the job.
+    // The data is in its memory, as for all contestants; the rest is for the job.
     "-XX:MaxRAMPercentage=50",
     "--add-opens=java.base/java.lang=ALL-UNNAMED",
     "--add-opens=java.base/java.util=ALL-UNNAMED",
@@ -70,7 +69,7 @@ const FLINK_OPTIONS: [&str; 8] = [
     "--add-opens=java.base/java.net=ALL-UNNAMED",
 ];
 
-/// Starts the peer on Flink, with so many cores for all that Java does.
+/// Starts the peer on Flink; `cores` limits all threads of Java.
 pub(super) fn flink(cores: usize) -> Command {
     let target = flink_target();
     let path = [target.join("bench-flink.jar"), target.join("jars").join("*")];
@@ -81,12 +80,12 @@ pub(super) fn flink(cores: usize) -> Command {
     command
 }
 
-/// Where the programs in C++ are.
+/// The folder of the programs in C++.
 fn cpp_target() -> PathBuf {
     target().join("peers-cpp")
 }
 
-/// Builds what the makefile of the peers in C++ calls so.
+/// Builds a target of the makefile of the peers in C++.
 fn make(what: &str) -> Result<()> {
     setup::debian("g++", "g++")?;
     setup::debian("make", "make")?;
@@ -110,14 +109,14 @@ pub(super) fn build_openmp() -> Result<()> {
 /// Starts the peer on MPI, with a rank for each core.
 pub(super) fn mpi(cores: usize) -> Command {
     let mut command = program("mpirun");
-    // Both are refused otherwise: to run as root, as in containers, and more ranks than the machine has cores.
+    // Both are refused otherwise: running as root, as in containers, and more ranks than the machine has cores.
     command.args(["--allow-run-as-root", "--oversubscribe", "-n", &cores.to_string()]);
     command.arg(cpp_target().join("bench-mpi"));
     command
 }
 
-/// Starts the peer on OpenMP, which is told by `--cores` how many threads it has. They are bound to cores, as MPI binds
-/// ranks: else the system may put two on one core after a pause.
+/// Starts the peer on OpenMP, whose number of threads is set by `--cores`. They are bound to cores, as MPI binds
+/// ranks: otherwise the system may put two on one core after a pause.
 pub(super) fn openmp() -> Command {
     let mut command = program(cpp_target().join("bench-openmp"));
     command.env("OMP_PROC_BIND", "true");

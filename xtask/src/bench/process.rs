@@ -1,4 +1,4 @@
-//! A contestant as a running process, spoken to by the protocol of `benchmarks/protocol`.
+//! A contestant as a running process, controlled by the protocol of `benchmarks/protocol`.
 
 use super::suite::Contestant;
 use anyhow::{Context, Result, bail};
@@ -8,19 +8,19 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// A contestant that says nothing for so long is given up.
+/// The time without output after which a contestant is given up.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// What a contestant reports of one round.
+/// The report of one round.
 #[derive(Clone, Debug)]
 pub(super) struct Round {
     pub(super) seconds: f64,
     pub(super) digest: String,
     pub(super) records: f64,
     pub(super) bytes: f64,
-    /// Peak memory in bytes, where the system tells.
+    /// Peak memory in bytes, if the system reports it.
     pub(super) peak: Option<f64>,
-    /// The 99th percentile of the latency in seconds, where there is one.
+    /// The 99th percentile of the latency in seconds, if it was measured.
     pub(super) p99: Option<f64>,
     /// The whole line, for `--raw`.
     pub(super) line: Value,
@@ -35,7 +35,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts a contestant and waits until it has prepared what is not timed.
+    /// Starts a contestant and waits until its untimed preparation is done.
     pub(super) fn start(contestant: &Contestant, mut command: Command) -> Result<Self> {
         let name = contestant.peer.to_owned();
         let mut child = command
@@ -46,7 +46,7 @@ impl Running {
         let orders = child.stdin.take().context("standard input was piped")?;
         let output = child.stdout.take().context("standard output was piped")?;
         let (sender, lines) = channel();
-        // A thread of its own, so that waiting for a line can end after a while.
+        // In a thread of its own, so that waiting for a line can time out.
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(|line| line.ok()) {
                 if sender.send(line).is_err() {
@@ -62,9 +62,9 @@ impl Running {
         Ok(running)
     }
 
-    /// Asks for one round and waits for its end.
+    /// Requests one round and waits for its end.
     pub(super) fn round(&mut self) -> Result<Round> {
-        // A broken pipe means that the process has ended; what follows says so.
+        // A broken pipe means that the process has ended, which the code below reports.
         let _ = self.orders.write_all(b"go\n").and_then(|()| self.orders.flush());
         let line = self.line()?;
         Round::read(line).with_context(|| format!("{}: not a round's report", self.name))

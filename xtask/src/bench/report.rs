@@ -1,13 +1,13 @@
-//! What the rounds of a case come to: ratios with their spread, a table, JSON.
+//! The results of a case: ratios with their spread, a table, JSON.
 
 use super::process::Round;
 use super::suite::{Case, Contestant, Metric};
 use serde_json::{Value, json};
 
-/// All rounds of one contestant, the warm-up left out, or why it could not finish them.
+/// All rounds of one contestant without the warm-up, or the reason why it could not finish them.
 pub(super) type Rounds = Result<Vec<Round>, String>;
 
-/// A middle and the extremes.
+/// A median and the extremes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spread {
     pub(super) median: f64,
@@ -16,7 +16,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// The spread of some numbers; `None` of none.
+    /// The spread of some numbers; `None` if there are none.
     fn of(numbers: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = numbers.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
@@ -31,7 +31,7 @@ impl Spread {
     }
 }
 
-/// What one rival's rounds come to.
+/// The result of one rival.
 #[derive(Clone, Debug)]
 pub(super) struct Verdict {
     pub(super) peer: &'static str,
@@ -40,7 +40,7 @@ pub(super) struct Verdict {
     pub(super) digest_match: bool,
 }
 
-/// What a case came to.
+/// The outcome of a case.
 pub(super) struct Outcome {
     pub(super) case: Case,
     pub(super) ours: Vec<Round>,
@@ -56,8 +56,8 @@ pub(super) struct Average {
 }
 
 impl Average {
-    /// Over the cases of one bench, for each rival that takes part in all of them: round by round, the
-    /// geometric mean of its ratios. A rival with a void case is void. `None` of no case.
+    /// For each rival that takes part in all cases of one bench: round by round, the geometric mean of its ratios. A
+    /// rival with a void case is void. `None` if there are no cases.
     pub(super) fn of(outcomes: &[&Outcome]) -> Option<Self> {
         let first = outcomes.first()?;
         let judge = |(rival, _): &(Contestant, Rounds)| {
@@ -94,13 +94,13 @@ impl Average {
         Some(Self { bench, subject, verdicts, fraction_of_bound })
     }
 
-    /// Entries of the report's list, as of a case with the name `geomean`.
+    /// Entries of the report's list, like those of a case with the name `geomean`.
     pub(super) fn json(&self) -> Vec<Value> {
         let entry = |verdict| entry(self.bench, "geomean", verdict, self.fraction_of_bound);
         self.verdicts.iter().map(entry).collect()
     }
 
-    /// The table that people read.
+    /// The table for the terminal.
     pub(super) fn table(&self) -> String {
         let mut table =
             format!("\n{} / geomean: {} over theirs (min .. max)\n", self.bench, self.subject);
@@ -115,7 +115,7 @@ impl Average {
     }
 }
 
-/// An entry of the report's list, in the agreed form.
+/// An entry of the report's list, in the documented form.
 fn entry(bench: &str, case: &str, verdict: &Verdict, fraction_of_bound: Option<f64>) -> Value {
     let ratio = verdict
         .ratio
@@ -131,11 +131,11 @@ fn entry(bench: &str, case: &str, verdict: &Verdict, fraction_of_bound: Option<f
     })
 }
 
-/// How good a round was; greater is better.
+/// The score of a round; greater is better.
 fn score(round: &Round, metric: Metric) -> f64 {
     match metric {
         Metric::Throughput => round.records / round.seconds,
-        // A contestant that reports no latency has no score, which no comparison survives.
+        // A contestant that reports no latency has no score, and all comparisons with it are void.
         Metric::P99 => round.p99.map_or(f64::NAN, |p99| 1.0 / p99),
     }
 }
@@ -168,7 +168,7 @@ impl Outcome {
         steady && theirs.iter().all(same)
     }
 
-    /// The entries of the report's list: one for each rival, in the agreed form.
+    /// The entries of the report's list, one for each rival, in the documented form.
     pub(super) fn json(&self) -> Vec<Value> {
         let verdicts = self.verdicts();
         let bound = verdicts.iter().find(|verdict| verdict.peer == "bound");
@@ -185,7 +185,7 @@ impl Outcome {
         std::iter::once((self.case.ours.peer, self.ours.as_slice())).chain(rivals)
     }
 
-    /// Every round as it was reported, for a closer look.
+    /// Every round as it was reported.
     pub(super) fn raw(&self) -> Vec<Value> {
         let lines = |peer: &str, rounds: &[Round]| {
             let rounds: Vec<&Value> = rounds.iter().map(|round| &round.line).collect();
@@ -198,7 +198,7 @@ impl Outcome {
         std::iter::once(lines(self.case.ours.peer, &self.ours)).chain(rivals).collect()
     }
 
-    /// The table that people read.
+    /// The table for the terminal.
     pub(super) fn table(&self) -> String {
         let latency = self.case.metric == Metric::P99;
         let speed =
@@ -231,7 +231,7 @@ impl Outcome {
     }
 }
 
-/// The columns that say how fast some rounds were: the middle of each.
+/// The columns with the speed of some rounds: the median of each.
 fn speeds(rounds: &[Round], latency: bool) -> String {
     let middle = |of: &dyn Fn(&Round) -> Option<f64>| {
         Spread::of(rounds.iter().filter_map(of)).map_or("-".to_owned(), |spread| {

@@ -1,4 +1,4 @@
-//! Which benches there are, their cases, and who takes part in each: values only, nothing runs here.
+//! The benches, their cases, and the contestants of each: values only, nothing runs here.
 
 use super::Size;
 use super::peers::Pins;
@@ -14,12 +14,12 @@ pub(super) struct Case {
     pub(super) metric: Metric,
 }
 
-/// What is compared.
+/// The metric that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Metric {
     /// Records per second.
     Throughput,
-    /// The 99th percentile of the latency; the ratio is turned round so that greater is better.
+    /// The 99th percentile of the latency; the ratio is inverted so that greater is better.
     P99,
 }
 
@@ -30,16 +30,16 @@ pub(super) struct Contestant {
     pub(super) peer: &'static str,
     pub(super) program: Program,
     pub(super) dataset: Option<String>,
-    /// A table that it needs besides and cannot make.
+    /// A second table that it needs and cannot generate.
     pub(super) table: Option<String>,
     pub(super) cores: Option<usize>,
-    /// Everything else that it is given: the protocol's case and options.
+    /// All other arguments: the protocol's case and options.
     pub(super) arguments: Vec<String>,
-    /// Whether it has other data than the subject, so that the answers cannot be equal.
+    /// Whether its data differs from the subject's, so that the answers cannot be equal.
     pub(super) own_answer: bool,
-    /// Rounds before those that count: one, and more for a virtual machine, which compiles what runs often.
+    /// Rounds before those that count: one, and more for a virtual machine, which compiles code that runs often.
     pub(super) warm_up: u32,
-    /// Whether it takes part only when it is named, since it is large.
+    /// Whether it takes part only when it is named, because it is large.
     pub(super) by_name: bool,
 }
 
@@ -51,14 +51,14 @@ impl Contestant {
     }
 }
 
-/// Where a contestant's program comes from.
+/// The origin of a contestant's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Program {
     /// A package of the benchmarks' workspace whose binary has the same name.
     Package(&'static str),
-    /// A script of `benchmarks/peers-python`, with what it needs installed.
+    /// A script of `benchmarks/peers-python`, with its requirements.
     Script(&'static str, Pins),
-    /// The same, for a system that runs on Java.
+    /// Like `Script`, for a system that runs on Java.
     OnJava(&'static str, Pins),
     /// The Maven project `benchmarks/peers-flink`.
     Flink,
@@ -83,8 +83,8 @@ const OPENMP: Program = Program::OpenMp;
 
 const PINS: Pins = Pins("requirements.txt");
 
-/// Rounds before those that count where a virtual machine compiles what it finds to be run often: until
-/// rounds no longer get faster, in most cases.
+/// Rounds before those that count on a virtual machine, which compiles code that runs often: in most cases, rounds no
+/// longer get faster after these.
 const JAVA_WARM_UP: u32 = 8;
 
 /// The names of all benches, in the order in which `all` runs them.
@@ -112,7 +112,7 @@ pub(super) const BENCHES: [&str; 21] = [
     "barrier",
 ];
 
-/// The benches whose cases are summed up by the geometric mean of their ratios.
+/// The benches whose cases are summarised by the geometric mean of their ratios.
 pub(super) const AVERAGED: [&str; 1] = ["nexmark"];
 
 /// The cases of a bench for a machine with `cores` cores; `None` when there is no such bench.
@@ -143,7 +143,7 @@ pub(super) fn cases(bench: &str, size: Size, cores: usize) -> Option<Vec<Case>> 
     })
 }
 
-/// The name by which our own program takes part.
+/// The name of our own program as a contestant.
 pub(super) const SUBJECT: &str = "thalweg";
 
 /// A contestant from `CASE --name value ...`, written as one line.
@@ -172,8 +172,8 @@ impl Case {
         self
     }
 
-    /// A rival on Java, which is given the events that others make for themselves. Of Flink SQL the answers
-    /// are of interest, and not how fast it gets.
+    /// A rival on Java, which reads the events that other contestants generate. Flink SQL takes part for its answers,
+    /// not for its speed.
     fn against_java(
         mut self,
         peer: &'static str,
@@ -194,7 +194,7 @@ impl Case {
         std::iter::once(&mut self.ours).chain(&mut self.rivals)
     }
 
-    /// Gives the same file to all that have none yet.
+    /// Sets the dataset of all contestants that have none yet.
     fn on(mut self, dataset: &str) -> Self {
         for one in self.everyone().filter(|one| one.dataset.is_none()) {
             one.dataset = Some(dataset.to_owned());
@@ -202,7 +202,7 @@ impl Case {
         self
     }
 
-    /// Gives all of them so many cores, instead of all that the run may use.
+    /// Sets the number of cores of all contestants, instead of all that the run may use.
     fn on_cores(mut self, cores: usize) -> Self {
         self.everyone().for_each(|one| one.cores = Some(cores));
         self
@@ -226,7 +226,7 @@ fn wordcount(size: Size, cores: usize) -> Vec<Case> {
             .against("polars", POLARS, "wordcount")
             .against("duckdb", DUCKDB, "wordcount")
             .against("bound", BOUNDS, "wordcount"),
-        // The same, from a graph known only at run time.
+        // The same job, from a graph known only at run time.
         Case::new("wordcount", "graph", "wordcount --form graph")
             .against("thalweg-idiomatic", OURS, "wordcount --form idiomatic")
             .against("polars", POLARS, "wordcount")
@@ -277,7 +277,7 @@ fn exchange(size: Size) -> Vec<Case> {
             .against("renoir", RENOIR, &format!("{work} --by {renoir}"))
             .against("bound", BOUNDS, &work)
     };
-    // Renoir's choice of receivers is whichever is faster for it.
+    // Renoir uses whichever choice of receivers is faster for it.
     vec![
         case("u64", "key", size.pick(32_000_000, 256_000_000)),
         case("strings", "shuffle", size.pick(2_000_000, 16_000_000)),
@@ -373,8 +373,8 @@ fn collisions(size: Size) -> Vec<Case> {
 fn join(size: Size) -> Vec<Case> {
     let rows: u64 = size.pick(4_000_000, 10_000_000);
     let half = rows / 2;
-    // Two tables of one distribution are two files, as their keys are below numbers that differ. Where one side is
-    // skewed, each of its rows has two partners on average.
+    // Two tables of one distribution are two files, as their keys are below different bounds. If one side is skewed,
+    // each of its rows has two partners on average.
     let tables = [
         ("uniform", format!("uniform:{rows}:{rows}"), format!("uniform:{}:{rows}", rows + 1)),
         ("skewed", format!("zipf:{half}:{rows}"), format!("uniform:{half}:{rows}")),
@@ -426,8 +426,8 @@ fn nexmark(size: Size) -> Vec<Case> {
     QUERIES.into_iter().map(case).collect()
 }
 
-/// Queries of Nexmark under an open loop: query, and millions of events a second, some half of what the
-/// slower of both does on two cores when it may go as fast as it can.
+/// Queries of Nexmark under an open loop: query, and millions of events a second, about half of what the slower of
+/// both sustains on two cores without a fixed rate.
 const RATES: [(u8, u64); 3] = [(2, 20), (3, 16), (5, 12)];
 
 fn nexmark_latency(size: Size) -> Vec<Case> {
@@ -475,7 +475,7 @@ const WINDOWS: [(&str, &str, u32, u32, u64); 10] = [
     ("sliding-3600-max", "max", 100, 3600, MANY),
 ];
 
-/// Events enough that the windows which the end of the data cuts short are a minor part.
+/// Enough events that the windows cut short by the end of the data are a minor part.
 const MANY: u64 = 60_000_000;
 
 fn windows(size: Size) -> Vec<Case> {
@@ -488,8 +488,7 @@ fn windows(size: Size) -> Vec<Case> {
         let all = work(size.pick(events, 4 * events));
         let case = Case::new("windows", name, &all);
         let mut case = if seconds == 3600 {
-            // It does each event's work once for each of its windows: with more events, it would take
-            // minutes for a round.
+            // Renoir processes each event once for each of its windows: with more events, a round would take minutes.
             case.against("renoir", RENOIR, &work(size.pick(100_000, 1_000_000)))
         } else {
             case.against("renoir", RENOIR, &all)
@@ -514,7 +513,7 @@ fn windows(size: Size) -> Vec<Case> {
             cases.push(case);
         }
     }
-    // What the overlap costs: ours against ours, on the same events.
+    // The cost of the overlap: ours against ours, on the same events.
     for form in ["sum", "max"] {
         let events = size.pick(MANY, 4 * MANY);
         let mut case =
@@ -526,8 +525,8 @@ fn windows(size: Size) -> Vec<Case> {
     cases
 }
 
-/// A million readings a second, and results of a thousand keys a hundred times a second: eleven seconds for a
-/// million results, since the first windows are not whole.
+/// A million readings a second, and results of a thousand keys a hundred times a second: eleven seconds for a million
+/// results, since the first windows are not complete.
 fn window_latency(size: Size) -> Vec<Case> {
     let work = format!(
         "window-latency --rate 1000000 --keys 1000 --size-ms 1000 --slide-ms 10 --events {}",
@@ -558,7 +557,7 @@ fn connected(size: Size) -> Vec<Case> {
 fn pagerank(size: Size) -> Vec<Case> {
     let (nodes, links) = size.pick((16_000, 500_000), (80_000, 2_500_000));
     let case = |form: &str| {
-        // By hand there is one way to hold ranks, whichever form they have here.
+        // The program by hand has one way to hold ranks, whatever the form of ours.
         let by_hand = if form == "join" { "state" } else { form };
         let work = |form: &str| format!("pagerank --form {form} --nodes {nodes} --iterations 10");
         let mut case = Case::new("pagerank", form, &work(form))
@@ -607,8 +606,8 @@ fn closure(size: Size) -> Vec<Case> {
     ["changes", "adjacency"].map(case).into()
 }
 
-/// Centroids in the cases of k-means: those of the specialists' programs, and those with which RStream's authors
-/// show how it grows.
+/// Numbers of centroids in the cases of k-means: those of the specialists' programs, and those with which RStream's
+/// authors show how it scales.
 const CENTROIDS: [u32; 6] = [1, 10, 30, 100, 300, 750];
 
 fn kmeans(size: Size, cores: usize) -> Vec<Case> {
@@ -631,10 +630,10 @@ fn kmeans(size: Size, cores: usize) -> Vec<Case> {
     cases.into_iter().map(|case| case.on(&points)).collect()
 }
 
-/// Rounds of nothing, on two cores where there are so many.
+/// Empty rounds, on two cores if there are so many.
 fn barrier(size: Size, cores: usize) -> Vec<Case> {
     let work = format!("barrier --count {}", size.pick(100_000, 1_000_000));
-    // It takes a hundred times as long for a round.
+    // Renoir takes a hundred times as long for a round.
     let renoir = format!("barrier --count {}", size.pick(1_000, 10_000));
     let mut case = Case::new("barrier", "empty", &work)
         .against("renoir", RENOIR, &renoir)

@@ -1,8 +1,8 @@
-//! What every Rust file must be: short, and clear about its purpose.
+//! The rules for every Rust file: it is short, and begins with its purpose.
 
 use super::File;
 
-/// The longest file that can still be held in the head. A larger one is two things.
+/// The most lines of a file that is still easy to survey. A longer one should be two files.
 const MOST_LINES: usize = 900;
 
 pub(super) fn check(file: &File) -> Vec<String> {

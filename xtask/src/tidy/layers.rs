@@ -1,39 +1,38 @@
-//! The engine's layers point one way: a module uses its own layer and those below, never those
-//! above. So each can be read, tested and changed without what is built on top of it.
+//! The engine's layers point one way: a module uses its own layer and those below, never those above. So each can be
+//! read, tested and changed without the layers above it.
 
 use super::File;
 use super::source::{self, Names};
 use std::collections::HashMap;
 
-/// The layers of `crates/thalweg/src`, from the top down. This is the only place that knows them.
+/// The layers of `crates/thalweg/src`, from the top down. They are defined only here.
 ///
-/// A row may use itself and the rows under it. The longest entry that a path begins with decides:
-/// `io::files` lies at the bottom although the rest of `io` lies at the top, since every layer may
-/// want to read a file, but only by that door.
+/// A row may use itself and the rows under it. The longest entry that is a prefix of a path applies: `io::files` is
+/// at the bottom although the rest of `io` is at the top, since any layer may have to read a file, but only through
+/// that module.
 const LAYERS: &[&[&str]] = &[
-    // What speaks for a whole program.
+    // Application mode and tests of whole jobs.
     &["check", "cli"],
-    // What a user writes against.
+    // The API of programs.
     &["dynamic", "io", "operators", "stream"],
-    // What operators are built from.
+    // Building blocks of operators.
     &["operators::aggregates", "support"],
     // The job as data.
     &["plan"],
-    // What runs a plan.
+    // The runtime of a plan.
     &["checkpoint", "runtime"],
-    // Where batches and state are.
+    // Storage and transport of batches and state.
     &["exchange", "net", "state"],
-    // The contract between operators of one task.
+    // The contract between the operators of one task.
     &["flow"],
-    // Values, and the doors to the outside. Nothing here knows what a task is.
+    // Values, and access to the outside. Nothing here depends on tasks.
     &["clock", "config", "data", "error", "io::files", "memory", "metrics", "sync", "time"],
 ];
 
-/// Where everything is shown to users, and so any layer may be named. What uses the prelude uses
-/// the topmost layer.
+/// The prelude re-exports items of all layers. A module that uses it therefore depends on the topmost layer.
 const PRELUDE: &str = "prelude";
 
-/// Checks the files of the engine, whose paths are those under `folder`.
+/// Checks the files of the engine, whose paths are relative to `folder`.
 pub(super) fn check(folder: &str, files: &[File]) -> Vec<String> {
     let read: Vec<(&File, Vec<String>, Names)> = files
         .iter()
@@ -85,14 +84,14 @@ pub(super) fn check(folder: &str, files: &[File]) -> Vec<String> {
     faults
 }
 
-/// The names that `lib.rs` shows at the crate's root, and where it has them from.
+/// The names that `lib.rs` re-exports at the crate's root, and their modules.
 fn shown_at_root(files: &[(&File, Vec<String>, Names)]) -> HashMap<String, Vec<String>> {
     let root = files.iter().find(|(_, module, _)| module.is_empty());
     let references = root.map_or(&[][..], |(_, _, names)| &names.references);
     references.iter().map(|shown| (shown.name.clone(), shown.path.clone())).collect()
 }
 
-/// Follows a name that `lib.rs` shows to the module that it comes from: `Error` to `error::Error`.
+/// Resolves a name that `lib.rs` re-exports to its module: `Error` to `error::Error`.
 fn resolve(path: &[String], shown: &HashMap<String, Vec<String>>) -> Vec<String> {
     match path.split_first() {
         Some((first, rest)) if shown.contains_key(first) => [&shown[first], rest].concat(),
@@ -100,7 +99,7 @@ fn resolve(path: &[String], shown: &HashMap<String, Vec<String>>) -> Vec<String>
     }
 }
 
-/// The row of the table that a path belongs to, and the entry that says so.
+/// The row of the table that a path belongs to, and the entry that matches.
 fn layer(path: &[String]) -> Option<(usize, &'static str)> {
     if path.first().is_some_and(|first| first == PRELUDE) {
         return Some((0, PRELUDE));
@@ -119,13 +118,13 @@ fn layer(path: &[String]) -> Option<(usize, &'static str)> {
 mod tests {
     use super::*;
 
-    /// What is wrong with a crate of these files.
+    /// The violations in a crate of these files.
     fn faults(files: &[(&str, &str)]) -> Vec<String> {
         let file = |&(path, text): &(&str, &str)| File { path: path.into(), text: text.into() };
         check("src", &files.iter().map(file).collect::<Vec<_>>())
     }
 
-    /// The places that are wrong.
+    /// The places of the violations.
     fn places(files: &[(&str, &str)]) -> Vec<String> {
         let place = |fault: String| fault.split(": ").next().unwrap_or_default().to_owned();
         faults(files).into_iter().map(place).collect()

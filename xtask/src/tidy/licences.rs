@@ -1,9 +1,9 @@
-//! What the product is built from must be usable under permissive terms.
+//! Checks that the product's dependencies have permissive licences.
 
 use crate::metadata::Package;
 
-/// Licences that ask for no more than a notice. The product is offered under MIT and Apache-2.0,
-/// and nothing in it may ask its users for more than those do: no GPL, LGPL, AGPL or the like.
+/// Licences that require no more than a notice. The product is offered under MIT and Apache-2.0, and no dependency
+/// may require more of its users than those do: no GPL, LGPL, AGPL or the like.
 const PERMISSIVE: &[&str] = &[
     "0BSD",
     "Apache-2.0",
@@ -36,7 +36,7 @@ pub(super) fn check(packages: &[Package]) -> Vec<String> {
     packages.iter().filter_map(refuse).collect()
 }
 
-/// Whether an SPDX expression leaves a choice in which every part is permissive.
+/// Whether an SPDX expression has an alternative of which every part is permissive.
 fn permissive(expression: &str) -> bool {
     // Old manifests write `MIT/Apache-2.0` where they mean `OR`.
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
@@ -45,7 +45,7 @@ fn permissive(expression: &str) -> bool {
     any_of(&mut rest).is_some_and(|verdict| verdict && rest.is_empty())
 }
 
-/// `a OR b OR c`; nothing if the words do not read so.
+/// Parses `a OR b OR c`; `None` if the words do not parse.
 fn any_of(rest: &mut &[&str]) -> Option<bool> {
     let mut verdict = all_of(rest)?;
     while rest.first() == Some(&"OR") {
@@ -55,7 +55,7 @@ fn any_of(rest: &mut &[&str]) -> Option<bool> {
     Some(verdict)
 }
 
-/// `a AND b AND c`, which binds closer than `OR`.
+/// Parses `a AND b AND c`, which binds closer than `OR`.
 fn all_of(rest: &mut &[&str]) -> Option<bool> {
     let mut verdict = one(rest)?;
     while rest.first() == Some(&"AND") {
@@ -65,7 +65,7 @@ fn all_of(rest: &mut &[&str]) -> Option<bool> {
     Some(verdict)
 }
 
-/// A licence, perhaps with an exception, or an expression in parentheses.
+/// Parses a licence, optionally with an exception, or an expression in parentheses.
 fn one(rest: &mut &[&str]) -> Option<bool> {
     let (&word, after) = rest.split_first()?;
     *rest = after;

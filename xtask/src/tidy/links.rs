@@ -1,5 +1,5 @@
-//! Links between the Markdown files of the repository: each leads to a file that is there, and to a heading in it
-//! where it names one. Links to the web are not followed. Every page of the book is in its table of contents.
+//! Checks links between the Markdown files of the repository: each leads to an existing file and, if it names one, to
+//! an existing heading. Links to the web are not followed. Every page of the book is in its table of contents.
 
 use super::File;
 use std::collections::BTreeSet;
@@ -40,7 +40,7 @@ pub(super) fn check(root: &Path, markdown: &[File]) -> Vec<String> {
     faults
 }
 
-/// The path from the repository's root of what a file links to.
+/// The target of a link, as a path from the repository's root.
 fn resolve(from: &str, target: &str) -> String {
     if target.is_empty() {
         return from.to_owned();
@@ -71,7 +71,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
 fn links(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for (number, line) in prose(text) {
-        // What stands between backticks is code; a link's text may hold some.
+        // Text between backticks is code; the text of a link may contain some.
         let mut rest = line;
         while let Some((before, after)) = rest.split_once("](") {
             let end = after.find(')').unwrap_or(after.len());
@@ -86,7 +86,7 @@ fn links(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// The anchors that GitHub and mdBook make of the headings.
+/// The anchors that GitHub and mdBook generate from the headings.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = prose(text).filter(|(_, line)| line.starts_with('#'));
     headings.map(|(_, line)| anchor(line.trim_start_matches('#').trim())).collect()

@@ -1,9 +1,8 @@
-//! A snippet of Rust that nobody compiles goes stale: every Markdown file that holds one must be
-//! among the documentation tests.
+//! Checks that Rust snippets are compiled: every Markdown file that has one must be among the documentation tests.
 
 use super::File;
 
-/// The file that makes documentation tests out of Markdown files.
+/// The file that makes documentation tests of Markdown files.
 const LIST: &str = "crates/thalweg/src/snippets.rs";
 
 pub(super) fn check(markdown: &[File], rust: &[File]) -> Vec<String> {

@@ -1,17 +1,17 @@
-//! Reading Rust just far enough to know which modules a file names.
+//! Reads Rust just far enough to find the modules that a file names.
 //!
-//! Comments, strings and test modules are left out; everything else becomes tokens with their
-//! lines, and the paths that start at the crate's root are found among them. This is no parser: a
-//! file that does not compile may give nonsense, and the compiler will have said so.
+//! Comments, strings and test modules are left out; everything else becomes tokens with their lines, and the paths
+//! that start at the crate's root are found among them. This is not a full parser: the result for a file that does
+//! not compile is undefined, but the compiler has reported it then.
 
-/// A word or a sign, and the line it stands on, counted from one.
+/// A word or a symbol, and its line, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token<'a> {
     pub(super) text: &'a str,
     pub(super) line: usize,
 }
 
-/// A path that code names, from the crate's root.
+/// A path in code, from the crate's root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reference {
     /// Module names down to the item: `crate::data::Key` is `[data, Key]`.
@@ -21,16 +21,16 @@ pub(super) struct Reference {
     pub(super) line: usize,
 }
 
-/// What a file says about modules.
+/// The modules that a file refers to.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     pub(super) references: Vec<Reference>,
-    /// Modules that it declares for tests alone, whose text lies in another file.
+    /// Modules that it declares for tests alone, whose text is in another file.
     pub(super) test_modules: Vec<Vec<String>>,
 }
 
-/// The module that a file is, by its path from the folder of `lib.rs`: `a/b.rs` and `a/b/mod.rs`
-/// are `[a, b]`, and `lib.rs` is the root.
+/// The module of a file, by its path from the folder of `lib.rs`: `a/b.rs` and `a/b/mod.rs` are `[a, b]`, and
+/// `lib.rs` is the root.
 pub(super) fn module_of(path: &str) -> Vec<String> {
     let stem = path.strip_suffix(".rs").unwrap_or(path);
     let mut module: Vec<String> = stem.split('/').map(str::to_owned).collect();
@@ -56,7 +56,7 @@ pub(super) fn tokens(source: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// The length of what comes next, and whether it is a token.
+/// The length of the next lexical element, and whether it is a token.
 fn next(rest: &str) -> (usize, bool) {
     let first = rest.chars().next().expect("called at a character");
     if let Some(length) = comment(rest).or_else(|| string(rest)).or_else(|| character(rest)) {
@@ -111,7 +111,7 @@ fn string(rest: &str) -> Option<usize> {
     Some(prefix + 1 + length)
 }
 
-/// A character, as opposed to a lifetime or a label, which begin in the same way.
+/// A character literal, as opposed to a lifetime or a label, which begin in the same way.
 fn character(rest: &str) -> Option<usize> {
     let prefix = usize::from(rest.starts_with("b'"));
     let inside = rest[prefix..].strip_prefix('\'')?;
@@ -123,11 +123,11 @@ fn character(rest: &str) -> Option<usize> {
     if closed {
         return Some(prefix + 1 + quoted(inside, '\'')?);
     }
-    // A lifetime goes as a whole, so that its name is not taken for a word of the program.
+    // A lifetime is skipped as a whole, so that its name is not taken for a word of the program.
     Some(1 + inside.find(|c| !is_word(c)).unwrap_or(inside.len()))
 }
 
-/// The length up to and with the closing quote.
+/// The length up to and including the closing quote.
 fn quoted(inside: &str, quote: char) -> Option<usize> {
     let mut escaped = false;
     for (at, c) in inside.char_indices() {
@@ -141,7 +141,7 @@ fn quoted(inside: &str, quote: char) -> Option<usize> {
     None
 }
 
-/// What the file that is `module` names.
+/// The references in the file of `module`.
 pub(super) fn names(source: &str, module: &[String]) -> Names {
     let tokens = tokens(source);
     let mut reader = Reader {
@@ -159,9 +159,9 @@ pub(super) fn names(source: &str, module: &[String]) -> Names {
 struct Reader<'a> {
     tokens: &'a [Token<'a>],
     at: usize,
-    /// Open braces around `at`.
+    /// The number of open braces around `at`.
     depth: usize,
-    /// The module that `at` lies in.
+    /// The module that contains `at`.
     module: Vec<String>,
     /// The depths at which the inline modules around `at` were opened.
     opened: Vec<usize>,
@@ -220,8 +220,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes an attribute by, and says whether it keeps its item for tests: `cfg(test)`,
-    /// `cfg(doctest)` or `cfg(all(test, …))`.
+    /// Skips an attribute, and returns whether it restricts its item to tests: `cfg(test)`, `cfg(doctest)` or
+    /// `cfg(all(test, …))`.
     fn skip_attribute(&mut self) -> bool {
         let test = match self.peek(2) {
             "cfg" if self.peek(4) == "all" => self.peek(6) == "test",
@@ -233,7 +233,7 @@ impl<'a> Reader<'a> {
         test
     }
 
-    /// Passes by what the bracket at `at` encloses.
+    /// Skips the contents of the bracket at `at`.
     fn skip_brackets(&mut self) {
         let mut depth = 0;
         while self.at < self.tokens.len() {
@@ -249,7 +249,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes by the item, statement or field after an attribute.
+    /// Skips the item, statement or field after an attribute.
     fn skip_item(&mut self) {
         while self.peek(0) == "#" && self.peek(1) == "[" {
             self.skip_attribute();
@@ -304,19 +304,19 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// If a path within this crate starts at `at`, the module that it starts from; `at` moves on to
-    /// what follows.
+    /// If a path within this crate starts at `at`, returns the module that it starts from, and moves `at` behind
+    /// that.
     fn base(&mut self) -> Option<Vec<String>> {
         if self.back(1) == "::" || self.peek(1) != "::" {
             return None;
         }
-        // In `lib.rs`, the names of modules need nothing before them. Elsewhere such a name is a
-        // module further in, or another crate, and neither can lie above.
+        // In `lib.rs`, the names of modules need no prefix. Elsewhere such a name is an inner module, or another
+        // crate, and neither can be in a layer above.
         let bare = self.module.is_empty() && self.back(1) == "use";
         match self.peek(0) {
-            // `pub(in crate::a)` says who may look, not what is used.
+            // `pub(in crate::a)` restricts visibility, and uses nothing.
             "crate" if self.back(1) == "in" && self.back(2) == "(" => None,
-            // The engine calls itself by its name where a derive macro does.
+            // The engine refers to itself by its name in the output of a derive macro.
             "crate" | "thalweg" => {
                 self.at += 2;
                 Some(Vec::new())
@@ -338,7 +338,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the rest of a path, or a whole tree of them.
+    /// Parses the rest of a path, or a tree of them.
     fn tree(&mut self, mut path: Vec<String>) {
         loop {
             let token = self.tokens.get(self.at).copied();
@@ -358,7 +358,7 @@ impl<'a> Reader<'a> {
                     self.at += 1;
                     return self.found(path, line);
                 }
-                // In braces, `self` is the module whose braces they are.
+                // In braces, `self` is the module that the braces belong to.
                 "self" => {
                     self.at += 1;
                     return self.found(path, line);
@@ -376,7 +376,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Notes a path, under the name that `as` gives it.
+    /// Records a path, under its name after `as`.
     fn found(&mut self, path: Vec<String>, line: usize) {
         let mut name = path.last().cloned().unwrap_or_default();
         if self.peek(0) == "as" && self.peek(1).starts_with(is_word) {
@@ -395,7 +395,7 @@ mod tests {
         path.split("::").filter(|name| !name.is_empty()).map(str::to_owned).collect()
     }
 
-    /// The paths that `source` names when it is the module `a::b`.
+    /// The paths that `source` names as the module `a::b`.
     fn paths(source: &str) -> Vec<String> {
         let found = names(source, &module("a::b")).references;
         found.into_iter().map(|reference| reference.path.join("::")).collect()

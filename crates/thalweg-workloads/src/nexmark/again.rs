@@ -1,4 +1,4 @@
-//! Events played again: a stream longer than memory holds, at the cost of reading it. Pure arithmetic.
+//! Replayed events: a stream longer than memory, at the cost of reading it. Pure arithmetic.
 
 use super::Segments;
 use super::event::{AuctionRef, BidRef, EventRef, PersonRef};
@@ -6,14 +6,13 @@ use super::make::{AUCTIONS, FIRST_AUCTION, PERSONS, ROUND};
 use crate::Recipe;
 use std::num::{NonZeroU32, NonZeroUsize};
 
-/// A piece of a stream must be a multiple of so many events to be played again: hot persons and auctions are
-/// the first of every hundred.
+/// The number of replayed events must be a multiple of this: hot persons and auctions are the first of every hundred.
 pub const PIECE: u64 = 100 * ROUND;
 
-/// By how much events differ when they are played again.
+/// The difference between replayed events and their originals.
 ///
-/// Identifiers and times are those of the events so many later; what an event says otherwise stays as it
-/// is, and with it the distribution of everything.
+/// Identifiers and times are those of the events that are later by the given number; all else is unchanged, and so
+/// are the distributions.
 ///
 /// ```
 /// use thalweg_workloads::nexmark::again::{Later, PIECE};
@@ -32,13 +31,13 @@ pub struct Later {
 }
 
 impl Later {
-    /// So many events later, a multiple of [`PIECE`].
+    /// The shift by this number of events, a multiple of [`PIECE`].
     pub fn new(recipe: Recipe, events: u64) -> Self {
         let rounds = events / ROUND;
         Self { persons: rounds * PERSONS, auctions: rounds * AUCTIONS, time: recipe.span(events) }
     }
 
-    /// An event as it is when it is played again.
+    /// The replayed form of an event.
     #[inline(always)]
     pub fn event<'a>(&self, event: EventRef<'a>) -> EventRef<'a> {
         let Self { persons, auctions, time } = *self;
@@ -65,7 +64,7 @@ impl Later {
     }
 }
 
-/// A piece of a stream, played again and again, a block at a time.
+/// A number of events that is replayed endlessly, a block at a time.
 ///
 /// ```
 /// use thalweg_workloads::nexmark::again::{BLOCK, Tape};
@@ -85,7 +84,7 @@ pub struct Tape {
 pub const BLOCK: u64 = 1_000;
 
 impl Tape {
-    /// Makes the events `0..events`, or a few more, so that they can be played again.
+    /// Generates the events `0..events`, or a few more, so that they can be replayed.
     pub fn record(recipe: Recipe, events: u64) -> Self {
         let block = NonZeroU32::new(BLOCK as u32).unwrap_or(NonZeroU32::MIN);
         let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
@@ -93,7 +92,7 @@ impl Tape {
         Self { blocks: Segments::generate_in(recipe, events, block, threads) }
     }
 
-    /// The `n`-th thousand of the stream's events, however long that is.
+    /// The `n`-th thousand of the stream's events, for any `n`.
     pub fn block(&self, n: u64) -> impl Iterator<Item = EventRef<'_>> {
         let blocks = self.blocks.segments();
         let (turn, place) = (n / blocks.len() as u64, n % blocks.len() as u64);

@@ -1,8 +1,8 @@
-//! Events as bytes: compact, little-endian, one after the other with nothing between.
+//! The encoding of events: compact, little-endian, one after the other without separators.
 //!
-//! An event is a byte for its kind (0 a person, 1 an auction, 2 a bid), then its numbers, 8 bytes
-//! each in the order in which the record declares them, then the length of each text as LEB128, then
-//! the texts. Only what [`encode`] writes is decoded, so that equal events are equal bytes.
+//! An event is a byte for its kind (0 a person, 1 an auction, 2 a bid), then its numbers, 8 bytes each in the order
+//! in which the record declares them, then the length of each text as LEB128, then the texts. Only the output of
+//! [`encode`] can be decoded, so that equal events are equal bytes.
 
 use super::event::{AuctionRef, BidRef, EventRef, PersonRef};
 use super::make::{Generator, Scratch};
@@ -58,10 +58,10 @@ pub fn encode(event: &EventRef<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Takes one event off the front of `input`, its text still in there.
+/// Decodes one event from the front of `input`, and advances `input`; its texts are borrowed.
 ///
 /// # Errors
-/// If no event is encoded so; `input` is then as it was. Never panics, whatever the bytes are.
+/// If the bytes do not encode an event; `input` is then unchanged. Never panics, whatever the bytes.
 #[inline(always)]
 pub fn decode<'a>(input: &mut &'a [u8]) -> Result<EventRef<'a>, DecodeError> {
     let mut reader = Reader::new(input);

@@ -1,7 +1,6 @@
-//! What happens in the auction house: owned records, and views of them whose text is borrowed.
+//! The events of the auction house: owned records, and views of them whose text is borrowed.
 //!
-//! Times are microseconds since 1970, prices cents. A `Display` is the fields with tabs between
-//! them; text is written as it is.
+//! Times are microseconds since 1970, prices cents. `Display` writes the fields separated by tabs, and text as it is.
 
 use crate::digest::{Field, Row, RowHash, tabbed};
 use std::fmt;
@@ -29,7 +28,7 @@ macro_rules! record {
         }
 
         impl $owned {
-            /// The same, with text that is borrowed.
+            /// The same record with borrowed text.
             #[inline]
             pub fn view(&self) -> $view<'_> {
                 $view { $($number: self.$number,)* $($text: &self.$text,)* }
@@ -37,7 +36,7 @@ macro_rules! record {
         }
 
         impl $view<'_> {
-            /// The same, with text of its own: one allocation for each that is not empty.
+            /// The same record with owned text: one allocation for each text that is not empty.
             pub fn to_owned(&self) -> $owned {
                 $owned { $($number: self.$number,)* $($text: self.$text.to_owned(),)* }
             }

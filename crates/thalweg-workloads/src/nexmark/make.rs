@@ -1,6 +1,6 @@
-//! Event `n` from a recipe and `n` alone. Nothing here keeps anything from one event to the next.
+//! Generates event `n` from a recipe and `n` alone. No state is kept from one event to the next.
 //!
-//! What the specification leaves to parameters is at Beam's defaults:
+//! Parameters that the specification leaves open have Beam's defaults:
 //!
 //! | what | value |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | bids for a hot auction (the first of every 100, until the next hundred begins) | 1 in 2 |
 //! | bids by a hot bidder (the second of every 100 persons) | 3 in 4 |
 //! | auctions by a hot seller (the first of every 100 persons) | 3 in 4 |
-//! | other bids: one of the last auctions and of those to come | 100 and 10 |
+//! | other bids: for one of the last auctions and of those to come | 100 and 10 |
 //! | other bidders and sellers: one of the last persons and of those to come | 1000 and 10 |
 //! | a price, in cents | 10^x, x uniform between 2 and 8 |
 //! | a reserve | the initial bid and one price more |
@@ -18,8 +18,8 @@
 //! | a person's, an auction's, a bid's average size, its padding made for that | 200, 500, 100 |
 //! | channels: one of four hot ones, or of 10,000 | 1 in 2 each |
 //!
-//! As in the specification, a bid's size counts neither its channel nor its address. Random
-//! choices, and with them single values, differ from those of Beam, which draws from Java's generator.
+//! As in the specification, a bid's size includes neither its channel nor its address. Random choices, and single
+//! values with them, differ from those of Beam, which uses Java's generator.
 
 use super::event::{AuctionRef, BidRef, Event, EventRef, PersonRef};
 use crate::Recipe;
@@ -27,7 +27,7 @@ use crate::random::Random;
 use std::io::Write;
 use std::ops::Range;
 
-/// Events after which the kinds come around again.
+/// The number of events after which the kinds repeat.
 pub const ROUND: u64 = 50;
 /// Persons in a round; they come first.
 pub const PERSONS: u64 = 1;
@@ -40,7 +40,7 @@ const FIRST_CATEGORY: u64 = 10;
 const CATEGORIES: u64 = 5;
 const IN_FLIGHT: u64 = 100;
 const ACTIVE: u64 = 1000;
-/// How many identifiers that do not exist yet may be named.
+/// The number of identifiers ahead of the existing ones that events may refer to.
 const LEAD: u64 = 10;
 const HOT_EVERY: u64 = 100;
 const HOT_AUCTION_RATIO: u64 = 2;
@@ -70,10 +70,10 @@ const LAST_NAMES: [&str; 9] =
     ["Shultz", "Abrams", "Spencer", "White", "Bartels", "Walton", "Smith", "Jones", "Noris"];
 const HOT_CHANNELS: [&str; 4] = ["Google", "Facebook", "Baidu", "Apple"];
 const CHANNELS: u64 = 10_000;
-/// Sets the choices of a channel apart from those of the event with its number.
+/// Separates the random choices of a channel from those of the event with its number.
 const CHANNEL_SEED: u64 = 0x6368_616e_6e65_6c73;
 
-/// Makes any event of a recipe.
+/// Generates any event of a recipe.
 ///
 /// ```
 /// use thalweg_workloads::nexmark::{Event, Generator, Scratch, recipe};
@@ -91,8 +91,7 @@ pub struct Generator {
     recipe: Recipe,
 }
 
-/// Where the text of an event is while it is looked at; kept from one to the next, it spares
-/// allocations.
+/// Buffers for the text of an event while it is in use; reusing them for the next event avoids allocations.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
     text: Vec<u8>,
@@ -100,12 +99,12 @@ pub struct Scratch {
 }
 
 impl Generator {
-    /// For the events of `recipe`.
+    /// A generator of the events of `recipe`.
     pub fn new(recipe: Recipe) -> Self {
         Self { recipe }
     }
 
-    /// What it follows.
+    /// The recipe.
     pub fn recipe(&self) -> Recipe {
         self.recipe
     }
@@ -124,7 +123,7 @@ impl Generator {
         }
     }
 
-    /// The events of a range of numbers, with text of their own.
+    /// The events of a range of numbers, with owned text.
     pub fn events(&self, numbers: Range<u64>) -> impl Iterator<Item = Event> + use<> {
         let generator = *self;
         let mut scratch = Scratch::default();
@@ -180,7 +179,7 @@ impl Generator {
         let initial_bid = random.price();
         let reserve = initial_bid + random.price();
         let date_time = self.recipe.time(number);
-        // Uniform up to twice the time in which as many auctions open as are to be in flight.
+        // Uniform up to twice the time in which the auctions open that are to be in flight.
         let horizon = self.recipe.span(IN_FLIGHT * ROUND / AUCTIONS).unsigned_abs();
         let length = 1 + random.below(horizon.saturating_mul(2).max(1)).min(i64::MAX as u64 - 1);
         scratch.words(&mut random, 20);
@@ -212,12 +211,12 @@ impl Generator {
         let newest = last_person(number);
         let bidder = match random.below(HOT_BIDDER_RATIO) {
             0 => any_person(number, &mut random),
-            // Not the first of them, who is a hot seller.
+            // Not the first of them, which is a hot seller.
             _ => newest - newest % HOT_EVERY + 1,
         };
         let price = random.price();
         self.channel(&mut random, scratch);
-        // What is padded to the average size are the four numbers.
+        // Only the four numbers count towards the average size.
         let counted = 32usize;
         scratch.extra(&mut random, counted, BID_SIZE);
         let [channel, url, extra] = scratch.texts();
@@ -267,8 +266,8 @@ fn last_person(number: u64) -> u64 {
     number / ROUND * PERSONS
 }
 
-/// The newest auction at event `number`, from 0; that event itself if it is one. Not for a person,
-/// before the first of whom there is no auction.
+/// The newest auction at event `number`, from 0; that event itself if it is one. Not for a person, as there is no
+/// auction before the first person.
 fn last_auction(number: u64) -> u64 {
     number / ROUND * AUCTIONS + (number % ROUND - PERSONS).min(AUCTIONS - 1)
 }
@@ -295,7 +294,7 @@ impl Scratch {
         self.text.extend_from_slice(text.as_bytes());
     }
 
-    /// What was pushed since the last end is one text.
+    /// Ends a text: the bytes pushed since the last end.
     fn end(&mut self) {
         self.ends.push(self.text.len());
     }
@@ -305,7 +304,7 @@ impl Scratch {
         let _ = write!(self.text, "{number}");
     }
 
-    /// Letters and spaces, with none at the ends.
+    /// Appends letters and spaces, without spaces at the ends.
     fn words(&mut self, random: &mut Random, most: u64) {
         let start = self.text.len();
         random.words(most, b' ', &mut self.text);
@@ -325,12 +324,12 @@ impl Scratch {
         self.end();
     }
 
-    /// Padding for a record with `numbers` bytes of numbers and all texts so far.
+    /// Appends padding for a record with `numbers` bytes of numbers and all texts so far.
     fn pad(&mut self, random: &mut Random, numbers: usize, average: usize) {
         self.extra(random, numbers + self.text.len(), average);
     }
 
-    /// Letters that bring a record of `size` to `average` on average, give or take a fifth of them.
+    /// Appends letters that bring a record of `size` to `average` on average, plus or minus a fifth of their number.
     fn extra(&mut self, random: &mut Random, size: usize, average: usize) {
         let missing = average.saturating_sub(size);
         let spread = (missing + 2) / 5;

@@ -19,7 +19,7 @@ pub use make::{Generator, Scratch};
 use crate::Recipe;
 use std::num::NonZeroU64;
 
-/// Events in a second of event time, as in Beam: the same for every system and query.
+/// The number of events per second of event time, as in Beam: the same for every system and query.
 pub const RATE: NonZeroU64 = NonZeroU64::new(10_000).unwrap();
 
 /// The benchmark's events under `seed`.

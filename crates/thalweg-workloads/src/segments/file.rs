@@ -1,5 +1,5 @@
-//! Segments written to a file and read back, with every byte checked: a damaged file never becomes
-//! an answer that is a little wrong.
+//! Writes segments to a file and reads them back, with every byte checked: a damaged file never leads to a slightly
+//! wrong answer.
 
 use super::{Format, Segment, Segments, hash_of, numbers, pieces};
 use crate::Recipe;
@@ -10,15 +10,15 @@ use std::marker::PhantomData;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
 
-/// The head without its hash.
+/// The size of the header without its hash, in bytes.
 const HEAD: usize = 40;
 
 impl<F: Format> Segments<F> {
-    /// Writes a file, in place of one that may be there. It has its name only when it is complete;
-    /// until then it is beside it with `.part` after its name.
+    /// Writes a file, and replaces an existing one. It is written under its name with `.part` appended, and renamed
+    /// when it is complete.
     ///
     /// # Errors
-    /// If the system refuses to write.
+    /// If the system fails to write.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), FileError> {
         let path = path.as_ref();
         let mut part = path.as_os_str().to_owned();
@@ -40,7 +40,7 @@ impl<F: Format> Segments<F> {
         out.out.into_inner()?.sync_all()
     }
 
-    /// Writes what would be in the file to anything that takes bytes.
+    /// Writes the contents of the file to any writer.
     ///
     /// # Errors
     /// Those of `out`.
@@ -78,11 +78,11 @@ impl<F: Format> Segments<F> {
         head
     }
 
-    /// Reads a file that [`write`](Self::write) wrote, and checks all of it.
+    /// Reads a file written by [`write`](Self::write), and checks all of it.
     ///
     /// # Errors
-    /// If the system refuses to read, the file holds other events, or those of another version, or
-    /// is damaged: the error says where.
+    /// If the system fails to read, or the file holds other events, or those of another version, or is damaged: the
+    /// error contains the offset.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
         let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
@@ -95,7 +95,7 @@ impl<F: Format> Segments<F> {
     }
 }
 
-/// Knows how much was written, for the error's place.
+/// Counts the bytes written, for the offset of an error.
 struct Counted<'o, W> {
     out: W,
     offset: &'o mut u64,
@@ -113,7 +113,7 @@ impl<W: Write> Write for Counted<'_, W> {
     }
 }
 
-/// A file on its way in.
+/// A file that is being read.
 struct Input<'p> {
     path: &'p Path,
     offset: u64,
@@ -164,7 +164,7 @@ impl Input<'_> {
     ) -> Result<Segment<F>, FileError> {
         let (length, hash) = (self.word()?, self.word()?);
         let start = self.offset;
-        // Before memory is asked for, so that a damaged length asks for none.
+        // Before memory is allocated, so that a damaged length allocates none.
         if length > self.size.saturating_sub(start) {
             return Err(self.short());
         }

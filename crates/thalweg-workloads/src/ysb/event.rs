@@ -1,4 +1,4 @@
-//! An event of the benchmark, and the names and UUIDs it is made of.
+//! The event of the benchmark, and the names and UUIDs of its fields.
 
 use crate::digest::{Row, RowHash, tabbed};
 use std::fmt;
@@ -15,10 +15,10 @@ macro_rules! names {
         }
 
         impl $type {
-            /// All there are, in the order of their bytes.
+            /// All variants, in the order of their bytes.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// The one that a byte stands for, if there is one.
+            /// The variant of a byte, if there is one.
             #[inline]
             pub const fn from_byte(byte: u8) -> Option<Self> {
                 match byte {
@@ -27,7 +27,7 @@ macro_rules! names {
                 }
             }
 
-            /// The one of this name, if there is one.
+            /// The variant of this name, if there is one.
             #[inline]
             pub fn from_name(name: &str) -> Option<Self> {
                 match name {
@@ -54,55 +54,55 @@ macro_rules! names {
 }
 
 names! {
-    /// How an advertisement looks.
+    /// The format of an advertisement.
     AdType {
         /// Above the page.
         Banner = 0 "banner",
         /// Over the page.
         Modal = 1 "modal",
-        /// Among what was found.
+        /// Among search results.
         SponsoredSearch = 2 "sponsored-search",
-        /// In a letter.
+        /// In an e-mail.
         Mail = 3 "mail",
-        /// On a telephone.
+        /// On a mobile phone.
         Mobile = 4 "mobile",
     }
 }
 
 names! {
-    /// What a user does.
+    /// The action of a user.
     EventType {
-        /// Sees it.
+        /// The user sees it.
         View = 0 "view",
-        /// Follows it.
+        /// The user follows its link.
         Click = 1 "click",
-        /// Buys what it is for.
+        /// The user buys the product.
         Purchase = 2 "purchase",
     }
 }
 
-/// A user meets an advertisement.
+/// An event: a user sees, clicks or buys through an advertisement.
 #[cfg_attr(feature = "thalweg", derive(thalweg::Data))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Event {
-    /// Who, as a UUID.
+    /// The user, as a UUID.
     pub user: u128,
-    /// On which page, as a UUID.
+    /// The page, as a UUID.
     pub page: u128,
-    /// Which advertisement, as a UUID.
+    /// The advertisement, as a UUID.
     pub ad: u128,
-    /// How it looks.
+    /// Its format.
     pub ad_type: AdType,
-    /// What the user does.
+    /// The action of the user.
     pub event_type: EventType,
-    /// When, in microseconds since 1970.
+    /// The time, in microseconds since 1970.
     pub time: i64,
-    /// From where.
+    /// The user's address.
     pub ip: [u8; 4],
 }
 
-/// Every field; a UUID as the word of its first 64 bits and that of its last, the types as their
-/// bytes, the address as a big-endian number.
+/// Hashes every field: a UUID as the word of its first 64 bits and that of its last, the types as their bytes, the
+/// address as a big-endian number.
 impl Row for Event {
     #[inline]
     fn feed(&self, hash: &mut RowHash) {
@@ -126,7 +126,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// Where a UUID's text has its hyphens.
+/// The positions of the hyphens in a UUID's text.
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 
 /// The text of a UUID, as ASCII: 32 hexadecimal digits in lower case, and four hyphens.
@@ -148,7 +148,7 @@ pub fn uuid(id: u128) -> [u8; 36] {
     text
 }
 
-/// The UUID of a text, if it is just as [`uuid`] writes it.
+/// Parses a UUID in exactly the form that [`uuid`] writes.
 #[inline]
 pub fn parse_uuid(text: &[u8; 36]) -> Option<u128> {
     let mut id = 0u128;

@@ -1,6 +1,6 @@
-//! Events of 64 bytes: the user's, the page's and the advertisement's UUID (16 bytes each, big-endian),
-//! the time (8, little-endian), the address (4), the type of the advertisement and that of the event
-//! (one byte each), and two zeros. Where each is can be computed, and nothing needs to be parsed.
+//! Events of 64 bytes: the user's, the page's and the advertisement's UUID (16 bytes each, big-endian), the time (8,
+//! little-endian), the address (4), the type of the advertisement and that of the event (one byte each), and two
+//! zeros. Offsets are fixed, and no parsing is needed.
 
 use super::event::{AdType, Event, EventType};
 use super::make::Generator;
@@ -10,10 +10,10 @@ use crate::segments::Format;
 use crate::wire::Reader;
 use std::ops::Range;
 
-/// The bytes of an event.
+/// The size of an event in bytes.
 pub const SIZE: usize = 64;
 
-/// The bytes of an event.
+/// Encodes an event.
 ///
 /// ```
 /// use thalweg_workloads::ysb::{Generator, fixed, recipe};
@@ -34,10 +34,10 @@ pub fn encode(event: &Event) -> [u8; SIZE] {
     bytes
 }
 
-/// The event that bytes stand for.
+/// Decodes an event.
 ///
 /// # Errors
-/// If there is no such type, or something else where the zeros are.
+/// If a type is unknown, or the padding is not zero.
 #[inline]
 pub fn decode(bytes: &[u8; SIZE]) -> Result<Event, DecodeError> {
     let wrong = |offset: usize| DecodeError { problem: Problem::Unknown(bytes[offset]), offset };
@@ -55,14 +55,14 @@ pub fn decode(bytes: &[u8; SIZE]) -> Result<Event, DecodeError> {
     })
 }
 
-/// The bytes' chunk of this number, of chunks of `N`: one load, where an array made byte by byte is many.
+/// The chunk of this number, of chunks of `N` bytes: one load, where building an array byte by byte takes many.
 #[inline(always)]
 fn chunk<const N: usize>(bytes: &[u8; SIZE], number: usize) -> [u8; N] {
     let (chunks, _) = bytes.as_chunks();
     chunks[number]
 }
 
-/// The fixed form for [`FixedSegments`](super::FixedSegments).
+/// The format of [`FixedSegments`](super::FixedSegments).
 #[derive(Clone, Copy, Debug)]
 pub struct Fixed;
 

@@ -1,4 +1,4 @@
-//! Event `n` from a recipe and `n` alone, and the table of campaigns, which follows from the seed.
+//! Generates event `n` from a recipe and `n` alone, and the table of campaigns from the seed.
 
 use super::event::{AdType, Event, EventType, uuid};
 use crate::Recipe;
@@ -6,15 +6,15 @@ use crate::random::Random;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// How many campaigns there are; they are numbered from 0.
+/// The number of campaigns, which are numbered from 0.
 pub const CAMPAIGNS: u32 = 100;
-/// How many advertisements each has.
+/// The number of advertisements of each campaign.
 pub const ADS_PER_CAMPAIGN: u32 = 10;
 
-/// Sets the choices of an advertisement apart from those of the event with its number.
+/// Separates the random choices of an advertisement from those of the event with its number.
 const AD_SEED: u64 = 0x6164_7665_7274_6973;
 
-/// Which campaign each advertisement belongs to.
+/// The campaign of each advertisement.
 ///
 /// ```
 /// use thalweg_workloads::ysb::{Campaigns, Generator, recipe};
@@ -40,24 +40,24 @@ impl Campaigns {
         Self { ads, table }
     }
 
-    /// Every advertisement, those of a campaign together.
+    /// Every advertisement, grouped by campaign.
     pub fn ads(&self) -> &[u128] {
         &self.ads
     }
 
-    /// From advertisement to campaign.
+    /// The campaign of each advertisement.
     pub fn table(&self) -> &HashMap<u128, u32> {
         &self.table
     }
 
-    /// From advertisement to campaign, for the variable form: the advertisement as text.
+    /// The campaign of each advertisement for the variable form, with the advertisement as text.
     pub fn text_table(&self) -> HashMap<String, u32> {
         let text = |ad: u128| uuid(ad).map(char::from).iter().collect();
         self.table.iter().map(|(&ad, &campaign)| (text(ad), campaign)).collect()
     }
 }
 
-/// Makes any event of a recipe.
+/// Generates any event of a recipe.
 ///
 /// ```
 /// use thalweg_workloads::ysb::{Event, Generator, recipe};
@@ -73,12 +73,12 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// For the events of `recipe`. Makes the table of campaigns: keep it.
+    /// A generator of the events of `recipe`. It computes the table of campaigns: reuse it.
     pub fn new(recipe: Recipe) -> Self {
         Self { recipe, ads: Campaigns::new(recipe.seed).ads }
     }
 
-    /// What it follows.
+    /// The recipe.
     pub fn recipe(&self) -> Recipe {
         self.recipe
     }
@@ -104,7 +104,7 @@ impl Generator {
     }
 }
 
-/// A UUID of version 4, whose version and variant take six of the bits.
+/// A random UUID of version 4, in which version and variant take six bits.
 fn random_uuid(random: &mut Random) -> u128 {
     let bits = u128::from(random.next()) << 64 | u128::from(random.next());
     bits & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62

@@ -20,7 +20,7 @@ pub use variable::TextEvent;
 use crate::Recipe;
 use std::num::NonZeroU64;
 
-/// Events in a second of event time: each has a microsecond of its own, and a campaign has some 33,000
+/// The number of events per second of event time: each has a microsecond of its own, and a campaign has some 33,000
 /// views in a window of 10 s.
 pub const RATE: NonZeroU64 = NonZeroU64::new(1_000_000).unwrap();
 

@@ -1,8 +1,8 @@
-//! Events as text, 136 bytes on average: what comes off a message broker, and has to be parsed.
+//! Events as text, 136 bytes on average, which need parsing like messages of a broker.
 //!
-//! A byte says how many bytes follow. They are the texts of the user's, the page's and the
-//! advertisement's UUID (36 bytes each), the time (8 bytes, little-endian), the address (4 bytes), and the
-//! names of the advertisement's type and the event's, each after a byte with its length.
+//! The first byte is the number of bytes that follow. They are the texts of the user's, the page's and the
+//! advertisement's UUID (36 bytes each), the time (8 bytes, little-endian), the address (4 bytes), and the names of
+//! the advertisement's type and the event's, each after a byte with its length.
 
 use super::event::{AdType, Event, EventType, parse_uuid, uuid};
 use super::make::Generator;
@@ -13,31 +13,30 @@ use crate::segments::Format;
 use crate::wire::Reader;
 use std::ops::Range;
 
-/// An event with its text as it is in the bytes: UTF-8 of the right length, and no more is known
-/// of it.
+/// An event with its text as it is encoded: it is UTF-8 of the right length, and not checked any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TextEvent<'a> {
-    /// Who.
+    /// The user.
     pub user: &'a str,
-    /// On which page.
+    /// The page.
     pub page: &'a str,
-    /// Which advertisement.
+    /// The advertisement.
     pub ad: &'a str,
-    /// How it looks.
+    /// The format of the advertisement.
     pub ad_type: &'a str,
-    /// What the user does.
+    /// The action of the user.
     pub event_type: &'a str,
-    /// When, in microseconds since 1970.
+    /// The time, in microseconds since 1970.
     pub time: i64,
-    /// From where.
+    /// The user's address.
     pub ip: [u8; 4],
 }
 
 impl TextEvent<'_> {
-    /// The event, with identifiers as numbers and names as what they stand for.
+    /// Parses the identifiers and names.
     ///
     /// # Errors
-    /// If one of them is none: [`Problem::Form`], at the field's place.
+    /// If one of them is malformed or unknown: [`Problem::Form`], with the offset of the field.
     ///
     /// ```
     /// use thalweg_workloads::ysb::{Generator, recipe, variable};
@@ -67,7 +66,7 @@ impl TextEvent<'_> {
     }
 }
 
-/// Every field, text as text, the address as a big-endian number.
+/// Hashes every field, text as text, the address as a big-endian number.
 impl Row for TextEvent<'_> {
     #[inline]
     fn feed(&self, hash: &mut RowHash) {
@@ -89,7 +88,7 @@ const NAMES: usize = 121;
 #[inline]
 pub fn encode(event: &Event, out: &mut Vec<u8>) {
     let names = [event.ad_type.name(), event.event_type.name()];
-    // All names together are far from filling a byte.
+    // The length of all names is far below 256.
     let length = NAMES - USER + names.iter().map(|name| 1 + name.len()).sum::<usize>();
     out.push(length as u8);
     for id in [event.user, event.page, event.ad] {
@@ -103,11 +102,10 @@ pub fn encode(event: &Event, out: &mut Vec<u8>) {
     }
 }
 
-/// Takes one event off the front of `input`, its text still in there.
+/// Decodes one event from the front of `input`, and advances `input`; its texts are borrowed.
 ///
 /// # Errors
-/// If lengths do not fit together or text is not UTF-8; `input` is then as it was. Never panics,
-/// whatever the bytes are.
+/// If lengths are inconsistent or text is not UTF-8; `input` is then unchanged. Never panics, whatever the bytes.
 #[inline]
 pub fn decode<'a>(input: &mut &'a [u8]) -> Result<TextEvent<'a>, DecodeError> {
     let mut reader = Reader::new(input);
@@ -134,7 +132,7 @@ fn wrong(problem: Problem, offset: usize) -> DecodeError {
     DecodeError { problem, offset }
 }
 
-/// The variable form for [`VariableSegments`](super::VariableSegments).
+/// The format of [`VariableSegments`](super::VariableSegments).
 #[derive(Clone, Copy, Debug)]
 pub struct Variable;
 

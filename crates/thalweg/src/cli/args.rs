@@ -37,7 +37,7 @@ use std::sync::Arc;
 /// # Ok::<(), thalweg::Error>(())
 /// ```
 #[derive(Args, Clone, Debug, Default)]
-// What this type is for is not what the program is for.
+// Overrides the program's description, which clap would take from the comment of this type.
 #[command(next_help_heading = "Engine", about = None::<&str>, long_about = None::<&str>)]
 pub struct EngineArgs {
     /// Take settings from this TOML file, whose keys are the names of these flags
@@ -67,7 +67,7 @@ pub struct EngineArgs {
     #[arg(long, value_name = "MODE", value_parser = allowed("batch"))]
     batch: Option<String>,
 
-    /// What tables, sorts and combiners may hold before they go to disk, as in 512MiB
+    /// Bytes that tables, sorts and combiners may hold before they spill to disk, as in 512MiB
     ///
     /// [env: THALWEG_MEMORY] [default: half of the machine's memory]
     #[arg(long, value_name = "BYTES", value_parser = allowed("memory"))]
@@ -86,13 +86,13 @@ pub struct EngineArgs {
     #[arg(long, value_name = "N", value_parser = allowed("keyed-tasks"))]
     keyed_tasks: Option<String>,
 
-    /// What a sender may have under way to one receiver
+    /// Bytes that a sender may have in flight to one receiver
     ///
     /// [env: THALWEG_CREDIT] [default: 256KiB]
     #[arg(long, value_name = "BYTES", value_parser = allowed("credit"))]
     credit: Option<String>,
 
-    /// Where operators write what outgrows their memory
+    /// Where operators write what exceeds their memory
     ///
     /// [env: THALWEG_SPILL_DIR] [default: the system's folder for temporary files]
     #[arg(long, value_name = "DIR", value_parser = allowed("spill-dir"))]
@@ -120,8 +120,8 @@ pub struct EngineArgs {
     #[arg(long, value_name = "WHEN", value_parser = allowed("progress"))]
     progress: Option<String>,
 
-    /// Say on standard error why windows that get records have given no result for so long, as in
-    /// 10s, or never; and what a job waits for that only the program can do
+    /// Warn on standard error when windows that receive records emit no result for this long, as in
+    /// 10s, or never; and when a job waits for the program or a task blocks
     ///
     /// [env: THALWEG_STALL_AFTER] [default: 10s]
     #[arg(long, value_name = "SPAN", value_parser = allowed("stall-after"))]

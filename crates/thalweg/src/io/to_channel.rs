@@ -32,10 +32,10 @@ impl<C: Chain> Stream<C> {
     /// The program must read while the job runs, so [start](crate::Environment::start) the job rather than
     /// [run](crate::Environment::run) it. A job that is ahead of its reader by twice the
     /// [credit](crate::config::Config::credit) waits. If the reader is dropped, the part of the job that feeds only
-    /// this sink ends. A thread that runs the job before it reads deadlocks. That is not refused, since another
-    /// thread may read; [`OperatorStats::awaits`](crate::metrics::OperatorStats::awaits) shows it, and in application
-    /// mode (module `cli`) a warning on standard error reports it once, after `--stall-after`. The deterministic
-    /// scheduler runs tasks only in [`wait`](crate::JobHandle::wait): read in another thread then.
+    /// this sink ends. A thread that runs the job before it reads deadlocks once the job waits for it. That is not
+    /// refused, since another thread may read; [`OperatorStats::awaits`](crate::metrics::OperatorStats::awaits) shows
+    /// it, and in application mode (module `cli`) a warning on standard error reports it once, after `--stall-after`.
+    /// The deterministic scheduler runs tasks only in [`wait`](crate::JobHandle::wait): read in another thread then.
     ///
     /// A lock is taken for each batch, on both sides, and none for a record.
     ///

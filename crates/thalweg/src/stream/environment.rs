@@ -15,7 +15,7 @@ use crate::sync::{Mutex, lock};
 use crate::time::Time;
 use std::sync::Arc;
 
-/// The beginning of streams, and the threads and memory that run them.
+/// Begins streams, and runs the jobs that they make up.
 ///
 /// The streams that are begun on an environment make up one job until [`run`](Self::run) or
 /// [`start`](Self::start) runs it; then the next job may be described. Jobs of one environment,

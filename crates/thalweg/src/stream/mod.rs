@@ -1,8 +1,8 @@
 //! The types that a program writes: environments, streams, and their chains.
 //!
 //! A [`Stream`] describes the operators since the last exchange, as a type: each operator's [`Chain`] wraps the one
-//! before it. Closing a stage (an exchange, a sink) reverses the nesting: for each task, the chain returns the
-//! concrete task type that results when the rest of the stage is nested into it.
+//! before it. Closing a stage (an exchange, a sink) reverses the nesting: the chain makes each task, as one concrete
+//! type into which the rest of the stage is nested.
 
 mod application;
 mod boxed;
@@ -31,7 +31,7 @@ use crate::exchange::Edge;
 use crate::flow::{NullSink, Push, Task};
 use crate::plan::{Builder, Origin, Strategy, TaskContext};
 
-/// Records on their way through a job, in order, in several tasks at once.
+/// Records that flow through a job, one after the other, in several tasks in parallel.
 ///
 /// A stream is a description: nothing moves until [`Environment::run`]. Its methods, each in the
 /// file of its operator, consume it and describe what comes next; a sink ends it.

@@ -1,16 +1,15 @@
-//! Every query of Nexmark, answered the plain way: one function, one thread, the standard library's
-//! maps. For checking engines, never for speed: each keeps what it needs in memory.
+//! Every query of Nexmark, answered in the simplest way: one function, one thread, the standard library's maps. For
+//! checking engines, not for speed: each holds its state in memory.
 //!
-//! An answer is a multiset of rows: the order in which a function gives them means nothing.
-//! [`digest()`](crate::digest::digest) makes one number of it. A row's `Display` is its fields with tabs
-//! between them.
+//! An answer is a multiset of rows: the order in which a function returns them has no meaning.
+//! [`digest()`](crate::digest::digest) reduces it to one number. `Display` writes a row's fields separated by tabs.
 //!
-//! What holds for all queries:
+//! Common to all queries:
 //!
 //! - Events may come in any order. Persons' and auctions' identifiers are unique.
 //! - A stream that ends has all its windows and auctions closed.
-//! - Windows are `[start, start + size)`, their starts multiples of the slide since 1970; those at both
-//!   ends of the stream count. A window without an event that concerns it has no row.
+//! - Windows are `[start, start + size)`, their starts multiples of the slide since 1970; partial windows at both
+//!   ends of the stream count. A window without a relevant event has no row.
 //! - Averages are of whole cents, rounded down.
 
 mod q0;

@@ -2,14 +2,13 @@
 
 use crate::nexmark::{BidRef, EventRef};
 
-/// Every bid, its price in euros and all else as it is.
+/// Every bid, with its price in euros.
 ///
 /// ```sql
 /// SELECT auction, bidder, 908 * price / 1000, date_time, channel, url, extra FROM bid
 /// ```
 ///
-/// A bid's row depends on no other: large inputs can be asked a segment at a time and the digests
-/// merged.
+/// A bid's row depends on no other: large inputs can be processed a segment at a time and the digests merged.
 pub fn q1<'a>(events: impl Iterator<Item = EventRef<'a>>) -> Vec<BidRef<'a>> {
     let bids = events.filter_map(|event| match event {
         EventRef::Bid(bid) => Some(BidRef { price: euros(bid.price), ..bid }),
@@ -28,6 +27,6 @@ pub fn q1<'a>(events: impl Iterator<Item = EventRef<'a>>) -> Vec<BidRef<'a>> {
 /// ```
 #[inline]
 pub fn euros(price: u64) -> u64 {
-    // As `price * 908 / 1000`, which could overflow.
+    // Equal to `price * 908 / 1000`, which could overflow.
     price / 1000 * 908 + price % 1000 * 908 / 1000
 }

@@ -1,13 +1,13 @@
-//! Query 2, selection: a filter that little passes.
+//! Query 2, selection: a filter that few events pass.
 
 use crate::digest::row;
 use crate::nexmark::EventRef;
 
-/// One auction in so many is looked at.
+/// One auction in this many is selected.
 pub const SKIP: u64 = 123;
 
 row! {
-    /// A bid for one of the auctions that are looked at.
+    /// A bid for one of the selected auctions.
     Row2 {
         /// The auction.
         auction: u64,
@@ -22,8 +22,7 @@ row! {
 /// SELECT auction, price FROM bid WHERE MOD(auction, 123) = 0
 /// ```
 ///
-/// A bid's row depends on no other: large inputs can be asked a segment at a time and the digests
-/// merged.
+/// A bid's row depends on no other: large inputs can be processed a segment at a time and the digests merged.
 pub fn q2<'a>(events: impl Iterator<Item = EventRef<'a>>) -> Vec<Row2> {
     let rows = events.filter_map(|event| match event {
         EventRef::Bid(bid) if bid.auction % SKIP == 0 => {

@@ -4,10 +4,10 @@ use crate::digest::row;
 use crate::nexmark::EventRef;
 use std::collections::HashMap;
 
-/// The category that is asked for.
+/// The selected category.
 pub const CATEGORY: u64 = 10;
 
-/// The states that are near.
+/// The selected states.
 pub const STATES: [&str; 3] = ["OR", "ID", "CA"];
 
 row! {
@@ -17,15 +17,15 @@ row! {
         name: String,
         /// Where the seller lives.
         city: String,
-        /// The state of it.
+        /// The seller's state.
         state: String,
         /// The auction.
         auction: u64,
     }
 }
 
-/// Who sells in category [`CATEGORY`] and lives in one of [`STATES`]: a row for every such auction,
-/// whether the person or the auction came first, and however long ago.
+/// The sellers in category [`CATEGORY`] that live in one of [`STATES`]: a row for every such auction, whether the
+/// person or the auction came first, and however long ago.
 ///
 /// ```sql
 /// SELECT p.name, p.city, p.state, a.id FROM auction a JOIN person p ON a.seller = p.id

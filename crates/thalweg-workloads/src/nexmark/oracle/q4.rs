@@ -6,7 +6,7 @@ use crate::nexmark::EventRef;
 use std::collections::BTreeMap;
 
 row! {
-    /// What things of a category are sold for.
+    /// The average final price of a category.
     Row4 {
         /// The category.
         category: u64,
@@ -15,8 +15,8 @@ row! {
     }
 }
 
-/// The average final price of every category in which something was sold, over the whole stream:
-/// one row each, for the [winning bids](fn@super::winners) of all its auctions.
+/// The average final price of every category in which an auction had a winner, over the whole stream: one row each,
+/// over the [winning bids](fn@super::winners) of all its auctions.
 ///
 /// ```sql
 /// SELECT category, AVG(price) FROM winners GROUP BY category

@@ -16,13 +16,12 @@ row! {
         start: i64,
         /// The auction.
         auction: u64,
-        /// How many bids there were for it in the window.
+        /// The number of bids for it in the window.
         bids: u64,
     }
 }
 
-/// The auctions with the most bids in each window of [`HOT_ITEMS`]: all of them, where several have as
-/// many.
+/// The auctions with the most bids in each window of [`HOT_ITEMS`]: all of them, if several have the same number.
 ///
 /// ```sql
 /// WITH counts AS (SELECT start, auction, COUNT(*) AS bids FROM HOP(bid, 2 s, 10 s) GROUP BY start, auction)

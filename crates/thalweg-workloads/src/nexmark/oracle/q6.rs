@@ -1,17 +1,17 @@
-//! Query 6, average selling price: over the last things that a seller sold.
+//! Query 6, average selling price: over the last auctions of a seller that had a winner.
 
 use super::winners::{average, winners};
 use crate::digest::row;
 use crate::nexmark::EventRef;
 use std::collections::BTreeMap;
 
-/// Over how many final prices.
+/// The number of final prices in an average.
 pub const LAST: usize = 10;
 
 row! {
-    /// What a seller gets, as of one auction that closed with a winner.
+    /// A seller's average, as of one auction that closed with a winner.
     Row6 {
-        /// Who sells.
+        /// The seller.
         seller: u64,
         /// The auction.
         auction: u64,
@@ -22,11 +22,11 @@ row! {
     }
 }
 
-/// For every auction with a [winning bid](fn@super::winners), the average final price of it and of the
-/// seller's auctions with winners that closed before, the last [`LAST`] of them altogether.
+/// For every auction with a [winning bid](fn@super::winners), the average of its final price and of those of the
+/// seller's auctions with winners that closed before it, over at most [`LAST`] of them in all.
 ///
-/// A seller's auctions are in the order in which they close; those that close at the same time, in
-/// that of their identifiers.
+/// A seller's auctions are ordered by the time at which they close; auctions that close at the same time, by their
+/// identifiers.
 ///
 /// ```sql
 /// SELECT seller, auction, closed, AVG(price) OVER

@@ -1,4 +1,4 @@
-//! Query 7, highest bid: the largest of each window, over all keys.
+//! Query 7, highest bid: the maximum of each window, over all keys.
 
 use crate::SECOND;
 use crate::digest::row;
@@ -6,7 +6,7 @@ use crate::nexmark::EventRef;
 use crate::windows::Windows;
 use std::collections::BTreeMap;
 
-/// 10 s, side by side.
+/// Tumbling windows of 10 s.
 pub const HIGHEST_BID: Windows = Windows::tumbling(10 * SECOND);
 
 row! {
@@ -16,17 +16,16 @@ row! {
         start: i64,
         /// The auction.
         auction: u64,
-        /// Who offers.
+        /// The person who made the bid.
         bidder: u64,
-        /// How much.
+        /// The price.
         price: u64,
-        /// When.
+        /// The time of the bid.
         date_time: i64,
     }
 }
 
-/// The bids with the highest price in each window of [`HIGHEST_BID`]: all of them, where several have
-/// the same price.
+/// The bids with the highest price in each window of [`HIGHEST_BID`]: all of them, if several have the same price.
 ///
 /// ```sql
 /// SELECT start, auction, bidder, price, date_time FROM TUMBLE(bid, 10 s) b
@@ -38,7 +37,7 @@ pub fn q7<'a>(events: impl Iterator<Item = EventRef<'a>>) -> Vec<Row7> {
         let EventRef::Bid(bid) = event else { continue };
         for start in HIGHEST_BID.starts(bid.date_time) {
             let highest = windows.entry(start).or_default();
-            // All that are kept have the same price.
+            // All bids in `highest` have the same price.
             if highest.first().is_some_and(|best| best.price < bid.price) {
                 highest.clear();
             }

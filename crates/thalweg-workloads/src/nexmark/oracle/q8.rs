@@ -6,11 +6,11 @@ use crate::nexmark::EventRef;
 use crate::windows::Windows;
 use std::collections::HashSet;
 
-/// 10 s, side by side.
+/// Tumbling windows of 10 s.
 pub const NEW_USERS: Windows = Windows::tumbling(10 * SECOND);
 
 row! {
-    /// Somebody who registered and sold at once.
+    /// A person who registered and opened an auction in one window.
     Row8 {
         /// The window's start.
         start: i64,

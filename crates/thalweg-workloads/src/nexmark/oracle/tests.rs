@@ -1,4 +1,4 @@
-//! Queries against inputs small enough to be worked by hand. Times are in seconds.
+//! Queries on inputs small enough to be checked by hand. Times are in seconds.
 
 use super::*;
 use crate::SECOND;
@@ -18,7 +18,7 @@ fn person(id: u64, second: i64, state: &str) -> Event {
     })
 }
 
-/// Open for `open`, at a reserve of 100.
+/// An auction that is open during `open`, with a reserve of 100.
 fn auction(id: u64, seller: u64, category: u64, open: std::ops::Range<i64>) -> Event {
     Event::Auction(Auction {
         id,
@@ -46,7 +46,7 @@ fn bid(auction: u64, bidder: u64, price: u64, second: i64) -> Event {
     })
 }
 
-/// The rows as lines, sorted, with seconds for times where a row has any.
+/// The rows as lines, sorted, with times in seconds.
 fn lines<R: std::fmt::Display>(rows: Vec<R>) -> Vec<String> {
     let text = |row: R| row.to_string().replace("000000\t", "s\t");
     let mut lines: Vec<String> = rows.into_iter().map(text).collect();

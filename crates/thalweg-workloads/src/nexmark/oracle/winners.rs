@@ -4,12 +4,12 @@ use crate::nexmark::EventRef;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// A thing that was sold.
+/// An auction with a winner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Winner {
     /// The auction.
     pub auction: u64,
-    /// Who sold.
+    /// The seller.
     pub seller: u64,
     /// The auction's category.
     pub category: u64,
@@ -17,15 +17,15 @@ pub struct Winner {
     pub closed: i64,
     /// The final price.
     pub price: u64,
-    /// When that was offered.
+    /// The time of the winning bid.
     pub date_time: i64,
 }
 
 /// The winning bid of every auction that has one.
 ///
-/// A bid counts if its time is at or after the auction's opening and before its `expires`, and its price at
-/// least the reserve. The highest price wins, of equal ones the earliest. Should two be equal in both,
-/// it makes no difference to a [`Winner`].
+/// A bid counts if its time is at or after the auction's opening and before its `expires`, and its price is at least
+/// the reserve. The highest price wins; of equal prices, the earliest bid. If two bids are equal in both, they give
+/// the same [`Winner`].
 pub fn winners<'a>(events: impl Iterator<Item = EventRef<'a>>) -> Vec<Winner> {
     let mut auctions = Vec::new();
     let mut bids = HashMap::<u64, Vec<(u64, i64)>>::new();
@@ -56,7 +56,7 @@ pub fn winners<'a>(events: impl Iterator<Item = EventRef<'a>>) -> Vec<Winner> {
     sold.collect()
 }
 
-/// The average of prices, rounded down; 0 of none.
+/// The average of prices, rounded down; 0 if there are none.
 pub(super) fn average(prices: &[u64]) -> u64 {
     let sum: u128 = prices.iter().map(|&price| u128::from(price)).sum();
     (sum / prices.len().max(1) as u128) as u64

@@ -1,8 +1,8 @@
-//! The queries of the Yahoo benchmark, answered the plain way: for checking engines, never for speed.
+//! The queries of the Yahoo benchmark, answered in the simplest way: for checking engines, not for speed.
 //!
-//! An answer is a multiset of rows: the order in which a function gives them means nothing. Windows
-//! are `[start, start + size)`, their starts multiples of the slide since 1970; those at both ends of the stream
-//! count. Events may come in any order, and at the end of the stream all windows are closed.
+//! An answer is a multiset of rows: the order in which a function returns them has no meaning. Windows are `[start,
+//! start + size)`, their starts multiples of the slide since 1970; partial windows at both ends of the stream count.
+//! Events may come in any order, and at the end of the stream all windows are closed.
 //!
 //! Events of the variable form are [parsed](super::TextEvent::parse) first; the answers are the same.
 

@@ -1,4 +1,4 @@
-//! The benchmark as AIR extends it (its figure 1): two streams counted apart, and joined by window.
+//! The benchmark as AIR extends it (its figure 1): two streams counted separately, and joined by window.
 
 use super::ysb::count;
 use crate::SECOND;
@@ -7,10 +7,10 @@ use crate::windows::Windows;
 use crate::ysb::{Campaigns, Event, EventType};
 use std::fmt;
 
-/// 10 s every 10 s: AIR speaks of sliding windows of 10 s, of which there are 30 in 300 s.
+/// Windows of 10 s every 10 s: AIR describes sliding windows of 10 s, of which there are 30 in 300 s.
 pub const STAR: Windows = Windows::sliding(10 * SECOND, 10 * SECOND);
 
-/// How a campaign fared.
+/// The clicks and views of a campaign in a window.
 #[cfg_attr(feature = "thalweg", derive(thalweg::Data))]
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowStar {
@@ -25,13 +25,13 @@ pub struct RowStar {
 }
 
 impl RowStar {
-    /// Clicks for a view.
+    /// The number of clicks per view.
     pub fn ratio(&self) -> f64 {
         self.clicks as f64 / self.views as f64
     }
 }
 
-/// The fields; the ratio follows from them.
+/// Hashes the fields; the ratio follows from them.
 impl Row for RowStar {
     #[inline]
     fn feed(&self, hash: &mut RowHash) {
@@ -42,7 +42,7 @@ impl Row for RowStar {
     }
 }
 
-/// The fields, and the ratio with six decimals.
+/// Writes the fields, and the ratio with six decimals.
 impl fmt::Display for RowStar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ratio = format!("{:.6}", self.ratio());

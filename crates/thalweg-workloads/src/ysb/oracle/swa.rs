@@ -1,4 +1,4 @@
-//! AIR's simple windowed aggregation: everything counted.
+//! AIR's simple windowed aggregation: counts all events.
 
 use crate::SECOND;
 use crate::digest::row;
@@ -6,11 +6,11 @@ use crate::windows::Windows;
 use crate::ysb::Event;
 use std::collections::BTreeMap;
 
-/// 10 s, side by side.
+/// Tumbling windows of 10 s.
 pub const SWA: Windows = Windows::tumbling(10 * SECOND);
 
 row! {
-    /// How much happened.
+    /// The number of events in a window.
     RowSwa {
         /// The window's start.
         start: i64,

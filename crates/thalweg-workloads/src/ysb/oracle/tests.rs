@@ -1,4 +1,4 @@
-//! Queries against inputs small enough to be worked by hand. Times are in seconds.
+//! Queries on inputs small enough to be checked by hand. Times are in seconds.
 
 use super::*;
 use crate::SECOND;
@@ -7,7 +7,7 @@ use crate::ysb::{AdType, Campaigns, Event, EventType};
 
 const SEED: u64 = 4;
 
-/// An advertisement of `campaign`: another one for another `which`.
+/// An event with an advertisement of `campaign`, selected by `which`.
 fn event(campaign: usize, which: usize, event_type: EventType, second: i64) -> Event {
     Event {
         user: 1,

@@ -6,11 +6,11 @@ use crate::windows::Windows;
 use crate::ysb::{Campaigns, Event, EventType};
 use std::collections::BTreeMap;
 
-/// 10 s, side by side.
+/// Tumbling windows of 10 s.
 pub const YSB: Windows = Windows::tumbling(10 * SECOND);
 
 row! {
-    /// How often a campaign was seen.
+    /// The views of a campaign in a window.
     RowYsb {
         /// The window's start.
         start: i64,
@@ -21,15 +21,15 @@ row! {
     }
 }
 
-/// The views of every campaign in each window of [`YSB`] in which it has any. Advertisements that are in
-/// no campaign do not count.
+/// The views of every campaign in each window of [`YSB`] in which it has any. Advertisements without a campaign do
+/// not count.
 pub fn ysb(events: impl Iterator<Item = Event>, campaigns: &Campaigns) -> Vec<RowYsb> {
     let views = events.filter(|event| event.event_type == EventType::View);
     let rows = count(views, campaigns, YSB).into_iter();
     rows.map(|((start, campaign), views)| RowYsb { start, campaign, views }).collect()
 }
 
-/// Events by window and campaign.
+/// Counts events by window and campaign.
 pub(super) fn count(
     events: impl Iterator<Item = Event>,
     campaigns: &Campaigns,
