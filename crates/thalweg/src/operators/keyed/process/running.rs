@@ -67,7 +67,7 @@ where
 }
 
 /// What needs less memory, for the error message.
-const HINT: &str = "`clear` forgets a key, in a timer for instance";
+const HINT: &str = "keys that `clear` forgets, in a timer for instance, need less";
 
 /// The state and the timers of a key.
 pub struct Kept<S> {
