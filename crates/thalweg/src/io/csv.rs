@@ -15,7 +15,7 @@ use crate::plan::Origin;
 use crate::stream::{Environment, Sourced, Stream};
 use csv::StringRecord;
 use header::{Headers, Wanted, list, reads_as_a_record, refused, without_columns};
-use memchr::{memchr, memchr_iter};
+use memchr::{memchr, memchr_iter, memrchr};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::io::{self, Read};
@@ -470,8 +470,8 @@ impl Dialect {
         quoted
     }
 
-    /// The first row of a file.
-    fn first_row(&self, file: &InputFile) -> Result<Option<StringRecord>> {
+    /// The first row of a file, and where its line begins: empty lines may come before it.
+    fn first_row(&self, file: &InputFile) -> Result<Option<(StringRecord, u64)>> {
         let mut reader = self.from(file, 0)?;
         let mut row = StringRecord::new();
         match reader.read_record(&mut row) {
@@ -482,7 +482,10 @@ impl Dialect {
         if self.trim {
             row.trim();
         }
-        Ok(Some(row))
+        let window = reader.get_ref();
+        let before = &window.buffer[..window.row(0, reader.position().byte()).start];
+        let line = memrchr(b'\n', before).map_or(0, |at| at as u64 + 1);
+        Ok(Some((row, line)))
     }
 }
 
@@ -509,7 +512,7 @@ impl<T: DeserializeOwned + 'static> Parser for CsvParser<T> {
 
     fn begin(&mut self, file: &InputFile, split: Split) -> Result<()> {
         self.current = None;
-        let Some(first) = self.dialect.first_row(file)? else { return Ok(()) };
+        let Some((first, line)) = self.dialect.first_row(file)? else { return Ok(()) };
         let fields = first.len();
         let mut reader = if self.dialect.one_line_rows {
             let sizes =
@@ -538,7 +541,11 @@ impl<T: DeserializeOwned + 'static> Parser for CsvParser<T> {
                 return Err(refused(file, what));
             }
         }
-        if header.is_some() && split.start == 0 {
+        let has_first = match self.dialect.one_line_rows {
+            true => split.has_line(file, line),
+            false => split.start == 0,
+        };
+        if header.is_some() && has_first {
             reader.read_record(&mut self.row).map_err(|error| fatal(error, file, 1))?;
         }
         self.current = Some(Current { reader, file: file.clone(), split, header, fields });

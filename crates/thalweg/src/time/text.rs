@@ -12,9 +12,9 @@ impl Timestamp {
     /// Parses a date and time of [RFC 3339](https://www.rfc-editor.org/rfc/rfc3339), such as
     /// `2015-07-15T02:00:02.5+02:00`. For any other form, see [`parse`](Self::parse).
     ///
-    /// The offset from UTC is required. A space may stand for the `T`, seconds may be left out, a leap second is the
-    /// one before it, and of more than six digits of a second the rest is dropped. From the year 0 to
-    /// 9999-12-30T22:00:00Z, what [`Display`](fmt::Display) writes is parsed as the same timestamp. Allocates
+    /// The offset from UTC is required. A space may stand for the `T`, seconds may be left out, and a leap second is the
+    /// one before it. Of up to nine digits of a second those after the sixth are dropped; more are an error. From the year 0
+    /// to 9999-12-30T22:00:00Z, what [`Display`](fmt::Display) writes is parsed as the same timestamp. Allocates
     /// nothing.
     ///
     /// # Errors
@@ -193,6 +193,8 @@ mod tests {
         for bad in ["", "1970-01-01", "1970-01-01T00:00:00", "1970-13-01T00:00:00Z", "now"] {
             assert_eq!(rfc(bad), None, "{bad}");
         }
+        assert_eq!(rfc("1970-01-01T00:00:00.123456789Z"), Some(123_456));
+        assert_eq!(rfc("1970-01-01T00:00:00.1234567891Z"), None, "ten digits of a second");
         assert_eq!(rfc("1970-01-01T00:00:00Z "), None, "trailing space");
         assert_eq!(rfc("9999-12-31T23:59:59Z"), None, "beyond what every offset can show");
     }

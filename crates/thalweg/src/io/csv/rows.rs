@@ -163,9 +163,21 @@ struct Rows<R, const N: usize> {
     read: Arc<R>,
     scan: RowScan,
     lines: Arc<LineNumbers>,
-    /// The number of the file, the indices of its columns, and its number of columns.
-    layout: Option<(usize, [usize; N], usize)>,
+    layout: Option<Layout<N>>,
     records: u64,
+}
+
+/// What the header of a file says.
+#[derive(Clone, Copy)]
+struct Layout<const N: usize> {
+    /// The number of the file.
+    file: usize,
+    /// Where the wanted columns are.
+    places: [usize; N],
+    /// How many columns there are.
+    columns: usize,
+    /// Where the header's line begins.
+    line: u64,
 }
 
 impl<R: ReadRow<N>, const N: usize> RowSource<R, N> {
@@ -182,7 +194,8 @@ impl<R: ReadRow<N>, const N: usize> RowSource<R, N> {
                 self.blocks = Some(ByteBlocks::open(file, split, sizes)?);
             }
         }
-        self.reading = Some((file.clone(), split, split.start == 0));
+        let header = self.rows.layout.is_some_and(|layout| split.has_line(file, layout.line));
+        self.reading = Some((file.clone(), split, header));
         Ok(self.queue.entered(split))
     }
 }
@@ -223,11 +236,11 @@ impl<R: ReadRow<N>, const N: usize> Source for RowSource<R, N> {
 impl<R: ReadRow<N>, const N: usize> Rows<R, N> {
     /// Reads the header of a split's file. A file without a header has no rows.
     fn begin(&mut self, file: &InputFile, split: Split) -> Result<()> {
-        if self.layout.is_some_and(|(index, ..)| index == split.file) {
+        if self.layout.is_some_and(|layout| layout.file == split.file) {
             return Ok(());
         }
         self.layout = None;
-        let Some(header) = self.dialect.first_row(file)? else { return Ok(()) };
+        let Some((header, line)) = self.dialect.first_row(file)? else { return Ok(()) };
         if header.iter().any(|name| name.contains('\n')) {
             return Err(refused(file, "the header has a line break within quotes".to_owned()));
         }
@@ -240,7 +253,7 @@ impl<R: ReadRow<N>, const N: usize> Rows<R, N> {
                 None => return Err(without_columns(&[name], &header, file)),
             }
         }
-        self.layout = Some((split.file, places, header.len()));
+        self.layout = Some(Layout { file: split.file, places, columns: header.len(), line });
         Ok(())
     }
 
@@ -269,7 +282,7 @@ impl<R: ReadRow<N>, const N: usize> Rows<R, N> {
             let bytes = row.strip_suffix(b"\r").unwrap_or(row).to_vec();
             Err(BadRecord { path: file.path.clone(), line, bytes, error }.into_error())
         };
-        let Some((_, places, columns)) = self.layout else { return Ok(()) };
+        let Some(Layout { places, columns, .. }) = self.layout else { return Ok(()) };
         let mut at = 0;
         while at < text.len() {
             let row = &text[at..];
@@ -374,6 +387,18 @@ mod tests {
             let mut by_serde = by_serde.take().unwrap();
             by_serde.sort();
             prop_assert_eq!(read, by_serde);
+        }
+    }
+
+    #[test]
+    fn empty_lines_before_the_header_are_no_rows() {
+        for before in ["", "\n", "\n\r\n\n\n\n\n", "\u{feff}\n\n\n\n\n\n\n", "\r\r\r\r\r\r\r"] {
+            let (_dir, path) = file(format!("{before}amount,name\n\n12,x\n"));
+            for split in [1, 2, 3, 5, 100] {
+                let csv = Csv::new(&path).split_bytes(split);
+                let found = read(&Environment::new(), csv).unwrap();
+                assert_eq!(found, [("x".to_owned(), 12)], "{before:?}, {split}");
+            }
         }
     }
 

@@ -347,6 +347,28 @@ fn nothing_in_nothing_out() {
     }
 }
 
+/// The first row may begin in a later piece of the file than the first.
+#[test]
+fn empty_lines_before_the_header_are_no_rows() {
+    for before in
+        ["", "\n", "\n\r\n\n\n\n\n", "\u{feff}\n\n\n\n\n\n\n", "\r\r\r\r\r\r\r", "\u{feff}"]
+    {
+        let (_dir, path) = file(format!("{before}name,amount\n\nx,1\n"));
+        for split in [1, 2, 3, 5, 100] {
+            for one_line_rows in [false, true] {
+                let csv = Csv::new(&path).one_line_rows(one_line_rows).split_bytes(split);
+                let found = read(&Environment::new(), csv).unwrap();
+                assert_eq!(found, (vec![Row { name: "x".to_owned(), amount: 1 }], vec![]));
+                let csv = Csv::new(&path).one_line_rows(one_line_rows).split_bytes(split);
+                let texts = Environment::new();
+                let out = texts.csv::<(String, String)>(csv).collect::<Vec<_>>();
+                texts.run().unwrap();
+                assert_eq!(out.take().unwrap(), [("x".to_owned(), "1".to_owned())]);
+            }
+        }
+    }
+}
+
 #[test]
 fn a_quote_left_open_swallows_no_row_unseen() {
     for (text, closed) in [

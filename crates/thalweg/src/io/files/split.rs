@@ -25,6 +25,14 @@ impl Split {
         self.end - self.start
     }
 
+    /// Whether a line is read with this split that begins at this byte of the file's text.
+    pub(crate) fn has_line(self, file: &InputFile, begins: u64) -> bool {
+        match file.compression.is_splittable() {
+            true => (self.start..self.end).contains(&begins),
+            false => self.start == 0,
+        }
+    }
+
     /// Cuts a split that begins at the start of its file in two after `bytes` bytes, if it may have more.
     ///
     /// The second part of a compressed file has no end: its length is known only when it was read.
