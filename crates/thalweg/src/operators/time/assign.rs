@@ -325,11 +325,17 @@ where
             return Some(now);
         }
         let quiet_since = *self.quiet_since.get_or_insert(now);
+        let idle_after = self.idle_after.filter(|_| !self.idle);
+        let idle_at = idle_after.map(|idle_after| quiet_since.saturating_add(idle_after));
         if self.held {
-            return sooner(self.due);
+            // A quiet partition emits what it holds before it is idle, or it would hold the others back as long.
+            if idle_at.is_some_and(|idle_at| now >= idle_at) {
+                self.due = now;
+                return Some(now);
+            }
+            return sooner(idle_at.map_or(self.due, |idle_at| idle_at.min(self.due)));
         }
-        let Some(idle_after) = self.idle_after.filter(|_| !self.idle) else { return again };
-        let due = quiet_since.saturating_add(idle_after);
+        let Some(due) = idle_at else { return again };
         if now >= due {
             (self.idle, self.settled) = (true, false);
             if let Some(partition) = self.partition {

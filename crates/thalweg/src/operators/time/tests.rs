@@ -75,9 +75,19 @@ fn simulated() -> Environment {
 fn of_a_record_a_second<G: WatermarkGenerator<u64>>(
     watermarks: Watermarks<G>,
 ) -> Vec<(u64, Option<i64>)> {
+    with_records_at(|n| n < 6, 6, watermarks)
+}
+
+/// The same, with records in some of the seconds before `end`.
+fn with_records_at<G: WatermarkGenerator<u64>>(
+    has_record: fn(u64) -> bool,
+    end: u64,
+    watermarks: Watermarks<G>,
+) -> Vec<(u64, Option<i64>)> {
     let env = simulated();
     let log = Log::default();
-    let seconds = env.generate(1.0, |n| (n < 6).then_some(n));
+    let seconds = env.generate(1.0, move |n| (n < end).then_some(n));
+    let seconds = seconds.filter(move |n| has_record(*n));
     let timed = seconds.assign_timestamps(|n| Timestamp::from_secs(*n as i64), watermarks);
     probed(timed, &log).for_each(drop);
     env.run().unwrap();
@@ -124,6 +134,11 @@ fn what_is_held_back_is_sent_before_the_partition_is_idle() {
     let busy = Watermarks::monotonous().idle_after(Duration::from_millis(1200));
     let events = of_a_record_a_second(busy.at_most_every(Duration::from_millis(2500)));
     assert_eq!(events, [(0, Some(0)), (2500, Some(2)), (5000, Some(5))]);
+    // A partition that is quiet for long enough does not hold its watermark back until the interval is over.
+    let quiet = Watermarks::monotonous().idle_after(Duration::from_millis(1200));
+    let quiet = quiet.at_most_every(Duration::MAX);
+    let events = with_records_at(|n| n < 2 || n > 8, 10, quiet);
+    assert_eq!(events, [(0, Some(0)), (2200, Some(1)), (2200, None), (9000, Some(9))]);
 }
 
 #[test]
