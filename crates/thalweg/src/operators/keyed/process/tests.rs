@@ -553,10 +553,10 @@ fn without_timestamps_timers_come_at_the_end() {
         let (kinds, aside) =
             env.iter(0..600u64).group_by(|n| n % 6).process_with_side_output(Kinds);
         let kinds = kinds.collect::<BTreeMap<_, _>>();
-        let aside = aside.count();
+        let aside = aside.count().collect_one();
         env.run()?;
         assert_eq!(kinds.take()?, (0..6).map(|key| (key, (true, true, 100))).collect());
-        assert_eq!(aside.take()?, 600);
+        assert_eq!(aside.take()?, Some(600));
         Ok(())
     });
 }

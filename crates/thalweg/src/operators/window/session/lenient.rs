@@ -4,7 +4,7 @@
 //! it, and it has another result before the next batch. A session that a late record has made longer than the watermark
 //! is open again, and has a result at its end as any other.
 
-use super::early::{EarlySessions, Had};
+use super::early::{At, EarlySessions, Had};
 use crate::operators::window::early::Early;
 use crate::operators::window::event_time::Earliness;
 use crate::support::keyed_timers::BothClocks;
@@ -81,6 +81,7 @@ pub struct HadLate<H> {
 
 impl<H: Had> Had for HadLate<H> {
     type Clocks = BothClocks;
+    type Tick = At;
 
     #[inline(always)]
     fn took(&mut self) {
