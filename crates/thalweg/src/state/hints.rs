@@ -4,6 +4,9 @@
 /// The size and the alignment of a large page, 2 MiB.
 pub(super) const LARGE: usize = 2 << 20;
 
+/// The size of a cache line.
+const LINE: usize = 64;
+
 /// Advises the kernel to use large pages for an allocation, before it is first written. Does nothing on systems
 /// without that advice.
 pub(super) fn large_pages<T>(memory: &[T]) {
@@ -30,6 +33,14 @@ pub(super) fn large_pages<T>(memory: &[T]) {
 #[inline(always)]
 pub(super) fn prefetch<T>(value: &T) {
     prefetch_at(std::ptr::from_ref(value).cast());
+}
+
+/// Prefetches all cache lines of `value`, for one whose parts are read one after the other.
+#[inline(always)]
+pub(crate) fn prefetch_all<T>(value: &T) {
+    let start = std::ptr::from_ref(value).cast::<u8>();
+    (0..size_of::<T>()).step_by(LINE).for_each(|at| prefetch_at(start.wrapping_add(at)));
+    prefetch_end(value);
 }
 
 /// Prefetches the cache line in which `value` ends.

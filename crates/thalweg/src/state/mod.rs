@@ -19,6 +19,7 @@ mod table;
 mod timers;
 mod weighed;
 
+pub(crate) use hints::prefetch_all;
 pub(crate) use loser_tree::{LoserTree, precedes};
 pub use rows::{Link, Rows};
 pub use sort::{Sorted, Sorter};

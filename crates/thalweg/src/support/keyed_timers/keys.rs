@@ -182,8 +182,8 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         self.accounts.failed
     }
 
-    /// Gives access to a key, whose state is made by `start` if the key is new. `None` if there is no room for a new
-    /// key.
+    /// Goes to a key, whose state `start` makes if it is new. `None` when there is no room for a new one.
+    /// Keys that are known are visited even when the job has failed, until it stops.
     #[inline(always)]
     pub(crate) fn visit(
         &mut self,
@@ -192,19 +192,17 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         start: impl FnOnce() -> S,
     ) -> Option<Visit<'_, K, S>> {
         let probe = key.probe();
-        if self.accounts.failed || self.table.is_full() && !self.has_room_for(hash, probe) {
+        if self.table.is_full() && !self.has_room_for(hash, probe) {
             return None;
         }
         let Self { table, accounts, .. } = self;
-        let mut is_new = false;
         let known = table.entry(hash, probe, key, || {
-            is_new = true;
-            Slot { armed: Default::default(), state: start() }
+            let state = start();
+            // Here, and not on the path of known keys.
+            accounts.changed(Counts { spent: true, heap: 0 }, Counts::of(&state));
+            Slot { armed: Default::default(), state }
         });
-        let before = match is_new {
-            true => Counts { spent: true, heap: 0 },
-            false => Counts::of(&known.value.state),
-        };
+        let before = Counts::of(&known.value.state);
         Some(Visit { known, before, accounts })
     }
 

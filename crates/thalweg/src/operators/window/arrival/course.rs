@@ -6,6 +6,7 @@ use crate::operators::window::CountPane;
 use crate::support::keyed_timers::{TimedState, processing};
 use crate::time::{Time, Timestamp};
 use std::mem::needs_drop;
+use std::num::NonZeroU64;
 
 /// Computes the windows of each key from its values, one after the other.
 pub trait Course<V: Record + ?Sized, T: Time>: Clone + Send + 'static {
@@ -69,42 +70,38 @@ impl Now<'_> {
     }
 }
 
-/// A running aggregate, with the greatest time of its values and its bytes on the heap.
+/// A running aggregate, with the greatest time of its values.
 pub struct Running<S, T> {
     pub(super) state: S,
     pub(super) time: T,
-    values: u64,
-    heap: usize,
+    /// One more than there are, so that an `Option` of it takes no more room.
+    next: NonZeroU64,
 }
 
 impl<S: Data, T: Time> Running<S, T> {
     pub(super) fn new(state: S, time: T) -> Self {
-        Self { state, time, values: 0, heap: 0 }
+        Self { state, time, next: NonZeroU64::MIN }
     }
 
-    /// Accounts for a value that was added to the state.
+    /// Accounts for a value that was added to the state. Returns the bytes that the state owns on the heap, if they were
+    /// measured.
     ///
     /// The state is measured again only after the number of values has grown by about a quarter, since measuring
     /// a list traverses it.
     #[inline(always)]
-    pub(super) fn took(&mut self, time: T) {
+    #[must_use]
+    pub(super) fn took(&mut self, time: T) -> Option<usize> {
         self.time = self.time.max(time);
-        self.values += 1;
-        let bits = u64::BITS - self.values.leading_zeros();
-        if needs_drop::<S>() && self.values.trailing_zeros() + 3 >= bits {
-            self.heap = self.state.heap_size();
-        }
+        let values = self.next.get();
+        self.next = self.next.saturating_add(1);
+        let bits = u64::BITS - values.leading_zeros();
+        let is_weighed = needs_drop::<S>() && values.trailing_zeros() + 3 >= bits;
+        is_weighed.then(|| self.state.heap_size())
     }
 
     /// The number of values that were added.
     pub(super) fn values(&self) -> u64 {
-        self.values
-    }
-
-    /// The bytes that the state owned when it was last measured.
-    #[inline(always)]
-    pub(super) fn heap(&self) -> usize {
-        self.heap
+        self.next.get() - 1
     }
 
     /// Returns the state and the greatest time.

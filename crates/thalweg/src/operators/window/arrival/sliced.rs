@@ -13,6 +13,7 @@ use crate::operators::aggregates::Combine;
 use crate::operators::window::CountPane;
 use crate::operators::window::frames::WindowId;
 use crate::operators::window::rolling::Rolling;
+use crate::state::prefetch_all;
 use crate::support::keyed_timers::{NoClock, TimedState, TimerClock};
 use crate::time::Time;
 use std::collections::VecDeque;
@@ -40,7 +41,7 @@ pub struct Slices<S, T> {
     open: Option<Running<S, T>>,
     /// The full slices, if windows overlap.
     full: Option<Box<Full<S, T>>>,
-    /// The bytes of the full slices.
+    /// The bytes of the full slices, and those that the open slice owned when it was measured.
     heap: usize,
 }
 
@@ -60,7 +61,7 @@ impl<S: Data, T: Time> TimedState for Slices<S, T> {
 
     #[inline(always)]
     fn heap(&self) -> usize {
-        self.heap + self.open.as_ref().map_or(0, Running::heap)
+        self.heap
     }
 }
 
@@ -98,12 +99,16 @@ impl<A> Sliced<A> {
         T: Time,
         A: Combine<V, State: Clone>,
     {
+        if let Some(full) = &known.full {
+            prefetch_all(&**full);
+        }
         let slice = known.slice;
         known.slice += 1;
         known.until = self.spans.end_of(known.slice);
         let open = known.open.take()?;
         if self.spans.is_apart() {
             let first = known.arrived - open.values();
+            known.heap = 0;
             return Some(self.pane::<V, T>(first, known.arrived, open.into_parts()));
         }
         let full = known.full.get_or_insert_with(|| Box::new(Full::new(A::INVERSE.is_some())));
@@ -224,7 +229,9 @@ where
         if state.open.is_some() || !self.spans.is_gap(state.slice) {
             let open = state.open.get_or_insert_with(|| Running::new(self.aggregate.start(), time));
             self.aggregate.update(&mut open.state, value);
-            open.took(time);
+            if let Some(bytes) = open.took(time) {
+                state.heap = bytes + state.full.as_ref().map_or(0, |full| full.bytes());
+            }
         }
         state.arrived += 1;
         if state.arrived < state.until {
@@ -240,6 +247,7 @@ where
         if self.spans.is_apart() {
             let open = state.open.take()?;
             let first = state.arrived - open.values();
+            state.heap = 0;
             return Some(self.pane::<V, T>(first, state.arrived, open.into_parts()));
         }
         let Slices { arrived, slice, open, full, heap, .. } = state;

@@ -75,6 +75,8 @@ pub struct Values<O, S, T> {
     open: Option<Running<S, T>>,
     /// The values from `first` on, or fewer, with their times, if windows overlap.
     kept: Option<Box<Queue<O, T>>>,
+    /// The bytes that the open window owns on the heap, as of when it was weighed.
+    heap: usize,
 }
 
 impl<O: Data, S: Data, T: Time> TimedState for Values<O, S, T> {
@@ -94,7 +96,7 @@ impl<O: Data, S: Data, T: Time> TimedState for Values<O, S, T> {
     #[inline(always)]
     fn heap(&self) -> usize {
         let kept = self.kept.as_ref().map_or(0, |queue| queue.bytes());
-        kept + self.open.as_ref().map_or(0, Running::heap)
+        kept + self.heap
     }
 }
 
@@ -177,7 +179,7 @@ where
     type Output = A::Output;
 
     fn start(&self) -> Self::State {
-        Values { arrived: 0, first: 0, open: None, kept: None }
+        Values { arrived: 0, first: 0, open: None, kept: None, heap: 0 }
     }
 
     #[inline(always)]
@@ -198,12 +200,13 @@ where
             }
             let open = known.open.get_or_insert_with(|| Running::new(self.aggregate.start(), time));
             self.aggregate.update(&mut open.state, value);
-            open.took(time);
+            known.heap = open.took(time).unwrap_or(known.heap);
             if within < self.spans.size() {
                 return None;
             }
             known.first += self.spans.slide();
             let open = known.open.take()?;
+            known.heap = 0;
             return Some(self.finish::<V, T>(open, known.arrived));
         }
         let queue = known.kept.get_or_insert_with(|| {
@@ -228,7 +231,9 @@ where
             return None;
         }
         if self.spans.is_apart() {
-            return Some(self.finish::<V, T>(known.open.take()?, known.arrived));
+            let open = known.open.take()?;
+            known.heap = 0;
+            return Some(self.finish::<V, T>(open, known.arrived));
         }
         let queue = known.kept.as_mut()?;
         let given = self.make::<V, T>(queue, known.first, known.arrived);

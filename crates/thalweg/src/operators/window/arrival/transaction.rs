@@ -202,6 +202,8 @@ pub struct Open<S, T> {
     open: Option<Running<S, T>>,
     /// The commit time of the open window.
     commit: Option<Due>,
+    /// The bytes that the open window owns on the heap, as of when it was weighed.
+    heap: usize,
 }
 
 impl<S: Data, T: Time> TimedState for Open<S, T> {
@@ -221,7 +223,7 @@ impl<S: Data, T: Time> TimedState for Open<S, T> {
 
     #[inline(always)]
     fn heap(&self) -> usize {
-        self.open.as_ref().map_or(0, Running::heap)
+        self.heap
     }
 }
 
@@ -246,7 +248,7 @@ impl<V: ?Sized, A, F> Transacted<V, A, F> {
         T: Time,
         A: Aggregate<V>,
     {
-        known.commit = None;
+        (known.commit, known.heap) = (None, 0);
         let open = known.open.take()?;
         let (count, first) = (open.values(), known.arrived - open.values());
         let (state, time) = open.into_parts();
@@ -273,7 +275,7 @@ where
     type Output = A::Output;
 
     fn start(&self) -> Self::State {
-        Open { arrived: 0, open: None, commit: None }
+        Open { arrived: 0, open: None, commit: None, heap: 0 }
     }
 
     fn before(
@@ -299,12 +301,12 @@ where
         known.arrived += 1;
         let open = known.open.get_or_insert_with(|| Running::new(self.aggregate.start(), time));
         self.aggregate.update(&mut open.state, value);
-        open.took(time);
+        known.heap = open.took(time).unwrap_or(known.heap);
         match says {
             Transaction::Continue => None,
             Transaction::Commit => self.commit(known),
             Transaction::Discard => {
-                (known.commit, known.open) = (None, None);
+                (known.commit, known.open, known.heap) = (None, None, 0);
                 None
             }
             Transaction::CommitAfter(span) => {

@@ -1,7 +1,7 @@
 //! Early results of sessions: the counts for each session, and which results are due.
 
 use super::lenient::Lenience;
-use super::open::{Open, Sessions};
+use super::open::{Open, Sessions, SessionsOf};
 use crate::clock::Clock;
 use crate::operators::window::early::{Early, Ticks};
 use crate::operators::window::event_time::{AtEnd, Earliness};
@@ -55,6 +55,8 @@ impl<S: Clone> EarlySessions<S> for Early {
 pub trait Had: Send + 'static {
     /// The clocks of its timers.
     type Clocks: Clocks;
+    /// When the sessions of a key are due by the engine's clock.
+    type Tick: Tick;
 
     /// Accounts for a record that was added.
     fn took(&mut self);
@@ -81,8 +83,51 @@ pub trait Had: Send + 'static {
     }
 }
 
+/// When results are due by the engine's clock; `i64::MAX` if none are.
+pub trait Tick: Default + Send + 'static {
+    /// The time.
+    fn get(&self) -> i64;
+
+    /// Changes it, where there are such results.
+    fn set(&mut self, at: i64);
+}
+
+/// Never: there are results only at the end.
+impl Tick for () {
+    #[inline(always)]
+    fn get(&self) -> i64 {
+        i64::MAX
+    }
+
+    #[inline(always)]
+    fn set(&mut self, _: i64) {}
+}
+
+/// At a time of its own.
+#[derive(Debug)]
+pub struct At(i64);
+
+impl Default for At {
+    fn default() -> Self {
+        Self(i64::MAX)
+    }
+}
+
+impl Tick for At {
+    #[inline(always)]
+    fn get(&self) -> i64 {
+        self.0
+    }
+
+    #[inline(always)]
+    fn set(&mut self, at: i64) {
+        self.0 = at;
+    }
+}
+
 impl Had for () {
     type Clocks = EventClock;
+    type Tick = ();
 
     #[inline(always)]
     fn took(&mut self) {}
@@ -108,6 +153,7 @@ pub struct Progress {
 
 impl Had for Progress {
     type Clocks = BothClocks;
+    type Tick = At;
 
     #[inline(always)]
     fn took(&mut self) {
@@ -151,10 +197,10 @@ impl Earlies {
     /// Registers a record in a session of a key that now has `fresh` records that were in no result. Returns
     /// whether the session is to emit a result at once.
     #[inline(always)]
-    pub(super) fn note<S>(&self, sessions: &mut Sessions<S>, fresh: u64) -> bool {
+    pub(super) fn note<S, K: Tick>(&self, sessions: &mut Sessions<S, K>, fresh: u64) -> bool {
         match (&self.ticks, self.records) {
             (Some(ticks), _) => {
-                sessions.tick = sessions.tick.min(processing(ticks.next()));
+                sessions.tick.set(sessions.tick.get().min(processing(ticks.next())));
                 false
             }
             (None, records) => records.is_some_and(|records| fresh >= records),
@@ -164,11 +210,11 @@ impl Earlies {
     /// Calls a closure with the sessions of a key whose results are due, and the number of the result.
     pub(super) fn each_due<S, H: Had>(
         &self,
-        sessions: &mut Sessions<(S, H)>,
+        sessions: &mut SessionsOf<S, H>,
         mut each: impl FnMut(&Open<(S, H)>, u32),
     ) {
         let enough = self.records.unwrap_or(1);
-        sessions.tick = i64::MAX;
+        sessions.tick.set(i64::MAX);
         sessions.each_open(|open| {
             if open.state.1.fresh() >= enough {
                 let number = open.state.1.give();

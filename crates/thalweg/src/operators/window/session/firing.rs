@@ -2,9 +2,9 @@
 
 use super::super::pane::{Pane, Timing};
 use super::Gap;
-use super::early::{Earlies, EarlySessions, Had};
+use super::early::{Earlies, EarlySessions, Had, Tick};
 use super::late::{Exit, Latecomers};
-use super::open::{Open, Sessions, Taken};
+use super::open::{Open, Sessions, SessionsOf, Taken};
 use crate::data::{Key, Portable, Record};
 use crate::error::Result;
 use crate::flow::{Forked, Op, Push, arm, guard};
@@ -104,7 +104,7 @@ struct Arrival {
 /// records in its session that were in no result.
 #[inline(always)]
 fn enter<V, A, E>(
-    sessions: &mut Sessions<(A::State, E::Had)>,
+    sessions: &mut SessionsOf<A::State, E::Had>,
     aggregate: &A,
     earliness: E,
     Arrival { at, gap, watermark, lateness }: Arrival,
@@ -136,7 +136,7 @@ where
     );
     if has_changed {
         // The result is due before the next batch.
-        sessions.tick = i64::MIN;
+        sessions.tick.set(i64::MIN);
     }
     (taken, fresh)
 }
@@ -191,8 +191,8 @@ where
         }
     }
 
-    /// Emits the results that are due for the open sessions of a key.
-    fn give_early(&mut self, key: &G::Key, sessions: &mut Sessions<(A::State, E::Had)>) {
+    /// Gives the results that are due of the open sessions of a key.
+    fn give_early(&mut self, key: &G::Key, sessions: &mut SessionsOf<A::State, E::Had>) {
         let Self { op, aggregate, early, emitted, ends, .. } = self;
         early.each_due(sessions, |open, number| {
             let Some(pane) = pane::<G::Value, A, E>(op, aggregate, open, Timing::Early(number))
@@ -204,8 +204,8 @@ where
         });
     }
 
-    /// Emits the results of the sessions of a key that late records have changed.
-    fn give_late(&mut self, key: &G::Key, sessions: &mut Sessions<(A::State, E::Had)>) {
+    /// Gives the results of the sessions of a key that late records have changed.
+    fn give_late(&mut self, key: &G::Key, sessions: &mut SessionsOf<A::State, E::Had>) {
         let Self { op, aggregate, early, emitted, ends, .. } = self;
         sessions.each_changed(|open| {
             if let Some(pane) = ended_pane::<G::Value, A, E>(op, aggregate, open) {
@@ -213,8 +213,8 @@ where
                 ends.0.0.push((key.own(), pane), T::from(Timestamp::from_micros(open.until)));
             }
         });
-        // Early results may have been due at a later tick.
-        sessions.tick = if sessions.is_fresh() { early.next_tick() } else { i64::MAX };
+        // Early results may have been due later.
+        sessions.tick.set(if sessions.is_fresh() { early.next_tick() } else { i64::MAX });
     }
 
     /// Emits the results of the sessions of a key that have ended by `at`, and keeps the sessions for late
@@ -222,7 +222,7 @@ where
     fn end_leniently(
         &mut self,
         key: &G::Key,
-        sessions: &mut Sessions<(A::State, E::Had)>,
+        sessions: &mut SessionsOf<A::State, E::Had>,
         at: i64,
         weighed: &mut Weighed<A::State>,
     ) {
@@ -333,7 +333,7 @@ where
     N: Push<(<G::Key as Portable>::Owned, Pane<A::Output>), T>,
 {
     type Key = G::Key;
-    type State = Sessions<(A::State, E::Had)>;
+    type State = SessionsOf<A::State, E::Had>;
     type Next = Forked<(N, X)>;
 
     fn next(&mut self) -> &mut Self::Next {

@@ -4,7 +4,7 @@
 //! changes it, and the session emits another result before the next batch. A session that a late record has
 //! extended beyond the watermark is open again, and emits a result at its end like any other.
 
-use super::early::{EarlySessions, Had};
+use super::early::{At, EarlySessions, Had};
 use crate::operators::window::early::Early;
 use crate::operators::window::event_time::Earliness;
 use crate::support::keyed_timers::BothClocks;
@@ -82,6 +82,7 @@ pub struct HadLate<H> {
 
 impl<H: Had> Had for HadLate<H> {
     type Clocks = BothClocks;
+    type Tick = At;
 
     #[inline(always)]
     fn took(&mut self) {

@@ -4,7 +4,7 @@
 //! latest of its records' times plus their gaps. Both ends are part of it. Two sessions that overlap are merged,
 //! so the sessions of a key are always disjoint.
 
-use super::early::Had;
+use super::early::{Had, Tick};
 use crate::data::Data;
 use crate::support::keyed_timers::{TimedState, TimerClock};
 
@@ -18,13 +18,24 @@ pub struct Open<S> {
     pub(super) state: S,
 }
 
-/// The sessions of a key. Nearly always there is at most one, which is stored inline.
-pub struct Sessions<S> {
-    /// When results are due by the clock, early ones or those due to late records; `i64::MAX` if none are.
-    pub(super) tick: i64,
+/// The sessions of a key. Nearly always there is one at most, which lies in place.
+///
+/// With many keys, each record waits for the cache lines of its key. So this is kept small: with an ordinary key, timer
+/// and count, sessions that have results only at their end occupy one line of 64 bytes.
+pub struct Sessions<S, K> {
+    /// When results are due by the clock, early ones or those of late records.
+    pub(super) tick: K,
     latest: Option<Open<S>>,
-    /// The sessions before it, in order.
-    earlier: Vec<Open<S>>,
+    /// Those before it.
+    earlier: Option<Box<Earlier<S>>>,
+}
+
+/// The sessions of a key whose sessions have such states.
+pub type SessionsOf<S, H> = Sessions<(S, H), <H as Had>::Tick>;
+
+/// Sessions before the latest, in order.
+struct Earlier<S> {
+    open: Vec<Open<S>>,
 }
 
 /// What became of a record.
@@ -36,9 +47,30 @@ pub(super) enum Taken {
     Late,
 }
 
-impl<S> Sessions<S> {
+impl<S, K: Tick> Sessions<S, K> {
     pub(super) fn new() -> Self {
-        Self { tick: i64::MAX, latest: None, earlier: Vec::new() }
+        Self { tick: K::default(), latest: None, earlier: None }
+    }
+
+    /// Those before the latest, in order.
+    #[inline(always)]
+    fn earlier(&self) -> &[Open<S>] {
+        self.earlier.as_ref().map_or(&[], |earlier| &earlier.open)
+    }
+
+    /// Those before the latest, to be changed or added to.
+    fn earlier_mut(&mut self) -> &mut Vec<Open<S>> {
+        &mut self.earlier.get_or_insert_with(|| Box::new(Earlier { open: Vec::new() })).open
+    }
+
+    /// All of them, in order.
+    fn iter(&self) -> impl Iterator<Item = &Open<S>> {
+        self.earlier().iter().chain(&self.latest)
+    }
+
+    /// All of them, in order, to be changed.
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Open<S>> {
+        self.earlier.iter_mut().flat_map(|earlier| &mut earlier.open).chain(&mut self.latest)
     }
 
     /// Adds a record with the span from `at` to `until`. `gone` returns whether a session that ends at a time is
@@ -55,7 +87,7 @@ impl<S> Sessions<S> {
         if let Some(open) = &mut self.latest
             && at <= open.until
             && open.first <= until
-            && self.earlier.last().is_none_or(|earlier| earlier.until < at)
+            && self.earlier.as_ref().is_none_or(|earlier| earlier.ends_before(at))
         {
             open.first = open.first.min(at);
             open.until = open.until.max(until);
@@ -82,12 +114,14 @@ impl<S> Sessions<S> {
         (at, until): (i64, i64),
         mut combine: impl FnMut(&mut S, S),
     ) -> Option<&mut Open<S>> {
-        let touched = self.earlier.partition_point(|open| open.until < at)
-            ..self.earlier.partition_point(|open| open.first <= until);
+        // The latest alone would have been found.
+        let earlier = &mut self.earlier.as_mut()?.open;
+        let touched = earlier.partition_point(|open| open.until < at)
+            ..earlier.partition_point(|open| open.first <= until);
         let in_latest = |open: &Open<S>| at <= open.until && open.first <= until;
         if touched.len() == 1 && !self.latest.as_ref().is_some_and(in_latest) {
-            // Out-of-order records are nearly always in one session, which need not be moved.
-            let open = &mut self.earlier[touched.start];
+            // What comes out of order is nearly always in one session, which must not be moved for it.
+            let open = &mut earlier[touched.start];
             open.first = open.first.min(at);
             open.until = open.until.max(until);
             return Some(open);
@@ -95,7 +129,7 @@ impl<S> Sessions<S> {
         let latest = self.latest.take_if(|open| in_latest(open));
         let into_latest = latest.is_some();
         let place = touched.start;
-        let joined = self.earlier.drain(touched).chain(latest).reduce(|mut one, other| {
+        let joined = earlier.drain(touched).chain(latest).reduce(|mut one, other| {
             one.until = other.until;
             combine(&mut one.state, other.state);
             one
@@ -106,24 +140,26 @@ impl<S> Sessions<S> {
         if into_latest {
             return Some(self.latest.insert(joined));
         }
-        self.earlier.insert(place, joined);
-        Some(&mut self.earlier[place])
+        earlier.insert(place, joined);
+        Some(&mut earlier[place])
     }
 
     /// Calls a closure with all sessions, in order.
     pub(super) fn each_open(&mut self, each: impl FnMut(&mut Open<S>)) {
-        self.earlier.iter_mut().chain(&mut self.latest).for_each(each);
+        self.iter_mut().for_each(each);
     }
 
     /// Adds a session that overlaps no other.
     fn add(&mut self, open: Open<S>) {
         match &mut self.latest {
             Some(latest) if latest.first < open.first => {
-                self.earlier.push(std::mem::replace(latest, open));
+                let former = std::mem::replace(latest, open);
+                self.earlier_mut().push(former);
             }
             Some(_) => {
-                let place = self.earlier.partition_point(|other| other.first < open.first);
-                self.earlier.insert(place, open);
+                let earlier = self.earlier_mut();
+                let place = earlier.partition_point(|other| other.first < open.first);
+                earlier.insert(place, open);
             }
             None => self.latest = Some(open),
         }
@@ -131,10 +167,12 @@ impl<S> Sessions<S> {
 
     /// Removes the sessions that end by `at`.
     pub(super) fn end(&mut self, at: i64, mut give: impl FnMut(Open<S>)) {
-        let ended = self.earlier.partition_point(|open| open.until <= at);
-        self.earlier.drain(..ended).for_each(&mut give);
-        if self.earlier.is_empty() {
-            self.earlier = Vec::new();
+        if let Some(Earlier { open: earlier }) = self.earlier.as_deref_mut() {
+            let ended = earlier.partition_point(|open| open.until <= at);
+            earlier.drain(..ended).for_each(&mut give);
+        }
+        if self.earlier().is_empty() {
+            self.earlier = None;
             if let Some(open) = self.latest.take_if(|open| open.until <= at) {
                 give(open);
             }
@@ -142,31 +180,46 @@ impl<S> Sessions<S> {
     }
 }
 
-impl<S, H: Had> Sessions<(S, H)> {
-    /// For sessions that accept late records: calls `show` with those that end by `at`, which are kept, and removes
-    /// those that have been kept long enough, after a call of `show` for those of them that have changed.
+impl<S> Earlier<S> {
+    /// The bytes that they occupy.
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.open.capacity() * size_of::<Open<S>>()
+    }
+
+    /// Whether all of them end before a moment.
+    fn ends_before(&self, at: i64) -> bool {
+        self.open.last().is_none_or(|open| open.until < at)
+    }
+}
+
+impl<S, H: Had> SessionsOf<S, H> {
+    /// Of sessions that take late records in: shows those that end by then, which stay, and takes out those that have
+    /// been there long enough, after it has shown those of them that have changed.
     pub(super) fn end_leniently(
         &mut self,
         at: i64,
         mut show: impl FnMut(&mut Open<(S, H)>),
         mut drop: impl FnMut(Open<(S, H)>),
     ) {
-        let first = self.earlier.partition_point(has_ended);
-        let ending = self.earlier[first..].iter_mut().chain(&mut self.latest);
+        // Those that have ended are before the others.
+        let first = self.earlier().partition_point(has_ended);
+        let ending = self.iter_mut().skip(first);
         ending
             .filter(|open| !has_ended(open))
             .take_while(|open| open.until <= at)
             .for_each(&mut show);
         let is_gone = |open: &Open<(S, H)>| gone(open) <= at;
-        let gone = self.earlier.partition_point(is_gone);
-        for mut open in self.earlier.drain(..gone) {
-            if has_changed(&open) {
-                show(&mut open);
+        if let Some(Earlier { open: earlier }) = self.earlier.as_deref_mut() {
+            let gone = earlier.partition_point(is_gone);
+            for mut open in earlier.drain(..gone) {
+                if has_changed(&open) {
+                    show(&mut open);
+                }
+                drop(open);
             }
-            drop(open);
         }
-        if self.earlier.is_empty() {
-            self.earlier = Vec::new();
+        if self.earlier().is_empty() {
+            self.earlier = None;
             if let Some(mut open) = self.latest.take_if(|open| is_gone(open)) {
                 if has_changed(&open) {
                     show(&mut open);
@@ -178,13 +231,12 @@ impl<S, H: Had> Sessions<(S, H)> {
 
     /// Calls a closure with the sessions that late records have changed.
     pub(super) fn each_changed(&mut self, show: impl FnMut(&mut Open<(S, H)>)) {
-        let all = self.earlier.iter_mut().chain(&mut self.latest);
-        all.filter(|open| has_changed(open)).for_each(show);
+        self.iter_mut().filter(|open| has_changed(open)).for_each(show);
     }
 
     /// Whether a session has records that were in no result.
     pub(super) fn is_fresh(&self) -> bool {
-        self.earlier.iter().chain(&self.latest).any(|open| open.state.1.fresh() > 0)
+        self.iter().any(|open| open.state.1.fresh() > 0)
     }
 }
 
@@ -203,7 +255,7 @@ fn gone<S, H: Had>(open: &Open<(S, H)>) -> i64 {
     open.state.1.lenience().map_or(open.until, |late| late.gone(open.until))
 }
 
-impl<S: Data, H: Had> TimedState for Sessions<(S, H)> {
+impl<S: Data, H: Had> TimedState for SessionsOf<S, H> {
     type Clocks = H::Clocks;
     type Owned = S;
 
@@ -211,16 +263,17 @@ impl<S: Data, H: Had> TimedState for Sessions<(S, H)> {
     fn due(&self, clock: TimerClock) -> Option<i64> {
         match clock {
             TimerClock::Event => {
-                let first = self.earlier.first().or(self.latest.as_ref())?;
+                let first = self.earlier().first().or(self.latest.as_ref())?;
                 if !has_ended(first) {
                     return Some(first.until);
                 }
-                // Sessions that have ended come before the others.
-                let open = self.earlier.get(self.earlier.partition_point(has_ended));
+                // Those that have ended are before the others.
+                let earlier = self.earlier();
+                let open = earlier.get(earlier.partition_point(has_ended));
                 let open = open.or(self.latest.as_ref()).filter(|open| !has_ended(open));
                 Some(open.map_or(i64::MAX, |open| open.until).min(gone(first)))
             }
-            TimerClock::Processing => (self.tick < i64::MAX).then_some(self.tick),
+            TimerClock::Processing => Some(self.tick.get()).filter(|tick| *tick < i64::MAX),
         }
     }
 
@@ -231,10 +284,10 @@ impl<S: Data, H: Had> TimedState for Sessions<(S, H)> {
 
     #[inline(always)]
     fn heap(&self) -> usize {
-        self.earlier.capacity() * size_of::<Open<(S, H)>>()
+        self.earlier.as_ref().map_or(0, |earlier| earlier.bytes())
     }
 
     fn owned(&self) -> usize {
-        self.earlier.iter().chain(&self.latest).map(|open| open.state.0.heap_size()).sum()
+        self.iter().map(|open| open.state.0.heap_size()).sum()
     }
 }
