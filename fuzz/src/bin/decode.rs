@@ -6,8 +6,8 @@
 use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeMap;
 use thalweg::data::{Data, Wire};
-use thalweg::operators::aggregates::ApproxCountDistinct;
 use thalweg::operators::aggregates::Aggregate;
+use thalweg::operators::aggregates::ApproxCountDistinct;
 
 /// A type with every shape that the derive macro knows.
 #[derive(Data)]
