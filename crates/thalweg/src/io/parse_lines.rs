@@ -93,21 +93,21 @@ where
     F: Fn(&[u8]) -> Result<Option<T>, E> + Send + Sync + 'static,
 {
     type Record = T;
-    type Parser = LineParser<Told<F, T, E>>;
+    type Parser = LineParser<ClosureParser<F, T, E>>;
 
     fn parser(&self, lines: &Arc<LineNumbers>) -> Self::Parser {
-        let told = Told { parse: Arc::clone(&self.parse), types: PhantomData };
-        LineParser::new(told, self.sizes, lines)
+        let parser = ClosureParser { parse: Arc::clone(&self.parse), types: PhantomData };
+        LineParser::new(parser, self.sizes, lines)
     }
 }
 
 /// Parses a line with the closure.
-pub struct Told<F, T, E> {
+pub struct ClosureParser<F, T, E> {
     parse: Arc<F>,
     types: PhantomData<fn() -> (T, E)>,
 }
 
-impl<F, T, E> ParseLine for Told<F, T, E>
+impl<F, T, E> ParseLine for ClosureParser<F, T, E>
 where
     T: 'static,
     E: Display + 'static,

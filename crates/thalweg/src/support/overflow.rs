@@ -35,7 +35,7 @@ pub(crate) struct Overflow<S: Wire + ?Sized, E: Data> {
     frozen: bool,
     spill: SpillDir,
     /// The parts that are being written, by the bits of the hash.
-    parts: Vec<Part<SpillWriter<E>, SpillWriter<S>>>,
+    parts: Vec<HashPart<SpillWriter<E>, SpillWriter<S>>>,
     /// How often the part that is being processed has been split.
     depth: u32,
     /// Parts that are still to be processed, each with how often it has been split.
@@ -45,13 +45,13 @@ pub(crate) struct Overflow<S: Wire + ?Sized, E: Data> {
 }
 
 /// States, and the records that arrived after them.
-struct Part<E, S> {
+struct HashPart<E, S> {
     states: E,
     records: S,
 }
 
 /// A part that has been written completely.
-type WrittenPart<S, E> = Part<SpillFile<E>, SpillFile<S>>;
+type WrittenPart<S, E> = HashPart<SpillFile<E>, SpillFile<S>>;
 
 /// A part that is being read.
 pub(crate) struct PartReader<S: Wire + ?Sized, E: Data> {
@@ -155,9 +155,9 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
         self.part(hash).states.push(state)
     }
 
-    fn part(&mut self, hash: u64) -> &mut Part<SpillWriter<E>, SpillWriter<S>> {
+    fn part(&mut self, hash: u64) -> &mut HashPart<SpillWriter<E>, SpillWriter<S>> {
         if self.parts.is_empty() {
-            let part = |_| Part { states: self.spill.writer(), records: self.spill.writer() };
+            let part = |_| HashPart { states: self.spill.writer(), records: self.spill.writer() };
             self.parts = (0..1 << PARTS_BITS).map(part).collect();
         }
         // Routing has used the top bits, and the table uses the lowest; each depth uses its own.
@@ -169,11 +169,11 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
     /// The input, or the part being processed, has ended: completes what was written meanwhile.
     pub(crate) fn set_aside(&mut self) -> Result<()> {
         let depth = self.depth + 1;
-        for Part { states, records } in self.parts.drain(..) {
+        for HashPart { states, records } in self.parts.drain(..) {
             if states.records() + records.records() > 0 {
                 let (states, records) = (states.finish()?, records.finish()?);
                 self.bytes += states.bytes() + records.bytes();
-                self.on_disk.push((Part { states, records }, depth));
+                self.on_disk.push((HashPart { states, records }, depth));
             }
         }
         Ok(())

@@ -13,7 +13,7 @@ const RUN: usize = 64 << 10;
 const SHARE: usize = 2;
 
 /// A complete buffer, whose records no longer change.
-pub struct Part<D: Data, T: Time> {
+pub struct ReplayBuffer<D: Data, T: Time> {
     runs: Vec<Vec<(D, T)>>,
     file: Option<SpillFile<(D, T)>>,
     len: u64,
@@ -21,14 +21,14 @@ pub struct Part<D: Data, T: Time> {
     _reservation: Reservation,
 }
 
-impl<D: Data, T: Time> Part<D, T> {
+impl<D: Data, T: Time> ReplayBuffer<D, T> {
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 }
 
 /// A buffer that is being filled.
-pub struct Growing<D: Data, T: Time> {
+pub struct ReplayWriter<D: Data, T: Time> {
     runs: Vec<Vec<(D, T)>>,
     len: u64,
     /// What the records in memory own on the heap, and what is reserved for that.
@@ -41,7 +41,7 @@ pub struct Growing<D: Data, T: Time> {
     writer: Option<SpillWriter<(D, T)>>,
 }
 
-impl<D: Data, T: Time> Growing<D, T> {
+impl<D: Data, T: Time> ReplayWriter<D, T> {
     /// The number of records in a run.
     const RECORDS: usize = {
         let fit = RUN / if size_of::<(D, T)>() == 0 { 1 } else { size_of::<(D, T)>() };
@@ -118,10 +118,11 @@ impl<D: Data, T: Time> Growing<D, T> {
     }
 
     /// Completes the buffer; returns it, with the number of its bytes that are on disk.
-    pub(crate) fn finish(self) -> Result<(Part<D, T>, u64)> {
+    pub(crate) fn finish(self) -> Result<(ReplayBuffer<D, T>, u64)> {
         let file = self.writer.map(SpillWriter::finish).transpose()?;
         let written = file.as_ref().map_or(0, SpillFile::bytes);
-        let part = Part { runs: self.runs, file, len: self.len, _reservation: self.reservation };
+        let part =
+            ReplayBuffer { runs: self.runs, file, len: self.len, _reservation: self.reservation };
         Ok((part, written))
     }
 }
@@ -142,7 +143,7 @@ impl<D: Data, T: Time> Cursor<D, T> {
     /// Calls `each` with up to `most` records; returns whether there were any.
     pub(crate) fn show(
         &mut self,
-        part: &Part<D, T>,
+        part: &ReplayBuffer<D, T>,
         most: usize,
         mut each: impl FnMut(&D, T),
     ) -> Result<bool> {

@@ -95,12 +95,12 @@ fn call(function: Function, arguments: &[Datum], rows: usize) -> Result<Column> 
 
 /// One argument of a function of numbers: a column, or a single value for every row.
 #[derive(Clone, Copy)]
-struct Side<'a, T> {
+struct Argument<'a, T> {
     values: &'a [T],
     step: usize,
 }
 
-impl<T: Copy> Side<'_, T> {
+impl<T: Copy> Argument<'_, T> {
     #[inline(always)]
     fn get(&self, at: usize) -> T {
         self.values[at * self.step]
@@ -110,13 +110,13 @@ impl<T: Copy> Side<'_, T> {
 macro_rules! sides {
     ($($name:ident: $variant:ident($type:ty)),*) => {
         impl Datum {$(
-            fn $name(&self) -> Option<Side<'_, $type>> {
+            fn $name(&self) -> Option<Argument<'_, $type>> {
                 match self {
                     Self::Scalar(Value::$variant(value)) => {
-                        Some(Side { values: std::slice::from_ref(value), step: 0 })
+                        Some(Argument { values: std::slice::from_ref(value), step: 0 })
                     }
                     Self::Column(column) => match &**column {
-                        Column::$variant(values) => Some(Side { values, step: 1 }),
+                        Column::$variant(values) => Some(Argument { values, step: 1 }),
                         _ => None,
                     },
                     _ => None,
@@ -169,7 +169,7 @@ impl Datum {
 /// Applies a function that may fail to every row.
 fn try_zip<T: Copy + Display, O>(
     function: Function,
-    (left, right): (Side<'_, T>, Side<'_, T>),
+    (left, right): (Argument<'_, T>, Argument<'_, T>),
     rows: usize,
     of: impl Fn(T, T) -> Option<O>,
 ) -> Result<Vec<O>> {

@@ -28,7 +28,7 @@ type Held = Option<Vec<u8>>;
 /// The aggregates of a group, and their places in the state.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
-    parts: Vec<Part>,
+    parts: Vec<Accumulator>,
     /// The words of a state.
     pub(super) words: usize,
     /// The number of text and bytes values stored beside the words.
@@ -36,13 +36,13 @@ pub(super) struct Program {
 }
 
 #[derive(Clone, Debug)]
-struct Part {
+struct Accumulator {
     step: AggregateStep,
     /// The index of its first word; for the least or greatest text, the index of the value beside the words.
     at: usize,
 }
 
-impl Part {
+impl Accumulator {
     fn is_text(&self) -> bool {
         matches!(self.step.of, Type::Utf8 | Type::Bytes)
     }
@@ -82,7 +82,7 @@ impl Program {
     pub(super) fn new(steps: &[AggregateStep]) -> Self {
         let mut program = Self { parts: Vec::new(), words: 0, texts: 0 };
         for step in steps {
-            let part = Part { step: step.clone(), at: 0 };
+            let part = Accumulator { step: step.clone(), at: 0 };
             let sum = if step.of == Type::F64 { 1 } else { 2 };
             let (place, size) = match step.function {
                 AggregateFunction::Min | AggregateFunction::Max if part.is_text() => {
@@ -94,7 +94,7 @@ impl Program {
             };
             let at = *place;
             *place += size;
-            program.parts.push(Part { at, ..part });
+            program.parts.push(Accumulator { at, ..part });
         }
         program
     }
@@ -114,7 +114,7 @@ impl Program {
 
     #[inline(always)]
     fn update<K: ?Sized>(&self, words: &mut [u64], texts: &mut [Held], row: &Row<'_, K>) {
-        for Part { step, at } in &self.parts {
+        for Accumulator { step, at } in &self.parts {
             let at = *at;
             if step.function == AggregateFunction::Count {
                 words[at] += 1;
@@ -193,7 +193,7 @@ impl Program {
     }
 }
 
-impl Part {
+impl Accumulator {
     fn column<S: State>(&self, states: &[S], key: &impl Fn(usize) -> String) -> Result<Column> {
         let (at, of) = (self.at, self.step.of);
         Ok(match self.step.function {

@@ -63,8 +63,8 @@ mod pick;
 mod spread;
 mod sum;
 mod to_vec;
-mod together;
 mod top;
+mod tuple;
 
 pub use aggregate::{Aggregate, AggregateRef, Combine};
 pub use approx_distinct::ApproxCountDistinct;

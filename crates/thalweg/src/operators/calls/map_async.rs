@@ -1,7 +1,7 @@
 //! The `map_async` operators: one output record for each input record, made by a future.
 
-use super::aside::{Failures, GoAside, Stops};
 use super::polled::Futures;
+use super::side_output::{Failures, StopJob, ToSideOutput};
 use super::{Attempts, Calls, calling};
 use crate::data::{ByValue, Data};
 use crate::error::Result;
@@ -70,7 +70,7 @@ impl<C: Chain> Stream<C> {
             async move { Ok::<O, Infallible>(future.await) }
         };
         let make = Futures::new(answer, calls.around.clone());
-        calling(self, Origin::here("map_async"), calls, A::keep, make, Stops)
+        calling(self, Origin::here("map_async"), calls, A::keep, make, StopJob)
     }
 
     /// Like [`map_async`](Self::map_async), where a call may return an error: it is retried as [`Calls::retry`]
@@ -112,7 +112,7 @@ impl<C: Chain> Stream<C> {
         Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
         let make = Futures::new(f, calls.around.clone());
-        calling(self, Origin::here("try_map_async"), calls, A::keep, make, Stops)
+        calling(self, Origin::here("try_map_async"), calls, A::keep, make, StopJob)
     }
 
     /// Like [`try_map_async`](Self::try_map_async), with a side output of the records whose calls have failed
@@ -151,7 +151,7 @@ impl<C: Chain> Stream<C> {
         Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
         let origin = Origin::here("try_map_async");
-        let (aside, failures) = GoAside::leaving(&self, origin);
+        let (aside, failures) = ToSideOutput::leaving(&self, origin);
         let make = Futures::new(f, calls.around.clone());
         let keep = |record: &D| Some(record.clone());
         (calling(self, origin, calls, keep, make, aside), failures)

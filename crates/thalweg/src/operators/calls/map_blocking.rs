@@ -1,7 +1,7 @@
 //! The `map_blocking` operators: one output record for each input record, made by a call that blocks its
 //! thread.
 
-use super::aside::{Failures, GoAside, Leave, Stops};
+use super::side_output::{Failures, Leave, StopJob, ToSideOutput};
 use super::threads::Threads;
 use super::{Attempts, Calling, Calls, calling};
 use crate::data::{ByValue, Data};
@@ -60,7 +60,7 @@ impl<C: Chain> Stream<C> {
         F: Fn(D) -> O + Send + Sync + 'static,
     {
         let answer = move |record: D| Ok::<O, Infallible>(f(record));
-        blocking(self, Origin::here("map_blocking"), calls, A::keep, answer, Stops)
+        blocking(self, Origin::here("map_blocking"), calls, A::keep, answer, StopJob)
     }
 
     /// Like [`map_blocking`](Self::map_blocking), where a call may return an error: it is retried as
@@ -94,7 +94,7 @@ impl<C: Chain> Stream<C> {
         A: Attempts<D>,
         F: Fn(D) -> Result<O, E> + Send + Sync + 'static,
     {
-        blocking(self, Origin::here("try_map_blocking"), calls, A::keep, f, Stops)
+        blocking(self, Origin::here("try_map_blocking"), calls, A::keep, f, StopJob)
     }
 
     /// Like [`try_map_blocking`](Self::try_map_blocking), with a side output of the records whose calls have
@@ -128,7 +128,7 @@ impl<C: Chain> Stream<C> {
         F: Fn(D) -> Result<O, E> + Send + Sync + 'static,
     {
         let origin = Origin::here("try_map_blocking");
-        let (aside, failures) = GoAside::leaving(&self, origin);
+        let (aside, failures) = ToSideOutput::leaving(&self, origin);
         let keep = |record: &D| Some(record.clone());
         (blocking(self, origin, calls, keep, f, aside), failures)
     }

@@ -4,14 +4,14 @@
 //! and [`map_blocking`](crate::Stream::map_blocking) has threads of its own. [`Calls`] configures how many
 //! calls run at once, the order of results, timeouts and retries.
 
-mod aside;
 mod failed;
-mod line;
 mod map_async;
 mod map_blocking;
+mod order;
 mod permits;
 mod polled;
 mod running;
+mod side_output;
 mod threads;
 
 pub use failed::FailedCall;
@@ -20,10 +20,10 @@ use crate::data::ByValue;
 use crate::error::{Error, ErrorKind};
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
-use aside::Leave;
 use permits::Permits;
 use polled::Around;
 use running::{Calling, Make, Rules};
+use side_output::Leave;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;

@@ -5,10 +5,10 @@
 //! blocked until it is empty: this is the back-pressure of slow calls. Calls continue while receivers are slow,
 //! as far as the bound allows, since other tasks may wait for their permits.
 
-use super::aside::{Exit, Leave};
 use super::failed::{FailedCall, Problem};
-use super::line::{Line, Ticket};
+use super::order::{Line, Ticket};
 use super::permits::{Desk, Permit, Permits};
+use super::side_output::{Exit, Leave};
 use crate::clock::{Clock, Nanos, nanos};
 use crate::error::Result;
 use crate::flow::{CHUNK, Event, Flow, Forked, Op, Pipe, Push, pump};

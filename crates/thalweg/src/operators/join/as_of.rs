@@ -2,7 +2,7 @@
 
 use super::joinable::{Joinable, JoinableWith, KeyOf, TimeOf, ValueOf};
 use super::meeting::{Meet, Meeting, together};
-use super::tagged::Side;
+use super::tagged::Either;
 use super::timeline::{Cursor, Timeline};
 use crate::data::Data;
 use crate::flow::guard;
@@ -305,8 +305,8 @@ where
         Known { lefts: Timeline::new(), rights: Timeline::new(), which: self.which }
     }
 
-    fn drops_late(&self, value: &Side<A, B>) -> bool {
-        matches!(value, Side::Left(_)) || self.which.direction == Direction::Next
+    fn drops_late(&self, value: &Either<A, B>) -> bool {
+        matches!(value, Either::Left(_)) || self.which.direction == Direction::Next
     }
 
     #[inline]
@@ -314,17 +314,17 @@ where
         &self,
         cx: &Meeting<'_, K>,
         state: &mut Known<A, B>,
-        (value, at): (Side<A, B>, i64),
+        (value, at): (Either<A, B>, i64),
         _: &mut Cursor,
         _: impl FnMut(O, i64) -> ControlFlow<()>,
-    ) -> Option<Side<A, B>> {
+    ) -> Option<Either<A, B>> {
         match (value, self.which.direction) {
-            (Side::Left(left), _) => state.lefts.add(at, left),
-            (Side::Right(right), Direction::Latest) => {
+            (Either::Left(left), _) => state.lefts.add(at, left),
+            (Either::Right(right), Direction::Latest) => {
                 state.rights.put(at, right);
                 state.prune(cx.watermark);
             }
-            (Side::Right(right), Direction::Next) => {
+            (Either::Right(right), Direction::Next) => {
                 if state.rights.latest(at).is_none_or(|(other, _)| other < at) {
                     state.rights.add(at, right);
                 }

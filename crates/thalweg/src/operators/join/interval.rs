@@ -2,7 +2,7 @@
 
 use super::joinable::{Joinable, JoinableWith, KeyOf, TimeOf, ValueOf};
 use super::meeting::{Meet, Meeting, together};
-use super::tagged::Side;
+use super::tagged::Either;
 use super::timeline::{Cursor, Timeline};
 use crate::data::Data;
 use crate::error::{Error, ErrorKind};
@@ -302,7 +302,7 @@ where
         Partners { lefts: Timeline::new(), rights: Timeline::new(), interval: self.interval }
     }
 
-    fn drops_late(&self, _: &Side<A, B>) -> bool {
+    fn drops_late(&self, _: &Either<A, B>) -> bool {
         true
     }
 
@@ -311,10 +311,10 @@ where
         &self,
         cx: &Meeting<'_, K>,
         state: &mut Partners<A, B>,
-        (value, at): (Side<A, B>, i64),
+        (value, at): (Either<A, B>, i64),
         cursor: &mut Cursor,
         mut give: impl FnMut(O, i64) -> ControlFlow<()>,
-    ) -> Option<Side<A, B>> {
+    ) -> Option<Either<A, B>> {
         let Self { interval, outer, f, .. } = self;
         let Partners { lefts, rights, .. } = state;
         let mut pair = |left: &A, right: &B, later: i64| {
@@ -322,7 +322,7 @@ where
             out.map_or(ControlFlow::Continue(()), |out| give(out, later))
         };
         match value {
-            Side::Left(left) => {
+            Either::Left(left) => {
                 // A record that was interrupted had partners.
                 let mut matched = cursor.has_moved();
                 if let Some(span) = interval.rights_near(at)
@@ -331,7 +331,7 @@ where
                         pair(&left, right, at.max(other))
                     })
                 {
-                    return Some(Side::Left(left));
+                    return Some(Either::Left(left));
                 }
                 if interval.left_until(at) >= cx.watermark {
                     lefts.add(at, Waiting { value: left, matched });
@@ -340,14 +340,14 @@ where
                     alone.map(|out| give(out, at));
                 }
             }
-            Side::Right(right) => {
+            Either::Right(right) => {
                 if let Some(span) = interval.lefts_near(at)
                     && !lefts.visit(span, cursor, |other, left| {
                         left.matched = true;
                         pair(&left.value, &right, at.max(other))
                     })
                 {
-                    return Some(Side::Right(right));
+                    return Some(Either::Right(right));
                 }
                 if interval.right_until(at) >= cx.watermark {
                     rights.add(at, right);

@@ -8,7 +8,7 @@
 //! [`Meet::wake`].
 
 use super::joinable::{Joinable, JoinableWith};
-use super::tagged::{Side, both};
+use super::tagged::{Either, both};
 use super::timeline::Cursor;
 use crate::data::{Data, Key, Portable};
 use crate::error::Result;
@@ -43,7 +43,7 @@ pub trait Meet<K, A, B>: Clone + Send + 'static {
     fn start(&self) -> Self::State;
 
     /// Whether a record that arrives behind the watermark is dropped. It is counted in any case.
-    fn drops_late(&self, value: &Side<A, B>) -> bool;
+    fn drops_late(&self, value: &Either<A, B>) -> bool;
 
     /// Handles a record and emits results, none of which may be before the watermark. When `give` breaks,
     /// returns the record, to be called with it and the cursor again.
@@ -51,10 +51,10 @@ pub trait Meet<K, A, B>: Clone + Send + 'static {
         &self,
         cx: &Meeting<'_, K>,
         state: &mut Self::State,
-        record: (Side<A, B>, i64),
+        record: (Either<A, B>, i64),
         cursor: &mut Cursor,
         give: impl FnMut(Self::Out, i64) -> ControlFlow<()>,
-    ) -> Option<Side<A, B>>;
+    ) -> Option<Either<A, B>>;
 
     /// Called when no record at `until` or before can come any more, before the watermark that shows this is
     /// passed on. So results must not be before the previous watermark. When `give` breaks, the state must
@@ -115,7 +115,7 @@ pub struct Joined<C, A, B, X> {
 
 impl<C, K, A, B, X> Chain for Joined<C, A, B, X>
 where
-    C: Chain<Item = Hashed<(K, Side<A, B>)>, Time: EventTime>,
+    C: Chain<Item = Hashed<(K, Either<A, B>)>, Time: EventTime>,
     K: Data + Key + Portable<Owned = K> + Clone,
     A: Data,
     B: Data,
@@ -168,7 +168,7 @@ fn stop_if(so: bool) -> ControlFlow<()> {
 }
 
 /// A record of either stream, with its key's hash.
-type Arrival<K, A, B> = (u64, K, Side<A, B>, i64);
+type Arrival<K, A, B> = (u64, K, Either<A, B>, i64);
 
 /// The timer policy of a join in a running task.
 pub struct JoiningKeys<K, A, B, T, X, N> {
@@ -288,7 +288,7 @@ where
     }
 }
 
-impl<K, A, B, T, X, N> Takes<Hashed<(K, Side<A, B>)>, T> for JoiningKeys<K, A, B, T, X, N>
+impl<K, A, B, T, X, N> Takes<Hashed<(K, Either<A, B>)>, T> for JoiningKeys<K, A, B, T, X, N>
 where
     K: Data + Key + Portable<Owned = K> + Clone,
     A: Data,
@@ -301,7 +301,7 @@ where
     fn take(
         &mut self,
         keys: &mut KeysOf<Self>,
-        (hash, (key, value)): (u64, (K, Side<A, B>)),
+        (hash, (key, value)): (u64, (K, Either<A, B>)),
         time: T,
     ) {
         let at = Into::<Timestamp>::into(time).as_micros();

@@ -54,8 +54,8 @@ where
         self.inputs.refuse_in_loops(cx, self.op)?;
         let core = Core {
             op: cx.op(self.op),
-            left: Side::new(cx, self.op),
-            right: Side::new(cx, self.op),
+            left: MergeInput::new(cx, self.op),
+            right: MergeInput::new(cx, self.op),
             phase: Phase::Taking,
             group: Group::new(cx, self.op),
             spilled: 0,
@@ -75,8 +75,8 @@ pub struct MergeJoinPush<K: Data, L: Data, R: Data, T: Time, X, N> {
 
 struct Core<K: Data, L: Data, R: Data, T: Time, X> {
     op: Op,
-    left: Side<K, L, T>,
-    right: Side<K, R, T>,
+    left: MergeInput<K, L, T>,
+    right: MergeInput<K, R, T>,
     phase: Phase,
     group: Group<K, L, R, T>,
     spilled: u64,
@@ -99,7 +99,7 @@ enum Phase {
 }
 
 /// One of the two inputs.
-struct Side<K: Data, V: Data, T: Time> {
+struct MergeInput<K: Data, V: Data, T: Time> {
     taking: Option<Sorter<Row<K, V, T>, Compare<K, V, T>>>,
     sorted: Option<Sorted<Row<K, V, T>, Compare<K, V, T>>>,
     /// The next record.
@@ -165,7 +165,7 @@ fn rows_in_order<K: Data + Eq, V, T>(a: &Row<K, V, T>, b: &Row<K, V, T>) -> Orde
     order((a.0, &a.1), (b.0, &b.1))
 }
 
-impl<K: Data + Eq, V: Data, T: Time> Side<K, V, T> {
+impl<K: Data + Eq, V: Data, T: Time> MergeInput<K, V, T> {
     fn new(cx: &TaskContext<'_>, op: usize) -> Self {
         let compare: Compare<K, V, T> = rows_in_order;
         let sorter = Sorter::new(compare, cx.spillable(op), cx.spill.clone());

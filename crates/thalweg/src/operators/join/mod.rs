@@ -51,7 +51,7 @@ pub use as_of::AsOf;
 pub use fixed::StaticTable;
 pub use interval::Interval;
 pub use joinable::{Joinable, JoinableWith, KeyOf, TimeOf, ValueOf};
-pub use tagged::Side;
+pub use tagged::Either;
 pub(super) use tagged::{TaggedBy, both};
 pub use with::JoinWith;
 

@@ -1,7 +1,7 @@
 //! Symmetric inner joins of two streams, neither of which needs to end: each record is looked up in what has
 //! arrived on the other side, and kept for later records of that side.
 
-use super::hash::{Kept, Probes};
+use super::hash::{BuildTable, Probes};
 use super::inputs::Inputs;
 use super::kinds::{KeepLeft, KeepRight, Kind};
 use crate::data::Data;
@@ -42,8 +42,8 @@ where
         self.inputs.refuse_in_loops(cx, self.op)?;
         let push = SymmetricPush {
             op: cx.op(self.op),
-            lefts: Kept::new(cx.fixed(self.op)),
-            rights: Kept::new(cx.fixed(self.op)),
+            lefts: BuildTable::new(cx.fixed(self.op)),
+            rights: BuildTable::new(cx.fixed(self.op)),
             left: Probes::new(),
             right: Probes::new(),
             ended: (false, false),
@@ -60,7 +60,7 @@ where
 #[inline(always)]
 fn keep<K, V, T>(
     op: &Op,
-    kept: &mut Kept<K, V, T>,
+    kept: &mut BuildTable<K, V, T>,
     (hash, key, value, time): (u64, &K, &V, T),
 ) -> bool
 where
@@ -80,8 +80,8 @@ where
 pub struct SymmetricPush<K, L, R, T, X, N> {
     op: Op,
     /// The left records so far, in which right ones are looked up.
-    lefts: Kept<K, L, T>,
-    rights: Kept<K, R, T>,
+    lefts: BuildTable<K, L, T>,
+    rights: BuildTable<K, R, T>,
     /// The left records of the batch that is being looked up.
     left: Probes<K, L, T>,
     right: Probes<K, R, T>,

@@ -13,7 +13,7 @@ use crate::time::Time;
 
 /// A value of one of two streams.
 #[derive(Clone, Debug, PartialEq, Eq, Data)]
-pub enum Side<A, B> {
+pub enum Either<A, B> {
     /// A value of the first stream.
     Left(A),
     /// A value of the second stream.
@@ -51,7 +51,7 @@ where
     B: Data,
     T: Time,
 {
-    type Item = Hashed<(K, Side<A, B>)>;
+    type Item = Hashed<(K, Either<A, B>)>;
     type Time = T;
     type Task<N: Push<Self::Item, T> + 'static> =
         PairInlet<Hashed<(K, A)>, Hashed<(K, B)>, T, TaggedPush<N>>;
@@ -81,16 +81,16 @@ where
     A: Data,
     B: Data,
     T: Time,
-    N: Push<Hashed<(K, Side<A, B>)>, T>,
+    N: Push<Hashed<(K, Either<A, B>)>, T>,
 {
     #[inline(always)]
     fn push_first(&mut self, (hash, (key, value)): (u64, (K, A)), time: T) {
-        self.next.push((hash, (key, Side::Left(value))), time);
+        self.next.push((hash, (key, Either::Left(value))), time);
     }
 
     #[inline(always)]
     fn push_second(&mut self, (hash, (key, value)): (u64, (K, B)), time: T) {
-        self.next.push((hash, (key, Side::Right(value))), time);
+        self.next.push((hash, (key, Either::Right(value))), time);
     }
 
     fn wants_second(&self) -> bool {

@@ -66,7 +66,7 @@ where
             full: None,
             held: None,
             choice: Choice::new(self.receive.clone()),
-            way: Way::Direct,
+            way: UpdateMode::Direct,
             waiting: PartialBatch::default(),
             reservation: cx.spillable(self.op),
             growth: Growth::default(),
@@ -118,7 +118,7 @@ where
     /// An event that waits until everything before it has been sent.
     held: Option<Event>,
     choice: Choice,
-    way: Way,
+    way: UpdateMode,
     /// The last records, each as a partial of its own, while their slots are prefetched.
     waiting: PartialBatch<G::Key, A::State>,
     /// What the table occupies beyond [`TABLE`].
@@ -133,7 +133,7 @@ where
 
 /// What happens to a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum UpdateMode {
     /// It updates the table.
     Direct,
     /// It updates the table, and its key is added to the sample of keys.
@@ -300,11 +300,11 @@ where
 
     fn find_way(&mut self) {
         self.way = if !self.choice.combining {
-            Way::Uncombined
+            UpdateMode::Uncombined
         } else if Self::MAY_WAIT && !self.table.is_cache_resident() {
-            Way::InSteps
+            UpdateMode::InSteps
         } else {
-            Way::Direct
+            UpdateMode::Direct
         };
     }
 
@@ -481,15 +481,15 @@ where
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, _: T) {
         match self.way {
-            Way::Direct => return self.take(item),
-            Way::Sampled => return self.take_sampled(item),
-            Way::InSteps | Way::Uncombined => {}
+            UpdateMode::Direct => return self.take(item),
+            UpdateMode::Sampled => return self.take_sampled(item),
+            UpdateMode::InSteps | UpdateMode::Uncombined => {}
         }
         let Self { op, keys, aggregate, table, waiting, way, .. } = self;
         guard(op, || {
             let key = keys.key(&item);
             let (probe, hash) = (key.probe(), keys.hash(&item));
-            if *way == Way::InSteps {
+            if *way == UpdateMode::InSteps {
                 table.prefetch(hash);
             }
             let slot = waiting.store(key, probe);
@@ -551,8 +551,8 @@ where
             }
         }
         self.choice.meter().start(self.clock.now(), self.hot.seen());
-        if self.way == Way::Direct && self.hot.is_due() {
-            self.way = Way::Sampled;
+        if self.way == UpdateMode::Direct && self.hot.is_due() {
+            self.way = UpdateMode::Sampled;
         }
         Flow::Ready
     }

@@ -25,7 +25,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// How a record of type `I` updates the table.
-pub trait Absorb<I: Record + ?Sized>: Clone + Send + 'static {
+pub trait Upsert<I: Record + ?Sized>: Clone + Send + 'static {
     /// The key of the table.
     type Key: Key<Owned: Borrow<Self::Key>> + ?Sized;
     /// The state per key.
@@ -68,7 +68,7 @@ impl<A, G: Clone> Clone for Values<A, G> {
     }
 }
 
-impl<I, A, G> Absorb<I> for Values<A, G>
+impl<I, A, G> Upsert<I> for Values<A, G>
 where
     I: Wire + ?Sized,
     G: KeyBy<I, Key: Key<Owned: Borrow<G::Key>>>,
@@ -125,24 +125,24 @@ where
 }
 
 /// Absorbs partial aggregates from other tasks.
-pub struct Parts<A, K: ?Sized, V: ?Sized> {
+pub struct Partials<A, K: ?Sized, V: ?Sized> {
     pub(super) aggregate: Arc<A>,
     types: PhantomData<fn(&K, &V)>,
 }
 
-impl<A, K: ?Sized, V: ?Sized> Parts<A, K, V> {
+impl<A, K: ?Sized, V: ?Sized> Partials<A, K, V> {
     pub(super) fn new(aggregate: Arc<A>) -> Self {
         Self { aggregate, types: PhantomData }
     }
 }
 
-impl<A, K: ?Sized, V: ?Sized> Clone for Parts<A, K, V> {
+impl<A, K: ?Sized, V: ?Sized> Clone for Partials<A, K, V> {
     fn clone(&self) -> Self {
         Self::new(Arc::clone(&self.aggregate))
     }
 }
 
-impl<K, V, A> Absorb<Partial<K, A::State>> for Parts<A, K, V>
+impl<K, V, A> Upsert<Partial<K, A::State>> for Partials<A, K, V>
 where
     K: Key<Owned: Borrow<K>> + ?Sized,
     V: Record + ?Sized,
@@ -219,12 +219,12 @@ pub struct Grouped<C, B> {
 }
 
 /// What a table emits: a key and its result.
-pub type Row<I, B> = (<<B as Absorb<I>>::Key as Portable>::Owned, <B as Absorb<I>>::Output);
+pub type Row<I, B> = (<<B as Upsert<I>>::Key as Portable>::Owned, <B as Upsert<I>>::Output);
 
 impl<C, B> Chain for Grouped<C, B>
 where
     C: Chain<Item: Portable>,
-    B: Absorb<C::Item>,
+    B: Upsert<C::Item>,
 {
     type Item = Row<C::Item, B>;
     type Time = C::Time;
@@ -262,7 +262,7 @@ where
 pub struct GroupPush<I, T, B, N>
 where
     I: Portable + ?Sized,
-    B: Absorb<I>,
+    B: Upsert<I>,
 {
     core: Core<I, B>,
     /// Records that wait until their slots have been prefetched.
@@ -279,7 +279,7 @@ where
     time: PhantomData<fn(T)>,
 }
 
-enum Phase<I: Portable + ?Sized, B: Absorb<I>> {
+enum Phase<I: Portable + ?Sized, B: Upsert<I>> {
     /// Records arrive.
     Taking,
     /// The input has ended; the table is emitted.
@@ -290,7 +290,7 @@ enum Phase<I: Portable + ?Sized, B: Absorb<I>> {
     Over,
 }
 
-struct Core<I: Portable + ?Sized, B: Absorb<I>> {
+struct Core<I: Portable + ?Sized, B: Upsert<I>> {
     op: Op,
     absorb: B,
     table: GroupTable<B::Key, B::State>,
@@ -301,9 +301,9 @@ struct Core<I: Portable + ?Sized, B: Absorb<I>> {
 }
 
 /// A state on disk.
-type Kept<I, B> = Evicted<<B as Absorb<I>>::Key, <B as Absorb<I>>::State>;
+type Kept<I, B> = Evicted<<B as Upsert<I>>::Key, <B as Upsert<I>>::State>;
 
-impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
+impl<I: Portable + ?Sized, B: Upsert<I>> Core<I, B> {
     /// Updates the table with a record, or writes the record to disk when the table must not grow.
     #[inline(always)]
     fn take(&mut self, item: I::Of<'_>, place: Option<SlotHint>) {
@@ -385,7 +385,7 @@ const WAITING: usize = 64;
 impl<I, T, B, N> Push<I, T> for GroupPush<I, T, B, N>
 where
     I: Portable + ?Sized,
-    B: Absorb<I>,
+    B: Upsert<I>,
     T: Time,
     N: Push<Row<I, B>, T>,
 {
@@ -396,7 +396,7 @@ where
     }
 }
 
-impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
+impl<I: Portable + ?Sized, B: Upsert<I>> Core<I, B> {
     /// Processes a record: at once, or with others when the table is larger than the caches.
     #[inline(always)]
     fn put(&mut self, waiting: &mut Waiting<I>, item: I::Of<'_>) {
@@ -427,7 +427,7 @@ impl<I: Portable + ?Sized, B: Absorb<I>> Core<I, B> {
 impl<I, T, B, N> GroupPush<I, T, B, N>
 where
     I: Portable + ?Sized,
-    B: Absorb<I>,
+    B: Upsert<I>,
     T: Time,
     N: Push<Row<I, B>, T>,
 {
@@ -481,7 +481,7 @@ where
 impl<I, T, B, N> Pipe for GroupPush<I, T, B, N>
 where
     I: Portable + ?Sized,
-    B: Absorb<I>,
+    B: Upsert<I>,
     T: Time,
     N: Push<Row<I, B>, T>,
 {

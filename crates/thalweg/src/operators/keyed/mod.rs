@@ -21,25 +21,25 @@
 // The types of these methods show which operator a chain ends in; aliases would hide it.
 #![allow(clippy::type_complexity)]
 
+mod aggregate;
 mod boxed;
 mod combine;
-mod elsewhere;
 mod fold;
 mod generic;
 mod group;
 mod group_by;
-mod in_parts;
 mod key_by;
+mod local_unique;
 mod map;
 mod merge;
+mod other_kind;
 mod other_names;
 mod partition;
 mod process;
-mod remember;
-mod sieve;
+mod repartition;
+mod stateful;
 mod stateful_flat_map;
 mod stateful_map;
-mod together;
 mod unique;
 mod unkey;
 
@@ -47,7 +47,7 @@ mod unkey;
 pub mod chains {
     pub use super::group::Grouped;
     pub use super::process::Processing;
-    pub use super::remember::Remembering;
+    pub use super::stateful::Remembering;
     pub use super::unkey::PairsOf;
 }
 

@@ -1,7 +1,7 @@
 //! Where the records of a key are, and how they are brought into one task.
 
 use super::combine::Combiner;
-use super::group::{Grouped, Parts, Values};
+use super::group::{Grouped, Partials, Values};
 use super::{Carried, KeyBy, KeyedStream};
 use crate::data::{Data, Key, Portable, Record, Wire};
 use crate::error::Result;
@@ -256,7 +256,7 @@ where
     G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
 {
     type Chain<A: Combine<G::Value>> =
-        Grouped<Received<Partial<G::Key, A::State>, C::Time>, Parts<A, G::Key, G::Value>>;
+        Grouped<Received<Partial<G::Key, A::State>, C::Time>, Partials<A, G::Key, G::Value>>;
 
     fn combine<A: Combine<G::Value>>(
         keyed: KeyedStream<C, G, Self>,
@@ -270,7 +270,7 @@ where
         let combined =
             stream.then(local, |prev, op| Combiner { prev, op, keys, aggregate: parts, receive });
         by_hash(combined, Origin { kind: "partition", ..origin })
-            .then(origin, |prev, op| Grouped { prev, op, absorb: Parts::new(aggregate), cost })
+            .then(origin, |prev, op| Grouped { prev, op, absorb: Partials::new(aggregate), cost })
             .with_state(true, A::State::schema())
             .bounded_for("its result is known only at the end")
     }

@@ -1,7 +1,7 @@
 //! Maps each value with a state per key.
 
 use super::partition::Placement;
-use super::remember::{Remembering, Step};
+use super::stateful::{Remembering, Step};
 use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::data::{Data, Key, Portable, Record, Wire};
 use crate::plan::Origin;

@@ -1,9 +1,9 @@
 //! Removes duplicates: each distinct record is emitted once, when it first arrives.
 
 use super::KeyBy;
+use super::local_unique::Sieve;
 use super::partition::{add_hash, by_hash};
-use super::remember::{Remembering, Step};
-use super::sieve::Sieve;
+use super::stateful::{Remembering, Step};
 use crate::data::{Data, Key, Wire};
 use crate::exchange::Hashed;
 use crate::plan::Origin;

@@ -5,7 +5,7 @@ use crate::data::{Covariant, Data, Record};
 use crate::error::Result;
 use crate::flow::{CHUNK, NullSink, Push};
 use crate::plan::TaskContext;
-use crate::support::replay_buffer::{Cursor, Growing, Part};
+use crate::support::replay_buffer::{Cursor, ReplayBuffer, ReplayWriter};
 use crate::time::Time;
 use std::marker::PhantomData;
 
@@ -28,23 +28,23 @@ impl<T: 'static> Covariant for ByRef<T> {
 }
 
 /// A task's input.
-pub struct Kept<D: Data, T: Time> {
+pub struct ReplayInput<D: Data, T: Time> {
     /// The input while it arrives.
-    growing: Growing<D, T>,
+    growing: ReplayWriter<D, T>,
     /// The input once it is complete.
-    part: Option<Part<D, T>>,
+    part: Option<ReplayBuffer<D, T>>,
     /// The progress of a round.
     cursor: Cursor<D, T>,
 }
 
-impl<D: Data, T: Time> Kept<D, T> {
+impl<D: Data, T: Time> ReplayInput<D, T> {
     pub(super) fn new(cx: &TaskContext<'_>, op: usize) -> Self {
-        let growing = Growing::new(cx.modest(op), cx.spill);
+        let growing = ReplayWriter::new(cx.modest(op), cx.spill);
         Self { growing, part: None, cursor: Cursor::start() }
     }
 }
 
-impl<D: Data, T: Time> Input<D, T> for Kept<D, T> {
+impl<D: Data, T: Time> Input<D, T> for ReplayInput<D, T> {
     type Out = ByRef<D>;
     type Left = NullSink;
 

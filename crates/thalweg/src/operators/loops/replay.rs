@@ -2,7 +2,7 @@
 
 use super::control::{Control, Meeting};
 use super::head::{Looped, Outcomes};
-use super::kept::Kept;
+use super::kept::ReplayInput;
 use super::shared::Shared;
 use super::tail::{Fold, TailPush};
 use crate::data::{Data, Record};
@@ -67,18 +67,18 @@ impl<D: Data, C: Chain<Item = D>> Stream<C> {
     {
         let origin = Origin::here("replay");
         let control = Arc::new(Control::new(state, rounds, false));
-        let make: Make<D, C> = |cx, op| (Kept::new(cx, op), NullSink);
+        let make: Make<D, C> = |cx, op| (ReplayInput::new(cx, op), NullSink);
         let (head, outcome) = self.looped(origin, rounds, &control, make);
         let body = body(head, &control.shared);
         Replaying { body, control, outcome, origin }
     }
 }
 
-type Make<D, C> = fn(&TaskContext<'_>, usize) -> (Kept<D, <C as Chain>::Time>, NullSink);
+type Make<D, C> = fn(&TaskContext<'_>, usize) -> (ReplayInput<D, <C as Chain>::Time>, NullSink);
 
 /// The chain that begins a body whose input is replayed.
 pub type Replayed<C, S> =
-    Looped<C, S, Kept<<C as Chain>::Item, <C as Chain>::Time>, Make<<C as Chain>::Item, C>>;
+    Looped<C, S, ReplayInput<<C as Chain>::Item, <C as Chain>::Time>, Make<<C as Chain>::Item, C>>;
 
 /// A loop begun by [`Stream::replay`]: choose how its rounds are folded.
 #[must_use = "a loop does nothing until it is said what its rounds come to"]

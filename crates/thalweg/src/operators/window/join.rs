@@ -5,7 +5,7 @@ use super::windowed::Windowing;
 use crate::data::Data;
 use crate::operators::aggregates::{Aggregate, Combine};
 use crate::operators::join::{
-    Joinable, JoinableWith, KeyOf, Side, TaggedBy, TimeOf, ValueOf, both,
+    Either, Joinable, JoinableWith, KeyOf, TaggedBy, TimeOf, ValueOf, both,
 };
 use crate::operators::keyed::{Carried, FirstOf, KeyedStream, Partitioned};
 use crate::plan::Origin;
@@ -178,7 +178,7 @@ impl<A, B> BothLists<A, B> {
     }
 }
 
-impl<A: Data, B: Data> Aggregate<Side<A, B>> for BothLists<A, B> {
+impl<A: Data, B: Data> Aggregate<Either<A, B>> for BothLists<A, B> {
     type State = (Vec<A>, Vec<B>);
     type Output = (Vec<A>, Vec<B>);
 
@@ -187,10 +187,10 @@ impl<A: Data, B: Data> Aggregate<Side<A, B>> for BothLists<A, B> {
     }
 
     #[inline]
-    fn update(&self, (left, right): &mut Self::State, value: Side<A, B>) {
+    fn update(&self, (left, right): &mut Self::State, value: Either<A, B>) {
         match value {
-            Side::Left(a) => left.push(a),
-            Side::Right(b) => right.push(b),
+            Either::Left(a) => left.push(a),
+            Either::Right(b) => right.push(b),
         }
     }
 
@@ -199,7 +199,7 @@ impl<A: Data, B: Data> Aggregate<Side<A, B>> for BothLists<A, B> {
     }
 }
 
-impl<A: Data, B: Data> Combine<Side<A, B>> for BothLists<A, B> {
+impl<A: Data, B: Data> Combine<Either<A, B>> for BothLists<A, B> {
     fn combine(&self, (left, right): &mut Self::State, mut other: Self::State) {
         left.append(&mut other.0);
         right.append(&mut other.1);

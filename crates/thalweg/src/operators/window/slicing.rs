@@ -101,17 +101,17 @@ struct Current {
     from: Timestamp,
     to: Timestamp,
     slice: SliceId,
-    way: Way,
+    way: Destination,
 }
 
 impl Current {
     const NOWHERE: Self =
-        Self { from: Timestamp::MAX, to: Timestamp::MIN, slice: 0, way: Way::Nowhere };
+        Self { from: Timestamp::MAX, to: Timestamp::MIN, slice: 0, way: Destination::Nowhere };
 }
 
 /// The destination of a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Destination {
     /// The table of its slice.
     Table,
     /// The receiver: the record is sent by itself.
@@ -174,15 +174,15 @@ where
         let (from, to) = self.frames.span(slice);
         let (first, last) = self.frames.windows(slice);
         let way = if first > last {
-            Way::Nowhere
+            Destination::Nowhere
         } else if self.alone
             || self.passing > 0
             || self.closed.is_some_and(|closed| slice <= closed)
         {
-            Way::Alone
+            Destination::Alone
         } else {
             self.open = Some(self.slices.take(slice));
-            Way::Table
+            Destination::Table
         };
         self.current = Current { from, to, slice, way };
     }
@@ -237,7 +237,8 @@ where
         self.records = 0;
         // This record still goes into a table; the next one is routed anew.
         self.open = Some(self.slices.take(current.slice));
-        self.current = Current { slice: current.slice, way: Way::Table, ..Current::NOWHERE };
+        self.current =
+            Current { slice: current.slice, way: Destination::Table, ..Current::NOWHERE };
     }
 
     fn set_all_aside(&mut self) {
@@ -401,9 +402,9 @@ where
             self.turn_to(at);
         }
         match self.current.way {
-            Way::Table => {}
-            Way::Alone => return self.send_alone(item),
-            Way::Nowhere => return,
+            Destination::Table => {}
+            Destination::Alone => return self.send_alone(item),
+            Destination::Nowhere => return,
         }
         self.records += 1;
         self.weighed.changed();

@@ -7,7 +7,7 @@ use crate::operators::aggregates::{
     Aggregate, Aggregates, Average, Combine, Count, FoldAssoc, Max, Min, Number, PickBy, PickByKey,
     Reduce, Sum, Summand,
 };
-use crate::operators::join::Side;
+use crate::operators::join::Either;
 use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
@@ -238,7 +238,7 @@ where
     where
         A: Data,
         B: Data,
-        G: KeyBy<C::Item, Value = Side<A, B>>,
+        G: KeyBy<C::Item, Value = Either<A, B>>,
         W: Windowing<C, G, P, BothLists<A, B>>,
     {
         let make = |window: W, keyed, plan| window.windows(keyed, plan, BothLists::new());

@@ -13,7 +13,7 @@ pub(super) const ALWAYS: usize = 64 << 10;
 pub(in crate::operators::join) type Row<K, B, T> = (u64, K, B, T);
 
 /// Rows in memory, for lookups.
-pub(in crate::operators::join) struct Kept<K, B, T> {
+pub(in crate::operators::join) struct BuildTable<K, B, T> {
     pub(in crate::operators::join) rows: Rows<K, (B, T)>,
     /// Whether a row has met a partner; empty where the kind of join does not need it.
     pub(super) met: Vec<bool>,
@@ -22,7 +22,7 @@ pub(in crate::operators::join) struct Kept<K, B, T> {
     reservation: Reservation,
 }
 
-impl<K: Data + Eq, B: Data, T: Time> Kept<K, B, T> {
+impl<K: Data + Eq, B: Data, T: Time> BuildTable<K, B, T> {
     pub(in crate::operators::join) fn new(reservation: Reservation) -> Self {
         Self { rows: Rows::new(), met: Vec::new(), heap: 0, reservation }
     }

@@ -40,7 +40,7 @@ use crate::time::Time;
 use parts::{Current, Parts, Split};
 use std::marker::PhantomData;
 
-pub(super) use kept::{Kept, Row};
+pub(super) use kept::{BuildTable, Row};
 pub(super) use probe::{Probes, Sought};
 
 /// Rows that are linked in one step, before other work has its turn.
@@ -75,7 +75,7 @@ where
         let early = self.inputs.hang_together(cx);
         let core = Core {
             op: cx.op(self.op),
-            kept: Kept::new(match self.ends && cx.depth(self.op) == Depth(0) {
+            kept: BuildTable::new(match self.ends && cx.depth(self.op) == Depth(0) {
                 true => cx.modest(self.op),
                 false => cx.fixed(self.op),
             }),
@@ -132,7 +132,7 @@ enum Phase {
 
 struct Core<K: Data, B: Data, P: Data, T: Time, S> {
     op: Op,
-    kept: Kept<K, B, T>,
+    kept: BuildTable<K, B, T>,
     probes: Probes<K, P, T>,
     phase: Phase,
     /// Records that arrived before the table was complete.

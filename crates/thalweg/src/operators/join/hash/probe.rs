@@ -1,7 +1,7 @@
 //! Lookup of a batch of records, one result at a time.
 
 use super::super::kinds::Shape;
-use super::kept::Kept;
+use super::kept::BuildTable;
 use crate::data::Data;
 use crate::flow::{Op, guard};
 use crate::state::Link;
@@ -86,7 +86,7 @@ impl<K: Data + Eq + Clone, P: Data, T: Time> Probes<K, P, T> {
     #[inline(always)]
     pub(in crate::operators::join) fn next<B: Data, S: Shape<B, P>>(
         &mut self,
-        kept: &mut Kept<K, B, T>,
+        kept: &mut BuildTable<K, B, T>,
         op: &Op,
         mut met: Option<&mut Met>,
         last: bool,
@@ -160,7 +160,7 @@ impl<K: Data + Eq + Clone, P: Data, T: Time> Probes<K, P, T> {
 
     /// Finds the chains of the next records; returns whether there were any. If not, drops all records.
     #[inline(never)]
-    fn locate<B: Data, S: Shape<B, P>>(&mut self, kept: &Kept<K, B, T>) -> bool {
+    fn locate<B: Data, S: Shape<B, P>>(&mut self, kept: &BuildTable<K, B, T>) -> bool {
         let group = self.located..self.waiting.len().min(self.located + GROUP);
         if group.is_empty() {
             self.before += self.waiting.len() as u64;

@@ -1,8 +1,8 @@
 //! A handler that is called for the records and the timers of each key: for what no other operator expresses.
 
-mod aside;
 mod context;
 mod running;
+mod side_output;
 
 use super::partition::Placement;
 use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
@@ -10,7 +10,7 @@ use crate::data::{Data, Record, Wire};
 use crate::plan::Origin;
 use crate::stream::{Chain, Received, Stream};
 use crate::time::Timestamp;
-use aside::{Leave, Nowhere, Outward};
+use side_output::{Leave, NoSideOutput, ToSideOutput};
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -183,12 +183,12 @@ where
     /// ```
     #[doc(alias("KeyedProcessFunction", "ProcessFunction", "onTimer"))]
     #[track_caller]
-    pub fn process<H>(self, handler: H) -> Processed<C, G, P, H, Nowhere>
+    pub fn process<H>(self, handler: H) -> Processed<C, G, P, H, NoSideOutput>
     where
         H: Process<G::Key, G::Value, Side = Infallible>,
     {
         let origin = Origin::here("process");
-        processed(P::together(self, origin), origin, handler, Nowhere)
+        processed(P::together(self, origin), origin, handler, NoSideOutput)
     }
 
     /// Like [`process`](Self::process), with a [side output](ProcessContext::emit_side) for late records, errors, or
@@ -249,7 +249,7 @@ where
         self,
         handler: H,
     ) -> (
-        Processed<C, G, P, H, Outward<AsideOf<C, G, H>, C::Time>>,
+        Processed<C, G, P, H, ToSideOutput<AsideOf<C, G, H>, C::Time>>,
         Stream<Received<AsideOf<C, G, H>, C::Time>>,
     )
     where
@@ -258,7 +258,7 @@ where
         let origin = Origin::here("process");
         let together = P::together(self, origin);
         let (aside, second) =
-            Outward::leaving(&together.stream, Origin { kind: "aside", ..origin });
+            ToSideOutput::leaving(&together.stream, Origin { kind: "aside", ..origin });
         (processed(together, origin, handler, aside), second)
     }
 }

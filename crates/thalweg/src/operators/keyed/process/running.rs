@@ -3,8 +3,8 @@
 //! The entry of a key lists all its timers, in order; the engine of keyed timers has one timer per clock, for the
 //! first of them.
 
-use super::aside::{Exit, Leave};
 use super::context::{Due, ProcessContext};
+use super::side_output::{Exit, Leave};
 use super::{Process, Timer};
 use crate::clock::Clock;
 use crate::data::{Data, Key, Portable, Record};
@@ -70,13 +70,13 @@ where
 const HINT: &str = "keys that `clear` forgets, in a timer for instance, need less";
 
 /// The state and the timers of a key.
-pub struct Kept<S> {
+pub struct KeyState<S> {
     state: Option<S>,
     /// In ascending order.
     timers: Vec<Due>,
 }
 
-impl<S> Kept<S> {
+impl<S> KeyState<S> {
     fn new() -> Self {
         Self { state: None, timers: Vec::new() }
     }
@@ -94,7 +94,7 @@ impl<S> Kept<S> {
     }
 }
 
-impl<S: Data> TimedState for Kept<S> {
+impl<S: Data> TimedState for KeyState<S> {
     type Clocks = BothClocks;
     type Owned = S;
 
@@ -145,7 +145,7 @@ impl<H, O: 'static, S, N, X> Calls<H, O, S, N, X> {
     fn call<K, V, T>(
         &mut self,
         key: &K,
-        kept: &mut Kept<H::State>,
+        kept: &mut KeyState<H::State>,
         weighed: &mut Weighed<H::State>,
         Now { at, watermark, ended }: Now,
         call: impl FnOnce(&H, &mut H::State, &mut ProcessContext<'_, O, S>),
@@ -158,7 +158,7 @@ impl<H, O: 'static, S, N, X> Calls<H, O, S, N, X> {
         X: Exit<S>,
     {
         let Self { op, handler, clock, out, aside, emitted, ends } = self;
-        let Kept { state, timers } = kept;
+        let KeyState { state, timers } = kept;
         let mut cx =
             ProcessContext { out, aside, timers, cleared: false, at, watermark, ended, clock };
         guard(op, || {
@@ -205,7 +205,7 @@ where
     N: Push<(<G::Key as Portable>::Owned, H::Out), T>,
 {
     type Key = G::Key;
-    type State = Kept<H::State>;
+    type State = KeyState<H::State>;
     type Next = Forked<(N, X)>;
 
     fn next(&mut self) -> &mut Self::Next {
@@ -259,7 +259,7 @@ where
         let at = time.timestamp().unwrap_or(*came);
         let now = Now { at, watermark: keys.watermark(), ended: false };
         let (hash, key) = guard(&calls.op, || (by.hash(&item), by.key(&item)));
-        let Some(mut visit) = keys.visit(hash, key, Kept::new) else { return };
+        let Some(mut visit) = keys.visit(hash, key, KeyState::new) else { return };
         visit.see(|key, kept, weighed| {
             calls.call::<_, G::Value, T>(key, kept, weighed, now, |handler, state, cx| {
                 handler.on_record(key, state, by.value(item), at, cx);

@@ -6,14 +6,14 @@ use crate::error::Error;
 use crate::flow::{Event, Op, Pipe, Publish, Push, guard};
 use crate::metrics::Report;
 use crate::plan::TaskContext;
-use crate::support::replay_buffer::{Growing, Part};
+use crate::support::replay_buffer::{ReplayBuffer, ReplayWriter};
 use crate::sync::{Mutex, lock};
 use crate::time::Time;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// The parts by task, `None` for tasks that have not ended.
-type Left<D, T> = Vec<Option<Part<D, T>>>;
+type Left<D, T> = Vec<Option<ReplayBuffer<D, T>>>;
 
 /// Collects the parts of the tasks. Owned by the job, and dropped with it if the job fails.
 pub(super) struct Filling<D: Data, T: Time> {
@@ -35,7 +35,7 @@ impl<D: Data + Sync, T: Time> Filling<D, T> {
         Fill {
             op: cx.op(op),
             task: cx.task,
-            growing: Some(Growing::new(cx.modest(op), cx.spill)),
+            growing: Some(ReplayWriter::new(cx.modest(op), cx.spill)),
             all: Self { cached: self.cached.clone(), parts: Arc::clone(&self.parts) },
             failed: false,
             records: 0,
@@ -45,7 +45,7 @@ impl<D: Data + Sync, T: Time> Filling<D, T> {
     }
 
     /// Stores a task's part. With the last part, the cache is filled once the job has succeeded.
-    fn leave(&self, op: &Op, task: usize, part: Part<D, T>) {
+    fn leave(&self, op: &Op, task: usize, part: ReplayBuffer<D, T>) {
         let mut parts = lock(&self.parts);
         parts[task] = Some(part);
         if parts.iter().any(Option::is_none) {
@@ -66,7 +66,7 @@ pub(super) struct Fill<I: ?Sized, D: Data, T: Time> {
     op: Op,
     task: usize,
     /// `None` after the end.
-    growing: Option<Growing<D, T>>,
+    growing: Option<ReplayWriter<D, T>>,
     all: Filling<D, T>,
     failed: bool,
     records: u64,
@@ -103,7 +103,7 @@ impl<I: ?Sized, D: Data + Sync, T: Time> Pipe for Fill<I, D, T> {
     }
 
     fn report(&mut self, report: &mut Report) {
-        let records = self.growing.as_ref().map_or(self.records, Growing::len);
+        let records = self.growing.as_ref().map_or(self.records, ReplayWriter::len);
         report.emitted(self.op.id(), records);
         report.kept(self.op.id(), records);
         report.spilled(self.op.id(), self.written);

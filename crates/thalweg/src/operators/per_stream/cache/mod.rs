@@ -13,7 +13,7 @@ use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned, Placemen
 use crate::operators::loops::ByRef;
 use crate::plan::Origin;
 use crate::stream::{Chain, Environment, Stream};
-use crate::support::replay_buffer::Part;
+use crate::support::replay_buffer::ReplayBuffer;
 use crate::time::Time;
 use fill::Filling;
 use read::{Reads, Share};
@@ -34,7 +34,7 @@ struct Shared<D: Data, T: Time> {
     /// The tasks that fill it.
     tasks: usize,
     /// By task; set once the job has succeeded.
-    parts: OnceLock<Vec<Part<D, T>>>,
+    parts: OnceLock<Vec<ReplayBuffer<D, T>>>,
 }
 
 impl<D: Data, T: Time> Clone for Cached<D, T> {
@@ -177,7 +177,7 @@ impl<D: Data + Sync, T: Time> Cached<D, T> {
     ///
     /// [`NotProduced`](crate::ErrorKind::NotProduced) as long as the cache is not filled.
     pub fn len(&self) -> Result<u64> {
-        Ok(self.parts()?.iter().map(Part::len).sum())
+        Ok(self.parts()?.iter().map(ReplayBuffer::len).sum())
     }
 
     /// Whether there is no record.
@@ -189,7 +189,7 @@ impl<D: Data + Sync, T: Time> Cached<D, T> {
         Ok(self.len()? == 0)
     }
 
-    fn parts(&self) -> Result<&[Part<D, T>]> {
+    fn parts(&self) -> Result<&[ReplayBuffer<D, T>]> {
         self.0.parts.get().map(Vec::as_slice).ok_or_else(|| {
             let what = format!(
                 "there is nothing to be read: the job in which {} fills the cache has not run to its end",

@@ -10,7 +10,7 @@ use crate::metrics::Total;
 use crate::operators::loops::ByRef;
 use crate::plan::TaskContext;
 use crate::stream::{Produced, Source, SourceFactory};
-use crate::support::replay_buffer::{Cursor, Part};
+use crate::support::replay_buffer::{Cursor, ReplayBuffer};
 use crate::time::Time;
 use std::ops::Range;
 
@@ -45,7 +45,7 @@ impl<D: Data + Sync, T: Time> SourceFactory for Reads<D, T> {
             Share::Part => cx.task..cx.task + 1,
             Share::Owned(_) => near(cx.task, cx.tasks, parts.len()),
         };
-        let all = parts.iter().map(Part::len).sum();
+        let all = parts.iter().map(ReplayBuffer::len).sum();
         Ok(Read {
             cached: self.cached.clone(),
             share: self.share,

@@ -1,10 +1,10 @@
-//! The operator of windows by arrival, in the task that owns the keys: passes each value to its key's `Course`,
+//! The operator of windows by arrival, in the task that owns the keys: passes each value to its key's `KeyWindows`,
 //! and emits the results.
 //!
 //! Results that a record completes, at most two, are emitted with the record. Results that time completes, and
 //! those that remain at the end, are emitted by the engine of keyed timers.
 
-use super::course::{Course, Now};
+use super::key_windows::{KeyWindows, Now};
 use crate::clock::Clock;
 use crate::data::{Key, Portable, Record, Wire};
 use crate::error::Result;
@@ -34,7 +34,7 @@ where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item>,
     P: Placement<C, G>,
-    X: Course<G::Value, C::Time>,
+    X: KeyWindows<G::Value, C::Time>,
 {
     let (stream, keys) = P::together(keyed, plan.origin).into_parts();
     stream.then_described(plan.origin, plan.detail, |prev, op| Arriving { prev, op, keys, course })
@@ -55,7 +55,7 @@ impl<C, G, X> Chain for Arriving<C, G, X>
 where
     C: Chain,
     G: KeyBy<C::Item>,
-    X: Course<G::Value, C::Time>,
+    X: KeyWindows<G::Value, C::Time>,
 {
     type Item = (<G::Key as Portable>::Owned, CountPane<X::Output>);
     type Time = C::Time;
@@ -100,7 +100,7 @@ where
     I: Record + ?Sized,
     T: Time,
     G: KeyBy<I>,
-    X: Course<G::Value, T>,
+    X: KeyWindows<G::Value, T>,
     N: Push<(OwnedKey<I, G>, CountPane<X::Output>), T>,
 {
     type Key = G::Key;
@@ -142,7 +142,7 @@ where
     I: Record + ?Sized,
     T: Time,
     G: KeyBy<I>,
-    X: Course<G::Value, T>,
+    X: KeyWindows<G::Value, T>,
     N: Push<(OwnedKey<I, G>, CountPane<X::Output>), T>,
 {
     #[inline(always)]

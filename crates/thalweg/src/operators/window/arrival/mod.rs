@@ -13,15 +13,15 @@
 //! ```
 //!
 //! [`Arriving`] handles keys, memory, timers and the end of the input, and knows nothing of windows. A
-//! [`Course`] computes the windows of one key, and knows nothing of keys. A record completes at most two
+//! [`KeyWindows`] computes the windows of one key, and knows nothing of keys. A record completes at most two
 //! windows, whose results are emitted at once. Results due to time or the end of the input, which may be many,
 //! are emitted in steps.
 
 mod arriving;
 mod count;
-mod course;
 mod global;
 mod greatest;
+mod key_windows;
 mod last;
 mod sliced;
 mod spanned;

@@ -5,8 +5,8 @@
 //! is complete, its result is the rolling aggregate. So a record costs the same whatever the overlap, and memory
 //! for each key is at most two slices per slide.
 
-use super::course::{Course, Given, Now, Running};
 use super::greatest::Greatest;
+use super::key_windows::{Given, KeyWindows, Now, Running};
 use super::spans::Spans;
 use crate::data::{Data, Record};
 use crate::operators::aggregates::Combine;
@@ -197,7 +197,7 @@ impl<A> Sliced<A> {
     }
 }
 
-impl<V, T, A> Course<V, T> for Sliced<A>
+impl<V, T, A> KeyWindows<V, T> for Sliced<A>
 where
     V: Record + ?Sized,
     T: Time,

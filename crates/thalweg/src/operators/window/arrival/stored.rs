@@ -4,8 +4,8 @@
 //! are stored, and each window is computed from its values when it is complete, at a cost proportional to their
 //! number. If windows do not overlap, a value is added at once and not stored.
 
-use super::course::{Course, Given, Now, Running};
 use super::greatest::Greatest;
+use super::key_windows::{Given, KeyWindows, Now, Running};
 use super::spans::Spans;
 use crate::data::{Data, Portable, Record};
 use crate::operators::aggregates::Aggregate;
@@ -169,7 +169,7 @@ impl<A> Stored<A> {
     }
 }
 
-impl<V, T, A> Course<V, T> for Stored<A>
+impl<V, T, A> KeyWindows<V, T> for Stored<A>
 where
     V: Kept + ?Sized,
     T: Time,

@@ -1,7 +1,7 @@
 //! Transactions: windows that are opened and closed by their values.
 
 use super::arriving::{ByArrival, arriving};
-use super::course::{Course, Due, Given, Now, Running};
+use super::key_windows::{Due, Given, KeyWindows, Now, Running};
 use crate::clock::nanos;
 use crate::data::{Data, Record, Wire};
 use crate::operators::aggregates::{Aggregate, Combine};
@@ -264,7 +264,7 @@ fn after<T: Time>(span: Duration, time: T, now: &Now<'_>) -> Due {
     }
 }
 
-impl<V, T, A, F> Course<V, T> for Transacted<V, A, F>
+impl<V, T, A, F> KeyWindows<V, T> for Transacted<V, A, F>
 where
     V: Inspected + ?Sized,
     T: Time,

@@ -3,11 +3,11 @@
 //! A handler assigns each value to windows, and declares windows complete. It knows windows only by their
 //! bounds, whose type it defines. What is computed for them is chosen afterwards, as for every other kind, and
 //! independent of the handler. The handler's requests are queued (`context`) and executed after it has returned
-//! (`making`).
+//! (`running`).
 
 mod context;
-mod making;
-mod shelf;
+mod running;
+mod small_map;
 
 use super::Inspected;
 use super::in_order::WindowingInOrder;
@@ -22,7 +22,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 pub use context::WindowContext;
-use making::Making;
+use running::RunningWindows;
 
 /// Defines a custom kind of window; for [`CustomWindow`].
 ///
@@ -245,7 +245,7 @@ where
     for<'a> <V as Record>::Of<'a>: Clone,
     H: MakeWindows<V, C::Time>,
 {
-    type Chain = Making<P::Chain, P::Keys, H, A, A::State>;
+    type Chain = RunningWindows<P::Chain, P::Keys, H, A, A::State>;
 
     fn windows(
         self,
@@ -253,7 +253,7 @@ where
         plan: Described,
         aggregate: A,
     ) -> Stream<Self::Chain> {
-        making::making(keyed, plan, self.handler, aggregate, Some(A::combine))
+        running::run_windows(keyed, plan, self.handler, aggregate, Some(A::combine))
     }
 }
 
@@ -267,7 +267,7 @@ where
     for<'a> <V as Record>::Of<'a>: Clone,
     H: MakeWindows<V, C::Time>,
 {
-    type Chain = Making<P::Chain, P::Keys, H, A, A::State>;
+    type Chain = RunningWindows<P::Chain, P::Keys, H, A, A::State>;
 
     fn windows_in_order(
         self,
@@ -275,7 +275,7 @@ where
         plan: Described,
         aggregate: A,
     ) -> Stream<Self::Chain> {
-        making::making(keyed, plan, self.handler, aggregate, None)
+        running::run_windows(keyed, plan, self.handler, aggregate, None)
     }
 }
 

@@ -95,11 +95,11 @@ struct Current {
     slice: SliceId,
     from: Timestamp,
     to: Timestamp,
-    way: Way,
+    way: Destination,
 }
 
 #[derive(Clone, Copy)]
-enum Way {
+enum Destination {
     /// The table at this place in `coming`.
     Table(usize),
     /// The table at this place in `behind`, for windows that have emitted results.
@@ -153,13 +153,13 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
             None => self.turn_to(self.feed.slice(&item), at),
         };
         let (tables, place) = match way {
-            Way::Table(place) => (&mut self.coming, place),
-            Way::Behind(place) => (&mut self.behind, place),
-            Way::Late => {
+            Destination::Table(place) => (&mut self.coming, place),
+            Destination::Behind(place) => (&mut self.behind, place),
+            Destination::Late => {
                 self.late += 1;
                 return;
             }
-            Way::Nowhere => return,
+            Destination::Nowhere => return,
         };
         let full = tables.at(place).is_some_and(|table| table.is_full());
         if full && !self.may_grow(way) {
@@ -167,7 +167,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         }
         self.weighed.changed();
         let Self { op, feed, coming, behind, .. } = self;
-        let tables = if matches!(way, Way::Behind(_)) { behind } else { coming };
+        let tables = if matches!(way, Destination::Behind(_)) { behind } else { coming };
         if let Some(table) = tables.at(place) {
             guard(op, || feed.take(table, item));
         }
@@ -175,17 +175,17 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
 
     /// Switches to another slice: the given one, or that of the timestamp.
     #[inline(never)]
-    fn turn_to(&mut self, slice: Option<SliceId>, at: Timestamp) -> Way {
+    fn turn_to(&mut self, slice: Option<SliceId>, at: Timestamp) -> Destination {
         let slice = slice.unwrap_or_else(|| self.frames.slice(at));
         let (first, last) = self.frames.windows(slice);
         let way = if first > last {
-            Way::Nowhere
+            Destination::Nowhere
         } else if self.over.is_some_and(|over| last <= over) {
-            Way::Late
+            Destination::Late
         } else if self.keeps && self.fired.is_some_and(|fired| first <= fired) {
-            Way::Behind(self.behind.place(slice))
+            Destination::Behind(self.behind.place(slice))
         } else {
-            Way::Table(self.coming.place(slice))
+            Destination::Table(self.coming.place(slice))
         };
         let (from, to) = self.frames.span(slice);
         self.current = Some(Current { slice, from, to, way });
@@ -194,11 +194,11 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
 
     /// Reserves memory for a table that is to be doubled; fails the job if it is not available.
     #[cold]
-    fn may_grow(&mut self, way: Way) -> bool {
+    fn may_grow(&mut self, way: Destination) -> bool {
         let table = match way {
-            Way::Table(place) => self.coming.at(place),
-            Way::Behind(place) => self.behind.at(place),
-            Way::Late | Way::Nowhere => None,
+            Destination::Table(place) => self.coming.at(place),
+            Destination::Behind(place) => self.behind.at(place),
+            Destination::Late | Destination::Nowhere => None,
         };
         let grown = table.map_or(0, |table| table.bytes_if_grown());
         self.reserve(grown)

@@ -89,7 +89,7 @@ impl<R> Line<R> {
     pub(super) fn forget_calls(&mut self) {
         self.calls = 0;
         match &mut self.order {
-            Order::Kept(line) => line.places.retain(|place| matches!(place, Place::Event(_))),
+            Order::Kept(line) => line.places.retain(|place| matches!(place, Entry::Event(_))),
             Order::Free(line) => {
                 line.done.clear();
                 line.spans.iter_mut().for_each(|span| span.open = 0);
@@ -107,10 +107,10 @@ fn is_passing(event: Event) -> bool {
 struct InOrder<R> {
     /// The ticket of the first place.
     first: u64,
-    places: VecDeque<Place<R>>,
+    places: VecDeque<Entry<R>>,
 }
 
-enum Place<R> {
+enum Entry<R> {
     UnderWay,
     Done(R),
     Event(Event),
@@ -119,39 +119,39 @@ enum Place<R> {
 impl<R> InOrder<R> {
     fn begin(&mut self) -> Ticket {
         let ticket = self.first + self.places.len() as u64;
-        self.places.push_back(Place::UnderWay);
+        self.places.push_back(Entry::UnderWay);
         Ticket(ticket)
     }
 
     fn end(&mut self, Ticket(ticket): Ticket, result: R) {
         let place = ticket.checked_sub(self.first).and_then(|at| self.places.get_mut(at as usize));
         if let Some(place) = place {
-            *place = Place::Done(result);
+            *place = Entry::Done(result);
         }
     }
 
     fn event(&mut self, event: Event) {
         while is_passing(event)
-            && matches!(self.places.back(), Some(Place::Event(last)) if replaces(event, *last))
+            && matches!(self.places.back(), Some(Entry::Event(last)) if replaces(event, *last))
         {
             self.places.pop_back();
         }
-        self.places.push_back(Place::Event(event));
+        self.places.push_back(Entry::Event(event));
     }
 
     fn take_result(&mut self) -> Option<R> {
-        if !matches!(self.places.front(), Some(Place::Done(_))) {
+        if !matches!(self.places.front(), Some(Entry::Done(_))) {
             return None;
         }
         self.first += 1;
         match self.places.pop_front() {
-            Some(Place::Done(result)) => Some(result),
+            Some(Entry::Done(result)) => Some(result),
             _ => None,
         }
     }
 
     fn take_event(&mut self) -> Option<Event> {
-        let Some(Place::Event(event)) = self.places.front() else { return None };
+        let Some(Entry::Event(event)) = self.places.front() else { return None };
         let event = *event;
         self.places.pop_front();
         self.first += 1;

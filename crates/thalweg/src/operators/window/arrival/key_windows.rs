@@ -9,7 +9,7 @@ use std::mem::needs_drop;
 use std::num::NonZeroU64;
 
 /// Computes the windows of each key from its values, one after the other.
-pub trait Course<V: Record + ?Sized, T: Time>: Clone + Send + 'static {
+pub trait KeyWindows<V: Record + ?Sized, T: Time>: Clone + Send + 'static {
     /// The state of a key, with timers on the stream's own clock.
     type State: TimedState<Owned = ()>;
     /// The result of a window.

@@ -1,7 +1,7 @@
 //! The operator of custom windows, in the task that owns the keys: calls the handler, and executes its requests.
 
 use super::context::{Order, WindowContext};
-use super::shelf::Shelf;
+use super::small_map::SmallMap;
 use super::{CustomPane, MakeWindows};
 use crate::data::{Data, Key, Portable, Record, Wire};
 use crate::error::{Error, ErrorKind, Result};
@@ -26,13 +26,13 @@ use std::sync::Arc;
 pub(super) type Merge<A, S> = Option<fn(&A, &mut S, S)>;
 
 /// Sends records to the tasks that own their keys, and makes the handler's windows there.
-pub(super) fn making<C, G, P, H, A>(
+pub(super) fn run_windows<C, G, P, H, A>(
     keyed: KeyedStream<C, G, P>,
     plan: Described,
     handler: Arc<H>,
     aggregate: A,
     merge: Merge<A, A::State>,
-) -> Stream<Making<P::Chain, P::Keys, H, A, A::State>>
+) -> Stream<RunningWindows<P::Chain, P::Keys, H, A, A::State>>
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Value: Inspected>,
@@ -42,33 +42,38 @@ where
     for<'a> <G::Value as Record>::Of<'a>: Clone,
 {
     let (stream, keys) = P::together(keyed, plan.origin).into_parts();
-    let maker = Maker { handler, aggregate: Arc::new(aggregate), merge };
-    stream.then_described(plan.origin, plan.detail, |prev, op| Making { prev, op, keys, maker })
+    let run = RunWindows { handler, aggregate: Arc::new(aggregate), merge };
+    stream.then_described(plan.origin, plan.detail, |prev, op| RunningWindows {
+        prev,
+        op,
+        keys,
+        run,
+    })
 }
 
 /// The chain that ends with the results of a handler's windows. All records of a key must be in one task.
-pub struct Making<C, G, H, A, S> {
+pub struct RunningWindows<C, G, H, A, S> {
     prev: C,
     op: usize,
     keys: G,
-    maker: Maker<H, A, S>,
+    run: RunWindows<H, A, S>,
 }
 
 /// The handler of the windows, and what is computed for them.
-struct Maker<H, A, S> {
+struct RunWindows<H, A, S> {
     handler: Arc<H>,
     aggregate: Arc<A>,
     merge: Merge<A, S>,
 }
 
-impl<H, A, S> Clone for Maker<H, A, S> {
+impl<H, A, S> Clone for RunWindows<H, A, S> {
     fn clone(&self) -> Self {
         let (handler, aggregate) = (Arc::clone(&self.handler), Arc::clone(&self.aggregate));
         Self { handler, aggregate, merge: self.merge }
     }
 }
 
-impl<C, G, H, A> Chain for Making<C, G, H, A, A::State>
+impl<C, G, H, A> Chain for RunningWindows<C, G, H, A, A::State>
 where
     C: Chain,
     G: KeyBy<C::Item, Value: Inspected>,
@@ -79,20 +84,15 @@ where
     type Item = (<G::Key as Portable>::Owned, CustomPane<H::Bounds, A::Output>);
     type Time = C::Time;
     type Task<N: Push<Self::Item, C::Time> + 'static> =
-        C::Task<TimerPush<MakingKeys<C::Item, C::Time, G, H, A, N>>>;
+        C::Task<TimerPush<WindowKeys<C::Item, C::Time, G, H, A, N>>>;
 
     fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
     where
         N: Push<Self::Item, C::Time> + 'static,
     {
-        let policy = MakingKeys {
+        let policy = WindowKeys {
             by: self.keys.clone(),
-            shop: Shop {
-                op: cx.op(self.op),
-                maker: self.maker.clone(),
-                orders: Vec::new(),
-                late: 0,
-            },
+            calls: Calls { op: cx.op(self.op), run: self.run.clone(), orders: Vec::new(), late: 0 },
             out: Vec::new(),
             emitted: 0,
             next,
@@ -108,13 +108,13 @@ const HINT: &str =
     "shorter windows, or a smaller state (as of a count, in place of a list), need less";
 
 /// The state of a key.
-pub struct Course<S, B, A, T> {
+pub struct KeyWindows<S, B, A, T> {
     own: S,
-    windows: Shelf<B, Open<A, T>>,
+    windows: SmallMap<B, Open<A, T>>,
     /// Timers that the handler has set.
-    timers: Shelf<i64, ()>,
+    timers: SmallMap<i64, ()>,
     /// The ends of windows that fire by themselves.
-    ends: Shelf<(i64, B), ()>,
+    ends: SmallMap<(i64, B), ()>,
     /// The handler has requested that the key be dropped once it has no windows and timers.
     forget: bool,
     weight: Weight,
@@ -150,7 +150,7 @@ impl Weight {
     }
 }
 
-impl<S, B, A, T> TimedState for Course<S, B, A, T>
+impl<S, B, A, T> TimedState for KeyWindows<S, B, A, T>
 where
     S: Send + 'static,
     B: Ord + Send + 'static,
@@ -176,7 +176,7 @@ where
     }
 }
 
-impl<S, B: Ord, A, T> Course<S, B, A, T> {
+impl<S, B: Ord, A, T> KeyWindows<S, B, A, T> {
     /// The earliest end of its windows or time of its timers.
     fn first_due(&self) -> Option<i64> {
         let end = self.ends.first().map(|(end, _)| *end);
@@ -186,9 +186,9 @@ impl<S, B: Ord, A, T> Course<S, B, A, T> {
     fn new(own: S) -> Self {
         Self {
             own,
-            windows: Shelf::new(),
-            timers: Shelf::new(),
-            ends: Shelf::new(),
+            windows: SmallMap::new(),
+            timers: SmallMap::new(),
+            ends: SmallMap::new(),
             forget: false,
             weight: Weight::default(),
             heap: 0,
@@ -217,9 +217,9 @@ impl<S, B: Ord, A, T> Course<S, B, A, T> {
 }
 
 /// The part of a running task that is independent of the keys.
-struct Shop<H, A, S, B> {
+struct Calls<H, A, S, B> {
     op: Op,
-    maker: Maker<H, A, S>,
+    run: RunWindows<H, A, S>,
     /// The requests of the handler during a call.
     orders: Vec<Order<B>>,
     late: u64,
@@ -235,20 +235,20 @@ struct Now {
 /// The result of a window, with its time.
 type Given<B, O, T> = (CustomPane<B, O>, T);
 /// The state of a key.
-type CourseOf<H, A, V, T> = Course<
+type KeyWindowsOf<H, A, V, T> = KeyWindows<
     <H as MakeWindows<V, T>>::State,
     <H as MakeWindows<V, T>>::Bounds,
     <A as Aggregate<V>>::State,
     T,
 >;
 
-impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
+impl<H, A, S: Data, B: Data + Ord + Clone> Calls<H, A, S, B> {
     /// Calls the handler, with a value if there is one, and executes its requests. The times of results are at
     /// least `floor` and the watermark.
     #[inline(always)]
     fn call<V, T>(
         &mut self,
-        course: &mut CourseOf<H, A, V, T>,
+        windows: &mut KeyWindowsOf<H, A, V, T>,
         value: Option<(&V::Of<'_>, T)>,
         Now { watermark, ended }: Now,
         floor: Timestamp,
@@ -261,16 +261,16 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
         A: AggregateRef<V, State = S>,
         for<'a> V::Of<'a>: Clone,
     {
-        let Self { op, maker, orders, .. } = self;
+        let Self { op, run, orders, .. } = self;
         let mut cx = WindowContext { orders, late: false, watermark, ended };
-        guard(op, || call(&maker.handler, &mut course.own, &mut cx));
-        course.weight.changed(&course.own);
+        guard(op, || call(&run.handler, &mut windows.own, &mut cx));
+        windows.weight.changed(&windows.own);
         // A value that was added to a window is not late, even if it is late for another one.
         let adds = |order: &Order<B>| matches!(order, Order::Add(_) | Order::AddUntil(..));
         self.late += u64::from(cx.late && value.is_some() && !self.orders.iter().any(adds));
         if !self.orders.is_empty() {
             let floor = T::happened(watermark.map_or(floor, |watermark| watermark.max(floor)));
-            self.carry_out(course, value, floor, give);
+            self.carry_out(windows, value, floor, give);
         }
     }
 
@@ -278,7 +278,7 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
     #[inline]
     fn carry_out<V, T>(
         &mut self,
-        course: &mut CourseOf<H, A, V, T>,
+        windows: &mut KeyWindowsOf<H, A, V, T>,
         value: Option<(&V::Of<'_>, T)>,
         floor: T,
         mut give: impl FnMut(Given<B, A::Output, T>),
@@ -289,31 +289,31 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
         A: AggregateRef<V, State = S>,
         for<'a> V::Of<'a>: Clone,
     {
-        let Self { op, maker: Maker { aggregate, merge, .. }, orders, .. } = self;
+        let Self { op, run: RunWindows { aggregate, merge, .. }, orders, .. } = self;
         let finish = |(bounds, open): (B, Open<S, T>)| {
             let value = guard(op, || aggregate.finish(open.state));
             (CustomPane { bounds, value }, open.time.max(floor))
         };
         for order in orders.drain(..) {
             match order {
-                Order::Add(bounds) => add(course, op, &**aggregate, bounds, None, value),
+                Order::Add(bounds) => add(windows, op, &**aggregate, bounds, None, value),
                 Order::AddUntil(bounds, end) => {
-                    add(course, op, &**aggregate, bounds, Some(end.as_micros()), value);
+                    add(windows, op, &**aggregate, bounds, Some(end.as_micros()), value);
                 }
-                Order::Fire(bounds) => _ = course.close(&bounds).map(|open| give(finish(open))),
+                Order::Fire(bounds) => _ = windows.close(&bounds).map(|open| give(finish(open))),
                 Order::FireAll => {
-                    while let Some(open) = course.close_first() {
+                    while let Some(open) = windows.close_first() {
                         give(finish(open));
                     }
                 }
-                Order::Discard(bounds) => drop(course.close(&bounds)),
-                Order::DiscardAll => while course.close_first().is_some() {},
+                Order::Discard(bounds) => drop(windows.close(&bounds)),
+                Order::DiscardAll => while windows.close_first().is_some() {},
                 Order::Merge(from, into) => {
                     if from == into {
                         continue;
                     }
-                    let Some((_, from)) = course.close(&from) else { continue };
-                    let merged = merge_into(course, op, &**aggregate, *merge, from, into);
+                    let Some((_, from)) = windows.close(&from) else { continue };
+                    let merged = merge_into(windows, op, &**aggregate, *merge, from, into);
                     if !merged {
                         let what = "two windows with values were to become one, and what is computed of \
                                     them cannot be put together: compute what combines, as \
@@ -321,8 +321,8 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
                         op.fail(Error::new(ErrorKind::Plan, what));
                     }
                 }
-                Order::SetTimer(at) => course.timers.insert(at.as_micros(), ()),
-                Order::Forget => course.forget = true,
+                Order::SetTimer(at) => windows.timers.insert(at.as_micros(), ()),
+                Order::Forget => windows.forget = true,
             }
         }
     }
@@ -330,7 +330,7 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
     /// Fires the timers and window ends that are due, a bounded number of them.
     fn time_has_come<V, T>(
         &mut self,
-        course: &mut CourseOf<H, A, V, T>,
+        windows: &mut KeyWindowsOf<H, A, V, T>,
         firing: Firing,
         mut give: impl FnMut(Given<B, A::Output, T>),
     ) where
@@ -342,23 +342,23 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
     {
         let now = Now { watermark: firing.watermark, ended: firing.ended };
         for _ in 0..CHUNK {
-            let Some(at) = course.first_due().filter(|at| *at <= firing.until) else { return };
+            let Some(at) = windows.first_due().filter(|at| *at <= firing.until) else { return };
             // The last timestamp before it; the watermark that has reached it has not been passed on yet.
             let floor = Timestamp::from_micros(at.saturating_sub(1));
-            if course.ends.first().is_some_and(|(end, _)| *end == at) {
-                if let Some(((_, bounds), ())) = course.ends.pop_first() {
+            if windows.ends.first().is_some_and(|(end, _)| *end == at) {
+                if let Some(((_, bounds), ())) = windows.ends.pop_first() {
                     self.orders.push(Order::Fire(bounds));
                     let floor = T::happened(now.watermark.map_or(floor, |past| past.max(floor)));
-                    self.carry_out(course, None, floor, &mut give);
+                    self.carry_out(windows, None, floor, &mut give);
                 }
                 continue;
             }
-            course.timers.remove(&at);
+            windows.timers.remove(&at);
             let at = Timestamp::from_micros(at);
             let call = |handler: &H, own: &mut _, cx: &mut WindowContext<'_, B>| {
                 handler.on_timer(own, at, cx)
             };
-            self.call(course, None, now, floor, call, &mut give);
+            self.call(windows, None, now, floor, call, &mut give);
         }
     }
 }
@@ -366,7 +366,7 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Shop<H, A, S, B> {
 /// Adds a value to a window.
 #[inline(always)]
 fn add<V, T, A, B, O>(
-    course: &mut Course<O, B, A::State, T>,
+    windows: &mut KeyWindows<O, B, A::State, T>,
     op: &Op,
     aggregate: &A,
     bounds: B,
@@ -380,7 +380,7 @@ fn add<V, T, A, B, O>(
     for<'a> V::Of<'a>: Clone,
 {
     let Some((value, time)) = value else { return };
-    let Course { windows, ends, heap, .. } = course;
+    let KeyWindows { windows, ends, heap, .. } = windows;
     let mut take = |bounds: &B, open: &mut Open<A::State, T>| {
         if end.is_some() && open.end != end {
             if let Some(before) = open.end {
@@ -409,7 +409,7 @@ fn add<V, T, A, B, O>(
 
 /// Merges a window into another one; returns whether that was possible.
 fn merge_into<T, A, B, S, O>(
-    course: &mut Course<O, B, S, T>,
+    windows: &mut KeyWindows<O, B, S, T>,
     op: &Op,
     aggregate: &A,
     merge: Merge<A, S>,
@@ -421,7 +421,7 @@ where
     B: Ord + Clone,
     S: Data,
 {
-    let Course { windows, ends, heap, .. } = course;
+    let KeyWindows { windows, ends, heap, .. } = windows;
     if let Some(open) = windows.get_mut(&into) {
         let Some(merge) = merge else { return false };
         guard(op, || merge(aggregate, &mut open.state, from.state));
@@ -443,7 +443,7 @@ where
 }
 
 /// Custom windows in a running task.
-pub struct MakingKeys<I, T, G, H, A, N>
+pub struct WindowKeys<I, T, G, H, A, N>
 where
     I: Record + ?Sized,
     T: Time,
@@ -452,7 +452,7 @@ where
     A: AggregateRef<G::Value>,
 {
     by: G,
-    shop: Shop<H, A, A::State, H::Bounds>,
+    calls: Calls<H, A, A::State, H::Bounds>,
     /// The results that a record completes.
     out: Vec<Given<H::Bounds, A::Output, T>>,
     emitted: u64,
@@ -469,7 +469,7 @@ type Out<I, T, G, H, A> = (
     >,
 );
 
-impl<I, T, G, H, A, N> TimerPolicy for MakingKeys<I, T, G, H, A, N>
+impl<I, T, G, H, A, N> TimerPolicy for WindowKeys<I, T, G, H, A, N>
 where
     I: Record + ?Sized,
     T: Time,
@@ -480,7 +480,7 @@ where
     N: Push<Out<I, T, G, H, A>, T>,
 {
     type Key = G::Key;
-    type State = CourseOf<H, A, G::Value, T>;
+    type State = KeyWindowsOf<H, A, G::Value, T>;
     type Next = N;
 
     const ENDS: bool = true;
@@ -492,25 +492,25 @@ where
     fn wake(
         &mut self,
         key: &G::Key,
-        course: &mut Self::State,
+        windows: &mut Self::State,
         firing: Firing,
         _: &mut Weighed<()>,
     ) {
-        let Self { shop, emitted, next, .. } = self;
+        let Self { calls, emitted, next, .. } = self;
         let give = |(pane, time)| {
             *emitted += 1;
             next.push((key.own(), pane), time);
         };
-        guard_key(key, || shop.time_has_come::<G::Value, T>(course, firing, give));
+        guard_key(key, || calls.time_has_come::<G::Value, T>(windows, firing, give));
     }
 
     fn end(
         &mut self,
         key: &G::Key,
-        course: &mut Self::State,
+        windows: &mut Self::State,
         watermark: Option<Timestamp>,
     ) -> bool {
-        let Self { shop, emitted, next, .. } = self;
+        let Self { calls, emitted, next, .. } = self;
         let end = |handler: &H, own: &mut _, cx: &mut WindowContext<'_, _>| {
             handler.on_end(own, cx);
         };
@@ -520,15 +520,15 @@ where
         };
         let now = Now { watermark, ended: true };
         guard_key(key, || {
-            shop.call::<G::Value, T>(course, None, now, Timestamp::MIN, end, give);
+            calls.call::<G::Value, T>(windows, None, now, Timestamp::MIN, end, give);
         });
         false
     }
 
     fn report(&mut self, keys: &KeysOf<Self>, report: &mut Report) {
-        let op = self.shop.op.id();
+        let op = self.calls.op.id();
         report.emitted(op, self.emitted);
-        report.late(op, self.shop.late, self.shop.late);
+        report.late(op, self.calls.late, self.calls.late);
         if T::LAST.timestamp().is_some() {
             let until = keys.first_due(TimerClock::Event);
             report.open_until(op, until.map(Timestamp::from_micros));
@@ -536,7 +536,7 @@ where
     }
 }
 
-impl<I, T, G, H, A, N> Takes<I, T> for MakingKeys<I, T, G, H, A, N>
+impl<I, T, G, H, A, N> Takes<I, T> for WindowKeys<I, T, G, H, A, N>
 where
     I: Record + ?Sized,
     T: Time,
@@ -548,29 +548,29 @@ where
 {
     #[inline(always)]
     fn take(&mut self, keys: &mut KeysOf<Self>, item: I::Of<'_>, time: T) {
-        let Self { by, shop, out, emitted, next, .. } = self;
-        let (hash, key) = guard(&shop.op, || (by.hash(&item), by.key(&item)));
+        let Self { by, calls, out, emitted, next, .. } = self;
+        let (hash, key) = guard(&calls.op, || (by.hash(&item), by.key(&item)));
         let start = || {
-            let own = guard(&shop.op, || shop.maker.handler.start());
-            Course::new(own)
+            let own = guard(&calls.op, || calls.run.handler.start());
+            KeyWindows::new(own)
         };
         let now = Now { watermark: keys.watermark(), ended: false };
         let Some(mut visit) = keys.visit(hash, key, start) else { return };
-        let value = guard(&shop.op, || by.value(item));
-        let course = visit.state();
-        if course.forget {
-            if course.is_spent() {
-                course.own = guard(&shop.op, || shop.maker.handler.start());
+        let value = guard(&calls.op, || by.value(item));
+        let windows = visit.state();
+        if windows.forget {
+            if windows.is_spent() {
+                windows.own = guard(&calls.op, || calls.run.handler.start());
             }
-            course.forget = false;
+            windows.forget = false;
         }
         let call = |handler: &H, own: &mut _, cx: &mut WindowContext<'_, _>| {
             handler.on_value(own, G::Value::inspect(&value), time, cx);
         };
         let give = |given| out.push(given);
-        visit.guard(|course| {
+        visit.guard(|windows| {
             let value = Some((&value, time));
-            shop.call::<G::Value, T>(course, value, now, Timestamp::MIN, call, give);
+            calls.call::<G::Value, T>(windows, value, now, Timestamp::MIN, call, give);
         });
         for (pane, time) in out.drain(..) {
             *emitted += 1;

@@ -25,9 +25,9 @@ pub trait Exit<S>: Pipe {
 
 /// No side output.
 #[derive(Clone, Copy)]
-pub struct Nowhere;
+pub struct NoSideOutput;
 
-impl Leave<Infallible> for Nowhere {
+impl Leave<Infallible> for NoSideOutput {
     type Exit = Self;
 
     fn exit(&self, _: &TaskContext<'_>, _: usize) -> Self {
@@ -35,13 +35,13 @@ impl Leave<Infallible> for Nowhere {
     }
 }
 
-impl Exit<Infallible> for Nowhere {
+impl Exit<Infallible> for NoSideOutput {
     fn push_aside(&mut self, record: Infallible, _: Timestamp) {
         match record {}
     }
 }
 
-impl Pipe for Nowhere {
+impl Pipe for NoSideOutput {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
         None
     }
@@ -56,9 +56,9 @@ impl Pipe for Nowhere {
 }
 
 /// A side output that is read by a stage with the same number of tasks.
-pub struct Outward<S: Data, T: Time>(Edge<S, T>);
+pub struct ToSideOutput<S: Data, T: Time>(Edge<S, T>);
 
-impl<S: Data, T: Time> Outward<S, T> {
+impl<S: Data, T: Time> ToSideOutput<S, T> {
     /// Creates the exit from the stage of a stream, and the stream that begins there.
     pub(super) fn leaving<C: Chain<Time = T>>(
         stream: &Stream<C>,
@@ -69,24 +69,24 @@ impl<S: Data, T: Time> Outward<S, T> {
     }
 }
 
-impl<S: Data, T: Time> Leave<S> for Outward<S, T> {
-    type Exit = Leaving<S, T>;
+impl<S: Data, T: Time> Leave<S> for ToSideOutput<S, T> {
+    type Exit = SideOutputEnd<S, T>;
 
-    fn exit(&self, cx: &TaskContext<'_>, op: usize) -> Leaving<S, T> {
-        Leaving(self.0.outlet(cx.task, cx.op(op), RoundRobin::starting_at(0)))
+    fn exit(&self, cx: &TaskContext<'_>, op: usize) -> SideOutputEnd<S, T> {
+        SideOutputEnd(self.0.outlet(cx.task, cx.op(op), RoundRobin::starting_at(0)))
     }
 }
 
 /// The exit to the side output, in a running task.
-pub struct Leaving<S: Data, T: Time>(Outlet<S, T, RoundRobin>);
+pub struct SideOutputEnd<S: Data, T: Time>(Outlet<S, T, RoundRobin>);
 
-impl<S: Data, T: Time> Pipe for Leaving<S, T> {
+impl<S: Data, T: Time> Pipe for SideOutputEnd<S, T> {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
         Some(&mut self.0)
     }
 }
 
-impl<S: Data, T: Time> Exit<S> for Leaving<S, T> {
+impl<S: Data, T: Time> Exit<S> for SideOutputEnd<S, T> {
     fn push_aside(&mut self, record: S, at: Timestamp) {
         self.0.push(record, T::happened(at));
     }

@@ -34,11 +34,11 @@ pub(super) trait Exit<D, T>: Pipe {
     fn push_aside(&mut self, call: FailedCall<D>, time: T);
 }
 
-/// Stops the job when a call fails.
+/// StopJob the job when a call fails.
 #[derive(Clone, Copy)]
-pub(super) struct Stops;
+pub(super) struct StopJob;
 
-impl<D: 'static, T: Time> Leave<D, T> for Stops {
+impl<D: 'static, T: Time> Leave<D, T> for StopJob {
     type Exit = Self;
 
     fn exit(&self, _: &TaskContext<'_>, _: usize) -> Self {
@@ -46,7 +46,7 @@ impl<D: 'static, T: Time> Leave<D, T> for Stops {
     }
 }
 
-impl<D: 'static, T: Time> Exit<D, T> for Stops {
+impl<D: 'static, T: Time> Exit<D, T> for StopJob {
     #[cold]
     fn failed<E: Display + 'static>(
         &self,
@@ -62,7 +62,7 @@ impl<D: 'static, T: Time> Exit<D, T> for Stops {
     fn push_aside(&mut self, _: FailedCall<D>, _: T) {}
 }
 
-impl Pipe for Stops {
+impl Pipe for StopJob {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
         None
     }
@@ -77,12 +77,12 @@ impl Pipe for Stops {
 }
 
 /// Sends failed calls to a side output: to a stage of its own, with as many tasks.
-pub(super) struct GoAside<D: Data, T: Time>(Edge<FailedCall<D>, T>);
+pub(super) struct ToSideOutput<D: Data, T: Time>(Edge<FailedCall<D>, T>);
 
 /// The stream of calls that have failed.
 pub(super) type Failures<D, T> = Stream<Received<FailedCall<D>, T>>;
 
-impl<D: Data, T: Time> GoAside<D, T> {
+impl<D: Data, T: Time> ToSideOutput<D, T> {
     /// The side output of a stream, and the stream that begins there.
     pub(super) fn leaving<C: Chain<Time = T>>(
         stream: &Stream<C>,
@@ -93,24 +93,24 @@ impl<D: Data, T: Time> GoAside<D, T> {
     }
 }
 
-impl<D: Data, T: Time> Leave<D, T> for GoAside<D, T> {
-    type Exit = GoingAside<D, T>;
+impl<D: Data, T: Time> Leave<D, T> for ToSideOutput<D, T> {
+    type Exit = SideOutputEnd<D, T>;
 
-    fn exit(&self, cx: &TaskContext<'_>, op: usize) -> GoingAside<D, T> {
-        GoingAside(self.0.outlet(cx.task, cx.op(op), RoundRobin::starting_at(0)))
+    fn exit(&self, cx: &TaskContext<'_>, op: usize) -> SideOutputEnd<D, T> {
+        SideOutputEnd(self.0.outlet(cx.task, cx.op(op), RoundRobin::starting_at(0)))
     }
 }
 
 /// The side output of failed calls in a running task.
-pub(super) struct GoingAside<D: Data, T: Time>(Outlet<FailedCall<D>, T, RoundRobin>);
+pub(super) struct SideOutputEnd<D: Data, T: Time>(Outlet<FailedCall<D>, T, RoundRobin>);
 
-impl<D: Data, T: Time> Pipe for GoingAside<D, T> {
+impl<D: Data, T: Time> Pipe for SideOutputEnd<D, T> {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
         Some(&mut self.0)
     }
 }
 
-impl<D: Data, T: Time> Exit<D, T> for GoingAside<D, T> {
+impl<D: Data, T: Time> Exit<D, T> for SideOutputEnd<D, T> {
     fn failed<E: Display + 'static>(
         &self,
         op: &Op,

@@ -7,12 +7,12 @@ const ROW: usize = 16;
 
 /// An ordered map: a sorted vector without spare capacity for a few entries, and a tree for many, until it is
 /// empty again.
-pub(super) enum Shelf<B, V> {
+pub(super) enum SmallMap<B, V> {
     Row(Vec<(B, V)>),
     Tree(BTreeMap<B, V>),
 }
 
-impl<B: Ord, V> Shelf<B, V> {
+impl<B: Ord, V> SmallMap<B, V> {
     pub(super) fn new() -> Self {
         Self::Row(Vec::new())
     }
@@ -114,24 +114,24 @@ mod tests {
         /// Compares the map with a `BTreeMap`.
         #[test]
         fn things_lie_in_the_order_of_their_names(steps in prop::collection::vec((0..5u8, 0..60u8), 0..300)) {
-            let (mut shelf, mut tree) = (Shelf::new(), BTreeMap::new());
+            let (mut small_map, mut tree) = (SmallMap::new(), BTreeMap::new());
             for (number, (what, name)) in steps.into_iter().enumerate() {
                 match what {
-                    0 => prop_assert_eq!(shelf.remove(&name), tree.remove_entry(&name)),
-                    1 => prop_assert_eq!(shelf.pop_first(), tree.pop_first()),
+                    0 => prop_assert_eq!(small_map.remove(&name), tree.remove_entry(&name)),
+                    1 => prop_assert_eq!(small_map.pop_first(), tree.pop_first()),
                     _ => {
-                        shelf.insert(name, number);
+                        small_map.insert(name, number);
                         tree.insert(name, number);
                     }
                 }
-                prop_assert_eq!(shelf.get_mut(&name), tree.get_mut(&name));
-                prop_assert_eq!(shelf.first(), tree.keys().next());
-                prop_assert_eq!(shelf.is_empty(), tree.is_empty());
+                prop_assert_eq!(small_map.get_mut(&name), tree.get_mut(&name));
+                prop_assert_eq!(small_map.first(), tree.keys().next());
+                prop_assert_eq!(small_map.is_empty(), tree.is_empty());
             }
-            while let Some(popped) = shelf.pop_first() {
+            while let Some(popped) = small_map.pop_first() {
                 prop_assert_eq!(Some(popped), tree.pop_first());
             }
-            prop_assert_eq!((shelf.heap(), tree.len()), (0, 0));
+            prop_assert_eq!((small_map.heap(), tree.len()), (0, 0));
         }
     }
 }
