@@ -157,8 +157,8 @@ mod tests {
             ["src/exchange/lane.rs:2", "src/data/mod.rs:3", "src/flow.rs:1"]
         );
         let message = &faults(&files)[0];
-        assert!(message.contains("`exchange` (layer 5: exchange, net, state)"), "{message}");
-        assert!(message.contains("`runtime::Task`, which lies above it (layer 4: "), "{message}");
+        assert!(message.contains("`exchange` (layer 6: exchange, net, state)"), "{message}");
+        assert!(message.contains("`runtime::Task`, which lies above it (layer 5: "), "{message}");
     }
 
     #[test]
