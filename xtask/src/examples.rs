@@ -136,6 +136,12 @@ const RUNS: &[Run] = &[
         expects: &["2 rows"],
     },
     Run { example: "squares", arguments: &[], expects: &[] },
+    // It runs until a signal: the tests of applications run it to its end.
+    Run {
+        example: "until_stopped",
+        arguments: &["--help"],
+        expects: &["Numbers the ticks of a clock into a file until Ctrl-C"],
+    },
     Run {
         example: "quiet_source",
         arguments: &["--readings", "1500", "--idle-after", "100"],

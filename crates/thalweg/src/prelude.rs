@@ -5,9 +5,9 @@
 //!
 //! let env = Environment::new();
 //! let counts = env.iter(0..10u64).group_by(|n| n % 3).window(CountWindow::tumbling(2)).count();
-//! let out = counts.unkey().count();
+//! let out = counts.unkey().count().collect_one();
 //! env.run()?;
-//! # let _ = out;
+//! assert_eq!(out.take()?, Some(4));
 //! # Ok::<(), thalweg::Error>(())
 //! ```
 

@@ -178,10 +178,9 @@ impl Csv {
     /// # let path = dir.path().join("people.csv");
     /// std::fs::write(&path, "name,years\nann,31\n").unwrap();
     /// let env = Environment::new();
-    /// let refused = env.csv::<Person>(&path).count();
+    /// env.csv::<Person>(&path).for_each(drop);
     /// let error = env.run().unwrap_err();
     /// assert!(error.message().starts_with("no column for `age`; the columns are `name`, `years`"));
-    /// # drop(refused);
     ///
     /// let people = env.csv::<Person>(Csv::new(&path).optional_columns(true)).collect::<Vec<_>>();
     /// env.run()?;

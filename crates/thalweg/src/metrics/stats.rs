@@ -406,7 +406,7 @@ impl Stats {
     ///     .iter(seconds)
     ///     .assign_timestamps(|at| Timestamp::from_millis(*at), Watermarks::monotonous())
     ///     .window_all(EventTimeWindow::tumbling(Duration::from_secs(10)))
-    ///     .count().collect_one();
+    ///     .count();
     /// let counts = counts.map(|window| window.value).sum(|n| *n).collect::<Vec<u64>>();
     /// let stats = env.start()?.wait()?;
     /// assert_eq!((stats.late_dropped(), counts.take()?), (1, vec![59_999]));

@@ -14,7 +14,7 @@ const RECEIVE: &str = "receive";
 /// use thalweg::Environment;
 ///
 /// let env = Environment::new();
-/// let _ = env.iter(0..9).map(|n| n + 1).shuffle().count().collect_one();
+/// env.iter(0..9).map(|n| n + 1).shuffle().for_each_parallel(drop);
 /// let text = env.plan().to_string();
 /// assert!(text.starts_with("2 stages, "), "{text}");
 /// assert!(text.contains("shuffle ─▶ stage 1"), "{text}");

@@ -33,9 +33,10 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     /// let env = Environment::new();
     /// let numbers = env.range(0..100);
     /// let ([small, even], rest) = numbers.route().to(|n| *n < 10).to(|n| n % 2 == 0).split();
-    /// let (small, even, rest) = (small.count(), even.count(), rest.count());
+    /// let counts = [small.count(), even.count(), rest.count()].map(|count| count.collect_one());
     /// env.run()?;
-    /// assert_eq!((small.take()?, even.take()?, rest.take()?), (10, 45, 45));
+    /// let [small, even, rest] = counts.map(|count| count.take());
+    /// assert_eq!((small?, even?, rest?), (Some(10), Some(45), Some(45)));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[doc(alias("OutputTag", "branch"))]

@@ -19,9 +19,10 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     ///
     /// let env = Environment::new();
     /// let [all, some] = env.range(0..100).map(|n| n * n).split();
-    /// let (sum, even) = (all.sum(|n| *n).collect::<Vec<_>>(), some.filter(|n| n % 2 == 0).count());
+    /// let sum = all.sum(|n| *n).collect_one();
+    /// let even = some.filter(|n| n % 2 == 0).count().collect_one();
     /// env.run()?;
-    /// assert_eq!((sum.take()?, even.take()?), (vec![328_350], 50));
+    /// assert_eq!((sum.take()?, even.take()?), (Some(328_350), Some(50)));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[doc(alias("tee", "fork"))]

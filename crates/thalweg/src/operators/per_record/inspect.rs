@@ -23,9 +23,10 @@ impl<C: Chain> Stream<C> {
     /// let out = env
     ///     .iter(0..10u64)
     ///     .inspect(move |n| _ = counter.fetch_add(*n, Ordering::Relaxed))
-    ///     .count().collect_one();
+    ///     .count()
+    ///     .collect_one();
     /// env.run()?;
-    /// assert_eq!((out.take()?, seen.load(Ordering::Relaxed)), (10, 45));
+    /// assert_eq!((out.take()?, seen.load(Ordering::Relaxed)), (Some(10), 45));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[doc(alias("peek", "tap"))]

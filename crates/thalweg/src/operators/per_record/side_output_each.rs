@@ -30,9 +30,9 @@ impl<C: Chain> Stream<C> {
     /// let env = Environment::new();
     /// let lines = env.iter(["a cat", "a dog"]).flat_map_str(|line, out| out.push(line));
     /// let (lines, words) = lines.side_output_each(text::Words);
-    /// let (lines, words) = (lines.count(), words.count());
+    /// let (lines, words) = (lines.count().collect_one(), words.count().collect_one());
     /// env.run()?;
-    /// assert_eq!((lines.take()?, words.take()?), (2, 4));
+    /// assert_eq!((lines.take()?, words.take()?), (Some(2), Some(4)));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[doc(alias = "side_output")]

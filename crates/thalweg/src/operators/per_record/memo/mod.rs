@@ -54,7 +54,7 @@ impl<C: Chain> Stream<C> {
     /// });
     /// let out = lengths.count().collect_one();
     /// env.run()?;
-    /// assert_eq!((out.take()?, calls.load(Ordering::Relaxed)), (4, 2));
+    /// assert_eq!((out.take()?, calls.load(Ordering::Relaxed)), (Some(4), 2));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]

@@ -72,7 +72,7 @@ impl<C: Chain<Item: Portable<Owned: Sync>>> Stream<C> {
     /// let even = squares.stream(&env).filter(|n| n % 2 == 0).count().collect_one();
     /// let large = squares.by_ref(&env).filter(|n| **n >= 250_000).count().collect_one();
     /// env.run()?;
-    /// assert_eq!((even.take()?, large.take()?), (500, 500));
+    /// assert_eq!((even.take()?, large.take()?), (Some(500), Some(500)));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     ///

@@ -68,7 +68,7 @@ pub enum Transaction {
 ///     UNDO => Transaction::Discard,
 ///     _ => Transaction::Continue,
 /// });
-/// let bought = env.iter(log).group_by(|(who, _)| *who).window(carts).sum(|(_, what)| what);
+/// let bought = env.iter(log).group_by(|(who, _)| *who).window(carts).sum(|(_, what)| *what);
 /// let out = bought.collect::<Vec<_>>();
 /// env.run()?;
 /// let (who, window) = &out.take()?[0];
