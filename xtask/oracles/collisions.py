@@ -94,7 +94,7 @@ broken = [
     (f"{header}\n07/01/2012,,0,,,,,\n07/01/2012,,some,,,,,\n", ":3"),
     (f"{header}\n07/01/2012,,0\n", "3 fields, not 8"),
     (f'{header}\n07/01/2012,"BRONX,0,,,,,\n', "a quote is not closed"),
-    ("CRASH DATE,BOROUGH\n", "no column `NUMBER OF PERSONS KILLED`"),
+    ("CRASH DATE,BOROUGH\n", "no column for `NUMBER OF PERSONS KILLED`; the columns are"),
 ]
 for at, (text, said) in enumerate(broken):
     oracle.fails(f"broken file {at}", oracle.write(f"broken{at}.csv", text), said=said)

@@ -198,11 +198,12 @@ impl<C: Chain, G: KeyBy<C::Item>, P> KeyedStream<C, G, P> {
     /// use thalweg::Environment;
     ///
     /// let env = Environment::new();
-    /// let trades = env.iter([("ann", 3, 7.5), ("ann", 1, 3.5), ("bob", 2, 9.0)]);
-    /// let cheapest = trades.group_by(|trade| trade.0.to_owned()).min_by_key(|trade| trade.2);
+    /// // A customer, an amount, and a price in cents.
+    /// let trades = env.iter([(1, 3, 750), (1, 1, 350), (2, 2, 900)]);
+    /// let cheapest = trades.group_by(|trade| trade.0).min_by_key(|trade| trade.2);
     /// let out = cheapest.map(|_, trade| trade.1).collect::<std::collections::BTreeMap<_, _>>();
     /// env.run()?;
-    /// assert_eq!(out.take()?, [("ann".to_owned(), 1), ("bob".to_owned(), 2)].into());
+    /// assert_eq!(out.take()?, [(1, 1), (2, 2)].into());
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
