@@ -168,8 +168,9 @@ impl<F, L, E: Earliness> SessionWindow<F, L, E> {
     /// one result. A late record that joins no session begins one, whose result is `Late` too.
     ///
     /// A late record may join sessions or extend one, so that the session ends after the watermark. The session
-    /// is then open again, and emits a result at its end, which replaces those of all sessions within its
-    /// bounds.
+    /// is then open again, and emits a result at its end, which replaces those of the kept sessions within its
+    /// bounds. A session that is no longer kept is not merged: its result stands, even if a later result has bounds
+    /// that contain it.
     ///
     /// Records later than that are late, as without this call. Costs memory, since sessions are kept for this
     /// much longer, and a clone of the aggregate's state for each result. To have both, call it after
