@@ -1,4 +1,4 @@
-//! Numbers the ticks of a clock into a file until somebody ends it: Ctrl-C drains the job, and the file appears.
+//! Numbers the ticks of a clock into a file until Ctrl-C, which drains the job: the file then appears.
 //!
 //! ```text
 //! cargo run --example until_stopped -- --out ticks.txt

@@ -112,7 +112,7 @@ fn run(name: &str, must: Must, expected: u64, job: impl Fn(&Environment) -> Outp
                     error.operator().unwrap_or_default().starts_with(operator),
                     "{what}: {error}"
                 );
-                // What is too much, who has it, and the ways out.
+                // The message names the excess, the operators that hold it, and the ways out.
                 let said = [" holds ", "`--memory` or `Config::memory` allows more"];
                 assert!(said.iter().all(|said| error.message().contains(said)), "{what}: {error}");
                 assert!(error.message().contains(" need"), "{what}: {error}");

@@ -1,4 +1,4 @@
-//! Records that do not parse are asked for, with an operator between.
+//! `dead_letters` is called with an operator between it and the source.
 
 //~ `dead_letters` is called directly after a source whose records may fail to parse
 //~ not such a source

@@ -1,4 +1,4 @@
-//! Pairs are asked for where values are beside a borrowed state.
+//! `unkey` on a stream whose values are beside a borrowed state.
 
 //~ are borrowed, and cannot be owned as they are
 //~ needs values that can be owned
