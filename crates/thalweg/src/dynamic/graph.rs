@@ -77,6 +77,7 @@ impl Graph {
     /// # Errors
     ///
     /// [`Plan`](ErrorKind::Plan), with the line and what is wrong in it.
+    #[inline]
     pub fn from_json(json: &str) -> Result<Self> {
         serde_json::from_str(json)
             .map_err(|cause| Error::new(ErrorKind::Plan, "this is no graph").caused_by(cause))
@@ -89,6 +90,7 @@ impl Graph {
     /// [`Plan`](ErrorKind::Plan) if it holds a value that has no form in JSON: a path that is not UTF-8. A float
     /// constant that is not finite is written as `null` and cannot be read back; [`check`](Self::check) refuses such
     /// a constant.
+    #[inline]
     pub fn to_json(&self) -> Result<String> {
         serde_json::to_string_pretty(self).map_err(|cause| {
             Error::new(ErrorKind::Plan, "the graph has no form in JSON").caused_by(cause)
