@@ -217,7 +217,7 @@ where
     }
 
     fn resume(&mut self) -> Flow {
-        // The rest of the turn is done: the job stops after it.
+        // The job has failed and stops at the end of the turn: pending output is not emitted.
         if F::Yield::has_failed(&self.state) { Flow::Ready } else { self.next.resume() }
     }
 
