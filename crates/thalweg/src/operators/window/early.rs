@@ -1,7 +1,12 @@
 //! Early results: when windows emit results before they end.
 
+mod states;
+
 use crate::clock::{Nanos, nanos};
 use std::time::Duration;
+
+pub(super) use states::Pace;
+pub use states::{At, Counts, EarlyStates, Progress, Tick};
 
 /// When windows emit results before they end; for [`EventTimeWindow::early`](super::EventTimeWindow::early) and
 /// [`SessionWindow::early`](super::SessionWindow::early).
