@@ -97,6 +97,21 @@ impl Early {
     }
 }
 
+/// The most windows that a record may be in where each has several results, and is updated by every record or
+/// change.
+const MOST_AGAIN: i64 = 1 << 20;
+
+/// The error if each window of `size` may have several results, and one begins every `slide`.
+pub(super) fn too_many(size: i64, slide: i64) -> Option<String> {
+    let windows = (size - 1) / slide + 1;
+    (windows > MOST_AGAIN).then(|| {
+        format!(
+            "a record would be in {windows} windows, of which each may have several results: \
+             at most {MOST_AGAIN} can have results early or late"
+        )
+    })
+}
+
 /// Ticks of the engine's clock at equal distances, the same in all tasks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ticks {

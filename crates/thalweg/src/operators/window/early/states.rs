@@ -6,7 +6,7 @@ use super::{Early, Ticks};
 use crate::clock::Clock;
 use crate::operators::window::event_time::{AtEnd, Earliness};
 use crate::plan::TaskContext;
-use crate::support::keyed_timers::{BothClocks, Clocks, processing};
+use crate::support::keyed_timers::{BothClocks, Clocks, TimerClock, processing};
 
 /// Whether windows with this state emit early results.
 #[diagnostic::on_unimplemented(
@@ -130,6 +130,13 @@ pub trait Tick: Default + Send + 'static {
 
     /// Changes it, where there are such results.
     fn set(&mut self, at: i64);
+
+    /// The time at which a key is due by a clock.
+    #[inline(always)]
+    fn due(&self, clock: TimerClock) -> Option<i64> {
+        let at = self.get();
+        (clock == TimerClock::Processing && at < i64::MAX).then_some(at)
+    }
 }
 
 /// Never: there are results only at the end.

@@ -216,14 +216,10 @@ where
     type Pane<V: Data> = Pane<V>;
 
     fn describe(&self) -> String {
-        let mut what = match self.fixed {
+        self.early.describe(match self.fixed {
             Some(gap) => format!("sessions, gap {gap:?}"),
             None => "sessions, gap from the record".to_owned(),
-        };
-        if let Some(early) = self.early.early() {
-            what = format!("{what}, {}", early.describe());
-        }
-        what
+        })
     }
 
     fn fault(&self) -> Option<String> {

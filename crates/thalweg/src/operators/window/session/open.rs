@@ -274,7 +274,7 @@ impl<S: Data, H: Had> TimedState for SessionsOf<S, H> {
                 let open = open.or(self.latest.as_ref()).filter(|open| !has_ended(open));
                 Some(open.map_or(i64::MAX, |open| open.until).min(gone(first)))
             }
-            TimerClock::Processing => Some(self.tick.get()).filter(|tick| *tick < i64::MAX),
+            TimerClock::Processing => self.tick.due(clock),
         }
     }
 
