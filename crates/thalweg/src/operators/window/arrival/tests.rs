@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
+mod early;
+
 /// A key and a value.
 type Reading = (u8, i64);
 

@@ -11,6 +11,8 @@ use crate::{Environment, ErrorKind};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
+mod early;
+
 fn at(micros: i64) -> Timestamp {
     Timestamp::from_micros(micros)
 }
