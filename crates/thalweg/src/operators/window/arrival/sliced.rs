@@ -231,7 +231,7 @@ impl<A, E> Sliced<A, E> {
         let mut earlier = full.entered.iter().rev();
         let (mut slice, mut total) = (*slice, open.as_ref().map(|open| open.state.clone()));
         let open = open.as_ref().map(|open| open.time);
-        while due.peek().is_some() {
+        loop {
             let begins = |due: &(WindowId, _)| self.spans.first_slice(due.0) == slice;
             if let Some(total) = &total
                 && let Some((window, counts)) = due.next_if(begins)
@@ -243,7 +243,10 @@ impl<A, E> Sliced<A, E> {
                 let pane = CountPane { first, count: *arrived - first, timing, value };
                 give((pane, now.at_least(time)));
             }
-            let Some((before, state)) = earlier.next() else { return };
+            // What is before the first of them must not be added: a sum may not have room for it.
+            let Some((before, state)) = earlier.next().filter(|_| due.peek().is_some()) else {
+                return;
+            };
             slice = *before;
             match &mut total {
                 Some(total) => self.aggregate.combine(total, state.clone()),

@@ -317,13 +317,12 @@ where
         if !self.orders.is_empty() {
             let floor = T::happened(watermark.map_or(floor, |watermark| watermark.max(floor)));
             self.carry_out(windows, value, floor, &mut give);
+            if E::ANY && ended {
+                // The last results follow.
+                self.due.windows.clear();
+            }
             if E::ANY && !self.due.windows.is_empty() {
-                // At the end, the last results follow.
-                self.give_due(windows, floor, |given| {
-                    if !ended {
-                        give(given)
-                    }
-                });
+                self.give_due(windows, floor, give);
             }
         }
     }

@@ -195,6 +195,18 @@ proptest! {
     }
 }
 
+/// A sum of a window and what is before it would not fit its type.
+#[test]
+fn a_result_is_computed_from_its_window_alone() {
+    let shape = Shape::Count { size: 4, slide: 2, partial: true };
+    let all: Vec<Reading> = (0..20).map(|n| (0, if n % 4 == 0 { i64::MAX } else { 0 })).collect();
+    for n in [1, 3] {
+        let window = CountWindow::sliding(4, 2).keep_partial().early(Early::every(n));
+        check(|env| env.iter(all.clone()).group_by(|r| r.0).window(window).sum(|r| r.1))
+            .equals(counted(shape, &all, n, sum));
+    }
+}
+
 /// Nanoseconds between two records of the tests by the clock.
 const PERIOD: Nanos = 100_000_000;
 
