@@ -11,6 +11,8 @@ use crate::{Environment, ErrorKind};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
+mod early;
+
 fn at(micros: i64) -> Timestamp {
     Timestamp::from_micros(micros)
 }
@@ -121,7 +123,7 @@ fn by_calendar<T>(
         }
     }
     let pane = |((key, bounds), values): ((u8, usize), Vec<i32>)| {
-        (key, CustomPane { bounds, value: of(&values) })
+        (key, CustomPane::on_time(bounds, of(&values)))
     };
     windows.into_iter().map(pane).collect()
 }
@@ -154,7 +156,7 @@ proptest! {
         let (begins, lengths) = &calendar;
         let spans = counts.iter().map(|(key, pane)| {
             let bounds = (begins[pane.bounds + lengths], begins[pane.bounds]);
-            (*key, CustomPane { bounds, value: pane.value })
+            (*key, CustomPane::on_time(bounds, pane.value))
         });
         check(|env| {
             let (begins, lengths) = calendar.clone();
@@ -198,7 +200,7 @@ proptest! {
             let of_key: Vec<i32> = values.iter().filter(|v| v.0 == key).map(|v| v.1).collect();
             let runs = of_key.split(|value| *value <= 10).filter(|run| !run.is_empty());
             expected.extend(runs.enumerate().map(|(number, run)| {
-                (key, CustomPane { bounds: number as u32, value: run.to_vec() })
+                (key, CustomPane::on_time(number as u32, run.to_vec()))
             }));
         }
         let keyed = |env: &Environment| env.iter(values.clone()).group_by(|value| value.0);
@@ -207,7 +209,7 @@ proptest! {
             .equals(expected.clone());
         // With timestamps too, and with an aggregate that combines.
         let sums = expected.iter().map(|(key, pane)| {
-            (*key, CustomPane { bounds: pane.bounds, value: pane.value.iter().sum::<i32>() })
+            (*key, CustomPane::on_time(pane.bounds, pane.value.iter().sum::<i32>()))
         });
         check(|env| {
             let values = env.iter(values.clone());

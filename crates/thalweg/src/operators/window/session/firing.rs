@@ -1,8 +1,9 @@
 //! The operator of sessions, in the task that owns the keys: adds records to sessions, and emits those that end.
 
+use super::super::early::{Counts, Tick};
 use super::super::pane::{Pane, Timing};
 use super::Gap;
-use super::early::{Earlies, EarlySessions, Had, Tick};
+use super::early::{Earlies, EarlySessions, Had};
 use super::late::{Exit, Latecomers};
 use super::open::{Open, Sessions, SessionsOf, Taken};
 use crate::data::{Key, Portable, Record};
@@ -104,7 +105,7 @@ struct Arrival {
 /// records in its session that were in no result.
 #[inline(always)]
 fn enter<V, A, E>(
-    sessions: &mut SessionsOf<A::State, E::Had>,
+    sessions: &mut SessionsOf<A::State, E::Counts>,
     aggregate: &A,
     earliness: E,
     Arrival { at, gap, watermark, lateness }: Arrival,
@@ -192,7 +193,7 @@ where
     }
 
     /// Gives the results that are due of the open sessions of a key.
-    fn give_early(&mut self, key: &G::Key, sessions: &mut SessionsOf<A::State, E::Had>) {
+    fn give_early(&mut self, key: &G::Key, sessions: &mut SessionsOf<A::State, E::Counts>) {
         let Self { op, aggregate, early, emitted, ends, .. } = self;
         early.each_due(sessions, |open, number| {
             let Some(pane) = pane::<G::Value, A, E>(op, aggregate, open, Timing::Early(number))
@@ -205,7 +206,7 @@ where
     }
 
     /// Gives the results of the sessions of a key that late records have changed.
-    fn give_late(&mut self, key: &G::Key, sessions: &mut SessionsOf<A::State, E::Had>) {
+    fn give_late(&mut self, key: &G::Key, sessions: &mut SessionsOf<A::State, E::Counts>) {
         let Self { op, aggregate, early, emitted, ends, .. } = self;
         sessions.each_changed(|open| {
             if let Some(pane) = ended_pane::<G::Value, A, E>(op, aggregate, open) {
@@ -222,12 +223,12 @@ where
     fn end_leniently(
         &mut self,
         key: &G::Key,
-        sessions: &mut SessionsOf<A::State, E::Had>,
+        sessions: &mut SessionsOf<A::State, E::Counts>,
         at: i64,
         weighed: &mut Weighed<A::State>,
     ) {
         let Self { op, aggregate, emitted, ends, .. } = self;
-        let show = |open: &mut Open<(A::State, E::Had)>| {
+        let show = |open: &mut Open<(A::State, E::Counts)>| {
             if let Some(pane) = ended_pane::<G::Value, A, E>(op, aggregate, open) {
                 *emitted += 1;
                 ends.0.0.push((key.own(), pane), T::from(Timestamp::from_micros(open.until)));
@@ -241,7 +242,7 @@ where
 fn pane<V, A, E>(
     op: &Op,
     aggregate: &A,
-    open: &Open<(A::State, E::Had)>,
+    open: &Open<(A::State, E::Counts)>,
     timing: Timing,
 ) -> Option<Pane<A::Output>>
 where
@@ -258,7 +259,7 @@ where
 fn ended_pane<V, A, E>(
     op: &Op,
     aggregate: &A,
-    open: &mut Open<(A::State, E::Had)>,
+    open: &mut Open<(A::State, E::Counts)>,
 ) -> Option<Pane<A::Output>>
 where
     V: Record + ?Sized,
@@ -333,7 +334,7 @@ where
     N: Push<(<G::Key as Portable>::Owned, Pane<A::Output>), T>,
 {
     type Key = G::Key;
-    type State = SessionsOf<A::State, E::Had>;
+    type State = SessionsOf<A::State, E::Counts>;
     type Next = Forked<(N, X)>;
 
     fn next(&mut self) -> &mut Self::Next {

@@ -167,15 +167,21 @@ impl<F, L, E: Earliness> SessionWindow<F, L, E> {
     /// [`timing`](super::Pane::timing) is [`Late`](super::Timing::Late). Several late records in one batch give
     /// one result. A late record that joins no session begins one, whose result is `Late` too.
     ///
-    /// A late record may join sessions or extend one, so that the session ends after the watermark. The session
-    /// is then open again, and emits a result at its end, which replaces those of the kept sessions within its
-    /// bounds. A session that is no longer kept is not merged: its result stands, even if a later result has bounds
-    /// that contain it.
+    /// A late record may also join two sessions, or extend one so that it ends after the watermark. Such a session is
+    /// open again, and emits another [`OnTime`](super::Timing::OnTime) result at its end. A result replaces the earlier
+    /// results of its session and those of the sessions that were merged into it, all of which have bounds within its
+    /// own.
     ///
-    /// Records later than that are late, as without this call. Costs memory, since sessions are kept for this
-    /// much longer, and a clone of the aggregate's state for each result. To have both, call it after
-    /// [`early`](Self::early). As a result's timestamp is the last one of its session, windows over such results
-    /// need at least the same lateness to include them.
+    /// A session is kept until the watermark is later than its last timestamp by more than `lateness`. Then no record
+    /// joins it any more, and its last result stands. A session that begins or grows later does not contain its
+    /// records, even if it has bounds that contain those of the former, or those of sessions that were merged into the
+    /// former. This needs a record that is behind the watermark by more than `lateness`, and is accepted because the
+    /// end of its session is not. With such records, bounds alone do not tell which results are replaced.
+    ///
+    /// A record that joins no session, and would begin one that is no longer kept, is late, as without this call. Costs
+    /// memory, since sessions are kept for this much longer, and a clone of the aggregate's state for each result. To
+    /// have both, call it after [`early`](Self::early). As a result's timestamp is the last one of its session, windows
+    /// over such results need at least the same lateness to include them.
     ///
     /// ```
     /// use std::time::Duration;
@@ -216,14 +222,10 @@ where
     type Pane<V: Data> = Pane<V>;
 
     fn describe(&self) -> String {
-        let mut what = match self.fixed {
+        self.early.describe(match self.fixed {
             Some(gap) => format!("sessions, gap {gap:?}"),
             None => "sessions, gap from the record".to_owned(),
-        };
-        if let Some(early) = self.early.early() {
-            what = format!("{what}, {}", early.describe());
-        }
-        what
+        })
     }
 
     fn fault(&self) -> Option<String> {
