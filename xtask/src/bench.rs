@@ -7,6 +7,7 @@
 //! measured and how answers are compared.
 
 mod latency;
+mod markdown;
 mod peers;
 mod process;
 mod report;
@@ -17,6 +18,7 @@ use crate::data;
 use crate::process::{cargo, program, root, run as run_program};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
+use markdown::Setting;
 use process::{Round, Running};
 use report::{Average, Outcome, Rounds};
 use serde_json::Value;
@@ -37,7 +39,7 @@ use suite::{BENCHES, Case, Contestant, Program};
 Examples:
   cargo xtask bench wordcount
   cargo xtask bench keyed-count --peers duckdb,bound --case 1M
-  cargo xtask bench all --json report.json
+  cargo xtask bench all --json report.json --table report.md
   cargo xtask bench nexmark --peers flink,renoir  Flink takes part when it is named
   cargo xtask bench exchange --subject bound      how far the peers are from the bound")]
 pub(crate) struct Arguments {
@@ -62,6 +64,10 @@ pub(crate) struct Arguments {
     /// Write every round of every contestant here
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
+
+    /// Write the results here as a table in Markdown, with the commit, the day and the processor
+    #[arg(long, value_name = "FILE")]
+    table: Option<PathBuf>,
 
     /// Draw the latency of every second into this folder, one picture a case, where it was measured
     #[arg(long, value_name = "FOLDER")]
@@ -110,6 +116,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         None => std::thread::available_parallelism()?.get(),
     };
     let cases = chosen(arguments, cores)?;
+    let setting = Setting::new(arguments.size, arguments.rounds, cores);
     let prepared = prepare(&cases)?;
     let mut outcomes = Vec::new();
     for case in cases {
@@ -121,9 +128,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         outcomes.push(outcome);
         // Written after each case, so that results survive an interruption.
         let means = averages(&outcomes);
-        let means = means.iter().flat_map(Average::json);
-        write(arguments.json.as_deref(), outcomes.iter().flat_map(Outcome::json).chain(means))?;
-        write(arguments.raw.as_deref(), outcomes.iter().flat_map(Outcome::raw))?;
+        let all = outcomes.iter().flat_map(Outcome::json);
+        let all = all.chain(means.iter().flat_map(Average::json));
+        write_json(arguments.json.as_deref(), all)?;
+        write_json(arguments.raw.as_deref(), outcomes.iter().flat_map(Outcome::raw))?;
+        if let Some(file) = &arguments.table {
+            write(file, &markdown::table(&outcomes, &means, &setting))?;
+        }
     }
     averages(&outcomes).iter().for_each(|average| print!("{}", average.table()));
     let void: Vec<String> = outcomes
@@ -425,7 +436,7 @@ fn draw(folder: &Path, outcome: &Outcome) -> Result<()> {
     let Some(svg) = latency::plot(outcome) else { return Ok(()) };
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let file = folder.join(format!("{}-{}.svg", outcome.case.bench, outcome.case.name));
-    std::fs::write(&file, svg).with_context(|| format!("cannot write {}", file.display()))
+    write(&file, &svg)
 }
 
 /// Shows progress on a terminal; the line is overwritten by the next.
@@ -435,10 +446,14 @@ fn progress(line: &str) {
     }
 }
 
-fn write(file: Option<&Path>, entries: impl Iterator<Item = Value>) -> Result<()> {
+fn write_json(file: Option<&Path>, entries: impl Iterator<Item = Value>) -> Result<()> {
     let Some(file) = file else { return Ok(()) };
     let text = serde_json::to_string_pretty(&Value::Array(entries.collect()))?;
-    std::fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))
+    write(file, &(text + "\n"))
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
 #[cfg(test)]

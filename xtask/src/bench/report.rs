@@ -17,7 +17,7 @@ pub(super) struct Spread {
 
 impl Spread {
     /// The spread of some numbers; `None` if there are none.
-    fn of(numbers: impl IntoIterator<Item = f64>) -> Option<Self> {
+    pub(super) fn of(numbers: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = numbers.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
         let (min, max) = (*sorted.first()?, *sorted.last()?);
@@ -50,9 +50,9 @@ pub(super) struct Outcome {
 
 /// The geometric means of a bench's cases.
 pub(super) struct Average {
-    bench: &'static str,
+    pub(super) bench: &'static str,
     subject: &'static str,
-    verdicts: Vec<Verdict>,
+    pub(super) verdicts: Vec<Verdict>,
     fraction_of_bound: Option<f64>,
 }
 
@@ -351,11 +351,11 @@ fn speeds(rounds: &[Round], latency: bool) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::{Size, suite};
     use super::*;
 
-    fn round(seconds: f64, digest: &str) -> Round {
+    pub(in crate::bench) fn round(seconds: f64, digest: &str) -> Round {
         let line = json!({});
         let digest = digest.to_owned();
         Round {
@@ -371,7 +371,7 @@ mod tests {
     }
 
     /// A case with rivals `rayon`, `renoir` and `bound`.
-    fn outcome(rounds: [Rounds; 3]) -> Outcome {
+    pub(in crate::bench) fn outcome(rounds: [Rounds; 3]) -> Outcome {
         let mut case = suite::cases("collatz", Size::Small, 2).unwrap().remove(0);
         case.rivals.retain(|rival| rival.peer != suite::PORTABLE);
         let ours = Ok(vec![round(1.0, "a"), round(2.0, "a"), round(4.0, "a")]);
