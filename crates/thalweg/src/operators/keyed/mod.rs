@@ -45,10 +45,12 @@ mod unkey;
 
 /// Chains that end in one of these operators.
 pub mod chains {
-    pub use super::group::Grouped;
-    pub use super::process::Processing;
-    pub use super::stateful::Remembering;
+    pub use super::group::{Grouped, Partials, Upsert, Values};
+    pub use super::process::{Leave, NoSideOutput, Processing, ToSideOutput};
+    pub use super::stateful::{Remembering, Step};
+    pub use super::stateful_map::StatefulMapStep;
     pub use super::unkey::PairsOf;
+    pub use crate::exchange::{Hashed, Partial, PartialEntry};
 }
 
 pub use generic::Keyed;

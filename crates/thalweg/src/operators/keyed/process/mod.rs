@@ -10,12 +10,12 @@ use crate::data::{Data, Record, Wire};
 use crate::plan::Origin;
 use crate::stream::{Chain, Received, Stream};
 use crate::time::Timestamp;
-use side_output::{Leave, NoSideOutput, ToSideOutput};
 use std::convert::Infallible;
 use std::sync::Arc;
 
 pub use context::{ProcessContext, Timer};
 pub use running::Processing;
+pub use side_output::{Leave, NoSideOutput, ToSideOutput};
 
 /// The handler of [`KeyedStream::process`](super::KeyedStream::process), which is called for each record and each
 /// timer of a key.

@@ -11,14 +11,17 @@ use std::num::NonZeroU64;
 /// Computes the windows of each key from its values, one after the other.
 pub trait KeyWindows<V: Record + ?Sized, T: Time>: Clone + Send + 'static {
     /// The state of a key, with timers on the stream's own clock.
+    #[doc(hidden)]
     type State: TimedState<Owned = ()>;
     /// The result of a window.
     type Output: Data;
 
     /// Returns the state of a new key.
+    #[doc(hidden)]
     fn start(&self) -> Self::State;
 
     /// Called before a value with this time is added: returns the window that must be complete before it.
+    #[doc(hidden)]
     #[inline(always)]
     fn before(
         &self,
@@ -30,6 +33,7 @@ pub trait KeyWindows<V: Record + ?Sized, T: Time>: Clone + Send + 'static {
     }
 
     /// Adds a value: returns the window that is complete with it.
+    #[doc(hidden)]
     fn take(
         &self,
         state: &mut Self::State,
@@ -39,11 +43,13 @@ pub trait KeyWindows<V: Record + ?Sized, T: Time>: Clone + Send + 'static {
     ) -> Option<Given<Self::Output, T>>;
 
     /// Called when the state is due: returns the window that is complete.
+    #[doc(hidden)]
     fn wake(&self, _state: &mut Self::State) -> Option<Given<Self::Output, T>> {
         None
     }
 
     /// Called at the end of the input until it returns `None`: returns another window to be emitted as it is.
+    #[doc(hidden)]
     fn at_end(&self, state: &mut Self::State) -> Option<Given<Self::Output, T>>;
 }
 

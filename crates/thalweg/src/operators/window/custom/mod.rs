@@ -22,7 +22,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 pub use context::WindowContext;
-use running::RunningWindows;
+pub use running::RunningWindows;
 
 /// Defines a custom kind of window; for [`CustomWindow`].
 ///

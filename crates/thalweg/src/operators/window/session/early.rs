@@ -11,19 +11,24 @@ use crate::support::keyed_timers::{BothClocks, Clocks, EventClock, processing};
 /// Whether sessions with this state emit early results.
 pub trait EarlySessions<S>: Earliness {
     /// The counts that are kept for each session.
+    #[doc(hidden)]
     type Had: Had;
     /// Whether they emit early results.
+    #[doc(hidden)]
     const ANY: bool;
 
     /// For how many microseconds sessions accept records after they have ended.
+    #[doc(hidden)]
     fn lateness(self) -> i64 {
         0
     }
 
     /// The counts of a new session.
+    #[doc(hidden)]
     fn start(self) -> Self::Had;
 
     /// A copy of a state, for a result that is not the last.
+    #[doc(hidden)]
     fn copy(state: &S) -> Option<S>;
 }
 

@@ -17,9 +17,11 @@ where
     G: KeyBy<I>,
 {
     /// The destination in a running task.
+    #[doc(hidden)]
     type Exit: Exit<I, G, T>;
 
     /// Creates the destination in a task.
+    #[doc(hidden)]
     fn exit(&self, cx: &TaskContext<'_>, op: usize) -> Self::Exit;
 }
 

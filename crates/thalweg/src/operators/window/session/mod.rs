@@ -28,6 +28,15 @@ pub use late::Counted;
 use late::Latecomers;
 pub use lenient::Lenient;
 
+/// The chain that ends in sessions, and what it is made of.
+pub mod chains {
+    pub use super::early::EarlySessions;
+    pub use super::firing::Sessioning;
+    pub use super::late::{Counted, Latecomers, Sent};
+    pub use super::lenient::Lenient;
+    pub use super::{FixedGap, Gap, GapOf};
+}
+
 /// Sessions of each key in event time, for [`KeyedStream::window`](crate::KeyedStream::window): two records are
 /// in the same session if they are no further apart than a gap.
 ///
