@@ -63,14 +63,18 @@ pub trait Joinable: Sized {
     fn into_keyed(self) -> KeyedStream<Self::Chain, Self::Keys, Self::Placed>;
 }
 
-impl<C, G, P, K> Joinable for KeyedStream<C, G, P>
+/// The owned keys of a chain's records.
+type OwnedKey<C, G> = <<G as KeyBy<<C as Chain>::Item>>::Key as Portable>::Owned;
+
+// The key is written out: as a parameter of its own, it would be inferred from the other stream's in `JoinableWith`.
+impl<C, G, P> Joinable for KeyedStream<C, G, P>
 where
     C: Chain,
-    G: KeyBy<C::Item, Key: Key<Owned = K>, Value: Portable>,
+    G: KeyBy<C::Item, Value: Portable>,
     P: Placed,
-    K: Data + Key + Portable<Owned = K> + Eq + Clone,
+    OwnedKey<C, G>: Data + Key + Portable<Owned = OwnedKey<C, G>> + Eq + Clone,
 {
-    type Key = K;
+    type Key = OwnedKey<C, G>;
     type Value = <G::Value as Portable>::Owned;
     type Time = C::Time;
     type Placed = P;
@@ -83,9 +87,34 @@ where
 }
 
 /// A [`KeyedStream`] that can be joined with the stream `L`: of the same keys and the same kind of time.
-pub trait JoinableWith<L: Joinable>: Joinable<Key = L::Key, Time = L::Time> {}
+pub trait JoinableWith<L: Joinable>: Joinable<Key: SameKey<L::Key>, Time = L::Time> {}
 
-impl<L: Joinable, R: Joinable<Key = L::Key, Time = L::Time>> JoinableWith<L> for R {}
+impl<L, R> JoinableWith<L> for R
+where
+    L: Joinable,
+    R: Joinable<Key: SameKey<L::Key>, Time = L::Time>,
+{
+}
+
+/// A key of the type `K`, which is the only one that implements it. Unlike an equality of types, a trait has a message
+/// for those that are not equal.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a stream with keys of `{K}` cannot be joined with one with keys of `{Self}`",
+    label = "the keys of both streams must be of the same type",
+    note = "convert the keys of one of them: `group_by(|record| u64::from(record.id))`, or `map` before `keyed`"
+)]
+pub trait SameKey<K> {
+    /// The key itself.
+    fn same(self) -> K;
+}
+
+impl<K> SameKey<K> for K {
+    #[inline(always)]
+    fn same(self) -> K {
+        self
+    }
+}
 
 /// The key that the keyed stream `S` is joined by.
 pub type KeyOf<S> = <S as Joinable>::Key;

@@ -1,7 +1,8 @@
 //! Windows of a program's own, of other values than it was written for.
 
-//~ the method `count` exists for struct `Windowed<
-//~ doesn't satisfy `Daily: MakeWindows<String>`
+//~ error[E0271]: type mismatch resolving `<Unkeyed as KeyBy<String>>::Value == u64`
+//~ expected `u64`, found `String`
+//~ required for `CustomWindow<u64, Daily>` to implement
 
 use thalweg::Environment;
 use thalweg::operators::time::Watermarks;
