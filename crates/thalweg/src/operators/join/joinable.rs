@@ -8,9 +8,12 @@ use crate::time::Time;
 /// A [`KeyedStream`] that can be joined with another: one whose keys and values can be sent and kept.
 ///
 /// Every keyed stream whose values can be [sent](Portable) implements it; a program meets it in the bounds of
-/// joins. Where keys are found by reference, its key is the owned one: `String` for `str`. A function of your
-/// own takes [`Keyed`](crate::operators::keyed::Keyed), which has all operators of a keyed stream, joins among
-/// them.
+/// joins. A function of your own takes [`Keyed`](crate::operators::keyed::Keyed), which has all operators of a keyed
+/// stream, joins among them.
+///
+/// It is not [`Keyed`](crate::operators::keyed::Keyed) itself, since a join makes pairs of owned keys and values
+/// before it sends anything: its key is `String` where that of `Keyed` is `str`, and the records need not be of a kind
+/// that can be sent.
 ///
 /// ```
 /// use thalweg::operators::keyed::Keyed;

@@ -56,7 +56,7 @@ pub mod chains {
 pub use generic::Keyed;
 pub use key_by::{ByRef, Carried, FirstOf, KeyBy, Plain, ValueRef};
 pub(super) use partition::{AddHash, add_hash, by_hash};
-pub use partition::{Combining, Like, Partitioned, Placed, Placement, Scattered};
+pub use partition::{Combining, Like, Partitioned, Placed, Scattered};
 pub use process::{Process, ProcessContext, Timer};
 pub use unique::Distinct;
 pub(super) use unique::Whole;

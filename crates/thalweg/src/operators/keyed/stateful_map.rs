@@ -1,6 +1,6 @@
 //! Maps each value with a state per key.
 
-use super::partition::Placement;
+use super::partition::Placed;
 use super::stateful::{Remembering, Step};
 use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::data::{Data, Key, Portable, Record, Wire};
@@ -13,10 +13,7 @@ use std::sync::Arc;
 
 /// A keyed stream of what the closure returns.
 type Mapped<C, G, P, S, F, O> = KeyedStream<
-    Remembering<
-        <P as Placement<C, G>>::Chain,
-        StatefulMapStep<<P as Placement<C, G>>::Keys, S, F, O>,
-    >,
+    Remembering<<P as Placed>::Together<C, G>, StatefulMapStep<<P as Placed>::Keys<C, G>, S, F, O>>,
     FirstOf,
     Partitioned,
 >;
@@ -25,7 +22,7 @@ impl<C, G, P> KeyedStream<C, G, P>
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key> + Key>>,
-    P: Placement<C, G>,
+    P: Placed,
 {
     /// Maps each value to another, with a state per key that is a clone of `init` at first. The result is a stream
     /// with the same keys.

@@ -8,7 +8,7 @@ macro_rules! by_spans {
         where
             C: $crate::Chain<Item: $crate::data::Wire>,
             G: $crate::operators::keyed::KeyBy<C::Item>,
-            P: $crate::operators::keyed::Placement<C, G>,
+            P: $crate::operators::keyed::Placed,
             A: $crate::operators::aggregates::Combine<G::Value, State: Clone>,
         {
             type Chain = super::arriving::ByArrival<C, G, P, super::sliced::Sliced<A>>;
@@ -28,7 +28,7 @@ macro_rules! by_spans {
         where
             C: $crate::Chain<Item: $crate::data::Wire>,
             G: $crate::operators::keyed::KeyBy<C::Item, Value: super::stored::Kept>,
-            P: $crate::operators::keyed::Placement<C, G>,
+            P: $crate::operators::keyed::Placed,
             A: $crate::operators::aggregates::Aggregate<G::Value>,
         {
             type Chain = super::arriving::ByArrival<C, G, P, super::stored::Stored<A>>;

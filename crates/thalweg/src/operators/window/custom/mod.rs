@@ -14,7 +14,7 @@ use super::in_order::WindowingInOrder;
 use super::windowed::{Described, Window, Windowing};
 use crate::data::{Data, Record, Wire};
 use crate::operators::aggregates::{AggregateRef, Combine};
-use crate::operators::keyed::{KeyBy, KeyedStream, Placement};
+use crate::operators::keyed::{KeyBy, KeyedStream, Placed};
 use crate::stream::{Chain, Stream};
 use crate::time::{Time, Timestamp};
 use std::fmt;
@@ -239,13 +239,13 @@ impl<C, G, P, A, V, H> Windowing<C, G, P, A> for CustomWindow<V, H>
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Value = V>,
-    P: Placement<C, G>,
+    P: Placed,
     A: Combine<V> + AggregateRef<V>,
     V: Inspected + ?Sized,
     for<'a> <V as Record>::Of<'a>: Clone,
     H: MakeWindows<V, C::Time>,
 {
-    type Chain = RunningWindows<P::Chain, P::Keys, H, A, A::State>;
+    type Chain = RunningWindows<P::Together<C, G>, P::Keys<C, G>, H, A, A::State>;
 
     fn windows(
         self,
@@ -261,13 +261,13 @@ impl<C, G, P, A, V, H> WindowingInOrder<C, G, P, A> for CustomWindow<V, H>
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Value = V>,
-    P: Placement<C, G>,
+    P: Placed,
     A: AggregateRef<V>,
     V: Inspected + ?Sized,
     for<'a> <V as Record>::Of<'a>: Clone,
     H: MakeWindows<V, C::Time>,
 {
-    type Chain = RunningWindows<P::Chain, P::Keys, H, A, A::State>;
+    type Chain = RunningWindows<P::Together<C, G>, P::Keys<C, G>, H, A, A::State>;
 
     fn windows_in_order(
         self,

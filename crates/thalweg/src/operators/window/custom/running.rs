@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{CHUNK, Op, Push, guard, guard_key};
 use crate::metrics::Report;
 use crate::operators::aggregates::{Aggregate, AggregateRef};
-use crate::operators::keyed::{KeyBy, KeyedStream, Placement};
+use crate::operators::keyed::{KeyBy, KeyedStream, Placed};
 use crate::operators::window::Inspected;
 use crate::operators::window::windowed::Described;
 use crate::plan::TaskContext;
@@ -32,11 +32,11 @@ pub(super) fn run_windows<C, G, P, H, A>(
     handler: Arc<H>,
     aggregate: A,
     merge: Merge<A, A::State>,
-) -> Stream<RunningWindows<P::Chain, P::Keys, H, A, A::State>>
+) -> Stream<RunningWindows<P::Together<C, G>, P::Keys<C, G>, H, A, A::State>>
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Value: Inspected>,
-    P: Placement<C, G>,
+    P: Placed,
     H: MakeWindows<G::Value, C::Time>,
     A: AggregateRef<G::Value>,
     for<'a> <G::Value as Record>::Of<'a>: Clone,

@@ -15,7 +15,7 @@ use super::pane::Pane;
 use super::windowed::{Described, Window, Windowing};
 use crate::data::{Data, Record, Wire};
 use crate::operators::aggregates::Combine;
-use crate::operators::keyed::{KeyBy, KeyedStream, Placement};
+use crate::operators::keyed::{KeyBy, KeyedStream, Placed};
 use crate::stream::{Chain, Stream};
 use crate::time::{EventTime, micros};
 use std::fmt;
@@ -244,13 +244,13 @@ impl<C, G, P, F, L, E, A> Windowing<C, G, P, A> for SessionWindow<F, L, E>
 where
     C: Chain<Item: Wire, Time: EventTime>,
     G: KeyBy<C::Item>,
-    P: Placement<C, G>,
+    P: Placed,
     F: Gap<G::Value>,
-    L: Latecomers<<P::Chain as Chain>::Item, P::Keys, C::Time>,
+    L: Latecomers<<P::Together<C, G> as Chain>::Item, P::Keys<C, G>, C::Time>,
     E: EarlySessions<A::State>,
     A: Combine<G::Value>,
 {
-    type Chain = Sessioning<P::Chain, P::Keys, F, L, E, A>;
+    type Chain = Sessioning<P::Together<C, G>, P::Keys<C, G>, F, L, E, A>;
 
     fn windows(
         self,
