@@ -1,6 +1,6 @@
 //! Folds that add the values of a window one after the other, in the order of their arrival.
 
-use super::windowed::{Aggregated, Described, Ending, Entry, Value, Window, Windowed};
+use super::windowed::{Described, Ending, Results, Value, Window, Windowed};
 use crate::data::{Data, Portable};
 use crate::operators::aggregates::{Aggregate, Fold, ToVec};
 use crate::operators::keyed::{KeyBy, KeyedStream};
@@ -31,6 +31,21 @@ where
         aggregate: A,
     ) -> Stream<Self::Chain>;
 }
+
+/// The results of windows that go by order, whose chain is `D`.
+///
+/// Methods return `impl Chain` as `D`: if the return type named the chain as one of `WindowingInOrder`, the compiler
+/// would find no such method on other windows, and would not show that trait's message.
+type InOrder<C, G, W, E, A, D> =
+    Results<C, G, W, E, <A as Aggregate<<G as KeyBy<<C as Chain>::Item>>::Value>>::Output, D>;
+
+/// A key, and the result of one of its windows.
+type Entry<C, G, W, A> = (
+    <<G as KeyBy<<C as Chain>::Item>>::Key as Portable>::Owned,
+    <W as Window<<C as Chain>::Time>>::Pane<
+        <A as Aggregate<<G as KeyBy<<C as Chain>::Item>>::Value>>::Output,
+    >,
+);
 
 impl<C, G, P, W, E> Windowed<C, G, P, W, E>
 where
@@ -65,7 +80,7 @@ where
         self,
         init: S,
         fold: F,
-    ) -> Aggregated<
+    ) -> InOrder<
         C,
         G,
         W,
@@ -98,7 +113,7 @@ where
     #[track_caller]
     pub fn to_vec(
         self,
-    ) -> Aggregated<C, G, W, E, ToVec, impl Chain<Item = Entry<C, G, W, ToVec>, Time = C::Time>>
+    ) -> InOrder<C, G, W, E, ToVec, impl Chain<Item = Entry<C, G, W, ToVec>, Time = C::Time>>
     where
         G::Value: Portable,
         W: WindowingInOrder<C, G, P, ToVec>,
@@ -111,7 +126,7 @@ where
         what: &str,
         origin: Origin,
         aggregate: A,
-    ) -> Aggregated<C, G, W, E, A, W::Chain>
+    ) -> InOrder<C, G, W, E, A, W::Chain>
     where
         A: Aggregate<G::Value>,
         W: WindowingInOrder<C, G, P, A>,

@@ -154,20 +154,15 @@ pub(super) type Results<C, G, W, E, O, D> = <E as Ending>::Results<
     D,
 >;
 
-/// The stream of the results of windows with an aggregate, whose chain is `D`.
-///
-/// Methods return `impl Chain` as `D`: if the return type named the chain as one of [`Windowing`], the compiler would
-/// find no such method where the aggregate or the windows do not fit, and would not say why.
-pub(super) type Aggregated<C, G, W, E, A, D> =
-    Results<C, G, W, E, <A as Aggregate<<G as KeyBy<<C as Chain>::Item>>::Value>>::Output, D>;
-
-/// A key, and the result of one of its windows.
-pub(super) type Entry<C, G, W, A> = (
-    <<G as KeyBy<<C as Chain>::Item>>::Key as Portable>::Owned,
-    <W as Window<<C as Chain>::Time>>::Pane<
-        <A as Aggregate<<G as KeyBy<<C as Chain>::Item>>::Value>>::Output,
-    >,
-);
+/// The stream of the results of windows with an aggregate that combines.
+type Combined<C, G, P, W, E, A> = Results<
+    C,
+    G,
+    W,
+    E,
+    <A as Aggregate<<G as KeyBy<<C as Chain>::Item>>::Value>>::Output,
+    <W as Windowing<C, G, P, A>>::Chain,
+>;
 
 /// The owned form of the values.
 type Owned<C, G> = <<G as KeyBy<<C as Chain>::Item>>::Value as Portable>::Owned;
@@ -212,10 +207,7 @@ where
     /// that have left a window are subtracted. Otherwise they are kept on two stacks for each key, which costs
     /// somewhat more.
     #[track_caller]
-    pub fn aggregate<A, M>(
-        self,
-        make: M,
-    ) -> Aggregated<C, G, W, E, A, impl Chain<Item = Entry<C, G, W, A>, Time = C::Time>>
+    pub fn aggregate<A, M>(self, make: M) -> Combined<C, G, P, W, E, A>
     where
         M: FnOnce(Aggregates<G::Value>) -> A,
         A: Combine<G::Value>,
@@ -224,12 +216,7 @@ where
         self.aggregate_as("aggregate", Origin::here(E::KIND), make(Aggregates::new()))
     }
 
-    fn aggregate_as<A>(
-        self,
-        what: &str,
-        origin: Origin,
-        aggregate: A,
-    ) -> Aggregated<C, G, W, E, A, W::Chain>
+    fn aggregate_as<A>(self, what: &str, origin: Origin, aggregate: A) -> Combined<C, G, P, W, E, A>
     where
         A: Combine<G::Value>,
         W: Windowing<C, G, P, A>,
@@ -260,9 +247,7 @@ where
 
     /// Counts the values of each window. See [`aggregate`](Self::aggregate) for how.
     #[track_caller]
-    pub fn count(
-        self,
-    ) -> Aggregated<C, G, W, E, Count, impl Chain<Item = Entry<C, G, W, Count>, Time = C::Time>>
+    pub fn count(self) -> Combined<C, G, P, W, E, Count>
     where
         W: Windowing<C, G, P, Count>,
     {
@@ -273,17 +258,7 @@ where
     /// Integers are subtracted again when they leave a window; floats are not, since the result would differ. A
     /// sum that overflows its type fails the job, as documented at [`KeyedStream::sum`].
     #[track_caller]
-    pub fn sum<N, F>(
-        self,
-        of: F,
-    ) -> Aggregated<
-        C,
-        G,
-        W,
-        E,
-        Sum<F, N>,
-        impl Chain<Item = Entry<C, G, W, Sum<F, N>>, Time = C::Time>,
-    >
+    pub fn sum<N, F>(self, of: F) -> Combined<C, G, P, W, E, Sum<F, N>>
     where
         N: Summand,
         F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> N + Send + Sync + 'static,
@@ -295,17 +270,7 @@ where
     /// The least of what the closure returns for the values of each window. See [`aggregate`](Self::aggregate)
     /// for how.
     #[track_caller]
-    pub fn min<N, F>(
-        self,
-        of: F,
-    ) -> Aggregated<
-        C,
-        G,
-        W,
-        E,
-        Min<F, N>,
-        impl Chain<Item = Entry<C, G, W, Min<F, N>>, Time = C::Time>,
-    >
+    pub fn min<N, F>(self, of: F) -> Combined<C, G, P, W, E, Min<F, N>>
     where
         N: Data + PartialOrd,
         F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> N + Send + Sync + 'static,
@@ -317,17 +282,7 @@ where
     /// The greatest of what the closure returns for the values of each window. See
     /// [`aggregate`](Self::aggregate) for how.
     #[track_caller]
-    pub fn max<N, F>(
-        self,
-        of: F,
-    ) -> Aggregated<
-        C,
-        G,
-        W,
-        E,
-        Max<F, N>,
-        impl Chain<Item = Entry<C, G, W, Max<F, N>>, Time = C::Time>,
-    >
+    pub fn max<N, F>(self, of: F) -> Combined<C, G, P, W, E, Max<F, N>>
     where
         N: Data + PartialOrd,
         F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> N + Send + Sync + 'static,
@@ -341,17 +296,7 @@ where
     #[doc(alias = "avg")]
     #[doc(alias = "mean")]
     #[track_caller]
-    pub fn average<N, F>(
-        self,
-        of: F,
-    ) -> Aggregated<
-        C,
-        G,
-        W,
-        E,
-        Average<F, N>,
-        impl Chain<Item = Entry<C, G, W, Average<F, N>>, Time = C::Time>,
-    >
+    pub fn average<N, F>(self, of: F) -> Combined<C, G, P, W, E, Average<F, N>>
     where
         N: Number,
         F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> N + Send + Sync + 'static,
@@ -363,17 +308,7 @@ where
     /// The value of each window whose key, as returned by the closure, is the least; of several such values,
     /// any. See [`min`](Self::min) for the key alone, and [`aggregate`](Self::aggregate) for how.
     #[track_caller]
-    pub fn min_by_key<B, F>(
-        self,
-        key: F,
-    ) -> Aggregated<
-        C,
-        G,
-        W,
-        E,
-        PickByKey<F, B>,
-        impl Chain<Item = Entry<C, G, W, PickByKey<F, B>>, Time = C::Time>,
-    >
+    pub fn min_by_key<B, F>(self, key: F) -> Combined<C, G, P, W, E, PickByKey<F, B>>
     where
         G::Value: Portable,
         B: Data + PartialOrd,
@@ -400,17 +335,7 @@ where
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn max_by_key<B, F>(
-        self,
-        key: F,
-    ) -> Aggregated<
-        C,
-        G,
-        W,
-        E,
-        PickByKey<F, B>,
-        impl Chain<Item = Entry<C, G, W, PickByKey<F, B>>, Time = C::Time>,
-    >
+    pub fn max_by_key<B, F>(self, key: F) -> Combined<C, G, P, W, E, PickByKey<F, B>>
     where
         G::Value: Portable,
         B: Data + PartialOrd,
@@ -424,17 +349,7 @@ where
     /// The least value of each window by the order of the closure, which must be total; of several such, any. See
     /// [`min_by_key`](Self::min_by_key) for an order by a key.
     #[track_caller]
-    pub fn min_by<F>(
-        self,
-        compare: F,
-    ) -> Aggregated<
-        C,
-        G,
-        W,
-        E,
-        PickBy<F>,
-        impl Chain<Item = Entry<C, G, W, PickBy<F>>, Time = C::Time>,
-    >
+    pub fn min_by<F>(self, compare: F) -> Combined<C, G, P, W, E, PickBy<F>>
     where
         G::Value: Portable,
         F: Fn(&Owned<C, G>, &Owned<C, G>) -> Ordering + Send + Sync + 'static,
@@ -447,17 +362,7 @@ where
     /// The greatest value of each window by the order of the closure. The mirror image of
     /// [`min_by`](Self::min_by).
     #[track_caller]
-    pub fn max_by<F>(
-        self,
-        compare: F,
-    ) -> Aggregated<
-        C,
-        G,
-        W,
-        E,
-        PickBy<F>,
-        impl Chain<Item = Entry<C, G, W, PickBy<F>>, Time = C::Time>,
-    >
+    pub fn max_by<F>(self, compare: F) -> Combined<C, G, P, W, E, PickBy<F>>
     where
         G::Value: Portable,
         F: Fn(&Owned<C, G>, &Owned<C, G>) -> Ordering + Send + Sync + 'static,
@@ -476,14 +381,7 @@ where
         init: S,
         local: F,
         global: M,
-    ) -> Aggregated<
-        C,
-        G,
-        W,
-        E,
-        FoldAssoc<S, F, M>,
-        impl Chain<Item = Entry<C, G, W, FoldAssoc<S, F, M>>, Time = C::Time>,
-    >
+    ) -> Combined<C, G, P, W, E, FoldAssoc<S, F, M>>
     where
         S: Data + Clone + Sync,
         F: for<'a> Fn(&mut S, Value<'a, C, G>) + Send + Sync + 'static,
@@ -497,17 +395,7 @@ where
     /// Combines any two values of a window into one until one is left. The closure must be associative and
     /// commutative. See [`aggregate`](Self::aggregate) for how.
     #[track_caller]
-    pub fn reduce<V, F>(
-        self,
-        reduce: F,
-    ) -> Aggregated<
-        C,
-        G,
-        W,
-        E,
-        Reduce<F>,
-        impl Chain<Item = Entry<C, G, W, Reduce<F>>, Time = C::Time>,
-    >
+    pub fn reduce<V, F>(self, reduce: F) -> Combined<C, G, P, W, E, Reduce<F>>
     where
         G: KeyBy<C::Item, Value = V>,
         V: Data,

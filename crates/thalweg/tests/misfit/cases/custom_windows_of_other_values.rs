@@ -1,8 +1,7 @@
 //! Windows of a program's own, of other values than it was written for.
 
-//~ error[E0271]: type mismatch resolving `<Unkeyed as KeyBy<String>>::Value == u64`
-//~ expected `u64`, found `String`
-//~ required for `CustomWindow<u64, Daily>` to implement
+//~ the method `count` exists for struct `Windowed<
+//~ doesn't satisfy `Daily: MakeWindows<String>`
 
 use thalweg::Environment;
 use thalweg::operators::time::Watermarks;
