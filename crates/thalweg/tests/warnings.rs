@@ -274,3 +274,30 @@ fn an_iterator_that_blocks_is_told_of_while_it_blocks() -> thalweg::Result<()> {
     assert!(said.contains("in one turn for more than 200.0 ms"), "{said}");
     Ok(())
 }
+
+#[test]
+fn a_job_that_waits_for_a_held_sender_says_so() -> thalweg::Result<()> {
+    listen();
+    let mut config = Config::default();
+    config.cores = 1.try_into().unwrap();
+    config.stall_after = Some(Duration::from_millis(100));
+    let env = Environment::with_config(config);
+    let place = format!("{}:{}", file!(), line!() + 1);
+    let (sender, numbers) = env.channel::<u64>(8);
+    numbers.for_each(drop);
+    let job = std::thread::spawn(move || env.run());
+    let limit = Instant::now() + Duration::from_secs(60);
+    let said = loop {
+        let said = warnings("thalweg::stalls", &place).into_iter().next();
+        if said.is_some() || Instant::now() > limit {
+            break said;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    drop(sender);
+    job.join().expect("`run` does not panic")?;
+    let said = said.expect("something is said within a minute");
+    assert!(said.starts_with("channel (") && said.contains("the last sender is dropped"), "{said}");
+    assert!(said.contains("of which there is 1"), "{said}");
+    Ok(())
+}

@@ -35,7 +35,7 @@ mod task;
 pub(crate) use forked::Forked;
 pub(crate) use guard::{arm, catch, discard, guard, guard_key, note_key, refuse};
 pub(crate) use head::{Head, Settled};
-pub(crate) use null_sink::NullSink;
+pub use null_sink::NullSink;
 pub(crate) use op::{Op, Publish, Signals};
 pub(crate) use partitions::Partitions;
 pub(crate) use round_state::{RoundScoped, RoundState};

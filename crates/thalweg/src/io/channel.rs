@@ -31,9 +31,11 @@ impl Environment {
     /// Before the job starts it takes no records: a thread that sends more than `capacity` records before it starts
     /// the job deadlocks. So does a thread that [runs](Self::run) the job while it holds a sender:
     /// [start](Self::start) it, and drop the sender before waiting. Neither is refused, since another thread may
-    /// start the job, or send. In application mode (module `cli`), a warning on standard error reports the wait once,
-    /// after `--stall-after`; [`OperatorStats::awaits`](crate::metrics::OperatorStats::awaits) also shows that a
-    /// running job waits for its senders.
+    /// start the job, or send. A warning of the facade `log` (target `thalweg::stalls`) reports the wait once, after
+    /// [`Config::stall_after`](crate::config::Config::stall_after), if the program has installed a logger; in
+    /// application mode (module `cli`) it is on standard error too.
+    /// [`OperatorStats::awaits`](crate::metrics::OperatorStats::awaits) also shows that a running job waits for its
+    /// senders.
     ///
     /// ```
     /// use thalweg::Environment;

@@ -20,6 +20,7 @@ type BadRecords = Stream<Received<BadRecord, ()>>;
 )]
 pub trait Parsing: Chain + Sized {
     /// The chain of the good records.
+    #[doc(hidden)]
     type Good: Chain<Item = Self::Item, Time = ()>;
 
     /// Splits the stream into good records and bad records.

@@ -34,7 +34,9 @@ impl<C: Chain> Stream<C> {
     /// [credit](crate::config::Config::credit) waits. If the reader is dropped, the part of the job that feeds only
     /// this sink ends. A thread that runs the job before it reads deadlocks once the job waits for it. That is not
     /// refused, since another thread may read; [`OperatorStats::awaits`](crate::metrics::OperatorStats::awaits) shows
-    /// it, and in application mode (module `cli`) a warning on standard error reports it once, after `--stall-after`.
+    /// it, and a warning of the facade `log` (target `thalweg::stalls`) reports it once, after
+    /// [`Config::stall_after`](crate::config::Config::stall_after); in application mode (module `cli`) it is on standard
+    /// error too.
     /// The deterministic scheduler runs tasks only in [`wait`](crate::JobHandle::wait): read in another thread then.
     ///
     /// A lock is taken for each batch, on both sides, and none for a record.

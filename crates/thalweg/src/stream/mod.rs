@@ -17,8 +17,8 @@ pub use boxed::Boxed;
 pub use chain::{Chain, Received};
 pub use environment::Environment;
 pub use job::{JobControl, JobHandle};
-pub use source::Sourced;
-pub(crate) use source::{Produced, Source, SourceFactory};
+pub(crate) use source::Produced;
+pub use source::{Source, SourceFactory, Sourced};
 pub(crate) use watch::Warnings;
 #[cfg(feature = "cli")]
 pub(crate) use {

@@ -24,6 +24,7 @@ pub trait Shipping: 'static {
     /// one.
     type Placed<P, Q>;
     /// The same choice, as a value.
+    #[doc(hidden)]
     const DELIVERY: Delivery;
 }
 
@@ -128,14 +129,18 @@ impl Makes<Inner> for TwoTables {}
 /// message names [`Makes`] where that is missing.
 pub trait Local<X: Kind<L, R>, K: Data, L: Data, R: Data, T: Time>: 'static {
     /// The chain that begins the stage.
+    #[doc(hidden)]
     type Chain: Chain<Item = (K, X::Out), Time = T>;
     /// The name in plans.
+    #[doc(hidden)]
     const NAME: &'static str;
 
     /// What is wrong with the inputs, given whether the left and the right stream end.
+    #[doc(hidden)]
     fn fault(left: bool, right: bool) -> Option<String>;
 
     /// The chain that begins the stage; `op` is the operator that joins.
+    #[doc(hidden)]
     fn chain(inputs: Inputs<K, L, R, T>, op: usize) -> Self::Chain;
 }
 

@@ -46,10 +46,12 @@ mod unkey;
 
 /// Chains that end in one of these operators.
 pub mod chains {
-    pub use super::group::Grouped;
-    pub use super::process::Processing;
-    pub use super::stateful::Remembering;
+    pub use super::group::{Grouped, Partials, Upsert, Values};
+    pub use super::process::{Leave, NoSideOutput, Processing, ToSideOutput};
+    pub use super::stateful::{Remembering, Step};
+    pub use super::stateful_map::StatefulMapStep;
     pub use super::unkey::PairsOf;
+    pub use crate::exchange::{Hashed, Partial, PartialEntry};
 }
 
 pub use distinct::Distinct;
@@ -57,7 +59,7 @@ pub(super) use distinct::Whole;
 pub use generic::Keyed;
 pub use key_by::{ByRef, Carried, FirstOf, KeyBy, Plain, ValueRef};
 pub(super) use partition::{AddHash, add_hash, by_hash};
-pub use partition::{Combining, Like, Partitioned, Placed, Placement, Scattered};
+pub use partition::{Combining, Like, Partitioned, Placed, Scattered};
 pub use process::{Process, ProcessContext, Timer};
 pub use unkey::Pairs;
 

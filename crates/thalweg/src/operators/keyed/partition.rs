@@ -44,7 +44,16 @@ pub trait Placed: Sized + 'static {
         G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
         A: Combine<G::Value>;
 
-    /// Brings all records of a key into the task that owns it.
+    /// Brings all records of a key into the task that owns it, if they are not there yet.
+    #[doc(hidden)]
+    fn together<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
+        keyed: KeyedStream<C, G, Self>,
+        origin: Origin,
+    ) -> KeyedStream<Self::Together<C, G>, Self::Keys<C, G>, Partitioned> {
+        Self::bring_together(keyed.stream, keyed.keys, origin)
+    }
+
+    /// The same of the parts of a keyed stream, whose placement may be called [`Like`] this one.
     #[doc(hidden)]
     fn bring_together<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
         stream: Stream<C>,
@@ -66,20 +75,6 @@ pub trait Placed: Sized + 'static {
         A: Combine<G::Value>;
 }
 
-/// Brings all records of a key into one task, if they are not there yet.
-pub trait Placement<C: Chain<Item: Wire>, G: KeyBy<C::Item>>: Sized {
-    /// The chain after which they are there.
-    type Chain: Chain<Item: Wire, Time = C::Time>;
-    /// How keys are found in the records of that chain.
-    type Keys: KeyBy<<Self::Chain as Chain>::Item, Key = G::Key, Value = G::Value>;
-
-    /// Brings all records of a key into the task that owns it.
-    fn together(
-        keyed: KeyedStream<C, G, Self>,
-        origin: Origin,
-    ) -> KeyedStream<Self::Chain, Self::Keys, Partitioned>;
-}
-
 /// Aggregates that can be computed from partial aggregates.
 pub trait Combining<C: Chain, G: KeyBy<C::Item>>: Sized {
     /// The chain after aggregation.
@@ -91,23 +86,6 @@ pub trait Combining<C: Chain, G: KeyBy<C::Item>>: Sized {
         origin: Origin,
         aggregate: A,
     ) -> Stream<Self::Chain<A>>;
-}
-
-impl<P, C, G> Placement<C, G> for P
-where
-    P: Placed,
-    C: Chain<Item: Wire>,
-    G: KeyBy<C::Item>,
-{
-    type Chain = P::Together<C, G>;
-    type Keys = P::Keys<C, G>;
-
-    fn together(
-        keyed: KeyedStream<C, G, P>,
-        origin: Origin,
-    ) -> KeyedStream<P::Together<C, G>, P::Keys<C, G>, Partitioned> {
-        P::bring_together(keyed.stream, keyed.keys, origin)
-    }
 }
 
 impl Placed for Partitioned {

@@ -1,6 +1,6 @@
 //! Maps each value to any number of values, with a state per key.
 
-use super::{FirstOf, KeyBy, KeyedStream, Partitioned, Placement};
+use super::{FirstOf, KeyBy, KeyedStream, Partitioned, Placed};
 use crate::data::{Data, Key, Record, Wire};
 use crate::plan::Origin;
 use crate::stream::Chain;
@@ -11,7 +11,7 @@ where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Key: Key<Owned = Q>>,
     Q: Key<Owned = Q> + Borrow<G::Key>,
-    P: Placement<C, G>,
+    P: Placed,
 {
     /// Maps each value to any number of values, with a state per key that is a clone of `init` at first: emits
     /// everything that the closure's result iterates over. The result is a stream with the same keys.

@@ -19,31 +19,40 @@ pub trait Input<I: Record + ?Sized, T: Time>: Send + 'static {
     /// The records that the body gets.
     type Out: Record + ?Sized;
     /// Where the records that are left after the last round go.
+    #[doc(hidden)]
     type Left: Pipe + 'static;
 
     /// Whether the first round begins while the input is still arriving.
+    #[doc(hidden)]
     const AT_ONCE: bool;
 
     /// Whether the first round waits until the input of every task is complete.
+    #[doc(hidden)]
     const TOGETHER: bool = false;
 
     /// Accepts a record of the loop's input.
+    #[doc(hidden)]
     fn take<N: Push<Self::Out, T>>(&mut self, item: I::Of<'_>, time: T, next: &mut N)
     -> Result<()>;
 
     /// Called when the input is complete.
+    #[doc(hidden)]
     fn complete(&mut self) -> Result<()>;
 
     /// Called when a round begins, or before the records that are left are emitted.
+    #[doc(hidden)]
     fn begin(&mut self);
 
     /// Passes on a part of a round's input; returns whether there was any.
+    #[doc(hidden)]
     fn give<N: Push<Self::Out, T>>(&mut self, next: &mut N) -> Result<bool>;
 
     /// Emits a part of the records that are left; returns whether there were any.
+    #[doc(hidden)]
     fn leave(&mut self, left: &mut Self::Left) -> Result<bool>;
 
     /// Called when the loop is over, and another input may arrive.
+    #[doc(hidden)]
     fn restart(&mut self);
 }
 

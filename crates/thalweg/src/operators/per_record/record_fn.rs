@@ -20,9 +20,11 @@ pub trait RecordFn<I: Record + ?Sized, T: Time>: Send + Sync + 'static {
     /// The result, with the timestamp of the input record.
     type Out: Record + ?Sized;
     /// How many results a record has.
+    #[doc(hidden)]
     type Yield: Yield;
 
     /// The result for a record and its timestamp. Implementations are `#[inline(always)]`.
+    #[doc(hidden)]
     fn call<'a>(&self, item: I::Of<'a>, time: T) -> Yielded<'a, Self::Yield, Self::Out>;
 }
 

@@ -24,7 +24,7 @@ pub trait Joining<L, R>:
     >
 where
     L: Joinable<Time: EventTime>,
-    R: JoinableWith<L>,
+    R: Joinable,
 {
 }
 
@@ -32,7 +32,7 @@ where
 impl<W, L, R> Joining<L, R> for W
 where
     L: Joinable<Time: EventTime>,
-    R: JoinableWith<L>,
+    R: Joinable,
     W: Windowing<
             TaggedBy<L, R>,
             Carried<FirstOf>,

@@ -4,18 +4,18 @@ mod context;
 mod running;
 mod side_output;
 
-use super::partition::Placement;
+use super::partition::Placed;
 use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::data::{Data, Record, Wire};
 use crate::plan::Origin;
 use crate::stream::{Chain, Received, Stream};
 use crate::time::Timestamp;
-use side_output::{Leave, NoSideOutput, ToSideOutput};
 use std::convert::Infallible;
 use std::sync::Arc;
 
 pub use context::{ProcessContext, Timer};
 pub use running::Processing;
+pub use side_output::{Leave, NoSideOutput, ToSideOutput};
 
 /// The handler of [`KeyedStream::process`](super::KeyedStream::process), which is called for each record and each
 /// timer of a key.
@@ -62,7 +62,7 @@ pub trait Process<K: ?Sized, V: Record + ?Sized>: Send + Sync + 'static {
 
 /// A keyed stream of what the handler emits.
 type Processed<C, G, P, H, X> = KeyedStream<
-    Processing<<P as Placement<C, G>>::Chain, <P as Placement<C, G>>::Keys, H, X>,
+    Processing<<P as Placed>::Together<C, G>, <P as Placed>::Keys<C, G>, H, X>,
     FirstOf,
     Partitioned,
 >;
@@ -77,7 +77,7 @@ impl<C, G, P> KeyedStream<C, G, P>
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item>,
-    P: Placement<C, G>,
+    P: Placed,
 {
     /// Calls a handler for every record and for every timer that it has set, with the state of the key:
     /// for what no window and no other operator expresses.

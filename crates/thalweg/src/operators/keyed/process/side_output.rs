@@ -11,9 +11,11 @@ use std::convert::Infallible;
 /// Creates the exit of a task to the side output.
 pub trait Leave<S>: Send + 'static {
     /// The exit.
+    #[doc(hidden)]
     type Exit: Exit<S> + 'static;
 
     /// Creates it.
+    #[doc(hidden)]
     fn exit(&self, cx: &TaskContext<'_>, op: usize) -> Self::Exit;
 }
 

@@ -11,7 +11,7 @@ use crate::data::{Key, Portable, Record, Wire};
 use crate::error::Result;
 use crate::flow::{Op, Push, arm, guard, guard_key};
 use crate::metrics::Report;
-use crate::operators::keyed::{KeyBy, KeyedStream, Placement};
+use crate::operators::keyed::{KeyBy, KeyedStream, Placed};
 use crate::operators::window::CountPane;
 use crate::operators::window::early::Pace;
 use crate::operators::window::windowed::Described;
@@ -24,7 +24,7 @@ use std::marker::PhantomData;
 
 /// The chain of windows by arrival, after the exchange by key.
 pub(super) type ByArrival<C, G, P, X> =
-    Arriving<<P as Placement<C, G>>::Chain, <P as Placement<C, G>>::Keys, X>;
+    Arriving<<P as Placed>::Together<C, G>, <P as Placed>::Keys<C, G>, X>;
 
 /// Sends records to the tasks that own their keys, and makes windows there.
 pub(super) fn arriving<C, G, P, X>(
@@ -35,7 +35,7 @@ pub(super) fn arriving<C, G, P, X>(
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item>,
-    P: Placement<C, G>,
+    P: Placed,
     X: KeyWindows<G::Value, C::Time>,
 {
     let (stream, keys) = P::together(keyed, plan.origin).into_parts();

@@ -13,21 +13,26 @@ use std::num::NonZeroU64;
 /// Computes the windows of each key from its values, one after the other.
 pub trait KeyWindows<V: Record + ?Sized, T: Time>: Clone + Send + 'static {
     /// The state of a key, with timers on the stream's own clock.
+    #[doc(hidden)]
     type State: TimedState<Owned = ()>;
     /// The result of a window.
     type Output: Data;
     /// Whether windows emit early results.
+    #[doc(hidden)]
     const EARLY: bool = false;
 
     /// When windows emit early results, if they do.
+    #[doc(hidden)]
     fn early(&self) -> Option<Early> {
         None
     }
 
     /// Returns the state of a new key.
+    #[doc(hidden)]
     fn start(&self) -> Self::State;
 
     /// Called before a value with this time is added: returns the window that must be complete before it.
+    #[doc(hidden)]
     #[inline(always)]
     fn before(
         &self,
@@ -39,6 +44,7 @@ pub trait KeyWindows<V: Record + ?Sized, T: Time>: Clone + Send + 'static {
     }
 
     /// Adds a value: returns the window that is complete with it.
+    #[doc(hidden)]
     fn take(
         &self,
         state: &mut Self::State,
@@ -48,6 +54,7 @@ pub trait KeyWindows<V: Record + ?Sized, T: Time>: Clone + Send + 'static {
     ) -> Option<Given<Self::Output, T>>;
 
     /// Called after each value where windows emit early results: calls a closure with those that are due.
+    #[doc(hidden)]
     #[inline(always)]
     fn after(
         &self,
@@ -58,6 +65,7 @@ pub trait KeyWindows<V: Record + ?Sized, T: Time>: Clone + Send + 'static {
     }
 
     /// Called when the state is due: calls a closure with the window that time completes, or with early results.
+    #[doc(hidden)]
     fn wake(
         &self,
         _state: &mut Self::State,
@@ -68,6 +76,7 @@ pub trait KeyWindows<V: Record + ?Sized, T: Time>: Clone + Send + 'static {
     }
 
     /// Called at the end of the input until it returns `None`: returns another window to be emitted as it is.
+    #[doc(hidden)]
     fn at_end(&self, state: &mut Self::State) -> Option<Given<Self::Output, T>>;
 }
 

@@ -15,7 +15,7 @@ macro_rules! by_spans {
         where
             C: $crate::Chain<Item: $crate::data::Wire>,
             G: $crate::operators::keyed::KeyBy<C::Item>,
-            P: $crate::operators::keyed::Placement<C, G>,
+            P: $crate::operators::keyed::Placed,
             A: $crate::operators::aggregates::Combine<G::Value, State: Clone>,
             $($param: $bound,)?
         {
@@ -39,7 +39,7 @@ macro_rules! by_spans {
         where
             C: $crate::Chain<Item: $crate::data::Wire>,
             G: $crate::operators::keyed::KeyBy<C::Item, Value: super::stored::Kept>,
-            P: $crate::operators::keyed::Placement<C, G>,
+            P: $crate::operators::keyed::Placed,
             A: $crate::operators::aggregates::Aggregate<G::Value>,
             $($param: $bound,)?
         {

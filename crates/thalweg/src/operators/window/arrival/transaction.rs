@@ -5,7 +5,7 @@ use super::key_windows::{Due, Given, KeyWindows, Now, Running};
 use crate::clock::nanos;
 use crate::data::{Data, Record, Wire};
 use crate::operators::aggregates::{Aggregate, Combine};
-use crate::operators::keyed::{KeyBy, KeyedStream, Placement};
+use crate::operators::keyed::{KeyBy, KeyedStream, Placed};
 use crate::operators::window::early::{Counts, Early, EarlyStates, Tick};
 use crate::operators::window::event_time::{AtEnd, Earliness};
 use crate::operators::window::windowed::{Described, Window, Windowing};
@@ -186,7 +186,7 @@ impl<C, G, P, A, V, F, E> Windowing<C, G, P, A> for TransactionWindow<V, F, E>
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Value = V>,
-    P: Placement<C, G>,
+    P: Placed,
     A: Combine<V>,
     V: Inspected + ?Sized,
     F: Fn(&V) -> Transaction + Send + Sync + 'static,
@@ -208,7 +208,7 @@ impl<C, G, P, A, V, F, E> WindowingInOrder<C, G, P, A> for TransactionWindow<V, 
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Value = V>,
-    P: Placement<C, G>,
+    P: Placed,
     A: Aggregate<V>,
     V: Inspected + ?Sized,
     F: Fn(&V) -> Transaction + Send + Sync + 'static,

@@ -16,7 +16,7 @@ use super::windowed::{Described, Window, Windowing};
 use super::{Inspected, Timing};
 use crate::data::{Data, Record, Wire};
 use crate::operators::aggregates::{AggregateRef, Combine};
-use crate::operators::keyed::{KeyBy, KeyedStream, Placement};
+use crate::operators::keyed::{KeyBy, KeyedStream, Placed};
 use crate::stream::{Chain, Stream};
 use crate::time::{Time, Timestamp};
 use std::fmt;
@@ -24,7 +24,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 pub use context::WindowContext;
-use running::RunningWindows;
+pub use running::RunningWindows;
 
 /// Defines a custom kind of window; for [`CustomWindow`].
 ///
@@ -302,14 +302,14 @@ impl<C, G, P, A, V, H, E> Windowing<C, G, P, A> for CustomWindow<V, H, E>
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Value = V>,
-    P: Placement<C, G>,
+    P: Placed,
     A: Combine<V> + AggregateRef<V>,
     V: Inspected + ?Sized,
     for<'a> <V as Record>::Of<'a>: Clone,
     H: MakeWindows<V, C::Time>,
     E: EarlyStates<A::State>,
 {
-    type Chain = RunningWindows<P::Chain, P::Keys, H, A, A::State, E>;
+    type Chain = RunningWindows<P::Together<C, G>, P::Keys<C, G>, H, A, A::State, E>;
 
     fn windows(
         self,
@@ -325,14 +325,14 @@ impl<C, G, P, A, V, H, E> WindowingInOrder<C, G, P, A> for CustomWindow<V, H, E>
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Value = V>,
-    P: Placement<C, G>,
+    P: Placed,
     A: AggregateRef<V>,
     V: Inspected + ?Sized,
     for<'a> <V as Record>::Of<'a>: Clone,
     H: MakeWindows<V, C::Time>,
     E: EarlyStates<A::State>,
 {
-    type Chain = RunningWindows<P::Chain, P::Keys, H, A, A::State, E>;
+    type Chain = RunningWindows<P::Together<C, G>, P::Keys<C, G>, H, A, A::State, E>;
 
     fn windows_in_order(
         self,

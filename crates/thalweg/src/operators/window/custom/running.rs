@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{CHUNK, Op, Push, guard, guard_key};
 use crate::metrics::Report;
 use crate::operators::aggregates::{Aggregate, AggregateRef};
-use crate::operators::keyed::{KeyBy, KeyedStream, Placement};
+use crate::operators::keyed::{KeyBy, KeyedStream, Placed};
 use crate::operators::window::early::{Counts, EarlyStates, Pace, Tick};
 use crate::operators::window::windowed::Described;
 use crate::operators::window::{Inspected, Timing};
@@ -33,11 +33,11 @@ pub(super) fn run_windows<C, G, P, H, A, E>(
     window: CustomWindow<G::Value, H, E>,
     aggregate: A,
     merge: Merge<A, A::State>,
-) -> Stream<RunningWindows<P::Chain, P::Keys, H, A, A::State, E>>
+) -> Stream<RunningWindows<P::Together<C, G>, P::Keys<C, G>, H, A, A::State, E>>
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Value: Inspected>,
-    P: Placement<C, G>,
+    P: Placed,
     H: MakeWindows<G::Value, C::Time>,
     A: AggregateRef<G::Value>,
     E: EarlyStates<A::State>,

@@ -9,6 +9,7 @@ use crate::plan::TaskContext;
 /// Whether sessions with this state emit early results.
 pub trait EarlySessions<S>: EarlyStates<S, Counts: Had> {
     /// For how many microseconds sessions accept records after they have ended.
+    #[doc(hidden)]
     fn lateness(self) -> i64 {
         0
     }

@@ -15,7 +15,7 @@ use super::pane::Pane;
 use super::windowed::{Described, Window, Windowing};
 use crate::data::{Data, Record, Wire};
 use crate::operators::aggregates::Combine;
-use crate::operators::keyed::{KeyBy, KeyedStream, Placement};
+use crate::operators::keyed::{KeyBy, KeyedStream, Placed};
 use crate::stream::{Chain, Stream};
 use crate::time::{EventTime, micros};
 use std::fmt;
@@ -27,6 +27,15 @@ pub use firing::Sessioning;
 pub use late::Counted;
 use late::Latecomers;
 pub use lenient::Lenient;
+
+/// The chain that ends in sessions, and what it is made of.
+pub mod chains {
+    pub use super::early::EarlySessions;
+    pub use super::firing::Sessioning;
+    pub use super::late::{Counted, Latecomers, Sent};
+    pub use super::lenient::Lenient;
+    pub use super::{FixedGap, Gap, GapOf};
+}
 
 /// Sessions of each key in event time, for [`KeyedStream::window`](crate::KeyedStream::window): two records are
 /// in the same session if they are no further apart than a gap.
@@ -237,13 +246,13 @@ impl<C, G, P, F, L, E, A> Windowing<C, G, P, A> for SessionWindow<F, L, E>
 where
     C: Chain<Item: Wire, Time: EventTime>,
     G: KeyBy<C::Item>,
-    P: Placement<C, G>,
+    P: Placed,
     F: Gap<G::Value>,
-    L: Latecomers<<P::Chain as Chain>::Item, P::Keys, C::Time>,
+    L: Latecomers<<P::Together<C, G> as Chain>::Item, P::Keys<C, G>, C::Time>,
     E: EarlySessions<A::State>,
     A: Combine<G::Value>,
 {
-    type Chain = Sessioning<P::Chain, P::Keys, F, L, E, A>;
+    type Chain = Sessioning<P::Together<C, G>, P::Keys<C, G>, F, L, E, A>;
 
     fn windows(
         self,
