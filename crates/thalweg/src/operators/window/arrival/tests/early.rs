@@ -511,7 +511,7 @@ fn early_results_are_not_late() {
 /// Each round begins with the first window and the first result.
 #[test]
 fn each_round_has_its_own_results() {
-    fn rounds<T: Data + Ord + std::fmt::Debug>(
+    fn rounds<T: Data + Ord + std::fmt::Debug + Clone + Sync>(
         env: &Environment,
         expected: Vec<T>,
         results: impl FnOnce(crate::Stream<crate::Boxed<u64>>) -> crate::Stream<crate::Boxed<T>>
@@ -519,10 +519,7 @@ fn each_round_has_its_own_results() {
         + Send
         + Sync
         + 'static,
-    ) -> crate::Result<()>
-    where
-        T: Clone + Sync,
-    {
+    ) -> crate::Result<()> {
         let outcome = env
             .iter(0..7u64)
             .replay(3, 0, move |values, _| results(values.map(|n| *n).boxed()))
