@@ -69,7 +69,7 @@ pub struct EngineArgs {
 
     /// Bytes that tables, sorts and combiners may hold before they spill to disk, as in 512MiB
     ///
-    /// [env: THALWEG_MEMORY] [default: half of the machine's memory]
+    /// [env: THALWEG_MEMORY] [default: half of what the machine or container has]
     #[arg(long, value_name = "BYTES", value_parser = allowed("memory"))]
     memory: Option<String>,
 

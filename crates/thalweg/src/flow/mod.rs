@@ -11,7 +11,7 @@
 //! The protocol, which every head keeps and every operator may rely on:
 //!
 //! 1. Before each batch of input the head calls `resume` until it returns [`Flow::Ready`]. An
-//!    operator that has pending output pushes it there, and returns one of the other values.
+//!    operator that has pending output pushes it there, and returns one of the other values as long as some is left.
 //! 2. The head then pushes at most one batch. An operator that fans out without bound stops when
 //!    the next one `is_full`, keeps the rest as pending output, and continues in `resume`.
 //! 3. An [`Event`] is sent only when `resume` has just returned `Ready`, so it never overtakes a
@@ -204,7 +204,7 @@ pub trait PushTwo<I: Record + ?Sized, J: Record + ?Sized, T: Time>: Pipe {
         true
     }
 
-    /// The same for the second input.
+    /// Whether to read the second input while the first has not ended, under the same rules.
     fn wants_second(&self) -> bool;
 }
 

@@ -8,6 +8,7 @@ mod bad_record;
 mod channel;
 mod collect;
 mod csv;
+mod dead_letters;
 pub mod files;
 mod for_each;
 mod generate;

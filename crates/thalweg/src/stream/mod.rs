@@ -9,6 +9,7 @@ mod boxed;
 mod chain;
 mod environment;
 mod job;
+mod running_job;
 mod source;
 mod watch;
 
@@ -22,7 +23,7 @@ pub(crate) use watch::Warnings;
 #[cfg(feature = "cli")]
 pub(crate) use {
     application::{Application, Attendance},
-    job::Running,
+    running_job::RunningJob,
 };
 
 use crate::config::BatchMode;

@@ -36,8 +36,9 @@ pub trait Source: Send + 'static {
     where
         N: Push<Self::Item, Self::Time>;
 
-    /// Stops accepting input, because the job drains. Returns whether the source must still emit input that it
-    /// accepted before, up to [`Produced::End`]. Otherwise the source is not called again.
+    /// Stops accepting input, because the job drains. Returns whether it has accepted input that is not emitted yet:
+    /// [`produce`](Self::produce) is then called until it returns [`Produced::End`]. If not, `produce` is not called
+    /// again, and the task ends.
     fn stop(&mut self) -> bool {
         false
     }

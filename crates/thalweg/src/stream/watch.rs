@@ -5,7 +5,7 @@
 //! installed no logger. An application prints them too.
 
 use super::application::Application;
-use super::job::Running;
+use super::running_job::RunningJob;
 use crate::error::Result;
 use crate::metrics::{ReportedStalls, Stats, blocked, losses, stalls};
 use crate::sync::spawn;
@@ -66,7 +66,7 @@ impl Watch {
     /// Starts the thread for a job with an operator that may stall, if there is an application or a logger to receive
     /// the warnings. Without an application, a bounded job is watched only if it has a `to_channel`.
     pub(super) fn start(
-        job: &Arc<Running>,
+        job: &Arc<RunningJob>,
         patience: Option<Duration>,
         warnings: &Warnings,
     ) -> Result<Option<Self>> {
@@ -120,7 +120,7 @@ impl Watch {
 
 /// The statistics of a job, or the operators of a task that has been in one turn for longer than `patience`, so that
 /// a blocked task does not block the watch; `None` when the job is over.
-fn look(job: &Weak<Running>, patience: Duration) -> Option<Result<Stats, Arc<str>>> {
+fn look(job: &Weak<RunningJob>, patience: Duration) -> Option<Result<Stats, Arc<str>>> {
     let job = job.upgrade()?;
     (!job.launched().job.is_over()).then(|| job.stats_within(patience))
 }

@@ -1,6 +1,6 @@
 //! Opens and decompresses one file.
 //!
-//! Input files are opened for their content only here.
+//! The content of input files is read only here.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};

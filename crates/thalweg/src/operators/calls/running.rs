@@ -381,7 +381,7 @@ where
             self.expire();
             moved += self.start();
             if self.failed {
-                // The rest of the turn is done: the job stops after it.
+                // The job has failed and stops at the end of the turn: pending output is not emitted.
                 self.give_up();
                 return Flow::Ready;
             }

@@ -34,7 +34,7 @@ pub(super) trait Exit<D, T>: Pipe {
     fn push_aside(&mut self, call: FailedCall<D>, time: T);
 }
 
-/// StopJob the job when a call fails.
+/// Stops the job when a call fails.
 #[derive(Clone, Copy)]
 pub(super) struct StopJob;
 

@@ -5,7 +5,7 @@
 //! removes. Where most records are new, records bypass the sieve for a while, since a look-up then costs more than it
 //! saves.
 
-use super::unique::Distinct;
+use super::distinct::Distinct;
 use crate::error::Result;
 use crate::exchange::Hashed;
 use crate::flow::{Event, Op, Pipe, Push, guard};

@@ -24,6 +24,7 @@
 mod aggregate;
 mod boxed;
 mod combine;
+mod distinct;
 mod fold;
 mod generic;
 mod group;
@@ -51,13 +52,13 @@ pub mod chains {
     pub use super::unkey::PairsOf;
 }
 
+pub use distinct::Distinct;
+pub(super) use distinct::Whole;
 pub use generic::Keyed;
 pub use key_by::{ByRef, Carried, FirstOf, KeyBy, Plain, ValueRef};
 pub(super) use partition::{AddHash, add_hash, by_hash};
 pub use partition::{Combining, Like, Partitioned, Placed, Placement, Scattered};
 pub use process::{Process, ProcessContext, Timer};
-pub use unique::Distinct;
-pub(super) use unique::Whole;
 pub use unkey::Pairs;
 
 use crate::config::BatchMode;

@@ -1,13 +1,11 @@
 //! Keyed streams cut into windows.
 
-use super::join::BothLists;
 use crate::data::{Data, Portable, Record};
 use crate::error::{Error, ErrorKind};
 use crate::operators::aggregates::{
     Aggregate, Aggregates, Average, Combine, Count, FoldAssoc, Max, Min, Number, PickBy, PickByKey,
     Reduce, Sum, Summand,
 };
-use crate::operators::join::Either;
 use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
@@ -228,21 +226,6 @@ where
             stream.refuse(Error::new(ErrorKind::Plan, wrong));
         }
         E::end(stream)
-    }
-
-    /// Collects all values of both sides of two streams.
-    pub(super) fn sides<A, B>(
-        self,
-        origin: Origin,
-    ) -> Stream<<W as Windowing<C, G, P, BothLists<A, B>>>::Chain>
-    where
-        A: Data,
-        B: Data,
-        G: KeyBy<C::Item, Value = Either<A, B>>,
-        W: Windowing<C, G, P, BothLists<A, B>>,
-    {
-        let make = |window: W, keyed, plan| window.windows(keyed, plan, BothLists::new());
-        self.make::<(Vec<A>, Vec<B>), _>("both sides", origin, make)
     }
 
     /// Counts the values of each window. See [`aggregate`](Self::aggregate) for how.

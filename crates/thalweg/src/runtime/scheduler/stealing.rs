@@ -7,10 +7,9 @@
 use super::affinity::Affinity;
 use super::parking::Parking;
 use super::timers::Timers;
-use super::{Cell, Scheduler};
+use super::{Cell, Next, Schedule, Scheduler};
 use crate::clock::{Clock, Nanos};
 use crate::error::Result;
-use crate::runtime::cell::Next;
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, lock, spawn};
 use std::cell::Cell as ThreadCell;
 use std::collections::VecDeque;
@@ -85,7 +84,9 @@ impl Scheduler for WorkStealing {
         }
         Ok(())
     }
+}
 
+impl Schedule for WorkStealing {
     fn schedule(&self, cell: Arc<Cell>) {
         self.pool.schedule(cell);
     }

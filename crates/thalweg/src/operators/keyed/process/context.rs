@@ -112,7 +112,7 @@ impl<O, S> ProcessContext<'_, O, S> {
         self.watermark
     }
 
-    /// The time of the engine's clock: how long it has been running. Tests can turn this clock by hand.
+    /// The time of the engine's clock: how long it has been running. Under the deterministic scheduler it is simulated.
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.clock.now())
     }
