@@ -511,7 +511,7 @@ fn early_results_are_not_late() {
 /// Each round begins with the first window and the first result.
 #[test]
 fn each_round_has_its_own_results() {
-    fn rounds<T: Data + Ord + std::fmt::Debug>(
+    fn rounds<T: Data + Ord + std::fmt::Debug + Clone + Sync>(
         env: &Environment,
         expected: Vec<T>,
         results: impl FnOnce(crate::Stream<crate::Boxed<u64>>) -> crate::Stream<crate::Boxed<T>>
@@ -519,10 +519,7 @@ fn each_round_has_its_own_results() {
         + Send
         + Sync
         + 'static,
-    ) -> crate::Result<()>
-    where
-        T: Clone + Sync,
-    {
+    ) -> crate::Result<()> {
         let outcome = env
             .iter(0..7u64)
             .replay(3, 0, move |values, _| results(values.map(|n| *n).boxed()))
@@ -595,7 +592,7 @@ fn results_that_never_come_are_refused() {
 fn the_input_of_a_global_window_need_not_end() {
     every(|env| {
         let window = GlobalWindow::new().early(Early::every(5));
-        let counts = env.iter(0u64..).window_all(window).count().limit(3);
+        let counts = env.generate(f64::INFINITY, Some).window_all(window).count().limit(3);
         let counts = counts.map(|pane| (pane.timing, pane.value)).collect::<Vec<_>>();
         env.run()?;
         let expected = [1, 2, 3].map(|n| (Timing::Early(n), 5 * u64::from(n)));
