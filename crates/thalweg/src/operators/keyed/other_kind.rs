@@ -41,7 +41,7 @@ type Owned<C> = <<C as Chain>::Item as Portable>::Owned;
 
 /// Defines stubs of methods that only the other kind of stream has, each with its parameters. The bounds in brackets
 /// tell the compiler the parameter types of closures.
-macro_rules! elsewhere {
+macro_rules! on_other_kind {
     ($missing:ident, $out:ty: $($name:ident $(<$($type:ident),*>)? ($($arg:ident: $of:ty),*) $([$($bound:tt)*])?;)*) => {$(
         pub fn $name $(<$($type),*>)? (self $(, $arg: $of)*) -> $out
         where
@@ -57,7 +57,7 @@ macro_rules! elsewhere {
 /// Stubs of the methods of keyed streams.
 #[doc(hidden)]
 impl<C: Chain> Stream<C> {
-    elsewhere! { HasKeys, Self:
+    on_other_kind! { HasKeys, Self:
         anti_join<D>(right: D);
         as_of_join<D, W, F>(other: D, which: W, f: F);
         as_of_left_join<D, W, F>(other: D, which: W, f: F);
@@ -81,7 +81,7 @@ impl<C: Chain> Stream<C> {
 /// Stubs of the methods of streams without keys.
 #[doc(hidden)]
 impl<C: Chain, G, P> KeyedStream<C, G, P> {
-    elsewhere! { HasNoKeys, Stream<C>:
+    on_other_kind! { HasNoKeys, Stream<C>:
         assign_timestamps<F, W>(at: F, watermarks: W);
         broadcast();
         chunks(size: usize);
@@ -110,11 +110,11 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
         zip<D>(other: D);
     }
 
-    elsewhere! { HasNoKeys, (Stream<C>, Stream<C>):
+    on_other_kind! { HasNoKeys, (Stream<C>, Stream<C>):
         side_output<F>(f: F);
     }
 
-    elsewhere! { HasNoKeys, ():
+    on_other_kind! { HasNoKeys, ():
         for_each<F>(f: F) [F: for<'a> Fn(Item<'a, C>)];
         print();
         write_csv<N>(path: N) [N: AsRef<Path>];
