@@ -39,7 +39,7 @@ pub trait Shown {
 }
 
 /// From advertisement to campaign, for events in either form. The standard library's hash is made to withstand
-/// keys that somebody chose to collide, at twice the cost.
+/// keys that were chosen to collide, at twice the cost.
 pub struct Ads {
     ids: HashMap<u128, u32>,
     texts: HashMap<String, u32>,

@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_of_the_node() {
+    fn errors_name_the_node() {
         assert_eq!(wrong(Graph::new()), "the graph has no node");
         assert_eq!(
             wrong(numbers()),
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_graph_is_refused_with_its_place() {
+    fn invalid_json_is_refused_with_its_place() {
         let json = "{\"version\": 1, \"nodes\": [\n{\"op\": {\"rnge\": {}}}]}";
         let error = Graph::from_json(json).unwrap_err().to_string();
         assert!(error.starts_with("this is no graph: unknown variant `rnge`"), "{error}");

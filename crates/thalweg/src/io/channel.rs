@@ -63,7 +63,7 @@ impl Environment {
                 waiting: 0,
                 closed: false,
                 started: false,
-                told: false,
+                warned: false,
                 sleeper: None,
             }),
             taken: Condvar::new(),
@@ -134,7 +134,7 @@ struct State<T> {
     /// Whether the job has started.
     started: bool,
     /// Whether the warning that a sender waits for the start was emitted.
-    told: bool,
+    warned: bool,
     /// The task to wake while it waits for records.
     sleeper: Option<Waker>,
 }
@@ -144,13 +144,13 @@ impl<T> Shared<T> {
     /// patience.
     fn wait<'a>(&'a self, mut state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
         state.waiting += 1;
-        let waits_for_start = !state.started && !state.told;
+        let waits_for_start = !state.started && !state.warned;
         let mut state = match self.patience.filter(|_| waits_for_start) {
             None => self.taken.wait(state).unwrap_or_else(PoisonError::into_inner),
             Some(patience) => {
                 let waited = self.taken.wait_timeout(state, patience);
                 let (state, time) = waited.unwrap_or_else(PoisonError::into_inner);
-                if time.timed_out() { self.tell(state, patience) } else { state }
+                if time.timed_out() { self.warn_once(state, patience) } else { state }
             }
         };
         state.waiting -= 1;
@@ -158,12 +158,12 @@ impl<T> Shared<T> {
     }
 
     #[cold]
-    fn tell<'a>(
+    fn warn_once<'a>(
         &'a self,
         mut state: MutexGuard<'a, State<T>>,
         waited: Duration,
     ) -> MutexGuard<'a, State<T>> {
-        if state.started || state.closed || std::mem::replace(&mut state.told, true) {
+        if state.started || state.closed || std::mem::replace(&mut state.warned, true) {
             return state;
         }
         drop(state);
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_threads_send_arrives_once_and_in_their_order() {
+    fn records_of_several_threads_arrive_once_and_in_order() {
         for scheduler in [
             Scheduler::WorkStealing,
             Scheduler::ThreadPerTask,

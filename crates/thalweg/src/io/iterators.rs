@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pushed_in_runs_is_counted_as_what_is_pushed_one_by_one() {
+    fn records_pushed_in_runs_are_counted_as_single_ones() {
         let records = |exchange: bool| {
             let env = Environment::new();
             let numbers = env.range(0..10_000).map(|n| n + 1);

@@ -77,7 +77,7 @@ impl<C: Chain> Stream<C> {
         let receiver = Incoming {
             shared: Arc::clone(&shared),
             taken: VecDeque::new(),
-            told: false,
+            failed: false,
             operator,
             threads: self.env.threads(),
         };
@@ -106,7 +106,7 @@ pub struct Incoming<T> {
     /// Records taken from the queue and not returned yet.
     taken: VecDeque<T>,
     /// Whether the iterator has returned the error of a failed job.
-    told: bool,
+    failed: bool,
     operator: String,
     /// The threads of the job's runtime, which must not block on the channel.
     threads: Threads,
@@ -252,11 +252,11 @@ impl<T> Iterator for Incoming<T> {
     type Item = Result<T>;
 
     fn next(&mut self) -> Option<Result<T>> {
-        if self.told {
+        if self.failed {
             return None;
         }
         let next = self.recv();
-        self.told = next.is_err();
+        self.failed = next.is_err();
         next.transpose()
     }
 }

@@ -84,7 +84,7 @@ impl Watch {
         let (stop, stopped) = channel();
         let (job, warnings) = (Arc::downgrade(job), warnings.clone());
         let thread = spawn("thalweg-watch".to_owned(), move || {
-            let (mut told, mut told_blocked) = (ReportedStalls::default(), BTreeSet::new());
+            let (mut reported, mut reported_blocked) = (ReportedStalls::default(), BTreeSet::new());
             // The first check is at the beginning; otherwise stalls of the first windows would be reported late.
             let mut before: Option<Stats> = None;
             while let Some(looked) = look(&job, patience) {
@@ -92,11 +92,11 @@ impl Watch {
                     Ok(now) => {
                         let before = before.as_ref();
                         let found = before.map(|before| stalls(before, now, patience));
-                        for stall in told.new_stalls(found.unwrap_or_default()) {
-                            warnings.of_stall(&stall.said);
+                        for stall in reported.new_stalls(found.unwrap_or_default()) {
+                            warnings.of_stall(&stall.warning);
                         }
                     }
-                    Err(operators) if told_blocked.insert(Arc::clone(operators)) => {
+                    Err(operators) if reported_blocked.insert(Arc::clone(operators)) => {
                         warnings.of_stall(&blocked(operators, patience));
                     }
                     Err(_) => {}

@@ -263,7 +263,7 @@ where
         if self.together && self.stream.tasks() == tasks {
             return self.stay(to, origin);
         }
-        self.send(to, Origin { kind: "partition", ..origin }, Strategy::Keyed)
+        self.send(to, Origin { kind: "repartition", ..origin }, Strategy::Keyed)
     }
 
     /// Leaves each record in the task where it is.

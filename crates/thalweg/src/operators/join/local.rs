@@ -168,7 +168,7 @@ fn fault_of_table<B: Data, P: Data, S: Shape<B, P>>(
              {otherwise}"
         )),
         (true, false) if S::KEPT_ALONE => Some(format!(
-            "gives out what the {kept} stream has no partner for in the {probe} one, which is known only when \
+            "emits the records of the {kept} stream that have no partner in the {probe} one, which are known only when \
              that has ended, and it does not. {INSTEAD}"
         )),
         _ => None,

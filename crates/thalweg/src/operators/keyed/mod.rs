@@ -47,7 +47,7 @@ mod unkey;
 /// Chains that end in one of these operators.
 pub mod chains {
     pub use super::group::{Grouped, Partials, Upsert, Values};
-    pub use super::process::{Leave, NoSideOutput, Processing, ToSideOutput};
+    pub use super::process::Processing;
     pub use super::stateful::{Remembering, Step};
     pub use super::stateful_map::StatefulMapStep;
     pub use super::unkey::PairsOf;

@@ -68,7 +68,7 @@ type Owned<C> = <<C as Chain>::Item as Portable>::Owned;
 
 /// Defines stubs of methods that only the other kind of stream has, each with its parameters. The bounds in brackets
 /// tell the compiler the parameter types of closures.
-macro_rules! elsewhere {
+macro_rules! on_other_kind {
     ($missing:ident, $out:ty: $($name:ident $(<$($type:ident),*>)? ($($arg:ident: $of:ty),*) $([$($bound:tt)*])?;)*) => {$(
         pub fn $name $(<$($type),*>)? (self $(, $arg: $of)*) -> $out
         where
@@ -84,7 +84,7 @@ macro_rules! elsewhere {
 /// Stubs of the methods of keyed streams.
 #[doc(hidden)]
 impl<C: Chain> Stream<C> {
-    elsewhere! { HasKeys, Self:
+    on_other_kind! { HasKeys, Self:
         anti_join<D>(right: D);
         as_of_join<D, W, F>(other: D, which: W, f: F);
         as_of_left_join<D, W, F>(other: D, which: W, f: F);
@@ -106,7 +106,7 @@ impl<C: Chain> Stream<C> {
         window_join<D, W, F>(other: D, window: W, f: F);
     }
 
-    elsewhere! { HasToVec, Output<Vec<C::Item>>:
+    on_other_kind! { HasToVec, Output<Vec<C::Item>>:
         to_vec() [C::Item: Sized];
     }
 }
@@ -114,7 +114,7 @@ impl<C: Chain> Stream<C> {
 /// Stubs of the methods of streams without keys.
 #[doc(hidden)]
 impl<C: Chain, G, P> KeyedStream<C, G, P> {
-    elsewhere! { HasNoKeys, Stream<C>:
+    on_other_kind! { HasNoKeys, Stream<C>:
         assign_timestamps<F, W>(at: F, watermarks: W);
         broadcast();
         chunks(size: usize);
@@ -150,7 +150,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
         zip_by_task<D>(other: D);
     }
 
-    elsewhere! { TopOfAll, Stream<C>:
+    on_other_kind! { TopOfAll, Stream<C>:
         bottom(n: usize);
         bottom_by<F>(n: usize, compare: F) [C::Item: Portable, F: Fn(&Owned<C>, &Owned<C>) -> Ordering];
         bottom_by_key<K, F>(n: usize, key: F) [C::Item: Portable, F: Fn(&Owned<C>) -> K];
@@ -166,23 +166,23 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
         self.never()
     }
 
-    elsewhere! { HasNoKeys, Output<Option<C::Item>>:
+    on_other_kind! { HasNoKeys, Output<Option<C::Item>>:
         collect_one() [C::Item: Sized];
     }
 
-    elsewhere! { HasNoKeys, Incoming<C::Item>:
+    on_other_kind! { HasNoKeys, Incoming<C::Item>:
         to_channel() [C::Item: Sized];
     }
 
-    elsewhere! { HasToVec, Output<Vec<C::Item>>:
+    on_other_kind! { HasToVec, Output<Vec<C::Item>>:
         to_vec() [C::Item: Sized];
     }
 
-    elsewhere! { HasNoKeys, (Stream<C>, Stream<C>):
+    on_other_kind! { HasNoKeys, (Stream<C>, Stream<C>):
         side_output<F>(f: F);
     }
 
-    elsewhere! { HasNoKeys, ():
+    on_other_kind! { HasNoKeys, ():
         for_each<F>(f: F) [F: for<'a> Fn(Item<'a, C>)];
         for_each_parallel<F>(f: F) [F: for<'a> Fn(Item<'a, C>)];
         print();

@@ -141,7 +141,7 @@ impl Placed for Scattered {
         origin: Origin,
     ) -> KeyedStream<Self::Together<C, G>, Carried<G>, Partitioned> {
         let hashed = add_hash(stream, keys.clone(), origin);
-        let exchange = Origin { kind: "partition", ..origin };
+        let exchange = Origin { kind: "repartition", ..origin };
         KeyedStream::new(by_hash(hashed, exchange), Carried(keys))
     }
 
@@ -247,7 +247,7 @@ where
         let (parts, receive) = (Arc::clone(&aggregate), cost.clone());
         let combined =
             stream.then(local, |prev, op| Combiner { prev, op, keys, aggregate: parts, receive });
-        by_hash(combined, Origin { kind: "partition", ..origin })
+        by_hash(combined, Origin { kind: "repartition", ..origin })
             .then(origin, |prev, op| Grouped { prev, op, absorb: Partials::new(aggregate), cost })
             .with_state(true, A::State::schema())
             .bounded_for("its result is known only at the end")

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_together_is_not_moved_again() {
+    fn partitioned_streams_are_not_sent_again() {
         let env = crate::Environment::new();
         let _out = env
             .iter(0..9)
@@ -81,7 +81,7 @@ mod tests {
             .repartition()
             .count()
             .collect::<Vec<_>>();
-        let exchanges = env.plan().operators.iter().filter(|op| op.kind == "partition").count();
+        let exchanges = env.plan().operators.iter().filter(|op| op.kind == "repartition").count();
         assert_eq!(exchanges, 1);
     }
 }

@@ -87,7 +87,7 @@ mod tests {
             let counts = kept.stateful_flat_map(None, paired).count();
             let out = counts.collect::<std::collections::BTreeMap<_, _>>();
             let kinds: Vec<_> = env.plan().operators.into_iter().map(|op| op.kind).collect();
-            assert_eq!(kinds.iter().filter(|kind| *kind == "partition").count(), 1, "{kinds:?}");
+            assert_eq!(kinds.iter().filter(|kind| *kind == "repartition").count(), 1, "{kinds:?}");
             env.run()?;
             assert_eq!(out.take()?, (0..10).map(|key| (key, 100)).collect());
             Ok(())

@@ -180,7 +180,8 @@ mod tests {
                 })
                 .max(|sum| *sum)
                 .collect::<std::collections::BTreeMap<_, _>>();
-            let exchanges = env.plan().operators.iter().filter(|op| op.kind == "partition").count();
+            let exchanges =
+                env.plan().operators.iter().filter(|op| op.kind == "repartition").count();
             env.run()?;
             assert_eq!(exchanges, 1);
             assert_eq!(sums.take()?[&3], (0..100).map(|n| (10 * n + 3) * 3).sum::<u64>());

@@ -51,7 +51,7 @@ impl<C: Chain> Stream<C> {
         let hashed = add_hash(self, Whole, origin);
         let sieve = Origin { kind: "sieve", ..origin };
         let sieved = hashed.then(sieve, |prev, op| Sieve { prev, op, item });
-        by_hash(sieved, Origin { kind: "partition", ..origin })
+        by_hash(sieved, Origin { kind: "repartition", ..origin })
             .then(origin, |prev, op| Remembering { prev, op, bounded, step: First(item) })
             .with_state(true, "()")
     }
@@ -119,7 +119,7 @@ mod tests {
 
     /// On a stream without an end, in a job that runs until it is stopped.
     #[test]
-    fn what_memory_does_not_hold_is_refused_by_name_where_there_is_no_end() {
+    fn unbounded_input_beyond_memory_fails_and_names_the_operator() {
         let env = Environment::with_config(Config { memory: 100_000, ..Config::default() });
         env.generate(f64::INFINITY, Some).unique().for_each(drop);
         let error = env.run().unwrap_err();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_memory_does_not_hold_waits_on_disk_where_there_is_an_end() -> crate::Result<()> {
+    fn bounded_input_beyond_memory_waits_on_disk() -> crate::Result<()> {
         for cores in [1, 3] {
             let folder = tempfile::tempdir().unwrap();
             let config = Config {

@@ -134,7 +134,7 @@ where
         let improve = Arc::new(improve);
         let feedback = Feedback::new(tasks);
         let handed: Arc<[_]> = (0..tasks).map(|_| Handed::default()).collect();
-        let (edge, rest) = initial.aside::<(K, V)>(origin);
+        let (edge, rest) = initial.begin_side_output::<(K, V)>(origin);
 
         let (improving, fed, hands) = (Arc::clone(&improve), feedback.clone(), Arc::clone(&handed));
         let make: Make<_, _> = Box::new(move |cx: &TaskContext<'_>, op| {

@@ -129,7 +129,7 @@ where
             op: cx.op(self.op),
             clock: cx.clock.clone(),
             depth: Depth(around + 1),
-            speaks: cx.task == 0,
+            emits_outcome: cx.task == 0,
             control: Arc::clone(&self.control),
             input,
             phase: Phase::Taking,
@@ -150,7 +150,7 @@ pub struct HeadPush<I: Record + ?Sized, T: Time, S: Data + Clone + Sync, X: Inpu
     /// The depth of the loop.
     depth: Depth,
     /// Whether this task emits the outcome of the loop.
-    speaks: bool,
+    emits_outcome: bool,
     control: Arc<Control<S>>,
     input: X,
     phase: Phase,
@@ -242,7 +242,7 @@ where
     /// Ends the loop: emits its outcome.
     fn conclude(&mut self) {
         let Forked((next, Forked((left, outcome)))) = &mut self.ends;
-        if self.speaks {
+        if self.emits_outcome {
             outcome.push(self.control.conclude(), T::LAST);
         }
         self.input.restart();
@@ -352,7 +352,7 @@ where
     }
 
     fn report(&mut self, report: &mut Report) {
-        if self.speaks {
+        if self.emits_outcome {
             report.rounds(self.op.id(), self.control.stats());
         }
         report.emitted(self.op.id(), self.ends.0.0.given);

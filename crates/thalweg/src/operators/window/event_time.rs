@@ -250,7 +250,7 @@ where
     let sliced =
         stream.then(slice, |prev, op| Slicing { prev, op, keys, aggregate: local, frames, early });
     let feed = Parts::new(aggregate);
-    by_hash(sliced, Origin { kind: "partition", ..origin }).then_described(
+    by_hash(sliced, Origin { kind: "repartition", ..origin }).then_described(
         origin,
         detail,
         |prev, op| Firing { prev, op, feed, frames, early },

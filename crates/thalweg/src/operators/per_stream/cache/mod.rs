@@ -119,7 +119,7 @@ where
     ///
     /// let counts = visits.stream(&env).count().collect::<Vec<_>>();
     /// let greatest = visits.stream(&env).max(|n| *n).collect::<Vec<_>>();
-    /// assert!(env.plan().operators.iter().all(|op| op.kind != "partition"));
+    /// assert!(env.plan().operators.iter().all(|op| op.kind != "repartition"));
     /// env.run()?;
     /// assert!(counts.take()?.iter().all(|(_, count)| *count == 100));
     /// assert!(greatest.take()?.iter().all(|(key, n)| *n == 990 + key));

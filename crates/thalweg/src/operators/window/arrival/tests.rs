@@ -113,7 +113,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_combines_is_that_of_the_windows_values(shape in shapes(), all in some_readings()) {
+    fn combined_aggregates_are_those_of_the_windows_values(shape in shapes(), all in some_readings()) {
         let of = |env: &Environment| env.iter(all.clone()).group_by(|reading| reading.0);
         with_window!(shape, |window| {
             few(|env| of(env).window(window).count(), shape.expected(&all, |v| v.len() as u64));
@@ -149,7 +149,7 @@ proptest! {
     }
 
     #[test]
-    fn what_goes_by_order_is_that_of_the_windows_values(shape in shapes(), all in some_readings()) {
+    fn ordered_aggregates_are_those_of_the_windows_values(shape in shapes(), all in some_readings()) {
         let of = |env: &Environment| env.iter(all.clone()).group_by(|reading| reading.0);
         let digits = |number: i64, value: i64| number.wrapping_mul(101).wrapping_add(value);
         with_window!(shape, |window| {
@@ -475,7 +475,7 @@ fn what_memory_does_not_hold_is_refused_by_name() {
 
 /// The same within a sufficient budget: windows release memory when they are closed.
 #[test]
-fn what_windows_have_given_is_forgotten() {
+fn emitted_windows_free_their_memory() {
     let n = 300_000u64;
     let config = || Config { memory: 1 << 20, ..Config::default() };
     let counted = |job: &dyn Fn(&Environment) -> crate::Output<Option<u64>>| {

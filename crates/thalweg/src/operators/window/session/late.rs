@@ -183,7 +183,7 @@ where
         let origin = Origin::here("late_output");
         let Self { keyed, window, ending } = self;
         let (stream, keys) = P::together(keyed, origin).into_parts();
-        let (edge, late) = stream.aside(origin);
+        let (edge, late) = stream.begin_side_output(origin);
         let SessionWindow { gap, fixed, early, .. } = window;
         let window = SessionWindow { gap, fixed, late: Sent(edge), early };
         (Windowed { keyed: KeyedStream::from_parts(stream, keys), window, ending }, late)
