@@ -1,5 +1,6 @@
 //! The context of a handler's call: emits records, and sets and deletes timers.
 
+use super::timer_set::TimerSet;
 use crate::clock::{Clock, nanos};
 use crate::data::Data;
 use crate::support::keyed_timers::{TimerClock, processing};
@@ -50,8 +51,8 @@ impl From<Due> for Timer {
 pub struct ProcessContext<'a, O, S> {
     pub(super) out: &'a mut Vec<(O, Timestamp)>,
     pub(super) aside: &'a mut Vec<(S, Timestamp)>,
-    /// The timers of the key, in ascending order.
-    pub(super) timers: &'a mut Vec<Due>,
+    /// The timers of the key.
+    pub(super) timers: &'a mut TimerSet,
     pub(super) cleared: bool,
     /// The timestamp of emitted records.
     pub(super) at: Timestamp,
@@ -87,16 +88,12 @@ impl<O, S> ProcessContext<'_, O, S> {
         if self.ended && due.clock == TimerClock::Processing {
             return;
         }
-        if let Err(place) = self.timers.binary_search(&due) {
-            self.timers.insert(place, due);
-        }
+        self.timers.insert(due);
     }
 
     /// Deletes a timer of the key, if it is set.
     pub fn delete_timer(&mut self, timer: Timer) {
-        if let Ok(place) = self.timers.binary_search(&Due::from(timer)) {
-            self.timers.remove(place);
-        }
+        self.timers.remove(Due::from(timer));
     }
 
     /// Clears the key: drops its state, including changes made later in this call, and the timers set so far. The
