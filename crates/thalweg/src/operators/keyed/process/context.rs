@@ -1,6 +1,5 @@
 //! The context of a handler's call: emits records, and sets and deletes timers.
 
-use super::timer_set::TimerSet;
 use crate::clock::{Clock, nanos};
 use crate::data::Data;
 use crate::support::keyed_timers::{TimerClock, processing};
@@ -51,8 +50,8 @@ impl From<Due> for Timer {
 pub struct ProcessContext<'a, O, S> {
     pub(super) out: &'a mut Vec<(O, Timestamp)>,
     pub(super) aside: &'a mut Vec<(S, Timestamp)>,
-    /// The timers of the key.
-    pub(super) timers: &'a mut TimerSet,
+    /// The timers of the key, in ascending order.
+    pub(super) timers: &'a mut Vec<Due>,
     pub(super) cleared: bool,
     /// The timestamp of emitted records.
     pub(super) at: Timestamp,
@@ -88,12 +87,16 @@ impl<O, S> ProcessContext<'_, O, S> {
         if self.ended && due.clock == TimerClock::Processing {
             return;
         }
-        self.timers.insert(due);
+        if let Err(place) = self.timers.binary_search(&due) {
+            self.timers.insert(place, due);
+        }
     }
 
     /// Deletes a timer of the key, if it is set.
     pub fn delete_timer(&mut self, timer: Timer) {
-        self.timers.remove(Due::from(timer));
+        if let Ok(place) = self.timers.binary_search(&Due::from(timer)) {
+            self.timers.remove(place);
+        }
     }
 
     /// Clears the key: drops its state, including changes made later in this call, and the timers set so far. The

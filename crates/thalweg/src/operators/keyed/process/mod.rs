@@ -3,7 +3,6 @@
 mod context;
 mod running;
 mod side_output;
-mod timer_set;
 
 use super::partition::Placement;
 use super::{FirstOf, KeyBy, KeyedStream, Partitioned};

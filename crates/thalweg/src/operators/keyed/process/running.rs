@@ -3,9 +3,8 @@
 //! The entry of a key lists all its timers, in order; the engine of keyed timers has one timer per clock, for the
 //! first of them.
 
-use super::context::ProcessContext;
+use super::context::{Due, ProcessContext};
 use super::side_output::{Exit, Leave};
-use super::timer_set::TimerSet;
 use super::{Process, Timer};
 use crate::clock::Clock;
 use crate::data::{Data, Key, Portable, Record};
@@ -73,12 +72,25 @@ const HINT: &str = "keys that `clear` forgets, in a timer for instance, need les
 /// The state and the timers of a key.
 pub struct KeyState<S> {
     state: Option<S>,
-    timers: TimerSet,
+    /// In ascending order.
+    timers: Vec<Due>,
 }
 
 impl<S> KeyState<S> {
     fn new() -> Self {
-        Self { state: None, timers: TimerSet::default() }
+        Self { state: None, timers: Vec::new() }
+    }
+
+    /// The index of the first timer of a clock.
+    #[inline(always)]
+    fn first(&self, clock: TimerClock) -> Option<usize> {
+        let place = match clock {
+            TimerClock::Event => 0,
+            TimerClock::Processing => {
+                self.timers.partition_point(|due| due.clock == TimerClock::Event)
+            }
+        };
+        (self.timers.get(place)?.clock == clock).then_some(place)
     }
 }
 
@@ -88,7 +100,7 @@ impl<S: Data> TimedState for KeyState<S> {
 
     #[inline(always)]
     fn due(&self, clock: TimerClock) -> Option<i64> {
-        self.timers.first(clock).map(|due| due.at)
+        self.first(clock).map(|place| self.timers[place].at)
     }
 
     #[inline(always)]
@@ -98,7 +110,7 @@ impl<S: Data> TimedState for KeyState<S> {
 
     #[inline(always)]
     fn heap(&self) -> usize {
-        self.timers.heap()
+        self.timers.capacity() * size_of::<Due>()
     }
 
     fn owned(&self) -> usize {
@@ -159,6 +171,9 @@ impl<H, O: 'static, S, N, X> Calls<H, O, S, N, X> {
             }
             guard(op, || *state = None);
         }
+        if timers.is_empty() {
+            *timers = Vec::new();
+        }
         let (next, exit) = &mut ends.0;
         *emitted += out.len() as u64;
         out.drain(..).for_each(|(record, at)| next.push((key.own(), record), T::happened(at)));
@@ -204,8 +219,8 @@ where
         firing: Firing,
         weighed: &mut Weighed<H::State>,
     ) {
-        let Some(due) = kept.timers.first(firing.clock) else { return };
-        kept.timers.remove(due);
+        let Some(place) = kept.first(firing.clock) else { return };
+        let due = kept.timers.remove(place);
         let known = firing.watermark.unwrap_or(Timestamp::MIN);
         let at = match due.clock {
             TimerClock::Event => known.max(Timestamp::from_micros(due.at)),
