@@ -96,7 +96,7 @@ const TABLE: usize = 1 << 20;
 /// The number of parts that are handed on together while the table is in use.
 const WAITING: usize = 64;
 /// How long, in nanoseconds, a watermark may wait for more records in a busy task.
-const PATIENCE: Nanos = 1_000_000;
+const PATIENCE: Nanos = 5_000_000;
 /// The number of records that it waits for at most, also if the clock does not advance.
 const MOST: u64 = 1 << 16;
 /// A watermark does not wait if there are as many records to a part.
