@@ -44,6 +44,23 @@ pub trait Placed: Sized + 'static {
         G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
         A: Combine<G::Value>;
 
+    /// One of two chains: the first for records in the task that owns the key, the second for all others.
+    #[doc(hidden)]
+    type Either<A: Chain, B: Chain<Item = A::Item, Time = A::Time>>: Chain<Item = A::Item, Time = A::Time>;
+
+    /// Adds one of two operators to a stream, which may need `with`.
+    #[doc(hidden)]
+    fn either<C, G, A, B, W>(
+        keyed: KeyedStream<C, G, Self>,
+        with: W,
+        together: impl FnOnce(KeyedStream<C, G, Partitioned>, W) -> Stream<A>,
+        scattered: impl FnOnce(KeyedStream<C, G, Scattered>, W) -> Stream<B>,
+    ) -> Stream<Self::Either<A, B>>
+    where
+        C: Chain,
+        A: Chain,
+        B: Chain<Item = A::Item, Time = A::Time>;
+
     /// Brings all records of a key into the task that owns it, if they are not there yet.
     #[doc(hidden)]
     fn together<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
@@ -100,6 +117,22 @@ impl Placed for Partitioned {
         G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
         A: Combine<G::Value>;
 
+    type Either<A: Chain, B: Chain<Item = A::Item, Time = A::Time>> = A;
+
+    fn either<C, G, A, B, W>(
+        keyed: KeyedStream<C, G, Self>,
+        with: W,
+        together: impl FnOnce(KeyedStream<C, G, Partitioned>, W) -> Stream<A>,
+        _: impl FnOnce(KeyedStream<C, G, Scattered>, W) -> Stream<B>,
+    ) -> Stream<Self::Either<A, B>>
+    where
+        C: Chain,
+        A: Chain,
+        B: Chain<Item = A::Item, Time = A::Time>,
+    {
+        together(keyed, with)
+    }
+
     fn bring_together<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
         stream: Stream<C>,
         keys: G,
@@ -134,6 +167,22 @@ impl Placed for Scattered {
         C: Chain<Item: Wire>,
         G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
         A: Combine<G::Value>;
+
+    type Either<A: Chain, B: Chain<Item = A::Item, Time = A::Time>> = B;
+
+    fn either<C, G, A, B, W>(
+        keyed: KeyedStream<C, G, Self>,
+        with: W,
+        _: impl FnOnce(KeyedStream<C, G, Partitioned>, W) -> Stream<A>,
+        scattered: impl FnOnce(KeyedStream<C, G, Scattered>, W) -> Stream<B>,
+    ) -> Stream<Self::Either<A, B>>
+    where
+        C: Chain,
+        A: Chain,
+        B: Chain<Item = A::Item, Time = A::Time>,
+    {
+        scattered(keyed, with)
+    }
 
     fn bring_together<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
         stream: Stream<C>,
@@ -171,6 +220,22 @@ impl<P: Placed> Placed for Like<P> {
         C: Chain<Item: Wire>,
         G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
         A: Combine<G::Value>;
+
+    type Either<A: Chain, B: Chain<Item = A::Item, Time = A::Time>> = P::Either<A, B>;
+
+    fn either<C, G, A, B, W>(
+        keyed: KeyedStream<C, G, Self>,
+        with: W,
+        together: impl FnOnce(KeyedStream<C, G, Partitioned>, W) -> Stream<A>,
+        scattered: impl FnOnce(KeyedStream<C, G, Scattered>, W) -> Stream<B>,
+    ) -> Stream<Self::Either<A, B>>
+    where
+        C: Chain,
+        A: Chain,
+        B: Chain<Item = A::Item, Time = A::Time>,
+    {
+        P::either(KeyedStream::new(keyed.stream, keyed.keys), with, together, scattered)
+    }
 
     fn bring_together<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
         stream: Stream<C>,

@@ -200,7 +200,8 @@ where
     /// [`Aggregates`], as in [`KeyedStream::aggregate`].
     ///
     /// In windows of event time, each task aggregates its own records first, slice by slice. The task that owns
-    /// the key combines the partial aggregates, in no defined order. In sessions and windows of arrivals, the
+    /// the key combines the partial aggregates, in no defined order. In sessions whose results come only at the end,
+    /// it does so for the records between two watermarks. In other sessions and windows of arrivals, the
     /// records themselves are sent to that task. If the aggregate has an [inverse](Combine::INVERSE), slices
     /// that have left a window are subtracted. Otherwise they are kept on two stacks for each key, which costs
     /// somewhat more.

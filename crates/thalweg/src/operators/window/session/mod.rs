@@ -1,12 +1,15 @@
 //! Sessions: windows that last as long as records follow one another within a gap.
 //!
-//! Records are not aggregated before the exchange. A partial session in another task may be what joins two
-//! others, so it could wait no longer than until the next watermark, and little would be gained.
+//! Each task merges its own records into parts of sessions (`local`), and the task that owns the key merges the parts
+//! (`merging`). Early results and late records need records one by one: then, and where the records of a key are in one
+//! task already, the records themselves enter the sessions (`firing`).
 
 mod early;
 mod firing;
 mod late;
 mod lenient;
+mod local;
+mod merging;
 mod open;
 
 use super::early::Early;
@@ -14,19 +17,23 @@ use super::event_time::{AtEnd, Earliness};
 use super::pane::Pane;
 use super::windowed::{Described, Window, Windowing};
 use crate::data::{Data, Record, Wire};
-use crate::operators::aggregates::Combine;
-use crate::operators::keyed::{KeyBy, KeyedStream, Placed};
-use crate::stream::{Chain, Stream};
+use crate::operators::aggregates::{Aggregate, Combine};
+use crate::operators::keyed::{KeyBy, KeyedStream, Placed, Scattered, by_hash};
+use crate::plan::Origin;
+use crate::stream::{Chain, Received, Stream};
 use crate::time::{EventTime, micros};
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use early::EarlySessions;
 pub use firing::Sessioning;
 pub use late::Counted;
-use late::Latecomers;
+use late::{Latecomers, Sent};
 pub use lenient::Lenient;
+use local::{SessionPart, SessionParts};
+use merging::Merging;
 
 /// The chain that ends in sessions, and what it is made of.
 pub mod chains {
@@ -53,9 +60,11 @@ pub mod chains {
 /// [`late_output`](crate::operators::window::Windowed::late_output).
 /// [`allowed_lateness`](Self::allowed_lateness) keeps sessions for such records.
 ///
-/// Every record is sent to the task that owns its key. It costs a look-up there, however long the session, and a
-/// session costs a timer. Memory: an aggregate for each open session, which is released when the session has
-/// ended.
+/// Each task merges its own records between two of its watermarks, so that few are sent where keys repeat soon. With many
+/// keys, a watermark waits for more records, up to 5 ms in a task whose input does not run dry. With
+/// [`early`](Self::early), [`allowed_lateness`](Self::allowed_lateness) or a `late_output`, every record is sent to the
+/// task that owns its key. A record costs a look-up, however long the session, and a session costs a timer. Memory: an
+/// aggregate for each open session, which is released when the session has ended.
 ///
 /// # Errors
 ///
@@ -242,7 +251,13 @@ where
     }
 }
 
-impl<C, G, P, F, L, E, A> Windowing<C, G, P, A> for SessionWindow<F, L, E>
+/// Adds sessions of records, which are brought into the tasks that own their keys.
+fn of_records<C, G, P, F, L, E, A>(
+    window: SessionWindow<F, L, E>,
+    keyed: KeyedStream<C, G, P>,
+    plan: Described,
+    aggregate: A,
+) -> Stream<Sessioning<P::Together<C, G>, P::Keys<C, G>, F, L, E, A>>
 where
     C: Chain<Item: Wire, Time: EventTime>,
     G: KeyBy<C::Item>,
@@ -252,7 +267,76 @@ where
     E: EarlySessions<A::State>,
     A: Combine<G::Value>,
 {
-    type Chain = Sessioning<P::Together<C, G>, P::Keys<C, G>, F, L, E, A>;
+    let Described { origin, detail } = plan;
+    let (stream, keys) = P::together(keyed, origin).into_parts();
+    let SessionWindow { gap, late, early, .. } = window;
+    let (aggregate, lateness) = (Arc::new(aggregate), early.lateness());
+    stream.then_described(origin, detail, |prev, op| Sessioning {
+        prev,
+        op,
+        keys,
+        gap,
+        late,
+        early,
+        lateness,
+        aggregate,
+    })
+}
+
+/// The chain of sessions that are merged from the parts of several tasks.
+type OfParts<C, G, A> = Merging<
+    Received<
+        SessionPart<
+            <G as KeyBy<<C as Chain>::Item>>::Key,
+            <A as Aggregate<<G as KeyBy<<C as Chain>::Item>>::Value>>::State,
+        >,
+        <C as Chain>::Time,
+    >,
+    <G as KeyBy<<C as Chain>::Item>>::Key,
+    <G as KeyBy<<C as Chain>::Item>>::Value,
+    A,
+>;
+
+/// Adds sessions of records that are not partitioned by key.
+fn of_parts<C, G, F, A>(
+    gap: F,
+    keyed: KeyedStream<C, G, Scattered>,
+    plan: Described,
+    aggregate: A,
+) -> Stream<OfParts<C, G, A>>
+where
+    C: Chain<Time: EventTime>,
+    G: KeyBy<C::Item>,
+    F: Gap<G::Value>,
+    A: Combine<G::Value>,
+{
+    let Described { origin, detail } = plan;
+    let (stream, keys) = keyed.into_parts();
+    let aggregate = Arc::new(aggregate);
+    let local = Arc::clone(&aggregate);
+    let parts = stream.then(Origin { kind: "combine", ..origin }, |prev, op| SessionParts {
+        prev,
+        op,
+        keys,
+        gap,
+        aggregate: local,
+    });
+    by_hash(parts, Origin { kind: "partition", ..origin }).then_described(
+        origin,
+        detail,
+        |prev, op| Merging { prev, op, aggregate, types: PhantomData },
+    )
+}
+
+impl<C, G, P, F, A> Windowing<C, G, P, A> for SessionWindow<F>
+where
+    C: Chain<Item: Wire, Time: EventTime>,
+    G: KeyBy<C::Item>,
+    P: Placed,
+    F: Gap<G::Value>,
+    A: Combine<G::Value>,
+{
+    type Chain = P::Either<Sessioning<C, G, F, Counted, AtEnd, A>, OfParts<C, G, A>>;
 
     fn windows(
         self,
@@ -260,22 +344,45 @@ where
         plan: Described,
         aggregate: A,
     ) -> Stream<Self::Chain> {
-        let Described { origin, detail } = plan;
-        let (stream, keys) = P::together(keyed, origin).into_parts();
-        let Self { gap, late, early, .. } = self;
-        let (aggregate, lateness) = (Arc::new(aggregate), early.lateness());
-        stream.then_described(origin, detail, |prev, op| Sessioning {
-            prev,
-            op,
-            keys,
-            gap,
-            late,
-            early,
-            lateness,
-            aggregate,
-        })
+        P::either(
+            keyed,
+            (self, plan, aggregate),
+            |keyed, (window, plan, aggregate)| of_records(window, keyed, plan, aggregate),
+            |keyed, (window, plan, aggregate)| of_parts(window.gap, keyed, plan, aggregate),
+        )
     }
 }
+
+/// Sessions that need records one by one. The brackets contain generic parameters.
+macro_rules! windowing_of_records {
+    ([$($generics:tt)*] $late:ty, $early:ty) => {
+        impl<C, G, P, F, A, $($generics)*> Windowing<C, G, P, A> for SessionWindow<F, $late, $early>
+        where
+            C: Chain<Item: Wire, Time: EventTime>,
+            G: KeyBy<C::Item>,
+            P: Placed,
+            F: Gap<G::Value>,
+            $late: Latecomers<<P::Together<C, G> as Chain>::Item, P::Keys<C, G>, C::Time>,
+            $early: EarlySessions<A::State>,
+            A: Combine<G::Value>,
+        {
+            type Chain = Sessioning<P::Together<C, G>, P::Keys<C, G>, F, $late, $early, A>;
+
+            fn windows(
+                self,
+                keyed: KeyedStream<C, G, P>,
+                plan: Described,
+                aggregate: A,
+            ) -> Stream<Self::Chain> {
+                of_records(self, keyed, plan, aggregate)
+            }
+        }
+    };
+}
+
+windowing_of_records!([K: Data, V: Data, T: EventTime, E: Earliness] Sent<K, V, T>, E);
+windowing_of_records!([] Counted, Early);
+windowing_of_records!([E: Earliness] Counted, Lenient<E>);
 
 /// How long after a record another one may arrive and still be in its session.
 #[diagnostic::on_unimplemented(
