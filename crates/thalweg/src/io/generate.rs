@@ -76,7 +76,7 @@ impl<T: 'static, F: Fn(u64) -> Option<T> + Send + Sync + 'static> SourceFactory 
 
     fn open(&self, _: &TaskContext<'_>) -> Result<Generated<F>> {
         let schedule = Schedule { period: self.period, first: None };
-        Ok(Generated { schedule, make: Arc::clone(&self.make), next: 0, ended: false })
+        Ok(Generated { schedule, make: Arc::clone(&self.make), next: 0, again: 0, ended: false })
     }
 }
 
@@ -85,6 +85,9 @@ struct Generated<F> {
     make: Arc<F>,
     /// The number of the next record, and of the records generated so far.
     next: u64,
+    /// When there are records again. At a high rate some are due whenever the source is called, so it must not ask the
+    /// schedule before: its task would never sleep.
+    again: Nanos,
     ended: bool,
 }
 
@@ -106,6 +109,13 @@ impl Schedule {
         ((since as f64 / self.period) as u64).saturating_add(1)
     }
 
+    /// When to generate records again: when this one, which is not due yet, is due, together with those that follow
+    /// within [`TOGETHER`].
+    fn again(&self, record: u64, now: Nanos) -> Nanos {
+        let at = self.at(record, now);
+        if self.period < TOGETHER as f64 { at.max(now + TOGETHER) } else { at }
+    }
+
     /// When this record, which is not due yet, will be due.
     fn at(&self, record: u64, now: Nanos) -> Nanos {
         let after = (record as f64 * self.period).ceil() as Nanos;
@@ -123,12 +133,13 @@ impl<T: 'static, F: Fn(u64) -> Option<T> + Send + Sync + 'static> Source for Gen
         if self.ended {
             return Ok(Produced::End);
         }
+        if now < self.again {
+            return Ok(Produced::NothingUntil(self.again));
+        }
         let due = self.schedule.due(now);
         if due <= self.next {
-            let at = self.schedule.at(self.next, now);
-            let bunched = self.schedule.period < TOGETHER as f64;
-            let at = if bunched { at.max(now + TOGETHER) } else { at };
-            return Ok(Produced::NothingUntil(at));
+            self.again = self.schedule.again(self.next, now);
+            return Ok(Produced::NothingUntil(self.again));
         }
         let until = due.min(self.next + RUN);
         while self.next < until {
@@ -138,6 +149,9 @@ impl<T: 'static, F: Fn(u64) -> Option<T> + Send + Sync + 'static> Source for Gen
             };
             next.push(record, ());
             self.next += 1;
+        }
+        if until == due {
+            self.again = self.schedule.again(due, now);
         }
         Ok(Produced::Some)
     }
@@ -151,6 +165,7 @@ impl<T: 'static, F: Fn(u64) -> Option<T> + Send + Sync + 'static> Source for Gen
 mod tests {
     use super::*;
     use crate::config::{Config, Scheduler};
+    use crate::flow::NullSink;
     use std::time::{Duration, Instant};
 
     #[test]
@@ -168,6 +183,29 @@ mod tests {
                 assert!(at > start + since);
                 assert!(schedule.due(at + 1) > due, "{rate}: what is due at a time is due then");
             }
+        }
+    }
+
+    #[test]
+    fn a_source_with_a_high_rate_waits_between_its_batches() {
+        let millisecond = 1_000_000;
+        for (rate, most) in [(1e6, 20), (2e4, 20), (1000.0, 1), (1.0, 1)] {
+            let schedule = Schedule { period: 1e9 / rate, first: None };
+            let mut source =
+                Generated { schedule, make: Arc::new(Some), next: 0, again: 0, ended: false };
+            let (mut now, mut waits) = (0, 0);
+            // A call takes a microsecond, in which a record becomes due.
+            while now < millisecond {
+                match source.produce(now, &mut NullSink).unwrap() {
+                    Produced::NothingUntil(at) => {
+                        assert!(at > now, "{rate}");
+                        (now, waits) = (at, waits + 1);
+                    }
+                    _ => now += 1000,
+                }
+            }
+            assert!((1..=most).contains(&waits), "{rate}: {waits} waits");
+            assert!(source.next >= (rate / 1000.0) as u64, "{rate}: {} records", source.next);
         }
     }
 

@@ -19,7 +19,7 @@ use crate::clock::{Clock, Nanos};
 use crate::error::Error;
 use crate::flow::{Poll, Task, Turn, Wake, catch};
 use crate::metrics::Report;
-use crate::sync::{AtomicBool, AtomicU8, Condvar, Mutex, Ordering, lock};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Condvar, Mutex, Ordering, lock};
 use std::sync::{Arc, PoisonError, TryLockError, Weak};
 use std::time::Duration;
 
@@ -34,6 +34,9 @@ pub(crate) struct Cell {
     /// The operators of its stage, for errors that name no operator.
     operators: Arc<str>,
     request: CountsRequest,
+    usual_turn: UsualTurn,
+    /// The time of its first timer; `Nanos::MAX` without one.
+    armed: AtomicU64,
 }
 
 /// Queues cells that are woken.
@@ -108,12 +111,31 @@ impl Cell {
             index,
             operators,
             request: CountsRequest::default(),
+            usual_turn: UsualTurn::new(),
+            armed: AtomicU64::new(Nanos::MAX),
         })
     }
 
     /// The task's number in its job.
     pub(crate) fn index(&self) -> usize {
         self.index
+    }
+
+    /// How long its next turn will take, by those before; long if there was none.
+    pub(crate) fn usual_turn(&self) -> Nanos {
+        self.usual_turn.get()
+    }
+
+    /// Arms it for this time, unless it is armed for that or an earlier one; returns whether it was not.
+    pub(crate) fn arm(&self, at: Nanos) -> bool {
+        self.armed.fetch_min(at, Ordering::Relaxed) > at
+    }
+
+    /// Disarms it, if it is armed for this time; returns whether it was.
+    pub(crate) fn disarm(&self, at: Nanos) -> bool {
+        let armed =
+            self.armed.compare_exchange(at, Nanos::MAX, Ordering::Relaxed, Ordering::Relaxed);
+        armed.is_ok()
     }
 
     /// Runs one turn. The caller is the scheduler that took the cell from a queue.
@@ -131,7 +153,9 @@ impl Cell {
         let polled = catch(|| task.poll(&mut turn));
         let (back_pressured, passed) = (turn.back_pressured, turn.passed);
         let ended = clock.now();
-        body.turn(ended, ended.saturating_sub(began), back_pressured);
+        let took = ended.saturating_sub(began);
+        body.turn(ended, took, back_pressured);
+        self.usual_turn.record(took);
         let poll = polled.unwrap_or_else(|panic| {
             self.fail(panic);
             Poll::Done
@@ -258,6 +282,32 @@ impl Body {
     }
 }
 
+/// An estimate of the length of a task's next turn: at once as long as a long turn, and slowly shorter after it.
+struct UsualTurn(AtomicU64);
+
+impl UsualTurn {
+    /// Before the first turn: longer than any wait that would be worth avoiding.
+    const UNKNOWN: Nanos = 1_000_000_000;
+
+    fn new() -> Self {
+        Self(AtomicU64::new(Self::UNKNOWN))
+    }
+
+    fn get(&self) -> Nanos {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Called by the thread that runs the task.
+    fn record(&self, took: Nanos) {
+        let usual = self.get();
+        let next = match usual {
+            Self::UNKNOWN => took,
+            _ => took.max(usual - usual.saturating_sub(took) / 8),
+        };
+        self.0.store(next, Ordering::Relaxed);
+    }
+}
+
 impl Wake for Cell {
     fn wake(&self) {
         if self.life.wake()
@@ -323,6 +373,25 @@ impl Life {
 
     fn end(&self) {
         self.0.store(DONE, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_turn_is_expected_at_once_and_forgotten_slowly() {
+        let usual = UsualTurn::new();
+        assert_eq!(usual.get(), UsualTurn::UNKNOWN);
+        usual.record(100);
+        assert_eq!(usual.get(), 100);
+        usual.record(80_000);
+        assert_eq!(usual.get(), 80_000);
+        usual.record(0);
+        assert_eq!(usual.get(), 70_000);
+        (0..100).for_each(|_| usual.record(100));
+        assert!((100..110).contains(&usual.get()), "{}", usual.get());
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! By default, the kernel may place a woken thread behind another one on the same core for milliseconds, while the
 //! next core is idle: its view of the load of cores is some milliseconds old. So a thread pins itself to its core
-//! before it parks, and removes the pin when it is awake. The kernel may then move it, so that no work is stuck on a
-//! core that other processes keep busy.
+//! before it parks, and removes the pin when it has been awake for a while. The kernel may then move it, so that no work
+//! is stuck on a core that other processes keep busy. A thread that wakes up for a few microseconds at a time stays
+//! pinned, which saves it two system calls each time.
 //!
 //! Where the number of threads differs from the number of the process's cores, threads are not pinned: several such
 //! processes may share a machine, and would all choose the same cores. The cores are read once, when the pool is
@@ -36,17 +37,17 @@ mod linux {
             Self { all, cores }
         }
 
-        /// Pins the calling thread to its core; called before it parks.
-        pub(in super::super) fn pin(&self, me: usize) {
-            if let Some(&core) = self.cores.get(me) {
-                let mut home = CpuSet::new();
-                home.set(core);
-                // Pinning is an optimisation: if it fails, nothing else changes.
-                let _ = sched_setaffinity(None, &home);
-            }
+        /// Pins the calling thread to its core; called before it parks. Returns whether threads are pinned at all.
+        pub(in super::super) fn pin(&self, me: usize) -> bool {
+            let Some(&core) = self.cores.get(me) else { return false };
+            let mut home = CpuSet::new();
+            home.set(core);
+            // Pinning is an optimisation: if it fails, nothing else changes.
+            let _ = sched_setaffinity(None, &home);
+            true
         }
 
-        /// Lets the kernel move the calling thread; called when it is awake.
+        /// Lets the kernel move the calling thread.
         pub(in super::super) fn unpin(&self, me: usize) {
             if me < self.cores.len() {
                 let _ = sched_setaffinity(None, &self.all);
@@ -97,7 +98,9 @@ mod fallback {
             Self
         }
 
-        pub(in super::super) fn pin(&self, _me: usize) {}
+        pub(in super::super) fn pin(&self, _me: usize) -> bool {
+            false
+        }
 
         pub(in super::super) fn unpin(&self, _me: usize) {}
     }

@@ -3,6 +3,7 @@
 mod affinity;
 mod deterministic;
 mod parking;
+mod patience;
 mod stealing;
 mod threads;
 mod timers;

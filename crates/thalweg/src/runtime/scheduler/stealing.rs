@@ -3,14 +3,19 @@
 //! A task that is woken by another goes to the end of the queue of the thread that woke it, and so does a task that
 //! has used up its turn: what it has sent is received before it sends more. A thread without work takes half of
 //! another's queue.
+//!
+//! A thread that wakes up does a short burst of work alone: waking another one would take longer than the work. It wakes
+//! others for the cells in its queue once their turns and those since it woke up are expected to take longer than
+//! [`BURST`] together (see `parking` for what holds if they take longer than expected).
 
 use super::affinity::Affinity;
 use super::parking::Parking;
+use super::patience::{Patience, SEARCH};
 use super::timers::Timers;
 use super::{Cell, Next, Schedule, Scheduler};
 use crate::clock::{Clock, Nanos};
 use crate::error::Result;
-use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, lock, spawn};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, lock, spawn};
 use std::cell::Cell as ThreadCell;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -36,18 +41,52 @@ struct Pool {
 
 #[derive(Default)]
 struct Queue {
-    cells: Mutex<VecDeque<Arc<Cell>>>,
+    waiting: Mutex<Waiting>,
     /// The length, so that checking an empty queue needs no lock.
     len: AtomicUsize,
+    /// How long the turns of its cells will take, by those before.
+    expected: AtomicU64,
+    /// How long the turns of its thread since its last rest have taken. Written by that thread.
+    spent: AtomicU64,
+}
+
+#[derive(Default)]
+struct Waiting {
+    cells: VecDeque<Arc<Cell>>,
+    expected: Nanos,
+}
+
+/// What a thread keeps for itself.
+struct Thread {
+    me: usize,
+    patience: Patience,
+    /// While it is pinned to its core: when it woke up there.
+    pinned: Option<Nanos>,
+}
+
+/// A thread of a pool, as code on that thread sees it.
+#[derive(Clone, Copy)]
+struct Worker {
+    /// The address of the pool.
+    pool: usize,
+    index: usize,
+    /// Whether it runs a cell. Otherwise it looks at its queue next.
+    in_turn: bool,
 }
 
 thread_local! {
-    /// The address of the pool that this thread belongs to, and the thread's index in it.
-    static WORKER: ThreadCell<(usize, usize)> = const { ThreadCell::new((0, 0)) };
+    static WORKER: ThreadCell<Worker> =
+        const { ThreadCell::new(Worker { pool: 0, index: 0, in_turn: false }) };
 }
 
-/// How long a thread searches before it parks: 20 µs, about the cost of waking it again.
-const SEARCH: Nanos = 20_000;
+/// How much work a thread that was parked does alone: 50 µs, the time until another one that is woken has joined in.
+const BURST: Nanos = 50_000;
+
+/// How late timers may be if a thread that was expected to look at them did not: 1 ms.
+const GRACE: Nanos = 1_000_000;
+
+/// How long a thread that has woken up stays pinned to its core: 1 ms.
+const AT_HOME: Nanos = 1_000_000;
 
 /// In one turn of so many, the queue of injected cells goes first.
 const FAIR: u32 = 64;
@@ -57,7 +96,7 @@ impl WorkStealing {
         let pool = Pool {
             queues: (0..threads).map(|_| Queue::default()).collect(),
             injected: Queue::default(),
-            parking: Parking::new(threads),
+            parking: Parking::new(threads, clock.clone()),
             affinity: Affinity::new(threads),
             timers: Timers::new(),
             clock,
@@ -108,35 +147,62 @@ impl Drop for WorkStealing {
 
 impl Pool {
     fn schedule(&self, cell: Arc<Cell>) {
-        let (pool, me) = WORKER.get();
-        if pool == std::ptr::from_ref(self).addr() {
-            self.queues[me].push(cell);
+        let worker = WORKER.get();
+        if worker.pool == std::ptr::from_ref(self).addr() {
+            let queue = &self.queues[worker.index];
+            queue.push(cell);
+            if worker.in_turn {
+                self.announce(queue);
+            }
         } else {
             self.injected.push(cell);
+            self.parking.work_added();
         }
-        self.parking.work_added();
+    }
+
+    /// Makes sure that the cells in a queue run soon.
+    fn announce(&self, queue: &Queue) {
+        if queue.burst() > BURST { self.parking.work_added() } else { self.parking.work_deferred() }
+    }
+
+    /// Announces whatever is in the queues. The thread that filled one may have been preempted by the calling thread,
+    /// which it woke, before it could wake another.
+    fn announce_all(&self) {
+        let mut filled = self.queues.iter().filter(|queue| queue.len() > 0).peekable();
+        if self.injected.len() > 0 {
+            self.parking.work_added();
+        } else if filled.peek().is_some() {
+            if filled.any(|queue| queue.burst() > BURST) {
+                self.parking.work_added();
+            } else {
+                self.parking.work_deferred();
+            }
+        }
     }
 
     fn work(pool: &Weak<Self>, me: usize) {
         let Some(pool) = pool.upgrade() else { return };
-        WORKER.set((Arc::as_ptr(&pool).addr(), me));
-        pool.affinity.pin(me);
-        pool.affinity.unpin(me);
+        WORKER.set(Worker { pool: Arc::as_ptr(&pool).addr(), index: me, in_turn: false });
+        let mut thread = Thread { me, patience: Patience::new(), pinned: None };
+        pool.pin(&mut thread);
         let (mut turns, mut rested) = (0_u32, true);
         while !pool.shutdown.load(Ordering::Acquire) {
             turns = turns.wrapping_add(1);
+            // Each of them but the first has to be announced.
+            rested |= pool.timers.first().is_some() && pool.timers.fire(pool.clock.now());
             // Otherwise a thread whose own queue is never empty would starve the injected cells.
             let waiting = turns.is_multiple_of(FAIR).then(|| pool.injected.pop()).flatten();
             match waiting.or_else(|| pool.find(me)) {
                 Some(cell) => {
-                    // The thread that woke this one may have been preempted by it before it could wake another.
-                    if std::mem::take(&mut rested) && pool.any_cell() {
-                        pool.parking.work_added();
+                    if std::mem::take(&mut rested) {
+                        pool.parking.work_taken();
+                        pool.announce_all();
                     }
                     pool.run(me, cell);
+                    pool.unpin(&mut thread);
                 }
                 None => {
-                    pool.rest(me);
+                    pool.rest(&mut thread);
                     rested = true;
                 }
             }
@@ -144,24 +210,29 @@ impl Pool {
     }
 
     fn run(&self, me: usize, cell: Arc<Cell>) {
-        match cell.run(&self.clock, self.turn) {
+        // A timer must not wait for a long turn.
+        if self.timers.first().is_some() {
+            self.parking.work_deferred();
+        }
+        let queue = &self.queues[me];
+        let spent = queue.spend(cell.usual_turn());
+        let worker = WORKER.get();
+        WORKER.set(Worker { in_turn: true, ..worker });
+        let next = cell.run(&self.clock, self.turn);
+        queue.spent.store(spent + cell.usual_turn(), Ordering::Relaxed);
+        match next {
             Next::Queue | Next::QueueLast => {
-                self.queues[me].push(cell);
+                queue.push(cell);
                 // Other threads may take the cells queued before it.
-                if self.queues[me].len() > 1 {
-                    self.parking.work_added();
+                if queue.len() > 1 {
+                    self.announce(queue);
                 }
             }
             Next::WakeAt(at) => self.timers.add(at, &cell),
-            Next::Nothing | Next::Done => {}
+            // The destructor of a task may wake others.
+            Next::Nothing | Next::Done => drop(cell),
         }
-        self.fire_timers();
-    }
-
-    fn fire_timers(&self) {
-        if self.timers.first().is_some() {
-            self.timers.fire(self.clock.now());
-        }
+        WORKER.set(worker);
     }
 
     /// The next cell: from this thread's queue, the injected ones, or another thread's queue.
@@ -177,39 +248,70 @@ impl Pool {
             .find_map(|step| self.queues[me].steal_from(&self.queues[(me + step) % threads]))
     }
 
-    fn any_cell(&self) -> bool {
-        self.injected.len() > 0 || self.queues.iter().any(|queue| queue.len() > 0)
-    }
-
     fn any_work(&self) -> bool {
-        self.any_cell() || self.shutdown.load(Ordering::Acquire)
+        self.injected.len() > 0
+            || self.queues.iter().any(|queue| queue.len() > 0)
+            || self.shutdown.load(Ordering::Acquire)
     }
 
-    /// Searches for a while, then parks.
-    fn rest(&self, me: usize) {
+    /// When a thread that parks has to look at the timers: when the first is due, or a little later where a thread that
+    /// will soon have done its turns looks at them as well.
+    fn timers_at(&self) -> Option<Nanos> {
+        let first = self.timers.first()?;
+        let soon = self.queues.iter().any(|queue| (1..=BURST).contains(&queue.burst()));
+        Some(if soon { first.saturating_add(GRACE) } else { first })
+    }
+
+    /// Waits for work: searches for a while if that usually pays, then parks.
+    fn rest(&self, thread: &mut Thread) {
+        self.queues[thread.me].spent.store(0, Ordering::Relaxed);
+        let began = self.clock.now();
+        if thread.patience.searches() && self.search(began + SEARCH) {
+            thread.patience.waited(Some(0));
+            return;
+        }
+        if self.timers.first().is_some_and(|at| at <= self.clock.now()) {
+            return;
+        }
+        self.pin(thread);
+        let woken = self.parking.park(thread.me, || self.timers_at(), || self.any_work());
+        thread.pinned = thread.pinned.map(|_| self.clock.now());
+        thread.patience.waited(woken.map(|at| at.saturating_sub(began)));
+    }
+
+    /// Searches until this time for a cell or a timer that is due; returns whether there is one.
+    fn search(&self, until: Nanos) -> bool {
         self.parking.start_searching();
-        let until = self.clock.now() + SEARCH;
         let mut found = false;
-        while !found && self.clock.now() < until {
-            self.fire_timers();
+        while !found {
             for _ in 0..64 {
                 std::hint::spin_loop();
             }
-            found = self.any_work();
+            let now = self.clock.now();
+            if now >= until {
+                break;
+            }
+            found = self.any_work() || self.timers.first().is_some_and(|at| at <= now);
         }
         self.parking.stop_searching();
-        if found {
-            return;
+        found
+    }
+
+    /// Pins the thread to its core, where it is to wake up.
+    fn pin(&self, thread: &mut Thread) {
+        if thread.pinned.is_none() && self.affinity.pin(thread.me) {
+            thread.pinned = Some(self.clock.now());
         }
-        let span = self.timers.first().map(|at| at.saturating_sub(self.clock.now()));
-        if span == Some(0) {
-            self.fire_timers();
-            return;
+    }
+
+    /// Lets the kernel move a thread that has been busy for a while.
+    fn unpin(&self, thread: &mut Thread) {
+        if let Some(since) = thread.pinned
+            && self.clock.now().saturating_sub(since) > AT_HOME
+        {
+            self.affinity.unpin(thread.me);
+            thread.pinned = None;
         }
-        self.affinity.pin(me);
-        self.parking.park(me, span, || self.any_work());
-        self.affinity.unpin(me);
-        self.fire_timers();
     }
 }
 
@@ -218,20 +320,34 @@ impl Queue {
         self.len.load(Ordering::SeqCst)
     }
 
+    /// How long the turns of its thread since its last rest and those of its cells take together.
+    fn burst(&self) -> Nanos {
+        self.spent.load(Ordering::Relaxed) + self.expected.load(Ordering::Relaxed)
+    }
+
+    /// Counts a turn; returns the sum before it.
+    fn spend(&self, turn: Nanos) -> Nanos {
+        let spent = self.spent.load(Ordering::Relaxed);
+        self.spent.store(spent + turn, Ordering::Relaxed);
+        spent
+    }
+
     fn push(&self, cell: Arc<Cell>) {
-        let mut cells = lock(&self.cells);
-        cells.push_back(cell);
-        self.len.store(cells.len(), Ordering::SeqCst);
+        let mut waiting = lock(&self.waiting);
+        waiting.expected += cell.usual_turn();
+        waiting.cells.push_back(cell);
+        self.publish(&waiting);
     }
 
     fn pop(&self) -> Option<Arc<Cell>> {
         if self.len() == 0 {
             return None;
         }
-        let mut cells = lock(&self.cells);
-        let cell = cells.pop_front();
-        self.len.store(cells.len(), Ordering::SeqCst);
-        cell
+        let mut waiting = lock(&self.waiting);
+        let cell = waiting.cells.pop_front()?;
+        waiting.expected = waiting.expected.saturating_sub(cell.usual_turn());
+        self.publish(&waiting);
+        Some(cell)
     }
 
     /// Takes the older half of another queue; returns the first cell, which is to be run at once.
@@ -239,17 +355,111 @@ impl Queue {
         if other.len() == 0 {
             return None;
         }
-        let mut theirs = lock(&other.cells);
-        let half = theirs.len().div_ceil(2);
-        let mut taken: VecDeque<Arc<Cell>> = theirs.drain(..half).collect();
-        other.len.store(theirs.len(), Ordering::SeqCst);
+        let mut theirs = lock(&other.waiting);
+        let half = theirs.cells.len().div_ceil(2);
+        let mut taken: VecDeque<Arc<Cell>> = theirs.cells.drain(..half).collect();
+        let expected: Nanos = taken.iter().map(|cell| cell.usual_turn()).sum();
+        theirs.expected = theirs.expected.saturating_sub(expected);
+        other.publish(&theirs);
         drop(theirs);
-        let first = taken.pop_front();
+        let first = taken.pop_front()?;
         if !taken.is_empty() {
-            let mut mine = lock(&self.cells);
-            mine.append(&mut taken);
-            self.len.store(mine.len(), Ordering::SeqCst);
+            let mut mine = lock(&self.waiting);
+            mine.expected += expected.saturating_sub(first.usual_turn());
+            mine.cells.append(&mut taken);
+            self.publish(&mine);
         }
-        first
+        Some(first)
+    }
+
+    fn publish(&self, waiting: &Waiting) {
+        self.expected.store(waiting.expected, Ordering::Relaxed);
+        self.len.store(waiting.cells.len(), Ordering::SeqCst);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::flow::{Poll, Signals, Task, Turn, Waker};
+    use crate::metrics::Report;
+    use crate::runtime::{Job, TaskCounts};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// Runs a closure in each turn.
+    struct Calls<F>(F);
+
+    impl<F: FnMut(&Turn<'_>) -> Poll + Send> Task for Calls<F> {
+        fn poll(&mut self, turn: &mut Turn<'_>) -> Poll {
+            (self.0)(turn)
+        }
+
+        fn report(&mut self, _: &mut Report) {}
+    }
+
+    type Call = Box<dyn FnMut(&Turn<'_>) -> Poll + Send>;
+
+    /// Starts a job of such tasks on two threads. The wakers are those of the tasks.
+    fn start(calls: Vec<Call>, wakers: &[Waker]) -> (Arc<Job>, Arc<WorkStealing>) {
+        let clock = Clock::system();
+        let pool = WorkStealing::new(2, 64, clock.clone());
+        let job = Job::new(Arc::new(Signals::default()), calls.len());
+        let cells = calls.into_iter().enumerate().map(|(index, call)| {
+            let (task, on) = (Box::new(Calls(call)), Arc::clone(&pool));
+            Cell::new(index, task, Arc::clone(&job), on, Arc::from("test"), clock.now())
+        });
+        let cells = cells.collect::<Vec<_>>();
+        job.set_members(cells.iter().map(|cell| Arc::clone(cell) as _).collect());
+        for (waker, cell) in wakers.iter().zip(&cells) {
+            waker.set(Arc::clone(cell) as _);
+        }
+        pool.start(&cells).unwrap();
+        (job, pool)
+    }
+
+    /// The counts of the tasks of a job that has ended.
+    fn ended(job: &Job) -> Vec<TaskCounts> {
+        job.wait();
+        job.outcome().unwrap();
+        job.counted()
+    }
+
+    #[test]
+    fn a_task_that_postpones_its_timeout_is_woken_by_one_timer() {
+        let minute = 60_000_000_000;
+        let mut turns = 0;
+        let postpones: Call = Box::new(move |turn| {
+            turns += 1;
+            if turns > 1000 { Poll::Done } else { Poll::WaitUntil(turn.clock.now() + minute) }
+        });
+        let (job, pool) = start(vec![postpones], &[]);
+        while !job.is_over() {
+            job.wake_all();
+        }
+        assert_eq!(ended(&job)[0].times.turns, 1001);
+        assert!(pool.pool.timers.len() <= 1);
+    }
+
+    #[test]
+    fn a_deferred_cell_runs_although_the_turn_before_it_blocks() {
+        // Both tasks have taken short turns, so that the wake-ups of the second one are deferred. Then the first blocks
+        // in a turn until the second has run.
+        let (request, requests): (Sender<u64>, Receiver<u64>) = channel();
+        let (answer, answers) = channel();
+        let second: Call = Box::new(move |_| match requests.try_recv() {
+            Ok(last) if answer.send(last).is_err() || last == 0 => Poll::Done,
+            _ => Poll::Wait,
+        });
+        let wakers = [Waker::default(), Waker::default()];
+        let (wake, mut left) = (wakers[1].clone(), 200_u64);
+        let first: Call = Box::new(move |turn| {
+            left -= 1;
+            request.send(left).unwrap();
+            wake.wake();
+            // It never returns if no other thread runs the second task meanwhile.
+            assert_eq!(answers.recv().unwrap(), left);
+            if left == 0 { Poll::Done } else { Poll::WaitUntil(turn.clock.now() + 100_000) }
+        });
+        ended(&start(vec![first, second], &wakers).0);
     }
 }
