@@ -3,6 +3,7 @@
 use std::hint::spin_loop;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 /// Runs `work(index)` on `count` threads, one of them the caller's, and returns their results in
 /// order.
@@ -21,21 +22,30 @@ pub(crate) fn on_each<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -
     })
 }
 
-/// Where threads that stay for all rounds wait for one another. They spin: a round is shorter than it takes to wake up.
+/// Where threads that stay for all rounds wait for one another: spinning at first, as long as it takes to wake up, and
+/// then asleep, since a thread that spins for longer may keep from its core the one that it waits for.
 pub(crate) struct Meeting {
     count: usize,
     arrived: AtomicUsize,
-    /// How often all have met.
+    /// How often all have met. Written with the lock held.
     times: AtomicUsize,
+    sleepers: Mutex<()>,
+    met: Condvar,
 }
 
 impl Meeting {
-    /// How often a thread looks before it gives its core away, which another thread may need.
-    const PATIENCE: u32 = 1 << 14;
+    /// How often a thread looks before it sleeps.
+    const PATIENCE: u32 = 1 << 9;
 
     /// A place for so many threads.
     pub(crate) fn new(count: usize) -> Self {
-        Self { count, arrived: AtomicUsize::new(0), times: AtomicUsize::new(0) }
+        Self {
+            count,
+            arrived: AtomicUsize::new(0),
+            times: AtomicUsize::new(0),
+            sleepers: Mutex::default(),
+            met: Condvar::new(),
+        }
     }
 
     /// Waits until all threads are here. What each did before, all others see behind it.
@@ -46,17 +56,25 @@ impl Meeting {
     /// The same; the last to come does something before the others go on.
     pub(crate) fn wait_after(&self, last: impl FnOnce()) {
         let times = self.times.load(Ordering::Relaxed);
+        let waiting = || self.times.load(Ordering::Acquire) == times;
+        let lock = || self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.count {
             last();
             self.arrived.store(0, Ordering::Relaxed);
+            let sleepers = lock();
             self.times.store(times + 1, Ordering::Release);
+            drop(sleepers);
+            self.met.notify_all();
             return;
         }
-        let mut looks = 0;
-        while self.times.load(Ordering::Acquire) == times {
-            looks += 1;
-            if looks < Self::PATIENCE { spin_loop() } else { std::thread::yield_now() }
+        for _ in 0..Self::PATIENCE {
+            if !waiting() {
+                return;
+            }
+            spin_loop();
         }
+        let sleeping = self.met.wait_while(lock(), |()| waiting());
+        drop(sleeping.unwrap_or_else(PoisonError::into_inner));
     }
 }
 
