@@ -294,8 +294,7 @@ fn exchange(size: Size) -> Vec<Case> {
     let numbers = case("u64", "key", size.pick(32_000_000, 256_000_000));
     let records = size.pick(2_000_000, 16_000_000);
     let borrowed = format!("exchange-strings --records {records} --form borrowed");
-    let strings =
-        case("strings", "shuffle", records).against("thalweg-borrowed", OURS, &borrowed);
+    let strings = case("strings", "shuffle", records).against("thalweg-borrowed", OURS, &borrowed);
     vec![numbers, strings]
 }
 
