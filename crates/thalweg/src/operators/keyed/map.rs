@@ -262,7 +262,7 @@ mod tests {
     use crate::check::{check, every};
 
     fn exchanges(env: &Environment) -> usize {
-        env.plan().operators.iter().filter(|op| op.kind == "partition").count()
+        env.plan().operators.iter().filter(|op| op.kind == "repartition").count()
     }
 
     #[test]

@@ -222,6 +222,9 @@ fn in_sequence() -> Vec<Body> {
         "top": |n| n.top(3);
         "top_by_key": |n| n.top_by_key(3, |n| (n % 3, *n));
         "top_by": |n| n.top_by(3, |a, b| b.cmp(a));
+        "bottom": |n| n.bottom(3);
+        "bottom_by_key": |n| n.bottom_by_key(3, |n| (n % 3, *n));
+        "bottom_by": |n| n.bottom_by(3, |a, b| b.cmp(a));
         "fold": |n| n.fold(1, |sum, n| *sum += n);
         "fold_assoc": |n| n.fold_assoc(0, |sum: &mut u64, n| *sum += n, |a, b| *a += b);
         "reduce": |n| n.reduce(|a, b| a.max(b));

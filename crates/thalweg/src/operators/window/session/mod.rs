@@ -321,7 +321,7 @@ where
         gap,
         aggregate: local,
     });
-    by_hash(parts, Origin { kind: "partition", ..origin }).then_described(
+    by_hash(parts, Origin { kind: "repartition", ..origin }).then_described(
         origin,
         detail,
         |prev, op| Merging { prev, op, aggregate, types: PhantomData },

@@ -9,12 +9,13 @@ use crate::operators::window::{
     CountPane, CountWindow, Early, EventTimeWindow, GlobalWindow, Timing, Transaction,
     TransactionWindow,
 };
+use crate::sync::lock;
 use crate::time::Timestamp;
 use crate::{Data, Environment, ErrorKind, Output};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The shapes of windows that have early results.
@@ -593,10 +594,12 @@ fn the_input_of_a_global_window_need_not_end() {
     every(|env| {
         let window = GlobalWindow::new().early(Early::every(5));
         let counts = env.generate(f64::INFINITY, Some).window_all(window).count().limit(3);
-        let counts = counts.map(|pane| (pane.timing, pane.value)).collect::<Vec<_>>();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let all = Arc::clone(&seen);
+        counts.for_each(move |pane| lock(&all).push((pane.timing, pane.value)));
         env.run()?;
         let expected = [1, 2, 3].map(|n| (Timing::Early(n), 5 * u64::from(n)));
-        assert_eq!(counts.take()?, expected);
+        assert_eq!(*lock(&seen), expected);
         Ok(())
     });
 }
