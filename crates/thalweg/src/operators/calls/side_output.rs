@@ -61,10 +61,13 @@ impl<D: Data, T: Time> OnFailure<D> for SideOutlet<FailedCall<D>, T> {
 /// The stream of calls that have failed.
 pub(super) type Failures<D, T> = Stream<Received<FailedCall<D>, T>>;
 
+/// The operator's part of the side output, and the stream.
+type Begun<D, T> = (ToSideOutput<FailedCall<D>, T>, Failures<D, T>);
+
 /// Begins the side output of the operator that is added to `stream` next.
 pub(super) fn begin_failures<C: Chain, D: Data>(
     stream: &Stream<C>,
     origin: Origin,
-) -> (ToSideOutput<FailedCall<D>, C::Time>, Failures<D, C::Time>) {
+) -> Begun<D, C::Time> {
     ToSideOutput::begin(stream, Origin { kind: "failed calls", ..origin })
 }

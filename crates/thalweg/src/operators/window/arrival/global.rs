@@ -47,7 +47,7 @@ impl GlobalWindow {
     }
 
     /// Emits results also before the input ends: after a number of records of a key, or at an interval. Their
-    /// [`timing`](CountPane::timing) is [`Early`](super::Timing::Early), numbered for each key. The results at the end
+    /// [`timing`](CountPane::timing) is [`Early`](crate::operators::window::Timing::Early), numbered for each key. The results at the end
     /// do not change. The input then need not end.
     ///
     /// In a stream with timestamps, the timestamp of an early result is the greatest of its records, or the watermark

@@ -174,7 +174,7 @@ proptest! {
                 }
                 Transaction::Discard => values.clear(),
                 _ => {
-                    if count % n == 0 {
+                    if count.is_multiple_of(n) {
                         let timing = Timing::Early((count / n) as u32);
                         let value = values.clone();
                         expected.push((key, CountPane { first: *first, count, timing, value }));
