@@ -36,9 +36,9 @@ fn falls_asleep(what: &str) {
     let deadline = Instant::now() + Duration::from_secs(60);
     let still = |time| {
         let before = activity();
-        assert!(!before.is_empty(), "{what}");
         std::thread::sleep(time);
-        before == activity()
+        // A thread that has just been started has no name yet.
+        !before.is_empty() && before == activity()
     };
     // A busy machine may delay a thread that is on its way to sleep.
     while !(still(Duration::from_millis(50)) && still(Duration::from_millis(300))) {
