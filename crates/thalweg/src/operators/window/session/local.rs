@@ -5,7 +5,8 @@
 //! parts are sent before the next watermark, and so before anything that can end a session.
 //!
 //! Where many keys have few records between two watermarks, a watermark waits for more of them: at most
-//! [`PATIENCE`], and only while the task is busy. When its input runs dry, everything is sent.
+//! [`PATIENCE`], and only while the task is busy. When its input runs dry, or the task waits for something else,
+//! everything is sent.
 //!
 //! Late records are counted by the task that owns their key, one by one. A record at or after this task's own watermark
 //! is not late there, as the merged watermark is no further. Any other record is sent by itself, and so is every record
@@ -449,16 +450,15 @@ where
     }
 
     fn idle(&mut self, now: Nanos) -> Option<Nanos> {
+        if let Some(delayed) = &mut self.delayed {
+            delayed.is_dry = true;
+            // Passed on here: a task that waits for something else than input, such as a call in flight, is not resumed
+            // before that has come.
+            while self.resume() == Flow::Busy {}
+        }
         // Parts in the table may stay: they are sent before the watermark that can end their sessions.
         self.send_waiting();
-        let again = self.next.idle(now);
-        match &mut self.delayed {
-            Some(delayed) if !delayed.is_dry => {
-                delayed.is_dry = true;
-                Some(now)
-            }
-            _ => again,
-        }
+        self.next.idle(now)
     }
 
     fn report(&mut self, report: &mut Report) {
