@@ -9,7 +9,7 @@ use std::time::Duration;
 use thalweg::{Chain, Environment, Result, Stream};
 use thalweg_queries::graphs::{Nodes, edges};
 
-/// What the programs of the streaming benchmarks are told.
+/// The arguments of the programs of the streaming benchmarks.
 #[derive(Args)]
 pub struct Generated {
     /// How many events, made from the seed before the job begins.
@@ -35,7 +35,7 @@ pub enum Form {
     Variable,
 }
 
-/// What the programs of the Yahoo benchmark are told.
+/// The arguments of the programs of the Yahoo benchmark.
 #[derive(Args)]
 pub struct Seen {
     /// What the events are before they are read: the answers are the same.
@@ -46,7 +46,7 @@ pub struct Seen {
     pub given: Generated,
 }
 
-/// What the programs on graphs are told.
+/// The arguments of the programs on graphs.
 #[derive(Args)]
 pub struct GraphArgs {
     /// The edges, one a line: `src dst`, two whole numbers with whitespace between them. What follows a `#` is a

@@ -57,7 +57,7 @@ pub struct Accidents {
 pub struct Accident<'a> {
     /// When it was.
     pub week: Week,
-    /// Whether somebody was killed.
+    /// Whether anyone was killed.
     pub lethal: bool,
     /// Where it was; nothing where that is not known.
     pub borough: &'a str,

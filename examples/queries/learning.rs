@@ -1,5 +1,6 @@
 //! Learning from points: loops that go through the same points in every round.
 
+use multiversion::{multiversion, target::target_cfg_f};
 use std::ops::Deref;
 use thalweg::operators::loops::Outcome;
 use thalweg::{Chain, Data, Stream};
@@ -14,17 +15,24 @@ pub struct Point {
 }
 
 impl Point {
-    fn distance2(self, other: Self) -> f64 {
+    /// The square of the distance. With `FUSED`, a product and a sum are one instruction: of processors that have none,
+    /// a library would be called.
+    #[inline(always)]
+    fn distance2<const FUSED: bool>(self, other: Self) -> f64 {
         let (x, y) = (self.x - other.x, self.y - other.y);
-        // One instruction where the processor has it; where it has not, a library would be called.
-        if cfg!(target_feature = "fma") { x.mul_add(x, y * y) } else { x * x + y * y }
+        if FUSED { x.mul_add(x, y * y) } else { x * x + y * y }
     }
 
     /// Which of these is nearest; of several, the first.
     pub fn nearest(self, centroids: &[Self]) -> usize {
+        self.nearest_of::<false>(centroids)
+    }
+
+    #[inline(always)]
+    fn nearest_of<const FUSED: bool>(self, centroids: &[Self]) -> usize {
         let mut best = (0, f64::INFINITY);
         for (at, &centroid) in centroids.iter().enumerate() {
-            let distance = self.distance2(centroid);
+            let distance = self.distance2::<FUSED>(centroid);
             if distance < best.1 {
                 best = (at, distance);
             }
@@ -49,9 +57,10 @@ impl Lanes {
     }
 
     #[inline(always)]
-    fn see(&mut self, at: usize, centroid: Point) {
+    fn see<const FUSED: bool>(&mut self, at: usize, centroid: Point) {
         for lane in 0..8 {
-            let distance = Point { x: self.x[lane], y: self.y[lane] }.distance2(centroid);
+            let point = Point { x: self.x[lane], y: self.y[lane] };
+            let distance = point.distance2::<FUSED>(centroid);
             // No branches: a lane has none of its own.
             let nearer = distance < self.best[lane];
             self.best[lane] = if nearer { distance } else { self.best[lane] };
@@ -64,8 +73,22 @@ impl Lanes {
 #[derive(Default)]
 struct Sums(Vec<(Point, u64)>);
 
+/// Adds each point to the sums of its nearest centroid. Compiled for several processors, of which the one that the
+/// program runs on is found out at run time: vectors are twice or four times as long there as on any x86-64 processor.
+/// To choose costs a call, so it is done for a piece and not for a point.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+fma", "x86_64+avx2+fma"))]
+fn add_nearest(sums: &mut Sums, points: &[Point], centroids: &[Point]) {
+    if target_cfg_f!(target_feature = "fma") {
+        sums.add_nearest::<true>(points, centroids);
+    } else {
+        sums.add_nearest::<false>(points, centroids);
+    }
+}
+
 impl Sums {
-    fn add_nearest(&mut self, points: &[Point], centroids: &[Point]) {
+    /// Inlined, so that the caller's instructions are used.
+    #[inline(always)]
+    fn add_nearest<const FUSED: bool>(&mut self, points: &[Point], centroids: &[Point]) {
         self.0.resize(centroids.len(), Default::default());
         let (eights, _) = points.as_chunks::<8>();
         let (groups, _) = eights.as_chunks::<4>();
@@ -73,17 +96,17 @@ impl Sums {
             // Four times eight lanes are as much as processors have registers for.
             let [mut a, mut b, mut c, mut d] = group.each_ref().map(Lanes::new);
             for (at, &centroid) in centroids.iter().enumerate() {
-                a.see(at, centroid);
-                b.see(at, centroid);
-                c.see(at, centroid);
-                d.see(at, centroid);
+                a.see::<FUSED>(at, centroid);
+                b.see::<FUSED>(at, centroid);
+                c.see::<FUSED>(at, centroid);
+                d.see::<FUSED>(at, centroid);
             }
             for (lanes, points) in [a, b, c, d].iter().zip(group) {
                 lanes.nearest.iter().zip(points).for_each(|(&at, point)| self.add(at, *point, 1));
             }
         }
         let rest = &points[groups.len() * 32..];
-        rest.iter().for_each(|point| self.add(point.nearest(centroids), *point, 1));
+        rest.iter().for_each(|point| self.add(point.nearest_of::<FUSED>(centroids), *point, 1));
     }
 
     #[inline(always)]
@@ -133,7 +156,7 @@ where
     pieces
         .replay(iterations, start, |pieces, centroids| pieces.with(centroids))
         .fold(
-            |sums: &mut Sums, (piece, centroids)| sums.add_nearest((**piece).as_ref(), centroids),
+            |sums: &mut Sums, (piece, centroids)| add_nearest(sums, (**piece).as_ref(), centroids),
             Sums::merge,
         )
         .until(move |centroids, sums| {

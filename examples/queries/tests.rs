@@ -84,7 +84,7 @@ fn a_bid_that_counts_outlives_one_that_does_not() {
         description: String::new(),
         extra: String::new(),
     });
-    // Others' bids in between, so that the watermark comes to 3 s, and is told.
+    // Others' bids in between, so that the watermark reaches 3 s, and is sent.
     let others = (0..5000).map(|_| bid(8, 100, 7));
     let early = [bid(7, 300, 1), bid(7, 200, 6)];
     let made: Vec<_> = early.into_iter().chain(others).chain([auction]).collect();

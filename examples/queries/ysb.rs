@@ -39,7 +39,7 @@ pub trait Shown {
 }
 
 /// From advertisement to campaign, for events in either form. The standard library's hash is made to withstand
-/// keys that somebody chose to collide, at twice the cost.
+/// keys that were chosen to collide, at twice the cost.
 pub struct Ads {
     ids: HashMap<u128, u32>,
     texts: HashMap<String, u32>,
@@ -179,15 +179,15 @@ where
         })
 }
 
-/// Clicks and views by campaign and window, joined: events are joined with the campaigns and split into both,
-/// each is counted, and the two counts are joined.
+/// Clicks and views by campaign and window, joined: events are joined with the campaigns and routed to one of two streams,
+/// each of which is counted, and the two counts are joined.
 pub fn ysb_star<C: Chain<Item = Event, Time = Timestamp>>(
     events: Stream<C>,
     campaigns: &Campaigns,
     windows: Windows,
 ) -> Stream<impl Chain<Item = RowStar, Time = Timestamp> + use<C>> {
     let ads = Ads::new(campaigns);
-    // What is split is copied and handed on, so it had better be small.
+    // What is routed is handed on to another task, so it had better be small.
     let of_campaigns = events.filter_map(move |event: Event| {
         let clicked = match event.event_type {
             EventType::Click => true,
@@ -196,8 +196,8 @@ pub fn ysb_star<C: Chain<Item = Event, Time = Timestamp>>(
         };
         Some((event.campaign(&ads)?, clicked))
     });
-    let [clicks, views] = of_campaigns.split();
-    let (clicks, views) = (count(clicks, true, windows), count(views, false, windows));
+    let ([clicks], views) = of_campaigns.route().to(|(_, clicked)| *clicked).split();
+    let (clicks, views) = (count(clicks, windows), count(views, windows));
     // A count has the last timestamp of its window, and windows end a slide apart.
     let ends = EventTimeWindow::tumbling(Duration::from_micros(windows.slide().unsigned_abs()));
     clicks
@@ -212,15 +212,10 @@ pub fn ysb_star<C: Chain<Item = Event, Time = Timestamp>>(
 /// Clicks, or views, by campaign and window.
 fn count<C: Chain<Item = (u32, bool), Time = Timestamp>>(
     of_campaigns: Stream<C>,
-    clicked: bool,
     windows: Windows,
 ) -> KeyedStream<impl Chain<Item = (u32, Pane<u64>), Time = Timestamp> + use<C>, FirstOf, Partitioned>
 {
-    of_campaigns
-        .filter(move |event| event.1 == clicked)
-        .group_by(|event| event.0)
-        .window(window(windows))
-        .count()
+    of_campaigns.group_by(|event| event.0).window(window(windows)).count()
 }
 
 /// Events by window of ten seconds.

@@ -1,4 +1,4 @@
-//! What a search is told.
+//! The arguments of a search.
 
 use crate::judge::LEAST_WINDOWS;
 use crate::programs::Program;
@@ -13,7 +13,7 @@ use thalweg_examples::{Form, span};
 /// The program runs at one rate after the other. Events are due on a schedule, and stamped with the time at
 /// which they are due whether the program keeps up or not. The latency of a result is the time from the
 /// newest event that can have contributed to it (of a window, the last due before its end) to the moment at
-/// which the result is given out.
+/// which the result is emitted.
 ///
 /// A rate is sustainable when, over 30 windows, no window is without a result and latency has no upward
 /// slope. A program that cannot keep up queues its input, and its latency grows as long as it runs; one that
@@ -85,8 +85,8 @@ pub struct Args {
 impl Args {
     /// Takes them from the command line; the process ends where they are wrong, and after `--help`.
     ///
-    /// Windows may be longer than the engine's patience with them, and what is said of that is not wanted
-    /// between the rows: unless it is asked for, nothing is.
+    /// Windows may be longer than the engine's patience with them, and warnings of that are not wanted
+    /// between the rows: it is off by default.
     pub fn read() -> Self {
         let quiet = |arg: clap::Arg| arg.default_value("never").hide_default_value(true);
         let matches = Self::command().mut_arg("stall_after", quiet).get_matches();

@@ -57,7 +57,7 @@ impl Gather {
         Self { watched, schedule, parts, latest: AtomicI64::new(0) }
     }
 
-    /// A result is given out.
+    /// Notes that a result is emitted.
     #[inline]
     pub(crate) fn note(&self, at: Timestamp) {
         let after = at.as_micros() - Recipe::START;

@@ -13,7 +13,7 @@ const SURE: f64 = 2.326;
 /// A slope that matters, in seconds of latency a second.
 const STEEP: f64 = 0.001;
 
-/// The least number of windows in which a rise can be told from chance.
+/// The least number of windows in which a rise can be distinguished from chance.
 pub const LEAST_WINDOWS: usize = 6;
 
 /// What is to be said of a rate.

@@ -91,7 +91,7 @@ pub(crate) struct Probe {
     pub(crate) judgement: Judgement,
 }
 
-/// Runs the program at a rate. The closure is told now and then which share of the time has passed.
+/// Runs the program at a rate. Calls the closure now and then with the share of the time that has passed.
 pub(crate) fn probe(args: &Args, plan: &Plan, rate: f64, progress: impl Fn(f64)) -> Result<Probe> {
     let length = plan.length();
     let schedule = Arc::new(Schedule::new(rate, length));

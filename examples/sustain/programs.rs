@@ -172,7 +172,7 @@ impl Job<'_> {
         live(self.env, tape, self.schedule)
     }
 
-    /// Takes results where they are given out. Every field is looked at, as whoever wants them would.
+    /// Takes results where they are emitted. Every field is looked at, as a consumer would.
     fn results<C>(&self, results: Stream<C>)
     where
         C: Chain<Time = Timestamp>,

@@ -49,7 +49,7 @@ impl Report {
         }
     }
 
-    /// Writes the files that are asked for.
+    /// Writes the requested files.
     pub(crate) fn write(&self, args: &Args) -> Result<()> {
         if let Some(path) = &args.json {
             let text = serde_json::to_string_pretty(self).map_err(|cause| {
@@ -235,7 +235,7 @@ pub(crate) fn count(number: f64) -> String {
     text
 }
 
-/// A span of time for a person who waits.
+/// A span of time, for people.
 fn span(span: Duration) -> String {
     let seconds = span.as_secs_f64();
     if seconds < 1.0 {
@@ -296,9 +296,9 @@ mod tests {
     fn spans() {
         let spans =
             [0.25, 1.0, 3.1, 59.6, 60.0, 311.0, 3110.0, 4000.0].map(Duration::from_secs_f64);
-        let told =
+        let texts =
             ["250 ms", "1 s", "3.1 s", "1 min", "1 min", "5 min 11 s", "51 min 50 s", "1 h 6 min"];
-        assert_eq!(spans.map(span), told);
+        assert_eq!(spans.map(span), texts);
     }
 
     #[test]

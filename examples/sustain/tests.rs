@@ -113,8 +113,8 @@ fn a_search_leaves_a_table_a_plot_and_all_that_was_measured() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told() {
-    for (arguments, told) in [
+fn invalid_arguments_are_refused() {
+    for (arguments, message) in [
         (&["q4"][..], "error: q4 has no sustainable rate"),
         (&["q5", "--window", "20ms"], "error: --window is too short"),
         (&["swa", "--window", "soon"], "allowed is a number above 0 and a unit"),
@@ -125,7 +125,7 @@ fn what_makes_no_sense_is_told() {
     ] {
         let output = sustain(arguments);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && error.contains(told), "{error}");
+        assert!(!output.status.success() && error.contains(message), "{error}");
     }
     let output = Command::new(program()).args(["swa", "--windows", "5"]).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -7,15 +7,18 @@
 //! measured and how answers are compared.
 
 mod latency;
+mod markdown;
 mod peers;
 mod process;
 mod report;
 mod suite;
+mod usage;
 
 use crate::data;
 use crate::process::{cargo, program, root, run as run_program};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
+use markdown::Setting;
 use process::{Round, Running};
 use report::{Average, Outcome, Rounds};
 use serde_json::Value;
@@ -23,6 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+pub(crate) use suite::Build;
 use suite::{BENCHES, Case, Contestant, Program};
 
 /// Measure our programs beside their peers
@@ -35,7 +39,7 @@ use suite::{BENCHES, Case, Contestant, Program};
 Examples:
   cargo xtask bench wordcount
   cargo xtask bench keyed-count --peers duckdb,bound --case 1M
-  cargo xtask bench all --json report.json
+  cargo xtask bench all --json report.json --table report.md
   cargo xtask bench nexmark --peers flink,renoir  Flink takes part when it is named
   cargo xtask bench exchange --subject bound      how far the peers are from the bound")]
 pub(crate) struct Arguments {
@@ -60,6 +64,10 @@ pub(crate) struct Arguments {
     /// Write every round of every contestant here
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
+
+    /// Write the results here as a table in Markdown, with the commit, the day and the processor
+    #[arg(long, value_name = "FILE")]
+    table: Option<PathBuf>,
 
     /// Draw the latency of every second into this folder, one picture a case, where it was measured
     #[arg(long, value_name = "FOLDER")]
@@ -108,10 +116,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         None => std::thread::available_parallelism()?.get(),
     };
     let cases = chosen(arguments, cores)?;
-    let files = prepare(&cases)?;
+    let setting = Setting::new(arguments.size, arguments.rounds, cores);
+    let prepared = prepare(&cases)?;
     let mut outcomes = Vec::new();
     for case in cases {
-        let outcome = measure(case, &files, arguments.rounds, cores)?;
+        let outcome = measure(case, &prepared, arguments.rounds, cores)?;
         print!("{}", outcome.table());
         if let Some(folder) = &arguments.plots {
             draw(folder, &outcome)?;
@@ -119,17 +128,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         outcomes.push(outcome);
         // Written after each case, so that results survive an interruption.
         let means = averages(&outcomes);
-        let means = means.iter().flat_map(Average::json);
-        write(arguments.json.as_deref(), outcomes.iter().flat_map(Outcome::json).chain(means))?;
-        write(arguments.raw.as_deref(), outcomes.iter().flat_map(Outcome::raw))?;
+        let all = outcomes.iter().flat_map(Outcome::json);
+        let all = all.chain(means.iter().flat_map(Average::json));
+        write_json(arguments.json.as_deref(), all)?;
+        write_json(arguments.raw.as_deref(), outcomes.iter().flat_map(Outcome::raw))?;
+        if let Some(file) = &arguments.table {
+            write(file, &markdown::table(&outcomes, &means, &setting))?;
+        }
     }
     averages(&outcomes).iter().for_each(|average| print!("{}", average.table()));
     let void: Vec<String> = outcomes
         .iter()
         .flat_map(|outcome| {
             let case = &outcome.case;
-            let void = outcome.verdicts().into_iter().filter(|verdict| !verdict.digest_match);
-            void.map(move |verdict| format!("{}/{}/{}", case.bench, case.name, verdict.peer))
+            let void = outcome.void().into_iter();
+            void.map(move |peer| format!("{}/{}/{peer}", case.bench, case.name))
         })
         .collect();
     if !void.is_empty() {
@@ -172,9 +185,9 @@ fn chosen(arguments: &Arguments, cores: usize) -> Result<Vec<Case>> {
                 format!("{}/{} has no peer `{}`", case.bench, case.name, arguments.subject)
             })?;
             // Our own variants are left out as well: this run is about the peers.
+            let ours = case.ours.program;
             case.ours = case.rivals.remove(at);
-            let ours = Program::Package("bench-ours");
-            case.rivals.retain(|rival| rival.program != ours);
+            case.rivals.retain(|rival| !rival.program.same_source(ours));
         }
     }
     let wanted = arguments.peers.as_deref();
@@ -252,56 +265,60 @@ fn needed(cases: &[Case]) -> Vec<String> {
 /// The path of each dataset's file.
 type Files = BTreeMap<String, PathBuf>;
 
-/// Builds, installs and generates what the cases need.
-fn prepare(cases: &[Case]) -> Result<Files> {
-    let (mut packages, mut pins) = (BTreeSet::new(), BTreeSet::new());
-    let (mut java, mut flink) = (false, false);
-    let (mut mpi, mut openmp) = (false, false);
+/// What the cases need: input files, and programs unless something prevents them.
+struct Prepared {
+    files: Files,
+    /// Programs that cannot take part, and why.
+    missing: Vec<(Program, String)>,
+}
+
+/// Builds, installs and generates what the cases need. A contestant that cannot be built does not take part; the others
+/// do.
+fn prepare(cases: &[Case]) -> Result<Prepared> {
+    let mut programs: Vec<Program> = Vec::new();
     for one in cases.iter().flat_map(|case| std::iter::once(&case.ours).chain(&case.rivals)) {
-        match one.program {
-            Program::Package(name) => drop(packages.insert(name)),
-            Program::Script(_, needs) => drop(pins.insert(needs)),
-            Program::OnJava(_, needs) => {
-                java = true;
-                pins.insert(needs);
-            }
-            Program::Flink => (java, flink) = (true, true),
-            Program::Mpi => mpi = true,
-            Program::OpenMp => openmp = true,
+        if !programs.contains(&one.program) {
+            programs.push(one.program);
         }
     }
-    if !packages.is_empty() {
-        build(&packages.into_iter().collect::<Vec<_>>())?;
-    }
-    if java {
-        peers::java()?;
-    }
-    if flink {
-        peers::build_flink()?;
-    }
-    if mpi {
-        peers::build_mpi()?;
-    }
-    if openmp {
-        peers::build_openmp()?;
-    }
-    for pins in pins {
-        pins.install()?;
+    let mut missing = Vec::new();
+    for program in programs {
+        if let Err(error) = install(program) {
+            eprintln!("{error:#}");
+            missing.push((program, format!("{error:#}")));
+        }
     }
     let datasets = needed(cases);
     let files = data::ensure(&datasets)?;
-    Ok(datasets.into_iter().zip(files).collect())
+    Ok(Prepared { files: datasets.into_iter().zip(files).collect(), missing })
 }
 
-/// Builds packages of the benchmarks' workspace with its own release profile, and the flags of its
-/// `.cargo/config.toml`, which compile for this machine.
-pub(crate) fn build(packages: &[&str]) -> Result<()> {
-    let mut command = cargo(["build", "--release", "--quiet"]);
-    for package in packages {
-        command.args(["--package", package]);
+/// Builds or installs a contestant's program, unless that has been done.
+fn install(program: Program) -> Result<()> {
+    match program {
+        Program::Package(name, processor) => build(name, processor),
+        Program::Script(_, pins) => pins.install(),
+        Program::OnJava(_, pins) => peers::java().and_then(|()| pins.install()),
+        Program::Flink => peers::java().and_then(|()| peers::build_flink()),
+        Program::Mpi => peers::build_mpi(),
+        Program::OpenMp => peers::build_openmp(),
     }
-    // In its folder, so that its configuration applies; a variable would override it.
-    command.current_dir(root().join("benchmarks")).env_remove("RUSTFLAGS");
+}
+
+/// Builds a package of the benchmarks' workspace with its own release profile.
+///
+/// One package at a time: cargo unites the features of shared dependencies over the packages that it is asked for, so that
+/// two of them together would compile what each of them has compiled alone, and their dependencies would have other
+/// features than users get.
+pub(crate) fn build(package: &str, processor: Build) -> Result<()> {
+    let mut command = cargo(["build", "--release", "--quiet", "--package", package]);
+    // In its folder, so that its `.cargo/config.toml` applies, which compiles for this machine. A variable overrides it.
+    command.current_dir(root().join("benchmarks")).env_remove("CARGO_ENCODED_RUSTFLAGS");
+    match processor {
+        Build::Native => command.env_remove("RUSTFLAGS"),
+        Build::Portable => command.env("RUSTFLAGS", ""),
+    };
+    command.arg("--target-dir").arg(folder(processor));
     run_program(&mut command)
 }
 
@@ -314,16 +331,28 @@ fn target() -> PathBuf {
     }
 }
 
+/// The target folder of a kind of build: two, or each would compile anew what the other has compiled.
+fn folder(processor: Build) -> PathBuf {
+    match processor {
+        Build::Native => target(),
+        Build::Portable => target().join("portable"),
+    }
+}
+
 /// The path of a package's program after [`build`].
-pub(crate) fn binary(package: &str) -> PathBuf {
-    target().join("release").join(package)
+pub(crate) fn binary(package: &str, processor: Build) -> PathBuf {
+    folder(processor).join("release").join(package)
 }
 
 /// The command that starts a contestant.
-fn command(contestant: &Contestant, files: &Files, cores: usize) -> Result<Command> {
+fn command(contestant: &Contestant, prepared: &Prepared, cores: usize) -> Result<Command> {
+    let missing = prepared.missing.iter().find(|(program, _)| *program == contestant.program);
+    if let Some((_, reason)) = missing {
+        bail!("{reason}");
+    }
     let cores = contestant.cores.unwrap_or(cores);
     let mut command = match contestant.program {
-        Program::Package(name) => program(binary(name)),
+        Program::Package(name, processor) => program(binary(name, processor)),
         Program::Script(name, pins) | Program::OnJava(name, pins) => peers::script(name, pins),
         Program::Flink => peers::flink(cores),
         Program::Mpi => peers::mpi(cores),
@@ -331,7 +360,8 @@ fn command(contestant: &Contestant, files: &Files, cores: usize) -> Result<Comma
     };
     command.args(&contestant.arguments).args(["--cores", &cores.to_string()]);
     for (option, dataset) in contestant.files() {
-        let file = files.get(dataset).with_context(|| format!("no file was made of {dataset}"))?;
+        let file = prepared.files.get(dataset);
+        let file = file.with_context(|| format!("no file was made of {dataset}"))?;
         command.arg(option).arg(file);
     }
     Ok(command)
@@ -344,8 +374,8 @@ struct Seat {
 }
 
 impl Seat {
-    fn take(contestant: &Contestant, files: &Files, cores: usize) -> Self {
-        let started = command(contestant, files, cores)
+    fn take(contestant: &Contestant, prepared: &Prepared, cores: usize) -> Self {
+        let started = command(contestant, prepared, cores)
             .and_then(|command| Running::start(contestant, command))
             .map(|running| (running, Vec::new()));
         let state = started.map_err(|error| format!("{error:#}"));
@@ -367,14 +397,14 @@ impl Seat {
     }
 }
 
-/// Runs a case: a warm-up and the given number of rounds of each contestant. A rival that fails is reported and left
-/// out from then on. If our own program fails there is nothing to compare, and that is an error.
-fn measure(case: Case, files: &Files, rounds: u32, cores: usize) -> Result<Outcome> {
+/// Runs a case: a warm-up and the given number of rounds of each contestant. One that fails is reported and left out from
+/// then on. If our own program fails there is nothing to compare, and the case ends.
+fn measure(case: Case, prepared: &Prepared, rounds: u32, cores: usize) -> Result<Outcome> {
     let title = format!("{}/{}", case.bench, case.name);
     let mut seats = Vec::new();
     for contestant in std::iter::once(&case.ours).chain(&case.rivals) {
         progress(&format!("{title}: starting {}", contestant.peer));
-        seats.push(Seat::take(contestant, files, cores));
+        seats.push(Seat::take(contestant, prepared, cores));
     }
     let most = seats.iter().map(|seat| seat.contestant.warm_up).max().unwrap_or(0);
     for round in 1..=most {
@@ -384,22 +414,21 @@ fn measure(case: Case, files: &Files, rounds: u32, cores: usize) -> Result<Outco
         }
     }
     for round in 1..=rounds as usize {
+        if seats[0].state.is_err() {
+            break;
+        }
         for place in 0..seats.len() {
             let place = (place + round) % seats.len();
             let seat = &mut seats[place];
             progress(&format!("{title}: {round}/{rounds} {}", seat.contestant.peer));
             seat.round(true);
         }
-        if let Err(error) = &seats[0].state {
-            progress("");
-            bail!("{title}: {error}");
-        }
     }
     progress("");
     let mut results = seats.into_iter().map(Seat::rounds);
     let (_, ours) = results.next().context("our own program has the first seat")?;
     let rivals = results.collect();
-    Ok(Outcome { ours: ours.map_err(anyhow::Error::msg)?, case, rivals })
+    Ok(Outcome { ours, case, rivals })
 }
 
 /// Draws the latency of every second, if the case measures it.
@@ -407,7 +436,7 @@ fn draw(folder: &Path, outcome: &Outcome) -> Result<()> {
     let Some(svg) = latency::plot(outcome) else { return Ok(()) };
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let file = folder.join(format!("{}-{}.svg", outcome.case.bench, outcome.case.name));
-    std::fs::write(&file, svg).with_context(|| format!("cannot write {}", file.display()))
+    write(&file, &svg)
 }
 
 /// Shows progress on a terminal; the line is overwritten by the next.
@@ -417,10 +446,14 @@ fn progress(line: &str) {
     }
 }
 
-fn write(file: Option<&Path>, entries: impl Iterator<Item = Value>) -> Result<()> {
+fn write_json(file: Option<&Path>, entries: impl Iterator<Item = Value>) -> Result<()> {
     let Some(file) = file else { return Ok(()) };
     let text = serde_json::to_string_pretty(&Value::Array(entries.collect()))?;
-    std::fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))
+    write(file, &(text + "\n"))
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `cargo xtask data`: generates the benchmarks' input files by the seeded generators of `benchmarks/datagen`, and
 //! keeps them in `data/`.
 
-use crate::bench::{self, Size};
+use crate::bench::{self, Build, Size};
 use crate::process::{program, root};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -33,8 +33,8 @@ pub(crate) fn ensure(datasets: &[String]) -> Result<Vec<PathBuf>> {
     if datasets.is_empty() {
         return Ok(Vec::new());
     }
-    bench::build(&["bench-datagen"])?;
-    let output = program(bench::binary("bench-datagen"))
+    bench::build("bench-datagen", Build::Native)?;
+    let output = program(bench::binary("bench-datagen", Build::Native))
         .arg(root().join("data"))
         .args(datasets)
         .stderr(Stdio::inherit())

@@ -349,7 +349,7 @@ mod tests {}
     }
 
     #[test]
-    fn what_is_no_code_is_not_counted() {
+    fn comments_and_blank_lines_are_not_counted() {
         let counted = code(SOURCE);
         assert_eq!(counted.len(), 9, "{counted:?}");
         assert_eq!(counted[0], "#[derive(Clone)]");

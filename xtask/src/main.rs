@@ -16,6 +16,7 @@ mod process;
 mod setup;
 mod test;
 mod tidy;
+mod unlinked;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -5,7 +5,7 @@
 //! cannot fail.
 
 use crate::process::{Totals, cargo, program, root, run as execute, run_tests};
-use crate::{examples, first_program, fuzz, metadata, oracles, setup, tidy};
+use crate::{examples, first_program, fuzz, metadata, oracles, setup, tidy, unlinked};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 use std::time::{Duration, Instant};
@@ -91,7 +91,7 @@ const STEPS: &[Step] = &[
     Step { name: "clippy", about: "no lint warns, in any target", fast: false, run: clippy },
     Step {
         name: "docs",
-        about: "every public item is documented and every link resolves",
+        about: "every public item is documented, every link resolves, every type of a signature has a page",
         fast: false,
         run: docs,
     },
@@ -281,6 +281,7 @@ fn clippy(_: &mut Totals) -> Result<Outcome> {
 fn docs(_: &mut Totals) -> Result<Outcome> {
     let mut command = cargo(["doc", "--workspace", "--no-deps"]);
     execute(command.env("RUSTDOCFLAGS", "-D warnings -D missing_docs"))?;
+    unlinked::check()?;
     Ok(Outcome::Done)
 }
 

@@ -76,9 +76,9 @@ fn allows_unsafe(text: &str) -> bool {
 }
 
 /// A text file and its path from some root, with `/` between folders.
-struct File {
+pub(crate) struct File {
     path: String,
-    text: String,
+    pub(crate) text: String,
 }
 
 impl File {
@@ -90,7 +90,7 @@ impl File {
 }
 
 /// All files with an extension in some folders of `root`, in the order of their paths.
-fn sources(root: &Path, folders: &[&str], extension: &str) -> Result<Vec<File>> {
+pub(crate) fn sources(root: &Path, folders: &[&str], extension: &str) -> Result<Vec<File>> {
     let mut found = Vec::new();
     let mut folders: Vec<PathBuf> = folders.iter().map(|folder| root.join(folder)).collect();
     while let Some(folder) = folders.pop() {

@@ -39,7 +39,7 @@ impl Auction {
 struct Stretch {
     first: u64,
     auctions: Vec<Auction>,
-    elsewhere: Vec<(u64, u64, i64)>,
+    foreign: Vec<(u64, u64, i64)>,
 }
 
 impl Stretch {
@@ -50,7 +50,7 @@ impl Stretch {
                 EventRef::Bid(BidRef { auction, price, date_time, .. }) => {
                     match all.auctions.get_mut(auction.wrapping_sub(all.first) as usize) {
                         Some(auction) => auction.offer(price, date_time),
-                        None => all.elsewhere.push((auction, price, date_time)),
+                        None => all.foreign.push((auction, price, date_time)),
                     }
                 }
                 EventRef::Auction(auction) => all.open(auction),
@@ -89,9 +89,9 @@ fn stretches(segments: &[Segment], cores: usize) -> Vec<Stretch> {
         let mine = part(segments.len() as u64, index, cores);
         Stretch::read(&segments[mine.start as usize..mine.end as usize])
     });
-    let elsewhere: Vec<_> =
-        all.iter_mut().flat_map(|stretch| std::mem::take(&mut stretch.elsewhere)).collect();
-    for (auction, price, time) in elsewhere {
+    let foreign: Vec<_> =
+        all.iter_mut().flat_map(|stretch| std::mem::take(&mut stretch.foreign)).collect();
+    for (auction, price, time) in foreign {
         let found = all.iter_mut().find_map(|stretch| {
             stretch.auctions.get_mut(auction.wrapping_sub(stretch.first) as usize)
         });

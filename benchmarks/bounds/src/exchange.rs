@@ -4,7 +4,7 @@
 //!
 //! A pair of threads shares two queues, `full` and `empty`, each of [`DEPTH`] buffers, and
 //! [`DEPTH`] buffers in all: a push therefore always succeeds, and a sender without an empty
-//! buffer waits for its receiver. No cycle of waiting can arise because whoever waits receives.
+//! buffer waits for its receiver. No cycle of waiting can arise because a waiting thread receives.
 //! Large records for the thread itself are taken in on the spot; small ones go through a buffer like
 //! all others, since a branch that cannot be predicted would cost more than their copy.
 
@@ -217,7 +217,7 @@ fn exchange<K: Kind>(records: u64, cores: usize) -> Vec<K::Check> {
         senders.fetch_sub(1, Ordering::Release);
         let mut spins = 0;
         loop {
-            // Whoever sees that all senders are done sees all they have sent.
+            // A thread that sees that all senders are done sees all they have sent.
             let done = senders.load(Ordering::Acquire) == 0;
             if !receive(&mut check) {
                 if done {

@@ -90,7 +90,7 @@ impl Table {
         }
     }
 
-    /// Adds one for each key, with the slots asked for in advance.
+    /// Adds one for each key, with the slots prefetched.
     fn add_all(&mut self, keys: &[u64]) {
         let mask = self.slots.len() - 1;
         for keys in keys.chunks(AHEAD) {

@@ -76,7 +76,7 @@ fn q2(segments: &[Segment], cores: usize) -> Digest {
     })
 }
 
-/// Persons and auctions that are asked for, each thread's own, then every auction looked up.
+/// The wanted persons and auctions, each thread's own, then every auction looked up.
 fn q3(segments: &[Segment], cores: usize) -> Digest {
     let found = on_each(cores, |index| {
         let (mut near, mut auctions) = (FxHashMap::default(), Vec::new());
@@ -162,7 +162,7 @@ impl Counts {
     }
 }
 
-/// What a thread has kept of each slide. Records come in order, so that the last slide is asked for
+/// What a thread has kept of each slide. Records come in order, so that the last slide is looked up
 /// again and again.
 struct Slides<T> {
     slides: FxHashMap<i64, T>,

@@ -4,8 +4,8 @@
 //! that stays in cache. A block is turned into a bit per byte (letter or not), the bits into the
 //! positions where words begin and end, and each word of up to 16 letters into two 64-bit numbers
 //! that are its key: lower-cased by one `or`, cut to length by one `and`, and never zero, since no
-//! letter is. Words are looked up in batches in an open table, with the cache lines asked for in
-//! advance. Longer words, which are rare, go through a map of the standard library.
+//! letter is. Words are looked up in batches in an open table, with the cache lines
+//! prefetched. Longer words, which are rare, go through a map of the standard library.
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;

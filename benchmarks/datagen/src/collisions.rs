@@ -207,7 +207,7 @@ fn accident(
 }
 
 /// Injured and killed: all, on foot, on bicycles, in cars. Two accidents in a thousand are lethal, and once in
-/// a great while nobody has counted.
+/// a great while nothing was counted.
 fn people(line: &mut String, random: &mut Random) {
     let mut hurt = [0; 4];
     let mut killed = [0; 4];

@@ -1,6 +1,6 @@
 //! Seeded generators of the benchmarks' input data: the same dataset has the same bytes on every
 //! machine and for ever. All arithmetic is on integers, the random numbers are our own
-//! ([`random`]), and whoever changes a generator raises [`VERSION`], which makes old files stale.
+//! ([`random`]), and a change of a generator raises [`VERSION`], which makes old files stale.
 //!
 //! | dataset | file | contents |
 //! |---|---|---|

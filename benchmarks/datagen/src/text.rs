@@ -111,7 +111,7 @@ mod tests {
         let hash = text.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        assert_eq!(hash, 4_385_769_603_672_052_818, "whoever changes the generator raises VERSION");
+        assert_eq!(hash, 4_385_769_603_672_052_818, "a change of the generator raises VERSION");
     }
 
     #[test]

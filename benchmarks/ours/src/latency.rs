@@ -73,7 +73,7 @@ fn follow(
 ) {
     let (start, seen) = (Arc::clone(start), Arc::clone(seen));
     source.shuffle().map(|(stamp, number)| (stamp, number)).for_each(move |(stamp, number)| {
-        // One sink: nobody else wants the lock.
+        // One sink: the lock is not contended.
         let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.check.add(number);
         if stamp != UNSTAMPED {

@@ -55,7 +55,7 @@ fn key(id: u32, split: Split, base: usize) -> u64 {
     (0..).map(|n| u64::from(id) + n * IDS).find(|key| owner(key) == wanted).unwrap_or(0)
 }
 
-/// An environment with the scheduler asked for, and as many tasks for the keys.
+/// An environment with the requested scheduler, and as many tasks for the keys.
 fn environment(request: &Request) -> Result<Environment> {
     let mut config = Config::default();
     config.cores = request.cores()?.try_into()?;

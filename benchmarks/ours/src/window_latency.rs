@@ -18,7 +18,7 @@ use thalweg::operators::window::EventTimeWindow;
 use thalweg::time::Timestamp;
 use thalweg_workloads::readings::RowReadings;
 
-/// What is asked for. Times are in microseconds since the first reading.
+/// The requested load. Times are in microseconds since the first reading.
 #[derive(Clone, Copy)]
 struct Load {
     rate: f64,

@@ -65,7 +65,7 @@ pub(crate) fn serve_sessions(request: &Request) -> Result<()> {
     })
 }
 
-/// Whether sums are asked for, or maxima.
+/// Whether sums are requested, or maxima.
 fn is_sum(request: &Request) -> Result<bool> {
     match request.get("form").unwrap_or("sum") {
         "sum" => Ok(true),

@@ -1,4 +1,4 @@
-//! How a benchmark program is asked for rounds and how it answers.
+//! How rounds are requested from a benchmark program, and how it answers.
 //!
 //! Every contestant (our engine's programs, the peers, the bounds) is a process of its own that
 //! speaks this protocol, so that one harness can alternate their rounds:

@@ -106,7 +106,7 @@ impl Trace {
     }
 }
 
-/// A thread that does nothing but wake up at set times, and how late it is: what nobody can be faster than
+/// A thread that does nothing but wake up at set times, and how late it is: the least latency that is possible
 /// on this machine in this run.
 #[derive(Debug)]
 pub struct Idle {
@@ -121,12 +121,12 @@ impl Idle {
     /// Starts the thread.
     pub fn start() -> Self {
         let stop = Arc::<AtomicBool>::default();
-        let told = Arc::clone(&stop);
+        let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             let mut late = Histogram::default();
             let began = Instant::now();
             let mut due = Duration::ZERO;
-            while !told.load(Ordering::Relaxed) {
+            while !stopped.load(Ordering::Relaxed) {
                 due += Self::TICK;
                 // A waking that was slept through counts as well, or a long delay would count once.
                 if let Some(early) = due.checked_sub(began.elapsed()) {

@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_depends_on_the_number_of_tasks_is_found() {
+    fn a_result_that_depends_on_the_number_of_tasks_is_found() {
         let said = complaint(|| {
             check(|env| env.iter(0..10u8).broadcast()).agrees();
         });
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_survive_its_encoding_is_found() {
+    fn a_record_that_does_not_survive_its_encoding_is_found() {
         #[derive(Clone, Copy, Debug)]
         struct Forgetful(u8);
 

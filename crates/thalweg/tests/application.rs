@@ -62,19 +62,19 @@ impl Call {
         self
     }
 
-    fn run(mut self) -> Told {
-        Told::from(self.command.output().unwrap())
+    fn run(mut self) -> Ended {
+        Ended::from(self.command.output().unwrap())
     }
 }
 
 /// How a call ended.
-struct Told {
+struct Ended {
     status: Option<i32>,
     out: String,
     err: String,
 }
 
-impl From<Output> for Told {
+impl From<Output> for Ended {
     fn from(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         Self { status: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
@@ -82,7 +82,7 @@ impl From<Output> for Told {
 }
 
 /// Waits for a child that must end by itself.
-fn ended(mut child: Child) -> Told {
+fn ended(mut child: Child) -> Ended {
     let limit = Instant::now() + Duration::from_secs(30);
     while child.try_wait().unwrap().is_none() {
         if Instant::now() > limit {
@@ -91,7 +91,7 @@ fn ended(mut child: Child) -> Told {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    Told::from(child.wait_with_output().unwrap())
+    Ended::from(child.wait_with_output().unwrap())
 }
 
 fn send(signal: &str, child: &Child) {
@@ -101,17 +101,17 @@ fn send(signal: &str, child: &Child) {
 
 #[test]
 fn results_alone_are_on_standard_output() {
-    let told = Call::new(&["--records", "10"]).run();
-    assert_eq!((told.status, &*told.err), (Some(0), ""));
-    assert_eq!(told.out, "0\t0\n1\t1\n2\t4\n3\t9\n4\t16\n5\t25\n6\t36\n7\t49\n8\t64\n9\t81\n");
+    let ended = Call::new(&["--records", "10"]).run();
+    assert_eq!((ended.status, &*ended.err), (Some(0), ""));
+    assert_eq!(ended.out, "0\t0\n1\t1\n2\t4\n3\t9\n4\t16\n5\t25\n6\t36\n7\t49\n8\t64\n9\t81\n");
 }
 
 #[test]
 fn a_mistyped_flag_ends_with_what_was_meant() {
-    let told = Call::new(&["--cors", "2"]).run();
-    assert_eq!((told.status, &*told.out), (Some(2), ""));
-    assert!(told.err.contains("unexpected argument '--cors'"), "{}", told.err);
-    assert!(told.err.contains("'--cores'"), "{}", told.err);
+    let ended = Call::new(&["--cors", "2"]).run();
+    assert_eq!((ended.status, &*ended.out), (Some(2), ""));
+    assert!(ended.err.contains("unexpected argument '--cors'"), "{}", ended.err);
+    assert!(ended.err.contains("'--cores'"), "{}", ended.err);
 }
 
 #[test]
@@ -132,18 +132,18 @@ fn a_wrong_value_is_told_wherever_it_stands() {
     );
     let missing = Call::new(&["--config", "none.toml"]).run();
     assert!(missing.err.starts_with("error: none.toml: cannot read the"), "{}", missing.err);
-    for told in [flag, variable, file, missing] {
-        assert_eq!((told.status, &*told.out), (Some(2), ""));
+    for ended in [flag, variable, file, missing] {
+        assert_eq!((ended.status, &*ended.out), (Some(2), ""));
     }
 }
 
 #[test]
 fn a_flag_goes_over_a_variable_over_a_file() {
     let cores = |call: Call| {
-        let told = call.run();
-        assert_eq!((told.status, &*told.err), (Some(0), ""));
-        let at = told.out.find("to be run on ").unwrap();
-        told.out[at..].split_whitespace().nth(4).unwrap().parse::<usize>().unwrap()
+        let ended = call.run();
+        assert_eq!((ended.status, &*ended.err), (Some(0), ""));
+        let at = ended.out.find("to be run on ").unwrap();
+        ended.out[at..].split_whitespace().nth(4).unwrap().parse::<usize>().unwrap()
     };
     let file = "cores = 5\nexplain = true\n";
     assert_eq!(cores(Call::new(&[]).file("thalweg.toml", file)), 5);
@@ -174,20 +174,20 @@ fn explain_prints_the_plan_and_runs_nothing() {
 
 #[test]
 fn stats_are_on_standard_error() {
-    let told = Call::new(&["--records", "5000", "--stats"]).run();
-    assert_eq!(told.status, Some(0));
-    assert_eq!(told.out.lines().count(), 10);
-    assert!(told.err.starts_with("the job took "), "{}", told.err);
+    let ended = Call::new(&["--records", "5000", "--stats"]).run();
+    assert_eq!(ended.status, Some(0));
+    assert_eq!(ended.out.lines().count(), 10);
+    assert!(ended.err.starts_with("the job took "), "{}", ended.err);
     let row = |name: &str| {
-        let line = told.err.lines().find(|line| line.trim_start().starts_with(name));
-        line.unwrap_or_else(|| panic!("no {name} in {}", told.err)).split_whitespace()
+        let line = ended.err.lines().find(|line| line.trim_start().starts_with(name));
+        line.unwrap_or_else(|| panic!("no {name} in {}", ended.err)).split_whitespace()
     };
     assert_eq!(row("range ").take(3).collect::<Vec<_>>(), ["range", "-", "5,000"]);
     assert_eq!(row("map ").take(3).collect::<Vec<_>>(), ["map", "5,000", "5,000"]);
     assert_eq!(row("collect ").take(3).collect::<Vec<_>>(), ["collect", "10", "-"]);
 
-    let told = Call::new(&["--records", "5000", "--stats=json"]).run();
-    let stats: thalweg::metrics::Stats = serde_json::from_str(&told.err).unwrap();
+    let ended = Call::new(&["--records", "5000", "--stats=json"]).run();
+    let stats: thalweg::metrics::Stats = serde_json::from_str(&ended.err).unwrap();
     assert_eq!(stats.operators[0].records_out, Some(5000));
     assert!(stats.wall > Duration::ZERO);
     assert!(stats.stages.iter().all(|stage| stage.turns > 0), "{stats:?}");
@@ -197,11 +197,11 @@ fn stats_are_on_standard_error() {
 fn progress_is_shown_in_lines_where_there_is_no_terminal() {
     let job = ["--records", "120000", "--waste", "20", "--cores", "2", "--turn", "1"];
     let call = [&job[..], &["--progress", "always"]].concat();
-    let told = Call::new(&call).run();
-    assert_eq!(told.status, Some(0));
-    let first = told.err.lines().next().unwrap_or_default();
-    assert!(first.contains(" records read, ") && first.contains("%"), "{}", told.err);
-    assert!(first.ends_with(" s left") || first.ends_with("100%"), "{}", told.err);
+    let ended = Call::new(&call).run();
+    assert_eq!(ended.status, Some(0));
+    let first = ended.err.lines().next().unwrap_or_default();
+    assert!(first.contains(" records read, ") && first.contains("%"), "{}", ended.err);
+    assert!(first.ends_with(" s left") || first.ends_with("100%"), "{}", ended.err);
 }
 
 #[test]
@@ -209,21 +209,21 @@ fn windows_that_wait_for_a_quiet_source_say_so() {
     // It runs until the line is there, however long that takes.
     let mut child = Call::of("quiet_source", &["--stall-after", "200ms"]).command.spawn().unwrap();
     let stderr = child.stderr.take().unwrap();
-    let (sent, told) = std::sync::mpsc::channel();
+    let (sent, lines) = std::sync::mpsc::channel();
     let reader = std::thread::spawn(move || {
         for line in BufReader::new(stderr).lines().map_while(std::result::Result::ok) {
             // The test may have failed.
             let _ = sent.send(line);
         }
     });
-    let Ok(line) = told.recv_timeout(Duration::from_secs(120)) else {
+    let Ok(line) = lines.recv_timeout(Duration::from_secs(120)) else {
         child.kill().unwrap();
         panic!("nothing was said in two minutes");
     };
     send("INT", &child);
     let ended = ended(child);
     reader.join().unwrap();
-    let rest = told.iter().collect::<Vec<_>>().join("\n");
+    let rest = lines.iter().collect::<Vec<_>>().join("\n");
     // The windows that were open have their results.
     assert_eq!(ended.status, Some(0), "{line}\n{rest}");
     assert!(ended.out.starts_with("1970-01-01T00:00:00Z\t"), "{}", ended.out);
@@ -259,10 +259,10 @@ fn nothing_is_said_of_windows_that_have_results_or_where_that_is_not_wanted() {
         (&["--stall-after", "never"], 3),
     ] {
         let call = [&["--readings", "2500"][..], flags].concat();
-        let told = Call::of("quiet_source", &call).run();
-        assert_eq!((told.status, &*told.err), (Some(0), ""));
-        assert_eq!(told.out.lines().count(), lines, "{}", told.out);
-        assert!(told.out.contains("1970-01-01T00:00:01Z\t1000\n"), "{}", told.out);
+        let ended = Call::of("quiet_source", &call).run();
+        assert_eq!((ended.status, &*ended.err), (Some(0), ""));
+        assert_eq!(ended.out.lines().count(), lines, "{}", ended.out);
+        assert!(ended.out.contains("1970-01-01T00:00:01Z\t1000\n"), "{}", ended.out);
     }
 }
 
@@ -271,14 +271,14 @@ fn late_records_that_were_dropped_are_told_at_the_end() {
     // A clock that moves by itself: the second reading of the quiet source comes a quarter of a second after its
     // window had its result.
     let call = ["--scheduler", "deterministic", "--readings", "2500", "--idle-after", "50"];
-    let told = Call::of("quiet_source", &[&call[..], &["--quiet-readings", "2"]].concat()).run();
-    assert_eq!((told.status, told.out.lines().count()), (Some(0), 3), "{}", told.err);
-    assert!(told.err.contains("examples/quiet_source.rs:"), "{}", told.err);
+    let ended = Call::of("quiet_source", &[&call[..], &["--quiet-readings", "2"]].concat()).run();
+    assert_eq!((ended.status, ended.out.lines().count()), (Some(0), 3), "{}", ended.err);
+    assert!(ended.err.contains("examples/quiet_source.rs:"), "{}", ended.err);
     let lost = "): 1 late record was dropped; assign timestamps before records are shuffled, allow for more disorder there, or, for \
                 windows, for lateness (`allowed_lateness`), or take late records from a stream of their own \
                 (`late_output`)\n";
-    assert!(told.err.starts_with("window_all (") && told.err.ends_with(lost), "{}", told.err);
-    assert_eq!(told.err.lines().count(), 1, "{}", told.err);
+    assert!(ended.err.starts_with("window_all (") && ended.err.ends_with(lost), "{}", ended.err);
+    assert_eq!(ended.err.lines().count(), 1, "{}", ended.err);
 }
 
 #[test]
@@ -293,10 +293,10 @@ fn a_signal_drains_a_job_without_an_end() {
             std::thread::sleep(Duration::from_millis(500));
             assert!(!out.exists());
             send(signal, &child);
-            let told = ended(child);
+            let ended = ended(child);
             let notice = "\ndraining: the input ends here, and what was read is worked through; ";
-            assert_eq!(told.err, format!("{notice}{name} again to cancel\n"));
-            assert_eq!((told.status, &*told.out), (Some(0), ""));
+            assert_eq!(ended.err, format!("{notice}{name} again to cancel\n"));
+            assert_eq!((ended.status, &*ended.out), (Some(0), ""));
             let text = std::fs::read_to_string(out).unwrap();
             let mut ticks: Vec<u64> = text.lines().map(|line| line.parse().unwrap()).collect();
             ticks.sort_unstable();
@@ -318,13 +318,13 @@ fn a_second_signal_cancels_a_job_that_drains() {
     std::thread::sleep(Duration::from_millis(500));
     assert!(child.try_wait().unwrap().is_none());
     send("TERM", &child);
-    let told = ended(child);
-    assert_eq!((told.status, &*told.out), (Some(143), ""), "{}", told.err);
-    assert!(told.err.contains("Ctrl-C again to cancel"), "{}", told.err);
+    let ended = ended(child);
+    assert_eq!((ended.status, &*ended.out), (Some(143), ""), "{}", ended.err);
+    assert!(ended.err.contains("Ctrl-C again to cancel"), "{}", ended.err);
     assert!(
-        told.err.ends_with("SIGTERM again to stop at once\nerror: ended by SIGTERM\n"),
+        ended.err.ends_with("SIGTERM again to stop at once\nerror: ended by SIGTERM\n"),
         "{}",
-        told.err
+        ended.err
     );
     assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
 }
@@ -338,9 +338,9 @@ fn a_signal_cancels_the_job() {
             let child = Call::new(&slow).command.spawn().unwrap();
             std::thread::sleep(Duration::from_millis(500));
             send(signal, &child);
-            let told = ended(child);
-            assert_eq!((told.status, &*told.out), (Some(status), ""), "{}", told.err);
-            assert!(told.err.ends_with(&format!("error: {why}\n")), "{}", told.err);
+            let ended = ended(child);
+            assert_eq!((ended.status, &*ended.out), (Some(status), ""), "{}", ended.err);
+            assert!(ended.err.ends_with(&format!("error: {why}\n")), "{}", ended.err);
         }
     }
 }
@@ -359,8 +359,8 @@ fn a_second_signal_ends_at_once() {
         send(first, &child);
         std::thread::sleep(Duration::from_millis(200));
         send(second, &child);
-        let told = ended(child);
-        assert_eq!((told.status, &*told.out), (Some(status), ""), "{}", told.err);
-        assert!(told.err.contains(&format!("{name} again to stop at once")), "{}", told.err);
+        let ended = ended(child);
+        assert_eq!((ended.status, &*ended.out), (Some(status), ""), "{}", ended.err);
+        assert!(ended.err.contains(&format!("{name} again to stop at once")), "{}", ended.err);
     }
 }

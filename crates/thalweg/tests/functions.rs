@@ -111,12 +111,12 @@ fn any_kind_of_key_and_place_is_taken() {
 }
 
 #[test]
-fn what_is_together_needs_no_exchange_behind_a_function() {
+fn a_function_keeps_a_stream_partitioned() {
     every(|env| {
         let once = numbered(env.range(0..100).group_by(|n| n % 4));
         let twice = doubled(numbered(once)).into_keyed().count().collect::<BTreeMap<_, _>>();
         let kinds: Vec<_> = env.plan().operators.into_iter().map(|op| op.kind).collect();
-        assert_eq!(kinds.iter().filter(|kind| *kind == "partition").count(), 1, "{kinds:?}");
+        assert_eq!(kinds.iter().filter(|kind| *kind == "repartition").count(), 1, "{kinds:?}");
         env.run()?;
         assert_eq!(twice.take()?, (0..4).map(|key| (key, 25)).collect());
         Ok(())

@@ -182,7 +182,7 @@ fn orders_and_pairs_go_to_disk() {
 }
 
 #[test]
-fn what_cannot_go_to_disk_is_refused_by_name() {
+fn state_that_cannot_spill_is_refused_by_name() {
     run("fold of one key", Must::Refuse("fold ("), 0, |env| {
         let list = numbers(env).group_by(|_| ());
         let list = list.fold(Vec::new(), |all: &mut Vec<String>, n| all.push(text(n)));

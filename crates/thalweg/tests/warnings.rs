@@ -53,7 +53,7 @@ fn listen() -> &'static Kept {
 
 /// How many late records the operators of a job have dropped. Each that did has said so, with its count, after so many
 /// warnings of jobs before.
-fn told(stats: &Stats, before: usize) -> u64 {
+fn dropped(stats: &Stats, before: usize) -> u64 {
     let places: BTreeSet<_> = stats.operators.iter().map(|op| &op.place).collect();
     let said: Vec<_> = places.iter().flat_map(|place| warnings("thalweg::late", place)).collect();
     let dropping: Vec<_> = stats.operators.iter().filter(|op| op.late_dropped > 0).collect();
@@ -110,19 +110,19 @@ fn whoever_drops_late_records_says_so() -> thalweg::Result<()> {
     let windows = some_late(&env).window_all(tens()).count();
     let windows = windows.map(|pane| pane.value).sum(|n| *n).collect::<Vec<u64>>();
     let (counted, stats) = (windows, env.start()?.wait()?);
-    let lost = told(&stats, 0);
+    let lost = dropped(&stats, 0);
     assert_eq!((lost > 0, counted.take()?[0] + lost), (true, N));
 
     let sessions = some_late(&env).window_all(SessionWindow::new(Duration::from_micros(1))).count();
     let sessions = sessions.map(|pane| pane.value).sum(|n| *n).collect::<Vec<u64>>();
     let stats = env.start()?.wait()?;
-    let lost = told(&stats, 0);
+    let lost = dropped(&stats, 0);
     assert_eq!((lost > 0, sessions.take()?[0] + lost), (true, N));
 
     let custom = some_late(&env).window_all(CustomWindow::new(Tens)).count();
     let custom = custom.map(|pane| pane.value).sum(|n| *n).collect::<Vec<u64>>();
     let stats = env.start()?.wait()?;
-    let lost = told(&stats, 0);
+    let lost = dropped(&stats, 0);
     assert_eq!((lost > 0, custom.take()?[0] + lost), (true, N));
 
     let [left, right] = some_late(&env).split();
@@ -132,7 +132,7 @@ fn whoever_drops_late_records_says_so() -> thalweg::Result<()> {
     let groups =
         groups.unkey().map(|(_, pane)| pane.value as u64).sum(|n| *n).collect::<Vec<u64>>();
     let stats = env.start()?.wait()?;
-    let lost = told(&stats, 0);
+    let lost = dropped(&stats, 0);
     assert_eq!((lost > 0, groups.take()?[0] + lost), (true, 2 * N));
 
     let nothing = some_late(&env).filter(|_| false).group_by(|n| *n);
@@ -140,13 +140,13 @@ fn whoever_drops_late_records_says_so() -> thalweg::Result<()> {
     let alone = some_late(&env).group_by(|n| *n).interval_left_join(nothing, near, |_, _, _| ());
     let alone = alone.unkey().count().collect_one();
     let stats = env.start()?.wait()?;
-    let lost = told(&stats, 0);
+    let lost = dropped(&stats, 0);
     assert_eq!(alone.take()?.unwrap() + lost, N);
     Ok(())
 }
 
 #[test]
-fn what_goes_to_a_late_output_or_is_of_use_is_not_lost() -> thalweg::Result<()> {
+fn records_on_late_outputs_and_useful_ones_are_not_counted_as_lost() -> thalweg::Result<()> {
     let env = env();
     let [first, second] = some_late(&env).split();
     let (windows, late) = first.group_by(|n| n % 3).window(tens()).late_output();
@@ -157,7 +157,7 @@ fn what_goes_to_a_late_output_or_is_of_use_is_not_lost() -> thalweg::Result<()> 
     sessions.count().unkey().for_each(drop);
     let later = later.count().collect_one();
     let stats = env.start()?.wait()?;
-    assert_eq!(told(&stats, 0), 0);
+    assert_eq!(dropped(&stats, 0), 0);
     let counted: u64 = stats.operators.iter().map(|op| op.late_records).sum();
     assert!(counted > 0);
     assert_eq!(late.take()?.unwrap() + later.take()?.unwrap(), counted);
@@ -167,7 +167,7 @@ fn what_goes_to_a_late_output_or_is_of_use_is_not_lost() -> thalweg::Result<()> 
     let prices = some_late(&env).group_by(|_| ());
     trades.as_of_join(prices, AsOf::latest(), |_, _, _| ()).unkey().for_each(drop);
     let stats = env.start()?.wait()?;
-    assert_eq!(told(&stats, 0), 0);
+    assert_eq!(dropped(&stats, 0), 0);
     Ok(())
 }
 
@@ -187,7 +187,7 @@ fn a_loop_behind_it_changes_nothing() -> thalweg::Result<()> {
         .all_rounds(|sum: &mut u64, of_round| *sum += of_round);
     let rounds = rounds.collect::<Vec<_>>();
     let stats = env.start()?.wait()?;
-    let lost = told(&stats, 0);
+    let lost = dropped(&stats, 0);
     assert_eq!((lost > 0, rounds.take()?.pop().unwrap().state), (true, 3 * (N - lost)));
     Ok(())
 }
@@ -202,7 +202,7 @@ fn every_job_says_so_for_itself() {
         let counts = some_late(&shared).batch_mode(BatchMode::Single).window_all(tens()).count();
         let counts = counts.map(|pane| pane.value).sum(|n| *n).collect::<Vec<u64>>();
         let stats = shared.start()?.wait()?;
-        let lost = told(&stats, jobs.get());
+        let lost = dropped(&stats, jobs.get());
         jobs.set(jobs.get() + usize::from(lost > 0));
         assert_eq!(counts.take()?[0] + lost, N);
         Ok(())
@@ -272,5 +272,32 @@ fn an_iterator_that_blocks_is_told_of_while_it_blocks() -> thalweg::Result<()> {
     assert!(job.wait().is_err());
     let said = said.expect("something is said within twenty seconds");
     assert!(said.contains("in one turn for more than 200.0 ms"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn a_job_that_waits_for_a_held_sender_says_so() -> thalweg::Result<()> {
+    listen();
+    let mut config = Config::default();
+    config.cores = 1.try_into().unwrap();
+    config.stall_after = Some(Duration::from_millis(100));
+    let env = Environment::with_config(config);
+    let place = format!("{}:{}", file!(), line!() + 1);
+    let (sender, numbers) = env.channel::<u64>(8);
+    numbers.for_each(drop);
+    let job = std::thread::spawn(move || env.run());
+    let limit = Instant::now() + Duration::from_secs(60);
+    let said = loop {
+        let said = warnings("thalweg::stalls", &place).into_iter().next();
+        if said.is_some() || Instant::now() > limit {
+            break said;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    drop(sender);
+    job.join().expect("`run` does not panic")?;
+    let said = said.expect("something is said within a minute");
+    assert!(said.starts_with("channel (") && said.contains("the last sender is dropped"), "{said}");
+    assert!(said.contains("of which there is 1"), "{said}");
     Ok(())
 }

@@ -63,10 +63,10 @@ pub fn components_by_changes<C: Chain<Item = (u64, u64)>>(
             (),
             |least, other| other < std::mem::replace(least, other.min(*least)),
             |changed, _| {
-                let told = changed.join(rows.keyed()).unkey().flat_map(|(_, (least, next))| {
+                let offered = changed.join(rows.keyed()).unkey().flat_map(|(_, (least, next))| {
                     (0..next.len()).map(move |at| (next[at], least))
                 });
-                told.keyed().min(|least| *least)
+                offered.keyed().min(|least| *least)
             },
         )
         .all_rounds();

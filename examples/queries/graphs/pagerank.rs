@@ -110,7 +110,7 @@ pub fn ranks_by_joins<R: Rank, C: Chain<Item = (u64, u64)>>(
     let rows = edges.flat_map(|(from, to)| [(from, Some(to)), (to, None)]).keyed();
     let rows = rows.fold(Vec::new(), |next, to| next.extend(to)).map(|_, next| Arc::from(next));
     let [nodes, rows] = rows.unkey().split();
-    // What is handed on to nobody in particular, under `None`, is for all, who are so many.
+    // What nodes without edges hand on, under `None`, is for all nodes, of which there are so many.
     let rank =
         |sum: R, (all, nodes): (R, u64)| R::ONE.parts(15, 100) + sum + all.parts(1, nodes.max(1));
     let (outcome, sums) = nodes
@@ -122,7 +122,7 @@ pub fn ranks_by_joins<R: Rank, C: Chain<Item = (u64, u64)>>(
             let handed_on =
                 ranks.keyed().join(rows.keyed()).unkey().flat_map(|(node, (rank, next))| {
                     let share = rank.parts(1, next.len().max(1) as u64);
-                    // A part of nothing keeps a node to which nobody hands on.
+                    // A part of nothing keeps a node to which no other hands on.
                     let rest = next.is_empty().then_some((None, rank));
                     let rest = rest.into_iter().chain([(Some(node), R::default())]);
                     rest.chain((0..next.len()).map(move |at| (Some(next[at]), share)))

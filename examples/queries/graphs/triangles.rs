@@ -1,7 +1,8 @@
 //! Triangles: three nodes, each with an edge to or from each of the others.
 
 use super::adjacency::members;
-use std::ops::Deref;
+use multiversion::multiversion;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 use thalweg::{Chain, Data, Stream};
 
@@ -52,11 +53,26 @@ where
         (0..nodes).step_by(NODES).map(move |from| (from, Arc::clone(&rows)))
     });
     let counts = parts.shuffle().map(move |(from, rows)| {
-        let row = |node: usize| rows[node * words..][..words].as_chunks::<LANES>().0;
-        let mut count = [0u64; LANES];
-        for a in from..nodes.min(from + NODES) {
-            let own = row(a);
-            for b in (0..).zip(own.as_flattened()).flat_map(|(word, bits)| members(word, *bits)) {
+        let to = nodes.min(from + NODES);
+        common_neighbours(&rows, words, from..to)
+    });
+    counts.fold_assoc(0, |count, more| *count += more, |count, others| *count += others)
+}
+
+/// How many greater nodes these nodes have in common with each of their own greater ones. Compiled for several processors,
+/// of which the one that the program runs on is found out at run time: some count the bits of eight words at once, and
+/// not all can count those of one.
+#[multiversion(targets(
+    "x86_64+avx512f+avx512bw+avx512vl+avx512vpopcntdq+bmi1+bmi2+popcnt",
+    "x86_64+avx2+bmi1+bmi2+popcnt"
+))]
+fn common_neighbours(rows: &[u64], words: usize, nodes: Range<usize>) -> u64 {
+    let row = |node: usize| rows[node * words..][..words].as_chunks::<LANES>().0;
+    let mut count = [0u64; LANES];
+    for a in nodes {
+        let own = row(a);
+        for (word, bits) in (0..).zip(own.as_flattened()) {
+            for b in members(word, *bits) {
                 for (own, other) in own.iter().zip(row(b as usize)).skip(b as usize / 64 / LANES) {
                     for lane in 0..LANES {
                         count[lane] += u64::from((own[lane] & other[lane]).count_ones());
@@ -64,9 +80,8 @@ where
                 }
             }
         }
-        count.into_iter().sum::<u64>()
-    });
-    counts.fold_assoc(0, |count, more| *count += more, |count, others| *count += others)
+    }
+    count.into_iter().sum()
 }
 
 /// Words that are gone through at once.

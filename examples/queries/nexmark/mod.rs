@@ -118,7 +118,7 @@ pub fn q2<C: Chain<Item = Events, Time = Timestamp>>(
         .map(|bid: BidRef<'_>| Row2 { auction: bid.auction, price: bid.price })
 }
 
-/// Who sells in a category and lives nearby.
+/// The persons that sell in a category and live nearby.
 pub fn q3<C: Chain<Item = Events, Time = Timestamp>>(
     events: Stream<C>,
 ) -> Stream<impl Chain<Item = Row3, Time = Timestamp>> {

@@ -9,9 +9,9 @@ use thalweg_workloads::nexmark::oracle::Row3;
 /// A seller's name, city and state, or an auction.
 #[derive(Clone, Data)]
 pub enum Side {
-    /// Somebody who lives nearby.
+    /// A person that lives nearby.
     Person([String; 3]),
-    /// Something of the category that is asked for.
+    /// An auction of the wanted category.
     Auction(u64),
 }
 

@@ -1,4 +1,4 @@
-//! The winning bid of every auction, given out when the auction closes.
+//! The winning bid of every auction, emitted when the auction closes.
 
 use super::Events;
 use std::cmp::Reverse;
@@ -14,7 +14,7 @@ use thalweg_workloads::nexmark::EventRef;
 pub struct Winner {
     /// The auction.
     pub auction: u64,
-    /// Who sold.
+    /// The seller.
     pub seller: u64,
     /// The auction's category.
     pub category: u64,

@@ -135,7 +135,7 @@ mod tests {
     fn round(line: Value) -> Round {
         let digest = "a".to_owned();
         let (records, bytes) = (10.0, 80.0);
-        Round { seconds: 1.0, digest, records, bytes, peak: None, p99: Some(0.5), line }
+        Round { seconds: 1.0, digest, records, bytes, peak: None, p99: Some(0.5), cpu: None, line }
     }
 
     fn told(mean: [f64; 2]) -> Round {
@@ -164,9 +164,9 @@ mod tests {
     fn a_picture_has_two_lines_for_each() {
         let case = suite::cases("nexmark-latency", Size::Small, 2).unwrap().remove(0);
         let rivals = vec![(case.rivals[0].clone(), Ok(vec![told([2e-6, 3e-5])]))];
-        let outcome = Outcome { ours: vec![told([1e-6, 3e-6])], case, rivals };
+        let outcome = Outcome { ours: Ok(vec![told([1e-6, 3e-6])]), case, rivals };
         let svg = plot(&outcome).unwrap();
         assert_eq!(svg.matches("<polyline").count(), 4);
-        assert!(svg.contains("thalweg, mean") && svg.contains("timely, p99"));
+        assert!(svg.contains("thalweg, mean") && svg.contains("thalweg-portable, p99"));
     }
 }

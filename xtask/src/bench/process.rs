@@ -1,6 +1,7 @@
 //! A contestant as a running process, controlled by the protocol of `benchmarks/protocol`.
 
 use super::suite::Contestant;
+use super::usage::processor_seconds;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
@@ -10,6 +11,9 @@ use std::time::Duration;
 
 /// The time without output after which a contestant is given up.
 const PATIENCE: Duration = Duration::from_secs(900);
+
+/// The name under which the harness adds processor time to a contestant's report.
+const CPU: &str = "cpu_seconds";
 
 /// The report of one round.
 #[derive(Clone, Debug)]
@@ -22,6 +26,8 @@ pub(super) struct Round {
     pub(super) peak: Option<f64>,
     /// The 99th percentile of the latency in seconds, if it was measured.
     pub(super) p99: Option<f64>,
+    /// Seconds of processor time from the request to the report, of all the contestant's processes and cores.
+    pub(super) cpu: Option<f64>,
     /// The whole line, for `--raw`.
     pub(super) line: Value,
 }
@@ -64,9 +70,14 @@ impl Running {
 
     /// Requests one round and waits for its end.
     pub(super) fn round(&mut self) -> Result<Round> {
+        let before = processor_seconds(self.child.id());
         // A broken pipe means that the process has ended, which the code below reports.
         let _ = self.orders.write_all(b"go\n").and_then(|()| self.orders.flush());
-        let line = self.line()?;
+        let mut line = self.line()?;
+        let after = processor_seconds(self.child.id());
+        if let (Some(before), Some(after), Some(report)) = (before, after, line.as_object_mut()) {
+            report.insert(CPU.to_owned(), Value::from(after - before));
+        }
         Round::read(line).with_context(|| format!("{}: not a round's report", self.name))
     }
 
@@ -106,6 +117,7 @@ impl Round {
             bytes: needed("bytes")?,
             peak: number("peak_rss"),
             p99: number("p99"),
+            cpu: number(CPU),
             line,
         })
     }

@@ -17,7 +17,7 @@ pub(super) struct Spread {
 
 impl Spread {
     /// The spread of some numbers; `None` if there are none.
-    fn of(numbers: impl IntoIterator<Item = f64>) -> Option<Self> {
+    pub(super) fn of(numbers: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = numbers.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
         let (min, max) = (*sorted.first()?, *sorted.last()?);
@@ -37,21 +37,22 @@ pub(super) struct Verdict {
     pub(super) peer: &'static str,
     pub(super) ratio: Option<Spread>,
     pub(super) rounds: usize,
-    pub(super) digest_match: bool,
+    /// Whether the answers are right: `None` if no independent program's answer was compared.
+    pub(super) digest_match: Option<bool>,
 }
 
 /// The outcome of a case.
 pub(super) struct Outcome {
     pub(super) case: Case,
-    pub(super) ours: Vec<Round>,
+    pub(super) ours: Rounds,
     pub(super) rivals: Vec<(Contestant, Rounds)>,
 }
 
 /// The geometric means of a bench's cases.
 pub(super) struct Average {
-    bench: &'static str,
+    pub(super) bench: &'static str,
     subject: &'static str,
-    verdicts: Vec<Verdict>,
+    pub(super) verdicts: Vec<Verdict>,
     fraction_of_bound: Option<f64>,
 }
 
@@ -84,7 +85,7 @@ impl Average {
                 peer: rival.peer,
                 ratio: Spread::of((0..rounds).map(mean)).filter(|_| valid),
                 rounds,
-                digest_match: verdicts.iter().all(|(_, verdict)| verdict.digest_match),
+                digest_match: all(verdicts.iter().map(|(_, verdict)| verdict.digest_match)),
             })
         };
         let verdicts: Vec<Verdict> = first.rivals.iter().filter_map(judge).collect();
@@ -115,6 +116,12 @@ impl Average {
     }
 }
 
+/// Whether all are right: wrong if one is wrong, and else unknown if one is unknown.
+fn all(mut known: impl Iterator<Item = Option<bool>> + Clone) -> Option<bool> {
+    let wrong = known.clone().any(|one| one == Some(false));
+    if wrong { Some(false) } else { known.all(|one| one == Some(true)).then_some(true) }
+}
+
 /// An entry of the report's list, in the documented form.
 fn entry(bench: &str, case: &str, verdict: &Verdict, fraction_of_bound: Option<f64>) -> Value {
     let ratio = verdict
@@ -143,29 +150,67 @@ fn score(round: &Round, metric: Metric) -> f64 {
 impl Outcome {
     /// The verdict on each rival. Round by round, our score is divided by the rival's.
     pub(super) fn verdicts(&self) -> Vec<Verdict> {
+        let confirmed = !self.confirmed_by().is_empty();
         let judge = |(rival, rounds): &(Contestant, Rounds)| {
             let theirs = rounds.as_deref().unwrap_or_default();
-            let digest_match = rounds.is_ok() && self.same_answers(rival, theirs);
+            let digest_match = match rounds {
+                Ok(rounds) => self.right(rival, rounds, confirmed),
+                Err(_) => Some(false),
+            };
             let ratio = Spread::of(self.ratios(theirs))
-                .filter(|ratio| digest_match && ratio.median.is_finite());
+                .filter(|ratio| digest_match != Some(false) && ratio.median.is_finite());
             Verdict { peer: rival.peer, ratio, rounds: theirs.len(), digest_match }
         };
         self.rivals.iter().map(judge).collect()
     }
 
+    /// The contestants whose result does not count.
+    pub(super) fn void(&self) -> Vec<&'static str> {
+        let ours = self.ours.is_err().then_some(self.case.ours.peer);
+        let verdicts = self.verdicts().into_iter();
+        let rivals = verdicts.filter(|verdict| verdict.digest_match == Some(false));
+        ours.into_iter().chain(rivals.map(|verdict| verdict.peer)).collect()
+    }
+
+    /// Our rounds; none if our program failed.
+    pub(super) fn our_rounds(&self) -> &[Round] {
+        self.ours.as_deref().unwrap_or_default()
+    }
+
     /// Our score divided by theirs, round by round.
     fn ratios(&self, theirs: &[Round]) -> Vec<f64> {
         let metric = self.case.metric;
-        let pairs = self.ours.iter().zip(theirs);
+        let pairs = self.our_rounds().iter().zip(theirs);
         pairs.map(|(ours, theirs)| score(ours, metric) / score(theirs, metric)).collect()
     }
 
-    fn same_answers(&self, rival: &Contestant, theirs: &[Round]) -> bool {
-        let expected = if rival.own_answer { theirs.first() } else { self.ours.first() };
-        let Some(expected) = expected else { return false };
-        let same = |round: &Round| round.digest == expected.digest;
-        let steady = self.ours.iter().all(|round| round.digest == self.ours[0].digest);
-        steady && theirs.iter().all(same)
+    /// The independent programs that came to our answer, by their own code, in every round.
+    pub(super) fn confirmed_by(&self) -> Vec<&'static str> {
+        let ours = self.case.ours.program;
+        let independent = self
+            .rivals
+            .iter()
+            .filter(|(rival, _)| !rival.own_answer && !rival.program.same_source(ours));
+        let agrees =
+            |rounds: &Rounds| rounds.as_ref().is_ok_and(|rounds| self.same_as_ours(rounds));
+        independent.filter(|(_, rounds)| agrees(rounds)).map(|(rival, _)| rival.peer).collect()
+    }
+
+    /// Whether a rival's answers are right; `None` if nothing independent of them was compared.
+    fn right(&self, rival: &Contestant, theirs: &[Round], confirmed: bool) -> Option<bool> {
+        if rival.own_answer {
+            // Its data is its own: the only thing known is whether it always says the same.
+            return if steady(theirs) { None } else { Some(false) };
+        }
+        self.ours.as_ref().ok()?;
+        if self.same_as_ours(theirs) { confirmed.then_some(true) } else { Some(false) }
+    }
+
+    /// Whether all rounds, ours and theirs, have the same answer.
+    fn same_as_ours(&self, theirs: &[Round]) -> bool {
+        let ours = self.our_rounds();
+        let Some(first) = ours.first() else { return false };
+        steady(ours) && theirs.iter().all(|round| round.digest == first.digest)
     }
 
     /// The entries of the report's list, one for each rival, in the documented form.
@@ -174,7 +219,17 @@ impl Outcome {
         let bound = verdicts.iter().find(|verdict| verdict.peer == "bound");
         let fraction = bound.and_then(|bound| bound.ratio).map(|ratio| ratio.median);
         let (bench, case) = (self.case.bench, &self.case.name);
-        verdicts.iter().map(|verdict| entry(bench, case, verdict, fraction)).collect()
+        let confirmed = self.confirmed_by();
+        let rivals = verdicts.iter().zip(&self.rivals);
+        rivals
+            .map(|(verdict, (_, theirs))| {
+                let mut entry = entry(bench, case, verdict, fraction);
+                entry["confirmed_by"] = json!(confirmed);
+                entry["ours"] = figures(self.our_rounds());
+                entry["theirs"] = figures(theirs.as_deref().unwrap_or_default());
+                entry
+            })
+            .collect()
     }
 
     /// All contestants' rounds, ours first.
@@ -182,20 +237,16 @@ impl Outcome {
         let rivals = self.rivals.iter();
         let rivals =
             rivals.map(|(rival, rounds)| (rival.peer, rounds.as_deref().unwrap_or_default()));
-        std::iter::once((self.case.ours.peer, self.ours.as_slice())).chain(rivals)
+        std::iter::once((self.case.ours.peer, self.our_rounds())).chain(rivals)
     }
 
     /// Every round as it was reported.
     pub(super) fn raw(&self) -> Vec<Value> {
-        let lines = |peer: &str, rounds: &[Round]| {
+        let lines = |(peer, rounds): (&str, &[Round])| {
             let rounds: Vec<&Value> = rounds.iter().map(|round| &round.line).collect();
             json!({"bench": self.case.bench, "case": self.case.name, "peer": peer, "rounds": rounds})
         };
-        let rivals = self
-            .rivals
-            .iter()
-            .map(|(rival, rounds)| lines(rival.peer, rounds.as_deref().unwrap_or_default()));
-        std::iter::once(lines(self.case.ours.peer, &self.ours)).chain(rivals).collect()
+        self.everyone().map(lines).collect()
     }
 
     /// The table for the terminal.
@@ -204,31 +255,77 @@ impl Outcome {
         let speed =
             if latency { "p50 us    p99 us   p999 us  p9999 us" } else { "M records/s      MB/s" };
         let mut table = format!(
-            "\n{} / {}\n  {:<20} {speed}   peak MB   {} over theirs (min .. max)\n",
+            "\n{} / {}\n  {:<20} {speed}   peak MB     CPU s   {} over theirs (min .. max)\n",
             self.case.bench, self.case.name, "", self.case.ours.peer,
         );
         let line = |peer: &str, rounds: &[Round], verdict: &str| {
-            let peak = rounds.iter().filter_map(|round| round.peak).fold(0.0, f64::max) / 1e6;
-            format!("  {peer:<20} {} {peak:>9.0}   {verdict}\n", speeds(rounds, latency))
+            let peak = shown(peak(rounds).map(|bytes| bytes / 1e6), 0);
+            let cpu = shown(cpu(rounds), 2);
+            format!("  {peer:<20} {} {peak:>9} {cpu:>9}   {verdict}\n", speeds(rounds, latency))
         };
-        table += &line(self.case.ours.peer, &self.ours, "");
+        let failed = self.ours.as_ref().err();
+        let said = failed.map_or(String::new(), |error| format!("FAILED: {error}"));
+        table += &line(self.case.ours.peer, self.our_rounds(), &said);
         for ((_, rounds), verdict) in self.rivals.iter().zip(self.verdicts()) {
             let said = match (rounds, verdict.ratio) {
                 (Err(error), _) => format!("FAILED: {error}"),
                 (_, Some(ratio)) => {
                     format!("{:.2} ({:.2} .. {:.2})", ratio.median, ratio.min, ratio.max)
                 }
-                (_, None) if !verdict.digest_match => "VOID: another answer".to_owned(),
+                (_, None) if failed.is_some() => "nothing to compare with".to_owned(),
+                (_, None) if verdict.digest_match == Some(false) => {
+                    "VOID: another answer".to_owned()
+                }
                 (_, None) => "VOID: no such measure".to_owned(),
             };
             table += &line(verdict.peer, rounds.as_deref().unwrap_or_default(), &said);
         }
+        table += &match self.confirmed_by().join(", ") {
+            none if none.is_empty() => "  no independent program confirms the answer\n".to_owned(),
+            peers => format!("  the same answer from {peers}\n"),
+        };
         for (peer, rounds) in self.everyone() {
             table += &super::latency::noise_floor(peer, rounds);
             table += &super::latency::by_second(peer, rounds);
         }
         table
     }
+}
+
+/// Whether all rounds have one answer.
+fn steady(rounds: &[Round]) -> bool {
+    rounds.windows(2).all(|pair| pair[0].digest == pair[1].digest)
+}
+
+/// The peak memory of some rounds in bytes.
+pub(super) fn peak(rounds: &[Round]) -> Option<f64> {
+    rounds.iter().filter_map(|round| round.peak).reduce(f64::max)
+}
+
+/// The mean processor time of a round in seconds: a mean, because the system counts in hundredths of a second.
+pub(super) fn cpu(rounds: &[Round]) -> Option<f64> {
+    let all: Option<Vec<f64>> = rounds.iter().map(|round| round.cpu).collect();
+    all.filter(|all| !all.is_empty()).map(|all| all.iter().sum::<f64>() / all.len() as f64)
+}
+
+/// What a contestant achieved and what it cost, for the report.
+fn figures(rounds: &[Round]) -> Value {
+    let speed =
+        |round: &Round| Some(round.records / round.seconds).filter(|speed| speed.is_finite());
+    let middle = |of: &dyn Fn(&Round) -> Option<f64>| {
+        Spread::of(rounds.iter().filter_map(of)).map(|spread| spread.median)
+    };
+    json!({
+        "records_per_second": middle(&speed),
+        "p99": middle(&|round| round.p99),
+        "cpu_seconds": cpu(rounds),
+        "peak_rss": peak(rounds),
+    })
+}
+
+/// A number for a table.
+fn shown(number: Option<f64>, digits: usize) -> String {
+    number.map_or("-".to_owned(), |number| format!("{number:.digits$}"))
 }
 
 /// The columns with the speed of some rounds: the median of each.
@@ -254,20 +351,30 @@ fn speeds(rounds: &[Round], latency: bool) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::{Size, suite};
     use super::*;
 
-    fn round(seconds: f64, digest: &str) -> Round {
+    pub(in crate::bench) fn round(seconds: f64, digest: &str) -> Round {
         let line = json!({});
         let digest = digest.to_owned();
-        Round { seconds, digest, records: 10.0, bytes: 80.0, peak: None, p99: None, line }
+        Round {
+            seconds,
+            digest,
+            records: 10.0,
+            bytes: 80.0,
+            peak: Some(2e6),
+            p99: None,
+            cpu: Some(0.5),
+            line,
+        }
     }
 
     /// A case with rivals `rayon`, `renoir` and `bound`.
-    fn outcome(rounds: [Rounds; 3]) -> Outcome {
-        let case = suite::cases("collatz", Size::Small, 2).unwrap().remove(0);
-        let ours = vec![round(1.0, "a"), round(2.0, "a"), round(4.0, "a")];
+    pub(in crate::bench) fn outcome(rounds: [Rounds; 3]) -> Outcome {
+        let mut case = suite::cases("collatz", Size::Small, 2).unwrap().remove(0);
+        case.rivals.retain(|rival| rival.peer != suite::PORTABLE);
+        let ours = Ok(vec![round(1.0, "a"), round(2.0, "a"), round(4.0, "a")]);
         let rivals = case.rivals.clone().into_iter().zip(rounds).collect();
         Outcome { case, ours, rivals }
     }
@@ -299,6 +406,54 @@ mod tests {
         assert_eq!(json[2]["digest_match"], true);
         let table = outcome.table();
         assert!(table.contains("VOID: another answer") && table.contains("FAILED: ended"));
+    }
+
+    #[test]
+    fn an_answer_compared_with_itself_is_not_right() {
+        let rounds =
+            |digest: &str| Ok(vec![round(1.0, digest), round(2.0, digest), round(4.0, digest)]);
+        let with = |digests: [&str; 3]| outcome(digests.map(rounds));
+        let known = |outcome: &Outcome| -> Vec<Option<bool>> {
+            outcome.verdicts().iter().map(|verdict| verdict.digest_match).collect()
+        };
+        let mut all = with(["a", "a", "a"]);
+        assert_eq!(known(&all), [Some(true); 3]);
+        assert_eq!(all.json()[0]["confirmed_by"], json!(["rayon", "renoir", "bound"]));
+        // The first two are programs of ours now: the third alone confirms the answer.
+        for (rival, _) in &mut all.rivals[..2] {
+            rival.program = all.case.ours.program;
+        }
+        assert_eq!((known(&all), all.confirmed_by()), (vec![Some(true); 3], vec!["bound"]));
+        all.rivals[2].0.own_answer = true;
+        assert_eq!(known(&all), [None; 3]);
+        assert_eq!(all.json()[0]["digest_match"], Value::Null);
+        assert_eq!(all.json()[0]["ratio"]["median"], 1.0);
+        assert!(all.void().is_empty());
+        assert!(all.table().contains("no independent program confirms"));
+        // Another answer is wrong, whoever confirms ours.
+        let mut other = with(["b", "a", "a"]);
+        other.rivals[0].0.program = other.case.ours.program;
+        assert_eq!(known(&other), [Some(false), Some(true), Some(true)]);
+        assert_eq!(other.void(), ["rayon"]);
+    }
+
+    #[test]
+    fn a_case_in_which_ours_fails_is_reported() {
+        let good = Ok(vec![round(1.0, "a"), round(2.0, "a")]);
+        let mut outcome = outcome([good.clone(), good, Err("ended".to_owned())]);
+        outcome.ours = Err("thalweg: ended with signal 9".to_owned());
+        assert_eq!(outcome.void(), ["thalweg", "bound"]);
+        assert_eq!(outcome.json()[0]["ratio"], Value::Null);
+        assert!(outcome.table().contains("FAILED: thalweg: ended with signal 9"));
+    }
+
+    #[test]
+    fn memory_and_processor_time_are_reported() {
+        let rounds = || Ok(vec![round(1.0, "a"), round(2.0, "a"), round(4.0, "a")]);
+        let outcome = outcome([rounds(), rounds(), rounds()]);
+        let theirs = &outcome.json()[0]["theirs"];
+        assert_eq!((&theirs["peak_rss"], &theirs["cpu_seconds"]), (&json!(2e6), &json!(0.5)));
+        assert!(outcome.table().contains("         2      0.50   1.00 (1.00 .. 1.00)"));
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Contestant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Program {
     /// A package of the benchmarks' workspace whose binary has the same name.
-    Package(&'static str),
+    Package(&'static str, Build),
     /// A script of `benchmarks/peers-python`, with its requirements.
     Script(&'static str, Pins),
     /// Like `Script`, for a system that runs on Java.
@@ -68,12 +68,32 @@ pub(super) enum Program {
     OpenMp,
 }
 
-const OURS: Program = Program::Package("bench-ours");
-const BOUNDS: Program = Program::Package("bench-bounds");
-const RENOIR: Program = Program::Package("bench-renoir");
-const TIMELY: Program = Program::Package("bench-timely");
-const RAYON: Program = Program::Package("bench-rayon");
-const THREADS: Program = Program::Package("bench-threads");
+/// The processor that a package is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Build {
+    /// This machine's.
+    Native,
+    /// Any of its architecture: what the compiler does unless it is told otherwise, and what users get.
+    Portable,
+}
+
+impl Program {
+    /// Whether two programs are compiled from the same source, so that neither confirms the other's answers.
+    pub(super) fn same_source(self, other: Self) -> bool {
+        match (self, other) {
+            (Program::Package(one, _), Program::Package(other, _)) => one == other,
+            _ => self == other,
+        }
+    }
+}
+
+const OURS: Program = Program::Package("bench-ours", Build::Native);
+const OURS_PORTABLE: Program = Program::Package("bench-ours", Build::Portable);
+const BOUNDS: Program = Program::Package("bench-bounds", Build::Native);
+const RENOIR: Program = Program::Package("bench-renoir", Build::Native);
+const TIMELY: Program = Program::Package("bench-timely", Build::Native);
+const RAYON: Program = Program::Package("bench-rayon", Build::Native);
+const THREADS: Program = Program::Package("bench-threads", Build::Native);
 const POLARS: Program = Program::Script("polars_peer.py", PINS);
 const DUCKDB: Program = Program::Script("duckdb_peer.py", PINS);
 const SPARK: Program = Program::OnJava("spark_peer.py", Pins("requirements-spark.txt"));
@@ -117,7 +137,7 @@ pub(super) const AVERAGED: [&str; 1] = ["nexmark"];
 
 /// The cases of a bench for a machine with `cores` cores; `None` when there is no such bench.
 pub(super) fn cases(bench: &str, size: Size, cores: usize) -> Option<Vec<Case>> {
-    Some(match bench {
+    let cases = match bench {
         "wordcount" => wordcount(size, cores),
         "keyed-count" => keyed_count(size),
         "exchange" => exchange(size),
@@ -140,11 +160,15 @@ pub(super) fn cases(bench: &str, size: Size, cores: usize) -> Option<Vec<Case>> 
         "kmeans" => kmeans(size, cores),
         "barrier" => barrier(size, cores),
         _ => return None,
-    })
+    };
+    Some(cases.into_iter().map(Case::beside_portable).collect())
 }
 
 /// The name of our own program as a contestant.
 pub(super) const SUBJECT: &str = "thalweg";
+
+/// The name of our own program compiled for any processor, which takes part in every case.
+pub(super) const PORTABLE: &str = "thalweg-portable";
 
 /// A contestant from `CASE --name value ...`, written as one line.
 fn contestant(peer: &'static str, program: Program, arguments: &str) -> Contestant {
@@ -187,6 +211,13 @@ impl Case {
         rival.warm_up = if peer == "flink-sql" { 1 } else { JAVA_WARM_UP };
         rival.by_name = true;
         self.rivals.push(rival);
+        self
+    }
+
+    /// Adds our own program as users compile it, doing the same work.
+    fn beside_portable(mut self) -> Self {
+        let portable = Contestant { peer: PORTABLE, program: OURS_PORTABLE, ..self.ours.clone() };
+        self.rivals.insert(0, portable);
         self
     }
 
@@ -659,6 +690,9 @@ mod tests {
                 assert_eq!(case.bench, bench);
                 let peers: BTreeSet<&str> = case.rivals.iter().map(|rival| rival.peer).collect();
                 assert_eq!(peers.len(), case.rivals.len(), "{bench}/{}", case.name);
+                let portable = &case.rivals[0];
+                assert_eq!((portable.peer, portable.program), (PORTABLE, OURS_PORTABLE));
+                assert_eq!(portable.arguments, case.ours.arguments);
             }
         }
         assert!(cases("nothing", Size::Small, 2).is_none());

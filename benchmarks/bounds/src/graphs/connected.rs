@@ -34,7 +34,7 @@ fn propagated(edges: &[Edge], nodes: u32, cores: usize) -> Vec<u32> {
                 let (from, to) = (&least[from as usize], &least[to as usize]);
                 let (a, b) = (from.load(Relaxed), to.load(Relaxed));
                 if a != b {
-                    // Whoever is behind is looked at again by `fetch_min`, since others write too.
+                    // A node that is behind is looked at again by `fetch_min`, since others write too.
                     if a < b { to } else { from }.fetch_min(a.min(b), Relaxed);
                     any = true;
                 }

@@ -67,8 +67,8 @@ impl<F: Fn(u64, u64) -> u64> Sessions<F> {
         });
     }
 
-    /// The slide in which the sessions of this one's readings end, if no others follow: a worker must be
-    /// told when that is complete.
+    /// The slide in which the sessions of this one's readings end, if no others follow: a worker must
+    /// learn when that is complete.
     pub fn over(&self, slide: i64) -> i64 {
         SLIDES.last_start(slide + SLIDES.size() - 1 + self.gap)
     }

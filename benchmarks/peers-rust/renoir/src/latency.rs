@@ -67,7 +67,7 @@ fn run(
         .map(|(stamp, number)| (stamp, number))
         .replication(Replication::One)
         .for_each(move |(stamp, number): (u64, u64)| {
-            // One sink: nobody else wants the lock.
+            // One sink: the lock is not contended.
             let mut seen = sink.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             seen.0.add(number);
             if stamp != u64::MAX {

@@ -126,7 +126,7 @@ fn q3(context: &StreamContext, source: Source, mut sink: Sink) {
         });
 }
 
-/// The winners among all bids, from whoever owns their auctions.
+/// The winners among all bids, from the worker that owns the auction.
 fn winners(context: &StreamContext, source: Source) -> Stream<impl Operator<Out = Winner> + use<>> {
     let happenings = events(context, source)
         .filter_map(|event| Some((happening(event)?, event.time())))

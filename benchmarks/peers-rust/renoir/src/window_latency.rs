@@ -24,7 +24,7 @@ use crate::{context, cores};
 /// How long the source waits when nothing is due.
 const NAP: Duration = Duration::from_micros(50);
 
-/// What is asked for. Times are in microseconds since the first reading.
+/// The requested load. Times are in microseconds since the first reading.
 #[derive(Clone, Copy)]
 struct Load {
     rate: f64,

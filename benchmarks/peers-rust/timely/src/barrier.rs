@@ -21,7 +21,7 @@ pub(crate) fn serve(request: &Request) -> Result<()> {
 fn rounds(count: u64, cores: usize) -> Result<u64> {
     let workers = timely::execute(timely::Config::process(cores), move |worker| {
         let seen = std::rc::Rc::new(std::cell::Cell::new(0));
-        let told = std::rc::Rc::clone(&seen);
+        let counter = std::rc::Rc::clone(&seen);
         worker.dataflow::<u64, _, _>(move |scope| {
             let (handle, stream) = scope.feedback::<Vec<u64>>(1);
             stream
@@ -31,7 +31,7 @@ fn rounds(count: u64, cores: usize) -> Result<u64> {
                     vec![0],
                     move |_, _, notificator| {
                         while let Some((round, _)) = notificator.next() {
-                            told.set(told.get() + 1);
+                            counter.set(counter.get() + 1);
                             let next = *round.time() + 1;
                             if next < count {
                                 notificator.notify_at(round.delayed(&next));

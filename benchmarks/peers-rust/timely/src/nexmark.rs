@@ -98,7 +98,7 @@ pub(crate) enum Side {
     Auction(u64),
 }
 
-/// A join by hand, since timely has none: whoever owns a seller keeps both sides for good.
+/// A join by hand, since timely has none: the worker that owns a seller keeps both sides for good.
 fn q3(
     scope: Scope<'_, u64>,
     events: impl Iterator<Item = EventRef<'static>> + 'static,
@@ -149,7 +149,7 @@ pub(crate) fn joined<'s>(
         .container::<Vec<([String; 3], u64)>>()
 }
 
-/// The winners among all bids, from whoever owns their auctions.
+/// The winners among all bids, from the worker that owns the auction.
 fn winners(
     scope: Scope<'_, u64>,
     events: impl Iterator<Item = EventRef<'static>> + 'static,
@@ -285,7 +285,7 @@ fn best_of_all<D: ExchangeData + Clone>(
     best.flat_map(|((), best)| best)
 }
 
-/// The name of whoever registered, and whether they sold.
+/// The name of the person that registered, and whether they sold.
 type Found = (Option<String>, bool);
 
 fn q8(

@@ -40,7 +40,7 @@ fn sessions(request: &Request, aggregate: fn(u64, u64) -> u64) -> Result<()> {
     })
 }
 
-/// Sessions by hand, since timely has none: whoever owns a key goes through its readings slide by slide.
+/// Sessions by hand, since timely has none: the worker that owns a key goes through its readings slide by slide.
 fn job(
     scope: Scope<'_, u64>,
     readings: impl Iterator<Item = Reading> + 'static,

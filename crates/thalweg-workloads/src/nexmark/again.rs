@@ -130,7 +130,7 @@ mod tests {
     use crate::nexmark::{Generator, Scratch, recipe};
 
     #[test]
-    fn what_is_new_has_the_identifiers_and_times_of_later_events() {
+    fn further_events_continue_identifiers_and_times() {
         let generator = Generator::new(recipe(3));
         let later = Later::new(recipe(3), 2 * PIECE);
         let (mut scratch, mut other) = (Scratch::default(), Scratch::default());

@@ -80,7 +80,7 @@ macro_rules! record {
 }
 
 record! {
-    /// Somebody registers, to sell or to bid.
+    /// A person registers, to sell or to bid.
     Person, PersonRef, "person", 0,
     numbers {
         /// Unique among persons.
@@ -160,7 +160,7 @@ record! {
 #[cfg_attr(feature = "thalweg", derive(thalweg::Data))]
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Event {
-    /// Somebody registers.
+    /// A person registers.
     Person(Person),
     /// A thing is offered.
     Auction(Auction),
@@ -171,7 +171,7 @@ pub enum Event {
 /// An [`Event`] whose text is borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventRef<'a> {
-    /// Somebody registers.
+    /// A person registers.
     Person(PersonRef<'a>),
     /// A thing is offered.
     Auction(AuctionRef<'a>),

@@ -10,7 +10,7 @@ use crate::config::{Config, Format, Settings, StatsFormat};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{Stats, show};
 use crate::plan::Plan;
-use crate::stream::{Application, Attendance, Running};
+use crate::stream::{Application, Attendance, RunningJob};
 use std::io::Write as _;
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl Application for Attended {
         interrupt::check()
     }
 
-    fn started(&self, job: &Arc<Running>) -> Result<Box<dyn Attendance>> {
+    fn started(&self, job: &Arc<RunningJob>) -> Result<Box<dyn Attendance>> {
         interrupt::watch(job);
         let shown = Shown::start(job, self.settings.progress)?;
         Ok(Box::new(Attending { stats: self.settings.stats, shown }))

@@ -69,7 +69,7 @@ pub struct EngineArgs {
 
     /// Bytes that tables, sorts and combiners may hold before they spill to disk, as in 512MiB
     ///
-    /// [env: THALWEG_MEMORY] [default: half of the machine's memory]
+    /// [env: THALWEG_MEMORY] [default: half of what the machine or container has]
     #[arg(long, value_name = "BYTES", value_parser = allowed("memory"))]
     memory: Option<String>,
 
@@ -345,8 +345,8 @@ mod tests {
         assert_eq!(settings(&flags, &variable).unwrap().config.cores.get(), 2);
         let error = settings(&["--config", "none.toml"], &[]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config);
-        let told = "none.toml: cannot read the settings named by --config: ";
-        assert!(error.to_string().starts_with(told), "{error}");
+        let message = "none.toml: cannot read the settings named by --config: ";
+        assert!(error.to_string().starts_with(message), "{error}");
     }
 
     #[test]
@@ -373,13 +373,13 @@ mod tests {
 
     #[test]
     fn a_wrong_flag_is_told_with_its_value_and_what_is_allowed() {
-        for (flags, told) in [
+        for (flags, message) in [
             (&["--cores", "all"][..], "invalid value 'all' for '--cores <N>': allowed is a whole"),
             (&["--stats=xml"], "for '--stats[=<FORMAT>]': allowed is text, json, or off"),
             (&["--core", "2"], "a similar argument exists: '--cores'"),
         ] {
             let error = Alone::try_parse_from(std::iter::once(&"job").chain(flags)).err().unwrap();
-            assert!(error.to_string().contains(told), "{error}");
+            assert!(error.to_string().contains(message), "{error}");
         }
     }
 

@@ -34,26 +34,26 @@ where
     let Err(error) = program() else { return ExitCode::SUCCESS };
     let error = error.into();
     // If standard error is closed, the status still reports the failure.
-    let _ = writeln!(std::io::stderr(), "error: {}", told(&*error));
+    let _ = writeln!(std::io::stderr(), "error: {}", message(&*error));
     ExitCode::from(status(&*error, interrupt::signal()))
 }
 
 /// The text of an error and its causes; this crate's errors include their causes in their own text.
-fn told(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut told = error.to_string();
+fn message(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut message = error.to_string();
     if error.is::<Error>() {
-        return told;
+        return message;
     }
     let mut cause = error.source();
     while let Some(error) = cause {
         let what = error.to_string();
         // Some errors include the text of their cause.
-        if !told.ends_with(&what) {
-            told = format!("{told}: {what}");
+        if !message.ends_with(&what) {
+            message = format!("{message}: {what}");
         }
         cause = if error.is::<Error>() { None } else { error.source() };
     }
-    told
+    message
 }
 
 fn status(error: &(dyn std::error::Error + 'static), signal: Option<Signal>) -> u8 {
@@ -83,7 +83,7 @@ mod tests {
     fn causes_are_told_once() {
         let cause = std::io::Error::other("the disk is full");
         let error = Error::new(ErrorKind::Io, "cannot write").caused_by(cause);
-        assert_eq!(told(&error), "cannot write: the disk is full");
-        assert_eq!(told(&std::io::Error::other(error)), "cannot write: the disk is full");
+        assert_eq!(message(&error), "cannot write: the disk is full");
+        assert_eq!(message(&std::io::Error::other(error)), "cannot write: the disk is full");
     }
 }

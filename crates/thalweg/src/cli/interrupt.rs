@@ -12,7 +12,7 @@
 )]
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::stream::Running;
+use crate::stream::RunningJob;
 use crate::sync::{Mutex, lock};
 use std::io::Write as _;
 use std::sync::{Arc, OnceLock, Weak};
@@ -90,7 +90,7 @@ impl Asked {
         }
     }
 
-    fn end(self, job: &Running) {
+    fn end(self, job: &RunningJob) {
         let Self::Drain(signal) = self else {
             return job.launched().job.cancel(self.signal().why());
         };
@@ -102,18 +102,18 @@ impl Asked {
     }
 }
 
-fn is_unbounded(job: &Running) -> bool {
+fn is_unbounded(job: &RunningJob) -> bool {
     job.launched().plan.stages.iter().any(|stage| !stage.bounded)
 }
 
 #[derive(Default)]
 struct State {
-    jobs: Vec<Weak<Running>>,
+    jobs: Vec<Weak<RunningJob>>,
     asked: Option<Asked>,
 }
 
 impl State {
-    fn running(&mut self) -> Vec<Arc<Running>> {
+    fn running(&mut self) -> Vec<Arc<RunningJob>> {
         let all = self.jobs.iter().filter_map(Weak::upgrade);
         let running: Vec<_> = all.filter(|job| !job.launched().job.is_over()).collect();
         self.jobs = running.iter().map(Arc::downgrade).collect();
@@ -161,7 +161,7 @@ fn refused(cause: impl std::error::Error + Send + Sync + 'static) -> Error {
 }
 
 /// Registers a job with the handler.
-pub(super) fn watch(job: &Arc<Running>) {
+pub(super) fn watch(job: &Arc<RunningJob>) {
     let mut state = lock(state());
     state.running();
     state.jobs.push(Arc::downgrade(job));

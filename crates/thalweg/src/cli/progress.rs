@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::metrics::{OpCount, Total, show};
 use crate::plan::Plan;
 use crate::runtime::TaskCounts;
-use crate::stream::Running;
+use crate::stream::RunningJob;
 use crate::sync::spawn;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub(super) struct Shown {
 
 impl Shown {
     /// Shows the progress of a job if the setting wants it.
-    pub(super) fn start(job: &Arc<Running>, when: Progress) -> Result<Option<Self>> {
+    pub(super) fn start(job: &Arc<RunningJob>, when: Progress) -> Result<Option<Self>> {
         let terminal = std::io::stderr().is_terminal();
         let prints = std::io::stdout().is_terminal();
         if !wanted(when, &job.launched().plan, terminal, prints) {
@@ -84,7 +84,7 @@ fn wanted(when: Progress, plan: &Plan, terminal: bool, prints_to_terminal: bool)
 }
 
 /// What the sources of a job have read; `None` if the job is over.
-fn look(job: &Weak<Running>) -> Option<Read> {
+fn look(job: &Weak<RunningJob>) -> Option<Read> {
     let job = job.upgrade()?;
     let job = &job.launched().job;
     (!job.is_over()).then(|| Read::of(&job.counted()))

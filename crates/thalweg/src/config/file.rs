@@ -81,29 +81,31 @@ mod tests {
 
     #[test]
     fn mistakes_are_told_with_their_line() {
-        let told = |text: &str| {
+        let message = |text: &str| {
             let error = read(text).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Config);
             error.to_string()
         };
         assert_eq!(
-            told("turn = 3\n\ncores = \"all\"\n"),
+            message("turn = 3\n\ncores = \"all\"\n"),
             "job.toml:3: `cores` cannot be `all`: allowed is a whole number of at least 1"
         );
         assert_eq!(
-            told("keyed_tasks = 3\n"),
+            message("keyed_tasks = 3\n"),
             "job.toml:1: unknown setting `keyed_tasks`; did you mean `keyed-tasks`?"
         );
-        assert!(told("\nhosts = 3\n").starts_with("job.toml:2: unknown setting `hosts`; the set"));
+        assert!(
+            message("\nhosts = 3\n").starts_with("job.toml:2: unknown setting `hosts`; the set")
+        );
         assert_eq!(
-            told("cores = 2\nspill-dir = [\"/a\"]\n"),
+            message("cores = 2\nspill-dir = [\"/a\"]\n"),
             "job.toml:2: `spill-dir` cannot be `[\"/a\"]`: allowed is the path of a folder"
         );
         assert_eq!(
-            told("cores = -1\n"),
+            message("cores = -1\n"),
             "job.toml:1: `cores` cannot be `-1`: allowed is a whole number of at least 1"
         );
-        assert!(told("cores = 1\ncores = 2\n").starts_with("job.toml:2: not TOML: "));
-        assert!(told("cores = 1\nturn =\n").starts_with("job.toml:2: not TOML: "));
+        assert!(message("cores = 1\ncores = 2\n").starts_with("job.toml:2: not TOML: "));
+        assert!(message("cores = 1\nturn =\n").starts_with("job.toml:2: not TOML: "));
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! A [`Config`] is a plain value, made in code. Settings in a file, a variable or on a command line become one
 //! through `text`, which parses values, and `settings`, which knows every setting by name. Both are pure: they open
-//! no file and read no environment variable.
+//! no file and read no environment variable. The defaults come from `machine`.
 
 #[cfg(feature = "cli")]
 mod file;
+mod machine;
 #[cfg(feature = "cli")]
 mod settings;
 mod text;
@@ -38,7 +39,7 @@ use std::time::Duration;
 #[non_exhaustive]
 pub struct Config {
     /// Threads of the work-stealing scheduler, and the number of tasks of a stage without keys. By default the number
-    /// of cores that this process may use.
+    /// of cores that this process may use: its affinity and, in a container, the quota of processor time count.
     pub cores: NonZeroUsize,
     /// The scheduler of the tasks.
     pub scheduler: Scheduler,
@@ -57,7 +58,8 @@ pub struct Config {
     /// runs with it. Off by default.
     pub encode_exchanges: bool,
     /// Bytes that the tables, sorts and combiners of all jobs may hold before they spill to disk. By default half of
-    /// the machine's memory.
+    /// the memory that this process may use: the machine's, or the limit of its container (control group) if that is
+    /// less; 1 GiB if neither is known, as on systems other than Linux.
     pub memory: usize,
     /// The directory for spill files. By default the system's temporary directory.
     pub spill_dir: PathBuf,
@@ -153,12 +155,8 @@ impl Default for Config {
     }
 }
 
-/// Half of the machine's memory, or 1 GiB if its size is not known.
-#[expect(clippy::disallowed_methods, reason = "asks the system about the machine, not a file")]
+/// Half of the memory that this process may use, or 1 GiB if that is not known.
 fn default_memory() -> usize {
-    let kib = std::fs::read_to_string("/proc/meminfo").ok().and_then(|info| {
-        let line = info.lines().find(|line| line.starts_with("MemTotal:"))?;
-        line.split_ascii_whitespace().nth(1)?.parse::<usize>().ok()
-    });
-    kib.map_or(1 << 30, |kib| kib.saturating_mul(1024) / 2)
+    let half = machine::memory().map(|bytes| bytes / 2);
+    half.map_or(1 << 30, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_lower_layer_turned_on_a_higher_one_turns_off() {
+    fn a_higher_layer_turns_off_what_a_lower_one_turned_on() {
         let mut settings = variables(&[("THALWEG_STATS", "json")]).unwrap();
         let stats = Setting::named("stats").unwrap();
         settings.set(stats, "off", Given::Flag).unwrap();

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_can_be_read_again() {
+    fn shown_settings_parse_to_the_same_settings() {
         let batches = [
             BatchMode::Single,
             BatchMode::Fixed { size: 3 },

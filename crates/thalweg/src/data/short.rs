@@ -4,43 +4,29 @@
 /// At most 15 bytes as two little-endian words: zero-padded to 16 bytes, the length in the last.
 #[inline(always)]
 pub(crate) fn short_words(bytes: &[u8]) -> (u64, u64) {
-    let len = bytes.len();
-    debug_assert!(len <= 15);
-    #[cfg(all(
-        target_arch = "x86_64",
-        target_feature = "avx512bw",
-        target_feature = "avx512vl",
-        target_feature = "bmi2",
-        not(miri)
-    ))]
-    if len <= 15 {
-        return masked(bytes);
+    debug_assert!(bytes.len() <= 15);
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl") {
+        // SAFETY: the processor has the instructions.
+        return unsafe { masked(bytes) };
     }
     in_parts(bytes)
 }
 
-/// One load for every length, without a branch that could be mispredicted.
-#[cfg(all(
-    target_arch = "x86_64",
-    target_feature = "avx512bw",
-    target_feature = "avx512vl",
-    target_feature = "bmi2",
-    not(miri)
-))]
-#[inline(always)]
+/// One load for every length, without a branch that could be mispredicted: a third of the time for words of a text, the
+/// call included. A program that is compiled for such a processor has no call.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx512bw,avx512vl")]
+#[inline]
 fn masked(bytes: &[u8]) -> (u64, u64) {
-    use std::arch::x86_64::{
-        _bzhi_u32, _mm_cvtsi128_si64, _mm_extract_epi64, _mm_maskz_loadu_epi8,
-    };
+    use std::arch::x86_64::{_mm_cvtsi128_si64, _mm_extract_epi64, _mm_maskz_loadu_epi8};
     let len = bytes.len();
-    // SAFETY: the instructions exist, as the `cfg` requires. The load reads the bytes selected by the mask, which are
-    // those of `bytes`, and is defined not to access the others.
-    unsafe {
-        let mask = _bzhi_u32(0x7FFF, len as u32) as u16;
-        let value = _mm_maskz_loadu_epi8(mask, bytes.as_ptr().cast());
-        let low = _mm_cvtsi128_si64(value) as u64;
-        (low, _mm_extract_epi64::<1>(value) as u64 | (len as u64) << 56)
-    }
+    let mask = ((1_u32 << len) - 1) as u16;
+    // SAFETY: the load reads the bytes selected by the mask, which are among those of `bytes`, and is defined not to access
+    // the others.
+    let value = unsafe { _mm_maskz_loadu_epi8(mask, bytes.as_ptr().cast()) };
+    let low = _mm_cvtsi128_si64(value) as u64;
+    (low, _mm_extract_epi64::<1>(value) as u64 | (len as u64) << 56)
 }
 
 /// The portable version, for any machine.

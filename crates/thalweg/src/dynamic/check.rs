@@ -65,6 +65,70 @@ pub(crate) struct AggregateStep {
     pub(crate) name: String,
 }
 
+impl Graph {
+    /// Checks whether the graph can run, and computes the columns that flow between its nodes.
+    ///
+    /// Pure: accesses no file.
+    ///
+    /// # Errors
+    ///
+    /// [`Plan`](ErrorKind::Plan), naming the node: names that are missing or duplicated, types that do not fit, a
+    /// node whose rows no other node reads, or more than one.
+    ///
+    /// ```
+    /// use thalweg::dynamic::{Graph, col, lit};
+    ///
+    /// let error = Graph::new().lines("poem.txt").filter(col("line").gt(lit(1_i64))).collect().check();
+    /// let message = error.unwrap_err().to_string();
+    /// assert_eq!(message, "filter-1: there is no `gt` of (utf8, i64), in `gt(line, 1)`");
+    /// ```
+    pub fn check(&self) -> Result<Checked> {
+        let plan = |message: String| Error::new(ErrorKind::Plan, message);
+        if self.version != GRAPH_VERSION {
+            let version = self.version;
+            return Err(plan(format!("the graph is of version {version}, not {GRAPH_VERSION}")));
+        }
+        if self.nodes.is_empty() {
+            return Err(plan("the graph has no node".to_owned()));
+        }
+        let mut steps: Vec<Step> = Vec::new();
+        let mut places: HashMap<String, usize> = HashMap::new();
+        let mut takers: Vec<Option<String>> = Vec::new();
+        for (at, node) in self.nodes.iter().enumerate() {
+            let name = node.name.clone().unwrap_or_else(|| format!("{}-{at}", node.op.kind()));
+            let wrong = |message: String| plan(message).in_operator(name.clone());
+            let input = input(&node.op, node.input.as_deref(), at, &places).map_err(wrong)?;
+            if let Some(input) = input {
+                if self.nodes[input].op.is_sink() {
+                    let sink = &steps[input].name;
+                    return Err(wrong(format!("`{sink}` is a sink and hands nothing on")));
+                }
+                if let Some(other) = &takers[input] {
+                    let from = &steps[input].name;
+                    let what = format!("`{other}` takes the rows of `{from}` already");
+                    return Err(wrong(format!("{what}; a node feeds one other")));
+                }
+                takers[input] = Some(name.clone());
+            }
+            let from = input.map_or(&[][..], |input| steps[input].schema.as_slice());
+            let (work, schema, detail) = step(&node.op, from).map_err(wrong)?;
+            distinct(&schema).map_err(wrong)?;
+            if places.insert(name.clone(), at).is_some() {
+                return Err(wrong("another node has the same name".to_owned()));
+            }
+            steps.push(Step { name, detail, input, schema, work });
+            takers.push(None);
+        }
+        for ((step, node), taker) in steps.iter().zip(&self.nodes).zip(&takers) {
+            if taker.is_none() && !node.op.is_sink() {
+                let what = "nothing takes its rows: end with a sink, such as `collect`".to_owned();
+                return Err(plan(what).in_operator(step.name.clone()));
+            }
+        }
+        Ok(Checked { steps })
+    }
+}
+
 impl Checked {
     /// The names of the nodes, and the columns that each emits; for a sink, those that it receives.
     ///
@@ -83,52 +147,6 @@ impl Checked {
 
 /// Rows in each block of a source that the graph holds.
 const BLOCK_ROWS: usize = 4096;
-
-pub(super) fn check(graph: &Graph) -> Result<Checked> {
-    let plan = |message: String| Error::new(ErrorKind::Plan, message);
-    if graph.version != GRAPH_VERSION {
-        let version = graph.version;
-        return Err(plan(format!("the graph is of version {version}, not {GRAPH_VERSION}")));
-    }
-    if graph.nodes.is_empty() {
-        return Err(plan("the graph has no node".to_owned()));
-    }
-    let mut steps: Vec<Step> = Vec::new();
-    let mut places: HashMap<String, usize> = HashMap::new();
-    let mut takers: Vec<Option<String>> = Vec::new();
-    for (at, node) in graph.nodes.iter().enumerate() {
-        let name = node.name.clone().unwrap_or_else(|| format!("{}-{at}", node.op.kind()));
-        let wrong = |message: String| plan(message).in_operator(name.clone());
-        let input = input(&node.op, node.input.as_deref(), at, &places).map_err(wrong)?;
-        if let Some(input) = input {
-            if graph.nodes[input].op.is_sink() {
-                let sink = &steps[input].name;
-                return Err(wrong(format!("`{sink}` is a sink and hands nothing on")));
-            }
-            if let Some(other) = &takers[input] {
-                let from = &steps[input].name;
-                let what = format!("`{other}` takes the rows of `{from}` already");
-                return Err(wrong(format!("{what}; a node feeds one other")));
-            }
-            takers[input] = Some(name.clone());
-        }
-        let from = input.map_or(&[][..], |input| steps[input].schema.as_slice());
-        let (work, schema, detail) = step(&node.op, from).map_err(wrong)?;
-        distinct(&schema).map_err(wrong)?;
-        if places.insert(name.clone(), at).is_some() {
-            return Err(wrong("another node has the same name".to_owned()));
-        }
-        steps.push(Step { name, detail, input, schema, work });
-        takers.push(None);
-    }
-    for ((step, node), taker) in steps.iter().zip(&graph.nodes).zip(&takers) {
-        if taker.is_none() && !node.op.is_sink() {
-            let what = "nothing takes its rows: end with a sink, such as `collect`".to_owned();
-            return Err(plan(what).in_operator(step.name.clone()));
-        }
-    }
-    Ok(Checked { steps })
-}
 
 fn input(
     op: &Operation,
@@ -328,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_of_the_node() {
+    fn errors_name_the_node() {
         assert_eq!(wrong(Graph::new()), "the graph has no node");
         assert_eq!(
             wrong(numbers()),
@@ -393,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_graph_is_refused_with_its_place() {
+    fn invalid_json_is_refused_with_its_place() {
         let json = "{\"version\": 1, \"nodes\": [\n{\"op\": {\"rnge\": {}}}]}";
         let error = Graph::from_json(json).unwrap_err().to_string();
         assert!(error.starts_with("this is no graph: unknown variant `rnge`"), "{error}");

@@ -1,6 +1,5 @@
 //! Graphs: jobs as data, made by a program or read from a file. Building one runs and opens nothing.
 
-use super::check::{Checked, check};
 use super::columns::{Field, Value};
 use super::expressions::Expr;
 use super::operation::{Aggregate, Named, Operation, Order, Parts};
@@ -77,6 +76,7 @@ impl Graph {
     /// # Errors
     ///
     /// [`Plan`](ErrorKind::Plan), with the line and what is wrong in it.
+    #[inline]
     pub fn from_json(json: &str) -> Result<Self> {
         serde_json::from_str(json)
             .map_err(|cause| Error::new(ErrorKind::Plan, "this is no graph").caused_by(cause))
@@ -89,30 +89,11 @@ impl Graph {
     /// [`Plan`](ErrorKind::Plan) if it holds a value that has no form in JSON: a path that is not UTF-8. A float
     /// constant that is not finite is written as `null` and cannot be read back; [`check`](Self::check) refuses such
     /// a constant.
+    #[inline]
     pub fn to_json(&self) -> Result<String> {
         serde_json::to_string_pretty(self).map_err(|cause| {
             Error::new(ErrorKind::Plan, "the graph has no form in JSON").caused_by(cause)
         })
-    }
-
-    /// Checks whether the graph can run, and computes the columns that flow between its nodes.
-    ///
-    /// Pure: accesses no file.
-    ///
-    /// # Errors
-    ///
-    /// [`Plan`](ErrorKind::Plan), naming the node: names that are missing or duplicated, types that do not fit, a
-    /// node whose rows no other node reads, or more than one.
-    ///
-    /// ```
-    /// use thalweg::dynamic::{Graph, col, lit};
-    ///
-    /// let error = Graph::new().lines("poem.txt").filter(col("line").gt(lit(1_i64))).collect().check();
-    /// let message = error.unwrap_err().to_string();
-    /// assert_eq!(message, "filter-1: there is no `gt` of (utf8, i64), in `gt(line, 1)`");
-    /// ```
-    pub fn check(&self) -> Result<Checked> {
-        check(self)
     }
 
     /// Adds a node that reads the rows of the one added last.

@@ -1,9 +1,9 @@
 //! Alignment of the events of several lanes, so that operators see each event once.
 //!
-//! The watermark is the minimum over all lanes that are not idle. A barrier is aligned when every lane has delivered
-//! it; a lane that delivers it early is blocked until then. The end is reached when every lane has ended. A round of
-//! a loop ends when every lane that has not ended has delivered its end; a lane from outside the loop ends after the
-//! first round.
+//! A lane is open until it has ended, or can deliver nothing but its end. The watermark is the minimum over the open
+//! lanes that are not idle. A barrier is aligned when every open lane has delivered it or the end of a round; a lane
+//! that delivers it early is blocked until then. The end is reached when every lane has ended. A round of a loop ends
+//! when every lane that has not ended has delivered its end; a lane from outside the loop ends after the first round.
 
 use crate::flow::{Depth, Epoch, Event};
 use crate::time::Timestamp;

@@ -90,8 +90,9 @@ impl<B> Lane<B> {
         }
     }
 
-    /// Sends a batch, and returns an empty one to fill next if one has come back. Never refuses: the excess over the
-    /// credit is bounded by what one batch of the sender's input can produce.
+    /// Sends a batch, and returns an empty one to fill next if one has come back. Never refuses for lack of credit:
+    /// the excess is bounded by what one batch of the sender's input can produce. A closed lane returns the batch
+    /// itself.
     pub(crate) fn send(&self, batch: B, bytes: usize) -> (Option<B>, Credit) {
         let mut state = lock(&self.state);
         if state.open != Open::Yes {
@@ -145,7 +146,8 @@ impl<B> Lane<B> {
         self.queued.load(Ordering::Acquire) > 0
     }
 
-    /// Whether the receiver accepts no more records. A sender woken by `close` always sees it.
+    /// Whether the receiver accepts no more records, in this round or for ever. A sender woken by `close` or
+    /// `close_round` always sees it.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }

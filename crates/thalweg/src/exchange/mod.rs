@@ -9,7 +9,8 @@
 //!
 //! A lane gives its sender credit in bytes. A sender that has used it up on any lane stops taking input, and is woken
 //! when the receiver has returned half of it. So a slow receiver exerts back-pressure on its own senders only, and
-//! what an edge holds is bounded by `senders x receivers x (credit + one batch)`.
+//! what an edge holds is bounded by `senders x receivers x (credit + what one batch of the sender's input can
+//! produce)`.
 //!
 //! This layer knows nothing of operators, schedulers or plans.
 

@@ -2,8 +2,8 @@
 //!
 //! Watermarks, barriers and ends are aligned over the lanes of both inputs. The operator decides which input may be
 //! read: one that needs all of the first input before the second leaves the second in its lanes, whose senders then
-//! wait. It must not do so where the first input could wait for the second; the plan decides that, see
-//! [`PushTwo::wants_second`].
+//! wait. It must not do so where the first input could wait for the second, which is where the plan connects the two
+//! upstream of this stage (`Plan::are_connected`).
 //!
 //! Within a loop, an input either comes once, from outside, and is kept for all rounds, or recurs in each round.
 //! Where the stage is closed for the rest of a round, only the inputs that recur are dropped.

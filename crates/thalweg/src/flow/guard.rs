@@ -155,13 +155,13 @@ pub(crate) fn discard<T>(values: impl IntoIterator<Item = T>) {
 
 fn panic_error(payload: &(dyn Any + Send)) -> Error {
     let Unwinding { operator, key, .. } = UNWINDING.take();
-    let said = payload
+    let message = payload
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("a value that is not text");
     let error = refused(payload, key)
-        .unwrap_or_else(|| Error::new(ErrorKind::Panic, format!("panicked: {said}")));
+        .unwrap_or_else(|| Error::new(ErrorKind::Panic, format!("panicked: {message}")));
     // The guard of the closure that panicked has left the operator's name.
     match operator {
         Some(operator) => error.in_operator(&*operator),

@@ -11,7 +11,7 @@
 //! The protocol, which every head keeps and every operator may rely on:
 //!
 //! 1. Before each batch of input the head calls `resume` until it returns [`Flow::Ready`]. An
-//!    operator that has pending output pushes it there, and returns one of the other values.
+//!    operator that has pending output pushes it there, and returns one of the other values as long as some is left.
 //! 2. The head then pushes at most one batch. An operator that fans out without bound stops when
 //!    the next one `is_full`, keeps the rest as pending output, and continues in `resume`.
 //! 3. An [`Event`] is sent only when `resume` has just returned `Ready`, so it never overtakes a
@@ -35,7 +35,7 @@ mod task;
 pub(crate) use forked::Forked;
 pub(crate) use guard::{arm, catch, discard, guard, guard_key, note_key, refuse};
 pub(crate) use head::{Head, Settled};
-pub(crate) use null_sink::NullSink;
+pub use null_sink::NullSink;
 pub(crate) use op::{Op, Publish, Signals};
 pub(crate) use partitions::Partitions;
 pub(crate) use round_state::{RoundScoped, RoundState};
@@ -204,7 +204,7 @@ pub trait PushTwo<I: Record + ?Sized, J: Record + ?Sized, T: Time>: Pipe {
         true
     }
 
-    /// The same for the second input.
+    /// Whether to read the second input while the first has not ended, under the same rules.
     fn wants_second(&self) -> bool;
 }
 

@@ -290,8 +290,8 @@ mod tests {
         }
         signals.finish();
         let error = signals.take_failure().unwrap();
-        let said = "no (published: a; not published: b, c and the results for the program)";
-        assert_eq!(error.to_string(), said);
+        let message = "no (published: a; not published: b, c and the results for the program)";
+        assert_eq!(error.to_string(), message);
         assert_eq!(*lock(&seen), ["a"]);
     }
 

@@ -38,7 +38,8 @@ impl Partitions {
         lock(&self.state).open(pieces);
     }
 
-    /// The partition of which a task should read a piece next.
+    /// Assigns the next piece to a task: of the partition with the least watermark among those with pieces left.
+    /// Returns the partition, or `None` if no piece is left.
     pub(crate) fn begin(&self, task: usize) -> Option<usize> {
         lock(&self.state).begin(task)
     }

@@ -41,7 +41,7 @@ impl Task for Box<dyn Task> {
 }
 
 /// A turn of 20 ms takes no further batch, whatever its budget. Batches of cheap records are far shorter; a person
-/// who waits for a reaction does not notice it.
+/// that waits for a reaction does not notice it.
 const LONGEST: Nanos = 20_000_000;
 /// The clock is read once in so many batches.
 const LOOK: usize = 4;

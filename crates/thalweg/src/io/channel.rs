@@ -31,9 +31,11 @@ impl Environment {
     /// Before the job starts it takes no records: a thread that sends more than `capacity` records before it starts
     /// the job deadlocks. So does a thread that [runs](Self::run) the job while it holds a sender:
     /// [start](Self::start) it, and drop the sender before waiting. Neither is refused, since another thread may
-    /// start the job, or send. In application mode (module `cli`), a warning on standard error reports the wait once,
-    /// after `--stall-after`; [`OperatorStats::awaits`](crate::metrics::OperatorStats::awaits) also shows that a
-    /// running job waits for its senders.
+    /// start the job, or send. A warning of the facade `log` (target `thalweg::stalls`) reports the wait once, after
+    /// [`Config::stall_after`](crate::config::Config::stall_after), if the program has installed a logger; in
+    /// application mode (module `cli`) it is on standard error too.
+    /// [`OperatorStats::awaits`](crate::metrics::OperatorStats::awaits) also shows that a running job waits for its
+    /// senders.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -61,7 +63,7 @@ impl Environment {
                 waiting: 0,
                 closed: false,
                 started: false,
-                told: false,
+                warned: false,
                 sleeper: None,
             }),
             taken: Condvar::new(),
@@ -132,7 +134,7 @@ struct State<T> {
     /// Whether the job has started.
     started: bool,
     /// Whether the warning that a sender waits for the start was emitted.
-    told: bool,
+    warned: bool,
     /// The task to wake while it waits for records.
     sleeper: Option<Waker>,
 }
@@ -142,13 +144,13 @@ impl<T> Shared<T> {
     /// patience.
     fn wait<'a>(&'a self, mut state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
         state.waiting += 1;
-        let waits_for_start = !state.started && !state.told;
+        let waits_for_start = !state.started && !state.warned;
         let mut state = match self.patience.filter(|_| waits_for_start) {
             None => self.taken.wait(state).unwrap_or_else(PoisonError::into_inner),
             Some(patience) => {
                 let waited = self.taken.wait_timeout(state, patience);
                 let (state, time) = waited.unwrap_or_else(PoisonError::into_inner);
-                if time.timed_out() { self.tell(state, patience) } else { state }
+                if time.timed_out() { self.warn_once(state, patience) } else { state }
             }
         };
         state.waiting -= 1;
@@ -156,12 +158,12 @@ impl<T> Shared<T> {
     }
 
     #[cold]
-    fn tell<'a>(
+    fn warn_once<'a>(
         &'a self,
         mut state: MutexGuard<'a, State<T>>,
         waited: Duration,
     ) -> MutexGuard<'a, State<T>> {
-        if state.started || state.closed || std::mem::replace(&mut state.told, true) {
+        if state.started || state.closed || std::mem::replace(&mut state.warned, true) {
             return state;
         }
         drop(state);
@@ -426,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_threads_send_arrives_once_and_in_their_order() {
+    fn records_of_several_threads_arrive_once_and_in_order() {
         for scheduler in [
             Scheduler::WorkStealing,
             Scheduler::ThreadPerTask,

@@ -68,6 +68,7 @@ impl<C: Chain> Stream<C> {
         let stage = self.stage;
         let env = self.env.clone();
         self.close(origin, String::new(), move |cx, op| {
+            all.slot.begin();
             Ok(CollectPush {
                 op: cx.op(op),
                 task: cx.task,
@@ -109,6 +110,7 @@ impl<C: Chain> Stream<C> {
         let (stage, env) = (one.stage, one.env.clone());
         one.close(origin, String::new(), move |cx, op| {
             let slot = Arc::clone(&slot);
+            slot.begin();
             Ok(OnePush {
                 op: cx.op(op),
                 one: None,

@@ -4,7 +4,7 @@ mod header;
 mod rows;
 mod scan;
 
-pub use rows::ReadRow;
+pub use rows::{CsvRows, ReadRow};
 
 use super::bad_record::BadRecord;
 use super::files::{BYTE_ORDER_MARK, BlockSizes, ByteBlocks, FileReader, InputFile, Split};

@@ -128,27 +128,57 @@ where
     }
 }
 
+/// An iterator that is moved out for a run, so that its fields stay in registers. It is moved back at the end of the
+/// run, by a panic too.
+struct Moved<'a, I> {
+    iter: Option<I>,
+    home: &'a mut Option<I>,
+}
+
+impl<I> Drop for Moved<'_, I> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        *self.home = self.iter.take();
+    }
+}
+
+/// At most `left` items of an iterator.
+struct Run<'a, I> {
+    iter: &'a mut I,
+    left: &'a mut usize,
+}
+
+impl<I: Iterator> Iterator for Run<'_, I> {
+    type Item = I::Item;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<I::Item> {
+        if *self.left == 0 {
+            return None;
+        }
+        let item = self.iter.next()?;
+        *self.left -= 1;
+        Some(item)
+    }
+}
+
 impl<I: Iterator<Item: 'static> + Send + 'static> Source for Items<I> {
     type Item = I::Item;
     type Time = ();
 
     fn produce<N: Push<I::Item, ()>>(&mut self, now: Nanos, next: &mut N) -> Result<Produced> {
-        let Some(iter) = &mut self.iter else { return Ok(Produced::End) };
         match now.saturating_sub(self.since) {
             ..=SHORT => self.run = (2 * self.run).min(RUN),
             LONG.. => self.run = (self.run / 2).max(1),
             _ => {}
         }
         self.since = now;
-        // A loop with one place from which records are pushed. The `fold` of an iterator such as a chain of two has
-        // several such places, and then the operators that follow would be called and not inlined.
-        let mut count = 0;
-        while count < self.run
-            && let Some(item) = iter.next()
-        {
-            next.push(item, ());
-            count += 1;
-        }
+        let mut moved = Moved { iter: self.iter.take(), home: &mut self.iter };
+        let Some(iter) = &mut moved.iter else { return Ok(Produced::End) };
+        let mut left = self.run;
+        next.push_run(Run { iter, left: &mut left }, ());
+        drop(moved);
+        let count = self.run - left;
         self.count += count as u64;
         Ok(if count == self.run { Produced::Some } else { Produced::End })
     }
@@ -235,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pushed_in_runs_is_counted_as_what_is_pushed_one_by_one() {
+    fn records_pushed_in_runs_are_counted_as_single_ones() {
         let records = |exchange: bool| {
             let env = Environment::new();
             let numbers = env.range(0..10_000).map(|n| n + 1);

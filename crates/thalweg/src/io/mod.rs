@@ -8,6 +8,7 @@ mod bad_record;
 mod channel;
 mod collect;
 mod csv;
+mod dead_letters;
 pub mod files;
 mod for_each;
 mod generate;
@@ -22,6 +23,15 @@ mod print;
 mod records;
 mod to_channel;
 mod write;
+
+/// The sources of these methods, as signatures name them.
+pub mod sources {
+    pub use super::csv::{CsvFormat, CsvRows};
+    pub use super::dead_letters::Parsing;
+    pub use super::json_lines::JsonFormat;
+    pub use super::parse_lines::ParsedLines;
+    pub use super::records::{Divert, Format, Records, Stop};
+}
 
 pub use bad_record::BadRecord;
 pub use channel::{SendError, Sender, TrySendError};

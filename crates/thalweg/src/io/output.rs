@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Op, Publish, guard};
-use crate::sync::{Mutex, lock};
+use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use std::sync::Arc;
 
 /// The result of a sink, available once its job has succeeded.
@@ -13,6 +13,8 @@ pub struct Output<R> {
 
 pub(super) struct Slot<R> {
     operator: String,
+    /// Whether the tasks of a job were made.
+    begun: AtomicBool,
     value: Mutex<Option<R>>,
 }
 
@@ -57,7 +59,8 @@ impl<R> Output<R> {
 impl<R> Output<R> {
     /// An empty output, and the slot in which its job stores the value.
     pub(super) fn new(operator: String) -> (Self, Arc<Slot<R>>) {
-        let slot = Arc::new(Slot { operator, value: Mutex::new(None) });
+        let slot =
+            Arc::new(Slot { operator, begun: AtomicBool::new(false), value: Mutex::new(None) });
         (Self { slot: Arc::clone(&slot) }, slot)
     }
 
@@ -68,9 +71,22 @@ impl<R> Output<R> {
     /// [`NotProduced`](ErrorKind::NotProduced) if the job has not run, has not ended, or has failed.
     pub fn take(self) -> Result<R> {
         lock(&self.slot.value).take().ok_or_else(|| {
-            let what = "there is no result: the job has not run to its end";
+            let what = match self.slot.begun.load(Ordering::Acquire) {
+                false => "there is no result: the job has not begun; call `run` of its environment first",
+                true => {
+                    "there is no result: the job has not run to its end; if it has failed, `run` or `wait` returned \
+                     the error"
+                }
+            };
             Error::new(ErrorKind::NotProduced, what).in_operator(self.slot.operator.clone())
         })
+    }
+}
+
+impl<R> Slot<R> {
+    /// The job begins: its tasks are made.
+    pub(super) fn begin(&self) {
+        self.begun.store(true, Ordering::Release);
     }
 }
 

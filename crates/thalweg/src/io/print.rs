@@ -83,7 +83,7 @@ impl<I: ?Sized, W: Write, F: Fn() -> W> PrintPush<I, F> {
 
 fn refused(cause: io::Error) -> Error {
     let what = match cause.kind() {
-        io::ErrorKind::BrokenPipe => "nobody reads the standard output any more",
+        io::ErrorKind::BrokenPipe => "the standard output has no reader any more",
         _ => "cannot write to the standard output",
     };
     Error::new(ErrorKind::Io, what).caused_by(cause)
@@ -189,7 +189,7 @@ mod tests {
         let paper = Paper(Arc::default(), 100_000);
         let error = print(&paper, 0..1_000_000).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io);
-        assert_eq!(error.message(), "nobody reads the standard output any more");
+        assert_eq!(error.message(), "the standard output has no reader any more");
         assert!(error.operator().unwrap_or_default().starts_with("print ("), "{error}");
     }
 

@@ -22,9 +22,11 @@ pub trait Format: Send + 'static {
     /// The type of a record.
     type Record: 'static;
     /// One task's parser.
+    #[doc(hidden)]
     type Parser: Parser<Record = Self::Record>;
 
     /// A parser for one task.
+    #[doc(hidden)]
     fn parser(&self, lines: &Arc<LineNumbers>) -> Self::Parser;
 }
 

@@ -34,7 +34,9 @@ impl<C: Chain> Stream<C> {
     /// [credit](crate::config::Config::credit) waits. If the reader is dropped, the part of the job that feeds only
     /// this sink ends. A thread that runs the job before it reads deadlocks once the job waits for it. That is not
     /// refused, since another thread may read; [`OperatorStats::awaits`](crate::metrics::OperatorStats::awaits) shows
-    /// it, and in application mode (module `cli`) a warning on standard error reports it once, after `--stall-after`.
+    /// it, and a warning of the facade `log` (target `thalweg::stalls`) reports it once, after
+    /// [`Config::stall_after`](crate::config::Config::stall_after); in application mode (module `cli`) it is on standard
+    /// error too.
     /// The deterministic scheduler runs tasks only in [`wait`](crate::JobHandle::wait): read in another thread then.
     ///
     /// A lock is taken for each batch, on both sides, and none for a record.
@@ -75,7 +77,7 @@ impl<C: Chain> Stream<C> {
         let receiver = Incoming {
             shared: Arc::clone(&shared),
             taken: VecDeque::new(),
-            told: false,
+            failed: false,
             operator,
             threads: self.env.threads(),
         };
@@ -104,7 +106,7 @@ pub struct Incoming<T> {
     /// Records taken from the queue and not returned yet.
     taken: VecDeque<T>,
     /// Whether the iterator has returned the error of a failed job.
-    told: bool,
+    failed: bool,
     operator: String,
     /// The threads of the job's runtime, which must not block on the channel.
     threads: Threads,
@@ -250,11 +252,11 @@ impl<T> Iterator for Incoming<T> {
     type Item = Result<T>;
 
     fn next(&mut self) -> Option<Result<T>> {
-        if self.told {
+        if self.failed {
             return None;
         }
         let next = self.recv();
-        self.told = next.is_err();
+        self.failed = next.is_err();
         next.transpose()
     }
 }

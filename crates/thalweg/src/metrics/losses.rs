@@ -34,14 +34,15 @@ mod tests {
         let operators = vec![op("late_output", 5, 0), op("window", 1, 1), op("join", 4000, 3000)];
         let stats = Stats { operators, ..Stats::default() };
         assert_eq!(stats.late_dropped(), 3001);
-        let said = losses(&stats);
-        assert_eq!(said.len(), 2);
+        let warnings = losses(&stats);
+        assert_eq!(warnings.len(), 2);
         assert!(
-            said[0].starts_with("window (main.rs:3): 1 late record was dropped; assign timestamps")
+            warnings[0]
+                .starts_with("window (main.rs:3): 1 late record was dropped; assign timestamps")
         );
         assert!(
-            said[1].starts_with("join (main.rs:3): 3,000 late records were dropped; "),
-            "{said:?}"
+            warnings[1].starts_with("join (main.rs:3): 3,000 late records were dropped; "),
+            "{warnings:?}"
         );
     }
 }

@@ -57,7 +57,7 @@ pub(crate) struct OpCount {
     pub(crate) mark: Option<Mark>,
     /// The earliest end of a window that has records.
     pub(crate) open_until: Option<Timestamp>,
-    /// Distinct keys time_stalled.
+    /// Distinct keys in its state.
     pub(crate) keys: u64,
     /// Records kept because they may still be needed.
     pub(crate) kept: u64,

@@ -15,8 +15,8 @@ pub(crate) struct Stall {
     operator: usize,
     /// Whether event time has not advanced; otherwise the windows are just long.
     time_stalled: bool,
-    /// The warning.
-    pub(crate) said: String,
+    /// The text of the warning.
+    pub(crate) warning: String,
 }
 
 /// The operators that stalled between two times, which are `apart`.
@@ -30,10 +30,10 @@ pub(crate) fn stalls(before: &Stats, now: &Stats, apart: Duration) -> Vec<Stall>
     // A source without records is normal if other sources have some.
     let anything = before.operators.iter().zip(&now.operators).any(|(a, b)| has_moved(a, b));
     let stall = |(operator, (before, after))| match stall(before, after, now) {
-        Some(said) => Some(Stall { operator, time_stalled, said }),
+        Some(warning) => Some(Stall { operator, time_stalled, warning }),
         None => {
-            let said = awaits(before, after, anything, apart)?;
-            Some(Stall { operator, time_stalled: false, said })
+            let warning = awaits(before, after, anything, apart)?;
+            Some(Stall { operator, time_stalled: false, warning })
         }
     };
     pairs.filter_map(stall).collect()
@@ -53,7 +53,7 @@ fn awaits(
     let (label, apart) = (after.label(), show::span(apart));
     match (before.awaits?, after.awaits?) {
         (Awaits::Reader, Awaits::Reader) if !has_moved(before, after) => Some(format!(
-            "{label}: nobody has read what it returned for {apart}, and the job waits for that: read \
+            "{label}: nothing has been read from what it returned for {apart}, and the job waits for that: read \
              while the job runs, which `start` is for rather than `run`, or in another thread, or drop it"
         )),
         (Awaits::Senders(_), Awaits::Senders(senders)) if !anything_moved => Some(format!(
@@ -95,15 +95,15 @@ fn stall(before: &OperatorStats, after: &OperatorStats, now: &Stats) -> Option<S
         return None;
     }
     let label = after.label();
-    let mut said = format!(
+    let mut warning = format!(
         "{label}: records arrive and no window has ended; the first that is open ends at {end}"
     );
     for op in &now.operators {
         let Some(mark) = &op.watermark else { continue };
         let why = mark.holding(Duration::ZERO).unwrap_or_else(|| "its input has ended".to_owned());
-        said += &format!("; {}: {why}", op.label());
+        warning += &format!("; {}: {why}", op.label());
     }
-    Some(said)
+    Some(warning)
 }
 
 #[cfg(test)]
@@ -139,11 +139,11 @@ mod tests {
         let open = Some(10_000_000);
         let stalls = |before: &Stats, after: &Stats| -> Vec<String> {
             let found = stalls(before, after, Duration::from_secs(10));
-            found.into_iter().map(|stall| stall.said).collect()
+            found.into_iter().map(|stall| stall.warning).collect()
         };
-        let said = stalls(&look(10, 4, open), &look(20, 4, open));
+        let warnings = stalls(&look(10, 4, open), &look(20, 4, open));
         assert_eq!(
-            said,
+            warnings,
             [
                 "window (main.rs:2): records arrive and no window has ended; the first that is open ends at \
              1970-01-01T00:00:10Z; assign_timestamps (main.rs:1): the watermark stands at \
@@ -161,12 +161,12 @@ mod tests {
         let open = Some(10_000_000);
         let found =
             |apart| stalls(&look(10, 4, open), &look(20, 4, open), Duration::from_secs(apart));
-        let mut told = ReportedStalls::default();
-        assert_eq!([1, 2].map(|_| told.new_stalls(found(10)).len()), [1, 1]);
+        let mut reported = ReportedStalls::default();
+        assert_eq!([1, 2].map(|_| reported.new_stalls(found(10)).len()), [1, 1]);
         // The watermark advanced eleven seconds ago, between two times that are twelve seconds apart.
-        let mut told = ReportedStalls::default();
-        assert_eq!([1, 2].map(|_| told.new_stalls(found(12)).len()), [1, 0]);
-        assert_eq!(told.new_stalls(found(10)).len(), 1);
+        let mut reported = ReportedStalls::default();
+        assert_eq!([1, 2].map(|_| reported.new_stalls(found(12)).len()), [1, 0]);
+        assert_eq!(reported.new_stalls(found(10)).len(), 1);
     }
 
     #[test]
@@ -185,17 +185,23 @@ mod tests {
             stalls(&look(before.0, before.1), &look(after.0, after.1), Duration::from_secs(10))
         };
         let reader = Some(Awaits::Reader);
-        let said = found((1, reader), (2, reader));
-        assert!(said[0].said.starts_with("to_channel (main.rs:3): nobody has read "), "{said:?}");
-        assert!(said[0].said.contains(" for 10.00 s, "), "{said:?}");
-        let mut told = ReportedStalls::default();
-        assert_eq!([1, 2].map(|_| told.new_stalls(found((1, reader), (1, reader))).len()), [1, 0]);
+        let warnings = found((1, reader), (2, reader));
+        assert!(
+            warnings[0].warning.starts_with("to_channel (main.rs:3): nothing has been read from "),
+            "{warnings:?}"
+        );
+        assert!(warnings[0].warning.contains(" for 10.00 s, "), "{warnings:?}");
+        let mut reported = ReportedStalls::default();
+        assert_eq!(
+            [1, 2].map(|_| reported.new_stalls(found((1, reader), (1, reader))).len()),
+            [1, 0]
+        );
         assert!(found((1, None), (1, reader)).is_empty(), "it has just begun to wait");
 
         let senders = Some(Awaits::Senders(2));
-        let said = found((1, senders), (1, senders));
-        assert!(said[0].said.contains("nothing has been sent for 10.00 s"), "{said:?}");
-        assert!(said[0].said.contains("there are 2"), "{said:?}");
+        let warnings = found((1, senders), (1, senders));
+        assert!(warnings[0].warning.contains("nothing has been sent for 10.00 s"), "{warnings:?}");
+        assert!(warnings[0].warning.contains("there are 2"), "{warnings:?}");
         assert!(found((1, senders), (2, senders)).is_empty(), "the job has other records");
     }
 }

@@ -53,11 +53,11 @@ impl WatermarkStats {
         if self.still < at_least {
             return None;
         }
-        let mut said = match self.least {
+        let mut text = match self.least {
             Some(at) => format!("the watermark stands at {}", Timestamp::from_micros(at)),
             None => "there is no watermark yet".to_owned(),
         };
-        said += &format!(
+        text += &format!(
             ": partition {partition} has had nothing that moves it for {}",
             show::span(self.still)
         );
@@ -65,10 +65,10 @@ impl WatermarkStats {
             && greatest > least
         {
             let behind = Timestamp::from_micros(greatest).since(Timestamp::from_micros(least));
-            said +=
+            text +=
                 &format!(", and is {} behind the one that has come furthest", show::span(behind));
         }
-        Some(said)
+        Some(text)
     }
 }
 

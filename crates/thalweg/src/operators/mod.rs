@@ -15,6 +15,7 @@ pub(crate) mod per_record;
 pub(crate) mod per_stream;
 #[cfg(all(test, not(loom)))]
 mod protocol;
+mod side_outlet;
 pub mod time;
 pub mod window;
 

@@ -157,7 +157,7 @@ fn joins_pass_no_event_before_their_results() {
 }
 
 #[test]
-fn what_speaks_at_the_end_passes_no_event_before_that() {
+fn operators_that_emit_at_the_end_pass_no_event_before() {
     holds(100, |env| keyed(env).unkey().sorted());
     holds(10, |env| keyed(env).unkey().top(10));
     holds(1, |env| keyed(env).unkey().max(|n| *n));

@@ -262,7 +262,7 @@ mod tests {
             let added = plan.operators.iter().filter(|op| op.method == method);
             added.map(|op| &*op.kind).collect::<Vec<_>>()
         };
-        assert_eq!(of("sum"), ["combine", "partition", "receive", "sum"]);
+        assert_eq!(of("sum"), ["combine", "repartition", "receive", "sum"]);
         assert_eq!(of("merge"), ["merge", "merge", "receive"]);
         let place = |method: &str| {
             plan.operators.iter().find(|op| op.method == method).unwrap().place.clone()

@@ -140,6 +140,8 @@ impl Plan {
     /// assert_eq!(Plan::from_json(&plan.to_json())?, plan);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    // Inlined to be compiled only where it is called: few programs read plans.
+    #[inline]
     pub fn from_json(json: &str) -> Result<Self> {
         let plan: Self = serde_json::from_str(json)
             .map_err(|cause| Error::new(ErrorKind::Plan, "this is not a plan").caused_by(cause))?;

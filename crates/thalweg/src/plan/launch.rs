@@ -176,7 +176,7 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
 
     let job = Job::new(signals, tasks.len());
     let started = runtime.clock.now();
-    let cells = tasks
+    let cells: Vec<_> = tasks
         .into_iter()
         .enumerate()
         .map(|(index, (task, waker))| {
@@ -187,8 +187,7 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
             cell
         })
         .collect();
-    job.set_cells(cells);
-    runtime.start(&job)?;
+    runtime.start(&job, &cells)?;
     Ok(Launched { job, plan, stage_of, started, blocks })
 }
 

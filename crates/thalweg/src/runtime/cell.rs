@@ -12,13 +12,13 @@
 //! A cell is in at most one queue and runs on at most one thread, however often and from whichever thread it is
 //! woken. A wake-up while it runs makes it run once more, so that it sees whatever changed after it had looked.
 
-use super::job::{Job, TaskCounts};
+use super::counts::{TaskCounts, TaskTimes};
+use super::job::{Job, Member};
 use super::running::{self, Running};
-use super::scheduler::Scheduler;
 use crate::clock::{Clock, Nanos};
 use crate::error::Error;
 use crate::flow::{Poll, Task, Turn, Wake, catch};
-use crate::metrics::{Histogram, Report};
+use crate::metrics::Report;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Condvar, Mutex, Ordering, lock};
 use std::sync::{Arc, PoisonError, TryLockError, Weak};
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(crate) struct Cell {
     life: Life,
     body: Mutex<Body>,
     job: Arc<Job>,
-    scheduler: Arc<dyn Scheduler>,
+    scheduler: Arc<dyn Schedule>,
     index: usize,
     /// The operators of its stage, for errors that name no operator.
     operators: Arc<str>,
@@ -37,6 +37,12 @@ pub(crate) struct Cell {
     usual_turn: UsualTurn,
     /// The time of its first timer; `Nanos::MAX` without one.
     armed: AtomicU64,
+}
+
+/// Queues cells that are woken.
+pub(crate) trait Schedule: Send + Sync {
+    /// Queues a cell that was woken and is in no queue.
+    fn schedule(&self, cell: Arc<Cell>);
 }
 
 /// A request for the counts of a running task: the task reports them at the end of its turn. Waiting for the cell's
@@ -66,22 +72,6 @@ pub(crate) enum Next {
     Done,
 }
 
-/// How a task has spent its time.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct TaskTimes {
-    pub(crate) busy: Nanos,
-    /// Waiting for input.
-    pub(crate) idle: Nanos,
-    /// Waiting for a receiver.
-    pub(crate) back_pressured: Nanos,
-    /// Ready, waiting for a thread.
-    pub(crate) queued: Nanos,
-    pub(crate) turns: u64,
-    /// When the last turn ended.
-    pub(crate) until: Nanos,
-    pub(crate) turn_lengths: Histogram,
-}
-
 struct Body {
     task: Option<Box<dyn Task>>,
     times: TaskTimes,
@@ -102,7 +92,7 @@ impl Cell {
         index: usize,
         task: Box<dyn Task>,
         job: Arc<Job>,
-        scheduler: Arc<dyn Scheduler>,
+        scheduler: Arc<dyn Schedule>,
         operators: Arc<str>,
         now: Nanos,
     ) -> Arc<Self> {
@@ -236,13 +226,17 @@ impl Cell {
         Some(TaskCounts { times: body.times.clone(), report })
     }
 
-    /// The counts of the task, or `None` if it has ended. Waits for the end of its turn, for about `at_most`. Also
-    /// `None` where both the calling thread and the task are in a turn: they may wait for each other, or be the same.
-    ///
-    /// # Errors
-    ///
-    /// The names of the task's operators, if the turn does not end in that time.
-    pub(crate) fn counts_within(&self, at_most: Duration) -> Result<Option<TaskCounts>, Arc<str>> {
+    #[cold]
+    fn answer_request(&self, body: &mut Body) {
+        self.request.pending.store(false, Ordering::Relaxed);
+        let counted = self.counted(body);
+        *lock(&self.request.answer) = counted;
+        self.request.answered.notify_one();
+    }
+}
+
+impl Member for Cell {
+    fn counts_within(&self, at_most: Duration) -> Result<Option<TaskCounts>, Arc<str>> {
         *lock(&self.request.answer) = None;
         let mut waited = Duration::ZERO;
         loop {
@@ -265,14 +259,6 @@ impl Cell {
                 return Ok(Some(counted));
             }
         }
-    }
-
-    #[cold]
-    fn answer_request(&self, body: &mut Body) {
-        self.request.pending.store(false, Ordering::Relaxed);
-        let counted = self.counted(body);
-        *lock(&self.request.answer) = counted;
-        self.request.answered.notify_one();
     }
 }
 

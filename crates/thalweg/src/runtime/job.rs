@@ -1,25 +1,28 @@
 //! A job: tasks that end together, with one outcome.
 
-use super::cell::{Cell, TaskTimes};
+use super::counts::TaskCounts;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Epoch, Signals, Wake};
-use crate::metrics::Report;
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, lock};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// The counts of a task.
-#[derive(Clone, Default)]
-pub(crate) struct TaskCounts {
-    pub(crate) times: TaskTimes,
-    pub(crate) report: Report,
+/// A task, as its job sees it.
+pub(crate) trait Member: Wake {
+    /// The counts of the task, or `None` if it has ended. Waits for the end of its turn, for about `at_most`. Also
+    /// `None` where both the calling thread and the task are in a turn: they may wait for each other, or be the same.
+    ///
+    /// # Errors
+    ///
+    /// The names of the task's operators, if the turn does not end in that time.
+    fn counts_within(&self, at_most: Duration) -> Result<Option<TaskCounts>, Arc<str>>;
 }
 
 /// A running job.
 pub(crate) struct Job {
     signals: Arc<Signals>,
-    /// Cleared when the job is over, to break the cycle: each cell holds its job.
-    cells: Mutex<Vec<Arc<Cell>>>,
+    /// Cleared when the job is over, to break the cycle: each member holds its job.
+    members: Mutex<Vec<Arc<dyn Member>>>,
     /// The final counts of each task that has ended.
     counted: Mutex<Vec<Option<TaskCounts>>>,
     running: AtomicUsize,
@@ -31,11 +34,11 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// A job of this many tasks, which are added by [`set_cells`](Self::set_cells).
+    /// A job of this many tasks, which are added by [`set_members`](Self::set_members).
     pub(crate) fn new(signals: Arc<Signals>, tasks: usize) -> Arc<Self> {
         Arc::new(Self {
             signals,
-            cells: Mutex::new(Vec::new()),
+            members: Mutex::new(Vec::new()),
             counted: Mutex::new((0..tasks).map(|_| None).collect()),
             running: AtomicUsize::new(tasks),
             passed: Mutex::new(vec![Epoch::default(); tasks]),
@@ -44,12 +47,12 @@ impl Job {
         })
     }
 
-    pub(crate) fn set_cells(&self, cells: Vec<Arc<Cell>>) {
-        *lock(&self.cells) = cells;
+    pub(super) fn set_members(&self, members: Vec<Arc<dyn Member>>) {
+        *lock(&self.members) = members;
     }
 
-    pub(crate) fn cells(&self) -> Vec<Arc<Cell>> {
-        lock(&self.cells).clone()
+    fn members(&self) -> Vec<Arc<dyn Member>> {
+        lock(&self.members).clone()
     }
 
     /// The counts of each task so far; waits for running tasks to end their turn.
@@ -63,12 +66,13 @@ impl Job {
     ///
     /// The names of the operators of the first task whose turn does not end in that time.
     pub(crate) fn counted_within(&self, at_most: Duration) -> Result<Vec<TaskCounts>, Arc<str>> {
-        let cells = self.cells();
+        let members = self.members();
         let tasks = lock(&self.counted).len();
         (0..tasks)
             .map(|at| {
-                // A task stores its final counts before its cell shows that it has ended.
-                let running = cells.get(at).map_or(Ok(None), |cell| cell.counts_within(at_most))?;
+                // A task stores its final counts before it shows that it has ended.
+                let running =
+                    members.get(at).map_or(Ok(None), |task| task.counts_within(at_most))?;
                 Ok(running.or_else(|| lock(&self.counted)[at].clone()).unwrap_or_default())
             })
             .collect()
@@ -97,8 +101,8 @@ impl Job {
 
     /// Makes every task check the signals.
     pub(crate) fn wake_all(&self) {
-        for cell in self.cells() {
-            cell.wake();
+        for task in self.members() {
+            task.wake();
         }
     }
 
@@ -108,8 +112,8 @@ impl Job {
         self.passed(index, Epoch::LAST);
         if self.running.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.signals.finish();
-            let cells = std::mem::take(&mut *lock(&self.cells));
-            drop(cells);
+            let members = std::mem::take(&mut *lock(&self.members));
+            drop(members);
             *lock(&self.over) = true;
             self.changed.notify_all();
         }

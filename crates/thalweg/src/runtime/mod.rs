@@ -7,18 +7,21 @@
 //! This layer knows nothing of operators or records.
 
 mod cell;
+mod counts;
 mod job;
 mod running;
 mod scheduler;
 
-pub(crate) use cell::{Cell, TaskTimes};
-pub(crate) use job::{Job, TaskCounts};
+pub(crate) use cell::Cell;
+pub(crate) use counts::{TaskCounts, TaskTimes};
+pub(crate) use job::Job;
 pub(crate) use running::Running;
 
 use crate::clock::Clock;
 use crate::config::{self, Config};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryPool;
+use cell::Schedule;
 use scheduler::{Deterministic, Scheduler, ThreadPerTask, WorkStealing};
 use std::sync::{Arc, Weak};
 
@@ -52,10 +55,10 @@ impl Runtime {
         Arc::new(Self { config, clock, memory, scheduler })
     }
 
-    /// Starts a job's tasks. If not all can be started, the job has failed when this returns.
-    pub(crate) fn start(&self, job: &Arc<Job>) -> Result<()> {
-        let cells = job.cells();
-        let Err(error) = self.scheduler.start(&cells) else { return Ok(()) };
+    /// Starts a job with these tasks. If not all can be started, the job has failed when this returns.
+    pub(crate) fn start(&self, job: &Job, cells: &[Arc<Cell>]) -> Result<()> {
+        job.set_members(cells.iter().map(|cell| Arc::clone(cell) as _).collect());
+        let Err(error) = self.scheduler.start(cells) else { return Ok(()) };
         job.fail(error);
         cells.iter().for_each(|cell| cell.abandon());
         job.outcome()
@@ -102,8 +105,8 @@ impl Runtime {
     }
 
     /// The scheduler for new cells.
-    pub(crate) fn scheduler(&self) -> Arc<dyn Scheduler> {
-        Arc::clone(&self.scheduler)
+    pub(crate) fn scheduler(&self) -> Arc<dyn Schedule> {
+        Arc::clone(&self.scheduler) as _
     }
 }
 
@@ -147,14 +150,19 @@ mod tests {
         }
     }
 
-    /// A job of such tasks that has not been started.
-    fn job(runtime: &Runtime, tasks: usize, task: fn() -> Box<dyn Task>) -> Arc<Job> {
+    /// Starts a job of such tasks.
+    fn start(
+        runtime: &Runtime,
+        tasks: usize,
+        task: fn() -> Box<dyn Task>,
+    ) -> (Arc<Job>, Result<()>) {
         let job = Job::new(Arc::new(Signals::default()), tasks);
         let cell = |index| {
             Cell::new(index, task(), Arc::clone(&job), runtime.scheduler(), Arc::from("cell"), 0)
         };
-        job.set_cells((0..tasks).map(cell).collect());
-        job
+        let cells: Vec<_> = (0..tasks).map(cell).collect();
+        let started = runtime.start(&job, &cells);
+        (job, started)
     }
 
     #[test]
@@ -166,8 +174,8 @@ mod tests {
         ] {
             let runtime = Runtime::new(Config { scheduler, ..Config::default() });
             for _ in 0..20 {
-                let job = job(&runtime, 5, || Box::new(PanicsInReport));
-                runtime.start(&job).unwrap();
+                let (job, started) = start(&runtime, 5, || Box::new(PanicsInReport));
+                started.unwrap();
                 let (over, ended) = std::sync::mpsc::channel();
                 let (on, waited_for) = (Arc::clone(&runtime), Arc::clone(&job));
                 std::thread::spawn(move || over.send(on.wait(&waited_for)));
@@ -186,7 +194,9 @@ mod tests {
         fn start(&self, _: &[Arc<Cell>]) -> Result<()> {
             Err(Error::new(ErrorKind::Io, "cannot start a thread"))
         }
+    }
 
+    impl Schedule for NoThreads {
         fn schedule(&self, _: Arc<Cell>) {}
     }
 
@@ -195,8 +205,8 @@ mod tests {
         let (config, clock) = (Config::default(), Clock::system());
         let memory = MemoryPool::new(config.memory);
         let runtime = Runtime { config, clock, memory, scheduler: Arc::new(NoThreads) };
-        let job = job(&runtime, 3, || Box::new(PanicsInReport));
-        assert_eq!(runtime.start(&job).unwrap_err().message(), "cannot start a thread");
+        let (job, started) = start(&runtime, 3, || Box::new(PanicsInReport));
+        assert_eq!(started.unwrap_err().message(), "cannot start a thread");
         assert!(job.is_over());
         let job = Arc::into_inner(job).expect("no task is left that could run");
         assert!(job.outcome().is_ok(), "`start` has returned the failure");

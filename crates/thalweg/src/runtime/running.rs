@@ -1,6 +1,5 @@
 //! The jobs whose code runs on the current thread, so that a call that would wait for one of them can be refused.
 
-use super::scheduler::Scheduler;
 use crate::flow::Signals;
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
@@ -29,7 +28,7 @@ impl Running {
     }
 
     /// Enters a turn of one of the job's tasks.
-    pub(super) fn turn(job: &Arc<Signals>, scheduler: &Arc<dyn Scheduler>) -> Self {
+    pub(super) fn turn<S: ?Sized>(job: &Arc<Signals>, scheduler: &Arc<S>) -> Self {
         Self::enter(job, Some(Arc::as_ptr(scheduler).addr()))
     }
 
@@ -55,7 +54,7 @@ pub(super) fn is_in_turn() -> bool {
 }
 
 /// Whether the current thread is in a turn of a task of this scheduler's.
-pub(super) fn is_in_turn_of(scheduler: &Weak<dyn Scheduler>) -> bool {
+pub(super) fn is_in_turn_of<S: ?Sized>(scheduler: &Weak<S>) -> bool {
     let address = scheduler.as_ptr().addr();
     any(|frame| frame.scheduler == Some(address))
 }

@@ -337,7 +337,8 @@ impl<K: Data + Eq, V: Data> Rows<K, V> {
         &self.rows[row].value
     }
 
-    /// Whether at least half of the rows have the same hash, so that no bits of the hash could divide them.
+    /// Whether more than half of the rows have the same hash, so that no bits of the hash could divide them. May also
+    /// be true of exactly half.
     pub fn is_mostly_one(&self) -> bool {
         // Majority vote (Boyer and Moore): a value of more than half of the rows remains after pairs of different
         // values cancel out.

@@ -12,12 +12,11 @@
 //!
 //! Entries are not removed one by one, so a run of occupied slots has no holes: a key lies between its home slot and
 //! the next empty one.
-//! its home and the first empty slot behind it.
 #![allow(unsafe_code)] // An entry is there exactly when its tag says so; see `Slots`.
 
 use super::hints::{prefetch, prefetch_end};
 use super::pages::Pages;
-use std::mem::needs_drop;
+use std::mem::{MaybeUninit, needs_drop};
 
 /// The number of slots in a new table; at least a window.
 const FIRST_CAPACITY: usize = 16;
@@ -177,44 +176,23 @@ impl<E> Slots<E> {
         is_it(entry).then_some(entry)
     }
 
-    /// The slot whose entry satisfies `is_it`, or the empty slot where such an entry belongs.
-    #[inline(always)]
-    fn position(&self, hash: u64, mut is_it: impl FnMut(&E) -> bool) -> Result<usize, usize> {
-        let tag = tag(hash);
-        let mut home = hash as usize & self.mask;
-        loop {
-            let (mut equal, used) = self.window(home, tag);
-            while equal != 0 {
-                let at = (home + equal.trailing_zeros() as usize) & self.mask;
-                // SAFETY: `at` is at most `mask`. Its tag equals one with `OCCUPIED` (or, behind
-                // the last slot, repeats it), so the entry is initialised.
-                if is_it(unsafe { self.entries.get_unchecked(at).assume_init_ref() }) {
-                    return Ok(at);
-                }
-                equal &= equal - 1;
-            }
-            let empty = !used & 0xFFFF;
-            if empty != 0 {
-                return Err((home + empty.trailing_zeros() as usize) & self.mask);
-            }
-            home = (home + WINDOW) & self.mask;
-        }
-    }
-
     #[inline(always)]
     fn window(&self, at: usize, tag: u8) -> (u32, u32) {
         debug_assert!(at <= self.mask);
-        // SAFETY: `at` is at most `mask`, and there are `mask + 1 + WINDOW` tags; bytes need no
-        // alignment.
-        compare(unsafe { &*self.tags.as_ptr().add(at).cast::<[u8; WINDOW]>() }, tag)
+        // SAFETY: `at` is at most `mask`, and there are `mask + 1 + WINDOW` tags.
+        unsafe { window(&self.tags, at, tag) }
     }
 
     /// The entry with this hash that satisfies `is_it`.
     #[inline(always)]
     pub(super) fn find(&mut self, hash: u64, is_it: impl FnMut(&E) -> bool) -> Option<&mut E> {
-        let at = self.position(hash, is_it).ok()?;
-        // SAFETY: `position` found an initialised entry there.
-        Some(unsafe { self.entries.get_unchecked_mut(at).assume_init_mut() })
+        self.finder().into_found(hash, is_it)
+    }
+
+    /// Borrows the slots for a run of look-ups.
+    #[inline(always)]
+    pub(super) fn finder(&mut self) -> Finder<'_, E> {
+        Finder { tags: &self.tags, entries: &mut self.entries, mask: self.mask }
     }
 
     /// The entry with this hash that satisfies `is_it`, created by `make` if there is none. `shared` is passed to
@@ -228,7 +206,7 @@ impl<E> Slots<E> {
         make: impl FnOnce(&mut S) -> E,
         hash_of: impl Fn(&E, &S) -> u64,
     ) -> &mut E {
-        let at = match self.position(hash, |entry| is_it(entry, shared)) {
+        let at = match self.finder().position(hash, |entry| is_it(entry, shared)) {
             Ok(at) => at,
             Err(vacant) => self.insert(vacant, hash, shared, make, hash_of),
         };
@@ -402,6 +380,96 @@ impl<E> Slots<E> {
         self.tags.fill(0);
         self.len = 0;
         self.room = limit(self.capacity());
+    }
+}
+
+/// Compares the tags of a window that begins at the slot `at`.
+///
+/// # Safety
+///
+/// There must be at least `at + WINDOW` tags.
+#[inline(always)]
+unsafe fn window(tags: &[u8], at: usize, tag: u8) -> (u32, u32) {
+    // SAFETY: the caller's; bytes need no alignment.
+    compare(unsafe { &*tags.as_ptr().add(at).cast::<[u8; WINDOW]>() }, tag)
+}
+
+/// [`Slots`] borrowed for a run of look-ups. Its fields are values and not behind a reference, so that they stay in
+/// registers although entries are written to between the look-ups.
+pub(super) struct Finder<'a, E> {
+    tags: &'a [u8],
+    entries: &'a mut [MaybeUninit<E>],
+    mask: usize,
+}
+
+impl<'a, E> Finder<'a, E> {
+    /// The entry with this hash that satisfies `is_it`.
+    #[inline(always)]
+    pub(super) fn find(&mut self, hash: u64, is_it: impl FnMut(&E) -> bool) -> Option<&mut E> {
+        let at = self.position(hash, is_it).ok()?;
+        // SAFETY: `position` found an initialised entry there.
+        Some(unsafe { self.entries.get_unchecked_mut(at).assume_init_mut() })
+    }
+
+    /// The same for the last look-up, whose entry may be kept.
+    #[inline(always)]
+    fn into_found(self, hash: u64, is_it: impl FnMut(&E) -> bool) -> Option<&'a mut E> {
+        let at = self.position(hash, is_it).ok()?;
+        // SAFETY: as above.
+        Some(unsafe { self.entries.get_unchecked_mut(at).assume_init_mut() })
+    }
+
+    /// The slot whose entry satisfies `is_it`, or the empty slot where such an entry belongs.
+    #[inline(always)]
+    fn position(&self, hash: u64, mut is_it: impl FnMut(&E) -> bool) -> Result<usize, usize> {
+        let home = hash as usize & self.mask;
+        match self.position_in_window(home, hash, &mut is_it) {
+            Ok(found) => found,
+            Err(()) => self.position_behind(home, hash, is_it),
+        }
+    }
+
+    /// The same where the first window has neither: rare.
+    #[cold]
+    #[inline(never)]
+    fn position_behind(
+        &self,
+        mut home: usize,
+        hash: u64,
+        mut is_it: impl FnMut(&E) -> bool,
+    ) -> Result<usize, usize> {
+        loop {
+            home = (home + WINDOW) & self.mask;
+            if let Ok(found) = self.position_in_window(home, hash, &mut is_it) {
+                return found;
+            }
+        }
+    }
+
+    /// The same in the window that begins at `home`; an error if it has neither.
+    #[inline(always)]
+    fn position_in_window(
+        &self,
+        home: usize,
+        hash: u64,
+        mut is_it: impl FnMut(&E) -> bool,
+    ) -> Result<Result<usize, usize>, ()> {
+        // SAFETY: `home` is at most `mask`, and there are `mask + 1 + WINDOW` tags.
+        let (mut equal, used) = unsafe { window(self.tags, home, tag(hash)) };
+        while equal != 0 {
+            let at = (home + equal.trailing_zeros() as usize) & self.mask;
+            // SAFETY: `at` is at most `mask`. Its tag equals one with `OCCUPIED` (or, behind the last slot, repeats
+            // it), so the entry is initialised.
+            if is_it(unsafe { self.entries.get_unchecked(at).assume_init_ref() }) {
+                return Ok(Ok(at));
+            }
+            equal &= equal - 1;
+        }
+        let empty = !used & 0xFFFF;
+        if empty == 0 {
+            return Err(());
+        }
+        Ok(Err((home + empty.trailing_zeros() as usize) & self.mask))
     }
 }
 

@@ -89,7 +89,6 @@ impl SpillDir {
     /// A directory to be created under `parent` when it is needed; `job` becomes part of its name.
     ///
     /// The parent is created too if it does not exist, and is not removed.
-    /// The parent is created too where it does not exist, and stays.
     pub fn new(parent: impl Into<PathBuf>, job: &str) -> Self {
         // The name becomes part of a file name.
         let safe = |c: char| if c.is_alphanumeric() || c == '-' { c } else { '_' };

@@ -2,7 +2,7 @@
 //!
 //! This file defines the semantics; `slots` implements the search.
 
-use super::slots::Slots;
+use super::slots::{self, Slots};
 use crate::data::{Key, Portable};
 use crate::flow::note_key;
 use std::{fmt, mem};
@@ -212,6 +212,13 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
         Some(Known { key: &entry.key, arena, value: &mut entry.value })
     }
 
+    /// Borrows the table for a run of look-ups, which cost less than as many calls of [`known`](Self::known): the
+    /// table's addresses stay in registers.
+    #[inline(always)]
+    pub(crate) fn finder(&mut self) -> Finder<'_, K, A> {
+        Finder { slots: self.slots.finder(), arena: &self.keys.arena }
+    }
+
     /// The accumulator of a key, created by `init` if the key is new. `probe` must be `key`'s.
     ///
     /// Grows the table when it [is full](Self::is_full) and the key is new.
@@ -349,6 +356,22 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
     /// Turns the table into an iterator over its keys and accumulators.
     pub fn into_drain(self) -> Drain<K, A> {
         Drain { table: self, cursor: 0 }
+    }
+}
+
+/// A table that is borrowed for a run of look-ups; from [`GroupTable::finder`].
+pub(crate) struct Finder<'t, K: Key + ?Sized, A> {
+    slots: slots::Finder<'t, Entry<K, A>>,
+    arena: &'t K::Arena,
+}
+
+impl<K: Key + ?Sized, A> Finder<'_, K, A> {
+    /// The same as [`GroupTable::known`].
+    #[inline(always)]
+    pub(crate) fn known(&mut self, hash: u64, probe: K::Probe<'_>) -> Option<Known<'_, K, A>> {
+        let arena = self.arena;
+        let entry = self.slots.find(hash, |entry| K::matches(&entry.key, arena, probe))?;
+        Some(Known { key: &entry.key, arena, value: &mut entry.value })
     }
 }
 

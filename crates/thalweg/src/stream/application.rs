@@ -4,7 +4,7 @@
 //! the module `cli` makes carries an [`Application`], which does these things around each of its jobs. Any other
 //! environment carries none.
 
-use super::job::Running;
+use super::running_job::RunningJob;
 use crate::config::Config;
 use crate::error::Result;
 use crate::metrics::Stats;
@@ -20,7 +20,7 @@ pub(crate) trait Application: Send + Sync {
     fn warn(&self, what: &str);
 
     /// Called when a job has started. Dropping the result ends what this call started.
-    fn started(&self, job: &Arc<Running>) -> Result<Box<dyn Attendance>>;
+    fn started(&self, job: &Arc<RunningJob>) -> Result<Box<dyn Attendance>>;
 }
 
 /// Work that accompanies one job.

@@ -1,7 +1,7 @@
 //! Environments, in which jobs are described and run.
 
 use super::application::Application;
-use super::job::Running;
+use super::running_job::RunningJob;
 use super::watch::{Warnings, Watch};
 use super::{JobHandle, Received, Stream};
 use crate::config::Config;
@@ -124,7 +124,7 @@ impl Environment {
             application.starting(&builder.plan, self.config())?;
         }
         let launched = launch(builder, &self.runtime)?;
-        let running = Running::new(launched, Arc::clone(&self.runtime));
+        let running = RunningJob::new(launched, Arc::clone(&self.runtime));
         let attendance = match &self.application {
             Some(application) => match application.started(&running) {
                 Ok(attendance) => Some(attendance),

@@ -1,15 +1,14 @@
-//! A running job, and the handles to it.
+//! Handles to a job that was started.
 
 #[cfg(doc)]
 use super::Environment;
 use super::application::Attendance;
+use super::running_job::RunningJob;
 use super::watch::{Warnings, Watch};
 use crate::error::Result;
 use crate::metrics::Stats;
-use crate::plan::{Launched, Plan};
-use crate::runtime::Runtime;
+use crate::plan::Plan;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 /// The error message of a job that the program has cancelled.
 const CANCELLED: &str = "the job was cancelled";
@@ -18,7 +17,7 @@ const CANCELLED: &str = "the job was cancelled";
 ///
 /// Dropping the handle leaves the job running.
 pub struct JobHandle {
-    running: Arc<Running>,
+    running: Arc<RunningJob>,
     /// What an application does while the job runs; `None` for the job of a library.
     attendance: Option<Box<dyn Attendance>>,
     /// The thread that checks the job for stalls, if its warnings have a receiver.
@@ -28,39 +27,9 @@ pub struct JobHandle {
     checked: bool,
 }
 
-/// A job and what it runs on.
-pub(crate) struct Running {
-    launched: Launched,
-    runtime: Arc<Runtime>,
-}
-
-impl Running {
-    pub(super) fn new(launched: Launched, runtime: Arc<Runtime>) -> Arc<Self> {
-        Arc::new(Self { launched, runtime })
-    }
-
-    pub(crate) fn launched(&self) -> &Launched {
-        &self.launched
-    }
-
-    /// What the job has counted so far.
-    pub(crate) fn stats(&self) -> Stats {
-        self.launched.stats(&self.runtime)
-    }
-
-    /// Like [`stats`](Self::stats), but waits at most about this long for a task to end its turn.
-    ///
-    /// # Errors
-    ///
-    /// The operators of the first task whose turn has not ended by then.
-    pub(super) fn stats_within(&self, at_most: Duration) -> Result<Stats, Arc<str>> {
-        self.launched.stats_within(&self.runtime, at_most)
-    }
-}
-
 impl JobHandle {
     pub(super) fn new(
-        running: Arc<Running>,
+        running: Arc<RunningJob>,
         attendance: Option<Box<dyn Attendance>>,
         watch: Option<Watch>,
         warnings: Warnings,
@@ -92,7 +61,7 @@ impl JobHandle {
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     pub fn wait(mut self) -> Result<Stats> {
-        let Running { launched, runtime } = &*self.running;
+        let RunningJob { launched, runtime } = &*self.running;
         runtime.wait(&launched.job)?;
         let stats = launched.stats(runtime);
         if let Some(watch) = self.watch.take() {
@@ -214,7 +183,7 @@ impl JobHandle {
 /// In a program that uses tokio, replace `signals` by `tokio::signal::ctrl_c().await` in a task of its own.
 #[derive(Clone)]
 pub struct JobControl {
-    running: Weak<Running>,
+    running: Weak<RunningJob>,
 }
 
 impl JobControl {

@@ -9,6 +9,7 @@ mod boxed;
 mod chain;
 mod environment;
 mod job;
+mod running_job;
 mod source;
 mod watch;
 
@@ -16,13 +17,13 @@ pub use boxed::Boxed;
 pub use chain::{Chain, Received};
 pub use environment::Environment;
 pub use job::{JobControl, JobHandle};
-pub use source::Sourced;
-pub(crate) use source::{Produced, Source, SourceFactory};
+pub(crate) use source::Produced;
+pub use source::{Source, SourceFactory, Sourced};
 pub(crate) use watch::Warnings;
 #[cfg(feature = "cli")]
 pub(crate) use {
     application::{Application, Attendance},
-    job::Running,
+    running_job::RunningJob,
 };
 
 use crate::config::BatchMode;
@@ -60,7 +61,7 @@ pub struct Stream<C: Chain> {
 }
 
 /// The edge on which a side output is sent, and the side output as a stream.
-type Aside<I, T> = (Edge<I, T>, Stream<Received<I, T>>);
+type NewSideOutput<I, T> = (Edge<I, T>, Stream<Received<I, T>>);
 
 impl<C: Chain> Stream<C> {
     /// The number of tasks that the current stage has.
@@ -169,7 +170,10 @@ impl<C: Chain> Stream<C> {
 
     /// Begins a side output of an operator that is still to be added: the edge on which the operator sends it, and
     /// the stream, which has as many tasks as this one.
-    pub(crate) fn aside<I: Portable + ?Sized>(&self, origin: Origin) -> Aside<I, C::Time> {
+    pub(crate) fn begin_side_output<I: Portable + ?Sized>(
+        &self,
+        origin: Origin,
+    ) -> NewSideOutput<I, C::Time> {
         let (tasks, bounded) = (self.tasks(), self.is_bounded());
         let to = self.build(|builder| builder.stage_after(&[self.stage], tasks, bounded));
         let edge = self.env.link(self.stage, to, Strategy::Forward);

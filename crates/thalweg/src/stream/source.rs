@@ -32,31 +32,38 @@ pub trait Source: Send + 'static {
     type Time: Time;
 
     /// Pushes about one batch of records.
+    #[doc(hidden)]
     fn produce<N>(&mut self, now: Nanos, next: &mut N) -> Result<Produced>
     where
         N: Push<Self::Item, Self::Time>;
 
-    /// Stops accepting input, because the job drains. Returns whether the source must still emit input that it
-    /// accepted before, up to [`Produced::End`]. Otherwise the source is not called again.
+    /// Stops accepting input, because the job drains. Returns whether it has accepted input that is not emitted yet:
+    /// [`produce`](Self::produce) is then called until it returns [`Produced::End`]. If not, `produce` is not called
+    /// again, and the task ends.
+    #[doc(hidden)]
     fn stop(&mut self) -> bool {
         false
     }
 
     /// The records pushed so far.
+    #[doc(hidden)]
     fn records(&self) -> u64;
 
     /// The bytes read so far, for sources that read bytes.
+    #[doc(hidden)]
     fn bytes(&self) -> u64 {
         0
     }
 
     /// What it needs from the program to continue, if anything.
+    #[doc(hidden)]
     fn awaits(&self) -> Option<Awaits> {
         None
     }
 
     /// This task's share of the total amount to read, if it is known at the start. Tasks that share the remaining
     /// input may divide it in any way: only the sum over the tasks is used.
+    #[doc(hidden)]
     fn total(&self) -> Option<Total> {
         None
     }
@@ -65,9 +72,11 @@ pub trait Source: Send + 'static {
 /// Creates the tasks' parts of a source.
 pub trait SourceFactory: Send + 'static {
     /// One task's share.
+    #[doc(hidden)]
     type Source: Source;
 
     /// Opens one task's share.
+    #[doc(hidden)]
     fn open(&self, cx: &TaskContext<'_>) -> Result<Self::Source>;
 }
 

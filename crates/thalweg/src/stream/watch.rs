@@ -5,7 +5,7 @@
 //! installed no logger. An application prints them too.
 
 use super::application::Application;
-use super::job::Running;
+use super::running_job::RunningJob;
 use crate::error::Result;
 use crate::metrics::{ReportedStalls, Stats, blocked, losses, stalls};
 use crate::sync::spawn;
@@ -66,7 +66,7 @@ impl Watch {
     /// Starts the thread for a job with an operator that may stall, if there is an application or a logger to receive
     /// the warnings. Without an application, a bounded job is watched only if it has a `to_channel`.
     pub(super) fn start(
-        job: &Arc<Running>,
+        job: &Arc<RunningJob>,
         patience: Option<Duration>,
         warnings: &Warnings,
     ) -> Result<Option<Self>> {
@@ -84,7 +84,7 @@ impl Watch {
         let (stop, stopped) = channel();
         let (job, warnings) = (Arc::downgrade(job), warnings.clone());
         let thread = spawn("thalweg-watch".to_owned(), move || {
-            let (mut told, mut told_blocked) = (ReportedStalls::default(), BTreeSet::new());
+            let (mut reported, mut reported_blocked) = (ReportedStalls::default(), BTreeSet::new());
             // The first check is at the beginning; otherwise stalls of the first windows would be reported late.
             let mut before: Option<Stats> = None;
             while let Some(looked) = look(&job, patience) {
@@ -92,11 +92,11 @@ impl Watch {
                     Ok(now) => {
                         let before = before.as_ref();
                         let found = before.map(|before| stalls(before, now, patience));
-                        for stall in told.new_stalls(found.unwrap_or_default()) {
-                            warnings.of_stall(&stall.said);
+                        for stall in reported.new_stalls(found.unwrap_or_default()) {
+                            warnings.of_stall(&stall.warning);
                         }
                     }
-                    Err(operators) if told_blocked.insert(Arc::clone(operators)) => {
+                    Err(operators) if reported_blocked.insert(Arc::clone(operators)) => {
                         warnings.of_stall(&blocked(operators, patience));
                     }
                     Err(_) => {}
@@ -120,7 +120,7 @@ impl Watch {
 
 /// The statistics of a job, or the operators of a task that has been in one turn for longer than `patience`, so that
 /// a blocked task does not block the watch; `None` when the job is over.
-fn look(job: &Weak<Running>, patience: Duration) -> Option<Result<Stats, Arc<str>>> {
+fn look(job: &Weak<RunningJob>, patience: Duration) -> Option<Result<Stats, Arc<str>>> {
     let job = job.upgrade()?;
     (!job.launched().job.is_over()).then(|| job.stats_within(patience))
 }

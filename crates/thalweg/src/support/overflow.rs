@@ -17,7 +17,7 @@ use crate::memory::Reservation;
 use crate::plan::TaskContext;
 use crate::state::{SpillDir, SpillFile, SpillReader, SpillWriter};
 
-/// The number of parts that records are split into when the table is full, as a power of two.
+/// The binary logarithm of the number of parts that records are split into when the table is full.
 const PARTS_BITS: u32 = 4;
 /// Bytes that a table may always occupy, so that every part gets smaller each time it is split.
 const ALWAYS: usize = 64 << 10;

@@ -121,7 +121,9 @@ impl Timestamp {
         if let Some(at) = parsed.timestamp() {
             // The library passes over a fraction of these seconds.
             let nanos = parsed.subsec_nanosecond().unwrap_or(0);
-            if nanos > 0 && at.as_second() <= 0 && text.contains('-') {
+            let negative =
+                at.as_second() < 0 || at.as_second() == 0 && has_negative_seconds(text, pattern);
+            if nanos > 0 && negative {
                 return Err(fail(&"a fraction of seconds before 1970"));
             }
             let micros = u64::from(nanos.unsigned_abs() / 1000);
@@ -145,6 +147,18 @@ impl FromStr for Timestamp {
     fn from_str(text: &str) -> Result<Self> {
         Self::parse_rfc3339(text)
     }
+}
+
+/// Whether a minus sign stands where the pattern has `%s`. The library parses `-0` as 0.
+fn has_negative_seconds(text: &str, pattern: &str) -> bool {
+    let is_flag = |c: char| c.is_ascii_digit() || "-_^#:".contains(c);
+    pattern.match_indices('%').any(|(at, _)| {
+        let directive = pattern[at + 1..].trim_start_matches(is_flag);
+        // `%%s` has no seconds: the prefix that ends within `%%` is no pattern.
+        directive.starts_with('s')
+            && BrokenDownTime::parse_prefix(&pattern[..at], text)
+                .is_ok_and(|(_, parsed)| text.as_bytes().get(parsed) == Some(&b'-'))
+    })
 }
 
 /// The last microsecond that is not after this. No year up to 9999 overflows.
@@ -214,6 +228,13 @@ mod tests {
         assert_eq!(pattern("-7", "%s"), Some(-7_000_000));
         // The sign of `-0` is lost, so no fraction is taken for what it is not.
         assert_eq!((pattern("-0.25", "%s%.f"), pattern("-7.5", "%s%.f")), (None, None));
+        assert_eq!(
+            (pattern("a-b -0.25", "a-b %-3s%.f"), pattern("%s -00.5", "%%s %s%.f")),
+            (None, None)
+        );
+        // Another minus sign is none of theirs.
+        assert_eq!(pattern("a-b 0.25 -7", "a-b %s%.f -7"), Some(250_000));
+        assert_eq!(pattern("-s 0.25", "-s %s%.f"), Some(250_000));
         let fraction = "%F %T%.f";
         assert_eq!(pattern("1970-01-01 00:00:00.25", fraction), Some(250_000));
         assert_eq!(pattern("1970-01-01 00:00:00", fraction), Some(0));

@@ -47,7 +47,7 @@ fn collect_without_end() -> Result<()> {
 }
 
 fn more_distinct_records_than_memory() -> Result<()> {
-    // One task, so that nobody else takes of the memory.
+    // One task, so that no other task takes of the memory.
     let mut config = Config::default();
     (config.cores, config.keyed_tasks_per_core) = (NonZeroUsize::MIN, NonZeroUsize::MIN);
     config.memory = 1 << 20;

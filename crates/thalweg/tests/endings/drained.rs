@@ -7,7 +7,7 @@ use std::time::Duration;
 use thalweg::check::every;
 
 #[test]
-fn what_a_channel_has_accepted_is_worked_through() {
+fn records_accepted_by_a_channel_are_processed() {
     in_time(|| {
         every(|env| {
             for capacity in [1, 50, 5000] {
@@ -44,7 +44,7 @@ fn what_a_channel_has_accepted_is_worked_through() {
 }
 
 #[test]
-fn what_was_sent_before_the_job_began_is_worked_through() {
+fn records_sent_before_the_start_are_processed() {
     in_time(|| {
         every(|env| {
             let (sender, numbers) = env.channel::<u64>(100);

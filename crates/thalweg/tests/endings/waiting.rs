@@ -86,7 +86,7 @@ fn said_by(program: &str) -> String {
 #[test]
 fn a_job_that_nobody_reads_says_so() {
     let said = said_by("reader");
-    assert!(said.starts_with("to_channel (") && said.contains("nobody has read"), "{said}");
+    assert!(said.starts_with("to_channel (") && said.contains("nothing has been read"), "{said}");
 }
 
 #[test]

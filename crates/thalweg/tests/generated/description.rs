@@ -74,7 +74,9 @@ pub(crate) enum Computed {
     Min,
     Max,
     Fold,
+    FoldAssoc,
     Reduce,
+    Quantiles,
     /// Count, minimum, and number of different values, all at once.
     Several,
 }
@@ -118,12 +120,19 @@ pub(crate) enum Step {
     Unique,
     Fold,
     FoldAssoc,
+    Reduce,
+    Aggregate,
     Max,
     Min,
     ByKey(Computed),
     KeyedFilter(u64),
+    KeyedFilterMap(u64),
+    KeyedFlatMap(u64),
+    KeyedFlatten(u64),
+    KeyedMerge(Input),
     KeyedUnique,
     Numbered,
+    NumberedEven,
     CountWindow(u64, u64, bool),
     GlobalWindow(Computed),
     Diamond(i64),
@@ -250,14 +259,13 @@ impl Input {
 
 impl Computed {
     fn draw(draw: &mut Draw) -> Self {
-        use Computed::{Count, Fold, Max, Min, Reduce, Several, Sum};
-        draw.one(&[Count, Sum, Min, Max, Fold, Reduce, Several])
+        if draw.chance(9) { Self::Fold } else { Self::draw_in_parts(draw) }
     }
 
-    /// One that windows of event time can compute.
+    /// One that can be computed in parts, as windows of event time do.
     fn draw_in_parts(draw: &mut Draw) -> Self {
-        use Computed::{Count, Max, Min, Several, Sum};
-        draw.one(&[Count, Sum, Min, Max, Several])
+        use Computed::{Count, FoldAssoc, Max, Min, Quantiles, Reduce, Several, Sum};
+        draw.one(&[Count, Sum, Min, Max, FoldAssoc, Reduce, Quantiles, Several])
     }
 }
 
@@ -329,8 +337,8 @@ impl Step {
                 _ => Self::CoGroup(size(draw), other(draw, 300)),
             };
         }
-        let simple = 19;
-        match draw.below(if bounded { 51 } else { simple }) {
+        let simple = 23;
+        match draw.below(if bounded { 58 } else { simple }) {
             0 => Self::Add(draw.below(100) as i64 - 50),
             1 => Self::KeepMultiples(1 + draw.below(4) as i64),
             2 => Self::Repeat(draw.below(4)),
@@ -349,28 +357,35 @@ impl Step {
             16 => Self::Numbered,
             17 => Self::Diamond(draw.below(5) as i64),
             18 => Self::SideOutput(1 + draw.below(4) as i64),
-            19 => Self::Chunks(1 + draw.below(10) as usize),
-            20 => Self::Sorted,
-            21 => Self::SortedLimit(draw.below(2 * most)),
-            22 => Self::Top(draw.below(50) as usize),
-            23 | 24 => Self::Unique,
-            25 => Self::Fold,
-            26 => Self::FoldAssoc,
-            27 => Self::Max,
-            28 => Self::Min,
-            29..=32 => Self::ByKey(Computed::draw(draw)),
-            33 => Self::KeyedUnique,
-            34 => Self::Routed(1 + draw.below(4) as i64),
-            35 => Self::SideSink(1 + draw.below(4) as i64),
-            36 => {
+            19 => Self::KeyedFilterMap(1 + draw.below(4)),
+            20 => Self::KeyedFlatMap(draw.below(4)),
+            21 => Self::KeyedFlatten(draw.below(4)),
+            22 => Self::NumberedEven,
+            23 => Self::Chunks(1 + draw.below(10) as usize),
+            24 => Self::Sorted,
+            25 => Self::SortedLimit(draw.below(2 * most)),
+            26 => Self::Top(draw.below(50) as usize),
+            27 | 28 => Self::Unique,
+            29 => Self::Fold,
+            30 => Self::FoldAssoc,
+            31 => Self::Reduce,
+            32 => Self::Aggregate,
+            33 => Self::Max,
+            34 => Self::Min,
+            35..=38 => Self::ByKey(Computed::draw(draw)),
+            39 => Self::KeyedUnique,
+            40 => Self::Routed(1 + draw.below(4) as i64),
+            41 => Self::SideSink(1 + draw.below(4) as i64),
+            42 => {
                 let size = 1 + draw.below(9);
                 Self::CountWindow(size, 1 + draw.below(2 * size), draw.chance(2))
             }
-            37 => Self::GlobalWindow(Computed::draw_in_parts(draw)),
-            38 => Self::ConnectAfter(other(draw, 300)),
-            39 | 40 => Self::Merge(other(draw, most)),
-            41 => Self::Cross(other(draw, 12)),
-            42..=45 => {
+            43 => Self::GlobalWindow(Computed::draw_in_parts(draw)),
+            44 => Self::ConnectAfter(other(draw, 300)),
+            45 | 46 => Self::Merge(other(draw, most)),
+            47 => Self::KeyedMerge(other(draw, most)),
+            48 => Self::Cross(other(draw, 12)),
+            49..=52 => {
                 use Join::*;
                 let kinds = [
                     Inner,
@@ -387,10 +402,10 @@ impl Step {
                 ];
                 Self::Join(draw.one(&kinds), other(draw, 40))
             }
-            46 => Self::Replay(1 + draw.below(4)),
-            47 => Self::ReplayGrouped(1 + draw.below(4)),
-            48 => Self::Iterate(1 + draw.below(6)),
-            49 => Self::Delta(1 + draw.below(20)),
+            53 => Self::Replay(1 + draw.below(4)),
+            54 => Self::ReplayGrouped(1 + draw.below(4)),
+            55 => Self::Iterate(1 + draw.below(6)),
+            56 => Self::Delta(1 + draw.below(20)),
             _ => Self::Cache,
         }
     }
@@ -415,6 +430,10 @@ impl Step {
                 | Static(_)
                 | Scattered
                 | KeyedFilter(_)
+                | KeyedFilterMap(_)
+                | KeyedFlatMap(_)
+                | KeyedFlatten(_)
+                | KeyedMerge(_)
                 | Diamond(_)
                 | SideOutput(_)
                 | Routed(_)

@@ -1,7 +1,7 @@
 //! A job built from its description, with the engine's own operators, and what it gives.
 
 use crate::description::{Computed, Input, Job, Join, Kind, Row, Sink, Step};
-use crate::interpreter::{Given, mixed, pair, several, small};
+use crate::interpreter::{Given, mixed, pair, quantiles, several, small};
 use flate2::{Compression, write::GzEncoder};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use thalweg::operators::keyed::ByRef;
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::{CountWindow, EventTimeWindow, GlobalWindow, SessionWindow};
 use thalweg::time::{Time, Timestamp};
-use thalweg::{Boxed, Chain, Environment, Error, ErrorKind, KeyedStream, Output, Result, Stream};
+use thalweg::{Boxed, Environment, Error, ErrorKind, KeyedStream, Output, Result, Stream};
 
 type Rows<T = ()> = Stream<Boxed<Row, T>>;
 type Keyed<T> = KeyedStream<Boxed<Row, T>, ByRef<fn(&Row) -> &u64, u64>>;
@@ -55,45 +55,62 @@ impl Timing for Timestamp {
     }
 }
 
-/// Computes something of windows of event time, whose results are rows with the windows' timestamps.
-macro_rules! windowed {
-    ($windows:expr, $how:expr) => {
+/// Computes something of the values of each key or window. `$rows` is a macro that makes rows of the results and of
+/// a number for each.
+macro_rules! computed {
+    ($of:expr, $how:expr, $rows:ident) => {
         match $how {
-            Computed::Count => paned(
-                $windows.count().unkey().map(|(key, pane)| (key, pane.end, pane.value as i64)),
-            ),
-            Computed::Sum => paned(
-                $windows
-                    .sum(|row: &Row| row.value)
-                    .unkey()
-                    .map(|(key, pane)| (key, pane.end, pane.value)),
-            ),
-            Computed::Min => paned(
-                $windows
-                    .min(|row: &Row| row.value)
-                    .unkey()
-                    .map(|(key, pane)| (key, pane.end, pane.value)),
-            ),
-            Computed::Several => {
-                paned($windows.aggregate(several_of!()).unkey().map(|(key, pane)| {
-                    (key, pane.end, several(pane.value.0, pane.value.1, pane.value.2))
-                }))
+            Computed::Count => $rows!($of.count(), |n| n as i64),
+            Computed::Sum => $rows!($of.sum(|row: &Row| row.value), |sum| sum),
+            Computed::Min => $rows!($of.min(|row: &Row| row.value), |least| least),
+            Computed::Max => $rows!($of.max(|row: &Row| row.value), |greatest| greatest),
+            Computed::Fold | Computed::FoldAssoc => {
+                let fold = |sum: &mut i64, row: Row| *sum = mixed(*sum, row.value);
+                let add = |sum: &mut i64, part: i64| *sum = sum.wrapping_add(part);
+                $rows!($of.fold_assoc(0, fold, add), |sum| small(sum))
             }
-            _ => paned(
-                $windows
-                    .max(|row: &Row| row.value)
-                    .unkey()
-                    .map(|(key, pane)| (key, pane.end, pane.value)),
-            ),
+            Computed::Reduce => {
+                let greater = |a: Row, b: Row| if a.value < b.value { b } else { a };
+                $rows!($of.reduce(greater), |row| row.value)
+            }
+            Computed::Quantiles => {
+                let shares = [0.25, 0.5, 1.0];
+                $rows!($of.aggregate(|a| a.quantiles(|row| row.value, shares)), |found| quantiles(
+                    found
+                ))
+            }
+            Computed::Several => {
+                $rows!($of.aggregate(several_of!()), |(n, min, texts)| several(n, min, texts))
+            }
         }
     };
 }
 
-/// Rows of what windows gave: key, end, value.
-fn paned<C: Chain<Item = (u64, Timestamp, i64), Time = Timestamp>>(
-    panes: Stream<C>,
-) -> Rows<Timestamp> {
-    panes.map(|(key, end, value)| Row::new(key, value, end.as_micros() - 1)).boxed()
+/// The rows of the results of keys.
+macro_rules! of_keys {
+    ($results:expr, |$result:pat_param| $number:expr) => {
+        $results.unkey().map(|(key, $result)| Row::new(key, $number, 0)).boxed()
+    };
+}
+
+/// The rows of the results of windows without an end.
+macro_rules! of_global_windows {
+    ($results:expr, |$result:pat_param| $number:expr) => {
+        of_keys!($results.map(|_, pane| pane.value), |$result| $number)
+    };
+}
+
+/// The rows of the results of windows, with the last timestamp of each.
+macro_rules! of_windows {
+    ($results:expr, |$result:pat_param| $number:expr) => {
+        $results
+            .unkey()
+            .map(|(key, pane)| {
+                let $result = pane.value;
+                Row::new(key, $number, pane.end.as_micros() - 1)
+            })
+            .boxed()
+    };
 }
 
 /// Count, minimum, and number of different texts.
@@ -287,6 +304,19 @@ impl Cx<'_> {
                 )
                 .map(|sum| Row::new(0, small(sum), 0))
                 .boxed(),
+            Step::Reduce => rows
+                .map(|row| Row { at: 0, ..row })
+                .reduce(|a, b| Row {
+                    key: a.key.max(b.key),
+                    value: a.value + b.value,
+                    at: 0,
+                    text: a.text.max(b.text),
+                })
+                .boxed(),
+            Step::Aggregate => rows
+                .aggregate(several_of!())
+                .map(|(n, min, texts)| Row::new(0, several(n, min, texts), 0))
+                .boxed(),
             Step::Max => rows.max_by(Row::cmp).boxed(),
             Step::Min => rows.min_by(Row::cmp).boxed(),
             Step::ByKey(how) => by_key(rows, how),
@@ -296,6 +326,33 @@ impl Cx<'_> {
                 .unkey()
                 .map(|(_, row)| row)
                 .boxed(),
+            Step::KeyedFilterMap(of) => keyed(rows)
+                .filter_map(move |_, row| {
+                    let is_multiple = row.value.unsigned_abs() % of == 0;
+                    is_multiple.then(|| Row { value: row.value + 1, ..row })
+                })
+                .unkey()
+                .map(|(_, row)| row)
+                .boxed(),
+            Step::KeyedFlatMap(times) => keyed(rows)
+                .flat_map(move |_, row| {
+                    (0..times as i64).map(move |n| Row { value: row.value + n, ..row.clone() })
+                })
+                .unkey()
+                .map(|(_, row)| row)
+                .boxed(),
+            Step::KeyedFlatten(times) => keyed(rows)
+                .map(move |_, row| {
+                    let copy = |n| Row { value: row.value + n, ..row.clone() };
+                    (0..times as i64).map(copy).collect::<Vec<_>>()
+                })
+                .flatten()
+                .unkey()
+                .map(|(_, row)| row)
+                .boxed(),
+            Step::KeyedMerge(input) => {
+                keyed(rows).merge(keyed(other(&input))).unkey().map(|(_, row)| row).boxed()
+            }
             Step::KeyedUnique => keyed(rows)
                 .map(|_, _| ())
                 .unkey()
@@ -310,6 +367,14 @@ impl Cx<'_> {
                 .unkey()
                 .map(row)
                 .boxed(),
+            Step::NumberedEven => keyed(rows)
+                .stateful_flat_map(0, |_, n: &mut i64, _| {
+                    *n += 1;
+                    if *n % 2 == 0 { vec![*n, -*n] } else { Vec::new() }
+                })
+                .unkey()
+                .map(row)
+                .boxed(),
             Step::CountWindow(size, slide, partial) => {
                 let mut window = CountWindow::sliding(size, slide);
                 if partial {
@@ -320,35 +385,7 @@ impl Cx<'_> {
             }
             Step::GlobalWindow(how) => {
                 let window = keyed(rows).map(|_, row| row).window(GlobalWindow::new());
-                match how {
-                    Computed::Count => window
-                        .count()
-                        .unkey()
-                        .map(|(key, n)| Row::new(key, n.value as i64, 0))
-                        .boxed(),
-                    Computed::Sum => window
-                        .sum(|row: &Row| row.value)
-                        .unkey()
-                        .map(|(key, n)| Row::new(key, n.value, 0))
-                        .boxed(),
-                    Computed::Min => window
-                        .min(|row: &Row| row.value)
-                        .unkey()
-                        .map(|(key, n)| Row::new(key, n.value, 0))
-                        .boxed(),
-                    Computed::Several => window
-                        .aggregate(several_of!())
-                        .unkey()
-                        .map(|(key, pane)| {
-                            Row::new(key, several(pane.value.0, pane.value.1, pane.value.2), 0)
-                        })
-                        .boxed(),
-                    _ => window
-                        .max(|row: &Row| row.value)
-                        .unkey()
-                        .map(|(key, n)| Row::new(key, n.value, 0))
-                        .boxed(),
-                }
+                computed!(window, how, of_global_windows)
             }
             Step::Diamond(plus) => {
                 let [one, two] = rows.split();
@@ -466,18 +503,22 @@ impl Cx<'_> {
         Ok(match step {
             Step::Tumbling(how, size, offset) => {
                 let window = EventTimeWindow::tumbling(micros(*size)).offset(micros(*offset));
-                windowed!(keyed(rows).window(window), *how)
+                computed!(keyed(rows).window(window), *how, of_windows)
             }
             Step::Sliding(how, size, slide) => {
                 let window = EventTimeWindow::sliding(micros(*size), micros(*slide));
-                windowed!(keyed(rows).window(window), *how)
+                computed!(keyed(rows).window(window), *how, of_windows)
             }
             Step::Session(how, gap) => {
-                windowed!(keyed(rows).window(SessionWindow::new(micros(*gap))), *how)
+                computed!(keyed(rows).window(SessionWindow::new(micros(*gap))), *how, of_windows)
             }
             Step::AllTumbling(how, size) => {
                 let one = rows.map(|row| Row { key: 0, ..row }).boxed();
-                windowed!(keyed(one).window(EventTimeWindow::tumbling(micros(*size))), *how)
+                computed!(
+                    keyed(one).window(EventTimeWindow::tumbling(micros(*size))),
+                    *how,
+                    of_windows
+                )
             }
             Step::IntervalJoin(before, after, input) => keyed(rows)
                 .interval_join(
@@ -525,26 +566,11 @@ fn halved(row: Row) -> Row {
 
 fn by_key<T: Time>(rows: Rows<T>, how: Computed) -> Rows<T> {
     let keyed = keyed(rows);
-    match how {
-        Computed::Count => keyed.count().unkey().map(|(key, n)| row((key, n as i64))).boxed(),
-        Computed::Sum => keyed.sum(|row: &Row| row.value).unkey().map(row).boxed(),
-        Computed::Min => keyed.min(|row: &Row| row.value).unkey().map(row).boxed(),
-        Computed::Max => keyed.max(|row: &Row| row.value).unkey().map(row).boxed(),
-        Computed::Fold => {
-            let fold = |sum: &mut i64, row: Row| *sum = mixed(*sum, row.value);
-            keyed.fold(0, fold).unkey().map(|(key, sum)| row((key, small(sum)))).boxed()
-        }
-        Computed::Reduce => {
-            let greater = |a: Row, b: Row| if a.value < b.value { b } else { a };
-            let reduced = keyed.reduce(greater).unkey();
-            reduced.map(|(key, greatest)| row((key, greatest.value))).boxed()
-        }
-        Computed::Several => keyed
-            .aggregate(several_of!())
-            .unkey()
-            .map(|(key, (n, min, different))| row((key, several(n, min, different))))
-            .boxed(),
+    if how == Computed::Fold {
+        let fold = |sum: &mut i64, row: Row| *sum = mixed(*sum, row.value);
+        return of_keys!(keyed.fold(0, fold), |sum| small(sum));
     }
+    computed!(keyed, how, of_keys)
 }
 
 fn join<T: Time>(rows: Rows<T>, how: Join, other: Rows<T>) -> Rows<T> {

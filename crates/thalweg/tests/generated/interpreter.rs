@@ -42,7 +42,13 @@ fn compute(how: Computed, rows: &[Row]) -> i64 {
         Computed::Sum => values().sum(),
         Computed::Min => values().min().unwrap_or_default(),
         Computed::Max | Computed::Reduce => values().max().unwrap_or_default(),
-        Computed::Fold => small(values().fold(0, mixed)),
+        Computed::Fold | Computed::FoldAssoc => small(values().fold(0, mixed)),
+        Computed::Quantiles => {
+            let mut values: Vec<i64> = values().collect();
+            values.sort_unstable();
+            let last = values.len() - 1;
+            quantiles([values[last / 4], values[last / 2], values[last]])
+        }
         Computed::Several => {
             let different: BTreeSet<_> = rows.iter().map(|row| &row.text).collect();
             several(rows.len() as u64, values().min().unwrap_or_default(), different.len() as u64)
@@ -55,7 +61,12 @@ pub(crate) fn several(count: u64, min: i64, different: u64) -> i64 {
     count as i64 * 1_000_003 + min * 31 + different as i64
 }
 
-/// What a step makes of rows; what it gives aside is added to `sides`.
+/// The lower quartile, the median and the maximum as one.
+pub(crate) fn quantiles([quarter, half, most]: [i64; 3]) -> i64 {
+    quarter * 7 + half * 31 + most
+}
+
+/// What a step makes of rows; its side output is added to `sides`.
 pub(crate) fn apply(step: &Step, mut rows: Vec<Row>, sides: &mut Vec<Vec<Row>>) -> Vec<Row> {
     use Step::*;
     match step {
@@ -65,6 +76,15 @@ pub(crate) fn apply(step: &Step, mut rows: Vec<Row>, sides: &mut Vec<Vec<Row>>) 
         Memo(_) | Async(_) | Blocking(_) => each(rows, |row| row.value = row.value / 2 + 1),
         KeepMultiples(of) => kept(rows, |row| row.value % of == 0),
         KeyedFilter(of) => kept(rows, |row| row.key % of == 0),
+        KeyedFilterMap(of) => {
+            each(kept(rows, |row| row.value.unsigned_abs() % of == 0), |row| row.value += 1)
+        }
+        KeyedFlatMap(times) | KeyedFlatten(times) => {
+            let copies = |row: Row| {
+                (0..*times as i64).map(move |n| Row { value: row.value + n, ..row.clone() })
+            };
+            rows.into_iter().flat_map(copies).collect()
+        }
         Repeat(times) => {
             let copies =
                 |row: Row| (0..*times).map(move |n| Row { key: row.key ^ n, ..row.clone() });
@@ -86,6 +106,15 @@ pub(crate) fn apply(step: &Step, mut rows: Vec<Row>, sides: &mut Vec<Vec<Row>>) 
         }
         Unique => rows.into_iter().collect::<BTreeSet<_>>().into_iter().collect(),
         Fold | FoldAssoc => vec![Row::new(0, compute(Computed::Fold, &rows), 0)],
+        Reduce => {
+            let text = || rows.iter().map(|row| row.text.clone());
+            let both =
+                |key, value| Row { key, value, at: 0, text: text().max().unwrap_or_default() };
+            let sum = rows.iter().map(|row| row.value).sum();
+            rows.iter().map(|row| row.key).max().map(|key| both(key, sum)).into_iter().collect()
+        }
+        Aggregate if rows.is_empty() => Vec::new(),
+        Aggregate => vec![Row::new(0, compute(Computed::Several, &rows), 0)],
         Max => rows.into_iter().max().into_iter().collect(),
         Min => rows.into_iter().min().into_iter().collect(),
         ByKey(how) | GlobalWindow(how) => {
@@ -97,6 +126,14 @@ pub(crate) fn apply(step: &Step, mut rows: Vec<Row>, sides: &mut Vec<Vec<Row>>) 
             let groups = by(rows, |row| row.key).into_iter();
             let numbers = |(key, rows): (u64, Vec<Row>)| {
                 (1..=rows.len() as i64).map(move |n| Row::new(key, n, 0))
+            };
+            groups.flat_map(numbers).collect()
+        }
+        NumberedEven => {
+            let groups = by(rows, |row| row.key).into_iter();
+            let numbers = |(key, rows): (u64, Vec<Row>)| {
+                let even = (1..=rows.len() as i64).filter(|n| n % 2 == 0);
+                even.flat_map(move |n| [Row::new(key, n, 0), Row::new(key, -n, 0)])
             };
             groups.flat_map(numbers).collect()
         }
@@ -118,7 +155,7 @@ pub(crate) fn apply(step: &Step, mut rows: Vec<Row>, sides: &mut Vec<Vec<Row>>) 
             let sum = compute(Computed::Fold, &other.rows());
             each(rows, |row| row.value += sum)
         }
-        Merge(other) => rows.into_iter().chain(other.rows()).collect(),
+        Merge(other) | KeyedMerge(other) => rows.into_iter().chain(other.rows()).collect(),
         Cross(other) => {
             let pairs = |row: Row| other.rows().into_iter().map(move |b| pair(&row, &b));
             rows.into_iter().flat_map(pairs).collect()

@@ -53,13 +53,13 @@ fn jobs_agree_with_the_interpreter() {
 
 /// Runs a job, and says how its result differs from what it must be.
 fn hold(job: &Job) -> Result<(), String> {
-    let (tell, told) = mpsc::channel();
+    let (done, result) = mpsc::channel();
     let to_run = job.clone();
     std::thread::spawn(move || {
         let held = catch_unwind(AssertUnwindSafe(|| compare(&to_run)));
-        _ = tell.send(held.unwrap_or_else(|_| Err("panicked".to_owned())));
+        _ = done.send(held.unwrap_or_else(|_| Err("panicked".to_owned())));
     });
-    told.recv_timeout(LIMIT).unwrap_or_else(|_| Err("did not end".to_owned()))
+    result.recv_timeout(LIMIT).unwrap_or_else(|_| Err("did not end".to_owned()))
 }
 
 fn compare(job: &Job) -> Result<(), String> {

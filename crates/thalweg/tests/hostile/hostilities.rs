@@ -199,8 +199,8 @@ impl Hostility {
     /// Whether a result is what the operator gives where nothing is wrong, if there is a result.
     pub(crate) fn is_comparable(&self) -> bool {
         let whole = matches!(self.source, Source::Iterator | Source::Hint(..));
-        let told = self.mood == Mood::Calm && self.span == CALM.span;
-        told && whole && self.sink == Sink::Collect && self.meddling == Meddling::None
+        let calm = self.mood == Mood::Calm && self.span == CALM.span;
+        calm && whole && self.sink == Sink::Collect && self.meddling == Meddling::None
     }
 
     /// Begins a stream.

@@ -129,14 +129,14 @@ operators! {
     "stateful_flat_map" loose |job, s| job.end(
         keyed(s).stateful_flat_map(None, |_, last: &mut Option<Record>, r: Record| { r.act(); last.replace(r) }).unkey()
     );
-    "partition" exact |job, s| job.end(keyed(s).repartition().map(|_, r| r.number()).unkey());
+    "repartition" exact |job, s| job.end(keyed(s).repartition().map(|_, r| r.number()).unkey());
     "process" loose |job, s| job.end(
         timed(s).group_by(|r| r.key.clone()).process(Timed).unkey()
     );
     "process untimed" loose |job, s| job.end(
         s.group_by(|r| r.key.clone()).process(Timed).unkey()
     );
-    "process aside" loose |job, s| {
+    "process with a side output" loose |job, s| {
         let (all, ends) = timed(s).group_by(|r| r.key.clone()).process_with_side_output(Delayed(job.span));
         job.end(all.unkey());
         job.end(ends);

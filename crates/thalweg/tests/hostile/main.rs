@@ -245,7 +245,7 @@ fn is_called(operator: &str) -> bool {
 fn in_time(case: &Case, config: Config) -> Result<Ended, String> {
     *RUNNING.lock().expect("no test panics with it") = case.name();
     SPRUNG.store(false, SeqCst);
-    let (tell, told) = mpsc::channel();
+    let (done, result) = mpsc::channel();
     let case = case.clone();
     std::thread::spawn(move || {
         let ended = catch_unwind(AssertUnwindSafe(|| run(&case, config)));
@@ -254,9 +254,9 @@ fn in_time(case: &Case, config: Config) -> Result<Ended, String> {
             std::mem::forget(payload);
             Err("unwound".to_owned())
         });
-        _ = tell.send(ended);
+        _ = done.send(ended);
     });
-    told.recv_timeout(LIMIT).unwrap_or_else(|_| Err("did not end".to_owned()))
+    result.recv_timeout(LIMIT).unwrap_or_else(|_| Err("did not end".to_owned()))
 }
 
 fn run(case: &Case, config: Config) -> Result<Ended, String> {
@@ -337,7 +337,7 @@ fn unwinding<R>(doing: &str, f: impl FnOnce() -> R) -> Result<R, String> {
 }
 
 /// Kinds of operators that the table does not have, and why.
-const ELSEWHERE: &[(&str, &str)] = &[
+const TESTED_APART: &[(&str, &str)] = &[
     ("print", "writes to standard output"),
     ("cached", "reads what another job has kept: in the jobs that are generated"),
     ("generate", "a source that does not end"),
@@ -409,7 +409,7 @@ fn every_operator_is_attacked() {
     let mut kinds = methods();
     assert!(kinds.len() > 80, "{kinds:?}");
     kinds.retain(|kind| !attacked.contains(kind));
-    for (kind, _) in ELSEWHERE {
+    for (kind, _) in TESTED_APART {
         assert!(kinds.remove(*kind), "`{kind}` is in the table, or no operator");
     }
     assert!(kinds.is_empty(), "operators that `OPERATORS` has not: {kinds:?}");

@@ -66,6 +66,9 @@ operators! {
     "sorted" exact |job, s| job.end(s.sorted());
     "sorted_by" exact |job, s| job.end(s.sorted_by(|a, b| a.number().cmp(&b.number())));
     "sorted_by_key" exact |job, s| job.end(s.sorted_by_key(|r| r.key.clone()));
+    "bottom" exact |job, s| job.end(s.bottom(10));
+    "bottom_by" exact |job, s| job.end(s.bottom_by(10, |a, b| a.number().cmp(&b.number())));
+    "bottom_by_key" exact |job, s| job.end(s.bottom_by_key(10, |r| r.number()));
     "top" exact |job, s| job.end(s.top(10));
     "top_by_key" exact |job, s| job.end(s.top_by_key(10, |r| r.number()));
     "count of all" exact |job, s| job.end(s.count());

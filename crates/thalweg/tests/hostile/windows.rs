@@ -146,6 +146,36 @@ operators! {
         s.group_by_ref(KEY).window(TransactionWindow::new(says)).max(|r| r.clone()).unkey()
     });
     "custom window" loose |job, s| job.end(keyed(s).window(CustomWindow::new(Spans(job.span))).max(|r| r.clone()).unkey());
+    "early count window" loose |job, s| job.end(
+        s.group_by_ref(KEY).window(CountWindow::tumbling(5).early(Early::every(2))).max(|r| r.clone()).unkey()
+    );
+    "early count window sliding" loose |job, s| job.end(
+        s.group_by_ref(KEY).window(CountWindow::sliding(5, 2).early(Early::interval(job.span / 100))).sum(|r| r.number()).unkey()
+    );
+    "early count window max" loose |job, s| job.end(
+        keyed(s).window(CountWindow::sliding(50, 3).early(Early::every(4))).max(|r| r.clone()).unkey()
+    );
+    "early count window fold" loose |job, s| job.end(
+        s.group_by_ref(KEY).window(CountWindow::sliding(5, 3).early(Early::every(2)))
+            .fold(0, |sum: &mut u64, r: Record| *sum += r.number()).unkey()
+    );
+    "early global window" loose |job, s| job.end(
+        s.group_by_ref(KEY).window(GlobalWindow::new().early(Early::interval(job.span / 100))).max(|r| r.clone()).unkey()
+    );
+    "early transaction window" loose |job, s| job.end({
+        let says = |r: &Record| match r.number() % 5 {
+            0 => Transaction::Commit,
+            1 => Transaction::Discard,
+            _ => Transaction::Continue,
+        };
+        s.group_by_ref(KEY).window(TransactionWindow::new(says).early(Early::every(1))).max(|r| r.clone()).unkey()
+    });
+    "early custom window" loose |job, s| job.end(
+        keyed(s).window(CustomWindow::new(Spans(job.span)).early(Early::every(3))).max(|r| r.clone()).unkey()
+    );
+    "early custom window by clock" loose |job, s| job.end(
+        keyed(s).window(CustomWindow::new(Spans(job.span)).early(Early::interval(job.span / 100))).count().unkey()
+    );
     "window_all" loose |job, s| job.end(timed(s).window_all(EventTimeWindow::tumbling(job.span)).max(|r| r.clone()));
     "window_all count" loose |job, s| job.end(s.window_all(CountWindow::tumbling(5)).sum(|r| r.number()));
 }

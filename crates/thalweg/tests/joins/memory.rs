@@ -42,7 +42,7 @@ fn long(key: u32, n: usize) -> (u32, String) {
 }
 
 #[test]
-fn what_outgrows_memory_goes_to_disk_and_is_joined() {
+fn inputs_beyond_memory_are_joined_on_disk() {
     let left: Vec<_> = (0..500).map(|n| long(n as u32 % 200, n)).collect();
     let right: Vec<_> = (0..500).map(|n| long(n as u32 % 150 + 100, n)).collect();
     macro_rules! test {

@@ -15,7 +15,7 @@ fn strategies(env: &Environment) -> Vec<Strategy> {
 }
 
 #[test]
-fn what_is_together_is_not_moved_again() {
+fn partitioned_streams_are_not_sent_again() {
     let env = Environment::new();
     let side = || env.range(0..100).group_by(|n| n % 10).repartition();
     let _ = side().join(side()).join(side()).unkey().count().collect_one();
@@ -29,7 +29,7 @@ fn what_is_together_is_not_moved_again() {
 
 /// Joins by time and by windows leave what is in the tasks of its keys there, too.
 #[test]
-fn what_is_together_meets_in_time_where_it_is() {
+fn partitioned_streams_join_in_time_without_an_exchange() {
     use Strategy::{Forward, Keyed};
     let second = Duration::from_secs(1);
     let timed = |env: &Environment| {
@@ -101,7 +101,7 @@ fn a_side_goes_only_where_it_must() {
 }
 
 #[test]
-fn what_never_ends_is_refused_by_name() {
+fn unbounded_inputs_are_refused_by_name() {
     let ticks = |env: &Environment| env.generate(1000.0, Some).group_by(|n| n % 10);
     let some = |env: &Environment| env.range(0..10).group_by(|n| *n);
     let refused = |job: &dyn Fn(&Environment), means: &str| {
@@ -176,7 +176,7 @@ fn a_limit_ends_both_sides() {
 }
 
 #[test]
-fn what_panics_is_known_to_be_the_join() {
+fn a_panic_names_the_join() {
     #[derive(thalweg::Data, Debug)]
     struct Fragile(u32);
     impl Clone for Fragile {
@@ -250,7 +250,7 @@ fn a_table_from_outside_stays_for_all_rounds_of_a_loop() {
 }
 
 #[test]
-fn what_keeps_nothing_for_a_loop_is_refused_there() {
+fn joins_that_keep_nothing_are_refused_in_loops() {
     let env = Environment::new();
     let five = env.range(0..5).map(|n| (n, n)).keyed();
     let rounds = env

@@ -50,7 +50,7 @@ fn results_have_the_later_timestamp_and_are_not_overtaken() {
 
 /// What has no partner is known at the end, and not late then.
 #[test]
-fn what_is_alone_is_not_late() {
+fn a_record_without_a_match_is_not_late() {
     check(|env| {
         let left = timed(env, (0..400).map(|n| ((n % 4) as u8, n)).collect());
         let right = timed(env, (0..400).map(|n| ((n % 4 + 4) as u8, n)).collect());
@@ -63,7 +63,7 @@ fn what_is_alone_is_not_late() {
     .equals((0..4i64).map(|window| (window, 200)));
 }
 
-/// Windows behind a join are given out while its input goes on.
+/// Windows behind a join are emitted while its input goes on.
 #[test]
 fn watermarks_come_through_when_the_table_is_there() {
     let env = Environment::new();

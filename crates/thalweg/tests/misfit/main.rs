@@ -1,6 +1,6 @@
 //! Programs that do not compile, and what the compiler must say about each.
 //!
-//! Every file in `cases` is a program that somebody new to the engine could write. Its lines that
+//! Every file in `cases` is a program that a newcomer to the engine could write. Its lines that
 //! begin with `//~` are the essential parts of the compiler's message, in order; the first is part
 //! of the very first line, since what is said first is what is read. Whatever else the compiler
 //! says, such as line numbers and lists of other types, may change with its version.

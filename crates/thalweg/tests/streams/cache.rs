@@ -83,7 +83,7 @@ fn keys_are_where_they_belong_whatever_the_tasks() -> thalweg::Result<()> {
             let names = env.range(0..499).map(|n| (n, n)).keyed();
             let joined = pairs.stream(&env).join(names).unkey().count().collect_one();
             let kinds = env.plan().operators;
-            assert_eq!(kinds.iter().filter(|op| op.kind == "partition").count(), 1, "the names");
+            assert_eq!(kinds.iter().filter(|op| op.kind == "repartition").count(), 1, "the names");
             env.run()?;
             let mut counts = counts.take()?;
             counts.sort_unstable();
@@ -95,7 +95,7 @@ fn keys_are_where_they_belong_whatever_the_tasks() -> thalweg::Result<()> {
 }
 
 #[test]
-fn what_memory_does_not_hold_is_on_disk() -> thalweg::Result<()> {
+fn a_cache_beyond_memory_is_on_disk() -> thalweg::Result<()> {
     let text = "y".repeat(40);
     let line = move |n: u64| format!("{n} {text}");
     let env = with_memory(400_000);
@@ -120,7 +120,7 @@ fn what_memory_does_not_hold_is_on_disk() -> thalweg::Result<()> {
 }
 
 #[test]
-fn what_is_forgotten_gives_its_memory_back() -> thalweg::Result<()> {
+fn a_dropped_cache_frees_its_memory() -> thalweg::Result<()> {
     let env = with_memory(4 << 20);
     for _ in 0..5 {
         let numbers = env.range(0..100_000).cache();
@@ -158,7 +158,7 @@ fn timestamps_are_kept() {
 }
 
 #[test]
-fn what_is_not_filled_cannot_be_read() -> thalweg::Result<()> {
+fn a_cache_that_is_not_filled_cannot_be_read() -> thalweg::Result<()> {
     let refused = |env: &Environment| {
         let error = env.run().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotProduced);

@@ -21,7 +21,7 @@ fn with_memory(memory: usize) -> Environment {
 }
 
 #[test]
-fn what_comes_first_is_known_to_every_task() {
+fn the_control_stream_reaches_every_task_first() {
     let kept = |n: &u64| !(0..50).any(|i| 7 * i == *n);
     check(|env| {
         let out = env.iter((0..50u64).map(|i| 7 * i)).shuffle();
@@ -70,7 +70,7 @@ fn as_they_arrive_a_record_sees_a_prefix() {
 }
 
 #[test]
-fn it_ends_with_the_records_and_not_with_the_control_stream() {
+fn connect_ends_with_the_records_not_the_control_stream() {
     every(|env| {
         let endless = env.iter(0u64..);
         let few = env.range(0..3000).connect(endless, 0, |last, n| *last = n).map(|(n, _)| n);
@@ -142,7 +142,7 @@ fn a_stream_meets_what_was_computed_of_itself() {
 }
 
 #[test]
-fn what_waits_goes_to_disk_when_memory_is_short() -> thalweg::Result<()> {
+fn waiting_records_go_to_disk_when_memory_is_short() -> thalweg::Result<()> {
     let env = with_memory(1 << 20);
     let text = "x".repeat(90);
     let [lines, all] = env.range(0..40_000).map(move |n| format!("{n} {text}")).split();
@@ -196,7 +196,7 @@ fn keys_remember_beside_what_all_share() {
 }
 
 #[test]
-fn what_is_together_stays_there() {
+fn partitioned_streams_are_not_sent() {
     every(|env| {
         let pairs = env.range(0..1000).group_by(|n| n % 10).repartition();
         let counts = pairs
@@ -204,7 +204,7 @@ fn what_is_together_stays_there() {
             .filter_map(|key, (n, least)| (key >= least).then_some(n))
             .count()
             .collect::<BTreeMap<_, _>>();
-        let exchanges = env.plan().operators.iter().filter(|op| op.kind == "partition").count();
+        let exchanges = env.plan().operators.iter().filter(|op| op.kind == "repartition").count();
         assert_eq!(exchanges, 1);
         env.run()?;
         assert_eq!(counts.take()?, (5..10u64).map(|key| (key, 100)).collect());

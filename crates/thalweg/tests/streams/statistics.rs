@@ -191,7 +191,7 @@ fn late_records_are_counted_aside() {
 }
 
 #[test]
-fn what_a_process_emits_aside_is_counted_aside() {
+fn side_outputs_of_process_are_counted_apart() {
     every(|env| {
         let at = |n: &u64| Timestamp::from_millis(*n as i64);
         let timed = env.range(0..900).assign_timestamps(at, Watermarks::monotonous());

@@ -73,7 +73,7 @@ fn streams_of_several_tasks_are_paired_as_a_whole() {
 }
 
 #[test]
-fn what_is_left_over_is_counted() -> thalweg::Result<()> {
+fn unpaired_records_are_counted() -> thalweg::Result<()> {
     for seed in 0..5 {
         let mut config = Config::default();
         config.scheduler = Scheduler::Deterministic { seed };

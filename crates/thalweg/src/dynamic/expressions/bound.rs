@@ -84,7 +84,7 @@ mod tests {
     use crate::dynamic::expressions::{col, lit};
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn a_type_that_does_not_fit_is_named() {
         let schema = [Field::new("n", Type::I64), Field::new("s", Type::Utf8)];
         let wrong = |expr: Expr| bind(&schema, &expr).unwrap_err();
         assert_eq!(wrong(col("m")), "there is no column `m`; the columns are: n, s");

@@ -30,7 +30,7 @@ fn failure(block: &Block, expr: &Expr) -> String {
 }
 
 #[test]
-fn what_has_no_result_is_an_error() {
+fn an_expression_without_a_result_is_an_error() {
     let block = integers(&[1, i64::MIN], &[0, -1]);
     let (a, b) = (|| col("a"), || col("b"));
     assert_eq!(failure(&block, &a().div(b())), "division of 1 by zero, in `div`");

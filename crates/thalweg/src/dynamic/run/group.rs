@@ -18,6 +18,7 @@ use std::sync::Arc;
 ///
 /// Each case is compiled separately, whether a program uses it or not. So there are few cases: keys of one common
 /// column with states of fixed size, and a general case for all others.
+#[inline]
 #[track_caller]
 pub(super) fn group(stream: Stream<Blocks>, step: &GroupStep, name: &str) -> Stream<Blocks> {
     let program = Program::new(&step.aggregates);

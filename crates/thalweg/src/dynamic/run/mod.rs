@@ -3,6 +3,9 @@
 //! Every step becomes operators of the same kind as a typed program's, in the same plan: the same sources, exchanges,
 //! keyed tables and sorts, under the same schedulers. The only difference is one dynamic call a block between two
 //! operators.
+//!
+//! The functions that build streams are `#[inline]` so that they are compiled by a crate that runs graphs, with all
+//! operators that they use: in this crate, which never calls them, they would be half of its compile time.
 
 mod accumulate;
 mod apply;
@@ -41,6 +44,7 @@ impl Graph {
     ///
     /// As [`check`](Self::check), and as [`Environment::run`]: a computation without a result (an overflow, a
     /// division by zero, text that is no number) is of kind [`Input`](ErrorKind::Input), under the node's name.
+    #[inline]
     #[track_caller]
     pub fn run(&self, env: &Environment) -> Result<Results> {
         let env = env.sharing();
@@ -49,7 +53,6 @@ impl Graph {
         attached.results()
     }
 
-    /// Adds the graph to the environment's job, and runs when the job does.
     /// Adds the graph to the environment's job, as a part that runs with it.
     ///
     /// Use it to look at the plan, or to run several graphs, or a graph and typed streams, as one job. Nodes of
@@ -71,6 +74,7 @@ impl Graph {
     /// assert_eq!(all.take()?, Some(5));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
+    #[inline]
     #[track_caller]
     pub fn attach(&self, env: &Environment) -> Result<Attached> {
         env.build(|builder| builder.blocks = true);
@@ -94,6 +98,7 @@ impl Graph {
     }
 }
 
+#[inline]
 #[track_caller]
 fn source(env: &Environment, step: &Step) -> Stream<Blocks> {
     let name = step.name.as_str();
@@ -114,6 +119,7 @@ fn source(env: &Environment, step: &Step) -> Stream<Blocks> {
 }
 
 /// A source of rows that the graph holds.
+#[inline]
 #[track_caller]
 fn blocks_of(env: &Environment, blocks: Vec<Block>, step: &Step) -> Stream<Blocks> {
     let blocks = env.iter(blocks);
@@ -122,6 +128,7 @@ fn blocks_of(env: &Environment, blocks: Vec<Block>, step: &Step) -> Stream<Block
 }
 
 /// Adds a step to a stream; returns `None` for a sink.
+#[inline]
 #[track_caller]
 fn follow(stream: Stream<Blocks>, step: &Step, attached: &mut Attached) -> Option<Stream<Blocks>> {
     let (name, detail) = (step.name.as_str(), step.detail.clone());

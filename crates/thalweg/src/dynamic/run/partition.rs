@@ -13,6 +13,7 @@ use crate::stream::{Chain, Stream};
 use std::sync::Arc;
 
 /// Sends all rows with the same values in these columns to one task.
+#[inline]
 pub(super) fn partition(
     stream: Stream<Blocks>,
     origin: Origin,

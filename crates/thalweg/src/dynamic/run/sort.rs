@@ -13,6 +13,7 @@ use crate::stream::Stream;
 use std::sync::Arc;
 
 /// Emits all rows in the order of these columns, each of which may be descending.
+#[inline]
 #[track_caller]
 pub(super) fn sort(
     stream: Stream<Blocks>,
@@ -30,6 +31,7 @@ pub(super) fn sort(
 }
 
 /// Emits the first `n` rows in the order of these columns.
+#[inline]
 #[track_caller]
 pub(super) fn top(
     stream: Stream<Blocks>,

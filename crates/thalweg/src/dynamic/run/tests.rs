@@ -244,7 +244,7 @@ fn floats_that_are_equal_are_one_key() {
 }
 
 #[test]
-fn what_fails_names_its_node() {
+fn a_failure_names_its_node() {
     let numbers = || Graph::new().range(0, 100_000);
     let fails = |graph: Graph| {
         let error = graph.run(&Environment::new()).unwrap_err();

@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_place() {
+    fn errors_name_their_place() {
         let good = "name,amount\r\n".to_owned() + &"somebody,12\r\n".repeat(9);
         let bad = |row: &str| failure(format!("{good}{row}"));
         assert_eq!(bad("x,1y\r\n"), (Some(11), "`1y` is no amount, in `x,1y`".to_owned()));

@@ -509,7 +509,7 @@ fn a_name_that_is_looked_for_stands_once_in_the_header() {
     use std::collections::HashMap;
     let (_dir, path) = file("name,x,amount,x\nann,1,2,3\n");
     let (rows, _) = read(&Environment::new(), Csv::new(&path)).unwrap();
-    assert_eq!(rows, [Row { name: "ann".into(), amount: 2 }], "nobody looks for `x`");
+    assert_eq!(rows, [Row { name: "ann".into(), amount: 2 }], "`x` is not looked up");
     let env = Environment::new();
     let rows = env.csv::<HashMap<String, String>>(&path).map(|row| row.len()).count().collect_one();
     let error = env.run().unwrap_err();

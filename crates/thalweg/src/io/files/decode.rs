@@ -1,6 +1,6 @@
 //! Opens and decompresses one file.
 //!
-//! Input files are opened for their content only here.
+//! The content of input files is read only here.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -213,7 +213,7 @@ impl<R: Read> Decoder<R> {
 }
 
 /// Counts the compressed bytes, and records a failure of the reader: decoders wrap or replace the errors of their
-/// reader, so its failures could not be told from corrupt data afterwards.
+/// reader, so its failures could not be distinguished from corrupt data afterwards.
 #[derive(Debug)]
 struct Watched<R> {
     reader: R,
@@ -595,7 +595,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_is_unpacked(parts in prop::collection::vec(
+        fn packed_files_are_unpacked(parts in prop::collection::vec(
             prop::collection::vec(prop_oneof![b'a'..b'd', any::<u8>()], 0..300), 1..4,
         )) {
             for compression in BOTH {

@@ -9,7 +9,7 @@
 //! 5. [`text`] checks each block once for UTF-8 and iterates over its lines ([`LineBlocks`]).
 //!
 //! Nothing here depends on tasks, threads or streams, and only the file system can block it. The file system is
-//! accessed in `paths` (listing) and `decode` (opening and reading) only.
+//! accessed in `paths` (listing, and opening each file once to check it) and `decode` (reading) only.
 //!
 //! # Which reader reads a line
 //! A line belongs to the split that contains its first byte. A reader whose split starts in the middle of a file

@@ -364,12 +364,12 @@ mod tests {
     }
 
     #[test]
-    fn size_and_compression_are_told() {
+    fn size_and_compression_are_found() {
         let dir = tree(&["a.txt", "b.GZ", "c.zstd", "gz"]);
         let files = expand_inputs([dir.path()]).unwrap();
-        let told: Vec<_> = files.iter().map(|f| (f.bytes, f.compression)).collect();
+        let found: Vec<_> = files.iter().map(|f| (f.bytes, f.compression)).collect();
         use Compression::{Gzip, None, Zstd};
-        assert_eq!(told, [(5, None), (4, Gzip), (6, Zstd), (2, None)]);
+        assert_eq!(found, [(5, None), (4, Gzip), (6, Zstd), (2, None)]);
     }
 
     #[test]

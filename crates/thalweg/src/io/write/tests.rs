@@ -33,7 +33,7 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn written_files_are_read_again() {
     let expected: Vec<_> = (0..20_000).map(row).collect();
     for scheduler in
         [Scheduler::WorkStealing, Scheduler::ThreadPerTask, Scheduler::Deterministic { seed: 9 }]
@@ -161,7 +161,7 @@ fn each_refusal_has_its_message() {
 }
 
 #[test]
-fn what_the_format_has_no_form_for_stops_the_job() {
+fn a_value_without_a_form_in_the_format_stops_the_job() {
     let temp = tempfile::tempdir().unwrap();
     let env = Environment::new();
     env.iter([vec![(1, 2)]])
@@ -257,7 +257,7 @@ fn child(how: &str, folder: &Path) -> std::process::Child {
     std::process::Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "io::write::tests::what_a_killed_process_leaves_is_removed",
+            "io::write::tests::files_left_by_a_killed_process_are_removed",
             "--nocapture",
         ])
         .env(KILLED, format!("{how}:{}", folder.display()))
@@ -293,10 +293,10 @@ fn write_for_ever(how: &str, folder: &Path) {
 
 #[cfg(unix)]
 #[test]
-fn what_a_killed_process_leaves_is_removed() {
-    if let Some(told) = std::env::var_os(KILLED) {
-        let told = told.into_string().unwrap();
-        let (how, folder) = told.split_once(':').unwrap();
+fn files_left_by_a_killed_process_are_removed() {
+    if let Some(arguments) = std::env::var_os(KILLED) {
+        let arguments = arguments.into_string().unwrap();
+        let (how, folder) = arguments.split_once(':').unwrap();
         return write_for_ever(how, Path::new(folder));
     }
     for how in ["file", "parts", "spill"] {
@@ -405,7 +405,7 @@ fn a_file_that_is_swept_before_it_is_locked_is_made_anew() {
 
 #[cfg(unix)]
 #[test]
-fn what_is_no_file_is_no_left_over() {
+fn only_regular_files_are_left_overs() {
     let temp = tempfile::tempdir().unwrap();
     let hidden = |random: &str| temp.path().join(format!(".out.txt.{random}.thalweg-part"));
     fs::create_dir(hidden("abcdefghijkl")).unwrap();

@@ -66,6 +66,6 @@ pub trait Combine<V: Record + ?Sized>: Aggregate<V> {
     /// The inverse of [`combine`](Self::combine), if there is an exact one: removes an accumulator that was combined
     /// into this one, so that the result is exactly what it would be without it. Sliding windows use it. Without it
     /// they keep the accumulators that are needed to combine the rest again.
-    #[allow(clippy::type_complexity, reason = "who implements it writes this type")]
+    #[allow(clippy::type_complexity, reason = "an implementation writes this type")]
     const INVERSE: Option<fn(&Self, &mut Self::State, &Self::State)> = None;
 }

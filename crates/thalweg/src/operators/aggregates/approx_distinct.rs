@@ -85,7 +85,7 @@ where
             return Ok(());
         }
         Err(format!(
-            "approx_count_distinct has a precision from {} to {}, and was asked for {}",
+            "approx_count_distinct has a precision from {} to {}, not {}",
             PRECISIONS.start(),
             PRECISIONS.end(),
             self.precision

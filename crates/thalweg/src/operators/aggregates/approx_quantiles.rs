@@ -174,7 +174,7 @@ where
         if !ERRORS.contains(&error) {
             let (least, most) = (ERRORS.start(), ERRORS.end());
             return Err(format!(
-                "quantiles have a relative error from {least} to {most}, and {error} is asked for"
+                "quantiles have a relative error from {least} to {most}, not {error}"
             ));
         }
         Ok(())

@@ -226,6 +226,7 @@ where
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<V, A, F> AggregateRef<V> for Fold<A, F>
 where
     V: Record + ?Sized,
@@ -276,6 +277,7 @@ where
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<V, A, F, M> AggregateRef<V> for FoldAssoc<A, F, M>
 where
     V: Record + ?Sized,

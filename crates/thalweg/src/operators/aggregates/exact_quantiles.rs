@@ -61,9 +61,7 @@ pub(super) fn place(share: f64, count: u64) -> u64 {
 /// Whether all shares are from 0 to 1.
 pub(super) fn check_shares(shares: &[f64]) -> Result<(), String> {
     match shares.iter().find(|share| !(0.0..=1.0).contains(*share)) {
-        Some(wrong) => {
-            Err(format!("quantiles are of shares from 0 to 1, and one of {wrong} is asked for"))
-        }
+        Some(wrong) => Err(format!("quantiles are of shares from 0 to 1, not {wrong}")),
         None => Ok(()),
     }
 }

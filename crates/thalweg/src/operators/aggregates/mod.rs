@@ -67,11 +67,11 @@ mod top;
 mod tuple;
 
 pub use aggregate::{Aggregate, AggregateRef, Combine};
-pub use approx_distinct::ApproxCountDistinct;
+pub use approx_distinct::{ApproxCountDistinct, Sketch};
 pub use approx_quantiles::ApproxQuantiles;
 pub use basic::{Average, Count, Fold, FoldAssoc, Max, Min, Reduce};
 pub use count_if::CountIf;
-pub use distinct::CountDistinct;
+pub use distinct::{ByKeyHash, CountDistinct, KeyHasher};
 pub use exact_quantiles::Quantiles;
 pub(super) use order::better;
 pub use pick::{PickBy, PickByKey};

@@ -184,6 +184,7 @@ where
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<V, F, K> AggregateRef<V> for PickByKey<F, K>
 where
     V: Portable + ?Sized,
@@ -258,6 +259,7 @@ where
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<V, F> AggregateRef<V> for PickBy<F>
 where
     V: Portable + ?Sized,

@@ -238,7 +238,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_put_in_is_taken_out(all in values(), by in divisions(), first in 1..200usize) {
+    fn the_inverse_undoes_a_combination(all in values(), by in divisions(), first in 1..200usize) {
         let first = first.min(all.len());
         let kept = &all[..first];
         let number = |n: &i32| f64::from(*n);
@@ -371,7 +371,7 @@ fn estimates_are_as_near_as_they_say() {
 }
 
 #[test]
-fn what_is_no_number_gives_way() {
+fn nan_is_worse_than_any_number() {
     let by = Division { parts: vec![0, 1, 2], picks: vec![(1, 2); 6] };
     for all in [[f64::NAN, 1.0, 2.0], [1.0, f64::NAN, 2.0], [2.0, 1.0, f64::NAN]] {
         assert_eq!(by.result(&of::<f64>().min(|n| *n), &all), 1.0);
@@ -422,7 +422,7 @@ impl Clone for Watched {
 }
 
 #[test]
-fn what_is_kept_is_cloned_and_nothing_else() {
+fn only_kept_records_are_cloned() {
     let of_key = |value: &Watched| value.0;
     let several = (
         of::<Watched>().count(),
@@ -570,16 +570,13 @@ fn an_impossible_aggregate_is_refused() {
         says(env);
     }
     let number = |n: &u32| f64::from(*n);
-    refused(|| of::<u32>().quantiles(|n| *n, [-0.5]), "one of -0.5 is asked for");
-    refused(|| of::<u32>().approx_quantiles(number, [0.5, 50.0]), "one of 50 is asked for");
+    refused(|| of::<u32>().quantiles(|n| *n, [-0.5]), "from 0 to 1, not -0.5");
+    refused(|| of::<u32>().approx_quantiles(number, [0.5, 50.0]), "from 0 to 1, not 50");
     refused(
         || (of::<u32>().count(), of::<u32>().approx_quantiles(number, [f64::NAN])),
-        "one of NaN is asked for",
+        "from 0 to 1, not NaN",
     );
-    refused(|| of::<u32>().approx_quantiles(number, [0.5]).relative_error(0.0), "0 is asked for");
-    refused(
-        || of::<u32>().approx_quantiles(number, [0.5]).relative_error(f64::NAN),
-        "NaN is asked for",
-    );
-    refused(|| of::<u32>().approx_count_distinct(|n| *n).precision(17), "asked for 17");
+    refused(|| of::<u32>().approx_quantiles(number, [0.5]).relative_error(0.0), "not 0");
+    refused(|| of::<u32>().approx_quantiles(number, [0.5]).relative_error(f64::NAN), "not NaN");
+    refused(|| of::<u32>().approx_count_distinct(|n| *n).precision(17), "from 4 to 16, not 17");
 }

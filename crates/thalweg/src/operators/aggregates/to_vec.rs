@@ -4,7 +4,9 @@ use super::{Aggregate, AggregateRef, Aggregates, Combine};
 use crate::data::Portable;
 
 impl<V: Portable + ?Sized> Aggregates<V> {
-    /// All values, in no defined order; borrowed ones are copied.
+    /// All values, in no defined order, as they are aggregated in parts; borrowed ones are copied. For their order of
+    /// arrival, windows that see values in order have a [`to_vec`](crate::operators::window::Windowed::to_vec) of
+    /// their own, and a keyed stream [`fold`](crate::KeyedStream::fold).
     ///
     /// Memory: all values, which makes it the most costly of the aggregates: prefer one that computes what is needed
     /// of them.
@@ -53,6 +55,7 @@ impl<V: Portable + ?Sized> Aggregate<V> for ToVec {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<V> AggregateRef<V> for ToVec
 where
     V: Portable + ?Sized,

@@ -321,6 +321,7 @@ where
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<V, F> AggregateRef<V> for TopBy<F>
 where
     V: Portable + ?Sized,
@@ -394,6 +395,7 @@ where
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<V, F, K> AggregateRef<V> for TopByKey<F, K>
 where
     V: Portable + ?Sized,
@@ -456,6 +458,7 @@ where
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<V, F, K> AggregateRef<V> for NthByKey<F, K>
 where
     V: Portable + ?Sized,

@@ -1,10 +1,11 @@
 //! The `map_async` operators: one output record for each input record, made by a future.
 
 use super::polled::Futures;
-use super::side_output::{Failures, StopJob, ToSideOutput};
+use super::side_output::{Failures, begin_failures};
 use super::{Attempts, Calls, calling};
 use crate::data::{ByValue, Data};
 use crate::error::Result;
+use crate::operators::side_outlet::NoSideOutput;
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
 use std::convert::Infallible;
@@ -70,7 +71,7 @@ impl<C: Chain> Stream<C> {
             async move { Ok::<O, Infallible>(future.await) }
         };
         let make = Futures::new(answer, calls.around.clone());
-        calling(self, Origin::here("map_async"), calls, A::keep, make, StopJob)
+        calling(self, Origin::here("map_async"), calls, A::keep, make, NoSideOutput)
     }
 
     /// Like [`map_async`](Self::map_async), where a call may return an error: it is retried as [`Calls::retry`]
@@ -112,7 +113,7 @@ impl<C: Chain> Stream<C> {
         Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
         let make = Futures::new(f, calls.around.clone());
-        calling(self, Origin::here("try_map_async"), calls, A::keep, make, StopJob)
+        calling(self, Origin::here("try_map_async"), calls, A::keep, make, NoSideOutput)
     }
 
     /// Like [`try_map_async`](Self::try_map_async), with a side output of the records whose calls have failed
@@ -151,9 +152,9 @@ impl<C: Chain> Stream<C> {
         Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
         let origin = Origin::here("try_map_async");
-        let (aside, failures) = ToSideOutput::leaving(&self, origin);
+        let (failed, failures) = begin_failures(&self, origin);
         let make = Futures::new(f, calls.around.clone());
         let keep = |record: &D| Some(record.clone());
-        (calling(self, origin, calls, keep, make, aside), failures)
+        (calling(self, origin, calls, keep, make, failed), failures)
     }
 }

@@ -1,11 +1,12 @@
 //! The `map_blocking` operators: one output record for each input record, made by a call that blocks its
 //! thread.
 
-use super::side_output::{Failures, Leave, StopJob, ToSideOutput};
+use super::side_output::{Failures, OnFailure, begin_failures};
 use super::threads::Threads;
-use super::{Attempts, Calling, Calls, calling};
+use super::{Attempts, Calling, Calls, FailedCall, calling};
 use crate::data::{ByValue, Data};
 use crate::error::{Error, ErrorKind, Result};
+use crate::operators::side_outlet::{MaybeSideOutput, NoSideOutput};
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
 use std::convert::Infallible;
@@ -60,7 +61,7 @@ impl<C: Chain> Stream<C> {
         F: Fn(D) -> O + Send + Sync + 'static,
     {
         let answer = move |record: D| Ok::<O, Infallible>(f(record));
-        blocking(self, Origin::here("map_blocking"), calls, A::keep, answer, StopJob)
+        blocking(self, Origin::here("map_blocking"), calls, A::keep, answer, NoSideOutput)
     }
 
     /// Like [`map_blocking`](Self::map_blocking), where a call may return an error: it is retried as
@@ -94,7 +95,7 @@ impl<C: Chain> Stream<C> {
         A: Attempts<D>,
         F: Fn(D) -> Result<O, E> + Send + Sync + 'static,
     {
-        blocking(self, Origin::here("try_map_blocking"), calls, A::keep, f, StopJob)
+        blocking(self, Origin::here("try_map_blocking"), calls, A::keep, f, NoSideOutput)
     }
 
     /// Like [`try_map_blocking`](Self::try_map_blocking), with a side output of the records whose calls have
@@ -128,9 +129,9 @@ impl<C: Chain> Stream<C> {
         F: Fn(D) -> Result<O, E> + Send + Sync + 'static,
     {
         let origin = Origin::here("try_map_blocking");
-        let (aside, failures) = ToSideOutput::leaving(&self, origin);
+        let (failed, failures) = begin_failures(&self, origin);
         let keep = |record: &D| Some(record.clone());
-        (blocking(self, origin, calls, keep, f, aside), failures)
+        (blocking(self, origin, calls, keep, f, failed), failures)
     }
 }
 
@@ -143,7 +144,7 @@ fn blocking<C, D, O, E, A, F, L>(
     calls: Calls<A>,
     keep: fn(&D) -> Option<D>,
     f: F,
-    aside: L,
+    failed: L,
 ) -> Blocked<C, D, F, O, E, L>
 where
     C: Chain<Item = D>,
@@ -151,11 +152,11 @@ where
     O: Send + 'static,
     E: Display + Send + 'static,
     F: Fn(D) -> Result<O, E> + Send + Sync + 'static,
-    L: Leave<D, C::Time>,
+    L: MaybeSideOutput<FailedCall<D>, C::Time, Outlet: OnFailure<D>>,
 {
     let is_surrounded = calls.around.is_some();
     let make = Threads::new(f, calls.rules.most);
-    let called = calling(stream, origin, calls, keep, make, aside);
+    let called = calling(stream, origin, calls, keep, make, failed);
     if is_surrounded {
         let what = "a blocking call is not polled: `around` is for asynchronous ones";
         called.refuse(Error::new(ErrorKind::Plan, what));

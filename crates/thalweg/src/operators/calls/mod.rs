@@ -18,12 +18,13 @@ pub use failed::FailedCall;
 
 use crate::data::ByValue;
 use crate::error::{Error, ErrorKind};
+use crate::operators::side_outlet::MaybeSideOutput;
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
 use permits::Permits;
 use polled::Around;
 use running::{Calling, Make, Rules};
-use side_output::Leave;
+use side_output::OnFailure;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -228,13 +229,13 @@ fn calling<C, D, A, M, L>(
     calls: Calls<A>,
     keep: fn(&D) -> Option<D>,
     make: M,
-    aside: L,
+    failed: L,
 ) -> Stream<Calling<C, D, M, L>>
 where
     C: Chain<Item = D>,
     D: ByValue + Send,
     M: Make<D>,
-    L: Leave<D, C::Time>,
+    L: MaybeSideOutput<FailedCall<D>, C::Time, Outlet: OnFailure<D>>,
 {
     let (described, fault) = (format!("{calls:?}"), calls.fault());
     let Calls { rules, .. } = calls;
@@ -246,7 +247,7 @@ where
         permits,
         keep,
         make,
-        aside,
+        failed,
     });
     if let Some(fault) = fault {
         called.refuse(Error::new(ErrorKind::Plan, fault));

@@ -201,7 +201,7 @@ mod models {
     }
 
     #[test]
-    fn what_was_woken_is_polled_after_it() {
+    fn a_call_woken_during_a_poll_is_polled_again() {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(|| {

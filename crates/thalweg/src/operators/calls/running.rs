@@ -8,11 +8,12 @@
 use super::failed::{FailedCall, Problem};
 use super::order::{Line, Ticket};
 use super::permits::{Desk, Permit, Permits};
-use super::side_output::{Exit, Leave};
+use super::side_output::OnFailure;
 use crate::clock::{Clock, Nanos, nanos};
 use crate::error::Result;
 use crate::flow::{CHUNK, Event, Flow, Forked, Op, Pipe, Push, pump};
 use crate::metrics::Report;
+use crate::operators::side_outlet::MaybeSideOutput;
 use crate::plan::TaskContext;
 use crate::stream::Chain;
 use crate::time::Time;
@@ -81,8 +82,8 @@ pub(super) struct Calling<C, D, M, L> {
     /// Clones a record that may be needed again.
     pub(super) keep: fn(&D) -> Option<D>,
     pub(super) make: M,
-    /// The handler of calls that have failed.
-    pub(super) aside: L,
+    /// The side output of calls that have failed, if there is one.
+    pub(super) failed: L,
 }
 
 impl<C, D, M, L> Chain for Calling<C, D, M, L>
@@ -90,12 +91,12 @@ where
     C: Chain<Item = D>,
     D: Send + 'static,
     M: Make<D>,
-    L: Leave<D, C::Time>,
+    L: MaybeSideOutput<FailedCall<D>, C::Time, Outlet: OnFailure<D>>,
 {
     type Item = <M::Run as Run<D>>::Out;
     type Time = C::Time;
     type Task<N: Push<Self::Item, C::Time> + 'static> =
-        C::Task<CallingPush<D, C::Time, M::Run, L::Exit, N>>;
+        C::Task<CallingPush<D, C::Time, M::Run, L::Outlet, N>>;
 
     fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
     where
@@ -118,7 +119,7 @@ where
             closing: false,
             failed: false,
             emitted: 0,
-            ends: Forked((next, self.aside.exit(cx, self.op))),
+            ends: Forked((next, self.failed.outlet(cx, self.op))),
             types: PhantomData,
         };
         self.prev.attach(cx, push)
@@ -173,7 +174,7 @@ where
     D: Send + 'static,
     T: Time,
     X: Run<D>,
-    L: Exit<D, T>,
+    L: Push<FailedCall<D>, T> + OnFailure<D>,
     N: Push<X::Out, T>,
 {
     fn set_timer(&mut self, at: usize, due: Nanos) {
@@ -234,8 +235,8 @@ where
             self.set_timer(at, self.clock.now().saturating_add(rested));
             return;
         }
-        let Forked((_, aside)) = &self.ends;
-        match aside.failed(&self.op, slot.record.take(), slot.attempts, problem) {
+        let Forked((_, failures)) = &self.ends;
+        match failures.failed(&self.op, slot.record.take(), slot.attempts, problem) {
             Some(call) => self.end(at, Err(call)),
             None => self.failed = true,
         }
@@ -300,14 +301,14 @@ where
         let Self { line, ends, emitted, closing, .. } = self;
         let mut handed = 0;
         loop {
-            let flow = pump(ends, |Forked((next, aside))| {
+            let flow = pump(ends, |Forked((next, failures))| {
                 let Some((outcome, time)) = line.take_result() else { return false };
                 match outcome {
                     Ok(out) => {
                         *emitted += 1;
                         next.push(out, time);
                     }
-                    Err(call) => aside.push_aside(call, time),
+                    Err(call) => failures.push(call, time),
                 }
                 handed += 1;
                 true
@@ -356,7 +357,7 @@ where
     D: Send + 'static,
     T: Time,
     X: Run<D>,
-    L: Exit<D, T>,
+    L: Push<FailedCall<D>, T> + OnFailure<D>,
     N: Push<X::Out, T>,
 {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
@@ -381,7 +382,7 @@ where
             self.expire();
             moved += self.start();
             if self.failed {
-                // The rest of the turn is done: the job stops after it.
+                // The job has failed and stops at the end of the turn: pending output is not emitted.
                 self.give_up();
                 return Flow::Ready;
             }
@@ -434,7 +435,7 @@ where
     D: Send + 'static,
     T: Time,
     X: Run<D>,
-    L: Exit<D, T>,
+    L: Push<FailedCall<D>, T> + OnFailure<D>,
     N: Push<X::Out, T>,
 {
     #[inline(always)]

@@ -348,7 +348,7 @@ fn an_error_of_the_engines_keeps_its_kind() {
 }
 
 #[test]
-fn what_fails_goes_aside_and_the_rest_goes_on() {
+fn failed_calls_go_to_the_side_output_and_the_job_goes_on() {
     every(|env| {
         let tries = Mutex::default();
         let calls = Calls::in_flight(3).timeout(Duration::from_millis(2));
@@ -480,7 +480,7 @@ fn threads_are_gone_when_a_job_has_ended() {
 }
 
 #[test]
-fn who_has_enough_ends_calls_in_flight() {
+fn a_closed_receiver_ends_calls_in_flight() {
     every(|env| {
         let calls = Calls::in_flight(50);
         let out = env
@@ -666,7 +666,7 @@ fn what_cannot_be_is_refused() {
 }
 
 #[test]
-fn what_is_in_flight_is_counted() {
+fn calls_in_flight_are_counted() {
     let env = Environment::new();
     let (begun, begins) = mpsc::sync_channel(100);
     let never = env.iter(0..5u64).map_async(Calls::in_flight(3), move |n| {

@@ -1,6 +1,6 @@
 //! Two streams that are exchanged to the tasks of one stage, whose head reads both.
 
-use super::joinable::Joinable;
+use super::joinable::{Joinable, SameKey};
 use crate::data::{Data, Key, Portable, Record};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Broadcast, ByHash, Edge, Hashed, PairInlet};
@@ -46,19 +46,19 @@ pub(super) struct Pairs<C: Chain> {
     together: bool,
 }
 
-/// A stream as pairs of its keys and values.
-pub(super) fn pairs<S: Joinable>(
+/// A stream as pairs of its keys, which are of the type `K`, and values.
+pub(super) fn pairs<S: Joinable<Key: SameKey<K>>, K: Data>(
     stream: S,
     origin: Origin,
-) -> Pairs<impl Chain<Item = (S::Key, S::Value), Time = S::Time> + use<S>> {
+) -> Pairs<impl Chain<Item = (K, S::Value), Time = S::Time> + use<S, K>> {
     pairs_of(stream, origin, <S::Keys as KeyBy<_>>::Value::to_owned)
 }
 
-/// A stream as pairs of its keys and `()`.
-pub(super) fn keys<S: Joinable>(
+/// A stream as pairs of its keys, which are of the type `K`, and `()`.
+pub(super) fn keys<S: Joinable<Key: SameKey<K>>, K: Data>(
     stream: S,
     origin: Origin,
-) -> Pairs<impl Chain<Item = (S::Key, ()), Time = S::Time> + use<S>> {
+) -> Pairs<impl Chain<Item = (K, ()), Time = S::Time> + use<S, K>> {
     pairs_of(stream, origin, |_| ())
 }
 
@@ -67,19 +67,20 @@ type Seen<'a, S> = <<<S as Joinable>::Keys as KeyBy<
     <<S as Joinable>::Chain as Chain>::Item,
 >>::Value as Record>::Of<'a>;
 
-fn pairs_of<S, A, F>(
+fn pairs_of<S, K, A, F>(
     stream: S,
     origin: Origin,
     value: F,
-) -> Pairs<impl Chain<Item = (S::Key, A), Time = S::Time> + use<S, A, F>>
+) -> Pairs<impl Chain<Item = (K, A), Time = S::Time> + use<S, K, A, F>>
 where
-    S: Joinable,
+    S: Joinable<Key: SameKey<K>>,
+    K: Data,
     A: Data,
     F: for<'a> Fn(Seen<'a, S>) -> A + Send + Sync + 'static,
 {
     let (stream, keys) = stream.into_keyed().into_parts();
     let pair = move |item: <<S::Chain as Chain>::Item as Record>::Of<'_>| {
-        (keys.key(&item).own(), value(keys.value(item)))
+        (keys.key(&item).own().same(), value(keys.value(item)))
     };
     let stream = stream.map_as(Origin { kind: "pair", ..origin }, pair);
     Pairs { stream, together: S::Placed::TOGETHER }
@@ -262,7 +263,7 @@ where
         if self.together && self.stream.tasks() == tasks {
             return self.stay(to, origin);
         }
-        self.send(to, Origin { kind: "partition", ..origin }, Strategy::Keyed)
+        self.send(to, Origin { kind: "repartition", ..origin }, Strategy::Keyed)
     }
 
     /// Leaves each record in the task where it is.

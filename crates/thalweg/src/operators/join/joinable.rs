@@ -8,9 +8,12 @@ use crate::time::Time;
 /// A [`KeyedStream`] that can be joined with another: one whose keys and values can be sent and kept.
 ///
 /// Every keyed stream whose values can be [sent](Portable) implements it; a program meets it in the bounds of
-/// joins. Where keys are found by reference, its key is the owned one: `String` for `str`. A function of your
-/// own takes [`Keyed`](crate::operators::keyed::Keyed), which has all operators of a keyed stream, joins among
-/// them.
+/// joins. A function of your own takes [`Keyed`](crate::operators::keyed::Keyed), which has all operators of a keyed
+/// stream, joins among them.
+///
+/// It is not [`Keyed`](crate::operators::keyed::Keyed) itself, since a join makes pairs of owned keys and values
+/// before it sends anything: its key is `String` where that of `Keyed` is `str`, and the records need not be of a kind
+/// that can be sent.
 ///
 /// ```
 /// use thalweg::operators::keyed::Keyed;
@@ -63,14 +66,18 @@ pub trait Joinable: Sized {
     fn into_keyed(self) -> KeyedStream<Self::Chain, Self::Keys, Self::Placed>;
 }
 
-impl<C, G, P, K> Joinable for KeyedStream<C, G, P>
+/// The owned keys of a chain's records.
+type OwnedKey<C, G> = <<G as KeyBy<<C as Chain>::Item>>::Key as Portable>::Owned;
+
+// The key is written out: as a parameter of its own, it would be inferred from the other stream's in `JoinableWith`.
+impl<C, G, P> Joinable for KeyedStream<C, G, P>
 where
     C: Chain,
-    G: KeyBy<C::Item, Key: Key<Owned = K>, Value: Portable>,
+    G: KeyBy<C::Item, Value: Portable>,
     P: Placed,
-    K: Data + Key + Portable<Owned = K> + Eq + Clone,
+    OwnedKey<C, G>: Data + Key + Portable<Owned = OwnedKey<C, G>> + Eq + Clone,
 {
-    type Key = K;
+    type Key = OwnedKey<C, G>;
     type Value = <G::Value as Portable>::Owned;
     type Time = C::Time;
     type Placed = P;
@@ -83,9 +90,34 @@ where
 }
 
 /// A [`KeyedStream`] that can be joined with the stream `L`: of the same keys and the same kind of time.
-pub trait JoinableWith<L: Joinable>: Joinable<Key = L::Key, Time = L::Time> {}
+pub trait JoinableWith<L: Joinable>: Joinable<Key: SameKey<L::Key>, Time = L::Time> {}
 
-impl<L: Joinable, R: Joinable<Key = L::Key, Time = L::Time>> JoinableWith<L> for R {}
+impl<L, R> JoinableWith<L> for R
+where
+    L: Joinable,
+    R: Joinable<Key: SameKey<L::Key>, Time = L::Time>,
+{
+}
+
+/// A key of the type `K`, which is the only one that implements it. Unlike an equality of types, a trait has a message
+/// for those that are not equal.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a stream with keys of `{K}` cannot be joined with one with keys of `{Self}`",
+    label = "the keys of both streams must be of the same type",
+    note = "convert the keys of one of them: `group_by(|record| u64::from(record.id))`, or `map` before `keyed`"
+)]
+pub trait SameKey<K> {
+    /// The key itself.
+    fn same(self) -> K;
+}
+
+impl<K> SameKey<K> for K {
+    #[inline(always)]
+    fn same(self) -> K {
+        self
+    }
+}
 
 /// The key that the keyed stream `S` is joined by.
 pub type KeyOf<S> = <S as Joinable>::Key;

@@ -10,17 +10,23 @@ pub trait Kind<L, R>: 'static {
     type Out: 'static;
 
     /// The name in plans.
+    #[doc(hidden)]
     const NAME: &'static str;
     /// Whether every pair of a left and a right record makes a result.
+    #[doc(hidden)]
     const PAIRS: bool = false;
     /// Whether a left record with any partner makes one result.
+    #[doc(hidden)]
     const LEFT_MET: bool = false;
     /// Whether a left record without a partner makes a result.
+    #[doc(hidden)]
     const LEFT_ALONE: bool = false;
     /// Whether a right record without a partner makes a result.
+    #[doc(hidden)]
     const RIGHT_ALONE: bool = false;
 
     /// The result for these records; `None` where the kind makes none.
+    #[doc(hidden)]
     fn row(left: Option<&L>, right: Option<&R>) -> Option<Self::Out>;
 }
 

@@ -24,6 +24,7 @@ pub trait Shipping: 'static {
     /// one.
     type Placed<P, Q>;
     /// The same choice, as a value.
+    #[doc(hidden)]
     const DELIVERY: Delivery;
 }
 
@@ -128,14 +129,18 @@ impl Makes<Inner> for TwoTables {}
 /// message names [`Makes`] where that is missing.
 pub trait Local<X: Kind<L, R>, K: Data, L: Data, R: Data, T: Time>: 'static {
     /// The chain that begins the stage.
+    #[doc(hidden)]
     type Chain: Chain<Item = (K, X::Out), Time = T>;
     /// The name in plans.
+    #[doc(hidden)]
     const NAME: &'static str;
 
     /// What is wrong with the inputs, given whether the left and the right stream end.
+    #[doc(hidden)]
     fn fault(left: bool, right: bool) -> Option<String>;
 
     /// The chain that begins the stage; `op` is the operator that joins.
+    #[doc(hidden)]
     fn chain(inputs: Inputs<K, L, R, T>, op: usize) -> Self::Chain;
 }
 
@@ -163,7 +168,7 @@ fn fault_of_table<B: Data, P: Data, S: Shape<B, P>>(
              {otherwise}"
         )),
         (true, false) if S::KEPT_ALONE => Some(format!(
-            "gives out what the {kept} stream has no partner for in the {probe} one, which is known only when \
+            "emits the records of the {kept} stream that have no partner in the {probe} one, which are known only when \
              that has ended, and it does not. {INSTEAD}"
         )),
         _ => None,

@@ -51,9 +51,18 @@ pub use as_of::AsOf;
 pub use fixed::StaticTable;
 pub use interval::Interval;
 pub use joinable::{Joinable, JoinableWith, KeyOf, TimeOf, ValueOf};
-pub use tagged::Either;
+pub use tagged::{Either, Tagged};
 pub(super) use tagged::{TaggedBy, both};
 pub use with::JoinWith;
+
+/// How [`JoinWith`] joins, as its type names it: how records are sent, how a task joins them, and the kind of join.
+pub mod strategies {
+    pub use super::kinds::{Anti, Full, Inner, Kind, Left, Right, Semi};
+    pub use super::local::{
+        Allows, ByKey, Keeping, LeftEverywhere, Local, Makes, OneSided, RightEverywhere, Shipping,
+        Sorting, TableOfLeft, TableOfRight, TwoTables,
+    };
+}
 
 #[cfg(all(test, not(loom)))]
 mod tests;

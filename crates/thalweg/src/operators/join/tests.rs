@@ -304,7 +304,7 @@ fn of_several_at_one_time_the_last_to_arrive_is_in_force() {
 
 /// A late record of the second stream is counted, and in force for later records.
 #[test]
-fn what_comes_late_is_in_force_afterwards() {
+fn a_late_record_is_in_force_afterwards() {
     let some_late = std::cell::Cell::new(0);
     every(|env| {
         let prices = until_a_watermark(10).chain([(5, "late"), (30, "last")]);
@@ -410,7 +410,7 @@ fn more_than_memory_holds_is_refused_by_name() {
 }
 
 #[test]
-fn what_cannot_be_joined_is_refused_at_the_start() {
+fn invalid_joins_are_refused_at_the_start() {
     let side = |env: &Environment| {
         let numbers = env.iter(0..9i64);
         let timed =

@@ -325,6 +325,33 @@ where
         }
     }
 
+    /// Updates the table with the records of a run up to the first whose key is new, which is returned with its hash.
+    #[inline(always)]
+    fn take_known<'a>(
+        &mut self,
+        items: &mut impl Iterator<Item = I::Of<'a>>,
+    ) -> Option<(u64, I::Of<'a>)> {
+        let Self { op, keys, aggregate, table, weighed, hot, .. } = self;
+        let mut table = table.finder();
+        let mut seen = 0;
+        let new = loop {
+            let Some(item) = items.next() else { break None };
+            weighed.changed();
+            seen += 1;
+            let armed = arm(op);
+            let (hash, key) = (keys.hash(&item), keys.key(&item));
+            if let Some(known) = table.known(hash, key.probe()) {
+                known.guard(|state| aggregate.update(state, keys.value(item)));
+                armed.disarm();
+            } else {
+                armed.disarm();
+                break Some((hash, item));
+            }
+        };
+        hot.pass(seen);
+        new
+    }
+
     /// Adds the key of one record to the sample of keys, and updates the table with the record.
     #[cold]
     #[inline(never)]
@@ -500,6 +527,22 @@ where
         });
         if self.waiting.count() >= WAITING {
             self.take_waiting();
+        }
+    }
+
+    #[inline(always)]
+    fn push_run<'a>(&mut self, mut items: impl Iterator<Item = I::Of<'a>>, time: T) {
+        loop {
+            while self.way == UpdateMode::Direct {
+                match self.take_known(&mut items) {
+                    Some((hash, item)) => self.take_new(hash, item),
+                    None => return,
+                }
+            }
+            match items.next() {
+                Some(item) => self.push(item, time),
+                None => return,
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A state per key, into which its values are folded one after the other.
 
 use super::group::{Grouped, Values};
-use super::partition::{Placement, table};
+use super::partition::{Placed, table};
 use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::data::{Data, Key, Record, Wire};
 use crate::operators::aggregates::Fold;
@@ -11,7 +11,7 @@ use std::borrow::Borrow;
 
 /// A keyed stream of results.
 type Results<C, G, P, A> = KeyedStream<
-    Grouped<<P as Placement<C, G>>::Chain, Values<A, <P as Placement<C, G>>::Keys>>,
+    Grouped<<P as Placed>::Together<C, G>, Values<A, <P as Placed>::Keys<C, G>>>,
     FirstOf,
     Partitioned,
 >;
@@ -23,7 +23,7 @@ impl<C, G, P> KeyedStream<C, G, P>
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
-    P: Placement<C, G>,
+    P: Placed,
 {
     /// Folds the values of each key into a state, and emits it when the input ends.
     ///

@@ -29,19 +29,25 @@ pub trait Upsert<I: Record + ?Sized>: Clone + Send + 'static {
     /// The key of the table.
     type Key: Key<Owned: Borrow<Self::Key>> + ?Sized;
     /// The state per key.
+    #[doc(hidden)]
     type State: Data;
     /// The result per key.
     type Output: Data;
     /// The form in which a record is written to disk.
+    #[doc(hidden)]
     type Spilled: Wire + ?Sized;
 
     /// The hash of the record's key.
+    #[doc(hidden)]
     fn hash(&self, item: &I::Of<'_>) -> u64;
     /// Whether the record's key is in the table.
+    #[doc(hidden)]
     fn is_known(&self, table: &mut GroupTable<Self::Key, Self::State>, item: &I::Of<'_>) -> bool;
     /// Updates the table with a record.
+    #[doc(hidden)]
     fn absorb(&self, table: &mut GroupTable<Self::Key, Self::State>, item: I::Of<'_>);
     /// As [`absorb`](Self::absorb), for a record whose key is probably in this slot of the table.
+    #[doc(hidden)]
     fn absorb_at(
         &self,
         table: &mut GroupTable<Self::Key, Self::State>,
@@ -49,10 +55,13 @@ pub trait Upsert<I: Record + ?Sized>: Clone + Send + 'static {
         item: I::Of<'_>,
     );
     /// Converts a record into the form that is written to disk.
+    #[doc(hidden)]
     fn spill<R>(item: I::Of<'_>, write: impl FnOnce(&<Self::Spilled as Record>::Of<'_>) -> R) -> R;
     /// Converts it back.
+    #[doc(hidden)]
     fn restore<R>(item: <Self::Spilled as Record>::Of<'_>, read: impl FnOnce(I::Of<'_>) -> R) -> R;
     /// The result of a key's state.
+    #[doc(hidden)]
     fn finish(&self, state: Self::State) -> Self::Output;
 }
 

@@ -5,7 +5,7 @@
 //! removes. Where most records are new, records bypass the sieve for a while, since a look-up then costs more than it
 //! saves.
 
-use super::unique::Distinct;
+use super::distinct::Distinct;
 use crate::error::Result;
 use crate::exchange::Hashed;
 use crate::flow::{Event, Op, Pipe, Push, guard};
@@ -153,12 +153,12 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_again_soon_is_not_sent() {
+    fn a_recent_duplicate_is_not_sent() {
         assert_eq!(counts((0..100_000).map(|n| n % 1000)), [1000; 2]);
     }
 
     #[test]
-    fn what_comes_again_late_is_left_to_the_owner() {
+    fn a_distant_duplicate_is_dropped_by_the_owner() {
         let n = 200_000;
         let [sent, unique] = counts((0..n).chain(0..n).chain(0..n));
         assert_eq!((sent, unique), (3 * n, n));

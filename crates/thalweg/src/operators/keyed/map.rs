@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_together_stays_together() {
+    fn partitioned_streams_stay_partitioned() {
         every(|env| {
             let together = env.range(0..1000).group_by(|n| n % 10).repartition();
             let counts = together

@@ -57,7 +57,7 @@ mod tests {
     use crate::{Environment, ErrorKind};
 
     fn exchanges(env: &Environment) -> usize {
-        env.plan().operators.iter().filter(|op| op.kind == "partition").count()
+        env.plan().operators.iter().filter(|op| op.kind == "repartition").count()
     }
 
     #[test]

@@ -24,6 +24,7 @@
 mod aggregate;
 mod boxed;
 mod combine;
+mod distinct;
 mod fold;
 mod generic;
 mod group;
@@ -45,19 +46,21 @@ mod unkey;
 
 /// Chains that end in one of these operators.
 pub mod chains {
-    pub use super::group::Grouped;
+    pub use super::group::{Grouped, Partials, Upsert, Values};
     pub use super::process::Processing;
-    pub use super::stateful::Remembering;
+    pub use super::stateful::{Remembering, Step};
+    pub use super::stateful_map::StatefulMapStep;
     pub use super::unkey::PairsOf;
+    pub use crate::exchange::{Hashed, Partial, PartialEntry};
 }
 
+pub use distinct::Distinct;
+pub(super) use distinct::Whole;
 pub use generic::Keyed;
 pub use key_by::{ByRef, Carried, FirstOf, KeyBy, Plain, ValueRef};
 pub(super) use partition::{AddHash, add_hash, by_hash};
-pub use partition::{Combining, Like, Partitioned, Placed, Placement, Scattered};
+pub use partition::{Combining, Like, Partitioned, Placed, Scattered};
 pub use process::{Process, ProcessContext, Timer};
-pub use unique::Distinct;
-pub(super) use unique::Whole;
 pub use unkey::Pairs;
 
 use crate::config::BatchMode;

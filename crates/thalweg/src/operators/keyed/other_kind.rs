@@ -6,6 +6,7 @@
 
 use super::KeyedStream;
 use crate::data::{Portable, Record};
+use crate::io::{Incoming, Output};
 use crate::stream::{Chain, Stream};
 use std::cmp::Ordering;
 use std::path::Path;
@@ -36,12 +37,38 @@ pub trait HasNoKeys: Sized {
     fn never(self) -> !;
 }
 
+/// The bound of the operators that emit the greatest or least records of all, which no [`KeyedStream`] meets.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "the greatest or least of all records is taken without keys, and the stream has keys",
+    label = "needs a stream without keys",
+    note = "of all: make it a stream of pairs of key and value first, as in `unkey().top_by_key(n, …)`",
+    note = "of each key: `aggregate(|a| a.top_by_key(n, …))`, or `bottom_by_key`, `top_of`, `top`"
+)]
+pub trait TopOfAll: Sized {
+    /// Stands in for the method's body.
+    fn never(self) -> !;
+}
+
+/// The bound of `to_vec`, which no stream meets.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a stream has no `to_vec`",
+    label = "say of which records",
+    note = "all records, when the job has run: `collect::<Vec<_>>()`",
+    note = "the values of each key, as an aggregate: `aggregate(|a| a.to_vec())`"
+)]
+pub trait HasToVec: Sized {
+    /// Stands in for the method's body.
+    fn never(self) -> !;
+}
+
 type Item<'a, C> = <<C as Chain>::Item as Record>::Of<'a>;
 type Owned<C> = <<C as Chain>::Item as Portable>::Owned;
 
 /// Defines stubs of methods that only the other kind of stream has, each with its parameters. The bounds in brackets
 /// tell the compiler the parameter types of closures.
-macro_rules! elsewhere {
+macro_rules! on_other_kind {
     ($missing:ident, $out:ty: $($name:ident $(<$($type:ident),*>)? ($($arg:ident: $of:ty),*) $([$($bound:tt)*])?;)*) => {$(
         pub fn $name $(<$($type),*>)? (self $(, $arg: $of)*) -> $out
         where
@@ -57,7 +84,7 @@ macro_rules! elsewhere {
 /// Stubs of the methods of keyed streams.
 #[doc(hidden)]
 impl<C: Chain> Stream<C> {
-    elsewhere! { HasKeys, Self:
+    on_other_kind! { HasKeys, Self:
         anti_join<D>(right: D);
         as_of_join<D, W, F>(other: D, which: W, f: F);
         as_of_left_join<D, W, F>(other: D, which: W, f: F);
@@ -72,25 +99,38 @@ impl<C: Chain> Stream<C> {
         repartition();
         right_join<D>(right: D);
         semi_join<D>(right: D);
+        stateful_flat_map<S, F>(init: S, f: F);
+        stateful_map_with<S, F>(init: S, f: F);
         unkey();
         window<W>(window: W);
         window_join<D, W, F>(other: D, window: W, f: F);
+    }
+
+    on_other_kind! { HasToVec, Output<Vec<C::Item>>:
+        to_vec() [C::Item: Sized];
     }
 }
 
 /// Stubs of the methods of streams without keys.
 #[doc(hidden)]
 impl<C: Chain, G, P> KeyedStream<C, G, P> {
-    elsewhere! { HasNoKeys, Stream<C>:
+    on_other_kind! { HasNoKeys, Stream<C>:
         assign_timestamps<F, W>(at: F, watermarks: W);
         broadcast();
         chunks(size: usize);
         cross<D>(other: D);
+        flat_each<F>(visit: F);
         forward();
+        group_by<K, F>(key: F) [F: for<'a, 'b> Fn(&'b Item<'a, C>) -> K];
+        group_by_ref<K, F>(key: F) [K: ?Sized, F: for<'a, 'b> Fn(&'b Item<'a, C>) -> &'b K];
+        join_static<D, F>(table: D, key: F);
+        keyed();
+        left_join_static<D, F>(table: D, key: F);
         limit(n: u64);
         map_async<A, F>(calls: A, f: F);
         map_blocking<A, F>(calls: A, f: F);
         map_memo<F>(capacity: usize, f: F);
+        map_volatile<F>(f: F);
         map_with_timestamp<F>(f: F);
         parallelism(tasks: usize);
         random(seed: u64);
@@ -101,24 +141,56 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
         sorted();
         sorted_by<F>(compare: F) [C::Item: Portable, F: Fn(&Owned<C>, &Owned<C>) -> Ordering];
         sorted_by_key<K, F>(key: F) [C::Item: Portable, F: Fn(&Owned<C>) -> K];
-        top(n: usize);
-        top_by<F>(n: usize, compare: F) [C::Item: Portable, F: Fn(&Owned<C>, &Owned<C>) -> Ordering];
         try_map<F>(f: F);
         try_map_async<A, F>(calls: A, f: F);
         try_map_blocking<A, F>(calls: A, f: F);
         unique();
+        window_all<W>(window: W);
         zip<D>(other: D);
+        zip_by_task<D>(other: D);
     }
 
-    elsewhere! { HasNoKeys, (Stream<C>, Stream<C>):
+    on_other_kind! { TopOfAll, Stream<C>:
+        bottom(n: usize);
+        bottom_by<F>(n: usize, compare: F) [C::Item: Portable, F: Fn(&Owned<C>, &Owned<C>) -> Ordering];
+        bottom_by_key<K, F>(n: usize, key: F) [C::Item: Portable, F: Fn(&Owned<C>) -> K];
+        top(n: usize);
+        top_by<F>(n: usize, compare: F) [C::Item: Portable, F: Fn(&Owned<C>, &Owned<C>) -> Ordering];
+        top_by_key<K, F>(n: usize, key: F) [C::Item: Portable, F: Fn(&Owned<C>) -> K];
+    }
+
+    pub fn split<const N: usize>(self) -> [Stream<C>; N]
+    where
+        Self: HasNoKeys,
+    {
+        self.never()
+    }
+
+    on_other_kind! { HasNoKeys, Output<Option<C::Item>>:
+        collect_one() [C::Item: Sized];
+    }
+
+    on_other_kind! { HasNoKeys, Incoming<C::Item>:
+        to_channel() [C::Item: Sized];
+    }
+
+    on_other_kind! { HasToVec, Output<Vec<C::Item>>:
+        to_vec() [C::Item: Sized];
+    }
+
+    on_other_kind! { HasNoKeys, (Stream<C>, Stream<C>):
         side_output<F>(f: F);
     }
 
-    elsewhere! { HasNoKeys, ():
+    on_other_kind! { HasNoKeys, ():
         for_each<F>(f: F) [F: for<'a> Fn(Item<'a, C>)];
+        for_each_parallel<F>(f: F) [F: for<'a> Fn(Item<'a, C>)];
         print();
         write_csv<N>(path: N) [N: AsRef<Path>];
         write_json_lines<N>(path: N) [N: AsRef<Path>];
+        write_csv_parallel<N>(path: N) [N: AsRef<Path>];
+        write_json_lines_parallel<N>(path: N) [N: AsRef<Path>];
         write_lines<N>(path: N) [N: AsRef<Path>];
+        write_lines_parallel<N>(path: N) [N: AsRef<Path>];
     }
 }

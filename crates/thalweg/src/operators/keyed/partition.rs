@@ -44,7 +44,33 @@ pub trait Placed: Sized + 'static {
         G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
         A: Combine<G::Value>;
 
-    /// Brings all records of a key into the task that owns it.
+    /// One of two chains: the first for records in the task that owns the key, the second for all others.
+    #[doc(hidden)]
+    type Either<A: Chain, B: Chain<Item = A::Item, Time = A::Time>>: Chain<Item = A::Item, Time = A::Time>;
+
+    /// Adds one of two operators to a stream, which may need `with`.
+    #[doc(hidden)]
+    fn either<C, G, A, B, W>(
+        keyed: KeyedStream<C, G, Self>,
+        with: W,
+        together: impl FnOnce(KeyedStream<C, G, Partitioned>, W) -> Stream<A>,
+        scattered: impl FnOnce(KeyedStream<C, G, Scattered>, W) -> Stream<B>,
+    ) -> Stream<Self::Either<A, B>>
+    where
+        C: Chain,
+        A: Chain,
+        B: Chain<Item = A::Item, Time = A::Time>;
+
+    /// Brings all records of a key into the task that owns it, if they are not there yet.
+    #[doc(hidden)]
+    fn together<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
+        keyed: KeyedStream<C, G, Self>,
+        origin: Origin,
+    ) -> KeyedStream<Self::Together<C, G>, Self::Keys<C, G>, Partitioned> {
+        Self::bring_together(keyed.stream, keyed.keys, origin)
+    }
+
+    /// The same of the parts of a keyed stream, whose placement may be called [`Like`] this one.
     #[doc(hidden)]
     fn bring_together<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
         stream: Stream<C>,
@@ -66,20 +92,6 @@ pub trait Placed: Sized + 'static {
         A: Combine<G::Value>;
 }
 
-/// Brings all records of a key into one task, if they are not there yet.
-pub trait Placement<C: Chain<Item: Wire>, G: KeyBy<C::Item>>: Sized {
-    /// The chain after which they are there.
-    type Chain: Chain<Item: Wire, Time = C::Time>;
-    /// How keys are found in the records of that chain.
-    type Keys: KeyBy<<Self::Chain as Chain>::Item, Key = G::Key, Value = G::Value>;
-
-    /// Brings all records of a key into the task that owns it.
-    fn together(
-        keyed: KeyedStream<C, G, Self>,
-        origin: Origin,
-    ) -> KeyedStream<Self::Chain, Self::Keys, Partitioned>;
-}
-
 /// Aggregates that can be computed from partial aggregates.
 pub trait Combining<C: Chain, G: KeyBy<C::Item>>: Sized {
     /// The chain after aggregation.
@@ -93,23 +105,6 @@ pub trait Combining<C: Chain, G: KeyBy<C::Item>>: Sized {
     ) -> Stream<Self::Chain<A>>;
 }
 
-impl<P, C, G> Placement<C, G> for P
-where
-    P: Placed,
-    C: Chain<Item: Wire>,
-    G: KeyBy<C::Item>,
-{
-    type Chain = P::Together<C, G>;
-    type Keys = P::Keys<C, G>;
-
-    fn together(
-        keyed: KeyedStream<C, G, P>,
-        origin: Origin,
-    ) -> KeyedStream<P::Together<C, G>, P::Keys<C, G>, Partitioned> {
-        P::bring_together(keyed.stream, keyed.keys, origin)
-    }
-}
-
 impl Placed for Partitioned {
     const TOGETHER: bool = true;
     type Merged<Q: Placed> = Q;
@@ -121,6 +116,22 @@ impl Placed for Partitioned {
         C: Chain<Item: Wire>,
         G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
         A: Combine<G::Value>;
+
+    type Either<A: Chain, B: Chain<Item = A::Item, Time = A::Time>> = A;
+
+    fn either<C, G, A, B, W>(
+        keyed: KeyedStream<C, G, Self>,
+        with: W,
+        together: impl FnOnce(KeyedStream<C, G, Partitioned>, W) -> Stream<A>,
+        _: impl FnOnce(KeyedStream<C, G, Scattered>, W) -> Stream<B>,
+    ) -> Stream<Self::Either<A, B>>
+    where
+        C: Chain,
+        A: Chain,
+        B: Chain<Item = A::Item, Time = A::Time>,
+    {
+        together(keyed, with)
+    }
 
     fn bring_together<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
         stream: Stream<C>,
@@ -157,13 +168,29 @@ impl Placed for Scattered {
         G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
         A: Combine<G::Value>;
 
+    type Either<A: Chain, B: Chain<Item = A::Item, Time = A::Time>> = B;
+
+    fn either<C, G, A, B, W>(
+        keyed: KeyedStream<C, G, Self>,
+        with: W,
+        _: impl FnOnce(KeyedStream<C, G, Partitioned>, W) -> Stream<A>,
+        scattered: impl FnOnce(KeyedStream<C, G, Scattered>, W) -> Stream<B>,
+    ) -> Stream<Self::Either<A, B>>
+    where
+        C: Chain,
+        A: Chain,
+        B: Chain<Item = A::Item, Time = A::Time>,
+    {
+        scattered(keyed, with)
+    }
+
     fn bring_together<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
         stream: Stream<C>,
         keys: G,
         origin: Origin,
     ) -> KeyedStream<Self::Together<C, G>, Carried<G>, Partitioned> {
         let hashed = add_hash(stream, keys.clone(), origin);
-        let exchange = Origin { kind: "partition", ..origin };
+        let exchange = Origin { kind: "repartition", ..origin };
         KeyedStream::new(by_hash(hashed, exchange), Carried(keys))
     }
 
@@ -193,6 +220,22 @@ impl<P: Placed> Placed for Like<P> {
         C: Chain<Item: Wire>,
         G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
         A: Combine<G::Value>;
+
+    type Either<A: Chain, B: Chain<Item = A::Item, Time = A::Time>> = P::Either<A, B>;
+
+    fn either<C, G, A, B, W>(
+        keyed: KeyedStream<C, G, Self>,
+        with: W,
+        together: impl FnOnce(KeyedStream<C, G, Partitioned>, W) -> Stream<A>,
+        scattered: impl FnOnce(KeyedStream<C, G, Scattered>, W) -> Stream<B>,
+    ) -> Stream<Self::Either<A, B>>
+    where
+        C: Chain,
+        A: Chain,
+        B: Chain<Item = A::Item, Time = A::Time>,
+    {
+        P::either(KeyedStream::new(keyed.stream, keyed.keys), with, together, scattered)
+    }
 
     fn bring_together<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
         stream: Stream<C>,
@@ -269,7 +312,7 @@ where
         let (parts, receive) = (Arc::clone(&aggregate), cost.clone());
         let combined =
             stream.then(local, |prev, op| Combiner { prev, op, keys, aggregate: parts, receive });
-        by_hash(combined, Origin { kind: "partition", ..origin })
+        by_hash(combined, Origin { kind: "repartition", ..origin })
             .then(origin, |prev, op| Grouped { prev, op, absorb: Partials::new(aggregate), cost })
             .with_state(true, A::State::schema())
             .bounded_for("its result is known only at the end")

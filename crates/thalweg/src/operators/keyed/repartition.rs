@@ -1,6 +1,6 @@
 //! Repartitioning by key on request.
 
-use super::partition::Placement;
+use super::partition::Placed;
 use super::{KeyBy, KeyedStream, Partitioned};
 use crate::data::Wire;
 use crate::plan::Origin;
@@ -8,9 +8,9 @@ use crate::stream::Chain;
 
 /// A keyed stream whose records are in the tasks that own their keys.
 type Together<C, G, P> =
-    KeyedStream<<P as Placement<C, G>>::Chain, <P as Placement<C, G>>::Keys, Partitioned>;
+    KeyedStream<<P as Placed>::Together<C, G>, <P as Placed>::Keys<C, G>, Partitioned>;
 
-impl<C: Chain<Item: Wire>, G: KeyBy<C::Item>, P: Placement<C, G>> KeyedStream<C, G, P> {
+impl<C: Chain<Item: Wire>, G: KeyBy<C::Item>, P: Placed> KeyedStream<C, G, P> {
     /// Moves each record to the task that owns its key, if it is not there yet.
     ///
     /// The operators after it run in the tasks that own the keys. There are several of these per core
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_together_is_not_moved_again() {
+    fn partitioned_streams_are_not_sent_again() {
         let env = crate::Environment::new();
         let _out = env
             .iter(0..9)
@@ -81,7 +81,7 @@ mod tests {
             .repartition()
             .count()
             .collect::<Vec<_>>();
-        let exchanges = env.plan().operators.iter().filter(|op| op.kind == "partition").count();
+        let exchanges = env.plan().operators.iter().filter(|op| op.kind == "repartition").count();
         assert_eq!(exchanges, 1);
     }
 }

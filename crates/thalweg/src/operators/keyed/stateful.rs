@@ -20,19 +20,24 @@ use std::marker::PhantomData;
 /// What the operator does with a record.
 pub trait Step<I: Record + ?Sized>: Clone + Send + 'static {
     /// The key that a state belongs to.
+    #[doc(hidden)]
     type Key: Key<Owned: Borrow<Self::Key>> + ?Sized;
     /// The state of a key.
+    #[doc(hidden)]
     type State: Data;
     /// What is emitted.
     type Out: Record + ?Sized;
 
     /// The hash of the record's key.
+    #[doc(hidden)]
     fn hash(&self, item: &I::Of<'_>) -> u64;
 
     /// Whether the record's key is in the table.
+    #[doc(hidden)]
     fn is_known(&self, table: &mut GroupTable<Self::Key, Self::State>, item: &I::Of<'_>) -> bool;
 
     /// Updates the table with the record; returns what is emitted for it, if anything.
+    #[doc(hidden)]
     fn take<'a>(
         &self,
         table: &mut GroupTable<Self::Key, Self::State>,

@@ -1,6 +1,6 @@
 //! Maps each value to any number of values, with a state per key.
 
-use super::{FirstOf, KeyBy, KeyedStream, Partitioned, Placement};
+use super::{FirstOf, KeyBy, KeyedStream, Partitioned, Placed};
 use crate::data::{Data, Key, Record, Wire};
 use crate::plan::Origin;
 use crate::stream::Chain;
@@ -11,7 +11,7 @@ where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Key: Key<Owned = Q>>,
     Q: Key<Owned = Q> + Borrow<G::Key>,
-    P: Placement<C, G>,
+    P: Placed,
 {
     /// Maps each value to any number of values, with a state per key that is a clone of `init` at first: emits
     /// everything that the closure's result iterates over. The result is a stream with the same keys.
@@ -87,7 +87,7 @@ mod tests {
             let counts = kept.stateful_flat_map(None, paired).count();
             let out = counts.collect::<std::collections::BTreeMap<_, _>>();
             let kinds: Vec<_> = env.plan().operators.into_iter().map(|op| op.kind).collect();
-            assert_eq!(kinds.iter().filter(|kind| *kind == "partition").count(), 1, "{kinds:?}");
+            assert_eq!(kinds.iter().filter(|kind| *kind == "repartition").count(), 1, "{kinds:?}");
             env.run()?;
             assert_eq!(out.take()?, (0..10).map(|key| (key, 100)).collect());
             Ok(())

@@ -1,6 +1,6 @@
 //! Maps each value with a state per key.
 
-use super::partition::Placement;
+use super::partition::Placed;
 use super::stateful::{Remembering, Step};
 use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::data::{Data, Key, Portable, Record, Wire};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A keyed stream of what the closure returns.
 type Mapped<C, G, P, S, F, O> = KeyedStream<
-    Remembering<<P as Placement<C, G>>::Chain, ByKey<<P as Placement<C, G>>::Keys, S, F, O>>,
+    Remembering<<P as Placed>::Together<C, G>, StatefulMapStep<<P as Placed>::Keys<C, G>, S, F, O>>,
     FirstOf,
     Partitioned,
 >;
@@ -22,7 +22,7 @@ impl<C, G, P> KeyedStream<C, G, P>
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key> + Key>>,
-    P: Placement<C, G>,
+    P: Placed,
 {
     /// Maps each value to another, with a state per key that is a clone of `init` at first. The result is a stream
     /// with the same keys.
@@ -88,28 +88,29 @@ where
     {
         let KeyedStream { stream, keys, .. } = P::together(self, origin);
         let bounded = stream.is_bounded();
-        let step = ByKey { keys, init: Arc::new(init), f: Arc::new(f), output: PhantomData };
+        let step =
+            StatefulMapStep { keys, init: Arc::new(init), f: Arc::new(f), output: PhantomData };
         let mapped = stream.then(origin, |prev, op| Remembering { prev, op, bounded, step });
         KeyedStream::new(mapped.with_state(true, S::schema()), FirstOf)
     }
 }
 
 /// The step that maps a value with the state of its key.
-pub struct ByKey<G, S, F, O> {
+pub struct StatefulMapStep<G, S, F, O> {
     keys: G,
     init: Arc<S>,
     f: Arc<F>,
     output: PhantomData<fn() -> O>,
 }
 
-impl<G: Clone, S, F, O> Clone for ByKey<G, S, F, O> {
+impl<G: Clone, S, F, O> Clone for StatefulMapStep<G, S, F, O> {
     fn clone(&self) -> Self {
         let (init, f) = (Arc::clone(&self.init), Arc::clone(&self.f));
         Self { keys: self.keys.clone(), init, f, output: PhantomData }
     }
 }
 
-impl<I, G, S, F, O> Step<I> for ByKey<G, S, F, O>
+impl<I, G, S, F, O> Step<I> for StatefulMapStep<G, S, F, O>
 where
     I: Record + ?Sized,
     G: KeyBy<I>,
@@ -179,7 +180,8 @@ mod tests {
                 })
                 .max(|sum| *sum)
                 .collect::<std::collections::BTreeMap<_, _>>();
-            let exchanges = env.plan().operators.iter().filter(|op| op.kind == "partition").count();
+            let exchanges =
+                env.plan().operators.iter().filter(|op| op.kind == "repartition").count();
             env.run()?;
             assert_eq!(exchanges, 1);
             assert_eq!(sums.take()?[&3], (0..100).map(|n| (10 * n + 3) * 3).sum::<u64>());

@@ -1,16 +1,13 @@
 //! Removes duplicates: each distinct record is emitted once, when it first arrives.
 
-use super::KeyBy;
+use super::distinct::{Distinct, Whole};
 use super::local_unique::Sieve;
 use super::partition::{add_hash, by_hash};
 use super::stateful::{Remembering, Step};
-use crate::data::{Data, Key, Wire};
 use crate::exchange::Hashed;
 use crate::plan::Origin;
 use crate::state::GroupTable;
 use crate::stream::{Chain, Stream};
-use std::borrow::Borrow;
-use std::fmt::Debug;
 use std::marker::PhantomData;
 
 impl<C: Chain> Stream<C> {
@@ -54,65 +51,9 @@ impl<C: Chain> Stream<C> {
         let hashed = add_hash(self, Whole, origin);
         let sieve = Origin { kind: "sieve", ..origin };
         let sieved = hashed.then(sieve, |prev, op| Sieve { prev, op, item });
-        by_hash(sieved, Origin { kind: "partition", ..origin })
+        by_hash(sieved, Origin { kind: "repartition", ..origin })
             .then(origin, |prev, op| Remembering { prev, op, bounded, step: First(item) })
             .with_state(true, "()")
-    }
-}
-
-/// Record types that can be compared as a whole: every [`Data`] type that is `Eq + Clone + Debug`, and `str` and
-/// `[u8]`.
-#[diagnostic::on_unimplemented(
-    message = "records of `{Self}` cannot be told apart as a whole",
-    label = "records are compared, copied and sent to other tasks, and this type lacks some of that",
-    note = "for a type of your own, add `#[derive(thalweg::Data, PartialEq, Eq, Clone, Debug)]`",
-    note = "floats are not compared, as NaN is not equal to itself: `map` them with `to_bits` first"
-)]
-pub trait Distinct: Key<Owned: Borrow<Self>> + Wire {
-    /// The record, by reference.
-    fn whole<'k>(item: &'k Self::Of<'_>) -> &'k Self;
-}
-
-#[diagnostic::do_not_recommend]
-impl<T: Data + Eq + Clone + Debug> Distinct for T {
-    #[inline(always)]
-    fn whole(item: &T) -> &T {
-        item
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl Distinct for str {
-    #[inline(always)]
-    fn whole<'k>(item: &'k &str) -> &'k str {
-        item
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl Distinct for [u8] {
-    #[inline(always)]
-    fn whole<'k>(item: &'k &[u8]) -> &'k [u8] {
-        item
-    }
-}
-
-/// The key is the whole record.
-#[derive(Clone, Copy, Debug)]
-pub struct Whole;
-
-impl<I: Distinct + ?Sized> KeyBy<I> for Whole {
-    type Key = I;
-    type Value = I;
-
-    #[inline(always)]
-    fn key<'k>(&self, item: &'k I::Of<'_>) -> &'k I {
-        I::whole(item)
-    }
-
-    #[inline(always)]
-    fn value<'a>(&self, item: I::Of<'a>) -> I::Of<'a> {
-        item
     }
 }
 
@@ -178,7 +119,7 @@ mod tests {
 
     /// On a stream without an end, in a job that runs until it is stopped.
     #[test]
-    fn what_memory_does_not_hold_is_refused_by_name_where_there_is_no_end() {
+    fn unbounded_input_beyond_memory_fails_and_names_the_operator() {
         let env = Environment::with_config(Config { memory: 100_000, ..Config::default() });
         env.generate(f64::INFINITY, Some).unique().for_each(drop);
         let error = env.run().unwrap_err();
@@ -187,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_memory_does_not_hold_waits_on_disk_where_there_is_an_end() -> crate::Result<()> {
+    fn bounded_input_beyond_memory_waits_on_disk() -> crate::Result<()> {
         for cores in [1, 3] {
             let folder = tempfile::tempdir().unwrap();
             let config = Config {

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_borrowed_is_owned_in_pairs() {
+    fn borrowed_records_are_owned_in_pairs() {
         let words = ["an ox", "an axe"];
         let expected = || {
             let words = words.iter().flat_map(|line| line.split(' '));

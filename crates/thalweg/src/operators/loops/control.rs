@@ -20,7 +20,7 @@ pub struct Control<S> {
     feeds: bool,
     run: Mutex<Run>,
     /// Rounds of all runs so far, times two, and one more if the run is over.
-    said: AtomicU64,
+    decided: AtomicU64,
     heads: Mutex<Vec<Waker>>,
     /// How often the input of a head was complete, in all runs.
     complete: AtomicU64,
@@ -52,7 +52,7 @@ impl<S: Clone> Control<S> {
             most,
             feeds,
             run: Mutex::new(Run::default()),
-            said: AtomicU64::new(0),
+            decided: AtomicU64::new(0),
             heads: Mutex::new(Vec::new()),
             complete: AtomicU64::new(0),
         }
@@ -92,9 +92,9 @@ impl<S: Clone> Control<S> {
 
     /// The decision after `rounds` rounds of all runs; `None` while the last of them is still running.
     pub(super) fn verdict(&self, rounds: u64) -> Option<Verdict> {
-        let said = self.said.load(Ordering::Acquire);
-        let verdict = if said.is_multiple_of(2) { Verdict::Another } else { Verdict::Over };
-        (said / 2 >= rounds).then_some(verdict)
+        let decided = self.decided.load(Ordering::Acquire);
+        let verdict = if decided.is_multiple_of(2) { Verdict::Another } else { Verdict::Over };
+        (decided / 2 >= rounds).then_some(verdict)
     }
 
     /// Ends a round in which `out` records came out of the body and `fed` were fed back: changes the state, and
@@ -113,8 +113,8 @@ impl<S: Clone> Control<S> {
         };
         let over = u64::from(run.ended.is_some());
         drop(run);
-        let rounds = self.said.load(Ordering::Relaxed) / 2 + 1;
-        self.said.store(2 * rounds + over, Ordering::Release);
+        let rounds = self.decided.load(Ordering::Relaxed) / 2 + 1;
+        self.decided.store(2 * rounds + over, Ordering::Release);
         lock(&self.heads).iter().for_each(Waker::wake);
     }
 

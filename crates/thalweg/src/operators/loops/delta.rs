@@ -20,7 +20,7 @@ use super::tail::Feed;
 use crate::data::{Data, Key, Record, Wire};
 use crate::error::Result;
 use crate::flow::{CHUNK, Op, Push, guard};
-use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned, Placement};
+use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned, Placed};
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Received};
 use crate::time::Time;
@@ -32,9 +32,9 @@ type Entry<C> = KeyedStream<C, FirstOf, Partitioned>;
 /// The output of the loop: the solution.
 type Solved<K, V, T> = Entry<Received<(K, V), T>>;
 /// The chain of the initial entries, each in the task that owns its key.
-type Together<C, G, P> = <P as Placement<C, G>>::Chain;
+type Together<C, G, P> = <P as Placed>::Together<C, G>;
 /// The keys of that chain.
-type Keys<C, G, P> = <P as Placement<C, G>>::Keys;
+type Keys<C, G, P> = <P as Placed>::Keys<C, G>;
 /// The input of the loop's head.
 type Improved<C, G, P, K, V, F> =
     Improving<<Together<C, G, P> as Chain>::Item, Keys<C, G, P>, K, V, <C as Chain>::Time, F>;
@@ -55,7 +55,7 @@ impl<C, G, P, K, V> KeyedStream<C, G, P>
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Key = K, Value = V>,
-    P: Placement<C, G>,
+    P: Placed,
     K: Data + Key<Owned = K> + Eq + Clone,
     V: Data + Clone,
 {
@@ -125,7 +125,7 @@ where
         F: Fn(&mut V, V) -> bool + Send + Sync + 'static,
         B: Chain<Item: Wire, Time = C::Time>,
         H: KeyBy<B::Item, Key = K, Value = V>,
-        Q: Placement<B, H>,
+        Q: Placed,
     {
         let origin = Origin::here("delta_iterate");
         let (initial, keys) = P::together(self, origin).into_parts();
@@ -134,7 +134,7 @@ where
         let improve = Arc::new(improve);
         let feedback = Feedback::new(tasks);
         let handed: Arc<[_]> = (0..tasks).map(|_| Handed::default()).collect();
-        let (edge, rest) = initial.aside::<(K, V)>(origin);
+        let (edge, rest) = initial.begin_side_output::<(K, V)>(origin);
 
         let (improving, fed, hands) = (Arc::clone(&improve), feedback.clone(), Arc::clone(&handed));
         let make: Make<_, _> = Box::new(move |cx: &TaskContext<'_>, op| {

@@ -19,31 +19,40 @@ pub trait Input<I: Record + ?Sized, T: Time>: Send + 'static {
     /// The records that the body gets.
     type Out: Record + ?Sized;
     /// Where the records that are left after the last round go.
+    #[doc(hidden)]
     type Left: Pipe + 'static;
 
     /// Whether the first round begins while the input is still arriving.
+    #[doc(hidden)]
     const AT_ONCE: bool;
 
     /// Whether the first round waits until the input of every task is complete.
+    #[doc(hidden)]
     const TOGETHER: bool = false;
 
     /// Accepts a record of the loop's input.
+    #[doc(hidden)]
     fn take<N: Push<Self::Out, T>>(&mut self, item: I::Of<'_>, time: T, next: &mut N)
     -> Result<()>;
 
     /// Called when the input is complete.
+    #[doc(hidden)]
     fn complete(&mut self) -> Result<()>;
 
     /// Called when a round begins, or before the records that are left are emitted.
+    #[doc(hidden)]
     fn begin(&mut self);
 
     /// Passes on a part of a round's input; returns whether there was any.
+    #[doc(hidden)]
     fn give<N: Push<Self::Out, T>>(&mut self, next: &mut N) -> Result<bool>;
 
     /// Emits a part of the records that are left; returns whether there were any.
+    #[doc(hidden)]
     fn leave(&mut self, left: &mut Self::Left) -> Result<bool>;
 
     /// Called when the loop is over, and another input may arrive.
+    #[doc(hidden)]
     fn restart(&mut self);
 }
 
@@ -120,7 +129,7 @@ where
             op: cx.op(self.op),
             clock: cx.clock.clone(),
             depth: Depth(around + 1),
-            speaks: cx.task == 0,
+            emits_outcome: cx.task == 0,
             control: Arc::clone(&self.control),
             input,
             phase: Phase::Taking,
@@ -141,7 +150,7 @@ pub struct HeadPush<I: Record + ?Sized, T: Time, S: Data + Clone + Sync, X: Inpu
     /// The depth of the loop.
     depth: Depth,
     /// Whether this task emits the outcome of the loop.
-    speaks: bool,
+    emits_outcome: bool,
     control: Arc<Control<S>>,
     input: X,
     phase: Phase,
@@ -233,7 +242,7 @@ where
     /// Ends the loop: emits its outcome.
     fn conclude(&mut self) {
         let Forked((next, Forked((left, outcome)))) = &mut self.ends;
-        if self.speaks {
+        if self.emits_outcome {
             outcome.push(self.control.conclude(), T::LAST);
         }
         self.input.restart();
@@ -343,7 +352,7 @@ where
     }
 
     fn report(&mut self, report: &mut Report) {
-        if self.speaks {
+        if self.emits_outcome {
             report.rounds(self.op.id(), self.control.stats());
         }
         report.emitted(self.op.id(), self.ends.0.0.given);

@@ -64,7 +64,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
         let origin = Origin::here("iterate");
         let control = Arc::new(Control::new(state, rounds, true));
         let feedback = Feedback::new(self.tasks());
-        let (edge, left) = self.aside::<C::Item>(origin);
+        let (edge, left) = self.begin_side_output::<C::Item>(origin);
         let eaters = feedback.clone();
         let make: Make<C> =
             Box::new(move |cx, op| (eaters.eater(cx.task), Leaving::by(&edge, cx, op)));

@@ -34,8 +34,18 @@ mod tail;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+/// The chain that begins a loop's body, and what loops are made of.
+pub mod chains {
+    pub use super::delta::{Improving, Offering};
+    pub use super::feedback::{Eater, Feeder, Leaving};
+    pub use super::head::{Input, Looped};
+    pub use super::kept::ReplayInput;
+    pub use super::tail::Feed;
+    pub use crate::flow::NullSink;
+}
+
 pub use feeding::{Folded, Iterating};
 pub use kept::ByRef;
 pub use outcome::{Ended, Outcome};
-pub use replay::Replaying;
+pub use replay::{FoldedReplay, Replaying};
 pub use shared::{Beside, Shared};

@@ -93,26 +93,26 @@ impl<B: Chain, S: Data + Clone + Sync> Replaying<B, S> {
     /// Defines how the output of the body is folded in each round: `local` merges a record into its task's
     /// partial state, which begins with the default; `global` merges one task's partial state into another's,
     /// in the order of the tasks. The order in which `local` sees the records of a task is unspecified.
-    pub fn fold<D, L, G>(self, local: L, global: G) -> Folded<B, S, D, L, G>
+    pub fn fold<D, L, G>(self, local: L, global: G) -> FoldedReplay<B, S, D, L, G>
     where
         D: Default + Send + 'static,
         L: for<'a> Fn(&mut D, <B::Item as Record>::Of<'a>) + Send + Sync + 'static,
         G: Fn(&mut D, D) + Send + Sync + 'static,
     {
-        Folded { replaying: self, local, global, part: PhantomData }
+        FoldedReplay { replaying: self, local, global, part: PhantomData }
     }
 }
 
 /// A loop whose rounds are folded: choose what the result of a fold changes, and when the loop ends.
 #[must_use = "a loop does nothing until it is said what becomes of its rounds"]
-pub struct Folded<B: Chain, S: Data + Clone + Sync, D, L, G> {
+pub struct FoldedReplay<B: Chain, S: Data + Clone + Sync, D, L, G> {
     replaying: Replaying<B, S>,
     local: L,
     global: G,
     part: PhantomData<fn() -> D>,
 }
 
-impl<B, S, D, L, G> Folded<B, S, D, L, G>
+impl<B, S, D, L, G> FoldedReplay<B, S, D, L, G>
 where
     B: Chain,
     S: Data + Clone + Sync,

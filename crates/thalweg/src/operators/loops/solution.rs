@@ -177,8 +177,8 @@ impl<X> Handed<X> {
     }
 
     pub(super) fn take(&self) -> Result<X> {
-        let nobody = || Error::new(ErrorKind::Internal, "a solution is in nobody's hands");
-        lock(&self.0).take().ok_or_else(nobody)
+        let missing = || Error::new(ErrorKind::Internal, "a solution was taken twice");
+        lock(&self.0).take().ok_or_else(missing)
     }
 }
 
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_full_still_takes_candidates_for_the_keys_it_has() {
+    fn a_full_solution_takes_candidates_for_its_keys() {
         let pool = MemoryPool::new(1 << 16);
         let mut solution = Solution::new(pool.reserve());
         let full = (0..).find(|&key| offer(&mut solution, (key, 0)).is_err()).unwrap();

@@ -45,6 +45,7 @@ pub trait Feed<I: Record + ?Sized, T: Time>: Send + 'static {
     type Seen: Record + ?Sized;
 
     /// Accepts a record; passes to `see` what the fold is to see now.
+    #[doc(hidden)]
     fn push(
         &mut self,
         item: I::Of<'_>,
@@ -54,6 +55,7 @@ pub trait Feed<I: Record + ?Sized, T: Time>: Send + 'static {
 
     /// Ends the round: passes to `see` what the fold is to see only now; returns how many records were fed back
     /// for the next round.
+    #[doc(hidden)]
     fn finish(&mut self, see: impl FnMut(&<Self::Seen as Record>::Of<'_>)) -> Result<u64>;
 }
 

@@ -11,5 +11,6 @@ pub use route::Route;
 /// Chains that end in one of these operators.
 pub mod chains {
     pub use super::connect::{Connected, StatefulWith};
+    pub use super::route::{Predicates, Several};
     pub use super::zip::Zipped;
 }

@@ -99,9 +99,11 @@ impl<C: Chain<Item: Portable>, P> Route<C, P> {
 /// A list of predicates: the first that matches a record decides where it goes.
 pub trait Predicates<I: Record + ?Sized>: Send + Sync + 'static {
     /// The number of predicates.
+    #[doc(hidden)]
     const COUNT: usize;
 
     /// The index of the first predicate that matches the record, or `COUNT`.
+    #[doc(hidden)]
     fn first(&self, item: &I::Of<'_>) -> usize;
 }
 
@@ -140,6 +142,7 @@ pub trait Several {
     type Many<S>;
 
     /// Fills the array.
+    #[doc(hidden)]
     fn many<S>(next: &mut dyn FnMut() -> S) -> Self::Many<S>;
 }
 

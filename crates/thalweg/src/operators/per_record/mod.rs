@@ -23,16 +23,17 @@ pub use side_output::Side;
 
 /// Chains that end in one of these operators.
 pub mod chains {
-    pub use super::filter::Filter;
-    pub use super::filter_map::FilterMap;
+    pub use super::filter::{Filter, Filtering};
+    pub use super::filter_map::{FilterMap, FilterMapping};
     pub use super::flat_each::FlatEach;
     pub use super::flat_map::FlatMap;
-    pub use super::inspect::Inspect;
-    pub use super::map::Map;
+    pub use super::flat_map_str::Emitter;
+    pub use super::inspect::{Inspect, Inspection};
+    pub use super::map::{Map, Mapping};
     pub use super::map_volatile::MapVolatile;
-    pub use super::map_with_timestamp::MapWithTimestamp;
-    pub use super::record_fn::PerRecord;
+    pub use super::map_with_timestamp::{MapWithTimestamp, TimedMapping};
+    pub use super::record_fn::{PerRecord, RecordFn};
     pub use super::side_output::SideOutput;
     pub use super::side_output_each::SideOutputEach;
-    pub use super::try_map::TryMap;
+    pub use super::try_map::{TryMap, TryMapping};
 }

@@ -60,7 +60,7 @@ impl<C: Chain> Stream<C> {
             + 'static,
     {
         let origin = Origin::here("side_output");
-        let (edge, second) = self.aside::<S>(Origin { kind: "side", ..origin });
+        let (edge, second) = self.begin_side_output::<S>(Origin { kind: "side output", ..origin });
         let f = Arc::new(f);
         let first =
             self.then(origin, |prev, op| SideOutput { prev, op, f, edge, output: PhantomData });

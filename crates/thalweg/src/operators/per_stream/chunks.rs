@@ -205,9 +205,9 @@ mod tests {
                 .map_with_timestamp(|chunk, at| (chunk.iter().max().copied(), at))
                 .collect::<Vec<_>>();
             env.run()?;
-            let told = out.take()?;
-            assert!(!told.is_empty());
-            for (last, at) in told {
+            let chunks = out.take()?;
+            assert!(!chunks.is_empty());
+            for (last, at) in chunks {
                 assert_eq!(Some(at), last.map(|last| Timestamp::from_secs(last as i64)));
             }
             Ok(())

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exceeds_the_budget_goes_to_disk_and_comes_back() -> crate::Result<()> {
+    fn a_sort_beyond_the_budget_uses_the_disk() -> crate::Result<()> {
         let folder = tempfile::tempdir().unwrap();
         let spill_dir = folder.path().to_owned();
         let config = Config { memory: 1 << 20, spill_dir, ..Config::default() };

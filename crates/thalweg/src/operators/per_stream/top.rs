@@ -1,4 +1,4 @@
-//! The `top` operators: the greatest `n` records.
+//! The `top` and `bottom` operators: the greatest or least `n` records.
 
 use super::absorb::Absorb;
 use crate::data::{Data, Ordered, Portable};
@@ -17,8 +17,9 @@ impl<C: Chain> Stream<C> {
     /// Emits the `n` greatest records, the greatest first, in one task.
     ///
     /// Each task keeps its own greatest records, and one task the greatest of all, so that each holds no more
-    /// than twice `n` records. Of equal records, any may be kept. For the least records, or another order, see
-    /// [`top_by`](Self::top_by).
+    /// than twice `n` records. Of equal records, any may be kept. For the least records see [`bottom`](Self::bottom),
+    /// for another order [`top_by`](Self::top_by), and for the greatest of each key
+    /// [`Aggregates::top_by_key`](crate::aggregates::Aggregates::top_by_key).
     ///
     /// # Errors
     ///
@@ -99,6 +100,76 @@ impl<C: Chain> Stream<C> {
         F: Fn(&Owned<C>) -> K + Send + Sync + 'static,
     {
         self.top_as(Origin::here("top_by_key"), n, move |a, b| key(a).cmp(&key(b)))
+    }
+
+    /// Emits the `n` least records, the least first, in one task. Otherwise like [`top`](Self::top).
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter([3, 1, 4, 1, 5]).bottom(3).collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [1, 1, 3]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[doc(alias = "nsmallest")]
+    #[track_caller]
+    pub fn bottom(self, n: usize) -> Stream<impl Chain<Item = Owned<C>, Time = C::Time>>
+    where
+        C::Item: Portable<Owned: Ordered>,
+    {
+        self.top_as(Origin::here("bottom"), n, |a, b| b.cmp(a))
+    }
+
+    /// Emits the `n` least records by the closure's order, the least first. See [`top_by`](Self::top_by).
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter([2.5_f64, 0.5, 1.5]).bottom_by(2, |a, b| a.total_cmp(b)).collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [0.5, 1.5]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn bottom_by<F>(
+        self,
+        n: usize,
+        compare: F,
+    ) -> Stream<impl Chain<Item = Owned<C>, Time = C::Time>>
+    where
+        C::Item: Portable,
+        F: Fn(&Owned<C>, &Owned<C>) -> Ordering + Send + Sync + 'static,
+    {
+        self.top_as(Origin::here("bottom_by"), n, move |a, b| compare(b, a))
+    }
+
+    /// Emits the `n` records with the least keys, as the closure computes them, the least first. See
+    /// [`top_by_key`](Self::top_by_key).
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.iter([('a', 3), ('b', 1), ('c', 4)]).bottom_by_key(2, |r| r.1).collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [('b', 1), ('a', 3)]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn bottom_by_key<K, F>(
+        self,
+        n: usize,
+        key: F,
+    ) -> Stream<impl Chain<Item = Owned<C>, Time = C::Time>>
+    where
+        C::Item: Portable,
+        K: Ordered,
+        F: Fn(&Owned<C>) -> K + Send + Sync + 'static,
+    {
+        self.top_as(Origin::here("bottom_by_key"), n, move |a, b| key(b).cmp(&key(a)))
     }
 
     fn top_as<F>(

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_too_far_ahead_waits_until_the_last_has_moved() {
+    fn a_partition_too_far_ahead_waits_for_the_last_one() {
         let drift = Drift::new(Duration::from_micros(10), 3);
         let to = |task, at| drift.move_to(task, Some(Timestamp::from_micros(at)));
         to(0, 5);

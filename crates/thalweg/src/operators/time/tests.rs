@@ -119,7 +119,7 @@ fn watermarks_are_sent_at_most_once_in_an_interval() {
 }
 
 #[test]
-fn what_is_held_back_is_sent_before_the_partition_is_idle() {
+fn held_back_watermarks_are_sent_before_a_partition_goes_idle() {
     let watermarks = Watermarks::monotonous().idle_after(Duration::from_millis(100));
     let events = of_a_record_a_second(watermarks.at_most_every(Duration::from_millis(2500)));
     let expected = [

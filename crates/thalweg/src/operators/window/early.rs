@@ -1,14 +1,22 @@
 //! Early results: when windows emit results before they end.
 
+mod states;
+
 use crate::clock::{Nanos, nanos};
 use std::time::Duration;
 
-/// When windows emit results before they end; for [`EventTimeWindow::early`](super::EventTimeWindow::early) and
-/// [`SessionWindow::early`](super::SessionWindow::early).
+pub(super) use states::Pace;
+pub use states::{At, Counts, EarlyStates, Progress, Tick};
+
+/// When windows emit results before they are complete; for the method `early` of
+/// [`EventTimeWindow`](super::EventTimeWindow::early), [`ProcessingTimeWindow`](super::ProcessingTimeWindow::early),
+/// [`SessionWindow`](super::SessionWindow::early), [`CountWindow`](super::CountWindow::early),
+/// [`TransactionWindow`](super::TransactionWindow::early), [`GlobalWindow`](super::GlobalWindow::early) and
+/// [`CustomWindow`](super::CustomWindow::early). ([`LastWindow`](super::LastWindow) has a result for each record.)
 ///
 /// An early result belongs to one key in one window, and covers all records that have reached the task that owns
-/// the key. It replaces the results before it, and is replaced by the result at the end of the window. A window
-/// that has not changed since its last result emits no other.
+/// the key. It replaces the results before it, and is replaced by the result of the complete window, which is the same
+/// as without early results. A window that has not changed since its last result emits no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Early {
     when: When,
@@ -25,8 +33,10 @@ impl Early {
     /// the second twice as many.
     ///
     /// For exact counts, records are sent one by one to the tasks that own their keys, and are not aggregated
-    /// before. A record costs a look-up for each window that it is in. (Records of sessions are sent one by one
-    /// in any case, so for them this costs nothing more.) 0 is refused at the job's start.
+    /// before. A record costs a look-up for each window that it is in. (Records of sessions, of windows of arrivals
+    /// and of custom windows are sent one by one in any case, so for them this costs next to nothing more.) Where a
+    /// record completes a window, as in a [`CountWindow`](super::CountWindow), that window has no early result with
+    /// it. 0 is refused at the job's start.
     pub fn every(records: u64) -> Self {
         Self { when: When::Every(records) }
     }
@@ -35,7 +45,8 @@ impl Early {
     /// and keys that have changed since the last one.
     ///
     /// The interval is in processing time and not in event time, so that results are emitted even if event time
-    /// does not advance. A busy task is late by up to one turn, and skips the ticks that it has missed.
+    /// does not advance. A busy task is late by up to one turn, and skips the ticks that it has missed. The end of
+    /// the input is no tick.
     ///
     /// If tasks aggregate their own records first, as for windows of event time over a stream that is not
     /// partitioned, they send their partial aggregates half an interval before each tick. A result then covers
@@ -90,6 +101,21 @@ impl Early {
             When::Interval(interval) => Some(Ticks::new(interval, true)),
         }
     }
+}
+
+/// The most windows that a record may be in where each has several results, and is updated by every record or
+/// change.
+const MOST_AGAIN: i64 = 1 << 20;
+
+/// The error if each window of `size` may have several results, and one begins every `slide`.
+pub(super) fn too_many(size: i64, slide: i64) -> Option<String> {
+    let windows = (size - 1) / slide + 1;
+    (windows > MOST_AGAIN).then(|| {
+        format!(
+            "a record would be in {windows} windows, of which each may have several results: \
+             at most {MOST_AGAIN} can have results early or late"
+        )
+    })
 }
 
 /// Ticks of the engine's clock at equal distances, the same in all tasks.

@@ -1,6 +1,6 @@
 //! Windows of event time.
 
-use super::early::Early;
+use super::early::{Early, too_many};
 use super::firing::{Firing, Parts, Values};
 use super::frames::Frames;
 use super::pane::Pane;
@@ -35,10 +35,6 @@ pub struct EventTimeWindow<E = AtEnd> {
     lateness: Duration,
     early: E,
 }
-
-/// The most windows that a record may be in where each has several results, and is updated by every record or
-/// change.
-const MOST_AGAIN: i64 = 1 << 20;
 
 /// Windows emit no result before they end; see [`EventTimeWindow::early`].
 #[derive(Clone, Copy, Debug)]
@@ -139,13 +135,9 @@ impl<E: Earliness> EventTimeWindow<E> {
         if let Some(fault) = self.early.early().and_then(Early::fault) {
             return Err(fault);
         }
-        let windows = (size - 1) / slide + 1;
         let again = self.earliness().is_some() || !self.lateness.is_zero();
-        if again && windows > MOST_AGAIN {
-            return Err(format!(
-                "a record would be in {windows} windows, of which each may have several results: \
-                 at most {MOST_AGAIN} can have results early or late"
-            ));
+        if let Some(fault) = too_many(size, slide).filter(|_| again) {
+            return Err(fault);
         }
         let frames = Frames::new(size, slide, micros(self.offset));
         Ok(frames.with_lateness(micros(self.lateness)))
@@ -157,11 +149,20 @@ impl<E: Earliness> EventTimeWindow<E> {
     }
 }
 
-/// Whether windows of event time emit early results.
+/// Whether windows emit early results.
 pub trait Earliness: Copy + Send + 'static {
     /// When they do.
     #[doc(hidden)]
     fn early(self) -> Option<Early>;
+
+    /// A description of windows, for the plan, with that of the early results.
+    #[doc(hidden)]
+    fn describe(self, windows: String) -> String {
+        match self.early() {
+            Some(early) => format!("{windows}, {}", early.describe()),
+            None => windows,
+        }
+    }
 }
 
 impl Earliness for AtEnd {
@@ -180,15 +181,11 @@ impl<T: EventTime, E: Earliness> Window<T> for EventTimeWindow<E> {
     type Pane<V: Data> = Pane<V>;
 
     fn describe(&self) -> String {
-        let mut what = if self.size == self.slide {
+        self.early.describe(if self.size == self.slide {
             format!("tumbling, {:?}", self.size)
         } else {
             format!("sliding, {:?} every {:?}", self.size, self.slide)
-        };
-        if let Some(early) = self.early.early() {
-            what = format!("{what}, {}", early.describe());
-        }
-        what
+        })
     }
 
     fn fault(&self) -> Option<String> {
@@ -253,7 +250,7 @@ where
     let sliced =
         stream.then(slice, |prev, op| Slicing { prev, op, keys, aggregate: local, frames, early });
     let feed = Parts::new(aggregate);
-    by_hash(sliced, Origin { kind: "partition", ..origin }).then_described(
+    by_hash(sliced, Origin { kind: "repartition", ..origin }).then_described(
         origin,
         detail,
         |prev, op| Firing { prev, op, feed, frames, early },

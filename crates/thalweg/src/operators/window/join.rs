@@ -1,15 +1,15 @@
 //! Windows of two streams.
 
 use super::pane::Pane;
-use super::windowed::Windowing;
+use super::windowed::{Ending, Window, Windowed, Windowing};
 use crate::data::Data;
 use crate::operators::aggregates::{Aggregate, Combine};
 use crate::operators::join::{
     Either, Joinable, JoinableWith, KeyOf, TaggedBy, TimeOf, ValueOf, both,
 };
-use crate::operators::keyed::{Carried, FirstOf, KeyedStream, Partitioned};
+use crate::operators::keyed::{Carried, FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::plan::Origin;
-use crate::stream::Chain;
+use crate::stream::{Chain, Stream};
 use crate::time::EventTime;
 use std::marker::PhantomData;
 
@@ -24,7 +24,7 @@ pub trait Joining<L, R>:
     >
 where
     L: Joinable<Time: EventTime>,
-    R: JoinableWith<L>,
+    R: Joinable,
 {
 }
 
@@ -32,7 +32,7 @@ where
 impl<W, L, R> Joining<L, R> for W
 where
     L: Joinable<Time: EventTime>,
-    R: JoinableWith<L>,
+    R: Joinable,
     W: Windowing<
             TaggedBy<L, R>,
             Carried<FirstOf>,
@@ -169,11 +169,34 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     }
 }
 
+impl<C, G, P, W, E> Windowed<C, G, P, W, E>
+where
+    C: Chain,
+    G: KeyBy<C::Item>,
+    W: Window<C::Time>,
+    E: Ending,
+{
+    /// Collects all values of both sides of two streams.
+    fn sides<A, B>(
+        self,
+        origin: Origin,
+    ) -> Stream<<W as Windowing<C, G, P, BothLists<A, B>>>::Chain>
+    where
+        A: Data,
+        B: Data,
+        G: KeyBy<C::Item, Value = Either<A, B>>,
+        W: Windowing<C, G, P, BothLists<A, B>>,
+    {
+        let make = |window: W, keyed, plan| window.windows(keyed, plan, BothLists::new());
+        self.make::<(Vec<A>, Vec<B>), _>("both sides", origin, make)
+    }
+}
+
 /// Collects all values of two streams, as one list for each.
 pub struct BothLists<A, B>(PhantomData<fn(A, B)>);
 
 impl<A, B> BothLists<A, B> {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self(PhantomData)
     }
 }

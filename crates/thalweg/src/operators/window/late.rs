@@ -74,7 +74,7 @@ where
         let Self { keyed, window, ending } = self;
         let frames = window.any_frames();
         let (stream, keys) = keyed.into_parts();
-        let (edge, late) = stream.aside::<Late<C, G>>(origin);
+        let (edge, late) = stream.begin_side_output::<Late<C, G>>(origin);
         let punctual = stream.then(origin, |prev, op| Punctual { prev, op, frames, edge });
         let keyed = KeyedStream::from_parts(punctual, keys);
         (Windowed { keyed, window, ending }, late)
@@ -234,7 +234,7 @@ mod tests {
 
     /// In the tasks that own the keys, records that the windows would drop go to the side output, unchanged.
     #[test]
-    fn what_is_late_in_the_tasks_of_the_keys() {
+    fn late_records_are_found_in_the_tasks_of_the_keys() {
         every(|env| {
             let n = 20_000_i64;
             let at = |n: i64| if n % 10 == 9 { n - 5_000 } else { n };
@@ -264,7 +264,7 @@ mod tests {
 
     /// With one partition, and a watermark every few records, it is known exactly which records are late.
     #[test]
-    fn what_is_late_is_told_by_the_partition_alone() {
+    fn the_partition_alone_decides_what_is_late() {
         every(|env| {
             // Long enough for a watermark in between.
             let long = |at: i64| std::iter::repeat_n(at, 40);

@@ -55,6 +55,17 @@ pub use join::{BothLists, Joining};
 pub use pane::{CountPane, Pane, Timing};
 pub use processing_time::ProcessingTimeWindow;
 pub use session::SessionWindow;
+/// Chains that end in windows, and what they are made of.
+pub mod chains {
+    pub use super::all::WithoutKey;
+    pub use super::arrival::chains::*;
+    pub use super::custom::RunningWindows;
+    pub use super::firing::{Feed, Firing, Parts, Values};
+    pub use super::late::Punctual;
+    pub use super::processing_time::{ByClock, Clocked};
+    pub use super::session::chains::*;
+}
+
 pub use windowed::{ByKey, Ending, Window, Windowed, Windowing};
 
 #[cfg(all(test, not(loom)))]

@@ -38,7 +38,7 @@ pub enum Timing {
     /// The window has not ended; the value covers the records [so far](super::Early). The first such result of a
     /// key in a window is number 1. It replaces earlier ones.
     Early(u32),
-    /// The window has ended.
+    /// The window has ended: it is over, full, committed or fired. There is one such result of a key in a window.
     OnTime,
     /// Records have arrived after that, within the allowed [lateness](super::EventTimeWindow::allowed_lateness);
     /// the value covers all of them. The first such result of a key in a window is number 1. It replaces earlier
@@ -54,8 +54,17 @@ pub enum Timing {
 pub struct CountPane<T> {
     /// The number of the first record, counted from 0 among all that arrived for its key.
     pub first: u64,
-    /// The number of records in the window.
+    /// The number of records in the window; in an early result, of those so far.
     pub count: u64,
+    /// Whether the window was complete, or the result is an early one.
+    pub timing: Timing,
     /// The result.
     pub value: T,
+}
+
+impl<T> CountPane<T> {
+    /// Creates the result of a complete window.
+    pub fn on_time(first: u64, count: u64, value: T) -> Self {
+        Self { first, count, timing: Timing::OnTime, value }
+    }
 }

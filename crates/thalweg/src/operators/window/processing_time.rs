@@ -126,6 +126,7 @@ where
     A: Combine<G::Value>,
 {
     /// The chain that ends with the windows.
+    #[doc(hidden)]
     type Chain: Chain<Item = (<G::Key as Portable>::Owned, Pane<A::Output>), Time = C::Time>;
 
     /// Adds the operator.

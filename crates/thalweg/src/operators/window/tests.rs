@@ -248,7 +248,7 @@ proptest! {
             let mut last: BTreeMap<_, (u32, Vec<i32>)> = BTreeMap::new();
             for (key, pane) in results.take()? {
                 let number = match pane.timing {
-                    Timing::Early(_) => unreachable!("nobody asked for them"),
+                    Timing::Early(_) => unreachable!("no early results were requested"),
                     Timing::OnTime => 0,
                     Timing::Late(number) => number,
                 };

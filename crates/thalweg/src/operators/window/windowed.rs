@@ -1,13 +1,11 @@
 //! Keyed streams cut into windows.
 
-use super::join::BothLists;
 use crate::data::{Data, Portable, Record};
 use crate::error::{Error, ErrorKind};
 use crate::operators::aggregates::{
     Aggregate, Aggregates, Average, Combine, Count, FoldAssoc, Max, Min, Number, PickBy, PickByKey,
     Reduce, Sum, Summand,
 };
-use crate::operators::join::Either;
 use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::plan::Origin;
 use crate::stream::{Chain, Stream};
@@ -202,7 +200,8 @@ where
     /// [`Aggregates`], as in [`KeyedStream::aggregate`].
     ///
     /// In windows of event time, each task aggregates its own records first, slice by slice. The task that owns
-    /// the key combines the partial aggregates, in no defined order. In sessions and windows of arrivals, the
+    /// the key combines the partial aggregates, in no defined order. In sessions whose results come only at the end,
+    /// it does so for the records between two watermarks. In other sessions and windows of arrivals, the
     /// records themselves are sent to that task. If the aggregate has an [inverse](Combine::INVERSE), slices
     /// that have left a window are subtracted. Otherwise they are kept on two stacks for each key, which costs
     /// somewhat more.
@@ -228,21 +227,6 @@ where
             stream.refuse(Error::new(ErrorKind::Plan, wrong));
         }
         E::end(stream)
-    }
-
-    /// Collects all values of both sides of two streams.
-    pub(super) fn sides<A, B>(
-        self,
-        origin: Origin,
-    ) -> Stream<<W as Windowing<C, G, P, BothLists<A, B>>>::Chain>
-    where
-        A: Data,
-        B: Data,
-        G: KeyBy<C::Item, Value = Either<A, B>>,
-        W: Windowing<C, G, P, BothLists<A, B>>,
-    {
-        let make = |window: W, keyed, plan| window.windows(keyed, plan, BothLists::new());
-        self.make::<(Vec<A>, Vec<B>), _>("both sides", origin, make)
     }
 
     /// Counts the values of each window. See [`aggregate`](Self::aggregate) for how.

@@ -1,11 +1,10 @@
 //! One thread at a time, an order drawn from a seed, and a simulated clock that advances only when no task is ready.
 
 use super::timers::Timers;
-use super::{Cell, Scheduler};
+use super::{Cell, Next, Schedule, Scheduler};
 use crate::clock::Clock;
 use crate::data::splitmix64;
 use crate::error::Result;
-use crate::runtime::cell::Next;
 use crate::sync::{Condvar, Mutex, lock};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -61,11 +60,6 @@ impl Scheduler for Deterministic {
         Ok(())
     }
 
-    fn schedule(&self, cell: Arc<Cell>) {
-        lock(&self.ready).push(cell);
-        self.woken.notify_all();
-    }
-
     fn drive(&self, done: &dyn Fn() -> bool) {
         while !done() {
             let mut order = lock(&self.order);
@@ -87,5 +81,12 @@ impl Scheduler for Deterministic {
                 }
             }
         }
+    }
+}
+
+impl Schedule for Deterministic {
+    fn schedule(&self, cell: Arc<Cell>) {
+        lock(&self.ready).push(cell);
+        self.woken.notify_all();
     }
 }

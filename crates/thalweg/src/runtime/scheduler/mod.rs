@@ -12,17 +12,14 @@ pub(crate) use deterministic::Deterministic;
 pub(crate) use stealing::WorkStealing;
 pub(crate) use threads::ThreadPerTask;
 
-use super::cell::Cell;
+use super::cell::{Cell, Next, Schedule};
 use crate::error::Result;
 use std::sync::Arc;
 
 /// Decides which cell runs when, and on which thread.
-pub(crate) trait Scheduler: Send + Sync {
+pub(crate) trait Scheduler: Schedule {
     /// Starts the tasks of a new job. Their cells are in the queued state already.
     fn start(&self, cells: &[Arc<Cell>]) -> Result<()>;
-
-    /// Queues a cell that was woken and is in no queue.
-    fn schedule(&self, cell: Arc<Cell>);
 
     /// Runs tasks on the calling thread until `done` returns `true`; returns at once if the scheduler has threads of
     /// its own.

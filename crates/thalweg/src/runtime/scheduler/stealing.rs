@@ -12,10 +12,9 @@ use super::affinity::Affinity;
 use super::parking::Parking;
 use super::patience::{Patience, SEARCH};
 use super::timers::Timers;
-use super::{Cell, Scheduler};
+use super::{Cell, Next, Schedule, Scheduler};
 use crate::clock::{Clock, Nanos};
 use crate::error::Result;
-use crate::runtime::cell::Next;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, lock, spawn};
 use std::cell::Cell as ThreadCell;
 use std::collections::VecDeque;
@@ -124,7 +123,9 @@ impl Scheduler for WorkStealing {
         }
         Ok(())
     }
+}
 
+impl Schedule for WorkStealing {
     fn schedule(&self, cell: Arc<Cell>) {
         self.pool.schedule(cell);
     }
@@ -407,11 +408,12 @@ mod tests {
             let (task, on) = (Box::new(Calls(call)), Arc::clone(&pool));
             Cell::new(index, task, Arc::clone(&job), on, Arc::from("test"), clock.now())
         });
-        job.set_cells(cells.collect());
-        for (waker, cell) in wakers.iter().zip(job.cells()) {
-            waker.set(cell);
+        let cells: Vec<Arc<Cell>> = cells.collect();
+        for (waker, cell) in wakers.iter().zip(&cells) {
+            waker.set(Arc::clone(cell) as _);
         }
-        pool.start(&job.cells()).unwrap();
+        job.set_members(cells.iter().map(|cell| Arc::clone(cell) as _).collect());
+        pool.start(&cells).unwrap();
         (job, pool)
     }
 

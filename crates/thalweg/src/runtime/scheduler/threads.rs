@@ -1,9 +1,8 @@
 //! One thread a task: the classic model, for comparison.
 
-use super::{Cell, Scheduler};
+use super::{Cell, Next, Schedule, Scheduler};
 use crate::clock::{Clock, Nanos};
 use crate::error::Result;
-use crate::runtime::cell::Next;
 use crate::sync::{Condvar, Mutex, lock, spawn};
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -54,16 +53,18 @@ impl Scheduler for ThreadPerTask {
         Ok(())
     }
 
+    fn needs_its_threads(&self) -> bool {
+        false
+    }
+}
+
+impl Schedule for ThreadPerTask {
     fn schedule(&self, cell: Arc<Cell>) {
         let parker = lock(&self.parkers).get(&address(&cell)).cloned();
         if let Some(parker) = parker {
             *lock(&parker.woken) = true;
             parker.changed.notify_one();
         }
-    }
-
-    fn needs_its_threads(&self) -> bool {
-        false
     }
 }
 

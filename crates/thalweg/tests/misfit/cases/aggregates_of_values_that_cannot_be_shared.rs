@@ -1,8 +1,8 @@
 //! An aggregate that keeps values beside another that needs them too.
 
-//~ error[E0277]: the trait bound `Trade: Clone` is not satisfied
-//~ required for `ToVec` to implement `AggregateRef<Trade>`
-//~ help: consider annotating `Trade` with `#[derive(Clone)]`
+//~ error[E0277]: `ToVec` keeps values of `Trade`, and others of the tuple need them too
+//~ needs values that can be cloned
+//~ add `#[derive(Clone)]` to the type of the values, or put this aggregate last
 
 use thalweg::Environment;
 

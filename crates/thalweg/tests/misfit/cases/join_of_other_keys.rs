@@ -1,7 +1,8 @@
 //! A join of two streams whose keys are of different types.
 
-//~ type mismatch resolving
-//~ expected `u32`, found `u64`
+//~ error[E0277]: a stream with keys of `u32` cannot be joined with one with keys of `u64`
+//~ the keys of both streams must be of the same type
+//~ convert the keys of one of them: `group_by(|record| u64::from(record.id))`, or `map` before `keyed`
 
 use thalweg::Environment;
 

@@ -1,8 +1,9 @@
 //! The usual end of a word count, without the step from keys to pairs.
 
-//~ error[E0277]: this operator does not work by key, and the stream has keys
+//~ error[E0277]: the greatest or least of all records is taken without keys, and the stream has keys
 //~ needs a stream without keys
-//~ make it a stream of pairs of key and value first: `unkey`
+//~ of all: make it a stream of pairs of key and value first, as in `unkey().top_by_key(n, …)`
+//~ of each key: `aggregate(|a| a.top_by_key(n, …))`
 
 use thalweg::{Environment, text};
 

@@ -14,5 +14,6 @@ fn main() {
         .group_by(|record| record.1)
         .window(EventTimeWindow::tumbling(Duration::from_secs(10)))
         .to_vec()
+        .unkey()
         .for_each(drop);
 }

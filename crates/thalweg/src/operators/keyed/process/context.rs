@@ -49,7 +49,7 @@ impl From<Due> for Timer {
 /// Everything takes effect when the handler returns.
 pub struct ProcessContext<'a, O, S> {
     pub(super) out: &'a mut Vec<(O, Timestamp)>,
-    pub(super) aside: &'a mut Vec<(S, Timestamp)>,
+    pub(super) side: &'a mut Vec<(S, Timestamp)>,
     /// The timers of the key, in ascending order.
     pub(super) timers: &'a mut Vec<Due>,
     pub(super) cleared: bool,
@@ -75,7 +75,7 @@ impl<O, S> ProcessContext<'_, O, S> {
     /// Emits a record to the side output: see
     /// [`process_with_side_output`](crate::KeyedStream::process_with_side_output).
     pub fn emit_side(&mut self, record: S) {
-        self.aside.push((record, self.at));
+        self.side.push((record, self.at));
     }
 
     /// Sets a timer for the key. Has no effect if the same timer is already set. A timer whose time has passed fires
@@ -112,7 +112,7 @@ impl<O, S> ProcessContext<'_, O, S> {
         self.watermark
     }
 
-    /// The time of the engine's clock: how long it has been running. Tests can turn this clock by hand.
+    /// The time of the engine's clock: how long it has been running. Under the deterministic scheduler it is simulated.
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.clock.now())
     }

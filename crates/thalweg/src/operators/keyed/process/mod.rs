@@ -2,15 +2,14 @@
 
 mod context;
 mod running;
-mod side_output;
 
-use super::partition::Placement;
+use super::partition::Placed;
 use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::data::{Data, Record, Wire};
+use crate::operators::side_outlet::{MaybeSideOutput, NoSideOutput, ToSideOutput};
 use crate::plan::Origin;
 use crate::stream::{Chain, Received, Stream};
 use crate::time::Timestamp;
-use side_output::{Leave, NoSideOutput, ToSideOutput};
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -62,13 +61,13 @@ pub trait Process<K: ?Sized, V: Record + ?Sized>: Send + Sync + 'static {
 
 /// A keyed stream of what the handler emits.
 type Processed<C, G, P, H, X> = KeyedStream<
-    Processing<<P as Placement<C, G>>::Chain, <P as Placement<C, G>>::Keys, H, X>,
+    Processing<<P as Placed>::Together<C, G>, <P as Placed>::Keys<C, G>, H, X>,
     FirstOf,
     Partitioned,
 >;
 
 /// The records of the side output.
-type AsideOf<C, G, H> = <H as Process<
+type SideOf<C, G, H> = <H as Process<
     <G as KeyBy<<C as Chain>::Item>>::Key,
     <G as KeyBy<<C as Chain>::Item>>::Value,
 >>::Side;
@@ -77,7 +76,7 @@ impl<C, G, P> KeyedStream<C, G, P>
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item>,
-    P: Placement<C, G>,
+    P: Placed,
 {
     /// Calls a handler for every record and for every timer that it has set, with the state of the key:
     /// for what no window and no other operator expresses.
@@ -249,17 +248,17 @@ where
         self,
         handler: H,
     ) -> (
-        Processed<C, G, P, H, ToSideOutput<AsideOf<C, G, H>, C::Time>>,
-        Stream<Received<AsideOf<C, G, H>, C::Time>>,
+        Processed<C, G, P, H, ToSideOutput<SideOf<C, G, H>, C::Time>>,
+        Stream<Received<SideOf<C, G, H>, C::Time>>,
     )
     where
         H: Process<G::Key, G::Value, Side: Data>,
     {
         let origin = Origin::here("process");
         let together = P::together(self, origin);
-        let (aside, second) =
-            ToSideOutput::leaving(&together.stream, Origin { kind: "aside", ..origin });
-        (processed(together, origin, handler, aside), second)
+        let (side_output, side) =
+            ToSideOutput::begin(&together.stream, Origin { kind: "side output", ..origin });
+        (processed(together, origin, handler, side_output), side)
     }
 }
 
@@ -267,17 +266,18 @@ fn processed<C, G, H, X>(
     keyed: KeyedStream<C, G, Partitioned>,
     origin: Origin,
     handler: H,
-    aside: X,
+    side_output: X,
 ) -> KeyedStream<Processing<C, G, H, X>, FirstOf, Partitioned>
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item>,
     H: Process<G::Key, G::Value>,
-    X: Leave<H::Side>,
+    X: MaybeSideOutput<H::Side, C::Time>,
 {
     let KeyedStream { stream, keys, .. } = keyed;
     let handler = Arc::new(handler);
-    let stream = stream.then(origin, |prev, op| Processing { prev, op, keys, handler, aside });
+    let stream =
+        stream.then(origin, |prev, op| Processing { prev, op, keys, handler, side_output });
     KeyedStream::new(stream.with_state(true, H::State::schema()), FirstOf)
 }
 

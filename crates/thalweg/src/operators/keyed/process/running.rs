@@ -4,7 +4,6 @@
 //! first of them.
 
 use super::context::{Due, ProcessContext};
-use super::side_output::{Exit, Leave};
 use super::{Process, Timer};
 use crate::clock::Clock;
 use crate::data::{Data, Key, Portable, Record};
@@ -12,6 +11,7 @@ use crate::error::Result;
 use crate::flow::{Forked, Op, Push, guard};
 use crate::metrics::Report;
 use crate::operators::keyed::KeyBy;
+use crate::operators::side_outlet::MaybeSideOutput;
 use crate::plan::TaskContext;
 use crate::state::Weighed;
 use crate::stream::Chain;
@@ -28,7 +28,7 @@ pub struct Processing<C, G, H, X> {
     pub(super) op: usize,
     pub(super) keys: G,
     pub(super) handler: Arc<H>,
-    pub(super) aside: X,
+    pub(super) side_output: X,
 }
 
 impl<C, G, H, X> Chain for Processing<C, G, H, X>
@@ -36,12 +36,12 @@ where
     C: Chain,
     G: KeyBy<C::Item>,
     H: Process<G::Key, G::Value>,
-    X: Leave<H::Side>,
+    X: MaybeSideOutput<H::Side, C::Time>,
 {
     type Item = (<G::Key as Portable>::Owned, H::Out);
     type Time = C::Time;
     type Task<N: Push<Self::Item, C::Time> + 'static> =
-        C::Task<TimerPush<ProcessKeys<C::Item, C::Time, G, H, X::Exit, N>>>;
+        C::Task<TimerPush<ProcessKeys<C::Item, C::Time, G, H, X::Outlet, N>>>;
 
     fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
     where
@@ -54,9 +54,9 @@ where
                 handler: Arc::clone(&self.handler),
                 clock: cx.clock.clone(),
                 out: Vec::new(),
-                aside: Vec::new(),
+                side: Vec::new(),
                 emitted: 0,
-                ends: Forked((next, self.aside.exit(cx, self.op))),
+                ends: Forked((next, self.side_output.outlet(cx, self.op))),
             },
             came: Timestamp::MIN,
             types: PhantomData,
@@ -124,9 +124,9 @@ struct Calls<H, O, S, N, X> {
     handler: Arc<H>,
     clock: Clock,
     out: Vec<(O, Timestamp)>,
-    aside: Vec<(S, Timestamp)>,
+    side: Vec<(S, Timestamp)>,
     emitted: u64,
-    /// The next operator, and the exit to the side output.
+    /// The next operator, and the outlet to the side output.
     ends: Forked<(N, X)>,
 }
 
@@ -139,7 +139,7 @@ struct Now {
     ended: bool,
 }
 
-impl<H, O: 'static, S, N, X> Calls<H, O, S, N, X> {
+impl<H, O: 'static, S: 'static, N, X> Calls<H, O, S, N, X> {
     /// Calls the handler for a key, and then carries out what it requested through the context.
     #[inline(always)]
     fn call<K, V, T>(
@@ -155,12 +155,12 @@ impl<H, O: 'static, S, N, X> Calls<H, O, S, N, X> {
         T: Time,
         H: Process<K, V, Out = O, Side = S>,
         N: Push<(<K as Portable>::Owned, O), T>,
-        X: Exit<S>,
+        X: Push<S, T>,
     {
-        let Self { op, handler, clock, out, aside, emitted, ends } = self;
+        let Self { op, handler, clock, out, side, emitted, ends } = self;
         let KeyState { state, timers } = kept;
         let mut cx =
-            ProcessContext { out, aside, timers, cleared: false, at, watermark, ended, clock };
+            ProcessContext { out, side, timers, cleared: false, at, watermark, ended, clock };
         guard(op, || {
             let state = state.get_or_insert_with(|| handler.start());
             call(handler, state, &mut cx);
@@ -174,10 +174,10 @@ impl<H, O: 'static, S, N, X> Calls<H, O, S, N, X> {
         if timers.is_empty() {
             *timers = Vec::new();
         }
-        let (next, exit) = &mut ends.0;
+        let (next, outlet) = &mut ends.0;
         *emitted += out.len() as u64;
         out.drain(..).for_each(|(record, at)| next.push((key.own(), record), T::happened(at)));
-        aside.drain(..).for_each(|(record, at)| exit.push_aside(record, at));
+        side.drain(..).for_each(|(record, at)| outlet.push(record, T::happened(at)));
     }
 }
 
@@ -201,7 +201,7 @@ where
     T: Time,
     G: KeyBy<I>,
     H: Process<G::Key, G::Value>,
-    X: Exit<H::Side>,
+    X: Push<H::Side, T>,
     N: Push<(<G::Key as Portable>::Owned, H::Out), T>,
 {
     type Key = G::Key;
@@ -250,7 +250,7 @@ where
     T: Time,
     G: KeyBy<I>,
     H: Process<G::Key, G::Value>,
-    X: Exit<H::Side>,
+    X: Push<H::Side, T>,
     N: Push<(<G::Key as Portable>::Owned, H::Out), T>,
 {
     #[inline(always)]

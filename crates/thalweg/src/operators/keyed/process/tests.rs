@@ -388,7 +388,7 @@ impl Process<u64, u64> for Parted {
 }
 
 #[test]
-fn what_is_let_aside_is_a_stream_of_its_own() {
+fn the_side_output_is_a_stream_of_its_own() {
     every(|env| {
         let n = 6_000_u64;
         let numbers = env
@@ -461,8 +461,8 @@ fn timers_of_processing_time_come_by_the_clock_of_the_engine() -> crate::Result<
     for seed in 0..20 {
         let scheduler = Scheduler::Deterministic { seed };
         let env = Environment::with_config(Config { scheduler, ..Config::default() });
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let saying = Arc::clone(&said);
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let seeing = Arc::clone(&seen);
         env.generate(10.0, |i| (i < 30).then_some(i))
             // No records from 0.5 s to 1.5 s.
             .filter(|i| !(5..15).contains(i))
@@ -470,13 +470,13 @@ fn timers_of_processing_time_come_by_the_clock_of_the_engine() -> crate::Result<
             .group_by(|_| ())
             .process(Silent)
             .unkey()
-            .for_each(move |(_, what)| saying.lock().unwrap().push(what));
+            .for_each(move |(_, what)| seeing.lock().unwrap().push(what));
         env.run()?;
-        let said = said.lock().unwrap().clone();
-        assert_eq!(said.len(), 2, "{said:?}");
-        assert_eq!(said[0], (4, Duration::from_millis(650), false));
+        let seen = seen.lock().unwrap().clone();
+        assert_eq!(seen.len(), 2, "{seen:?}");
+        assert_eq!(seen[0], (4, Duration::from_millis(650), false));
         // The input ends before the timer's time.
-        assert_eq!((said[1].0, said[1].2), (29, true));
+        assert_eq!((seen[1].0, seen[1].2), (29, true));
     }
     Ok(())
 }
@@ -487,20 +487,20 @@ fn timers_of_processing_time_need_no_timestamps() -> crate::Result<()> {
     for seed in 0..20 {
         let scheduler = Scheduler::Deterministic { seed };
         let env = Environment::with_config(Config { scheduler, ..Config::default() });
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let saying = Arc::clone(&said);
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let seeing = Arc::clone(&seen);
         env.generate(10.0, |i| (i < 30).then_some(i))
             // No records from 0.5 s to 1.5 s.
             .filter(|i| !(5..15).contains(i))
             .group_by(|_| ())
             .process(Silent)
             .unkey()
-            .for_each(move |(_, what)| saying.lock().unwrap().push(what));
+            .for_each(move |(_, what)| seeing.lock().unwrap().push(what));
         env.run()?;
-        let said = said.lock().unwrap().clone();
-        assert_eq!(said.len(), 2, "{said:?}");
-        assert_eq!(said[0], (4, Duration::from_millis(650), false));
-        assert_eq!((said[1].0, said[1].2), (29, true));
+        let seen = seen.lock().unwrap().clone();
+        assert_eq!(seen.len(), 2, "{seen:?}");
+        assert_eq!(seen[0], (4, Duration::from_millis(650), false));
+        assert_eq!((seen[1].0, seen[1].2), (29, true));
     }
     Ok(())
 }
@@ -551,13 +551,12 @@ impl Process<u64, u64> for Kinds {
 #[test]
 fn without_timestamps_timers_come_at_the_end() {
     every(|env| {
-        let (kinds, aside) =
-            env.iter(0..600u64).group_by(|n| n % 6).process_with_side_output(Kinds);
+        let (kinds, side) = env.iter(0..600u64).group_by(|n| n % 6).process_with_side_output(Kinds);
         let kinds = kinds.collect::<BTreeMap<_, _>>();
-        let aside = aside.count().collect_one();
+        let side = side.count().collect_one();
         env.run()?;
         assert_eq!(kinds.take()?, (0..6).map(|key| (key, (true, true, 100))).collect());
-        assert_eq!(aside.take()?, Some(600));
+        assert_eq!(side.take()?, Some(600));
         Ok(())
     });
 }

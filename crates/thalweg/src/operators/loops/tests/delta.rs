@@ -84,7 +84,7 @@ fn candidates_may_be_combined_and_stay_where_they_are() {
 }
 
 #[test]
-fn what_is_not_there_yet_is_put_in() {
+fn candidates_for_new_keys_are_inserted() {
     // All pairs that are connected by a path: each found once, from those of the previous round.
     let mut paths: BTreeSet<(u64, u64)> = graph().into_iter().collect();
     loop {

@@ -44,7 +44,7 @@ fn collatz(mut n: u64) -> u64 {
 }
 
 #[test]
-fn what_comes_out_of_a_round_goes_into_the_next() {
+fn the_output_of_a_round_is_the_input_of_the_next() {
     every(|env| {
         let (outcome, left) = env
             .range(1..500)
@@ -73,7 +73,7 @@ fn what_comes_out_of_a_round_goes_into_the_next() {
 }
 
 #[test]
-fn what_is_left_after_the_last_round_comes_out() {
+fn the_rest_after_the_last_round_is_emitted() {
     check(|env| {
         let (outcome, left) = env
             .range(0..3000)
@@ -247,7 +247,7 @@ fn an_input_beyond_the_budget_is_replayed_from_disk() -> crate::Result<()> {
 
 /// The outcome of a loop and the records that are left may be ignored; an operator without a sink may not.
 #[test]
-fn nobody_need_take_what_comes_beside() {
+fn side_results_of_a_loop_need_no_consumer() {
     every(|env| {
         let (_, left) = env.range(0..9).iterate(3, (), |numbers, _| numbers).all_rounds();
         let left = left.count().collect_one();

@@ -325,7 +325,7 @@ fn by_key() -> Vec<Body> {
             let rows = n.group_by(|n| n % 3).map(|key, n| key + n).filter(|_, n| n % 2 == 0);
             rows.unkey().map(|(_, n)| n)
         };
-        "partition": |n| n.group_by(|n| n % 3).repartition().map(|key, n| key + n).unkey().map(|row| row.1);
+        "repartition": |n| n.group_by(|n| n % 3).repartition().map(|key, n| key + n).unkey().map(|row| row.1);
         "stateful_map of keys": |n| {
             let seen = n.sorted().group_by(|n| n % 3).stateful_map(0, |_, seen: &mut u64, n| {
                 *seen += 1;
@@ -397,8 +397,8 @@ fn windows() -> Vec<Body> {
     timed_bodies! {
         "map_with_timestamp": |n| timed(n).map_with_timestamp(|n, at| n + at.as_micros() as u64);
         "process": |n| {
-            let (numbered, aside) = timed(n).group_by(|n| n % 3).process_with_side_output(Numbering);
-            numbered.unkey().map(|(_, n)| n).merge(aside)
+            let (numbered, side) = timed(n).group_by(|n| n % 3).process_with_side_output(Numbering);
+            numbered.unkey().map(|(_, n)| n).merge(side)
         };
         "interval_join": |n| {
             let [a, b, c, d] = n.split();
@@ -619,12 +619,11 @@ fn operators_of_windows() {
 }
 
 /// Why some operators are in none of the bodies above.
-const ELSEWHERE: [(&str, &str); 6] = [
+const NOT_IN_BODIES: [(&str, &str); 5] = [
     ("cache", "a sink, which keeps what comes in all rounds"),
     ("cached", "a source"),
     ("cut", "a sink: what it is for is said where it is"),
     ("probe", "stands in tests of watermarks alone"),
-    ("repartition", "the exchange that it is goes by the kind of every exchange by key"),
     ("strict", "stands in tests of the protocol alone"),
 ];
 
@@ -656,14 +655,14 @@ fn no_operator_is_forgotten() {
     let plan = env.plan();
     let kinds = plan.operators.iter().map(|op| op.kind.clone());
     let tested: BTreeSet<String> =
-        kinds.chain(ELSEWHERE.map(|(kind, _)| kind.to_owned())).collect();
+        kinds.chain(NOT_IN_BODIES.map(|(kind, _)| kind.to_owned())).collect();
     let forgotten: Vec<_> = named.difference(&tested).collect();
     assert!(named.len() > 50 && forgotten.is_empty(), "{forgotten:?}");
 }
 
 /// An infinite input of a loop ends once the first round needs no more of it.
 #[test]
-fn what_feeds_a_loop_ends_with_what_is_wanted() {
+fn the_input_of_a_loop_ends_when_no_more_is_wanted() {
     every(|env| {
         let (_, left) = env
             .iter(0u64..)
@@ -689,7 +688,7 @@ fn what_feeds_a_loop_ends_with_what_is_wanted() {
 
 /// A stream from outside that a body keeps is read completely, even if a round needed none of its results.
 #[test]
-fn what_is_kept_from_outside_is_read_whatever_is_wanted() {
+fn inputs_from_outside_a_loop_are_read_completely() {
     every(|env| {
         let outside = env.range(0..1000).shuffle();
         let [controls, table] = outside.split();

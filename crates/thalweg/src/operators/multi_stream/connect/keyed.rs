@@ -111,7 +111,7 @@ where
     // Records that are in the task that owns their key stay there.
     let (tasks, kind, strategy) = match P::TOGETHER {
         true => (stream.tasks(), "forward", Strategy::Forward),
-        false => (stream.env.keyed_tasks(), "partition", Strategy::Keyed),
+        false => (stream.env.keyed_tasks(), "repartition", Strategy::Keyed),
     };
     let hashed = add_hash(stream, keys.clone(), origin);
     let send = |stream: Stream<AddHash<C, G>>, to| -> Sent<AddHash<C, G>> {

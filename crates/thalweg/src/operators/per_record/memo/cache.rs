@@ -207,7 +207,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_has_what_it_should(most in 1..60_usize, asked in prop::collection::vec(0..120_u16, 0..600)) {
+        fn the_cache_agrees_with_a_model(most in 1..60_usize, asked in prop::collection::vec(0..120_u16, 0..600)) {
             let pool = MemoryPool::new(1 << 20);
             let mut cache = Cache::<str, u64>::new(most, pool.reserve());
             let mut naive = Naive { entries: Vec::new(), hand: 0, most };
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_stays() {
+    fn results_in_use_stay_in_the_cache() {
         let mut cache = Cache::<u64, u64>::new(8, MemoryPool::new(1 << 20).reserve());
         for n in 0..10_000_u64 {
             for key in [1 << 40, n] {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_within_its_memory() {
+    fn the_cache_stays_within_its_memory() {
         let pool = MemoryPool::new(10_000);
         let mut cache = Cache::<u64, [u64; 4]>::new(usize::MAX, pool.reserve());
         for key in 0..10_000_u64 {

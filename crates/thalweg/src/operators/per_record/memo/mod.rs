@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_not_computed_again() {
+    fn a_remembered_result_is_not_computed_again() {
         every(|env| {
             let calls = Arc::new(AtomicU64::new(0));
             let counter = Arc::clone(&calls);

@@ -9,7 +9,7 @@ mod read;
 
 use crate::data::{Data, Key, Portable, Record, Wire};
 use crate::error::{Error, ErrorKind, Result};
-use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned, Placement};
+use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned, Placed};
 use crate::operators::loops::ByRef;
 use crate::plan::Origin;
 use crate::stream::{Chain, Environment, Stream};
@@ -102,7 +102,7 @@ impl<C, G, P> KeyedStream<C, G, P>
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Key: Key<Owned: Sync>, Value: Portable<Owned: Sync>>,
-    P: Placement<C, G>,
+    P: Placed,
 {
     /// Keeps the values, in the tasks that own their keys, for further jobs: see
     /// [`Stream::cache`](crate::Stream::cache).
@@ -119,7 +119,7 @@ where
     ///
     /// let counts = visits.stream(&env).count().collect::<Vec<_>>();
     /// let greatest = visits.stream(&env).max(|n| *n).collect::<Vec<_>>();
-    /// assert!(env.plan().operators.iter().all(|op| op.kind != "partition"));
+    /// assert!(env.plan().operators.iter().all(|op| op.kind != "repartition"));
     /// env.run()?;
     /// assert!(counts.take()?.iter().all(|(_, count)| *count == 100));
     /// assert!(greatest.take()?.iter().all(|(key, n)| *n == 990 + key));
@@ -144,7 +144,7 @@ where
 }
 
 /// A record of a keyed stream whose keys are in the tasks that own them.
-type Item<'a, C, G, P> = <<<P as Placement<C, G>>::Chain as Chain>::Item as Record>::Of<'a>;
+type Item<'a, C, G, P> = <<<P as Placed>::Together<C, G> as Chain>::Item as Record>::Of<'a>;
 
 impl<D: Data + Sync, T: Time> Cached<D, T> {
     /// A source of the records for a job: clones of them, in as many tasks as filled the cache.

@@ -1,17 +1,19 @@
 //! The operator of windows by arrival, in the task that owns the keys: passes each value to its key's `KeyWindows`,
 //! and emits the results.
 //!
-//! Results that a record completes, at most two, are emitted with the record. Results that time completes, and
-//! those that remain at the end, are emitted by the engine of keyed timers.
+//! Results that a record completes, at most two, and the early ones that are due with it, are emitted with the record.
+//! Results that time completes, early ones at an interval, and those that remain at the end, are emitted by the engine
+//! of keyed timers.
 
-use super::key_windows::{KeyWindows, Now};
+use super::key_windows::{Given, KeyWindows, Now};
 use crate::clock::Clock;
 use crate::data::{Key, Portable, Record, Wire};
 use crate::error::Result;
 use crate::flow::{Op, Push, arm, guard, guard_key};
 use crate::metrics::Report;
-use crate::operators::keyed::{KeyBy, KeyedStream, Placement};
+use crate::operators::keyed::{KeyBy, KeyedStream, Placed};
 use crate::operators::window::CountPane;
+use crate::operators::window::early::Pace;
 use crate::operators::window::windowed::Described;
 use crate::plan::TaskContext;
 use crate::state::Weighed;
@@ -22,7 +24,7 @@ use std::marker::PhantomData;
 
 /// The chain of windows by arrival, after the exchange by key.
 pub(super) type ByArrival<C, G, P, X> =
-    Arriving<<P as Placement<C, G>>::Chain, <P as Placement<C, G>>::Keys, X>;
+    Arriving<<P as Placed>::Together<C, G>, <P as Placed>::Keys<C, G>, X>;
 
 /// Sends records to the tasks that own their keys, and makes windows there.
 pub(super) fn arriving<C, G, P, X>(
@@ -33,7 +35,7 @@ pub(super) fn arriving<C, G, P, X>(
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item>,
-    P: Placement<C, G>,
+    P: Placed,
     X: KeyWindows<G::Value, C::Time>,
 {
     let (stream, keys) = P::together(keyed, plan.origin).into_parts();
@@ -71,6 +73,8 @@ where
             by: self.keys.clone(),
             course: self.course.clone(),
             clock: cx.clock.clone(),
+            pace: Pace::new(cx, self.course.early()),
+            out: Vec::new(),
             emitted: 0,
             next,
             types: PhantomData,
@@ -85,14 +89,23 @@ const HINT: &str =
     "smaller windows, or a smaller state (as of a count, in place of a list), need less";
 
 /// Windows by arrival in a running task.
-pub struct ArrivingKeys<I: ?Sized, T, G, X, N> {
+pub struct ArrivingKeys<I, T, G, X, N>
+where
+    I: Record + ?Sized,
+    T: Time,
+    G: KeyBy<I>,
+    X: KeyWindows<G::Value, T>,
+{
     op: Op,
     by: G,
     course: X,
     clock: Clock,
+    pace: Pace,
+    /// Results that are emitted together.
+    out: Vec<Given<X::Output, T>>,
     emitted: u64,
     next: N,
-    types: PhantomData<fn(&I, T)>,
+    types: PhantomData<fn(&I)>,
 }
 
 impl<I, T, G, X, N> TimerPolicy for ArrivingKeys<I, T, G, X, N>
@@ -113,13 +126,23 @@ where
         &mut self.next
     }
 
-    fn wake(&mut self, key: &G::Key, state: &mut X::State, _: Firing, _: &mut Weighed<()>) {
-        let Self { op, course, emitted, next, .. } = self;
-        let given = guard(op, || guard_key(key, || course.wake(state)));
-        if let Some((pane, time)) = given {
+    fn wake(&mut self, key: &G::Key, state: &mut X::State, firing: Firing, _: &mut Weighed<()>) {
+        let Self { op, course, clock, pace, out, emitted, next, .. } = self;
+        let now = Now { clock, pace, watermark: firing.watermark };
+        guard(op, || {
+            guard_key(key, || course.wake(state, firing, &now, |given| out.push(given)));
+        });
+        for (pane, time) in out.drain(..) {
             *emitted += 1;
             next.push((key.own(), pane), time);
         }
+    }
+
+    fn catch_up(&mut self, _: &mut KeysOf<Self>) -> bool {
+        if X::EARLY {
+            self.pace.look();
+        }
+        false
     }
 
     /// Emits what remains of a key, one window at a time.
@@ -147,8 +170,8 @@ where
 {
     #[inline(always)]
     fn take(&mut self, keys: &mut KeysOf<Self>, item: I::Of<'_>, time: T) {
-        let Self { op, by, course, clock, emitted, next, .. } = self;
-        let now = Now { clock, watermark: keys.watermark() };
+        let Self { op, by, course, clock, pace, out, emitted, next, .. } = self;
+        let now = Now { clock, pace, watermark: keys.watermark() };
         let armed = arm(op);
         let (hash, key) = (by.hash(&item), by.key(&item));
         let Some(mut visit) = keys.visit(hash, key, || course.start()) else {
@@ -159,10 +182,19 @@ where
             next.push((visit.key(), pane), time);
         }
         let given = visit.guard(|state| course.take(state, by.value(item), time, &now));
+        if X::EARLY {
+            visit.guard(|state| course.after(state, &now, |given| out.push(given)));
+        }
         armed.disarm();
         if let Some((pane, time)) = given {
             *emitted += 1;
             next.push((visit.key(), pane), time);
+        }
+        if X::EARLY {
+            for (pane, time) in out.drain(..) {
+                *emitted += 1;
+                next.push((visit.key(), pane), time);
+            }
         }
         visit.leave(hash);
     }

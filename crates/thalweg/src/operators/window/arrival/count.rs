@@ -4,6 +4,8 @@ use super::spanned::by_spans;
 use super::spans::Spans;
 use crate::data::Data;
 use crate::operators::window::CountPane;
+use crate::operators::window::early::Early;
+use crate::operators::window::event_time::{AtEnd, Earliness};
 use crate::operators::window::windowed::Window;
 use crate::time::Time;
 
@@ -12,7 +14,8 @@ use crate::time::Time;
 ///
 /// With the records of a key numbered from 0 as they arrive, window `k` contains those from `k * slide` to `k *
 /// slide + size - 1`. Its result is emitted with its last record. Windows that are not full when the input ends
-/// have no result, unless [`keep_partial`](Self::keep_partial) is set.
+/// have no result, unless [`keep_partial`](Self::keep_partial) is set. [`early`](Self::early) adds results of windows
+/// that are not full.
 ///
 /// Records are sent to the tasks that own their keys. Their order of arrival is that of their stream if one task
 /// sends them all. If several tasks do, only the order of each task is preserved.
@@ -37,10 +40,11 @@ use crate::time::Time;
 /// # Ok::<(), thalweg::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct CountWindow {
+pub struct CountWindow<E = AtEnd> {
     size: u64,
     slide: u64,
     partial: bool,
+    early: E,
 }
 
 impl CountWindow {
@@ -56,9 +60,44 @@ impl CountWindow {
     ///
     /// A size or a slide of zero is refused at the job's start.
     pub fn sliding(size: u64, slide: u64) -> Self {
-        Self { size, slide, partial: false }
+        Self { size, slide, partial: false, early: AtEnd }
     }
 
+    /// Emits results also before windows are full: after a number of records of the window, or at an interval. Their
+    /// [`timing`](CountPane::timing) is [`Early`](super::Timing::Early), numbered for each key and window. The
+    /// results of full windows do not change, and the record that fills a window has no early result in it.
+    ///
+    /// A window that is not full when the input ends has no result after its early ones, unless
+    /// [`keep_partial`](Self::keep_partial) is set.
+    ///
+    /// In a stream with timestamps, the timestamp of an early result is the greatest of its records, or the watermark
+    /// if that is later.
+    ///
+    /// With [`Early::every`], a record costs a step for each window of its key that is open. Where windows overlap, a
+    /// record or tick with early results costs one combination for each slice of the open windows, which are kept
+    /// a second time; or, if the aggregate does not combine, one addition for each value of each result. A size of
+    /// more than 1,048,576 slides is refused at the job's start.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    /// use thalweg::operators::window::{CountWindow, Early, Timing};
+    ///
+    /// let env = Environment::new();
+    /// let fives = CountWindow::tumbling(5).early(Early::every(2));
+    /// let sums = env.iter(1..=8).window_all(fives).sum(|n| *n);
+    /// let out = sums.map(|five| (five.first, five.timing, five.value)).collect::<Vec<_>>();
+    /// env.run()?;
+    /// let (one, two) = (Timing::Early(1), Timing::Early(2));
+    /// assert_eq!(out.take()?, [(0, one, 3), (0, two, 10), (0, Timing::OnTime, 15), (5, one, 13)]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn early(self, early: Early) -> CountWindow<Early> {
+        let Self { size, slide, partial, early: AtEnd } = self;
+        CountWindow { size, slide, partial, early }
+    }
+}
+
+impl<E> CountWindow<E> {
     /// Emits results also for windows that are not full when the input ends, from the records that they contain.
     ///
     /// ```
@@ -70,7 +109,7 @@ impl CountWindow {
     /// let pairs = letters.window_all(CountWindow::tumbling(2).keep_partial());
     /// let out = pairs.fold(String::new(), |text, more| text.push_str(&more)).collect::<Vec<_>>();
     /// env.run()?;
-    /// let pane = |first, count, value: &str| CountPane { first, count, value: value.to_owned() };
+    /// let pane = |first, count, value: &str| CountPane::on_time(first, count, value.to_owned());
     /// assert_eq!(out.take()?, [pane(0, 2, "ab"), pane(2, 2, "cd"), pane(4, 1, "e")]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
@@ -80,28 +119,38 @@ impl CountWindow {
     }
 }
 
-impl<T: Time> Window<T> for CountWindow {
+impl<T: Time, E: Earliness> Window<T> for CountWindow<E> {
     type Pane<V: Data> = CountPane<V>;
 
     fn describe(&self) -> String {
         let partial = if self.partial { ", partial ones kept" } else { "" };
-        if self.size == self.slide {
+        self.early.describe(if self.size == self.slide {
             format!("tumbling, {} records{partial}", self.size)
         } else {
             format!("sliding, {} records every {}{partial}", self.size, self.slide)
-        }
+        })
     }
 
     fn fault(&self) -> Option<String> {
         let zero = [("size", self.size), ("slide", self.slide)].into_iter().find(|(_, n)| *n == 0);
-        zero.map(|(what, _)| format!("a {what} of 0 records makes no windows"))
+        if let Some((what, _)) = zero {
+            return Some(format!("a {what} of 0 records makes no windows"));
+        }
+        self.early.early().and_then(|early| early.fault().or_else(|| self.spans().too_many()))
     }
 }
 
-by_spans!(CountWindow);
+by_spans!(CountWindow<E>);
 
-impl CountWindow {
-    fn spans(self) -> Spans {
+impl<E> CountWindow<E> {
+    fn spans(&self) -> Spans {
         Spans::new(self.size, self.slide).partial(self.partial)
+    }
+
+    fn earliness(&self) -> E
+    where
+        E: Copy,
+    {
+        self.early
     }
 }

@@ -30,10 +30,22 @@ impl<T: Time> Greatest<T> {
     /// Returns the greatest time with this number or a higher one, and drops those with lower numbers.
     #[inline(always)]
     pub(super) fn since(&mut self, number: i64) -> T {
+        self.drop_before(number);
+        self.times.front().map_or(T::LAST, |(_, time)| *time)
+    }
+
+    /// Drops the times with lower numbers.
+    #[inline(always)]
+    pub(super) fn drop_before(&mut self, number: i64) {
         while self.times.front().is_some_and(|(other, _)| *other < number) {
             self.times.pop_front();
         }
-        self.times.front().map_or(T::LAST, |(_, time)| *time)
+    }
+
+    /// Returns the greatest time with this number or a higher one, if there is one.
+    pub(super) fn from(&self, number: i64) -> Option<T> {
+        let first = self.times.partition_point(|(other, _)| *other < number);
+        self.times.get(first).map(|(_, time)| *time)
     }
 
     /// The bytes owned on the heap.
@@ -56,6 +68,7 @@ mod tests {
                 greatest.add(number as i64, Timestamp::from_micros(time));
                 let first = (number + 1).saturating_sub(length);
                 let expected = times[first..=number].iter().max().copied();
+                prop_assert_eq!(greatest.from(first as i64).map(Timestamp::as_micros), expected);
                 prop_assert_eq!(Some(greatest.since(first as i64).as_micros()), expected);
                 prop_assert!(greatest.times.len() <= length);
             }

@@ -2,8 +2,10 @@
 
 use crate::clock::Clock;
 use crate::data::{Data, Record};
-use crate::operators::window::CountPane;
-use crate::support::keyed_timers::{TimedState, processing};
+use crate::operators::aggregates::Aggregate;
+use crate::operators::window::early::{Early, EarlyStates, Pace};
+use crate::operators::window::{CountPane, Timing};
+use crate::support::keyed_timers::{Firing, TimedState, processing};
 use crate::time::{Time, Timestamp};
 use std::mem::needs_drop;
 use std::num::NonZeroU64;
@@ -11,14 +13,26 @@ use std::num::NonZeroU64;
 /// Computes the windows of each key from its values, one after the other.
 pub trait KeyWindows<V: Record + ?Sized, T: Time>: Clone + Send + 'static {
     /// The state of a key, with timers on the stream's own clock.
+    #[doc(hidden)]
     type State: TimedState<Owned = ()>;
     /// The result of a window.
     type Output: Data;
+    /// Whether windows emit early results.
+    #[doc(hidden)]
+    const EARLY: bool = false;
+
+    /// When windows emit early results, if they do.
+    #[doc(hidden)]
+    fn early(&self) -> Option<Early> {
+        None
+    }
 
     /// Returns the state of a new key.
+    #[doc(hidden)]
     fn start(&self) -> Self::State;
 
     /// Called before a value with this time is added: returns the window that must be complete before it.
+    #[doc(hidden)]
     #[inline(always)]
     fn before(
         &self,
@@ -30,6 +44,7 @@ pub trait KeyWindows<V: Record + ?Sized, T: Time>: Clone + Send + 'static {
     }
 
     /// Adds a value: returns the window that is complete with it.
+    #[doc(hidden)]
     fn take(
         &self,
         state: &mut Self::State,
@@ -38,12 +53,30 @@ pub trait KeyWindows<V: Record + ?Sized, T: Time>: Clone + Send + 'static {
         now: &Now<'_>,
     ) -> Option<Given<Self::Output, T>>;
 
-    /// Called when the state is due: returns the window that is complete.
-    fn wake(&self, _state: &mut Self::State) -> Option<Given<Self::Output, T>> {
-        None
+    /// Called after each value where windows emit early results: calls a closure with those that are due.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn after(
+        &self,
+        _state: &mut Self::State,
+        _now: &Now<'_>,
+        _give: impl FnMut(Given<Self::Output, T>),
+    ) {
+    }
+
+    /// Called when the state is due: calls a closure with the window that time completes, or with early results.
+    #[doc(hidden)]
+    fn wake(
+        &self,
+        _state: &mut Self::State,
+        _firing: Firing,
+        _now: &Now<'_>,
+        _give: impl FnMut(Given<Self::Output, T>),
+    ) {
     }
 
     /// Called at the end of the input until it returns `None`: returns another window to be emitted as it is.
+    #[doc(hidden)]
     fn at_end(&self, state: &mut Self::State) -> Option<Given<Self::Output, T>>;
 }
 
@@ -57,6 +90,7 @@ pub type Due = i64;
 /// The current time in a task.
 pub struct Now<'a> {
     pub(super) clock: &'a Clock,
+    pub(super) pace: &'a Pace,
     pub(super) watermark: Option<Timestamp>,
 }
 
@@ -67,6 +101,12 @@ impl Now<'_> {
             Some(_) => self.watermark.map(Timestamp::as_micros),
             None => Some(processing(self.clock.now())),
         }
+    }
+
+    /// The timestamp of an early result: the greatest of its values, or the watermark if that is later. (A window
+    /// may change long after the watermark has passed its values.)
+    pub(super) fn at_least<T: Time>(&self, time: T) -> T {
+        self.watermark.map_or(time, |watermark| time.max(T::happened(watermark)))
     }
 }
 
@@ -102,6 +142,24 @@ impl<S: Data, T: Time> Running<S, T> {
     /// The number of values that were added.
     pub(super) fn values(&self) -> u64 {
         self.next.get() - 1
+    }
+
+    /// The early result with this number, where windows have early results; value `first` is the first of the window.
+    pub(super) fn so_far<V, A, E>(
+        &self,
+        aggregate: &A,
+        first: u64,
+        number: u32,
+        now: &Now<'_>,
+    ) -> Option<Given<A::Output, T>>
+    where
+        V: Record + ?Sized,
+        A: Aggregate<V, State = S>,
+        E: EarlyStates<S>,
+    {
+        let value = aggregate.finish(E::copy(&self.state)?);
+        let timing = Timing::Early(number);
+        Some((CountPane { first, count: self.values(), timing, value }, now.at_least(self.time)))
     }
 
     /// Returns the state and the greatest time.

@@ -4,6 +4,7 @@ use super::spanned::by_spans;
 use super::spans::Spans;
 use crate::data::Data;
 use crate::operators::window::CountPane;
+use crate::operators::window::event_time::AtEnd;
 use crate::operators::window::windowed::Window;
 use crate::time::Time;
 
@@ -14,6 +15,9 @@ use crate::time::Time;
 /// Every record has a result, computed from itself and the records of its key before it, up to the window's
 /// size. [`CountWindow::sliding`](super::CountWindow::sliding) with a slide of 1 waits for the first window to
 /// be full, and is the same from there on.
+///
+/// There are no early results, and therefore no method `early`: a window is complete with its record, and has emitted
+/// its result.
 ///
 /// Order, cost and memory are those of [`CountWindow`](super::CountWindow).
 ///
@@ -58,6 +62,10 @@ by_spans!(LastWindow);
 
 impl LastWindow {
     fn spans(self) -> Spans {
-        Spans::new(self.size, 1).early()
+        Spans::new(self.size, 1).leading()
+    }
+
+    fn earliness(self) -> AtEnd {
+        AtEnd
     }
 }

@@ -35,5 +35,14 @@ pub use last::LastWindow;
 pub use stored::Kept;
 pub use transaction::{Inspected, Transaction, TransactionWindow};
 
+/// The chain that ends in windows by arrival, and what it is made of.
+pub mod chains {
+    pub use super::arriving::Arriving;
+    pub use super::key_windows::KeyWindows;
+    pub use super::sliced::Sliced;
+    pub use super::stored::Stored;
+    pub use super::transaction::Transacted;
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -1,5 +1,6 @@
 //! Computes which arrivals of a key each window contains.
 
+use crate::operators::window::early::too_many;
 use crate::operators::window::frames::{Frames, SliceId, WindowId};
 use crate::time::Timestamp;
 
@@ -10,7 +11,7 @@ pub struct Spans {
     size: u64,
     slide: u64,
     /// Whether windows that begin before the first record are emitted, from the first record on.
-    pub(super) early: bool,
+    pub(super) leading: bool,
     /// Whether windows that are not full at the end are emitted.
     pub(super) partial: bool,
 }
@@ -23,17 +24,22 @@ impl Spans {
         let (size, slide) = (count(size), count(slide));
         let frames = Frames::new(size, slide, 0);
         let (size, slide) = (size.unsigned_abs(), slide.unsigned_abs());
-        Self { frames, size, slide, early: false, partial: false }
+        Self { frames, size, slide, leading: false, partial: false }
     }
 
     /// The same, with windows that begin before the first record.
-    pub(super) fn early(self) -> Self {
-        Self { early: true, ..self }
+    pub(super) fn leading(self) -> Self {
+        Self { leading: true, ..self }
     }
 
     /// The same, with or without windows that are not full at the end.
     pub(super) fn partial(self, wanted: bool) -> Self {
         Self { partial: wanted, ..self }
+    }
+
+    /// The error if a record would be in too many windows for each to have several results.
+    pub(super) fn too_many(&self) -> Option<String> {
+        too_many(self.size.cast_signed(), self.slide.cast_signed())
     }
 
     pub(super) fn size(&self) -> u64 {

@@ -9,8 +9,9 @@ use super::key_windows::{Given, KeyWindows, Now, Running};
 use super::spans::Spans;
 use crate::data::{Data, Portable, Record};
 use crate::operators::aggregates::Aggregate;
-use crate::operators::window::CountPane;
-use crate::support::keyed_timers::{NoClock, TimedState, TimerClock};
+use crate::operators::window::early::{Counts, Early, EarlyStates, Tick};
+use crate::operators::window::{CountPane, Timing};
+use crate::support::keyed_timers::{Firing, NoClock, TimedState, TimerClock};
 use crate::time::Time;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -54,37 +55,43 @@ impl Kept for [u8] {
 }
 
 /// Windows of a number of values, for an aggregate that adds them in order.
-pub struct Stored<A> {
+pub struct Stored<A, E> {
     pub(super) spans: Spans,
     pub(super) aggregate: Arc<A>,
+    pub(super) early: E,
 }
 
-impl<A> Clone for Stored<A> {
+impl<A, E: Copy> Clone for Stored<A, E> {
     fn clone(&self) -> Self {
-        Self { spans: self.spans, aggregate: Arc::clone(&self.aggregate) }
+        let Self { spans, ref aggregate, early } = *self;
+        Self { spans, aggregate: Arc::clone(aggregate), early }
     }
 }
 
 /// The state of a key.
-pub struct Values<O, S, T> {
+pub struct Values<O, S, T, C: Counts> {
     /// The number of values that have arrived.
     arrived: u64,
     /// The number of the first value of the next window to be complete.
     first: u64,
     /// The open window, if windows do not overlap.
     open: Option<Running<S, T>>,
+    /// For early results: the counts of the open window, if windows do not overlap, and when they are due.
+    counts: C,
+    tick: C::Tick,
     /// The values from `first` on, or fewer, with their times, if windows overlap.
-    kept: Option<Box<Queue<O, T>>>,
+    kept: Option<Box<Queue<O, T, C>>>,
     /// The bytes that the open window owns on the heap, as of when it was weighed.
     heap: usize,
 }
 
-impl<O: Data, S: Data, T: Time> TimedState for Values<O, S, T> {
-    type Clocks = NoClock;
+impl<O: Data, S: Data, T: Time, C: Counts> TimedState for Values<O, S, T, C> {
+    type Clocks = C::Clocks<NoClock>;
     type Owned = ();
 
-    fn due(&self, _: TimerClock) -> Option<i64> {
-        None
+    #[inline(always)]
+    fn due(&self, clock: TimerClock) -> Option<i64> {
+        self.tick.due(clock)
     }
 
     // The count of arrivals is kept as long as the job runs.
@@ -100,17 +107,20 @@ impl<O: Data, S: Data, T: Time> TimedState for Values<O, S, T> {
     }
 }
 
-struct Queue<O, T> {
+struct Queue<O, T, C> {
     values: VecDeque<O>,
     times: Greatest<T>,
+    /// For early results: the counts of each open window.
+    counts: VecDeque<C>,
     /// Heap memory of the values.
     heap: usize,
 }
 
-impl<O: Data, T: Time> Queue<O, T> {
+impl<O: Data, T: Time, C> Queue<O, T, C> {
     fn bytes(&self) -> usize {
         let queue = self.values.capacity() * size_of::<O>() + self.times.bytes();
-        size_of::<Self>() + queue + self.heap
+        let counts = if size_of::<C>() == 0 { 0 } else { self.counts.capacity() * size_of::<C>() };
+        size_of::<Self>() + queue + counts + self.heap
     }
 
     fn push(&mut self, number: u64, value: O, time: T) {
@@ -119,13 +129,15 @@ impl<O: Data, T: Time> Queue<O, T> {
         self.times.add(signed(number), time);
     }
 
-    /// Drops the first values until `left` remain.
-    fn keep(&mut self, left: u64) {
+    /// Drops the values before number `first`, of `arrived` values.
+    fn keep(&mut self, first: u64, arrived: u64) {
+        let left = arrived.saturating_sub(first);
         while self.values.len() as u64 > left {
             if let Some(value) = self.values.pop_front() {
                 self.heap = self.heap.saturating_sub(value.heap_size());
             }
         }
+        self.times.drop_before(signed(first));
     }
 }
 
@@ -133,26 +145,31 @@ fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-impl<A> Stored<A> {
-    /// Computes the window that begins with the stored value `first`.
+impl<A, E> Stored<A, E> {
+    /// Computes the window that begins with the stored value `first`, from the values that have arrived.
     fn make<V, T>(
         &self,
-        queue: &mut Queue<V::Owned, T>,
-        first: u64,
-        arrived: u64,
+        queue: &Queue<V::Owned, T, E::Counts>,
+        (first, arrived): (u64, u64),
+        timing: Timing,
     ) -> Given<A::Output, T>
     where
         V: Kept + ?Sized,
         T: Time,
         A: Aggregate<V>,
+        E: EarlyStates<A::State>,
     {
-        queue.keep(arrived - first);
+        let count = arrived - first;
+        // At most the number of values that are stored.
+        let before =
+            queue.values.len().saturating_sub(usize::try_from(count).unwrap_or(usize::MAX));
         let mut state = self.aggregate.start();
-        for value in &queue.values {
+        for value in queue.values.range(before..) {
             self.aggregate.update(&mut state, V::show(value));
         }
         let value = self.aggregate.finish(state);
-        (CountPane { first, count: arrived - first, value }, queue.times.since(signed(first)))
+        let time = queue.times.from(signed(first)).unwrap_or(T::LAST);
+        (CountPane { first, count, timing, value }, time)
     }
 
     /// The result of the open window, if windows do not overlap.
@@ -165,21 +182,61 @@ impl<A> Stored<A> {
         let count = open.values();
         let (state, time) = open.into_parts();
         let value = self.aggregate.finish(state);
-        (CountPane { first: arrived - count, count, value }, time)
+        (CountPane::on_time(arrived - count, count, value), time)
+    }
+
+    /// Calls a closure with the results so far of the open windows that have `enough` records that were in none.
+    fn so_far<V, T>(
+        &self,
+        known: &mut Values<V::Owned, A::State, T, E::Counts>,
+        enough: u64,
+        now: &Now<'_>,
+        mut give: impl FnMut(Given<A::Output, T>),
+    ) where
+        V: Kept + ?Sized,
+        T: Time,
+        A: Aggregate<V>,
+        E: EarlyStates<A::State>,
+    {
+        let Values { arrived, first, open, counts, kept, .. } = known;
+        if self.spans.is_apart() {
+            let Some(open) = open.as_ref().filter(|_| counts.fresh() >= enough) else { return };
+            let first = *arrived - open.values();
+            let so_far = open.so_far::<V, A, E>(&self.aggregate, first, counts.give(), now);
+            return so_far.into_iter().for_each(give);
+        }
+        let Some(queue) = kept else { return };
+        for place in 0..queue.counts.len() {
+            let counts = &mut queue.counts[place];
+            if counts.fresh() >= enough {
+                let timing = Timing::Early(counts.give());
+                let first = *first + place as u64 * self.spans.slide();
+                let (pane, time) = self.make::<V, T>(queue, (first, *arrived), timing);
+                give((pane, now.at_least(time)));
+            }
+        }
     }
 }
 
-impl<V, T, A> KeyWindows<V, T> for Stored<A>
+impl<V, T, A, E> KeyWindows<V, T> for Stored<A, E>
 where
     V: Kept + ?Sized,
     T: Time,
     A: Aggregate<V>,
+    E: EarlyStates<A::State>,
 {
-    type State = Values<V::Owned, A::State, T>;
+    type State = Values<V::Owned, A::State, T, E::Counts>;
     type Output = A::Output;
 
+    const EARLY: bool = E::ANY;
+
+    fn early(&self) -> Option<Early> {
+        self.early.early()
+    }
+
     fn start(&self) -> Self::State {
-        Values { arrived: 0, first: 0, open: None, kept: None, heap: 0 }
+        let (counts, tick) = (self.early.start(), Default::default());
+        Values { arrived: 0, first: 0, open: None, counts, tick, kept: None, heap: 0 }
     }
 
     #[inline(always)]
@@ -207,23 +264,64 @@ where
             known.first += self.spans.slide();
             let open = known.open.take()?;
             known.heap = 0;
+            known.counts = self.early.start();
+            known.tick.set(i64::MAX);
             return Some(self.finish::<V, T>(open, known.arrived));
         }
         let queue = known.kept.get_or_insert_with(|| {
             let (values, times) = (VecDeque::new(), Greatest::new());
-            Box::new(Queue { values, times, heap: 0 })
+            Box::new(Queue { values, times, counts: VecDeque::new(), heap: 0 })
         });
         queue.push(number, V::to_owned(value), time);
+        if E::ANY && number.is_multiple_of(self.spans.slide()) {
+            queue.counts.push_back(self.early.start());
+        }
         let complete = within == self.spans.size();
-        if !complete && !self.spans.early {
+        if !complete && !self.spans.leading {
             return None;
         }
-        let given = self.make::<V, T>(queue, known.first, known.arrived);
+        let given = self.make::<V, T>(queue, (known.first, known.arrived), Timing::OnTime);
         if complete {
             known.first += self.spans.slide();
-            queue.keep(known.arrived.saturating_sub(known.first));
+            queue.keep(known.first, known.arrived);
+            queue.counts.pop_front();
         }
         Some(given)
+    }
+
+    fn after(&self, state: &mut Self::State, now: &Now<'_>, give: impl FnMut(Given<A::Output, T>)) {
+        let Values { open, counts, tick, kept, .. } = state;
+        let Some(records) = now.pace.records() else {
+            if open.is_some() || kept.is_some() {
+                tick.set(tick.get().min(now.pace.next_tick()));
+            }
+            return;
+        };
+        let took = |counts: &mut E::Counts| {
+            counts.took();
+            counts.fresh() >= records
+        };
+        let is_due = match kept {
+            Some(queue) => queue.counts.iter_mut().fold(false, |due, counts| took(counts) | due),
+            None => open.is_some() && took(counts),
+        };
+        if is_due {
+            self.so_far::<V, T>(state, records, now, give);
+        }
+    }
+
+    fn wake(
+        &self,
+        state: &mut Self::State,
+        firing: Firing,
+        now: &Now<'_>,
+        give: impl FnMut(Given<A::Output, T>),
+    ) {
+        state.tick.set(i64::MAX);
+        // At the end the tick has not come, and the last results follow.
+        if !firing.ended {
+            self.so_far::<V, T>(state, 0, now, give);
+        }
     }
 
     fn at_end(&self, known: &mut Self::State) -> Option<Given<A::Output, T>> {
@@ -236,8 +334,9 @@ where
             return Some(self.finish::<V, T>(open, known.arrived));
         }
         let queue = known.kept.as_mut()?;
-        let given = self.make::<V, T>(queue, known.first, known.arrived);
+        let given = self.make::<V, T>(queue, (known.first, known.arrived), Timing::OnTime);
         known.first += self.spans.slide();
+        queue.keep(known.first, known.arrived);
         Some(given)
     }
 }

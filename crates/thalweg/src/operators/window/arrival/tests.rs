@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
+mod early;
+
 /// A key and a value.
 type Reading = (u8, i64);
 
@@ -48,7 +50,7 @@ impl Shape {
             let spans = self.spans(values.len() as u64).into_iter();
             let pane = |(first, end)| {
                 let value = of(&values[first as usize..end as usize]);
-                CountPane { first, count: end - first, value }
+                CountPane::on_time(first, end - first, value)
             };
             spans.map(move |span| (*key, pane(span))).collect::<Vec<_>>()
         });
@@ -111,7 +113,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_combines_is_that_of_the_windows_values(shape in shapes(), all in some_readings()) {
+    fn combined_aggregates_are_those_of_the_windows_values(shape in shapes(), all in some_readings()) {
         let of = |env: &Environment| env.iter(all.clone()).group_by(|reading| reading.0);
         with_window!(shape, |window| {
             few(|env| of(env).window(window).count(), shape.expected(&all, |v| v.len() as u64));
@@ -132,9 +134,9 @@ proptest! {
                     let lists = of(env).repartition().window(window);
                     let add = |all: &mut Vec<i64>, r: Reading| all.push(r.1);
                     lists.fold_assoc(Vec::new(), add, |all, more| all.extend(more)).map(|_, pane| {
-                        let mut value = pane.value;
-                        value.sort_unstable();
-                        CountPane { value, first: pane.first, count: pane.count }
+                        let mut pane = pane;
+                        pane.value.sort_unstable();
+                        pane
                     })
                 },
                 shape.expected(&all, |v| {
@@ -147,7 +149,7 @@ proptest! {
     }
 
     #[test]
-    fn what_goes_by_order_is_that_of_the_windows_values(shape in shapes(), all in some_readings()) {
+    fn ordered_aggregates_are_those_of_the_windows_values(shape in shapes(), all in some_readings()) {
         let of = |env: &Environment| env.iter(all.clone()).group_by(|reading| reading.0);
         let digits = |number: i64, value: i64| number.wrapping_mul(101).wrapping_add(value);
         with_window!(shape, |window| {
@@ -220,7 +222,7 @@ proptest! {
             match says(value) {
                 Transaction::Commit => {
                     let value = std::mem::take(values);
-                    expected.push((key, CountPane { first: *first, count, value }));
+                    expected.push((key, CountPane::on_time(*first, count, value)));
                 }
                 Transaction::Discard => values.clear(),
                 _ => continue,
@@ -231,8 +233,8 @@ proptest! {
         let values = || TransactionWindow::new(move |value: &i64| says(*value));
         let of = |env: &Environment| env.iter(all.clone()).group_by(|reading| reading.0);
         let sums = expected.iter().map(|(key, pane)| {
-            let CountPane { first, count, ref value } = *pane;
-            (*key, CountPane { first, count, value: value.iter().sum::<i64>() })
+            let CountPane { first, count, ref value, .. } = *pane;
+            (*key, CountPane::on_time(first, count, value.iter().sum::<i64>()))
         });
         few(|env| of(env).window(window()).sum(|r| r.1), sums.collect());
         few(|env| of(env).map(|_, r| r.1).window(values()).to_vec(), expected);
@@ -256,7 +258,7 @@ proptest! {
 /// The results of a task are emitted in the order of the records that complete them.
 #[test]
 fn results_come_at_once_and_in_order() {
-    let panes = (0..200u64).map(|k| CountPane { first: 5 * k, count: 10, value: 50 * k + 45 });
+    let panes = (0..200u64).map(|k| CountPane::on_time(5 * k, 10, 50 * k + 45));
     let panes = panes.take_while(|pane| pane.first + pane.count <= 1000);
     check(|env| env.iter(0..1000u64).window_all(CountWindow::sliding(10, 5)).sum(|n| *n))
         .ordered()
@@ -280,10 +282,8 @@ fn borrowed_values_go_into_windows() {
             .flat_each(crate::text::Words)
             .group_by_ref(|word| *word)
     };
-    let to = |first, value: &str| {
-        ("to".to_owned(), CountPane { first, count: 2, value: value.to_owned() })
-    };
-    let be = ("be".to_owned(), CountPane { first: 0, count: 2, value: "bebe".to_owned() });
+    let to = |first, value: &str| ("to".to_owned(), CountPane::on_time(first, 2, value.to_owned()));
+    let be = ("be".to_owned(), CountPane::on_time(0, 2, "bebe".to_owned()));
     check(|env| {
         let pairs = words(env).window(CountWindow::sliding(2, 1));
         pairs.fold(String::new(), |text, word| text.push_str(word))
@@ -299,7 +299,7 @@ fn borrowed_values_go_into_windows() {
     .equals(["to", "to", "to", "or", "not"].into_iter().scan(0, |to, word| {
         let first = if word == "to" { *to } else { 0 };
         *to += u64::from(word == "to");
-        Some((word.to_owned(), CountPane { first, count: 1, value: 1u64 }))
+        Some((word.to_owned(), CountPane::on_time(first, 1, 1u64)))
     }));
 }
 
@@ -394,7 +394,7 @@ fn time_commits_by_timestamps_where_there_are_any() {
     let first_of = |key: u8| (0..if key == 0 { 34 } else { 33 }).step_by(10).map(move |n| (key, n));
     let expected = (0..3u8).flat_map(first_of).map(|(key, first)| {
         let seconds: Vec<u64> = (first..first + 3).collect();
-        (key, CountPane { first, count: 3, value: seconds })
+        (key, CountPane::on_time(first, 3, seconds))
     });
     check(|env| timed(env).map(|_, n| n).window(carts()).fold(Vec::new(), |all, n| all.push(n.1)))
         .equals(expected);
@@ -439,7 +439,7 @@ fn windows_beyond_all_counts_are_windows_too() {
         let all = CountWindow::sliding(u64::MAX, u64::MAX - 1).keep_partial();
         env.iter(0..50u64).window_all(all).sum(|n| *n)
     })
-    .equals([CountPane { first: 0, count: 50, value: 49 * 25 }]);
+    .equals([CountPane::on_time(0, 50, 49 * 25)]);
 }
 
 /// Keys, open slices, stored values and growing states all count against the budget.
@@ -475,7 +475,7 @@ fn what_memory_does_not_hold_is_refused_by_name() {
 
 /// The same within a sufficient budget: windows release memory when they are closed.
 #[test]
-fn what_windows_have_given_is_forgotten() {
+fn emitted_windows_free_their_memory() {
     let n = 300_000u64;
     let config = || Config { memory: 1 << 20, ..Config::default() };
     let counted = |job: &dyn Fn(&Environment) -> crate::Output<Option<u64>>| {

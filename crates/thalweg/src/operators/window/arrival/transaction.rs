@@ -5,11 +5,13 @@ use super::key_windows::{Due, Given, KeyWindows, Now, Running};
 use crate::clock::nanos;
 use crate::data::{Data, Record, Wire};
 use crate::operators::aggregates::{Aggregate, Combine};
-use crate::operators::keyed::{KeyBy, KeyedStream, Placement};
+use crate::operators::keyed::{KeyBy, KeyedStream, Placed};
+use crate::operators::window::early::{Counts, Early, EarlyStates, Tick};
+use crate::operators::window::event_time::{AtEnd, Earliness};
 use crate::operators::window::windowed::{Described, Window, Windowing};
 use crate::operators::window::{CountPane, WindowingInOrder};
 use crate::stream::{Chain, Stream};
-use crate::support::keyed_timers::{OwnClock, TimedState, TimerClock, processing};
+use crate::support::keyed_timers::{Clocks, Firing, OwnClock, TimedState, TimerClock, processing};
 use crate::time::{Time, Timestamp};
 use std::fmt;
 use std::marker::PhantomData;
@@ -48,6 +50,8 @@ pub enum Transaction {
 /// its values. A window that time has committed has the last timestamp before the commit time, if that is
 /// greater.
 ///
+/// [`early`](Self::early) adds results of windows that are open.
+///
 /// Records are sent to the tasks that own their keys, and added in the order of arrival, which is that of their
 /// stream only if one task sends them all. Memory: an aggregate for each key, and a timer for each window that
 /// waits for its commit time. Keys are kept as long as the job runs.
@@ -75,25 +79,57 @@ pub enum Transaction {
 /// assert_eq!((*who, window.first, window.count, window.value), ('a', 0, 3, 8));
 /// # Ok::<(), thalweg::Error>(())
 /// ```
-pub struct TransactionWindow<V: ?Sized, F> {
+pub struct TransactionWindow<V: ?Sized, F, E = AtEnd> {
     says: Arc<F>,
+    early: E,
     value: PhantomData<fn(&V)>,
 }
 
 impl<V: ?Sized, F: Fn(&V) -> Transaction> TransactionWindow<V, F> {
     /// Creates windows from a closure that returns the effect of each value.
     pub fn new(says: F) -> Self {
-        Self { says: Arc::new(says), value: PhantomData }
+        Self { says: Arc::new(says), early: AtEnd, value: PhantomData }
     }
 }
 
-impl<V: ?Sized, F> Clone for TransactionWindow<V, F> {
+impl<V: ?Sized, F> TransactionWindow<V, F> {
+    /// Emits results also before windows are committed: after a number of records of the window, or at an interval.
+    /// Their [`timing`](CountPane::timing) is [`Early`](super::Timing::Early), numbered for each window. The
+    /// results of committed windows do not change. A record that commits or discards its window has no early result.
+    ///
+    /// A window that is discarded, or not committed when the input ends, has no result after its early ones.
+    ///
+    /// In a stream with timestamps, the timestamp of an early result is the greatest of its records, or the watermark
+    /// if that is later. The state of the aggregate is cloned for each early result.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    /// use thalweg::operators::window::{Early, Timing, Transaction, TransactionWindow};
+    ///
+    /// let env = Environment::new();
+    /// let orders = TransactionWindow::new(|price: &u32| match *price {
+    ///     0 => Transaction::Commit,
+    ///     _ => Transaction::Continue,
+    /// });
+    /// let totals = env.iter([5, 2, 9, 1, 0]).window_all(orders.early(Early::every(2))).sum(|price| *price);
+    /// let out = totals.map(|order| (order.timing, order.value)).collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [(Timing::Early(1), 7), (Timing::Early(2), 17), (Timing::OnTime, 17)]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn early(self, early: Early) -> TransactionWindow<V, F, Early> {
+        let Self { says, early: AtEnd, value } = self;
+        TransactionWindow { says, early, value }
+    }
+}
+
+impl<V: ?Sized, F, E: Copy> Clone for TransactionWindow<V, F, E> {
     fn clone(&self) -> Self {
-        Self { says: Arc::clone(&self.says), value: PhantomData }
+        Self { says: Arc::clone(&self.says), early: self.early, value: PhantomData }
     }
 }
 
-impl<V: ?Sized, F> fmt::Debug for TransactionWindow<V, F> {
+impl<V: ?Sized, F, E> fmt::Debug for TransactionWindow<V, F, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TransactionWindow").finish_non_exhaustive()
     }
@@ -128,29 +164,35 @@ impl<T: 'static> Inspected for [T] {
     }
 }
 
-impl<T, V, F> Window<T> for TransactionWindow<V, F>
+impl<T, V, F, E> Window<T> for TransactionWindow<V, F, E>
 where
     T: Time,
     V: ?Sized + 'static,
     F: Send + Sync + 'static,
+    E: Earliness,
 {
     type Pane<O: Data> = CountPane<O>;
 
     fn describe(&self) -> String {
-        "transactions".to_owned()
+        self.early.describe("transactions".to_owned())
+    }
+
+    fn fault(&self) -> Option<String> {
+        self.early.early().and_then(Early::fault)
     }
 }
 
-impl<C, G, P, A, V, F> Windowing<C, G, P, A> for TransactionWindow<V, F>
+impl<C, G, P, A, V, F, E> Windowing<C, G, P, A> for TransactionWindow<V, F, E>
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Value = V>,
-    P: Placement<C, G>,
+    P: Placed,
     A: Combine<V>,
     V: Inspected + ?Sized,
     F: Fn(&V) -> Transaction + Send + Sync + 'static,
+    E: EarlyStates<A::State>,
 {
-    type Chain = ByArrival<C, G, P, Transacted<V, A, F>>;
+    type Chain = ByArrival<C, G, P, Transacted<V, A, F, E>>;
 
     fn windows(
         self,
@@ -162,16 +204,17 @@ where
     }
 }
 
-impl<C, G, P, A, V, F> WindowingInOrder<C, G, P, A> for TransactionWindow<V, F>
+impl<C, G, P, A, V, F, E> WindowingInOrder<C, G, P, A> for TransactionWindow<V, F, E>
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Value = V>,
-    P: Placement<C, G>,
+    P: Placed,
     A: Aggregate<V>,
     V: Inspected + ?Sized,
     F: Fn(&V) -> Transaction + Send + Sync + 'static,
+    E: EarlyStates<A::State>,
 {
-    type Chain = ByArrival<C, G, P, Transacted<V, A, F>>;
+    type Chain = ByArrival<C, G, P, Transacted<V, A, F, E>>;
 
     fn windows_in_order(
         self,
@@ -184,35 +227,43 @@ where
 }
 
 /// Transactions with any aggregate.
-pub struct Transacted<V: ?Sized, A, F> {
-    window: TransactionWindow<V, F>,
+pub struct Transacted<V: ?Sized, A, F, E> {
+    window: TransactionWindow<V, F, E>,
     aggregate: Arc<A>,
 }
 
-impl<V: ?Sized, A, F> Clone for Transacted<V, A, F> {
+impl<V: ?Sized, A, F, E: Copy> Clone for Transacted<V, A, F, E> {
     fn clone(&self) -> Self {
         Self { window: self.window.clone(), aggregate: Arc::clone(&self.aggregate) }
     }
 }
 
 /// The state of a key.
-pub struct Open<S, T> {
+pub struct Open<S, T, C: Counts> {
     /// The number of values that have arrived.
     arrived: u64,
     open: Option<Running<S, T>>,
     /// The commit time of the open window.
     commit: Option<Due>,
+    /// For early results: the counts of the open window, and when they are due.
+    counts: C,
+    tick: C::Tick,
     /// The bytes that the open window owns on the heap, as of when it was weighed.
     heap: usize,
 }
 
-impl<S: Data, T: Time> TimedState for Open<S, T> {
-    type Clocks = OwnClock<T>;
+impl<S: Data, T: Time, C: Counts> TimedState for Open<S, T, C> {
+    type Clocks = C::Clocks<OwnClock<T>>;
     type Owned = ();
 
     #[inline(always)]
-    fn due(&self, _: TimerClock) -> Option<Due> {
-        self.commit
+    fn due(&self, clock: TimerClock) -> Option<Due> {
+        // With early results there are two clocks.
+        let commit = self.commit.filter(|_| clock == own_clock::<T>());
+        match (commit, self.tick.due(clock)) {
+            (Some(commit), Some(tick)) => Some(commit.min(tick)),
+            (commit, tick) => commit.or(tick),
+        }
     }
 
     // The count of arrivals is kept as long as the job runs.
@@ -227,13 +278,24 @@ impl<S: Data, T: Time> TimedState for Open<S, T> {
     }
 }
 
-impl<V: ?Sized, A, F> Transacted<V, A, F> {
+/// The clock of commit times.
+#[inline(always)]
+fn own_clock<T: Time>() -> TimerClock {
+    <OwnClock<T> as Clocks>::clock(0)
+}
+
+impl<V: ?Sized, A, F, E> Transacted<V, A, F, E> {
     /// Commits the window at its commit time.
-    fn commit_at<T>(&self, known: &mut Open<A::State, T>, at: Due) -> Option<Given<A::Output, T>>
+    fn commit_at<T>(
+        &self,
+        known: &mut Open<A::State, T, E::Counts>,
+        at: Due,
+    ) -> Option<Given<A::Output, T>>
     where
         V: Record,
         T: Time,
         A: Aggregate<V>,
+        E: EarlyStates<A::State>,
     {
         let (pane, time) = self.commit(known)?;
         // Results after the watermark must not be older than it.
@@ -242,17 +304,46 @@ impl<V: ?Sized, A, F> Transacted<V, A, F> {
     }
 
     /// Commits the open window.
-    fn commit<T>(&self, known: &mut Open<A::State, T>) -> Option<Given<A::Output, T>>
+    fn commit<T>(&self, known: &mut Open<A::State, T, E::Counts>) -> Option<Given<A::Output, T>>
     where
         V: Record,
         T: Time,
         A: Aggregate<V>,
+        E: EarlyStates<A::State>,
     {
-        (known.commit, known.heap) = (None, 0);
-        let open = known.open.take()?;
+        let open = self.close(known)?;
         let (count, first) = (open.values(), known.arrived - open.values());
         let (state, time) = open.into_parts();
-        Some((CountPane { first, count, value: self.aggregate.finish(state) }, time))
+        Some((CountPane::on_time(first, count, self.aggregate.finish(state)), time))
+    }
+
+    /// Closes the open window.
+    fn close<S, T>(&self, known: &mut Open<S, T, E::Counts>) -> Option<Running<S, T>>
+    where
+        E: EarlyStates<S>,
+    {
+        (known.commit, known.heap) = (None, 0);
+        known.counts = self.window.early.start();
+        known.tick.set(i64::MAX);
+        known.open.take()
+    }
+
+    /// The result so far of the open window, if it has `enough` records that were in none.
+    fn so_far<T>(
+        &self,
+        known: &mut Open<A::State, T, E::Counts>,
+        enough: u64,
+        now: &Now<'_>,
+    ) -> Option<Given<A::Output, T>>
+    where
+        V: Record,
+        T: Time,
+        A: Aggregate<V>,
+        E: EarlyStates<A::State>,
+    {
+        let open = known.open.as_ref().filter(|_| known.counts.fresh() >= enough)?;
+        let first = known.arrived - open.values();
+        open.so_far::<V, A, E>(&self.aggregate, first, known.counts.give(), now)
     }
 }
 
@@ -264,18 +355,26 @@ fn after<T: Time>(span: Duration, time: T, now: &Now<'_>) -> Due {
     }
 }
 
-impl<V, T, A, F> KeyWindows<V, T> for Transacted<V, A, F>
+impl<V, T, A, F, E> KeyWindows<V, T> for Transacted<V, A, F, E>
 where
     V: Inspected + ?Sized,
     T: Time,
     A: Aggregate<V>,
     F: Fn(&V) -> Transaction + Send + Sync + 'static,
+    E: EarlyStates<A::State>,
 {
-    type State = Open<A::State, T>;
+    type State = Open<A::State, T, E::Counts>;
     type Output = A::Output;
 
+    const EARLY: bool = E::ANY;
+
+    fn early(&self) -> Option<Early> {
+        self.window.early.early()
+    }
+
     fn start(&self) -> Self::State {
-        Open { arrived: 0, open: None, commit: None, heap: 0 }
+        let (counts, tick) = (self.window.early.start(), Default::default());
+        Open { arrived: 0, open: None, commit: None, counts, tick, heap: 0 }
     }
 
     fn before(
@@ -306,7 +405,7 @@ where
             Transaction::Continue => None,
             Transaction::Commit => self.commit(known),
             Transaction::Discard => {
-                (known.commit, known.open, known.heap) = (None, None, 0);
+                drop(self.close(known));
                 None
             }
             Transaction::CommitAfter(span) => {
@@ -316,9 +415,33 @@ where
         }
     }
 
-    fn wake(&self, known: &mut Self::State) -> Option<Given<A::Output, T>> {
-        let at = known.commit?;
-        self.commit_at(known, at)
+    fn after(&self, known: &mut Self::State, now: &Now<'_>, give: impl FnMut(Given<A::Output, T>)) {
+        if known.open.is_none() {
+            return;
+        }
+        let Some(records) = now.pace.records() else {
+            return known.tick.set(known.tick.get().min(now.pace.next_tick()));
+        };
+        known.counts.took();
+        self.so_far(known, records, now).into_iter().for_each(give);
+    }
+
+    fn wake(
+        &self,
+        known: &mut Self::State,
+        firing: Firing,
+        now: &Now<'_>,
+        give: impl FnMut(Given<A::Output, T>),
+    ) {
+        let commit = known.commit.filter(|at| firing.clock == own_clock::<T>() && *at <= firing.at);
+        if let Some(at) = commit {
+            return self.commit_at(known, at).into_iter().for_each(give);
+        }
+        known.tick.set(i64::MAX);
+        // At the end the tick has not come.
+        if !firing.ended {
+            self.so_far(known, 0, now).into_iter().for_each(give);
+        }
     }
 
     fn at_end(&self, _: &mut Self::State) -> Option<Given<A::Output, T>> {

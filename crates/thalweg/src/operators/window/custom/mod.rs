@@ -9,12 +9,14 @@ mod context;
 mod running;
 mod small_map;
 
-use super::Inspected;
+use super::early::{Early, EarlyStates};
+use super::event_time::{AtEnd, Earliness};
 use super::in_order::WindowingInOrder;
 use super::windowed::{Described, Window, Windowing};
+use super::{Inspected, Timing};
 use crate::data::{Data, Record, Wire};
 use crate::operators::aggregates::{AggregateRef, Combine};
-use crate::operators::keyed::{KeyBy, KeyedStream, Placement};
+use crate::operators::keyed::{KeyBy, KeyedStream, Placed};
 use crate::stream::{Chain, Stream};
 use crate::time::{Time, Timestamp};
 use std::fmt;
@@ -22,7 +24,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 pub use context::WindowContext;
-use running::RunningWindows;
+pub use running::RunningWindows;
 
 /// Defines a custom kind of window; for [`CustomWindow`].
 ///
@@ -186,25 +188,72 @@ pub trait MakeWindows<V: ?Sized, T: Time = Timestamp>: Send + Sync + 'static {
 /// assert_eq!(out.take()?, [(0, 10), (1, 13), (3, 2)]);
 /// # Ok::<(), thalweg::Error>(())
 /// ```
-pub struct CustomWindow<V: ?Sized, H> {
+pub struct CustomWindow<V: ?Sized, H, E = AtEnd> {
     handler: Arc<H>,
+    early: E,
     value: PhantomData<fn(&V)>,
 }
 
 impl<V: ?Sized, H> CustomWindow<V, H> {
     /// Creates windows from a handler, which is shared by all keys and tasks.
     pub fn new(handler: H) -> Self {
-        Self { handler: Arc::new(handler), value: PhantomData }
+        Self { handler: Arc::new(handler), early: AtEnd, value: PhantomData }
+    }
+
+    /// Emits results also before windows fire: after a number of records of the window, or at an interval. Their
+    /// [`timing`](CustomPane::timing) is [`Early`](super::Timing::Early), numbered for each window. The handler is not
+    /// called for them, and the results of windows that fire do not change. A call of the handler that adds a value
+    /// to a window and fires it has no early result of that window.
+    ///
+    /// A window into which another one is [merged](WindowContext::merge) replaces the results of both, and its results
+    /// continue from the higher number. [`Early::every`] emits a result when the window contains that many records
+    /// that were in no result of it, or of those that were merged into it. A window that is discarded has no result
+    /// after its early ones.
+    ///
+    /// In a stream with timestamps, the timestamp of an early result is the greatest of its records, or the watermark
+    /// if that is later. The state of the aggregate is cloned for each early result.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    /// use thalweg::operators::window::{CustomWindow, Early, MakeWindows, Timing, WindowContext};
+    /// use thalweg::time::Time;
+    ///
+    /// /// Windows of readings of the same hundred.
+    /// struct Hundreds;
+    ///
+    /// impl<T: Time> MakeWindows<u32, T> for Hundreds {
+    ///     type Bounds = u32;
+    ///     type State = ();
+    ///
+    ///     fn start(&self) {}
+    ///
+    ///     fn on_value(&self, _: &mut (), reading: &u32, _: T, cx: &mut WindowContext<'_, u32>) {
+    ///         cx.add(reading / 100);
+    ///     }
+    /// }
+    ///
+    /// let env = Environment::new();
+    /// let hundreds = CustomWindow::new(Hundreds).early(Early::every(2));
+    /// let counts = env.iter([101, 202, 103, 104]).window_all(hundreds).count();
+    /// let out = counts.map(|pane| (pane.bounds, pane.timing, pane.value)).collect::<Vec<_>>();
+    /// env.run()?;
+    /// let last = Timing::OnTime;
+    /// assert_eq!(out.take()?, [(1, Timing::Early(1), 2), (1, last, 3), (2, last, 1)]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn early(self, early: Early) -> CustomWindow<V, H, Early> {
+        let Self { handler, early: AtEnd, value } = self;
+        CustomWindow { handler, early, value }
     }
 }
 
-impl<V: ?Sized, H> Clone for CustomWindow<V, H> {
+impl<V: ?Sized, H, E: Copy> Clone for CustomWindow<V, H, E> {
     fn clone(&self) -> Self {
-        Self { handler: Arc::clone(&self.handler), value: PhantomData }
+        Self { handler: Arc::clone(&self.handler), early: self.early, value: PhantomData }
     }
 }
 
-impl<V: ?Sized, H> fmt::Debug for CustomWindow<V, H> {
+impl<V: ?Sized, H, E> fmt::Debug for CustomWindow<V, H, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CustomWindow").finish_non_exhaustive()
     }
@@ -215,15 +264,25 @@ impl<V: ?Sized, H> fmt::Debug for CustomWindow<V, H> {
 pub struct CustomPane<B, T> {
     /// The bounds of the window.
     pub bounds: B,
+    /// Whether the window has fired, or the result is an early one.
+    pub timing: Timing,
     /// The result.
     pub value: T,
 }
 
-impl<T, V, H> Window<T> for CustomWindow<V, H>
+impl<B, T> CustomPane<B, T> {
+    /// Creates the result of a window that has fired.
+    pub fn on_time(bounds: B, value: T) -> Self {
+        Self { bounds, timing: Timing::OnTime, value }
+    }
+}
+
+impl<T, V, H, E> Window<T> for CustomWindow<V, H, E>
 where
     T: Time,
     V: ?Sized + 'static,
     H: MakeWindows<V, T>,
+    E: Earliness,
 {
     type Pane<O: Data> = CustomPane<H::Bounds, O>;
 
@@ -231,21 +290,26 @@ where
         let name = std::any::type_name::<H>();
         // Without its path and type parameters.
         let name = name.split('<').next().unwrap_or(name);
-        name.rsplit("::").next().unwrap_or(name).to_owned()
+        self.early.describe(name.rsplit("::").next().unwrap_or(name).to_owned())
+    }
+
+    fn fault(&self) -> Option<String> {
+        self.early.early().and_then(Early::fault)
     }
 }
 
-impl<C, G, P, A, V, H> Windowing<C, G, P, A> for CustomWindow<V, H>
+impl<C, G, P, A, V, H, E> Windowing<C, G, P, A> for CustomWindow<V, H, E>
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Value = V>,
-    P: Placement<C, G>,
+    P: Placed,
     A: Combine<V> + AggregateRef<V>,
     V: Inspected + ?Sized,
     for<'a> <V as Record>::Of<'a>: Clone,
     H: MakeWindows<V, C::Time>,
+    E: EarlyStates<A::State>,
 {
-    type Chain = RunningWindows<P::Chain, P::Keys, H, A, A::State>;
+    type Chain = RunningWindows<P::Together<C, G>, P::Keys<C, G>, H, A, A::State, E>;
 
     fn windows(
         self,
@@ -253,21 +317,22 @@ where
         plan: Described,
         aggregate: A,
     ) -> Stream<Self::Chain> {
-        running::run_windows(keyed, plan, self.handler, aggregate, Some(A::combine))
+        running::run_windows(keyed, plan, self, aggregate, Some(A::combine))
     }
 }
 
-impl<C, G, P, A, V, H> WindowingInOrder<C, G, P, A> for CustomWindow<V, H>
+impl<C, G, P, A, V, H, E> WindowingInOrder<C, G, P, A> for CustomWindow<V, H, E>
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Value = V>,
-    P: Placement<C, G>,
+    P: Placed,
     A: AggregateRef<V>,
     V: Inspected + ?Sized,
     for<'a> <V as Record>::Of<'a>: Clone,
     H: MakeWindows<V, C::Time>,
+    E: EarlyStates<A::State>,
 {
-    type Chain = RunningWindows<P::Chain, P::Keys, H, A, A::State>;
+    type Chain = RunningWindows<P::Together<C, G>, P::Keys<C, G>, H, A, A::State, E>;
 
     fn windows_in_order(
         self,
@@ -275,7 +340,7 @@ where
         plan: Described,
         aggregate: A,
     ) -> Stream<Self::Chain> {
-        running::run_windows(keyed, plan, self.handler, aggregate, None)
+        running::run_windows(keyed, plan, self, aggregate, None)
     }
 }
 

@@ -2,15 +2,16 @@
 
 use super::context::{Order, WindowContext};
 use super::small_map::SmallMap;
-use super::{CustomPane, MakeWindows};
+use super::{CustomPane, CustomWindow, MakeWindows};
 use crate::data::{Data, Key, Portable, Record, Wire};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{CHUNK, Op, Push, guard, guard_key};
 use crate::metrics::Report;
 use crate::operators::aggregates::{Aggregate, AggregateRef};
-use crate::operators::keyed::{KeyBy, KeyedStream, Placement};
-use crate::operators::window::Inspected;
+use crate::operators::keyed::{KeyBy, KeyedStream, Placed};
+use crate::operators::window::early::{Counts, EarlyStates, Pace, Tick};
 use crate::operators::window::windowed::Described;
+use crate::operators::window::{Inspected, Timing};
 use crate::plan::TaskContext;
 use crate::state::Weighed;
 use crate::stream::{Chain, Stream};
@@ -26,23 +27,25 @@ use std::sync::Arc;
 pub(super) type Merge<A, S> = Option<fn(&A, &mut S, S)>;
 
 /// Sends records to the tasks that own their keys, and makes the handler's windows there.
-pub(super) fn run_windows<C, G, P, H, A>(
+pub(super) fn run_windows<C, G, P, H, A, E>(
     keyed: KeyedStream<C, G, P>,
     plan: Described,
-    handler: Arc<H>,
+    window: CustomWindow<G::Value, H, E>,
     aggregate: A,
     merge: Merge<A, A::State>,
-) -> Stream<RunningWindows<P::Chain, P::Keys, H, A, A::State>>
+) -> Stream<RunningWindows<P::Together<C, G>, P::Keys<C, G>, H, A, A::State, E>>
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Value: Inspected>,
-    P: Placement<C, G>,
+    P: Placed,
     H: MakeWindows<G::Value, C::Time>,
     A: AggregateRef<G::Value>,
+    E: EarlyStates<A::State>,
     for<'a> <G::Value as Record>::Of<'a>: Clone,
 {
     let (stream, keys) = P::together(keyed, plan.origin).into_parts();
-    let run = RunWindows { handler, aggregate: Arc::new(aggregate), merge };
+    let CustomWindow { handler, early, .. } = window;
+    let run = RunWindows { handler, aggregate: Arc::new(aggregate), merge, early };
     stream.then_described(plan.origin, plan.detail, |prev, op| RunningWindows {
         prev,
         op,
@@ -52,39 +55,41 @@ where
 }
 
 /// The chain that ends with the results of a handler's windows. All records of a key must be in one task.
-pub struct RunningWindows<C, G, H, A, S> {
+pub struct RunningWindows<C, G, H, A, S, E> {
     prev: C,
     op: usize,
     keys: G,
-    run: RunWindows<H, A, S>,
+    run: RunWindows<H, A, S, E>,
 }
 
 /// The handler of the windows, and what is computed for them.
-struct RunWindows<H, A, S> {
+struct RunWindows<H, A, S, E> {
     handler: Arc<H>,
     aggregate: Arc<A>,
     merge: Merge<A, S>,
+    early: E,
 }
 
-impl<H, A, S> Clone for RunWindows<H, A, S> {
+impl<H, A, S, E: Copy> Clone for RunWindows<H, A, S, E> {
     fn clone(&self) -> Self {
         let (handler, aggregate) = (Arc::clone(&self.handler), Arc::clone(&self.aggregate));
-        Self { handler, aggregate, merge: self.merge }
+        Self { handler, aggregate, merge: self.merge, early: self.early }
     }
 }
 
-impl<C, G, H, A> Chain for RunningWindows<C, G, H, A, A::State>
+impl<C, G, H, A, E> Chain for RunningWindows<C, G, H, A, A::State, E>
 where
     C: Chain,
     G: KeyBy<C::Item, Value: Inspected>,
     H: MakeWindows<G::Value, C::Time>,
     A: AggregateRef<G::Value>,
+    E: EarlyStates<A::State>,
     for<'a> <G::Value as Record>::Of<'a>: Clone,
 {
     type Item = (<G::Key as Portable>::Owned, CustomPane<H::Bounds, A::Output>);
     type Time = C::Time;
     type Task<N: Push<Self::Item, C::Time> + 'static> =
-        C::Task<TimerPush<WindowKeys<C::Item, C::Time, G, H, A, N>>>;
+        C::Task<TimerPush<WindowKeys<C::Item, C::Time, G, H, A, E, N>>>;
 
     fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
     where
@@ -92,7 +97,13 @@ where
     {
         let policy = WindowKeys {
             by: self.keys.clone(),
-            calls: Calls { op: cx.op(self.op), run: self.run.clone(), orders: Vec::new(), late: 0 },
+            calls: Calls {
+                op: cx.op(self.op),
+                run: self.run.clone(),
+                orders: Vec::new(),
+                due: Due { pace: Pace::new(cx, self.run.early.early()), windows: Vec::new() },
+                late: 0,
+            },
             out: Vec::new(),
             emitted: 0,
             next,
@@ -108,13 +119,15 @@ const HINT: &str =
     "shorter windows, or a smaller state (as of a count, in place of a list), need less";
 
 /// The state of a key.
-pub struct KeyWindows<S, B, A, T> {
+pub struct KeyWindows<S, B, A, T, C: Counts> {
     own: S,
-    windows: SmallMap<B, Open<A, T>>,
+    windows: SmallMap<B, Open<A, T, C>>,
     /// Timers that the handler has set.
     timers: SmallMap<i64, ()>,
     /// The ends of windows that fire by themselves.
     ends: SmallMap<(i64, B), ()>,
+    /// When early results are due by the clock.
+    tick: C::Tick,
     /// The handler has requested that the key be dropped once it has no windows and timers.
     forget: bool,
     weight: Weight,
@@ -123,8 +136,10 @@ pub struct KeyWindows<S, B, A, T> {
 }
 
 /// A window that is open.
-struct Open<A, T> {
+struct Open<A, T, C> {
     state: A,
+    /// For early results.
+    counts: C,
     /// The greatest time of its values.
     time: T,
     end: Option<i64>,
@@ -150,18 +165,22 @@ impl Weight {
     }
 }
 
-impl<S, B, A, T> TimedState for KeyWindows<S, B, A, T>
+impl<S, B, A, T, C> TimedState for KeyWindows<S, B, A, T, C>
 where
     S: Send + 'static,
     B: Ord + Send + 'static,
     A: Send + 'static,
     T: Send + 'static,
+    C: Counts,
 {
-    type Clocks = EventClock;
+    type Clocks = C::Clocks<EventClock>;
     type Owned = ();
 
-    fn due(&self, _: TimerClock) -> Option<i64> {
-        self.first_due()
+    fn due(&self, clock: TimerClock) -> Option<i64> {
+        match clock {
+            TimerClock::Event => self.first_due(),
+            TimerClock::Processing => self.tick.due(clock),
+        }
     }
 
     fn is_spent(&self) -> bool {
@@ -176,7 +195,7 @@ where
     }
 }
 
-impl<S, B: Ord, A, T> KeyWindows<S, B, A, T> {
+impl<S, B: Ord, A, T, C: Counts> KeyWindows<S, B, A, T, C> {
     /// The earliest end of its windows or time of its timers.
     fn first_due(&self) -> Option<i64> {
         let end = self.ends.first().map(|(end, _)| *end);
@@ -189,6 +208,7 @@ impl<S, B: Ord, A, T> KeyWindows<S, B, A, T> {
             windows: SmallMap::new(),
             timers: SmallMap::new(),
             ends: SmallMap::new(),
+            tick: Default::default(),
             forget: false,
             weight: Weight::default(),
             heap: 0,
@@ -196,18 +216,18 @@ impl<S, B: Ord, A, T> KeyWindows<S, B, A, T> {
     }
 
     /// Removes a window.
-    fn close(&mut self, bounds: &B) -> Option<(B, Open<A, T>)> {
+    fn close(&mut self, bounds: &B) -> Option<(B, Open<A, T, C>)> {
         let (bounds, open) = self.windows.remove(bounds)?;
         Some(self.closed(bounds, open))
     }
 
     /// Removes the first window.
-    fn close_first(&mut self) -> Option<(B, Open<A, T>)> {
+    fn close_first(&mut self) -> Option<(B, Open<A, T, C>)> {
         let (bounds, open) = self.windows.pop_first()?;
         Some(self.closed(bounds, open))
     }
 
-    fn closed(&mut self, bounds: B, open: Open<A, T>) -> (B, Open<A, T>) {
+    fn closed(&mut self, bounds: B, open: Open<A, T, C>) -> (B, Open<A, T, C>) {
         self.heap -= open.weight.bytes;
         let Some(end) = open.end else { return (bounds, open) };
         let entry = (end, bounds);
@@ -217,12 +237,32 @@ impl<S, B: Ord, A, T> KeyWindows<S, B, A, T> {
 }
 
 /// The part of a running task that is independent of the keys.
-struct Calls<H, A, S, B> {
+struct Calls<H, A, S, B, E> {
     op: Op,
-    run: RunWindows<H, A, S>,
+    run: RunWindows<H, A, S, E>,
     /// The requests of the handler during a call.
     orders: Vec<Order<B>>,
+    due: Due<B>,
     late: u64,
+}
+
+/// The early results that are due.
+struct Due<B> {
+    pace: Pace,
+    /// The windows that have enough records during a call.
+    windows: Vec<B>,
+}
+
+impl<B: Clone> Due<B> {
+    /// Registers that a window has changed.
+    #[inline(always)]
+    fn changed<C: Counts>(&mut self, bounds: &B, counts: &C, tick: &mut C::Tick) {
+        match self.pace.records() {
+            Some(records) if counts.fresh() >= records => self.windows.push(bounds.clone()),
+            Some(_) => {}
+            None => tick.set(tick.get().min(self.pace.next_tick())),
+        }
+    }
 }
 
 /// The progress of time in a task.
@@ -235,25 +275,31 @@ struct Now {
 /// The result of a window, with its time.
 type Given<B, O, T> = (CustomPane<B, O>, T);
 /// The state of a key.
-type KeyWindowsOf<H, A, V, T> = KeyWindows<
+type KeyWindowsOf<H, A, V, T, E> = KeyWindows<
     <H as MakeWindows<V, T>>::State,
     <H as MakeWindows<V, T>>::Bounds,
     <A as Aggregate<V>>::State,
     T,
+    <E as EarlyStates<<A as Aggregate<V>>::State>>::Counts,
 >;
 
-impl<H, A, S: Data, B: Data + Ord + Clone> Calls<H, A, S, B> {
+impl<H, A, S, B, E> Calls<H, A, S, B, E>
+where
+    S: Data,
+    B: Data + Ord + Clone,
+    E: EarlyStates<S>,
+{
     /// Calls the handler, with a value if there is one, and executes its requests. The times of results are at
     /// least `floor` and the watermark.
     #[inline(always)]
     fn call<V, T>(
         &mut self,
-        windows: &mut KeyWindowsOf<H, A, V, T>,
+        windows: &mut KeyWindowsOf<H, A, V, T, E>,
         value: Option<(&V::Of<'_>, T)>,
         Now { watermark, ended }: Now,
         floor: Timestamp,
         call: impl FnOnce(&H, &mut H::State, &mut WindowContext<'_, B>),
-        give: impl FnMut(Given<B, A::Output, T>),
+        mut give: impl FnMut(Given<B, A::Output, T>),
     ) where
         V: Inspected + ?Sized,
         T: Time,
@@ -270,7 +316,68 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Calls<H, A, S, B> {
         self.late += u64::from(cx.late && value.is_some() && !self.orders.iter().any(adds));
         if !self.orders.is_empty() {
             let floor = T::happened(watermark.map_or(floor, |watermark| watermark.max(floor)));
-            self.carry_out(windows, value, floor, give);
+            self.carry_out(windows, value, floor, &mut give);
+            if E::ANY && ended {
+                // The last results follow.
+                self.due.windows.clear();
+            }
+            if E::ANY && !self.due.windows.is_empty() {
+                self.give_due(windows, floor, give);
+            }
+        }
+    }
+
+    /// Emits the early results that are due by the number of records.
+    #[cold]
+    fn give_due<V, T>(
+        &mut self,
+        windows: &mut KeyWindowsOf<H, A, V, T, E>,
+        floor: T,
+        mut give: impl FnMut(Given<B, A::Output, T>),
+    ) where
+        V: Record + ?Sized,
+        T: Time,
+        H: MakeWindows<V, T, Bounds = B>,
+        A: AggregateRef<V, State = S>,
+    {
+        let Self { op, run: RunWindows { aggregate, .. }, due: Due { pace, windows: due }, .. } =
+            self;
+        let records = pace.records().unwrap_or(1);
+        for bounds in due.drain(..) {
+            // It may be closed by now, or be in the list twice.
+            let open = windows.windows.get_mut(&bounds);
+            if let Some(open) = open.filter(|open| open.counts.fresh() >= records) {
+                so_far::<V, T, A, B, E>(op, aggregate, bounds, open, floor)
+                    .into_iter()
+                    .for_each(&mut give);
+            }
+        }
+    }
+
+    /// Emits the results so far of the windows that have changed since the last tick.
+    fn tick<V, T>(
+        &mut self,
+        windows: &mut KeyWindowsOf<H, A, V, T, E>,
+        firing: Firing,
+        mut give: impl FnMut(Given<B, A::Output, T>),
+    ) where
+        V: Record + ?Sized,
+        T: Time,
+        H: MakeWindows<V, T, Bounds = B>,
+        A: AggregateRef<V, State = S>,
+    {
+        let Self { op, run: RunWindows { aggregate, .. }, .. } = self;
+        windows.tick.set(i64::MAX);
+        if firing.ended {
+            // The tick has not come, and the last results follow.
+            return;
+        }
+        let floor = T::happened(firing.watermark.unwrap_or(Timestamp::MIN));
+        for (bounds, open) in windows.windows.iter_mut().filter(|(_, open)| open.counts.fresh() > 0)
+        {
+            so_far::<V, T, A, B, E>(op, aggregate, bounds.clone(), open, floor)
+                .into_iter()
+                .for_each(&mut give);
         }
     }
 
@@ -278,7 +385,7 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Calls<H, A, S, B> {
     #[inline]
     fn carry_out<V, T>(
         &mut self,
-        windows: &mut KeyWindowsOf<H, A, V, T>,
+        windows: &mut KeyWindowsOf<H, A, V, T, E>,
         value: Option<(&V::Of<'_>, T)>,
         floor: T,
         mut give: impl FnMut(Given<B, A::Output, T>),
@@ -289,16 +396,20 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Calls<H, A, S, B> {
         A: AggregateRef<V, State = S>,
         for<'a> V::Of<'a>: Clone,
     {
-        let Self { op, run: RunWindows { aggregate, merge, .. }, orders, .. } = self;
-        let finish = |(bounds, open): (B, Open<S, T>)| {
+        let Self { op, run: RunWindows { aggregate, merge, early, .. }, orders, due, .. } = self;
+        let (aggregate, early) = (&**aggregate, *early);
+        let finish = |(bounds, open): (B, Open<S, T, E::Counts>)| {
             let value = guard(op, || aggregate.finish(open.state));
-            (CustomPane { bounds, value }, open.time.max(floor))
+            (CustomPane::on_time(bounds, value), open.time.max(floor))
         };
         for order in orders.drain(..) {
             match order {
-                Order::Add(bounds) => add(windows, op, &**aggregate, bounds, None, value),
+                Order::Add(bounds) => {
+                    add(windows, (op, aggregate, early), due, (bounds, None), value)
+                }
                 Order::AddUntil(bounds, end) => {
-                    add(windows, op, &**aggregate, bounds, Some(end.as_micros()), value);
+                    let end = Some(end.as_micros());
+                    add(windows, (op, aggregate, early), due, (bounds, end), value);
                 }
                 Order::Fire(bounds) => _ = windows.close(&bounds).map(|open| give(finish(open))),
                 Order::FireAll => {
@@ -313,7 +424,14 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Calls<H, A, S, B> {
                         continue;
                     }
                     let Some((_, from)) = windows.close(&from) else { continue };
-                    let merged = merge_into(windows, op, &**aggregate, *merge, from, into);
+                    let merged = merge_into::<_, _, _, E, _, _>(
+                        windows,
+                        (op, aggregate),
+                        *merge,
+                        due,
+                        from,
+                        into,
+                    );
                     if !merged {
                         let what = "two windows with values were to become one, and what is computed of \
                                     them cannot be put together: compute what combines, as \
@@ -330,7 +448,7 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Calls<H, A, S, B> {
     /// Fires the timers and window ends that are due, a bounded number of them.
     fn time_has_come<V, T>(
         &mut self,
-        windows: &mut KeyWindowsOf<H, A, V, T>,
+        windows: &mut KeyWindowsOf<H, A, V, T, E>,
         firing: Firing,
         mut give: impl FnMut(Given<B, A::Output, T>),
     ) where
@@ -365,23 +483,23 @@ impl<H, A, S: Data, B: Data + Ord + Clone> Calls<H, A, S, B> {
 
 /// Adds a value to a window.
 #[inline(always)]
-fn add<V, T, A, B, O>(
-    windows: &mut KeyWindows<O, B, A::State, T>,
-    op: &Op,
-    aggregate: &A,
-    bounds: B,
-    end: Option<i64>,
+fn add<V, T, A, B, O, E>(
+    windows: &mut KeyWindows<O, B, A::State, T, E::Counts>,
+    (op, aggregate, early): (&Op, &A, E),
+    due: &mut Due<B>,
+    (bounds, end): (B, Option<i64>),
     value: Option<(&V::Of<'_>, T)>,
 ) where
     V: Record + ?Sized,
     T: Time,
     A: AggregateRef<V>,
     B: Ord + Clone,
+    E: EarlyStates<A::State>,
     for<'a> V::Of<'a>: Clone,
 {
     let Some((value, time)) = value else { return };
-    let KeyWindows { windows, ends, heap, .. } = windows;
-    let mut take = |bounds: &B, open: &mut Open<A::State, T>| {
+    let KeyWindows { windows, ends, tick, heap, .. } = windows;
+    let mut take = |bounds: &B, open: &mut Open<A::State, T, E::Counts>| {
         if end.is_some() && open.end != end {
             if let Some(before) = open.end {
                 ends.remove(&(before, bounds.clone()));
@@ -396,32 +514,57 @@ fn add<V, T, A, B, O>(
         let before = open.weight.bytes;
         open.weight.changed(&open.state);
         *heap = *heap + open.weight.bytes - before;
+        if E::ANY {
+            open.counts.took();
+            due.changed(bounds, &open.counts, tick);
+        }
     };
     if let Some(open) = windows.get_mut(&bounds) {
         take(&bounds, open);
         return;
     }
     let state = guard(op, || aggregate.start());
-    let mut open = Open { state, time, end: None, weight: Weight::default() };
+    let (counts, weight) = (early.start(), Weight::default());
+    let mut open = Open { state, counts, time, end: None, weight };
     take(&bounds, &mut open);
     windows.insert(bounds, open);
 }
 
-/// Merges a window into another one; returns whether that was possible.
-fn merge_into<T, A, B, S, O>(
-    windows: &mut KeyWindows<O, B, S, T>,
+/// The early result of a window.
+fn so_far<V, T, A, B, E>(
     op: &Op,
     aggregate: &A,
+    bounds: B,
+    open: &mut Open<A::State, T, E::Counts>,
+    floor: T,
+) -> Option<Given<B, A::Output, T>>
+where
+    V: Record + ?Sized,
+    T: Time,
+    A: Aggregate<V>,
+    E: EarlyStates<A::State>,
+{
+    let value = guard(op, || E::copy(&open.state).map(|state| aggregate.finish(state)))?;
+    let timing = Timing::Early(open.counts.give());
+    Some((CustomPane { bounds, timing, value }, open.time.max(floor)))
+}
+
+/// Merges a window into another one; returns whether that was possible.
+fn merge_into<T, A, S, E, B, O>(
+    windows: &mut KeyWindows<O, B, S, T, E::Counts>,
+    (op, aggregate): (&Op, &A),
     merge: Merge<A, S>,
-    from: Open<S, T>,
+    due: &mut Due<B>,
+    from: Open<S, T, E::Counts>,
     into: B,
 ) -> bool
 where
     T: Time,
     B: Ord + Clone,
     S: Data,
+    E: EarlyStates<S>,
 {
-    let KeyWindows { windows, ends, heap, .. } = windows;
+    let KeyWindows { windows, ends, tick, heap, .. } = windows;
     if let Some(open) = windows.get_mut(&into) {
         let Some(merge) = merge else { return false };
         guard(op, || merge(aggregate, &mut open.state, from.state));
@@ -432,7 +575,14 @@ where
         }
         open.weight.changes += from.weight.changes;
         *heap = *heap + open.weight.bytes - before;
+        open.counts.merge(from.counts);
+        if open.counts.fresh() > 0 {
+            due.changed(&into, &open.counts, tick);
+        }
     } else {
+        if from.counts.fresh() > 0 {
+            due.changed(&into, &from.counts, tick);
+        }
         if let Some(end) = from.end {
             ends.insert((end, into.clone()), ());
         }
@@ -443,7 +593,7 @@ where
 }
 
 /// Custom windows in a running task.
-pub struct WindowKeys<I, T, G, H, A, N>
+pub struct WindowKeys<I, T, G, H, A, E, N>
 where
     I: Record + ?Sized,
     T: Time,
@@ -452,7 +602,7 @@ where
     A: AggregateRef<G::Value>,
 {
     by: G,
-    calls: Calls<H, A, A::State, H::Bounds>,
+    calls: Calls<H, A, A::State, H::Bounds, E>,
     /// The results that a record completes.
     out: Vec<Given<H::Bounds, A::Output, T>>,
     emitted: u64,
@@ -469,18 +619,19 @@ type Out<I, T, G, H, A> = (
     >,
 );
 
-impl<I, T, G, H, A, N> TimerPolicy for WindowKeys<I, T, G, H, A, N>
+impl<I, T, G, H, A, E, N> TimerPolicy for WindowKeys<I, T, G, H, A, E, N>
 where
     I: Record + ?Sized,
     T: Time,
     G: KeyBy<I, Value: Inspected>,
     H: MakeWindows<G::Value, T>,
     A: AggregateRef<G::Value>,
+    E: EarlyStates<A::State>,
     for<'a> <G::Value as Record>::Of<'a>: Clone,
     N: Push<Out<I, T, G, H, A>, T>,
 {
     type Key = G::Key;
-    type State = KeyWindowsOf<H, A, G::Value, T>;
+    type State = KeyWindowsOf<H, A, G::Value, T, E>;
     type Next = N;
 
     const ENDS: bool = true;
@@ -501,7 +652,17 @@ where
             *emitted += 1;
             next.push((key.own(), pane), time);
         };
-        guard_key(key, || calls.time_has_come::<G::Value, T>(windows, firing, give));
+        guard_key(key, || match firing.clock {
+            TimerClock::Event => calls.time_has_come::<G::Value, T>(windows, firing, give),
+            TimerClock::Processing => calls.tick::<G::Value, T>(windows, firing, give),
+        });
+    }
+
+    fn catch_up(&mut self, _: &mut KeysOf<Self>) -> bool {
+        if E::ANY {
+            self.calls.due.pace.look();
+        }
+        false
     }
 
     fn end(
@@ -536,13 +697,14 @@ where
     }
 }
 
-impl<I, T, G, H, A, N> Takes<I, T> for WindowKeys<I, T, G, H, A, N>
+impl<I, T, G, H, A, E, N> Takes<I, T> for WindowKeys<I, T, G, H, A, E, N>
 where
     I: Record + ?Sized,
     T: Time,
     G: KeyBy<I, Value: Inspected>,
     H: MakeWindows<G::Value, T>,
     A: AggregateRef<G::Value>,
+    E: EarlyStates<A::State>,
     for<'a> <G::Value as Record>::Of<'a>: Clone,
     N: Push<Out<I, T, G, H, A>, T>,
 {

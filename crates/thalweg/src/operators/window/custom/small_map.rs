@@ -54,6 +54,16 @@ impl<B: Ord, V> SmallMap<B, V> {
         }
     }
 
+    /// All entries, in the order of their keys, with values to be changed.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&B, &mut V)> {
+        let (row, tree) = match self {
+            Self::Row(row) => (Some(row), None),
+            Self::Tree(tree) => (None, Some(tree)),
+        };
+        let row = row.into_iter().flatten().map(|(name, thing)| (&*name, thing));
+        row.chain(tree.into_iter().flatten())
+    }
+
     /// Inserts an entry, or replaces the value of its key.
     pub(super) fn insert(&mut self, name: B, thing: V) {
         match self {
@@ -126,6 +136,7 @@ mod tests {
                 }
                 prop_assert_eq!(small_map.get_mut(&name), tree.get_mut(&name));
                 prop_assert_eq!(small_map.first(), tree.keys().next());
+                prop_assert!(small_map.iter_mut().eq(tree.iter_mut()));
                 prop_assert_eq!(small_map.is_empty(), tree.is_empty());
             }
             while let Some(popped) = small_map.pop_first() {

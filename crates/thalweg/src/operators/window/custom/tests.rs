@@ -11,6 +11,8 @@ use crate::{Environment, ErrorKind};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
+mod early;
+
 fn at(micros: i64) -> Timestamp {
     Timestamp::from_micros(micros)
 }
@@ -121,7 +123,7 @@ fn by_calendar<T>(
         }
     }
     let pane = |((key, bounds), values): ((u8, usize), Vec<i32>)| {
-        (key, CustomPane { bounds, value: of(&values) })
+        (key, CustomPane::on_time(bounds, of(&values)))
     };
     windows.into_iter().map(pane).collect()
 }
@@ -154,7 +156,7 @@ proptest! {
         let (begins, lengths) = &calendar;
         let spans = counts.iter().map(|(key, pane)| {
             let bounds = (begins[pane.bounds + lengths], begins[pane.bounds]);
-            (*key, CustomPane { bounds, value: pane.value })
+            (*key, CustomPane::on_time(bounds, pane.value))
         });
         check(|env| {
             let (begins, lengths) = calendar.clone();
@@ -198,7 +200,7 @@ proptest! {
             let of_key: Vec<i32> = values.iter().filter(|v| v.0 == key).map(|v| v.1).collect();
             let runs = of_key.split(|value| *value <= 10).filter(|run| !run.is_empty());
             expected.extend(runs.enumerate().map(|(number, run)| {
-                (key, CustomPane { bounds: number as u32, value: run.to_vec() })
+                (key, CustomPane::on_time(number as u32, run.to_vec()))
             }));
         }
         let keyed = |env: &Environment| env.iter(values.clone()).group_by(|value| value.0);
@@ -207,7 +209,7 @@ proptest! {
             .equals(expected.clone());
         // With timestamps too, and with an aggregate that combines.
         let sums = expected.iter().map(|(key, pane)| {
-            (*key, CustomPane { bounds: pane.bounds, value: pane.value.iter().sum::<i32>() })
+            (*key, CustomPane::on_time(pane.bounds, pane.value.iter().sum::<i32>()))
         });
         check(|env| {
             let values = env.iter(values.clone());
@@ -327,9 +329,9 @@ fn late_records_are_counted() {
 }
 
 /// Executes the values, each of which is the text of a request.
-struct Told;
+struct Scripted;
 
-impl<T: Time> MakeWindows<str, T> for Told {
+impl<T: Time> MakeWindows<str, T> for Scripted {
     type Bounds = char;
     /// The number of values so far.
     type State = u32;
@@ -356,7 +358,7 @@ impl<T: Time> MakeWindows<str, T> for Told {
                 cx.discard_all();
                 cx.forget();
             }
-            (Some('x'), ..) => panic!("as told"),
+            (Some('x'), ..) => panic!("as the script says"),
             _ => cx.fire_all(),
         }
     }
@@ -371,19 +373,19 @@ fn words(env: &Environment, text: &str) -> crate::Stream<impl crate::Chain<Item 
     env.iter([text.to_owned()]).flat_map_str(|text, out| out.extend(text.split(' ')))
 }
 
-fn told(
+fn scripted(
     env: &Environment,
     orders: &str,
 ) -> crate::Stream<impl crate::Chain<Item = String> + use<>> {
     let words = words(env, orders);
-    let windows = words.window_all(CustomWindow::new(Told));
+    let windows = words.window_all(CustomWindow::new(Scripted));
     windows.to_vec().map(|pane| format!("{}:{}", pane.bounds, pane.value.join(",")))
 }
 
 #[test]
-fn a_handler_is_done_as_told() {
+fn requests_of_a_handler_are_executed_in_order() {
     let gives = |orders: &'static str, expected: &[&str]| {
-        check(|env| told(env, orders)).seeds(2).equals(expected.iter().copied());
+        check(|env| scripted(env, orders)).seeds(2).equals(expected.iter().copied());
     };
     gives("+a +b +a !a +a", &["a:+a,+a", "a:+a", "b:+b"]);
     gives("+ab !b -a -c !c", &["b:+ab"]);
@@ -398,15 +400,15 @@ fn a_handler_is_done_as_told() {
 fn windows_become_one_where_the_aggregate_combines() {
     check(|env| {
         let words = words(env, "+a +b +b =ab +c =cb !b +b");
-        let windows = words.window_all(CustomWindow::new(Told)).count();
+        let windows = words.window_all(CustomWindow::new(Scripted)).count();
         windows.map(|pane| (pane.bounds, pane.value))
     })
     .equals([('b', 4), ('b', 1)]);
-    check(|env| told(env, "+a +b =ab"))
+    check(|env| scripted(env, "+a +b =ab"))
         .seeds(2)
         .fails_with("what is computed of them cannot be put together");
     let env = Environment::new();
-    told(&env, "+a +b =ab").for_each(drop);
+    scripted(&env, "+a +b =ab").for_each(drop);
     let error = env.run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Plan);
     assert!(error.operator().unwrap_or_default().starts_with("window_all ("), "{error}");
@@ -414,7 +416,7 @@ fn windows_become_one_where_the_aggregate_combines() {
 
 #[test]
 fn a_handler_that_panics_is_named() {
-    check(|env| told(env, "+a x +b")).seeds(1).fails_with("panicked: as told");
+    check(|env| scripted(env, "+a x +b")).seeds(1).fails_with("panicked: as the script says");
 }
 
 fn a_window_a_key(env: &Environment, records: u64) -> crate::Output<Option<u64>> {

@@ -356,7 +356,7 @@ fn results_that_never_come_are_refused() {
 }
 
 #[test]
-fn what_early_results_need_is_in_the_memory_budget() {
+fn early_results_count_against_the_memory_budget() {
     let env = Environment::with_config(Config { memory: 400_000, ..Config::default() });
     // Each key is in a thousand windows, but in one slice.
     let window = EventTimeWindow::sliding(Duration::from_secs(1), Duration::from_millis(1));

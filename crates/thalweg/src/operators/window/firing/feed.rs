@@ -14,29 +14,37 @@ pub trait Feed<I: Record + ?Sized>: Clone + Send + 'static {
     /// The kind of key.
     type Key: Key + ?Sized;
     /// The state of a key in a slice.
+    #[doc(hidden)]
     type State: crate::Data + Clone;
     /// The result type.
     type Output: crate::Data;
 
     /// The slice, if it is not that of the timestamp.
+    #[doc(hidden)]
     fn slice(&self, item: &I::Of<'_>) -> Option<i64>;
 
     /// Calls a closure with the key and its hash.
+    #[doc(hidden)]
     fn see_key<R>(&self, item: &I::Of<'_>, see: impl FnOnce(u64, &Self::Key) -> R) -> R;
 
     /// Adds the item to the table.
+    #[doc(hidden)]
     fn take(&self, table: &mut GroupTable<Self::Key, Self::State>, item: I::Of<'_>);
 
     /// Merges the state of one slice into that of another.
+    #[doc(hidden)]
     fn combine(&self, into: &mut Self::State, from: Self::State);
 
     /// Whether the state of a slice can be subtracted.
+    #[doc(hidden)]
     const INVERTIBLE: bool;
 
     /// Subtracts the state of a slice, if the aggregate is invertible.
+    #[doc(hidden)]
     fn subtract(&self, from: &mut Self::State, what: &Self::State);
 
     /// Computes the result.
+    #[doc(hidden)]
     fn finish(&self, state: Self::State) -> Self::Output;
 }
 

@@ -16,7 +16,7 @@ use crate::data::{Portable, Record, Wire};
 use crate::error::Result;
 use crate::flow::{Event, Flow, Pipe, Push};
 use crate::operators::aggregates::{Aggregate, Combine};
-use crate::operators::keyed::{KeyBy, KeyedStream, Placement};
+use crate::operators::keyed::{KeyBy, KeyedStream, Placed};
 use crate::operators::window::early::Early;
 use crate::operators::window::event_time::{AtEnd, Earliness, EventTimeWindow};
 use crate::operators::window::firing::{FiringPush, Values};
@@ -36,10 +36,10 @@ macro_rules! by_clock {
         where
             C: Chain<Item: Wire, Time = Timestamp>,
             G: KeyBy<C::Item>,
-            P: Placement<C, G>,
+            P: Placed,
             A: Combine<G::Value, State: Clone>,
         {
-            type Chain = Timed<P::Chain, P::Keys, A, $is_early>;
+            type Chain = Timed<P::Together<C, G>, P::Keys<C, G>, A, $is_early>;
 
             fn windows(
                 window: EventTimeWindow<$early>,
@@ -61,11 +61,11 @@ fn timed<C, G, P, A, E, const EARLY: bool>(
     keyed: KeyedStream<C, G, P>,
     plan: Described,
     aggregate: A,
-) -> Stream<Timed<P::Chain, P::Keys, A, EARLY>>
+) -> Stream<Timed<P::Together<C, G>, P::Keys<C, G>, A, EARLY>>
 where
     C: Chain<Item: Wire, Time = Timestamp>,
     G: KeyBy<C::Item>,
-    P: Placement<C, G>,
+    P: Placed,
     A: Combine<G::Value, State: Clone>,
     E: Earliness,
 {

@@ -1,8 +1,9 @@
 //! The operator of sessions, in the task that owns the keys: adds records to sessions, and emits those that end.
 
+use super::super::early::{Counts, Tick};
 use super::super::pane::{Pane, Timing};
 use super::Gap;
-use super::early::{Earlies, EarlySessions, Had, Tick};
+use super::early::{Earlies, EarlySessions, Had};
 use super::late::{Exit, Latecomers};
 use super::open::{Open, Sessions, SessionsOf, Taken};
 use crate::data::{Key, Portable, Record};
@@ -15,7 +16,7 @@ use crate::plan::TaskContext;
 use crate::state::Weighed;
 use crate::stream::Chain;
 use crate::support::keyed_timers::{
-    Firing, KeyedTimers, KeysOf, Takes, TimerClock, TimerPolicy, TimerPush,
+    Firing, KeyedTimers, KeysOf, Takes, TimedState, TimerClock, TimerPolicy, TimerPush,
 };
 use crate::time::{EventTime, Timestamp};
 use std::marker::PhantomData;
@@ -70,7 +71,7 @@ where
 }
 
 /// A hint for the error when memory is exhausted.
-const HINT: &str =
+pub(super) const HINT: &str =
     "a shorter gap or a smaller state (as of a count, in place of a list) needs less";
 
 /// Sessions in a running task.
@@ -104,7 +105,7 @@ struct Arrival {
 /// records in its session that were in no result.
 #[inline(always)]
 fn enter<V, A, E>(
-    sessions: &mut SessionsOf<A::State, E::Had>,
+    sessions: &mut SessionsOf<A::State, E::Counts>,
     aggregate: &A,
     earliness: E,
     Arrival { at, gap, watermark, lateness }: Arrival,
@@ -192,7 +193,7 @@ where
     }
 
     /// Gives the results that are due of the open sessions of a key.
-    fn give_early(&mut self, key: &G::Key, sessions: &mut SessionsOf<A::State, E::Had>) {
+    fn give_early(&mut self, key: &G::Key, sessions: &mut SessionsOf<A::State, E::Counts>) {
         let Self { op, aggregate, early, emitted, ends, .. } = self;
         early.each_due(sessions, |open, number| {
             let Some(pane) = pane::<G::Value, A, E>(op, aggregate, open, Timing::Early(number))
@@ -205,7 +206,7 @@ where
     }
 
     /// Gives the results of the sessions of a key that late records have changed.
-    fn give_late(&mut self, key: &G::Key, sessions: &mut SessionsOf<A::State, E::Had>) {
+    fn give_late(&mut self, key: &G::Key, sessions: &mut SessionsOf<A::State, E::Counts>) {
         let Self { op, aggregate, early, emitted, ends, .. } = self;
         sessions.each_changed(|open| {
             if let Some(pane) = ended_pane::<G::Value, A, E>(op, aggregate, open) {
@@ -222,12 +223,12 @@ where
     fn end_leniently(
         &mut self,
         key: &G::Key,
-        sessions: &mut SessionsOf<A::State, E::Had>,
+        sessions: &mut SessionsOf<A::State, E::Counts>,
         at: i64,
         weighed: &mut Weighed<A::State>,
     ) {
         let Self { op, aggregate, emitted, ends, .. } = self;
-        let show = |open: &mut Open<(A::State, E::Had)>| {
+        let show = |open: &mut Open<(A::State, E::Counts)>| {
             if let Some(pane) = ended_pane::<G::Value, A, E>(op, aggregate, open) {
                 *emitted += 1;
                 ends.0.0.push((key.own(), pane), T::from(Timestamp::from_micros(open.until)));
@@ -241,7 +242,7 @@ where
 fn pane<V, A, E>(
     op: &Op,
     aggregate: &A,
-    open: &Open<(A::State, E::Had)>,
+    open: &Open<(A::State, E::Counts)>,
     timing: Timing,
 ) -> Option<Pane<A::Output>>
 where
@@ -258,7 +259,7 @@ where
 fn ended_pane<V, A, E>(
     op: &Op,
     aggregate: &A,
-    open: &mut Open<(A::State, E::Had)>,
+    open: &mut Open<(A::State, E::Counts)>,
 ) -> Option<Pane<A::Output>>
 where
     V: Record + ?Sized,
@@ -272,6 +273,52 @@ where
     };
     late.has_ended = true;
     pane::<V, A, E>(op, aggregate, open, timing)
+}
+
+/// The last moment that a watermark completes. A record at the last timestamp of a session is on time until the
+/// watermark is behind it.
+pub(super) fn last_passed(watermark: Timestamp) -> Option<i64> {
+    watermark.as_micros().checked_sub(1)
+}
+
+/// Removes the sessions of a key that end by `at`, and passes their results on, with their timestamps.
+pub(super) fn end_sessions<V, A, H, T>(
+    op: &Op,
+    aggregate: &A,
+    sessions: &mut SessionsOf<A::State, H>,
+    at: i64,
+    weighed: &mut Weighed<A::State>,
+    mut give: impl FnMut(Pane<A::Output>, T),
+) where
+    V: Record + ?Sized,
+    A: Combine<V>,
+    H: Had,
+    T: EventTime,
+{
+    sessions.end(at, |open| {
+        let (start, end) = bounds(&open);
+        let Open { until, state: (state, _), .. } = open;
+        weighed.leaves(&state);
+        let value = guard(op, || aggregate.finish(state));
+        give(Pane::on_time(start, end, value), T::from(Timestamp::from_micros(until)));
+    });
+}
+
+/// Reports the sessions that have ended, and when the first of the others does.
+pub(super) fn report_sessions<K, S>(
+    op: &Op,
+    keys: &KeyedTimers<K, S>,
+    emitted: u64,
+    report: &mut Report,
+) where
+    K: Key + ?Sized,
+    S: TimedState,
+{
+    report.emitted(op.id(), emitted);
+    // Sessions that were extended end later.
+    let until = keys.first_due(TimerClock::Event);
+    let end = until.map(|until| Timestamp::from_micros(until.saturating_add(1)));
+    report.open_until(op.id(), end);
 }
 
 /// The first timestamp of a session, and the first after it.
@@ -333,16 +380,15 @@ where
     N: Push<(<G::Key as Portable>::Owned, Pane<A::Output>), T>,
 {
     type Key = G::Key;
-    type State = SessionsOf<A::State, E::Had>;
+    type State = SessionsOf<A::State, E::Counts>;
     type Next = Forked<(N, X)>;
 
     fn next(&mut self) -> &mut Self::Next {
         &mut self.ends
     }
 
-    // A record at the last timestamp of a session is on time until the watermark is behind it.
     fn passed(watermark: Timestamp) -> Option<i64> {
-        watermark.as_micros().checked_sub(1)
+        last_passed(watermark)
     }
 
     fn wake(
@@ -363,15 +409,17 @@ where
             TimerClock::Event => {}
         }
         let Self { op, aggregate, emitted, ends, .. } = self;
-        sessions.end(firing.at, |open| {
-            let (start, end) = bounds(&open);
-            let Open { until, state: (state, _), .. } = open;
-            weighed.leaves(&state);
-            let value = guard(op, || aggregate.finish(state));
-            *emitted += 1;
-            let pane = Pane::on_time(start, end, value);
-            ends.0.0.push((key.own(), pane), T::from(Timestamp::from_micros(until)));
-        });
+        end_sessions::<G::Value, A, _, T>(
+            op,
+            aggregate,
+            sessions,
+            firing.at,
+            weighed,
+            |pane, at| {
+                *emitted += 1;
+                ends.0.0.push((key.own(), pane), at);
+            },
+        );
     }
 
     fn catch_up(&mut self, _: &mut KeysOf<Self>) -> bool {
@@ -386,11 +434,7 @@ where
     }
 
     fn report(&mut self, keys: &KeysOf<Self>, report: &mut Report) {
-        let op = self.op.id();
-        report.emitted(op, self.emitted);
-        report.late(op, self.late, if X::OPEN { 0 } else { self.late });
-        // Sessions that were extended end later.
-        let until = keys.first_due(TimerClock::Event);
-        report.open_until(op, until.map(|until| Timestamp::from_micros(until.saturating_add(1))));
+        report_sessions(&self.op, keys, self.emitted, report);
+        report.late(self.op.id(), self.late, if X::OPEN { 0 } else { self.late });
     }
 }

@@ -4,7 +4,7 @@ use super::SessionWindow;
 use crate::data::{Data, Portable, Record, Wire};
 use crate::exchange::{Edge, Outlet, RoundRobin};
 use crate::flow::{Pipe, Push};
-use crate::operators::keyed::{KeyBy, KeyedStream, Partitioned, Placement};
+use crate::operators::keyed::{KeyBy, KeyedStream, Partitioned, Placed};
 use crate::operators::window::windowed::Windowed;
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Received, Stream};
@@ -17,9 +17,11 @@ where
     G: KeyBy<I>,
 {
     /// The destination in a running task.
+    #[doc(hidden)]
     type Exit: Exit<I, G, T>;
 
     /// Creates the destination in a task.
+    #[doc(hidden)]
     fn exit(&self, cx: &TaskContext<'_>, op: usize) -> Self::Exit;
 }
 
@@ -133,7 +135,7 @@ impl<C, G, P, F, W, E> Windowed<C, G, P, SessionWindow<F, Counted, W>, E>
 where
     C: Chain<Item: Wire, Time: EventTime>,
     G: KeyBy<C::Item, Value: Portable>,
-    P: Placement<C, G>,
+    P: Placed,
 {
     /// Sends records that arrive too late for a session to a side output, each as its key and value and with
     /// its timestamp, instead of counting and dropping them.
@@ -175,13 +177,13 @@ where
     pub fn late_output(
         self,
     ) -> (
-        Windowed<P::Chain, P::Keys, Partitioned, Divided<C, G, F, W>, E>,
+        Windowed<P::Together<C, G>, P::Keys<C, G>, Partitioned, Divided<C, G, F, W>, E>,
         Stream<Received<(KeyOf<C, G>, ValueOf<C, G>), C::Time>>,
     ) {
         let origin = Origin::here("late_output");
         let Self { keyed, window, ending } = self;
         let (stream, keys) = P::together(keyed, origin).into_parts();
-        let (edge, late) = stream.aside(origin);
+        let (edge, late) = stream.begin_side_output(origin);
         let SessionWindow { gap, fixed, early, .. } = window;
         let window = SessionWindow { gap, fixed, late: Sent(edge), early };
         (Windowed { keyed: KeyedStream::from_parts(stream, keys), window, ending }, late)

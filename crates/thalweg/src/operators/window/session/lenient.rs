@@ -4,10 +4,10 @@
 //! changes it, and the session emits another result before the next batch. A session that a late record has
 //! extended beyond the watermark is open again, and emits a result at its end like any other.
 
-use super::early::{At, EarlySessions, Had};
-use crate::operators::window::early::Early;
+use super::early::{EarlySessions, Had};
+use crate::operators::window::early::{At, Counts, Early, EarlyStates};
 use crate::operators::window::event_time::Earliness;
-use crate::support::keyed_timers::BothClocks;
+use crate::support::keyed_timers::{BothClocks, Clocks};
 
 /// Sessions accept records for this many microseconds after they have ended.
 #[derive(Clone, Copy, Debug)]
@@ -23,14 +23,16 @@ impl<E: Earliness> Earliness for Lenient<E> {
 }
 
 impl<S: Clone, E: EarlySessions<S>> EarlySessions<S> for Lenient<E> {
-    type Had = HadLate<E::Had>;
-    const ANY: bool = E::ANY;
-
     fn lateness(self) -> i64 {
         self.lateness
     }
+}
 
-    fn start(self) -> Self::Had {
+impl<S: Clone, E: EarlySessions<S>> EarlyStates<S> for Lenient<E> {
+    type Counts = HadLate<E::Counts>;
+    const ANY: bool = E::ANY;
+
+    fn start(self) -> Self::Counts {
         let lenience =
             Lenience { lateness: self.lateness, has_ended: false, has_changed: false, results: 0 };
         HadLate { early: self.early.start(), lenience }
@@ -80,8 +82,8 @@ pub struct HadLate<H> {
     lenience: Lenience,
 }
 
-impl<H: Had> Had for HadLate<H> {
-    type Clocks = BothClocks;
+impl<H: Had> Counts for HadLate<H> {
+    type Clocks<C: Clocks> = BothClocks;
     type Tick = At;
 
     #[inline(always)]
@@ -102,7 +104,9 @@ impl<H: Had> Had for HadLate<H> {
     fn give(&mut self) -> u32 {
         self.early.give()
     }
+}
 
+impl<H: Had> Had for HadLate<H> {
     #[inline(always)]
     fn lenient(&mut self) -> Option<&mut Lenience> {
         Some(&mut self.lenience)

@@ -1,12 +1,15 @@
 //! Sessions: windows that last as long as records follow one another within a gap.
 //!
-//! Records are not aggregated before the exchange. A partial session in another task may be what joins two
-//! others, so it could wait no longer than until the next watermark, and little would be gained.
+//! Each task merges its own records into parts of sessions (`local`), and the task that owns the key merges the parts
+//! (`merging`). Early results and late records need records one by one: then, and where the records of a key are in one
+//! task already, the records themselves enter the sessions (`firing`).
 
 mod early;
 mod firing;
 mod late;
 mod lenient;
+mod local;
+mod merging;
 mod open;
 
 use super::early::Early;
@@ -14,19 +17,32 @@ use super::event_time::{AtEnd, Earliness};
 use super::pane::Pane;
 use super::windowed::{Described, Window, Windowing};
 use crate::data::{Data, Record, Wire};
-use crate::operators::aggregates::Combine;
-use crate::operators::keyed::{KeyBy, KeyedStream, Placement};
-use crate::stream::{Chain, Stream};
+use crate::operators::aggregates::{Aggregate, Combine};
+use crate::operators::keyed::{KeyBy, KeyedStream, Placed, Scattered, by_hash};
+use crate::plan::Origin;
+use crate::stream::{Chain, Received, Stream};
 use crate::time::{EventTime, micros};
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use early::EarlySessions;
 pub use firing::Sessioning;
 pub use late::Counted;
-use late::Latecomers;
+use late::{Latecomers, Sent};
 pub use lenient::Lenient;
+use local::{SessionPart, SessionParts};
+use merging::Merging;
+
+/// The chain that ends in sessions, and what it is made of.
+pub mod chains {
+    pub use super::early::EarlySessions;
+    pub use super::firing::Sessioning;
+    pub use super::late::{Counted, Latecomers, Sent};
+    pub use super::lenient::Lenient;
+    pub use super::{FixedGap, Gap, GapOf};
+}
 
 /// Sessions of each key in event time, for [`KeyedStream::window`](crate::KeyedStream::window): two records are
 /// in the same session if they are no further apart than a gap.
@@ -44,9 +60,11 @@ pub use lenient::Lenient;
 /// [`late_output`](crate::operators::window::Windowed::late_output).
 /// [`allowed_lateness`](Self::allowed_lateness) keeps sessions for such records.
 ///
-/// Every record is sent to the task that owns its key. It costs a look-up there, however long the session, and a
-/// session costs a timer. Memory: an aggregate for each open session, which is released when the session has
-/// ended.
+/// Each task merges its own records between two of its watermarks, so that few are sent where keys repeat soon. With many
+/// keys, a watermark waits for more records, up to 5 ms in a task whose input does not run dry. With
+/// [`early`](Self::early), [`allowed_lateness`](Self::allowed_lateness) or a `late_output`, every record is sent to the
+/// task that owns its key. A record costs a look-up, however long the session, and a session costs a timer. Memory: an
+/// aggregate for each open session, which is released when the session has ended.
 ///
 /// # Errors
 ///
@@ -167,15 +185,21 @@ impl<F, L, E: Earliness> SessionWindow<F, L, E> {
     /// [`timing`](super::Pane::timing) is [`Late`](super::Timing::Late). Several late records in one batch give
     /// one result. A late record that joins no session begins one, whose result is `Late` too.
     ///
-    /// A late record may join sessions or extend one, so that the session ends after the watermark. The session
-    /// is then open again, and emits a result at its end, which replaces those of the kept sessions within its
-    /// bounds. A session that is no longer kept is not merged: its result stands, even if a later result has bounds
-    /// that contain it.
+    /// A late record may also join two sessions, or extend one so that it ends after the watermark. Such a session is
+    /// open again, and emits another [`OnTime`](super::Timing::OnTime) result at its end. A result replaces the earlier
+    /// results of its session and those of the sessions that were merged into it, all of which have bounds within its
+    /// own.
     ///
-    /// Records later than that are late, as without this call. Costs memory, since sessions are kept for this
-    /// much longer, and a clone of the aggregate's state for each result. To have both, call it after
-    /// [`early`](Self::early). As a result's timestamp is the last one of its session, windows over such results
-    /// need at least the same lateness to include them.
+    /// A session is kept until the watermark is later than its last timestamp by more than `lateness`. Then no record
+    /// joins it any more, and its last result stands. A session that begins or grows later does not contain its
+    /// records, even if it has bounds that contain those of the former, or those of sessions that were merged into the
+    /// former. This needs a record that is behind the watermark by more than `lateness`, and is accepted because the
+    /// end of its session is not. With such records, bounds alone do not tell which results are replaced.
+    ///
+    /// A record that joins no session, and would begin one that is no longer kept, is late, as without this call. Costs
+    /// memory, since sessions are kept for this much longer, and a clone of the aggregate's state for each result. To
+    /// have both, call it after [`early`](Self::early). As a result's timestamp is the last one of its session, windows
+    /// over such results need at least the same lateness to include them.
     ///
     /// ```
     /// use std::time::Duration;
@@ -216,14 +240,10 @@ where
     type Pane<V: Data> = Pane<V>;
 
     fn describe(&self) -> String {
-        let mut what = match self.fixed {
+        self.early.describe(match self.fixed {
             Some(gap) => format!("sessions, gap {gap:?}"),
             None => "sessions, gap from the record".to_owned(),
-        };
-        if let Some(early) = self.early.early() {
-            what = format!("{what}, {}", early.describe());
-        }
-        what
+        })
     }
 
     fn fault(&self) -> Option<String> {
@@ -231,17 +251,92 @@ where
     }
 }
 
-impl<C, G, P, F, L, E, A> Windowing<C, G, P, A> for SessionWindow<F, L, E>
+/// Adds sessions of records, which are brought into the tasks that own their keys.
+fn of_records<C, G, P, F, L, E, A>(
+    window: SessionWindow<F, L, E>,
+    keyed: KeyedStream<C, G, P>,
+    plan: Described,
+    aggregate: A,
+) -> Stream<Sessioning<P::Together<C, G>, P::Keys<C, G>, F, L, E, A>>
 where
     C: Chain<Item: Wire, Time: EventTime>,
     G: KeyBy<C::Item>,
-    P: Placement<C, G>,
+    P: Placed,
     F: Gap<G::Value>,
-    L: Latecomers<<P::Chain as Chain>::Item, P::Keys, C::Time>,
+    L: Latecomers<<P::Together<C, G> as Chain>::Item, P::Keys<C, G>, C::Time>,
     E: EarlySessions<A::State>,
     A: Combine<G::Value>,
 {
-    type Chain = Sessioning<P::Chain, P::Keys, F, L, E, A>;
+    let Described { origin, detail } = plan;
+    let (stream, keys) = P::together(keyed, origin).into_parts();
+    let SessionWindow { gap, late, early, .. } = window;
+    let (aggregate, lateness) = (Arc::new(aggregate), early.lateness());
+    stream.then_described(origin, detail, |prev, op| Sessioning {
+        prev,
+        op,
+        keys,
+        gap,
+        late,
+        early,
+        lateness,
+        aggregate,
+    })
+}
+
+/// The chain of sessions that are merged from the parts of several tasks.
+type OfParts<C, G, A> = Merging<
+    Received<
+        SessionPart<
+            <G as KeyBy<<C as Chain>::Item>>::Key,
+            <A as Aggregate<<G as KeyBy<<C as Chain>::Item>>::Value>>::State,
+        >,
+        <C as Chain>::Time,
+    >,
+    <G as KeyBy<<C as Chain>::Item>>::Key,
+    <G as KeyBy<<C as Chain>::Item>>::Value,
+    A,
+>;
+
+/// Adds sessions of records that are not partitioned by key.
+fn of_parts<C, G, F, A>(
+    gap: F,
+    keyed: KeyedStream<C, G, Scattered>,
+    plan: Described,
+    aggregate: A,
+) -> Stream<OfParts<C, G, A>>
+where
+    C: Chain<Time: EventTime>,
+    G: KeyBy<C::Item>,
+    F: Gap<G::Value>,
+    A: Combine<G::Value>,
+{
+    let Described { origin, detail } = plan;
+    let (stream, keys) = keyed.into_parts();
+    let aggregate = Arc::new(aggregate);
+    let local = Arc::clone(&aggregate);
+    let parts = stream.then(Origin { kind: "combine", ..origin }, |prev, op| SessionParts {
+        prev,
+        op,
+        keys,
+        gap,
+        aggregate: local,
+    });
+    by_hash(parts, Origin { kind: "partition", ..origin }).then_described(
+        origin,
+        detail,
+        |prev, op| Merging { prev, op, aggregate, types: PhantomData },
+    )
+}
+
+impl<C, G, P, F, A> Windowing<C, G, P, A> for SessionWindow<F>
+where
+    C: Chain<Item: Wire, Time: EventTime>,
+    G: KeyBy<C::Item>,
+    P: Placed,
+    F: Gap<G::Value>,
+    A: Combine<G::Value>,
+{
+    type Chain = P::Either<Sessioning<C, G, F, Counted, AtEnd, A>, OfParts<C, G, A>>;
 
     fn windows(
         self,
@@ -249,22 +344,45 @@ where
         plan: Described,
         aggregate: A,
     ) -> Stream<Self::Chain> {
-        let Described { origin, detail } = plan;
-        let (stream, keys) = P::together(keyed, origin).into_parts();
-        let Self { gap, late, early, .. } = self;
-        let (aggregate, lateness) = (Arc::new(aggregate), early.lateness());
-        stream.then_described(origin, detail, |prev, op| Sessioning {
-            prev,
-            op,
-            keys,
-            gap,
-            late,
-            early,
-            lateness,
-            aggregate,
-        })
+        P::either(
+            keyed,
+            (self, plan, aggregate),
+            |keyed, (window, plan, aggregate)| of_records(window, keyed, plan, aggregate),
+            |keyed, (window, plan, aggregate)| of_parts(window.gap, keyed, plan, aggregate),
+        )
     }
 }
+
+/// Sessions that need records one by one. The brackets contain generic parameters.
+macro_rules! windowing_of_records {
+    ([$($generics:tt)*] $late:ty, $early:ty) => {
+        impl<C, G, P, F, A, $($generics)*> Windowing<C, G, P, A> for SessionWindow<F, $late, $early>
+        where
+            C: Chain<Item: Wire, Time: EventTime>,
+            G: KeyBy<C::Item>,
+            P: Placed,
+            F: Gap<G::Value>,
+            $late: Latecomers<<P::Together<C, G> as Chain>::Item, P::Keys<C, G>, C::Time>,
+            $early: EarlySessions<A::State>,
+            A: Combine<G::Value>,
+        {
+            type Chain = Sessioning<P::Together<C, G>, P::Keys<C, G>, F, $late, $early, A>;
+
+            fn windows(
+                self,
+                keyed: KeyedStream<C, G, P>,
+                plan: Described,
+                aggregate: A,
+            ) -> Stream<Self::Chain> {
+                of_records(self, keyed, plan, aggregate)
+            }
+        }
+    };
+}
+
+windowing_of_records!([K: Data, V: Data, T: EventTime, E: Earliness] Sent<K, V, T>, E);
+windowing_of_records!([] Counted, Early);
+windowing_of_records!([E: Earliness] Counted, Lenient<E>);
 
 /// How long after a record another one may arrive and still be in its session.
 #[diagnostic::on_unimplemented(

@@ -4,9 +4,10 @@
 //! latest of its records' times plus their gaps. Both ends are part of it. Two sessions that overlap are merged,
 //! so the sessions of a key are always disjoint.
 
-use super::early::{Had, Tick};
+use super::early::Had;
 use crate::data::Data;
-use crate::support::keyed_timers::{TimedState, TimerClock};
+use crate::operators::window::early::{Counts, Tick};
+use crate::support::keyed_timers::{EventClock, TimedState, TimerClock};
 
 /// One session.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub struct Sessions<S, K> {
 }
 
 /// The sessions of a key whose sessions have such states.
-pub type SessionsOf<S, H> = Sessions<(S, H), <H as Had>::Tick>;
+pub type SessionsOf<S, H> = Sessions<(S, H), <H as Counts>::Tick>;
 
 /// Sessions before the latest, in order.
 struct Earlier<S> {
@@ -256,7 +257,7 @@ fn gone<S, H: Had>(open: &Open<(S, H)>) -> i64 {
 }
 
 impl<S: Data, H: Had> TimedState for SessionsOf<S, H> {
-    type Clocks = H::Clocks;
+    type Clocks = H::Clocks<EventClock>;
     type Owned = S;
 
     #[inline(always)]
@@ -273,7 +274,7 @@ impl<S: Data, H: Had> TimedState for SessionsOf<S, H> {
                 let open = open.or(self.latest.as_ref()).filter(|open| !has_ended(open));
                 Some(open.map_or(i64::MAX, |open| open.until).min(gone(first)))
             }
-            TimerClock::Processing => Some(self.tick.get()).filter(|tick| *tick < i64::MAX),
+            TimerClock::Processing => self.tick.due(clock),
         }
     }
 

@@ -132,7 +132,7 @@ fn keys_are_woken_when_they_are_due_and_not_before() {
 }
 
 #[test]
-fn what_is_put_off_comes_in_its_turn() {
+fn a_postponed_timer_fires_in_its_turn() {
     let (mut keys, _) = operator(1 << 20);
     add(&mut keys, 1, 10);
     add(&mut keys, 2, 20);
@@ -167,7 +167,7 @@ fn the_clocks_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn what_is_spent_is_dropped_and_its_memory_given_back() {
+fn a_spent_key_is_dropped_and_its_memory_freed() {
     let (mut keys, _) = operator(64 << 20);
     for round in 0..20 {
         for key in 0..5000 {
@@ -215,7 +215,7 @@ fn superseded_timers_are_not_kept() {
 }
 
 #[test]
-fn what_has_no_room_fails_the_job() {
+fn a_key_without_room_fails_the_job() {
     let (mut keys, _) = operator(40_000);
     assert!(!(0..5000).all(|key| add(&mut keys, key, 0)));
     assert!(keys.keys.has_failed());
