@@ -29,10 +29,11 @@ def of_numbers(keys, values):
 
 
 def of_words(keys, values):
-    """The digest of rows whose keys are a list of ASCII strings without zero bytes."""
+    """The digest of rows whose keys are a list of strings without zero bytes."""
+    keys = [key.encode() for key in keys]
     lengths = np.fromiter(map(len, keys), dtype=U64, count=len(keys))
     width = max(8, -(-int(lengths.max(initial=0)) // 8) * 8)
-    padded = np.array([key.encode() for key in keys], dtype=f"S{width}")
+    padded = np.array(keys, dtype=f"S{width}")
     words = padded.view("<u8").reshape(len(keys), width // 8)
     hashes = mix(lengths)
     for column in range(words.shape[1]):

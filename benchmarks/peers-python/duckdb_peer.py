@@ -20,11 +20,17 @@ database.execute("SET preserve_insertion_order = false")
 def wordcount():
     """Lines by the CSV reader, words by a regular expression."""
     path = request["data"]
-    query = """
+    # RE2 has no class for what is alphabetic; the text has no letters beyond ASCII, so that `L` is the same here.
+    words = {
+        "letters": r"regexp_extract_all(lower(line), '[a-z]+')",
+        "whitespace": r"regexp_extract_all(line, '[^\t\n\x0c\r ]+')",
+        "alphanumeric": r"regexp_extract_all(line, '[\p{L}\p{N}]+')",
+    }[request.options.get("words", "letters")]
+    query = f"""
         SELECT word, count(*) AS n
         FROM (
-            SELECT unnest(regexp_extract_all(lower(line), '[a-z]+')) AS word
-            FROM read_csv(?, columns = {'line': 'VARCHAR'}, header = false, delim = '\x01',
+            SELECT unnest({words}) AS word
+            FROM read_csv(?, columns = {{'line': 'VARCHAR'}}, header = false, delim = '\x01',
                           quote = '', escape = '', auto_detect = false)
         )
         GROUP BY word

@@ -19,6 +19,12 @@ import digest  # noqa: E402
 def wordcount():
     """Lines by the CSV reader, words by a regular expression, on the streaming engine."""
     path = request["data"]
+    line = pl.col("line")
+    words = {
+        "letters": line.str.to_lowercase().str.extract_all("[a-z]+"),
+        "whitespace": line.str.extract_all(r"[^\t\n\x0c\r ]+"),
+        "alphanumeric": line.str.extract_all(r"[\p{Alphabetic}\p{N}]+"),
+    }[request.options.get("words", "letters")]
 
     def work():
         lines = pl.scan_csv(
@@ -30,9 +36,7 @@ def wordcount():
             quote_char=None,
         )
         return (
-            lines.select(
-                pl.col("line").str.to_lowercase().str.extract_all("[a-z]+").alias("word")
-            )
+            lines.select(words.alias("word"))
             .explode("word")
             .drop_nulls()
             .group_by("word")

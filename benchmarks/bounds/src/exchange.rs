@@ -6,8 +6,11 @@
 //! [`DEPTH`] buffers in all: a push therefore always succeeds, and a sender without an empty
 //! buffer waits for its receiver. No cycle of waiting can arise because a waiting thread receives.
 //! Large records for the thread itself are taken in on the spot; small ones go through a buffer like
-//! all others, since a branch that cannot be predicted would cost more than their copy.
+//! all others, since a branch that cannot be predicted would cost more than their copy. Small ones are made and sorted
+//! many at a time, with vector instructions where the processor can compress a vector.
+#![allow(unsafe_code)]
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bench_protocol::workload::{NumberCheck, Record, RecordCheck, number, record};
@@ -18,8 +21,12 @@ use crate::threads::{on_each, part};
 
 /// Buffers between one sender and one receiver.
 const DEPTH: usize = 8;
-/// Numbers in a buffer: 8 KB.
+/// Places for numbers in a buffer: 8 KB.
 const NUMBERS: usize = 1024;
+/// Numbers that are made and sorted together.
+const BLOCK: usize = 64;
+/// Numbers in a vector, which is written whole.
+const LANES: usize = 8;
 /// Bytes in a buffer of encoded records.
 const BYTES: usize = 32 * 1024;
 
@@ -50,105 +57,169 @@ trait Kind {
     type Buffer: Send;
     type Check: Default + Send;
 
-    /// Whether records for the thread itself pass by the buffers.
-    const ON_THE_SPOT: bool;
-
     fn buffer() -> Self::Buffer;
-    /// Makes the `i`-th record, tells its receiver by a number.
-    fn make(i: u64) -> (u64, Self::Made);
-    type Made;
-    /// Puts a record into a buffer; `true` when the next one may not fit.
-    fn put(buffer: &mut Self::Buffer, record: Self::Made) -> bool;
-    fn take_one(check: &mut Self::Check, record: Self::Made);
+    /// Makes records of these numbers and puts each into the buffer of its receiver, until the next one may not fit or
+    /// none is left: answers whose buffer is full. The thread's `own` records may be taken in at once.
+    fn make(
+        numbers: &mut Range<u64>,
+        buffers: &mut [Self::Buffer],
+        own: usize,
+        check: &mut Self::Check,
+    ) -> Option<usize>;
     /// Takes in a buffer's records and leaves it empty.
     fn take_all(check: &mut Self::Check, buffer: &mut Self::Buffer);
 }
 
+/// The receiver of a record: the low half of its number, scaled to the number of receivers without a division.
+#[inline(always)]
+fn receiver(number: u64, receivers: usize) -> usize {
+    (((number & 0xffff_ffff) * receivers as u64) >> 32) as usize
+}
+
 struct Numbers;
 
+struct NumberBuffer {
+    numbers: Box<[u64; NUMBERS]>,
+    len: usize,
+}
+
 impl Kind for Numbers {
-    type Buffer = Vec<u64>;
+    type Buffer = NumberBuffer;
     type Check = NumberCheck;
-    type Made = u64;
-    const ON_THE_SPOT: bool = false;
 
-    fn buffer() -> Vec<u64> {
-        Vec::with_capacity(NUMBERS)
+    fn buffer() -> NumberBuffer {
+        NumberBuffer { numbers: Box::new([0; NUMBERS]), len: 0 }
     }
 
     #[inline]
-    fn make(i: u64) -> (u64, u64) {
-        let number = number(i);
-        (number, number)
+    fn make(
+        numbers: &mut Range<u64>,
+        buffers: &mut [NumberBuffer],
+        _: usize,
+        _: &mut NumberCheck,
+    ) -> Option<usize> {
+        loop {
+            let full = buffers.iter().position(|buffer| buffer.len + BLOCK + LANES > NUMBERS);
+            if full.is_some() || numbers.is_empty() {
+                return full;
+            }
+            let start = numbers.start;
+            if numbers.end - start >= BLOCK as u64 {
+                scatter(&std::array::from_fn(|at| number(start + at as u64)), buffers);
+                numbers.start += BLOCK as u64;
+            } else {
+                numbers.by_ref().for_each(|i| put(number(i), buffers));
+            }
+        }
     }
 
     #[inline]
-    fn put(buffer: &mut Vec<u64>, number: u64) -> bool {
-        buffer.push(number);
-        buffer.len() == NUMBERS
-    }
-
-    #[inline]
-    fn take_one(check: &mut NumberCheck, number: u64) {
-        check.add(number);
-    }
-
-    #[inline]
-    fn take_all(check: &mut NumberCheck, buffer: &mut Vec<u64>) {
-        buffer.iter().for_each(|number| check.add(*number));
-        buffer.clear();
+    fn take_all(check: &mut NumberCheck, buffer: &mut NumberBuffer) {
+        buffer.numbers[..buffer.len].iter().for_each(|number| check.add(*number));
+        buffer.len = 0;
     }
 }
 
-/// A record is its id, the three lengths as bytes, and the strings' bytes.
+/// Puts a number into the buffer of its receiver, which has a place for it.
+#[inline(always)]
+fn put(number: u64, buffers: &mut [NumberBuffer]) {
+    let buffer = &mut buffers[receiver(number, buffers.len())];
+    buffer.numbers[buffer.len % NUMBERS] = number;
+    buffer.len += 1;
+}
+
+/// Puts numbers into the buffers of their receivers, which have places for all of them and a vector.
+#[inline]
+fn scatter(block: &[u64; BLOCK], buffers: &mut [NumberBuffer]) {
+    #[cfg(all(target_arch = "x86_64", target_feature = "avx512f"))]
+    if buffers.len() <= LANES {
+        return compress(block, buffers);
+    }
+    block.iter().for_each(|number| put(*number, buffers));
+}
+
+/// The same for few receivers: of each vector, what goes to each is moved to its front and written.
+#[cfg(all(target_arch = "x86_64", target_feature = "avx512f"))]
+#[inline]
+fn compress(block: &[u64; BLOCK], buffers: &mut [NumberBuffer]) {
+    use std::arch::x86_64::*;
+    let count = buffers.len() as i64;
+    for numbers in block.as_chunks::<LANES>().0 {
+        // SAFETY: the feature is enabled for the whole program, and a vector is read of as many numbers.
+        let (numbers, receivers) = unsafe {
+            let numbers = _mm512_loadu_si512(numbers.as_ptr().cast());
+            // The product of the low halves, as in `receiver`.
+            let scaled = _mm512_mul_epu32(numbers, _mm512_set1_epi64(count));
+            (numbers, _mm512_srli_epi64::<32>(scaled))
+        };
+        for (to, buffer) in (0..).zip(buffers.iter_mut()) {
+            let places = &mut buffer.numbers[buffer.len..][..LANES];
+            // SAFETY: as above, and a vector is written to as many places.
+            buffer.len += unsafe {
+                let mine = _mm512_cmpeq_epi64_mask(receivers, _mm512_set1_epi64(to));
+                let front = _mm512_maskz_compress_epi64(mine, numbers);
+                _mm512_storeu_si512(places.as_mut_ptr().cast(), front);
+                mine.count_ones() as usize
+            };
+        }
+    }
+}
+
+/// The strings of records, one after the other, and how long they are.
+struct RecordBuffer {
+    /// Each string is shorter than 128 bytes.
+    heads: Vec<(u64, [u8; 3])>,
+    texts: String,
+}
+
 struct Records;
 
 impl Kind for Records {
-    type Buffer = Vec<u8>;
+    type Buffer = RecordBuffer;
     type Check = RecordCheck;
-    type Made = Record<'static>;
-    const ON_THE_SPOT: bool = true;
 
-    fn buffer() -> Vec<u8> {
-        Vec::with_capacity(BYTES)
+    fn buffer() -> RecordBuffer {
+        RecordBuffer { heads: Vec::with_capacity(BYTES / 64), texts: String::with_capacity(BYTES) }
     }
 
     #[inline]
-    fn make(i: u64) -> (u64, Record<'static>) {
-        let record = record(i);
-        (record.id, record)
+    fn make(
+        numbers: &mut Range<u64>,
+        buffers: &mut [RecordBuffer],
+        own: usize,
+        check: &mut RecordCheck,
+    ) -> Option<usize> {
+        for i in numbers {
+            let record @ Record { id, name, url, body } = record(i);
+            let to = receiver(id, buffers.len());
+            if to == own {
+                check.add(record);
+                continue;
+            }
+            let buffer = &mut buffers[to];
+            let texts = [name, url, body];
+            buffer.heads.push((id, texts.map(|text| text.len() as u8)));
+            texts.iter().for_each(|text| buffer.texts.push_str(text));
+            if buffer.texts.len() > BYTES - 256 {
+                return Some(to);
+            }
+        }
+        None
     }
 
     #[inline]
-    fn put(buffer: &mut Vec<u8>, record: Record<'static>) -> bool {
-        buffer.extend_from_slice(&record.id.to_le_bytes());
-        let texts = [record.name, record.url, record.body];
-        // Each string is shorter than 128 bytes.
-        buffer.extend_from_slice(&texts.map(|text| text.len() as u8));
-        texts.iter().for_each(|text| buffer.extend_from_slice(text.as_bytes()));
-        buffer.len() > BYTES - 256
-    }
-
-    #[inline]
-    fn take_one(check: &mut RecordCheck, record: Record<'static>) {
-        check.add(record);
-    }
-
-    #[inline]
-    fn take_all(check: &mut RecordCheck, buffer: &mut Vec<u8>) {
-        let mut rest = &buffer[..];
-        while let Some((id, after)) = rest.split_first_chunk::<8>() {
-            let (lengths, mut after) = after.split_first_chunk::<3>().expect("whole records");
+    fn take_all(check: &mut RecordCheck, buffer: &mut RecordBuffer) {
+        let mut rest = buffer.texts.as_str();
+        for (id, lengths) in buffer.heads.drain(..) {
             let mut text = |length: u8| {
-                let (text, rest) = after.split_at(usize::from(length));
-                after = rest;
-                std::str::from_utf8(text).expect("strings as they were sent")
+                let (text, after) = rest.split_at(usize::from(length));
+                rest = after;
+                text
             };
             let [name, url, body] = lengths.map(&mut text);
-            check.add(Record { id: u64::from_le_bytes(*id), name, url, body });
-            rest = after;
+            check.add(Record { id, name, url, body });
         }
-        buffer.clear();
+        buffer.texts.clear();
     }
 }
 
@@ -186,30 +257,24 @@ fn exchange<K: Kind>(records: u64, cores: usize) -> Vec<K::Check> {
             any
         };
         let mut hands: Vec<K::Buffer> = (0..cores).map(|_| K::buffer()).collect();
-        for i in part(records, own, cores) {
-            let (route, record) = K::make(i);
-            // The low half of the route, scaled to the number of receivers without a division.
-            let to = (((route & 0xffff_ffff) * cores as u64) >> 32) as usize;
-            if K::ON_THE_SPOT && to == own {
-                K::take_one(&mut check, record);
-            } else if K::put(&mut hands[to], record) {
-                if to == own {
-                    K::take_all(&mut check, &mut hands[own]);
-                    continue;
-                }
-                let channel = &channels[own][to];
-                let mut spins = 0;
-                let empty = loop {
-                    if let Some(empty) = channel.empty.pop() {
-                        break empty;
-                    }
-                    if !receive(&mut check) {
-                        wait(&mut spins);
-                    }
-                };
-                let full = std::mem::replace(&mut hands[to], empty);
-                assert!(channel.full.push(full).is_ok(), "as many places as buffers");
+        let mut numbers = part(records, own, cores);
+        while let Some(to) = K::make(&mut numbers, &mut hands, own, &mut check) {
+            if to == own {
+                K::take_all(&mut check, &mut hands[own]);
+                continue;
             }
+            let channel = &channels[own][to];
+            let mut spins = 0;
+            let empty = loop {
+                if let Some(empty) = channel.empty.pop() {
+                    break empty;
+                }
+                if !receive(&mut check) {
+                    wait(&mut spins);
+                }
+            };
+            let full = std::mem::replace(&mut hands[to], empty);
+            assert!(channel.full.push(full).is_ok(), "as many places as buffers");
         }
         for (to, hand) in hands.into_iter().enumerate() {
             assert!(channels[own][to].full.push(hand).is_ok(), "as many places as buffers");

@@ -1,9 +1,13 @@
-//! K-means by hand: threads that stay for all rounds, and meet at a barrier.
+//! K-means by hand: threads that stay for all rounds, take pieces of the points as they are free, and have sums of
+//! their own.
 
-use crate::threads::{on_each, part};
-use bench_protocol::points::{Sums, Task, digest};
+use crate::threads::{Meeting, Pieces, on_each};
+use bench_protocol::points::{Point, Sums, Task, digest};
 use bench_protocol::{Answer, Request, Result};
-use std::sync::{Barrier, Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
+
+/// How many points are taken at a time: 256 KB of them.
+const PIECE: usize = 1 << 14;
 
 pub(crate) fn serve(request: &Request) -> Result<()> {
     let cores = request.cores()?;
@@ -16,25 +20,30 @@ pub(crate) fn serve(request: &Request) -> Result<()> {
     })
 }
 
-fn rounds(task: &Task, cores: usize) -> Vec<bench_protocol::points::Point> {
+fn rounds(task: &Task, cores: usize) -> Vec<Point> {
+    let count = task.start.len();
     let centroids = RwLock::new(task.start.clone());
-    let all = Mutex::new(Sums::new(task.start.len()));
-    let barrier = Barrier::new(cores);
+    let sums: Vec<_> = (0..cores).map(|_| Mutex::new(Sums::new(count))).collect();
+    let pieces = Pieces::new(task.points.len(), PIECE);
+    let meeting = Meeting::new(cores);
     on_each(cores, |index| {
-        let share = part(task.points.len() as u64, index, cores);
-        let points = &task.points[share.start as usize..share.end as usize];
         for _ in 0..task.iterations {
             let now = centroids.read().unwrap_or_else(PoisonError::into_inner);
-            let mut sums = Sums::new(now.len());
-            sums.add_nearest(points, &now);
-            drop(now);
-            all.lock().unwrap_or_else(PoisonError::into_inner).merge(&sums);
-            if barrier.wait().is_leader() {
-                let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-                all.move_centroids(&mut centroids.write().unwrap_or_else(PoisonError::into_inner));
-                *all = Sums::new(task.start.len());
+            let mut own = sums[index].lock().unwrap_or_else(PoisonError::into_inner);
+            while let Some(piece) = pieces.take() {
+                own.add_nearest(&task.points[piece], &now);
             }
-            barrier.wait();
+            drop((now, own));
+            meeting.wait_after(|| {
+                let mut all = Sums::new(count);
+                for own in &sums {
+                    let mut own = own.lock().unwrap_or_else(PoisonError::into_inner);
+                    all.merge(&own);
+                    own.0.fill(Default::default());
+                }
+                all.move_centroids(&mut centroids.write().unwrap_or_else(PoisonError::into_inner));
+                pieces.again();
+            });
         }
     });
     centroids.into_inner().unwrap_or_else(PoisonError::into_inner)

@@ -1,14 +1,15 @@
 //! Moving records between tasks: numbers, and records with strings.
 //!
-//! A record with strings is one that is borrowed from its batch. [`Rows`] says how such records lie
-//! in a batch: their ids in one column, their strings one after the other in another.
+//! A record with strings is a struct that derives `Data`. With `--form borrowed` it is one that is borrowed from its
+//! batch: [`Rows`] says by hand how such records lie there, their ids in one column, their strings one after the other
+//! in another.
 
 use crate::environment;
 use crate::kept::Kept;
 use bench_protocol::workload::{self, NumberCheck, Record as Row, RecordCheck};
 use bench_protocol::{Answer, Request, Result, serve};
-use thalweg::Visit;
 use thalweg::data::{Batch, DecodeError, Portable, Record, TextBatch};
+use thalweg::{Data, Environment, Visit};
 
 pub(crate) fn serve_numbers(request: &Request) -> Result<()> {
     let env = environment(request)?;
@@ -38,26 +39,71 @@ pub(crate) fn serve_numbers(request: &Request) -> Result<()> {
 pub(crate) fn serve_records(request: &Request) -> Result<()> {
     let env = environment(request)?;
     let records: u64 = request.value("records")?;
+    let work = match request.get("form") {
+        None => derived,
+        Some("borrowed") => borrowed,
+        Some(form) => return Err(format!("there is no form {form:?}: borrowed").into()),
+    };
     serve(request, |stopwatch| {
-        let all = stopwatch.time(|| -> thalweg::Result<RecordCheck> {
-            let kept = Kept::<RecordCheck>::new();
-            let mut part = kept.part();
-            let seen = env
-                .range(0..records)
-                .flat_each(Make)
-                .repartition_by(|row, tasks| share(row.id, tasks))
-                .map_volatile(move |row: Row<'_>| {
-                    let part = &mut part;
-                    part.own.add(row);
-                })
-                .count()
-                .collect_one();
-            env.run()?;
-            seen.take()?;
-            Ok(kept.take())
-        })?;
+        let all = stopwatch.time(|| work(&env, records))?;
         Ok(Answer { digest: all.digest(), records, bytes: all.bytes(), ..Answer::default() })
     })
+}
+
+/// The record as most would write it.
+#[derive(Clone, Data)]
+struct Owned {
+    id: u64,
+    name: String,
+    url: String,
+    body: String,
+}
+
+impl Owned {
+    fn of(row: Row<'_>) -> Self {
+        let Row { id, name, url, body } = row;
+        Self { id, name: name.to_owned(), url: url.to_owned(), body: body.to_owned() }
+    }
+
+    fn borrow(&self) -> Row<'_> {
+        Row { id: self.id, name: &self.name, url: &self.url, body: &self.body }
+    }
+}
+
+fn derived(env: &Environment, records: u64) -> thalweg::Result<RecordCheck> {
+    let kept = Kept::<RecordCheck>::new();
+    let mut part = kept.part();
+    let seen = env
+        .range(0..records)
+        .map(|number| Owned::of(workload::record(number)))
+        .repartition_by(|row, tasks| share(row.id, tasks))
+        .map_volatile(move |row| {
+            let part = &mut part;
+            part.own.add(row.borrow());
+        })
+        .count()
+        .collect_one();
+    env.run()?;
+    seen.take()?;
+    Ok(kept.take())
+}
+
+fn borrowed(env: &Environment, records: u64) -> thalweg::Result<RecordCheck> {
+    let kept = Kept::<RecordCheck>::new();
+    let mut part = kept.part();
+    let seen = env
+        .range(0..records)
+        .flat_each(Make)
+        .repartition_by(|row, tasks| share(row.id, tasks))
+        .map_volatile(move |row: Row<'_>| {
+            let part = &mut part;
+            part.own.add(row);
+        })
+        .count()
+        .collect_one();
+    env.run()?;
+    seen.take()?;
+    Ok(kept.take())
 }
 
 /// A number's share of all 64-bit numbers, when they are dealt out in equal runs.

@@ -253,6 +253,7 @@ fn wordcount(size: Size, cores: usize) -> Vec<Case> {
         Case::new("wordcount", "assoc", "wordcount --form assoc")
             .against("renoir", RENOIR, "wordcount --form assoc")
             .against("renoir-folded", RENOIR, "wordcount --form folded")
+            .against("timely", TIMELY, "wordcount")
             .against("rayon", RAYON, "wordcount")
             .against("polars", POLARS, "wordcount")
             .against("duckdb", DUCKDB, "wordcount")
@@ -263,6 +264,18 @@ fn wordcount(size: Size, cores: usize) -> Vec<Case> {
             .against("polars", POLARS, "wordcount")
             .against("bound", BOUNDS, "wordcount"),
     ];
+    // Words that a closure splits: the library has no visitor for them.
+    for words in ["whitespace", "alphanumeric"] {
+        let work = |form: &str| format!("wordcount --form {form} --words {words}");
+        let case = Case::new("wordcount", words, &work("assoc"))
+            .against("renoir", RENOIR, &work("assoc"))
+            .against("renoir-folded", RENOIR, &work("folded"))
+            .against("timely", TIMELY, &work("assoc"))
+            .against("rayon", RAYON, &work("assoc"))
+            .against("polars", POLARS, &work("assoc"))
+            .against("duckdb", DUCKDB, &work("assoc"));
+        cases.push(case);
+    }
     for few in [1, 2].into_iter().filter(|few| *few <= cores) {
         let case = Case::new("wordcount", format!("{few}-core"), "wordcount --form assoc")
             .against("rayon", RAYON, "wordcount")
@@ -309,10 +322,11 @@ fn exchange(size: Size) -> Vec<Case> {
             .against("bound", BOUNDS, &work)
     };
     // Renoir uses whichever choice of receivers is faster for it.
-    vec![
-        case("u64", "key", size.pick(32_000_000, 256_000_000)),
-        case("strings", "shuffle", size.pick(2_000_000, 16_000_000)),
-    ]
+    let numbers = case("u64", "key", size.pick(32_000_000, 256_000_000));
+    let records = size.pick(2_000_000, 16_000_000);
+    let borrowed = format!("exchange-strings --records {records} --form borrowed");
+    let strings = case("strings", "shuffle", records).against("thalweg-borrowed", OURS, &borrowed);
+    vec![numbers, strings]
 }
 
 fn fused(size: Size) -> Vec<Case> {
@@ -392,6 +406,7 @@ fn collatz(size: Size) -> Vec<Case> {
 
 fn collisions(size: Size) -> Vec<Case> {
     let case = Case::new("collisions", "three-questions", "collisions")
+        .against("thalweg-serde", OURS, "collisions --form serde")
         .against("renoir", RENOIR, "collisions")
         .against("polars", POLARS, "collisions")
         .against("duckdb", DUCKDB, "collisions")
@@ -435,6 +450,7 @@ fn latency(size: Size) -> Vec<Case> {
     let busy = Case::new("latency", "heavy", &with(&heavy, "default"))
         .against("thalweg-fixed", OURS, &with(&heavy, "fixed"))
         .against("renoir", RENOIR, &with(&heavy, "default"))
+        .against("renoir-timed", RENOIR, &with(&heavy, "timed"))
         .against("renoir-fixed", RENOIR, &with(&heavy, "fixed"));
     vec![calm, busy]
 }
@@ -566,6 +582,10 @@ fn window_latency(size: Size) -> Vec<Case> {
     let mut case = Case::new("window-latency", "sliding", &work)
         .against("renoir", RENOIR, &format!("{work} --batch timed"))
         .against("timely", TIMELY, &work);
+    let mut flink = contestant("flink", FLINK, &work);
+    // A round has enough readings for the compiler of the virtual machine.
+    (flink.warm_up, flink.by_name) = (2, true);
+    case.rivals.push(flink);
     case.metric = Metric::P99;
     vec![case]
 }
@@ -615,8 +635,8 @@ fn triangles(size: Size) -> Vec<Case> {
             .against("rayon", RAYON, &work("adjacency"))
             .against("mpi", MPI, &work("adjacency"))
             .against("openmp", OPENMP, &work("adjacency"))
-            .against("bound", BOUNDS, &work("adjacency"))
-            .against("bound-bits", BOUNDS, &work("bits")),
+            .against("bound", BOUNDS, &work("bits"))
+            .against("bound-lists", BOUNDS, &work("adjacency")),
     ];
     cases.map(|case| case.on(&format!("graph:uniform:{nodes}:{edges}"))).into()
 }

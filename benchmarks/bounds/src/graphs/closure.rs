@@ -33,8 +33,8 @@ fn closure(edges: &[Edge], nodes: u32, cores: usize) -> Vec<Vec<Edge>> {
                 let mut at = pairs.len();
                 let mut reach = |from: u32, pairs: &mut Vec<Edge>| {
                     for to in links.of(from) {
-                        if std::mem::replace(&mut seen[*to as usize], node) != node {
-                            pairs.push((node, *to));
+                        if std::mem::replace(&mut seen[to as usize], node) != node {
+                            pairs.push((node, to));
                         }
                     }
                 };

@@ -8,7 +8,7 @@ use bench_protocol::{Request, Result};
 
 use super::links::range;
 use super::serve_graph;
-use crate::threads::on_each;
+use crate::threads::{Meeting, on_each};
 
 pub(crate) fn serve(request: &Request) -> Result<()> {
     let work = match request.get("form") {
@@ -23,30 +23,47 @@ fn each_itself(nodes: u32) -> Vec<AtomicU32> {
     (0..nodes).map(AtomicU32::new).collect()
 }
 
-/// Threads see what others found within the round: it is only ever better.
+/// Each thread has labels of its own, on which it goes through its edges; between rounds each brings together those of
+/// its part of the nodes. What threads have of one another they only read and write between meetings: relaxed loads
+/// and stores are plain ones.
 fn propagated(edges: &[Edge], nodes: u32, cores: usize) -> Vec<u32> {
-    let least = each_itself(nodes);
-    loop {
-        let changed = AtomicBool::new(false);
-        on_each(cores, |index| {
+    let labels: Vec<_> = (0..cores).map(|_| each_itself(nodes)).collect();
+    // Whether a round has changed anything, and what the next one says that in.
+    let changed = [const { AtomicBool::new(false) }; 2];
+    let meeting = Meeting::new(cores);
+    on_each(cores, |index| {
+        let own = &labels[index][..];
+        let edges = &edges[range(edges.len(), index, cores)];
+        for round in 0usize.. {
             let mut any = false;
-            for &(from, to) in &edges[range(edges.len(), index, cores)] {
-                let (from, to) = (&least[from as usize], &least[to as usize]);
+            for &(from, to) in edges {
+                let (from, to) = (&own[from as usize], &own[to as usize]);
                 let (a, b) = (from.load(Relaxed), to.load(Relaxed));
                 if a != b {
-                    // A node that is behind is looked at again by `fetch_min`, since others write too.
-                    if a < b { to } else { from }.fetch_min(a.min(b), Relaxed);
+                    let least = a.min(b);
+                    from.store(least, Relaxed);
+                    to.store(least, Relaxed);
                     any = true;
                 }
             }
             if any {
-                changed.store(true, Relaxed);
+                changed[round % 2].store(true, Relaxed);
             }
-        });
-        if !changed.into_inner() {
-            return least.into_iter().map(AtomicU32::into_inner).collect();
+            meeting.wait();
+            if !changed[round % 2].load(Relaxed) {
+                break;
+            }
+            changed[(round + 1) % 2].store(false, Relaxed);
+            for node in range(nodes as usize, index, cores) {
+                let all = labels.iter().map(|labels| labels[node].load(Relaxed));
+                let least = all.min().unwrap_or_default();
+                labels.iter().for_each(|labels| labels[node].store(least, Relaxed));
+            }
+            meeting.wait();
         }
-    }
+    });
+    let labels = labels.into_iter().next().unwrap_or_default();
+    labels.into_iter().map(AtomicU32::into_inner).collect()
 }
 
 /// The root of a node's tree; the way there is halved.

@@ -1,11 +1,17 @@
-//! Ranks: each node pulls what comes to it along its links, which are sorted by where they lead.
+//! Ranks: each node pulls what comes to it along its links, which are sorted by where they lead. Threads stay for all
+//! rounds, each with nodes of its own, and meet once a round.
+
+use std::iter::Sum;
+use std::ops::AddAssign;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use bench_protocol::graphs::{DAMPING, Edge, RESET, SURFERS, by_node, pushed, rounded};
 use bench_protocol::{Request, Result};
 
 use super::links::{Links, range};
 use super::serve_graph;
-use crate::threads::on_each;
+use crate::threads::{Meeting, on_each};
 
 pub(crate) fn serve(request: &Request) -> Result<()> {
     let (rounds, nodes): (u64, u32) = (request.value("iterations")?, request.value("nodes")?);
@@ -24,63 +30,113 @@ pub(crate) fn serve(request: &Request) -> Result<()> {
     }
 }
 
-/// How many links each node has of its own.
-fn degrees(edges: &[Edge], nodes: u32, cores: usize) -> Vec<u32> {
-    let parts = on_each(cores, |index| {
-        let mut counts = vec![0; nodes as usize];
-        edges[range(edges.len(), index, cores)]
-            .iter()
-            .for_each(|edge| counts[edge.0 as usize] += 1);
-        counts
-    });
-    let add = |mut all: Vec<u32>, part: Vec<u32>| {
-        all.iter_mut().zip(part).for_each(|(all, part)| *all += part);
-        all
-    };
-    parts.into_iter().reduce(add).unwrap_or_default()
+/// A number that ranks are in, and its bits, which threads have in common.
+trait Value: Copy + Default + Send + Sync + AddAssign + Sum {
+    fn bits(self) -> u64;
+    fn of(bits: u64) -> Self;
 }
 
-/// The nodes of each thread, so that all have as many links.
-fn shares(into: &Links, nodes: u32, cores: usize) -> Vec<std::ops::Range<u32>> {
-    let all: u64 = (0..nodes).map(|node| u64::from(into.count(node)) + 1).sum();
-    let (mut shares, mut begin, mut sum) = (Vec::new(), 0, 0);
-    for node in 0..nodes {
-        sum += u64::from(into.count(node)) + 1;
-        if sum * cores as u64 >= all * (shares.len() as u64 + 1) {
-            shares.push(begin..node + 1);
-            begin = node + 1;
-        }
+impl Value for f64 {
+    fn bits(self) -> u64 {
+        self.to_bits()
     }
-    shares.resize(cores, nodes..nodes);
-    shares
+
+    fn of(bits: u64) -> Self {
+        Self::from_bits(bits)
+    }
 }
 
-/// Goes through the rounds: `update` makes a node's new value of the sum of what comes to it, and `give` what goes
-/// along each link of a node. `whole` is what a round begins with: something of all values.
-fn rounds<T: Copy + Send + Sync + std::iter::Sum, W: Copy + Sync>(
+impl Value for u64 {
+    fn bits(self) -> u64 {
+        self
+    }
+
+    fn of(bits: u64) -> Self {
+        bits
+    }
+}
+
+/// What goes along each link of a node, and of each thread's nodes what those without links have. No place is written
+/// by two threads; relaxed loads and stores of atomics are plain ones.
+struct Given {
+    along: Vec<AtomicU64>,
+    lost: Vec<AtomicU64>,
+}
+
+impl Given {
+    fn new(nodes: u32, cores: usize) -> Self {
+        let zeros = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
+        Self { along: zeros(nodes as usize), lost: zeros(cores) }
+    }
+}
+
+/// The sum of what the given nodes give, in four parts, so that no addition waits for the one before.
+#[inline]
+fn sum<T: Value>(given: &[AtomicU64], nodes: &[AtomicU32]) -> T {
+    let of = |node: &AtomicU32| T::of(given[node.load(Relaxed) as usize].load(Relaxed));
+    let (fours, rest) = nodes.as_chunks::<4>();
+    let mut sums = [(); 4].map(|()| T::default());
+    for four in fours {
+        sums.iter_mut().zip(four).for_each(|(sum, node)| *sum += of(node));
+    }
+    rest.iter().zip(&mut sums).for_each(|(node, sum)| *sum += of(node));
+    let [a, b, c, d] = sums;
+    let (mut left, mut right) = (a, c);
+    left += b;
+    right += d;
+    left += right;
+    left
+}
+
+/// Goes through the rounds: `update` makes a node's new value of the sum of what comes to it and of what nodes without
+/// links have, and `give` what goes along each link of a node.
+fn rounds<T: Value>(
     (edges, nodes, cores, rounds): (&[Edge], u32, usize, u64),
     start: T,
     give: impl Fn(T, u32) -> T + Sync,
-    whole: impl Fn(&[T], &[u32]) -> W,
-    update: impl Fn(T, W) -> T + Sync,
+    update: impl Fn(T, T) -> T + Sync,
 ) -> Vec<T> {
-    let into = Links::new(edges, nodes, cores, |(from, to)| (to, from));
-    let degrees = degrees(edges, nodes, cores);
-    let shares = shares(&into, nodes, cores);
-    let mut values = vec![start; nodes as usize];
-    let mut given = values.clone();
-    for _ in 0..rounds {
-        let of_all = whole(&values, &degrees);
-        for (given, (value, degree)) in given.iter_mut().zip(values.iter().zip(&degrees)) {
-            *given = give(*value, *degree);
+    let meeting = Meeting::new(cores);
+    let into = Links::of_none(edges.len(), nodes, cores);
+    let counts: Vec<OnceLock<Vec<u32>>> = (0..cores).map(|_| OnceLock::new()).collect();
+    // What a round reads, and what it makes for the next.
+    let given = [(); 2].map(|()| Given::new(nodes, cores));
+    let parts = on_each(cores, |index| {
+        let mut degrees = vec![0; nodes as usize];
+        let mine = &edges[range(edges.len(), index, cores)];
+        mine.iter().for_each(|edge| degrees[edge.0 as usize] += 1);
+        counts[index].get_or_init(|| degrees);
+        // All have counted when this is done.
+        into.fill(edges, index, &meeting, |(from, to)| (to, from));
+        let own = into.share(index, cores);
+        let degree = |node: u32| -> u32 {
+            counts.iter().filter_map(OnceLock::get).map(|counts| counts[node as usize]).sum()
+        };
+        let degrees: Vec<u32> = own.clone().map(degree).collect();
+        let mut values = vec![start; degrees.len()];
+        let publish = |given: &Given, values: &[T]| {
+            let mut lost = Vec::new();
+            for ((node, value), degree) in own.clone().zip(values).zip(&degrees) {
+                given.along[node as usize].store(give(*value, *degree).bits(), Relaxed);
+                if *degree == 0 {
+                    lost.push(*value);
+                }
+            }
+            given.lost[index].store(lost.into_iter().sum::<T>().bits(), Relaxed);
+            meeting.wait();
+        };
+        for round in 0..rounds as usize {
+            // A thread may be in the next round while another is still in this one, but never two ahead.
+            let given = &given[round % 2];
+            publish(given, &values);
+            let lost: T = given.lost.iter().map(|lost| T::of(lost.load(Relaxed))).sum();
+            for (node, value) in own.clone().zip(&mut values) {
+                *value = update(sum(&given.along, into.ends_of(node)), lost);
+            }
         }
-        let parts = on_each(cores, |index| {
-            let sum = |node| into.of(node).iter().map(|from| given[*from as usize]).sum();
-            shares[index].clone().map(|node| update(sum(node), of_all)).collect::<Vec<T>>()
-        });
-        values = parts.concat();
-    }
-    values
+        values
+    });
+    parts.concat()
 }
 
 fn ranks(edges: &[Edge], nodes: u32, cores: usize, times: u64) -> Vec<f64> {
@@ -89,11 +145,7 @@ fn ranks(edges: &[Edge], nodes: u32, cores: usize, times: u64) -> Vec<f64> {
         (edges, nodes, cores, times),
         1.0 / all,
         |rank, links| rank / f64::from(links.max(1)),
-        |ranks, links| {
-            let dangling = ranks.iter().zip(links).filter(|(_, links)| **links == 0);
-            dangling.map(|(rank, _)| rank).sum::<f64>()
-        },
-        |sum: f64, dangling: f64| (1.0 - DAMPING) / all + DAMPING * (sum + dangling / all),
+        |sum, lost| (1.0 - DAMPING) / all + DAMPING * (sum + lost / all),
     )
 }
 
@@ -102,8 +154,7 @@ fn surfers(edges: &[Edge], nodes: u32, cores: usize, times: u64) -> Vec<u64> {
         (edges, nodes, cores, times),
         SURFERS,
         |surfers, links| pushed(surfers, u64::from(links.max(1))),
-        |_, _| (),
-        |sum: u64, ()| sum + RESET,
+        |sum, _| sum + RESET,
     )
 }
 

@@ -1,15 +1,17 @@
-//! Triangles: for each edge the later neighbours of both ends, met as sorted lists. With `--form bits` as sets of
-//! bits, 64 neighbours at a time, which another algorithm would not get on a sparse graph.
+//! Triangles: for each edge the later neighbours of both ends, as sets of bits, 512 neighbours at a time (`--form bits`),
+//! which needs memory for each pair of nodes, or met as sorted lists (`--form adjacency`).
 
+use std::borrow::Cow;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use bench_protocol::graphs::Edge;
 use bench_protocol::workload::single_row;
 use bench_protocol::{Request, Result};
 
-use super::links::Links;
+use super::links::{Links, range};
 use super::serve_graph;
-use crate::threads::on_each;
+use crate::threads::{Meeting, Pieces, on_each};
 
 /// Nodes a thread takes at a time: those of few are dear, others cheap.
 const CHUNK: u32 = 16;
@@ -46,8 +48,7 @@ fn later(edges: &[Edge], nodes: u32, cores: usize) -> Vec<Vec<u32>> {
         // Each node of a few in turn, since low nodes have more than high ones.
         let mine = (index as u32..nodes).step_by(cores);
         mine.map(|node| {
-            let mut list: Vec<u32> =
-                links.of(node).iter().copied().filter(|other| *other > node).collect();
+            let mut list: Vec<u32> = links.of(node).filter(|other| *other > node).collect();
             list.sort_unstable();
             list.dedup();
             list
@@ -79,28 +80,59 @@ fn by_lists(edges: &[Edge], nodes: u32, cores: usize) -> u64 {
     })
 }
 
+/// Bits of 512 nodes.
+type Bits = [u64; 8];
+
+/// Each thread makes rows of bits of its edges, takes over the others', and then counts, in one go. A row has only
+/// greater nodes.
 fn by_bits(edges: &[Edge], nodes: u32, cores: usize) -> u64 {
-    let words = nodes.div_ceil(64) as usize;
-    let mut bits = vec![0u64; words * nodes as usize];
-    for &(a, b) in edges.iter().filter(|(a, b)| a != b) {
-        let (low, high) = (a.min(b) as usize, a.max(b) as usize);
-        bits[low * words + high / 64] |= 1 << (high % 64);
-    }
-    let row = |node: u32| &bits[node as usize * words..][..words];
-    over_nodes(nodes, cores, |node| {
+    let width = (nodes as usize).div_ceil(512);
+    let parts: Vec<OnceLock<Vec<Bits>>> = (0..cores).map(|_| OnceLock::new()).collect();
+    let (meeting, pieces) = (Meeting::new(cores), Pieces::new(nodes as usize, CHUNK as usize));
+    let sums = on_each(cores, |index| {
+        let mut own = vec![Bits::default(); width * nodes as usize];
+        for &(a, b) in &edges[range(edges.len(), index, cores)] {
+            if a != b {
+                let (low, high) = (a.min(b) as usize, a.max(b) as usize);
+                own[low * width + high / 512][high / 64 % 8] |= 1 << (high % 64);
+            }
+        }
+        let own = parts[index].get_or_init(|| own);
+        meeting.wait();
+        let mut all = Cow::Borrowed(own);
+        let others = parts.iter().enumerate().filter(|(other, _)| *other != index);
+        for other in others.filter_map(|(_, other)| other.get()) {
+            let both = all.to_mut().as_flattened_mut().iter_mut().zip(other.as_flattened());
+            both.for_each(|(all, other)| *all |= other);
+        }
+        let row = |node: usize| &all[node * width..][..width];
         let mut count = 0;
-        let first = node as usize / 64;
-        for at in first..words {
-            let mut rest = row(node)[at];
-            while rest != 0 {
-                let other = at as u32 * 64 + rest.trailing_zeros();
-                rest &= rest - 1;
-                let both = row(node)[at..].iter().zip(&row(other)[at..]);
-                count += both.map(|(a, b)| u64::from((a & b).count_ones())).sum::<u64>();
+        while let Some(piece) = pieces.take() {
+            for node in piece {
+                count += (node / 512..width).map(|at| within(row(node), at, row)).sum::<u64>();
             }
         }
         count
-    })
+    });
+    sums.into_iter().sum()
+}
+
+/// How many neighbours a node shares with those of its neighbours that are in the `at`-th bits.
+#[inline]
+fn within<'a>(mine: &[Bits], at: usize, row: impl Fn(usize) -> &'a [Bits]) -> u64 {
+    let mut count = 0;
+    for (word, bits) in (at * 8..).zip(mine[at]) {
+        let mut rest = bits;
+        while rest != 0 {
+            let other = row(word * 64 + rest.trailing_zeros() as usize);
+            rest &= rest - 1;
+            for (mine, other) in mine[at..].iter().zip(&other[at..]) {
+                let both = mine.iter().zip(other);
+                count += both.map(|(a, b)| u64::from((a & b).count_ones())).sum::<u64>();
+            }
+        }
+    }
+    count
 }
 
 #[cfg(test)]

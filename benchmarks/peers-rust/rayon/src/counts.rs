@@ -1,73 +1,72 @@
-//! Counting by a map for each piece of the input, and the maps merged. The maps are hashbrown's,
-//! with its default hash, and are asked by borrowed key, so that only a new word allocates.
+//! Counting by a map for each piece of the input, and the maps merged. Words are looked up by borrowed key, so that
+//! only a new one is copied.
 
 use bench_protocol::digest::Digest;
 use bench_protocol::workload::read_keys;
 use bench_protocol::{Answer, Request, Result};
-use hashbrown::HashMap;
+use bench_words::{Counts, Split, WithSplit, answer, count, line_end, merge, with_split};
 use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+use std::str::Utf8Error;
 
 /// Pieces of text for each thread: enough to even out the threads, few enough that merging the
 /// pieces' maps does not become the work.
 const PIECES: usize = 2;
 
+/// Bytes of text that are split at a time, so that they and their copy stay in cache.
+const BLOCK: usize = 64 * 1024;
+
 pub(crate) fn serve_wordcount(request: &Request) -> Result<()> {
-    let pool = crate::pool(request)?;
-    let path = request.data()?;
-    bench_protocol::serve(request, |stopwatch| {
-        let (counts, bytes) = stopwatch.time(|| -> Result<_> {
-            let text =
-                std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-            Ok((pool.install(|| words(&text)), text.len()))
-        })?;
-        let mut digest = Digest::default();
-        counts.iter().for_each(|(word, count)| digest.add(word, *count));
-        let records = counts.iter().map(|(_, count)| count).sum();
-        Ok(Answer { digest, records, bytes: bytes as u64, ..Answer::default() })
-    })
+    with_split(request, Wordcount(request))
 }
 
-type Words = HashMap<Vec<u8>, u64>;
+struct Wordcount<'a>(&'a Request);
 
-fn words(text: &[u8]) -> Vec<(Vec<u8>, u64)> {
+impl WithSplit for Wordcount<'_> {
+    fn run(self, split: impl Split) -> Result<()> {
+        let Self(request) = self;
+        let pool = crate::pool(request)?;
+        let path = request.data()?;
+        bench_protocol::serve(request, |stopwatch| {
+            let (counts, bytes) = stopwatch.time(|| -> Result<_> {
+                let text =
+                    std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+                let counts = pool.install(|| words(split, &text))?;
+                Ok((counts.into_iter().collect::<Vec<_>>(), text.len()))
+            })?;
+            let rows = counts.iter().map(|(word, count)| (word.as_str(), *count));
+            Ok(answer(rows, bytes as u64))
+        })
+    }
+}
+
+fn words(split: impl Split, text: &[u8]) -> std::result::Result<Counts, Utf8Error> {
     pieces(text, text.len() / (rayon::current_num_threads() * PIECES) + 1)
         .into_par_iter()
-        .map(count_words)
-        .reduce(Words::new, |mut all, mut other| {
-            if other.len() > all.len() {
-                std::mem::swap(&mut all, &mut other);
+        .map(|piece| {
+            let (mut counts, mut scratch) = (Counts::default(), String::new());
+            for block in pieces(piece, BLOCK) {
+                let lines = std::str::from_utf8(block)?;
+                split.each(lines, &mut scratch, &mut |word| count(&mut counts, word));
             }
-            other.into_iter().for_each(|(word, count)| *all.entry(word).or_default() += count);
-            all
+            Ok(counts)
         })
-        .into_iter()
-        .collect()
+        .try_reduce(Counts::default, |mut all, other| {
+            merge(&mut all, other);
+            Ok(all)
+        })
 }
 
 /// Cuts the text into pieces of about `size` bytes that end with a line.
-fn pieces(mut text: &[u8], size: usize) -> Vec<&[u8]> {
+fn pieces(text: &[u8], size: usize) -> Vec<&[u8]> {
     let mut pieces = Vec::new();
-    while text.len() > size {
-        let line = text[size..].iter().position(|byte| *byte == b'\n');
-        let Some(line) = line else { break };
-        let (piece, rest) = text.split_at(size + line + 1);
-        pieces.push(piece);
-        text = rest;
+    let mut from = 0;
+    while from < text.len() {
+        let end = line_end(text, from, size);
+        pieces.push(&text[from..end]);
+        from = end;
     }
-    pieces.push(text);
     pieces
-}
-
-fn count_words(text: &[u8]) -> Words {
-    let mut counts = Words::new();
-    let mut lower = Vec::new();
-    for word in text.split(|byte| !byte.is_ascii_alphabetic()).filter(|word| !word.is_empty()) {
-        lower.clear();
-        lower.extend_from_slice(word);
-        lower.make_ascii_lowercase();
-        *counts.entry_ref(&lower[..]).or_default() += 1;
-    }
-    counts
 }
 
 pub(crate) fn serve_keyed_count(request: &Request) -> Result<()> {
@@ -78,14 +77,17 @@ pub(crate) fn serve_keyed_count(request: &Request) -> Result<()> {
             let counts = pool.install(|| {
                 keys.par_chunks(keys.len().div_ceil(pool.current_num_threads()).max(1))
                     .map(|keys| {
-                        let mut counts = HashMap::<u64, u64>::new();
+                        let mut counts = FxHashMap::<u64, u64>::default();
                         keys.iter().for_each(|key| *counts.entry(*key).or_default() += 1);
                         counts
                     })
-                    .reduce(HashMap::new, |mut all, mut other| {
+                    .reduce(FxHashMap::default, |mut all, mut other| {
                         if other.len() > all.len() {
                             std::mem::swap(&mut all, &mut other);
                         }
+                        // Both maps hash alike: without room for all, the keys of one would crowd one end of
+                        // the other.
+                        all.reserve(other.len());
                         for (key, count) in other {
                             *all.entry(key).or_default() += count;
                         }

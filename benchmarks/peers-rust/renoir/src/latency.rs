@@ -22,7 +22,9 @@ pub(crate) fn serve(request: &Request) -> Result<()> {
         "single" => BatchMode::single(),
         "fixed" => BatchMode::fixed(1024),
         "timed" => BatchMode::timed(1024, Duration::from_millis(1)),
-        other => return Err(format!("there is no mode {other:?}: default, single, fixed").into()),
+        other => {
+            return Err(format!("there is no mode {other:?}: default, single, fixed, timed").into());
+        }
     };
     bench_protocol::serve(request, |stopwatch| {
         let (check, histogram) = stopwatch.time(|| run(records, interval, batch, cores))?;

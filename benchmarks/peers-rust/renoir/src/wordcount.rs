@@ -1,45 +1,49 @@
 //! Word count: the two forms of Renoir's documentation and a fold by hand.
 
-use std::collections::HashMap;
 use std::path::Path;
 
-use bench_protocol::digest::Digest;
-use bench_protocol::{Answer, Request, Result};
+use bench_protocol::{Request, Result};
+use bench_words::{Counts, Split, WithSplit, answer, count, merge, owned, with_split};
 
 use crate::{batches, collected, context, cores};
 
+/// The words of a job.
+type Rows = Vec<(String, u64)>;
+
 pub(crate) fn serve(request: &Request) -> Result<()> {
-    let cores = cores(request)?;
-    let path = request.data()?;
-    let form = match request.get("form").unwrap_or("idiomatic") {
-        "idiomatic" => idiomatic,
-        "assoc" => assoc,
-        "folded" => folded,
-        other => return Err(format!("there is no form {other:?}: idiomatic, assoc, folded").into()),
-    };
-    bench_protocol::serve(request, |stopwatch| {
-        let rows = stopwatch.time(|| form(path, cores))?;
-        let mut digest = Digest::default();
-        rows.iter().for_each(|(word, count)| digest.add(word.as_bytes(), *count));
-        let records = rows.iter().map(|(_, count)| count).sum();
-        Ok(Answer { digest, records, bytes: path.metadata()?.len(), ..Answer::default() })
-    })
+    with_split(request, Serve(request))
 }
 
-fn words(line: &str) -> Vec<String> {
-    line.split(|c: char| !c.is_ascii_alphabetic())
-        .filter(|word| !word.is_empty())
-        .map(str::to_ascii_lowercase)
-        .collect()
+struct Serve<'a>(&'a Request);
+
+impl WithSplit for Serve<'_> {
+    fn run(self, split: impl Split) -> Result<()> {
+        let Self(request) = self;
+        let cores = cores(request)?;
+        let path = request.data()?;
+        let form = match request.get("form").unwrap_or("idiomatic") {
+            "idiomatic" => idiomatic,
+            "assoc" => assoc,
+            "folded" => folded,
+            other => {
+                return Err(format!("there is no form {other:?}: idiomatic, assoc, folded").into());
+            }
+        };
+        bench_protocol::serve(request, |stopwatch| {
+            let rows = stopwatch.time(|| form(split, path, cores))?;
+            let rows = rows.iter().map(|(word, count)| (word.as_str(), *count));
+            Ok(answer(rows, path.metadata()?.len()))
+        })
+    }
 }
 
 /// Group, then fold each group.
-fn idiomatic(path: &Path, cores: u64) -> Result<Vec<(String, u64)>> {
+fn idiomatic<S: Split>(split: S, path: &Path, cores: u64) -> Result<Rows> {
     let context = context(cores)?;
     let counts = context
         .stream_file(path)
         .batch_mode(batches())
-        .flat_map(|line| words(&line))
+        .flat_map(move |line| owned(split, line))
         .group_by(|word| word.clone())
         .fold(0u64, |count, _word| *count += 1)
         .collect_vec();
@@ -48,12 +52,12 @@ fn idiomatic(path: &Path, cores: u64) -> Result<Vec<(String, u64)>> {
 }
 
 /// The associative operator: counts in each partition first.
-fn assoc(path: &Path, cores: u64) -> Result<Vec<(String, u64)>> {
+fn assoc<S: Split>(split: S, path: &Path, cores: u64) -> Result<Rows> {
     let context = context(cores)?;
     let counts = context
         .stream_file(path)
         .batch_mode(batches())
-        .flat_map(|line| words(&line))
+        .flat_map(move |line| owned(split, line))
         .group_by_count(|word: &String| word.clone())
         .unkey()
         .map(|(word, count)| (word, count as u64))
@@ -62,21 +66,18 @@ fn assoc(path: &Path, cores: u64) -> Result<Vec<(String, u64)>> {
     collected(counts)
 }
 
-/// A map in each partition, filled by hand, and the maps merged.
-fn folded(path: &Path, cores: u64) -> Result<Vec<(String, u64)>> {
+/// A map in each partition, filled by hand from lines, so that a known word is not copied, and the maps merged.
+fn folded<S: Split>(split: S, path: &Path, cores: u64) -> Result<Rows> {
     let context = context(cores)?;
     let counts = context
         .stream_file(path)
         .batch_mode(batches())
-        .flat_map(|line| words(&line))
         .fold_assoc(
-            HashMap::<String, u64>::new(),
-            |counts, word| *counts.entry(word).or_default() += 1,
-            |counts, other| {
-                for (word, count) in other {
-                    *counts.entry(word).or_default() += count;
-                }
+            Counts::default(),
+            move |counts, line: String| {
+                split.each_in_place(line, &mut |word| count(counts, word));
             },
+            merge,
         )
         .collect_vec();
     context.execute_blocking();

@@ -1,6 +1,5 @@
 //! The Yahoo benchmark, and the simple aggregation over its events.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use bench_protocol::{Request, Result};
@@ -8,6 +7,7 @@ use renoir::Stream;
 use renoir::operator::Operator;
 use renoir::operator::window::EventTimeWindow;
 use renoir::prelude::*;
+use rustc_hash::FxHashMap;
 use thalweg_workloads::segments::Segment;
 use thalweg_workloads::ysb::fixed::Fixed;
 use thalweg_workloads::ysb::oracle::{RowStar, RowSwa, RowYsb, STAR, SWA, YSB};
@@ -42,8 +42,14 @@ fn events(context: &StreamContext, source: Source) -> Stream<impl Operator<Out =
         .batch_mode(batches())
 }
 
+/// The campaign of each advertisement, in a map with a fast hash.
+fn table() -> Arc<FxHashMap<u128, u32>> {
+    let campaigns = Campaigns::new(SEED);
+    Arc::new(campaigns.table().iter().map(|(ad, campaign)| (*ad, *campaign)).collect())
+}
+
 pub(crate) fn serve_ysb(request: &Request) -> Result<()> {
-    let table: Arc<HashMap<u128, u32>> = Arc::new(Campaigns::new(SEED).table().clone());
+    let table = table();
     serve(request, move |context, source, mut sink| {
         let table = Arc::clone(&table);
         let views = events(context, source)
@@ -61,7 +67,7 @@ pub(crate) fn serve_ysb(request: &Request) -> Result<()> {
 
 /// Clicks and views are counted apart, and the counts of a campaign and window joined.
 pub(crate) fn serve_star(request: &Request) -> Result<()> {
-    let table: Arc<HashMap<u128, u32>> = Arc::new(Campaigns::new(SEED).table().clone());
+    let table = table();
     serve(request, move |context, source, mut sink| {
         let table = Arc::clone(&table);
         let mut both = events(context, source)

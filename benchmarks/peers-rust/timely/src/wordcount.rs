@@ -1,96 +1,110 @@
-//! Word count: each worker reads its part of the file's blocks, words are exchanged by their hash
-//! and counted where they arrive.
+//! Word count: each worker reads its part of the file's lines and counts its words in a map; when the part is at its
+//! end, the counts are exchanged by their words' hash, and added up where they arrive.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::hash::BuildHasher;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use bench_protocol::digest::Digest;
-use bench_protocol::{Answer, Request, Result};
+use bench_protocol::{Request, Result};
+use bench_words::{Counts, Split, WithSplit, answer, line_end, with_split};
+use rustc_hash::FxBuildHasher;
 use timely::dataflow::channels::pact::Exchange;
 use timely::dataflow::operators::generic::operator::{Operator, source};
 
-/// Bytes of text a source goes through before it lets the other operators of its worker run.
+/// Bytes of text a source goes through before it lets the other operators of its worker run. They and their copy
+/// stay in cache.
 const PIECE: usize = 64 * 1024;
 
 pub(crate) fn serve(request: &Request) -> Result<()> {
-    let cores = request.cores()?;
-    let path = request.data()?;
-    bench_protocol::serve(request, |stopwatch| {
-        let (rows, bytes) = stopwatch.time(|| -> Result<_> {
-            let text =
-                std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-            let bytes = text.len() as u64;
-            Ok((count(Arc::new(text), cores)?, bytes))
-        })?;
-        let mut digest = Digest::default();
-        rows.iter().for_each(|(word, count)| digest.add(word.as_bytes(), *count));
-        let records = rows.iter().map(|(_, count)| count).sum();
-        Ok(Answer { digest, records, bytes, ..Answer::default() })
-    })
+    with_split(request, Serve(request))
 }
 
-/// The first place at or after `at` where no word is cut.
-fn boundary(text: &[u8], at: usize) -> usize {
-    let rest = text.get(at..).unwrap_or_default();
-    at.min(text.len()) + rest.iter().take_while(|byte| byte.is_ascii_alphabetic()).count()
+struct Serve<'a>(&'a Request);
+
+impl WithSplit for Serve<'_> {
+    fn run(self, split: impl Split) -> Result<()> {
+        let Self(request) = self;
+        let cores = request.cores()?;
+        let path = request.data()?;
+        bench_protocol::serve(request, |stopwatch| {
+            let (rows, bytes) = stopwatch.time(|| -> Result<_> {
+                let text =
+                    std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+                let bytes = text.len() as u64;
+                Ok((count(split, Arc::new(text), cores)?, bytes))
+            })?;
+            Ok(answer(rows.iter().map(|(word, count)| (word.as_str(), *count)), bytes))
+        })
+    }
 }
 
-fn count(text: Arc<Vec<u8>>, cores: usize) -> Result<Vec<(String, u64)>> {
+/// The first line's begin at or after the `index`-th of `count` parts of a text.
+fn begin(text: &[u8], index: usize, count: usize) -> usize {
+    match text.len() * index / count {
+        0 => 0,
+        at => line_end(text, at - 1, 0),
+    }
+}
+
+fn count(split: impl Split, text: Arc<Vec<u8>>, cores: usize) -> Result<Vec<(String, u64)>> {
     let guards = timely::execute(timely::Config::process(cores), move |worker| {
-        let counts = Rc::new(RefCell::new(HashMap::<String, u64>::new()));
-        let kept = Rc::clone(&counts);
+        let counts = Rc::new(RefCell::new(Counts::default()));
+        let failure = Rc::new(RefCell::new(None));
+        let (kept, failed) = (Rc::clone(&counts), Rc::clone(&failure));
         let (index, peers) = (worker.index(), worker.peers());
-        let mut next = boundary(&text, text.len() * index / peers);
-        let end = boundary(&text, text.len() * (index + 1) / peers);
-        if index == 0 {
-            next = 0;
-        }
+        let mut next = begin(&text, index, peers);
+        let end = begin(&text, index + 1, peers);
         let text = Arc::clone(&text);
         worker.dataflow::<u64, _, _>(move |scope| {
-            let hash = BuildHasherDefault::<DefaultHasher>::default();
             source(scope, "Source", |capability, info| {
                 let activator = scope.activator_for(info.address);
                 let mut capability = Some(capability);
+                let (mut own, mut scratch) = (Counts::default(), String::new());
                 move |output| {
                     let Some(time) = capability.as_ref() else { return };
-                    let stop = boundary(&text, next + PIECE).min(end);
-                    let words = text[next..stop].split(|byte| !byte.is_ascii_alphabetic());
-                    output.session(time).give_iterator(words.filter(|word| !word.is_empty()).map(
-                        |word| {
-                            word.iter()
-                                .map(|b| char::from(b.to_ascii_lowercase()))
-                                .collect::<String>()
-                        },
-                    ));
+                    let stop = line_end(&text, next, PIECE).min(end);
+                    match std::str::from_utf8(&text[next..stop]) {
+                        Ok(lines) => split.each(lines, &mut scratch, &mut |word| {
+                            bench_words::count(&mut own, word);
+                        }),
+                        Err(error) => *failed.borrow_mut() = Some(error),
+                    }
                     next = stop;
                     if next == end {
+                        output.session(time).give_iterator(std::mem::take(&mut own).into_iter());
                         capability = None;
                     } else {
                         activator.activate();
                     }
                 }
             })
-            .container::<Vec<String>>()
+            .container::<Vec<(String, u64)>>()
             .sink(
-                Exchange::new(move |word: &String| hash.hash_one(word)),
+                // The hash's low bits choose the worker, and are its weakest.
+                Exchange::new(|row: &(String, u64)| {
+                    FxBuildHasher.hash_one(&row.0).rotate_right(32)
+                }),
                 "Count",
                 move |(input, _)| {
                     let mut counts = kept.borrow_mut();
                     input.for_each(|_, batch| {
-                        batch.drain(..).for_each(|word| *counts.entry(word).or_default() += 1);
+                        for (word, count) in batch.drain(..) {
+                            *counts.entry(word).or_default() += count;
+                        }
                     });
                 },
             );
         });
         while worker.step_or_park(None) {}
-        counts.take()
+        match failure.take() {
+            Some(error) => Err(error),
+            None => Ok(counts.take()),
+        }
     })?;
     let mut rows = Vec::new();
     for counts in guards.join() {
-        rows.extend(counts?);
+        rows.extend(counts??);
     }
     Ok(rows)
 }

@@ -1,7 +1,9 @@
-//! Connected components: the edges are replayed, the state is the least node that each is connected with. A replica
-//! keeps the betterments of its edges, and only they leave it.
+//! Connected components: pieces of the edges are replayed, the state is the least node that each is connected with.
+//! A replica has labels of its own in each round, so that an edge sees what those before it have found.
 
-use bench_protocol::graphs::by_node;
+use std::sync::Arc;
+
+use bench_protocol::graphs::{Edge, by_node};
 use bench_protocol::{Request, Result};
 use serde::{Deserialize, Serialize};
 
@@ -10,39 +12,50 @@ use super::{Graph, serve_graph, state};
 /// More rounds than any graph here needs.
 const ROUNDS: usize = 100_000;
 
+/// A piece of the edges, and behind the body of the loop also what the round began with: what comes out of a body is
+/// of the kind that went in.
+type Piece = (Arc<Vec<Edge>>, Arc<Vec<u32>>);
+
 #[derive(Clone, Serialize, Deserialize)]
 struct Least {
-    of: Vec<u32>,
+    of: Arc<Vec<u32>>,
     changed: bool,
 }
 
 pub(crate) fn serve(request: &Request) -> Result<()> {
-    serve_graph(request, connected, |least| by_node((0..).zip(least.of.into_iter().map(u64::from))))
+    serve_graph(request, connected, |least| {
+        by_node((0..).zip(least.of.iter().map(|least| u64::from(*least))))
+    })
 }
 
 fn connected(graph: Graph) -> Result<Least> {
-    let nodes = graph.nodes;
-    let start = Least { of: (0..nodes).collect(), changed: false };
-    let least = graph.stream().replay(
+    let start = Least { of: Arc::new((0..graph.nodes).collect()), changed: false };
+    let pieces = graph.pieces().map(|piece| (piece, Arc::new(Vec::new())));
+    let least = pieces.replay(
         ROUNDS,
         start,
-        |edges, least| {
-            edges.filter_map(move |(from, to)| {
-                let of = &least.get().of;
-                let (a, b) = (of[from as usize], of[to as usize]);
-                (a != b).then(|| if a < b { (to, a) } else { (from, b) })
-            })
-        },
-        move |better: &mut Vec<u32>, (node, least)| {
-            if better.is_empty() {
-                better.resize(nodes as usize, u32::MAX);
+        |pieces, least| pieces.map(move |(edges, _): Piece| (edges, Arc::clone(&least.get().of))),
+        |own: &mut Vec<u32>, (edges, least): Piece| {
+            if own.is_empty() {
+                own.clone_from(&least);
             }
-            let better = &mut better[node as usize];
-            *better = least.min(*better);
+            let own = &mut own[..];
+            for &(a, b) in edges.iter() {
+                let (a, b) = (a as usize, b as usize);
+                // Most of them agree, and then nothing need be written.
+                if own[a] != own[b] {
+                    let smaller = own[a].min(own[b]);
+                    (own[a], own[b]) = (smaller, smaller);
+                }
+            }
         },
-        |least, better| {
-            least.changed |= !better.is_empty();
-            least.of.iter_mut().zip(better).for_each(|(least, better)| *least = better.min(*least));
+        |least, own| {
+            let mut changed = false;
+            for (least, own) in Arc::make_mut(&mut least.of).iter_mut().zip(own) {
+                changed |= own < *least;
+                *least = own.min(*least);
+            }
+            least.changed |= changed;
         },
         |least| std::mem::take(&mut least.changed),
     );

@@ -24,9 +24,14 @@ pub(crate) use connected::serve as serve_connected;
 pub(crate) use pagerank::serve as serve_pagerank;
 pub(crate) use triangles::serve as serve_triangles;
 
+/// How many edges are in a piece.
+const PIECE: usize = 4096;
+
 /// The edges in memory, and the context of a round.
 struct Graph {
     edges: Arc<Vec<Edge>>,
+    /// The same in pieces, for loops that take them so.
+    pieces: Arc<Vec<Arc<Vec<Edge>>>>,
     nodes: u32,
     context: StreamContext,
 }
@@ -41,6 +46,16 @@ impl Graph {
         });
         source.batch_mode(batches())
     }
+
+    /// A stream of the pieces, which stay where they are.
+    fn pieces(&self) -> Stream<impl Operator<Out = Arc<Vec<Edge>>> + use<>> {
+        let pieces = Arc::clone(&self.pieces);
+        let source = self.context.stream_par_iter(move |index, count| {
+            let part = part(pieces.len() as u64, index, count);
+            part.map(move |at| Arc::clone(&pieces[at as usize]))
+        });
+        source.batch_mode(batches())
+    }
 }
 
 /// Serves rounds of `work`, which builds a job and runs it, and says what its result's digest is.
@@ -51,10 +66,14 @@ fn serve_graph<T>(
 ) -> Result<()> {
     let (cores, nodes) = (cores(request)?, request.value("nodes")?);
     let edges = Arc::new(read_edges(request.data()?, nodes)?);
+    let pieces: Arc<Vec<_>> =
+        Arc::new(edges.chunks(PIECE).map(|piece| Arc::new(piece.to_vec())).collect());
     let records = edges.len() as u64;
     bench_protocol::serve(request, |stopwatch| {
-        let result = stopwatch
-            .time(|| work(Graph { edges: Arc::clone(&edges), nodes, context: context(cores)? }))?;
+        let result = stopwatch.time(|| {
+            let (edges, pieces) = (Arc::clone(&edges), Arc::clone(&pieces));
+            work(Graph { edges, pieces, nodes, context: context(cores)? })
+        })?;
         Ok(Answer { digest: digest(result), records, bytes: records * 8, ..Answer::default() })
     })
 }

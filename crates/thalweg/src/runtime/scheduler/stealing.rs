@@ -408,11 +408,11 @@ mod tests {
             let (task, on) = (Box::new(Calls(call)), Arc::clone(&pool));
             Cell::new(index, task, Arc::clone(&job), on, Arc::from("test"), clock.now())
         });
-        let cells: Vec<Arc<Cell>> = cells.collect();
+        let cells = cells.collect::<Vec<_>>();
+        job.set_members(cells.iter().map(|cell| Arc::clone(cell) as _).collect());
         for (waker, cell) in wakers.iter().zip(&cells) {
             waker.set(Arc::clone(cell) as _);
         }
-        job.set_members(cells.iter().map(|cell| Arc::clone(cell) as _).collect());
         pool.start(&cells).unwrap();
         (job, pool)
     }

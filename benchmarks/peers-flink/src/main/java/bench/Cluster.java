@@ -15,10 +15,10 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
  * Flink in this process: one task manager with a slot for each core, which stays for all rounds. To start it
  * is not the work that is measured.
  */
-final class Cluster implements AutoCloseable {
+public final class Cluster implements AutoCloseable {
     private final MiniCluster cluster;
 
-    Cluster(int cores) throws Exception {
+    public Cluster(int cores) throws Exception {
         Configuration configuration = new Configuration();
         configuration.set(RestOptions.BIND_PORT, "0");
         configuration.set(TaskManagerOptions.NETWORK_MEMORY_MIN, MemorySize.ofMebiBytes(256));
@@ -36,8 +36,16 @@ final class Cluster implements AutoCloseable {
         cluster.start();
     }
 
+    /** The environment of a job. */
+    public static StreamExecutionEnvironment environment(int cores) {
+        StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment();
+        env.setParallelism(cores);
+        env.getConfig().enableObjectReuse();
+        return env;
+    }
+
     /** Runs the job that an environment was told, to its end. */
-    void run(StreamExecutionEnvironment env) throws Exception {
+    public void run(StreamExecutionEnvironment env) throws Exception {
         cluster.executeJobBlocking(env.getStreamGraph().getJobGraph());
     }
 

@@ -14,14 +14,14 @@ public final class Digest {
     private long sum;
     private final RowHash hash = new RowHash();
 
-    <T> void add(T row, Fields<T> fields) {
+    public <T> void add(T row, Fields<T> fields) {
         hash.start();
         fields.feed(row, hash);
         rows++;
         sum += hash.finish();
     }
 
-    void merge(Digest other) {
+    public void merge(Digest other) {
         rows += other.rows;
         sum += other.sum;
     }

@@ -1,5 +1,6 @@
 package bench;
 
+import bench.latency.WindowLatency;
 import bench.nexmark.Event;
 import bench.nexmark.Queries;
 import bench.sql.NexmarkSql;
@@ -13,8 +14,8 @@ import java.util.function.Consumer;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 
 /**
- * The benchmarks on Apache Flink. Cases: {@code nexmark}, {@code ysb}, {@code ysb-star}, {@code swa}; and each
- * with {@code -sql} after its name.
+ * The benchmarks on Apache Flink. Cases: {@code nexmark}, {@code ysb}, {@code ysb-star}, {@code swa}, and each
+ * with {@code -sql} after its name; {@code window-latency}.
  */
 public final class Main {
     private Main() {}
@@ -40,6 +41,7 @@ public final class Main {
             case "ysb-star" -> ysb(request, YsbQueries::star);
             case "ysb-star-sql" -> ysb(request, YsbSql::star);
             case "swa" -> serve(request, YsbEvent.MAGIC, YsbQueries::swa);
+            case "window-latency" -> WindowLatency.serve(request, cores(request));
             case "swa-sql" -> serve(request, YsbEvent.MAGIC, YsbSql::swa);
             default -> throw new IllegalArgumentException("this program has no case " + request.name());
         }
@@ -61,16 +63,18 @@ public final class Main {
     private static void serve(Request request, String magic, Consumer<StreamExecutionEnvironment> add)
             throws Exception {
         Segments segments = Segments.load(Path.of(request.value("data")), magic);
-        int cores = request.has("cores") ? request.number("cores") : Runtime.getRuntime().availableProcessors();
+        int cores = cores(request);
         try (Cluster cluster = new Cluster(cores)) {
-            Serve.rounds(request, segments, () -> {
-                StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment();
-                env.setParallelism(cores);
-                env.getConfig().enableObjectReuse();
+            Serve.rounds(request, () -> {
+                StreamExecutionEnvironment env = Cluster.environment(cores);
                 add.accept(env);
                 cluster.run(env);
-                return DigestSink.take();
+                return new Serve.Answer(DigestSink.take(), segments.count(), segments.size(), "");
             });
         }
+    }
+
+    private static int cores(Request request) {
+        return request.has("cores") ? request.number("cores") : Runtime.getRuntime().availableProcessors();
     }
 }

@@ -11,17 +11,20 @@ import java.util.Locale;
 import java.util.concurrent.Callable;
 
 /** The loop that turns {@code go} lines into rounds and rounds into lines of JSON. */
-final class Serve {
+public final class Serve {
     private Serve() {}
 
+    /** What a round came to; {@code extra} is further fields of the line, each with a comma before it. */
+    public record Answer(Digest digest, long records, long bytes, String extra) {}
+
     /** Serves rounds until standard input ends, or as many as {@code --rounds} says. */
-    static void rounds(Request request, Segments segments, Callable<Digest> round) throws Exception {
+    public static void rounds(Request request, Callable<Answer> round) throws Exception {
         PrintStream out = System.out;
         out.println("{\"ready\":true}");
         out.flush();
         if (request.has("rounds")) {
             for (int n = request.number("rounds"); n > 0; n--) {
-                out.println(one(segments, round));
+                out.println(one(round));
             }
             return;
         }
@@ -30,20 +33,20 @@ final class Serve {
             if (!line.strip().equals("go")) {
                 throw new IOException("expected \"go\", found \"" + line.strip() + "\"");
             }
-            out.println(one(segments, round));
+            out.println(one(round));
             out.flush();
         }
     }
 
-    private static String one(Segments segments, Callable<Digest> round) throws Exception {
+    private static String one(Callable<Answer> round) throws Exception {
         resetPeak();
         long start = System.nanoTime();
-        Digest digest = round.call();
+        Answer answer = round.call();
         double seconds = (System.nanoTime() - start) / 1e9;
         return String.format(
                 Locale.ROOT,
-                "{\"seconds\":%.9f,\"digest\":\"%s\",\"records\":%d,\"bytes\":%d,\"peak_rss\":%s}",
-                seconds, digest, segments.count(), segments.size(), peak());
+                "{\"seconds\":%.9f,\"digest\":\"%s\",\"records\":%d,\"bytes\":%d,\"peak_rss\":%s%s}",
+                seconds, answer.digest(), answer.records(), answer.bytes(), peak(), answer.extra());
     }
 
     /** Where the kernel cannot, the peak is that of the whole process, which is never too small. */
