@@ -2,6 +2,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "the door to threads")]
 
+use std::cell::Cell;
+
 #[cfg(loom)]
 pub(crate) use loom::sync::{
     Condvar, Mutex, MutexGuard,
@@ -19,11 +21,32 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Starts a named thread. Loom's models start their own.
+thread_local! {
+    /// Releases the calling thread from a core that it is pinned to.
+    static RELEASE: Cell<fn()> = const { Cell::new(|| ()) };
+}
+
+/// Sets what [`release`] calls on this thread.
+#[cfg_attr(
+    any(not(target_os = "linux"), miri, loom),
+    expect(dead_code, reason = "threads are not pinned")
+)]
+pub(crate) fn set_release(release: fn()) {
+    RELEASE.set(release);
+}
+
+/// Lets the calling thread run on every core of the process: the threads that it starts inherit its cores, and the number
+/// of available cores is that of its own.
+pub(crate) fn release() {
+    RELEASE.get()();
+}
+
+/// Starts a named thread, which may run on every core. Loom's models start their own.
 pub(crate) fn spawn<T: Send + 'static>(
     name: String,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> crate::Result<std::thread::JoinHandle<T>> {
+    release();
     std::thread::Builder::new().name(name).spawn(body).map_err(|cause| {
         crate::Error::new(crate::ErrorKind::Io, "cannot start a thread").caused_by(cause)
     })

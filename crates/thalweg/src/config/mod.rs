@@ -19,6 +19,7 @@ pub(crate) use settings::{
 };
 pub use text::NotAllowed;
 
+use crate::sync::release;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -139,6 +140,8 @@ impl Default for BatchMode {
 
 impl Default for Config {
     fn default() -> Self {
+        // An environment may be made in a closure, on a thread that is pinned to a core.
+        release();
         let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         Self {
             cores,

@@ -111,6 +111,9 @@ const FIRST_RUN: usize = 16;
 /// negligible, and short enough not to delay watermarks. An item may be a whole file, or a number.
 const SHORT: Nanos = 50_000;
 const LONG: Nanos = 200_000;
+/// The largest iterator, in bytes, that is moved out for a run: that of an array holds all of its items, and might not
+/// fit on the stack.
+const LARGEST_MOVED: usize = 1024;
 
 impl<I, F> SourceFactory for Iterators<F>
 where
@@ -128,8 +131,8 @@ where
     }
 }
 
-/// An iterator that is moved out for a run, so that its fields stay in registers. It is moved back at the end of the
-/// run, by a panic too.
+/// An iterator of at most [`LARGEST_MOVED`] bytes that is moved out for a run, so that its fields stay in registers. It
+/// is moved back at the end of the run, by a panic too.
 struct Moved<'a, I> {
     iter: Option<I>,
     home: &'a mut Option<I>,
@@ -162,6 +165,31 @@ impl<I: Iterator> Iterator for Run<'_, I> {
     }
 }
 
+/// Pushes at most `most` items of an iterator; returns how many of these it did not have.
+#[inline(always)]
+fn push_run<I, N>(iter: &mut Option<I>, most: usize, next: &mut N) -> usize
+where
+    I: Iterator<Item: 'static>,
+    N: Push<I::Item, ()>,
+{
+    let mut left = most;
+    if let Some(iter) = iter {
+        next.push_run(Run { iter, left: &mut left }, ());
+    }
+    left
+}
+
+/// The same for an iterator that is moved out. A function of its own: without optimisation its caller would need the
+/// stack for a large iterator too.
+fn push_run_moved<I, N>(home: &mut Option<I>, most: usize, next: &mut N) -> usize
+where
+    I: Iterator<Item: 'static>,
+    N: Push<I::Item, ()>,
+{
+    let mut moved = Moved { iter: home.take(), home };
+    push_run(&mut moved.iter, most, next)
+}
+
 impl<I: Iterator<Item: 'static> + Send + 'static> Source for Items<I> {
     type Item = I::Item;
     type Time = ();
@@ -173,11 +201,11 @@ impl<I: Iterator<Item: 'static> + Send + 'static> Source for Items<I> {
             _ => {}
         }
         self.since = now;
-        let mut moved = Moved { iter: self.iter.take(), home: &mut self.iter };
-        let Some(iter) = &mut moved.iter else { return Ok(Produced::End) };
-        let mut left = self.run;
-        next.push_run(Run { iter, left: &mut left }, ());
-        drop(moved);
+        let left = if size_of::<I>() <= LARGEST_MOVED {
+            push_run_moved(&mut self.iter, self.run, next)
+        } else {
+            push_run(&mut self.iter, self.run, next)
+        };
         let count = self.run - left;
         self.count += count as u64;
         Ok(if count == self.run { Produced::Some } else { Produced::End })
@@ -262,6 +290,21 @@ mod tests {
         let env = Environment::new();
         let _out = env.iter((0..10_000).map(boom)).fold(0, |sum, n| *sum += n).collect::<Vec<_>>();
         assert!(env.run().unwrap_err().to_string().starts_with("iter"));
+    }
+
+    #[test]
+    fn an_iterator_may_be_larger_than_a_thread_has_stack() {
+        const ITEMS: usize = 500_000;
+        // Making and passing on the array needs a large stack here.
+        let start = || {
+            let env = Environment::new();
+            let sum = env.iter([1_u64; ITEMS]).reduce(|a, b| a + b).collect::<Vec<_>>();
+            (env.start().unwrap(), sum)
+        };
+        let large = std::thread::Builder::new().stack_size(1 << 28);
+        let (job, sum) = large.spawn(start).unwrap().join().unwrap();
+        job.wait().unwrap();
+        assert_eq!(sum.take().unwrap(), [ITEMS as u64]);
     }
 
     #[test]

@@ -3,8 +3,11 @@
 //! By default, the kernel may place a woken thread behind another one on the same core for milliseconds, while the
 //! next core is idle: its view of the load of cores is some milliseconds old. So a thread pins itself to its core
 //! before it parks, and removes the pin when it has been awake for a while. The kernel may then move it, so that no work
-//! is stuck on a core that other processes keep busy. A thread that wakes up for a few microseconds at a time stays
-//! pinned, which saves it two system calls each time.
+//! is stuck on a core that other processes keep busy. A thread that often wakes up for a few microseconds stays pinned,
+//! which saves it two system calls each time.
+//!
+//! A thread that a pinned one starts inherits the pin, for its whole life. So the engine's threads are started by
+//! [`sync::spawn`](crate::sync::spawn), which releases the calling thread before.
 //!
 //! Where the number of threads differs from the number of the process's cores, threads are not pinned: several such
 //! processes may share a machine, and would all choose the same cores. The cores are read once, when the pool is
@@ -18,7 +21,20 @@ pub(super) use fallback::Affinity;
 
 #[cfg(all(target_os = "linux", not(miri), not(loom)))]
 mod linux {
+    use crate::sync;
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    use std::cell::Cell;
+
+    thread_local! {
+        /// While the thread is pinned: the cores that it may use otherwise.
+        static PINNED: Cell<Option<CpuSet>> = const { Cell::new(None) };
+    }
+
+    fn release() {
+        if let Some(all) = PINNED.take() {
+            let _ = sched_setaffinity(None, &all);
+        }
+    }
 
     /// The core of each thread; empty where threads are not pinned.
     pub(in super::super) struct Affinity {
@@ -44,14 +60,14 @@ mod linux {
             home.set(core);
             // Pinning is an optimisation: if it fails, nothing else changes.
             let _ = sched_setaffinity(None, &home);
+            PINNED.set(Some(self.all));
+            sync::set_release(release);
             true
         }
 
         /// Lets the kernel move the calling thread.
-        pub(in super::super) fn unpin(&self, me: usize) {
-            if me < self.cores.len() {
-                let _ = sched_setaffinity(None, &self.all);
-            }
+        pub(in super::super) fn unpin(&self) {
+            release();
         }
     }
 
@@ -72,7 +88,10 @@ mod linux {
                 affinity.pin(me);
                 // A machine with one core has no affinity to choose.
                 assert_eq!(allowed(), if all.len() > 1 { vec![core] } else { all.clone() });
-                affinity.unpin(me);
+                let of_started = sync::spawn("test".to_owned(), allowed).unwrap().join().unwrap();
+                assert_eq!(of_started, all, "a thread that it starts is free");
+                affinity.pin(me);
+                affinity.unpin();
                 assert_eq!(allowed(), all);
             }
         }
@@ -102,6 +121,6 @@ mod fallback {
             false
         }
 
-        pub(in super::super) fn unpin(&self, _me: usize) {}
+        pub(in super::super) fn unpin(&self) {}
     }
 }

@@ -48,6 +48,8 @@ struct Queue {
     expected: AtomicU64,
     /// How long the turns of its thread since its last rest have taken. Written by that thread.
     spent: AtomicU64,
+    /// When its thread's current turn began; 0 between turns. Written by that thread.
+    turn_began: AtomicU64,
 }
 
 #[derive(Default)]
@@ -82,13 +84,16 @@ thread_local! {
 /// How much work a thread that was parked does alone: 50 µs, the time until another one that is woken has joined in.
 const BURST: Nanos = 50_000;
 
-/// How late timers may be if a thread that was expected to look at them did not: 1 ms.
+/// How late timers may be if a thread that was expected to look at them did not, and how long a turn may take before
+/// other threads take the cells queued behind it: 1 ms.
 const GRACE: Nanos = 1_000_000;
 
-/// How long a thread that has woken up stays pinned to its core: 1 ms.
+/// How long a thread that has woken up stays pinned to its core: 1 ms. Not at all if it has rested for longer: the two
+/// system calls cost little then, and the closures of a job may ask for the number of cores, or start threads, which
+/// inherit the pin.
 const AT_HOME: Nanos = 1_000_000;
 
-/// In one turn of so many, the queue of injected cells goes first.
+/// After so many turns, or after [`GRACE`], cells that a busy thread would never reach go first.
 const FAIR: u32 = 64;
 
 impl WorkStealing {
@@ -184,21 +189,26 @@ impl Pool {
         let Some(pool) = pool.upgrade() else { return };
         WORKER.set(Worker { pool: Arc::as_ptr(&pool).addr(), index: me, in_turn: false });
         let mut thread = Thread { me, patience: Patience::new(), pinned: None };
-        pool.pin(&mut thread);
-        let (mut turns, mut rested) = (0_u32, true);
+        pool.affinity.pin(me);
+        pool.affinity.unpin();
+        let (mut turns, mut took, mut rested) = (0, 0, true);
         while !pool.shutdown.load(Ordering::Acquire) {
-            turns = turns.wrapping_add(1);
             // Each of them but the first has to be announced.
             rested |= pool.timers.first().is_some() && pool.timers.fire(pool.clock.now());
-            // Otherwise a thread whose own queue is never empty would starve the injected cells.
-            let waiting = turns.is_multiple_of(FAIR).then(|| pool.injected.pop()).flatten();
+            let mut waiting = None;
+            if turns >= FAIR || took > GRACE {
+                (turns, took) = (0, 0);
+                waiting = pool.find_starved(me);
+                rested |= waiting.is_some();
+            }
             match waiting.or_else(|| pool.find(me)) {
                 Some(cell) => {
                     if std::mem::take(&mut rested) {
                         pool.parking.work_taken();
                         pool.announce_all();
                     }
-                    pool.run(me, cell);
+                    turns += 1;
+                    took += pool.run(me, cell);
                     pool.unpin(&mut thread);
                 }
                 None => {
@@ -209,7 +219,8 @@ impl Pool {
         }
     }
 
-    fn run(&self, me: usize, cell: Arc<Cell>) {
+    /// Runs a cell; returns about how long it took.
+    fn run(&self, me: usize, cell: Arc<Cell>) -> Nanos {
         // A timer must not wait for a long turn.
         if self.timers.first().is_some() {
             self.parking.work_deferred();
@@ -218,8 +229,11 @@ impl Pool {
         let spent = queue.spend(cell.usual_turn());
         let worker = WORKER.get();
         WORKER.set(Worker { in_turn: true, ..worker });
+        queue.turn_began.store(self.clock.now(), Ordering::Relaxed);
         let next = cell.run(&self.clock, self.turn);
-        queue.spent.store(spent + cell.usual_turn(), Ordering::Relaxed);
+        queue.turn_began.store(0, Ordering::Relaxed);
+        let took = cell.usual_turn();
+        queue.spent.store(spent + took, Ordering::Relaxed);
         match next {
             Next::Queue | Next::QueueLast => {
                 queue.push(cell);
@@ -233,6 +247,7 @@ impl Pool {
             Next::Nothing | Next::Done => drop(cell),
         }
         WORKER.set(worker);
+        took
     }
 
     /// The next cell: from this thread's queue, the injected ones, or another thread's queue.
@@ -246,6 +261,18 @@ impl Pool {
         let threads = self.queues.len();
         (1..threads)
             .find_map(|step| self.queues[me].steal_from(&self.queues[(me + step) % threads]))
+    }
+
+    /// A cell that would starve if all threads that are not blocked always had work in their own queues: an injected one, or
+    /// one in the queue of a thread whose turn takes long, perhaps for ever.
+    fn find_starved(&self, me: usize) -> Option<Arc<Cell>> {
+        self.injected.pop().or_else(|| {
+            let long_ago = self.clock.now().saturating_sub(GRACE);
+            let is_stuck = |queue: &&Queue| {
+                queue.len() > 0 && (1..long_ago).contains(&queue.turn_began.load(Ordering::Relaxed))
+            };
+            self.queues[me].steal_from(self.queues.iter().find(is_stuck)?)
+        })
     }
 
     fn any_work(&self) -> bool {
@@ -275,7 +302,13 @@ impl Pool {
         }
         self.pin(thread);
         let woken = self.parking.park(thread.me, || self.timers_at(), || self.any_work());
-        thread.pinned = thread.pinned.map(|_| self.clock.now());
+        let now = self.clock.now();
+        if thread.pinned.is_some() {
+            thread.pinned = Some(now);
+            if now.saturating_sub(began) > AT_HOME {
+                self.release(thread);
+            }
+        }
         thread.patience.waited(woken.map(|at| at.saturating_sub(began)));
     }
 
@@ -309,9 +342,13 @@ impl Pool {
         if let Some(since) = thread.pinned
             && self.clock.now().saturating_sub(since) > AT_HOME
         {
-            self.affinity.unpin(thread.me);
-            thread.pinned = None;
+            self.release(thread);
         }
+    }
+
+    fn release(&self, thread: &mut Thread) {
+        self.affinity.unpin();
+        thread.pinned = None;
     }
 }
 
@@ -438,6 +475,44 @@ mod tests {
         }
         assert_eq!(ended(&job)[0].times.turns, 1001);
         assert!(pool.pool.timers.len() <= 1);
+    }
+
+    #[test]
+    fn a_cell_queued_behind_a_turn_that_blocks_runs_although_the_other_thread_is_busy() {
+        let (busy_turns, ran) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (blocked, stop) = (channel(), Arc::new(AtomicBool::new(false)));
+        let (counts, stops) = (Arc::clone(&busy_turns), Arc::clone(&stop));
+        let busy: Call = Box::new(move |_| {
+            counts.fetch_add(1, Ordering::SeqCst);
+            if stops.load(Ordering::SeqCst) { Poll::Done } else { Poll::Again }
+        });
+        let counts = Arc::clone(&ran);
+        let waits: Call = Box::new(move |_| {
+            if counts.fetch_add(1, Ordering::SeqCst) == 0 {
+                return Poll::Wait;
+            }
+            let _ = blocked.0.send(());
+            Poll::Done
+        });
+        let wakers = [Waker::default(), Waker::default(), Waker::default()];
+        let wake = wakers[1].clone();
+        let blocks: Call = Box::new(move |turn| {
+            // The third task waits, and the other thread is busy with the first.
+            let ready = ran.load(Ordering::SeqCst) > 0 && busy_turns.load(Ordering::SeqCst) > 3;
+            if !ready {
+                return Poll::WaitUntil(turn.clock.now() + 100_000);
+            }
+            let seen = busy_turns.load(Ordering::SeqCst);
+            while busy_turns.load(Ordering::SeqCst) < seen + 3 {
+                std::thread::yield_now();
+            }
+            wake.wake();
+            let answer = blocked.1.recv_timeout(std::time::Duration::from_secs(20));
+            stop.store(true, Ordering::SeqCst);
+            answer.unwrap();
+            Poll::Done
+        });
+        ended(&start(vec![busy, waits, blocks], &wakers).0);
     }
 
     #[test]
