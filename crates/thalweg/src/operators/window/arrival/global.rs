@@ -47,7 +47,7 @@ impl GlobalWindow {
     }
 
     /// Emits results also before the input ends: after a number of records of a key, or at an interval. Their
-    /// [`timing`](CountPane::timing) is [`Early`](super::Timing::Early), numbered for each key. The results at the end
+    /// [`timing`](CountPane::timing) is [`Early`](crate::operators::window::Timing::Early), numbered for each key. The results at the end
     /// do not change. The input then need not end.
     ///
     /// In a stream with timestamps, the timestamp of an early result is the greatest of its records, or the watermark
@@ -89,7 +89,7 @@ impl<T: Time, E: Earliness> Window<T> for GlobalWindow<E> {
 
     fn needs_end(&self) -> Option<&'static str> {
         let is_early = self.early.early().is_some();
-        (!is_early).then_some("a global window is complete only at the end")
+        (!is_early).then_some("a global window is complete only at the end, unless it has results before that by `early(…)`")
     }
 }
 
