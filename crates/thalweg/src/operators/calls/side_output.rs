@@ -61,10 +61,11 @@ impl<D: Data, T: Time> OnFailure<D> for SideOutlet<FailedCall<D>, T> {
 /// The stream of calls that have failed.
 pub(super) type Failures<D, T> = Stream<Received<FailedCall<D>, T>>;
 
+/// The sending and the receiving end of the side output of failed calls.
+type Begun<C, D> =
+    (ToSideOutput<FailedCall<D>, <C as Chain>::Time>, Failures<D, <C as Chain>::Time>);
+
 /// Begins the side output of the operator that is added to `stream` next.
-pub(super) fn begin_failures<C: Chain, D: Data>(
-    stream: &Stream<C>,
-    origin: Origin,
-) -> (ToSideOutput<FailedCall<D>, C::Time>, Failures<D, C::Time>) {
+pub(super) fn begin_failures<C: Chain, D: Data>(stream: &Stream<C>, origin: Origin) -> Begun<C, D> {
     ToSideOutput::begin(stream, Origin { kind: "failed calls", ..origin })
 }

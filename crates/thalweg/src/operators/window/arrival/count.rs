@@ -64,7 +64,7 @@ impl CountWindow {
     }
 
     /// Emits results also before windows are full: after a number of records of the window, or at an interval. Their
-    /// [`timing`](CountPane::timing) is [`Early`](super::Timing::Early), numbered for each key and window. The
+    /// [`timing`](CountPane::timing) is [`Early`](crate::operators::window::Timing::Early), numbered for each key and window. The
     /// results of full windows do not change, and the record that fills a window has no early result in it.
     ///
     /// A window that is not full when the input ends has no result after its early ones, unless

@@ -94,7 +94,7 @@ impl<V: ?Sized, F: Fn(&V) -> Transaction> TransactionWindow<V, F> {
 
 impl<V: ?Sized, F> TransactionWindow<V, F> {
     /// Emits results also before windows are committed: after a number of records of the window, or at an interval.
-    /// Their [`timing`](CountPane::timing) is [`Early`](super::Timing::Early), numbered for each window. The
+    /// Their [`timing`](CountPane::timing) is [`Early`](crate::operators::window::Timing::Early), numbered for each window. The
     /// results of committed windows do not change. A record that commits or discards its window has no early result.
     ///
     /// A window that is discarded, or not committed when the input ends, has no result after its early ones.
