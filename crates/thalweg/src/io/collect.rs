@@ -78,7 +78,7 @@ impl<C: Chain> Stream<C> {
                 types: PhantomData::<fn(&C::Item)>,
             })
         });
-        env.build(|builder| builder.require_bounded_end(stage, "it could never be handed back"));
+        env.build(|builder| builder.require_bounded_end(stage, "it could never be handed back; `to_channel` and `for_each` take records as they come"));
         output
     }
 
@@ -119,7 +119,7 @@ impl<C: Chain> Stream<C> {
                 kind: PhantomData::<fn(&C::Item)>,
             })
         });
-        env.build(|builder| builder.require_bounded_end(stage, "it could never be handed back"));
+        env.build(|builder| builder.require_bounded_end(stage, "it could never be handed back; `to_channel` and `for_each` take records as they come"));
         output
     }
 }

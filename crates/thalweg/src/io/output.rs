@@ -72,7 +72,7 @@ impl<R> Output<R> {
     pub fn take(self) -> Result<R> {
         lock(&self.slot.value).take().ok_or_else(|| {
             let what = match self.slot.begun.load(Ordering::Acquire) {
-                false => "there is no result: the job has not begun; call `run` of its environment first",
+                false => "there is no result: the job has not begun; call `run` of its environment first, and handle its error",
                 true => {
                     "there is no result: the job has not run to its end; if it has failed, `run` or `wait` returned \
                      the error"

@@ -25,7 +25,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     /// Both streams go to the tasks that own the keys; a stream that is there already stays. The right stream
     /// is read to its end and kept in a table; then each record of the left one is looked up. So the right
     /// stream should be the smaller one, and must end; the left one need not. Records of the left stream that
-    /// arrive in the meantime wait in their lanes, or beside the table where waiting in the lanes would block
+    /// arrive in the meantime wait in the exchange, or beside the table where waiting there would block
     /// the right stream. For other strategies see [`join_with`](Self::join_with); for records that are close in
     /// time, [`window_join`](Self::window_join).
     ///

@@ -14,6 +14,8 @@ use std::borrow::Borrow;
 ///
 /// The result of an aggregate, a join or a `map` is a stream of pairs, which a function may return as
 /// `KeyedStream<impl Chain<Item = (K, V), Time = T>, FirstOf, Partitioned>`, or as `impl Keyed<Key = K, Value = V>`.
+/// A function for any key leaves `Key` open; the keys of its result are then owned ones, `String` for `str`, named
+/// [`Portable::Owned`].
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -36,6 +38,20 @@ use std::borrow::Borrow;
 /// let out = spenders(orders, 5).into_keyed().collect::<Vec<_>>();
 /// env.run()?;
 /// assert_eq!(out.take()?, [("ann".to_owned(), 7)]);
+///
+/// /// The number of values of each key, of the keys that have more than one.
+/// fn repeated<S: Keyed<Time = ()>>(
+///     stream: S,
+/// ) -> impl Keyed<Key = <S::Key as thalweg::data::Portable>::Owned, Value = u64, Time = ()> {
+///     stream.into_keyed().count().filter(|_, count| *count > 1)
+/// }
+///
+/// let [words, lengths] = env.iter(["be", "to", "be", "not"]).map(str::to_owned).split();
+/// let words = repeated(words.group_by_ref(|word| word.as_str())).into_keyed().collect::<Vec<_>>();
+/// let lengths = repeated(lengths.group_by(|word| word.len())).into_keyed().collect::<Vec<_>>();
+/// env.run()?;
+/// assert_eq!(words.take()?, [("be".to_owned(), 2)]);
+/// assert_eq!(lengths.take()?, [(2, 3)]);
 /// # Ok::<(), thalweg::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
@@ -46,7 +62,7 @@ use std::borrow::Borrow;
 )]
 pub trait Keyed: Sized {
     /// What the records are grouped by.
-    type Key: Key<Owned: Borrow<Self::Key> + Key> + ?Sized;
+    type Key: Key<Owned: Borrow<Self::Key> + Key<Owned = <Self::Key as Portable>::Owned>> + ?Sized;
     /// The value that operators receive.
     type Value: Record + Ownable + ?Sized;
     /// What each record carries beside its value: nothing, or a timestamp.
@@ -72,7 +88,7 @@ where
     C: Chain<Item: Wire>,
     G: ValueRef<C::Item, Key = K, Value = V> + Pairs<C, OwnedKey = K::Owned, OwnedValue = V::Value>,
     P: Placed,
-    K: Key<Owned: Borrow<K> + Key> + ?Sized,
+    K: Key<Owned: Borrow<K> + Key<Owned = K::Owned>> + ?Sized,
     V: Ownable + ?Sized,
 {
     type Key = K;

@@ -33,7 +33,7 @@ mod key_by;
 mod local_unique;
 mod map;
 mod merge;
-mod other_kind;
+pub(in crate::operators) mod other_kind;
 mod other_names;
 mod partition;
 mod process;

@@ -4,7 +4,7 @@
 //! compiler would suggest a method with a similar name. So it exists here, with a bound that no type meets, and the
 //! error message of that bound names the missing call. Nothing in this file ever runs.
 
-use super::KeyedStream;
+use super::{KeyBy, KeyedStream};
 use crate::data::{Portable, Record};
 use crate::io::{Incoming, Output};
 use crate::stream::{Chain, Stream};
@@ -63,6 +63,22 @@ pub trait HasToVec: Sized {
     fn never(self) -> !;
 }
 
+/// The bound of aggregates that only `aggregate` computes, which no stream and no window meets.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "this aggregate is computed by `aggregate`, and has no method of its own here",
+    label = "needs `aggregate(|a| …)`",
+    note = "one: `aggregate(|a| a.count_distinct(…))`, `aggregate(|a| a.top_by_key(n, …))`",
+    note = "several in one pass: `aggregate(|a| (a.count(), a.stddev(…)))`"
+)]
+pub trait OnlyByAggregate: Sized {
+    /// Stands in for the method's body.
+    fn never(self) -> !;
+}
+
+/// The values of a keyed stream.
+pub(in crate::operators) type Value<'a, C, G> =
+    <<G as KeyBy<<C as Chain>::Item>>::Value as Record>::Of<'a>;
 type Item<'a, C> = <<C as Chain>::Item as Record>::Of<'a>;
 type Owned<C> = <<C as Chain>::Item as Portable>::Owned;
 
@@ -80,6 +96,8 @@ macro_rules! on_other_kind {
         }
     )*};
 }
+
+pub(in crate::operators) use on_other_kind;
 
 /// Stubs of the methods of keyed streams.
 #[doc(hidden)]
@@ -106,6 +124,25 @@ impl<C: Chain> Stream<C> {
         window_join<D, W, F>(other: D, window: W, f: F);
     }
 
+    on_other_kind! { HasKeys, (Self, Self):
+        process_with_side_output<H>(handler: H);
+    }
+
+    on_other_kind! { OnlyByAggregate, Self:
+        approx_count_distinct<N, F>(of: F) [F: for<'a, 'b> Fn(&'b Item<'a, C>) -> N];
+        approx_quantiles<F, Q>(of: F, shares: Q) [F: for<'a, 'b> Fn(&'b Item<'a, C>) -> f64];
+        bottom_of<N, F>(n: usize, of: F) [F: for<'a, 'b> Fn(&'b Item<'a, C>) -> N];
+        count_distinct<N, F>(of: F) [F: for<'a, 'b> Fn(&'b Item<'a, C>) -> N];
+        count_if<F>(which: F) [F: for<'a, 'b> Fn(&'b Item<'a, C>) -> bool];
+        first_by_key<K, F>(time: F) [F: for<'a, 'b> Fn(&'b Item<'a, C>) -> K];
+        last_by_key<K, F>(time: F) [F: for<'a, 'b> Fn(&'b Item<'a, C>) -> K];
+        nth_by_key<K, F>(n: usize, time: F) [F: for<'a, 'b> Fn(&'b Item<'a, C>) -> K];
+        quantiles<N, F, Q>(of: F, shares: Q) [F: for<'a, 'b> Fn(&'b Item<'a, C>) -> N];
+        stddev<F>(of: F) [F: for<'a, 'b> Fn(&'b Item<'a, C>) -> f64];
+        top_of<N, F>(n: usize, of: F) [F: for<'a, 'b> Fn(&'b Item<'a, C>) -> N];
+        variance<F>(of: F) [F: for<'a, 'b> Fn(&'b Item<'a, C>) -> f64];
+    }
+
     on_other_kind! { HasToVec, Output<Vec<C::Item>>:
         to_vec() [C::Item: Sized];
     }
@@ -120,6 +157,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
         chunks(size: usize);
         cross<D>(other: D);
         flat_each<F>(visit: F);
+        flat_map_str<F>(f: F);
         forward();
         group_by<K, F>(key: F) [F: for<'a, 'b> Fn(&'b Item<'a, C>) -> K];
         group_by_ref<K, F>(key: F) [K: ?Sized, F: for<'a, 'b> Fn(&'b Item<'a, C>) -> &'b K];
@@ -130,6 +168,8 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
         map_async<A, F>(calls: A, f: F);
         map_blocking<A, F>(calls: A, f: F);
         map_memo<F>(capacity: usize, f: F);
+        map_memo_by<K, F>(capacity: usize, key: K, f: F);
+        map_memo_by_ref<K, F>(capacity: usize, key: K, f: F);
         map_volatile<F>(f: F);
         map_with_timestamp<F>(f: F);
         parallelism(tasks: usize);
@@ -159,6 +199,21 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
         top_by_key<K, F>(n: usize, key: F) [C::Item: Portable, F: Fn(&Owned<C>) -> K];
     }
 
+    on_other_kind! { OnlyByAggregate, Self:
+        approx_count_distinct<N, F>(of: F) [G: KeyBy<C::Item>, F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> N];
+        approx_quantiles<F, Q>(of: F, shares: Q) [G: KeyBy<C::Item>, F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> f64];
+        bottom_of<N, F>(n: usize, of: F) [G: KeyBy<C::Item>, F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> N];
+        count_distinct<N, F>(of: F) [G: KeyBy<C::Item>, F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> N];
+        count_if<F>(which: F) [G: KeyBy<C::Item>, F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> bool];
+        first_by_key<K, F>(time: F) [G: KeyBy<C::Item>, F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> K];
+        last_by_key<K, F>(time: F) [G: KeyBy<C::Item>, F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> K];
+        nth_by_key<K, F>(n: usize, time: F) [G: KeyBy<C::Item>, F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> K];
+        quantiles<N, F, Q>(of: F, shares: Q) [G: KeyBy<C::Item>, F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> N];
+        stddev<F>(of: F) [G: KeyBy<C::Item>, F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> f64];
+        top_of<N, F>(n: usize, of: F) [G: KeyBy<C::Item>, F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> N];
+        variance<F>(of: F) [G: KeyBy<C::Item>, F: for<'a, 'b> Fn(&'b Value<'a, C, G>) -> f64];
+    }
+
     pub fn split<const N: usize>(self) -> [Stream<C>; N]
     where
         Self: HasNoKeys,
@@ -179,7 +234,11 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     }
 
     on_other_kind! { HasNoKeys, (Stream<C>, Stream<C>):
+        dead_letters();
         side_output<F>(f: F);
+        side_output_each<V>(visitor: V);
+        try_map_async_with_side_output<A, F>(calls: A, f: F);
+        try_map_blocking_with_side_output<A, F>(calls: A, f: F);
     }
 
     on_other_kind! { HasNoKeys, ():

@@ -315,7 +315,9 @@ where
         by_hash(combined, Origin { kind: "repartition", ..origin })
             .then(origin, |prev, op| Grouped { prev, op, absorb: Partials::new(aggregate), cost })
             .with_state(true, A::State::schema())
-            .bounded_for("its result is known only at the end")
+            .bounded_for(
+                "its result is known only at the end; `window(…)` has results before the end",
+            )
     }
 }
 
@@ -335,7 +337,7 @@ where
     stream
         .then(origin, |prev, op| Grouped { prev, op, absorb, cost: Cost::default() })
         .with_state(true, A::State::schema())
-        .bounded_for("its result is known only at the end")
+        .bounded_for("its result is known only at the end; `window(…)` has results before the end")
 }
 
 /// Adds the hash of its key to each record.

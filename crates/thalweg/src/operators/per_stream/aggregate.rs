@@ -305,7 +305,8 @@ impl<C: Chain> Stream<C> {
     where
         A: Combine<C::Item>,
     {
-        const WHY: &str = "its result would never be known";
+        const WHY: &str =
+            "its result would never be known; `window_all(…)` has results before the end";
         let wrong = aggregate.check().err();
         let local = Arc::new(aggregate);
         let global = Arc::clone(&local);

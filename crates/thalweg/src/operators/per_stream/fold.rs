@@ -110,7 +110,7 @@ impl<C: Chain> Stream<C> {
     }
 }
 
-const WHY: &str = "its result would never be known";
+const WHY: &str = "its result would never be known; `window_all(…)` has results before the end";
 
 /// The initial value of folds: cloned once per task, and behind a lock as it may not be `Sync`.
 #[derive(Clone)]

@@ -41,7 +41,8 @@ where
         T: Data,
         F: Fn(T, T) -> T + Send + Sync + 'static,
     {
-        const WHY: &str = "its result would never be known";
+        const WHY: &str =
+            "its result would never be known; `window_all(…)` has results before the end";
         let origin = Origin::here("reduce");
         let local = Arc::new(f);
         let global = Arc::clone(&local);

@@ -35,6 +35,7 @@ mod frames;
 mod in_order;
 mod join;
 mod late;
+mod misplaced;
 mod pane;
 mod processing_time;
 mod rolling;

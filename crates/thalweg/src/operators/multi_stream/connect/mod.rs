@@ -100,7 +100,7 @@ impl<C: Chain<Item: Wire + Covariant>> Stream<C> {
     /// Like [`connect`](Self::connect), with all of the control stream before the first record.
     ///
     /// For a control stream that is small and known beforehand, or is computed from the stream itself. Records
-    /// wait in their lanes until the control stream has ended. Only if both streams have a common source, as
+    /// wait in the exchange until the control stream has ended. Only if both streams have a common source, as
     /// after a [`split`](Self::split), which would otherwise block, are records kept here, in memory up to an
     /// eighth of the budget, and beyond that on disk.
     ///

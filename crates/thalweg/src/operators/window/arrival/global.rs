@@ -89,7 +89,7 @@ impl<T: Time, E: Earliness> Window<T> for GlobalWindow<E> {
 
     fn needs_end(&self) -> Option<&'static str> {
         let is_early = self.early.early().is_some();
-        (!is_early).then_some("a global window is complete only at the end")
+        (!is_early).then_some("a global window is complete only at the end, unless it has results before that by `early(…)`")
     }
 }
 

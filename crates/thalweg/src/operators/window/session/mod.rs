@@ -179,6 +179,35 @@ impl<F, L> SessionWindow<F, L> {
     }
 }
 
+impl<F, L> SessionWindow<F, L, Lenient<AtEnd>> {
+    /// Emits results also before sessions end, as [`early`](SessionWindow::early) before
+    /// [`allowed_lateness`](Self::allowed_lateness) does: the order of the two does not matter.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg::Environment;
+    /// use thalweg::operators::time::Watermarks;
+    /// use thalweg::operators::window::{Early, SessionWindow, Timing};
+    /// use thalweg::time::Timestamp;
+    ///
+    /// let env = Environment::new();
+    /// let window = SessionWindow::new(Duration::from_secs(3));
+    /// let visits = env
+    ///     .iter([1, 2, 4])
+    ///     .assign_timestamps(|at| Timestamp::from_secs(*at), Watermarks::monotonous())
+    ///     .window_all(window.allowed_lateness(Duration::from_secs(60)).early(Early::every(2)))
+    ///     .count();
+    /// let out = visits.map(|visit| (visit.timing, visit.value)).collect::<Vec<_>>();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, [(Timing::Early(1), 2), (Timing::OnTime, 3)]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn early(self, early: Early) -> SessionWindow<F, L, Lenient<Early>> {
+        let Self { gap, fixed, late, early: Lenient { early: AtEnd, lateness } } = self;
+        SessionWindow { gap, fixed, late, early: Lenient { early, lateness } }
+    }
+}
+
 impl<F, L, E: Earliness> SessionWindow<F, L, E> {
     /// Keeps sessions open to late records for this long after their ends. Such a record gives a session that
     /// has emitted its result another one, which replaces the one before and whose
@@ -197,9 +226,9 @@ impl<F, L, E: Earliness> SessionWindow<F, L, E> {
     /// end of its session is not. With such records, bounds alone do not tell which results are replaced.
     ///
     /// A record that joins no session, and would begin one that is no longer kept, is late, as without this call. Costs
-    /// memory, since sessions are kept for this much longer, and a clone of the aggregate's state for each result. To
-    /// have both, call it after [`early`](Self::early). As a result's timestamp is the last one of its session, windows
-    /// over such results need at least the same lateness to include them.
+    /// memory, since sessions are kept for this much longer, and a clone of the aggregate's state for each result. As
+    /// a result's timestamp is the last one of its session, windows over such results need at least the same lateness
+    /// to include them.
     ///
     /// ```
     /// use std::time::Duration;
