@@ -8,6 +8,6 @@ pub use super::keyed::chains::*;
 pub use super::multi_stream::chains::*;
 pub use super::per_record::chains::*;
 pub use super::per_stream::chains::*;
-pub use super::side_outlet::{NoSideOutput, ToSideOutput};
+pub use super::side_outlet::{MaybeSideOutput, NoSideOutput, SideOutlet, ToSideOutput};
 pub use super::time::Assign;
 pub use crate::stream::{Received, Source, SourceFactory, Sourced};

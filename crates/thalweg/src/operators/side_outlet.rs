@@ -10,9 +10,11 @@ use crate::time::Time;
 /// The side output of an operator, [`ToSideOutput`] or [`NoSideOutput`]: makes the outlet of each task.
 pub trait MaybeSideOutput<S: 'static, T: Time>: Send + 'static {
     /// The outlet of a running task.
+    #[doc(hidden)]
     type Outlet: Push<S, T> + 'static;
 
     /// Makes the outlet of a task.
+    #[doc(hidden)]
     fn outlet(&self, cx: &TaskContext<'_>, op: usize) -> Self::Outlet;
 }
 

@@ -101,7 +101,6 @@ where
 
 /// A key of the type `K`, which is the only one that implements it. Unlike an equality of types, a trait has a message
 /// for those that are not equal.
-#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a stream with keys of `{K}` cannot be joined with one with keys of `{Self}`",
     label = "the keys of both streams must be of the same type",

@@ -57,6 +57,7 @@ pub use with::JoinWith;
 
 /// How [`JoinWith`] joins, as its type names it: how records are sent, how a task joins them, and the kind of join.
 pub mod strategies {
+    pub use super::joinable::SameKey;
     pub use super::kinds::{Anti, Full, Inner, Kind, Left, Right, Semi};
     pub use super::local::{
         Allows, ByKey, Keeping, LeftEverywhere, Local, Makes, OneSided, RightEverywhere, Shipping,

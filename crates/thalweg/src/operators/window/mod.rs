@@ -61,6 +61,7 @@ pub mod chains {
     pub use super::all::WithoutKey;
     pub use super::arrival::chains::*;
     pub use super::custom::RunningWindows;
+    pub use super::early::{Counts, EarlyStates};
     pub use super::firing::{Feed, Firing, Parts, Values};
     pub use super::late::Punctual;
     pub use super::processing_time::{ByClock, Clocked};

@@ -16,14 +16,18 @@ use crate::support::keyed_timers::{BothClocks, Clocks, TimerClock, processing};
 )]
 pub trait EarlyStates<S>: Earliness {
     /// The counts that are kept for each window.
+    #[doc(hidden)]
     type Counts: Counts;
     /// Whether they emit early results.
+    #[doc(hidden)]
     const ANY: bool;
 
     /// The counts of a new window.
+    #[doc(hidden)]
     fn start(self) -> Self::Counts;
 
     /// A copy of a state, for a result that is not the last.
+    #[doc(hidden)]
     fn copy(state: &S) -> Option<S>;
 }
 
@@ -55,20 +59,26 @@ impl<S: Clone> EarlyStates<S> for Early {
 /// The counts of a window.
 pub trait Counts: Send + 'static {
     /// The clocks of a key's timers, if those of its windows are `C`.
+    #[doc(hidden)]
     type Clocks<C: Clocks>: Clocks;
     /// When the windows of a key are due by the engine's clock.
+    #[doc(hidden)]
     type Tick: Tick;
 
     /// Accounts for a record that was added.
+    #[doc(hidden)]
     fn took(&mut self);
 
     /// Accounts for a window that was merged into this one.
+    #[doc(hidden)]
     fn merge(&mut self, other: Self);
 
     /// The number of its records that were in no result.
+    #[doc(hidden)]
     fn fresh(&self) -> u64;
 
     /// Accounts for another result; returns its number.
+    #[doc(hidden)]
     fn give(&mut self) -> u32;
 }
 

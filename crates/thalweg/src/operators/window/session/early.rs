@@ -23,12 +23,14 @@ impl<S: Clone> EarlySessions<S> for Early {}
 pub trait Had: Counts {
     /// The state for late records, mutably, if they are accepted.
     #[inline(always)]
+    #[doc(hidden)]
     fn lenient(&mut self) -> Option<&mut Lenience> {
         None
     }
 
     /// The state for late records, if they are accepted.
     #[inline(always)]
+    #[doc(hidden)]
     fn lenience(&self) -> Option<&Lenience> {
         None
     }

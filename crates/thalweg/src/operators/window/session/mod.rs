@@ -37,10 +37,11 @@ use merging::Merging;
 
 /// The chain that ends in sessions, and what it is made of.
 pub mod chains {
-    pub use super::early::EarlySessions;
+    pub use super::early::{EarlySessions, Had};
     pub use super::firing::Sessioning;
     pub use super::late::{Counted, Latecomers, Sent};
     pub use super::lenient::Lenient;
+    pub use super::merging::Merging;
     pub use super::{FixedGap, Gap, GapOf};
 }
 
