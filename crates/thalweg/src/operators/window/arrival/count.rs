@@ -64,8 +64,8 @@ impl CountWindow {
     }
 
     /// Emits results also before windows are full: after a number of records of the window, or at an interval. Their
-    /// [`timing`](CountPane::timing) is [`Early`](crate::operators::window::Timing::Early), numbered for each key and window. The
-    /// results of full windows do not change, and the record that fills a window has no early result in it.
+    /// [`timing`](CountPane::timing) is [`Early`](crate::operators::window::Timing::Early), numbered for each key and
+    /// window. The results of full windows do not change, and the record that fills a window has no early result in it.
     ///
     /// A window that is not full when the input ends has no result after its early ones, unless
     /// [`keep_partial`](Self::keep_partial) is set.
@@ -77,6 +77,9 @@ impl CountWindow {
     /// record or tick with early results costs one combination for each slice of the open windows, which are kept
     /// a second time; or, if the aggregate does not combine, one addition for each value of each result. A size of
     /// more than 1,048,576 slides is refused at the job's start.
+    ///
+    /// Slices are combined in an order of their own, so a sum that fits its type may fail the job because a part of it
+    /// does not.
     ///
     /// ```
     /// use thalweg::Environment;
