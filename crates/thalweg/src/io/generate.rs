@@ -12,7 +12,7 @@ const RUN: u64 = 4096;
 
 /// Records that are due within this time of each other, in nanoseconds, are generated together: waking the task for
 /// each of them would dominate the cost.
-const TOGETHER: Nanos = 50_000;
+const LEAST_WAIT: Nanos = 50_000;
 
 impl Environment {
     /// Generates records at a fixed rate, in one task, until the closure returns `None`.
@@ -110,10 +110,10 @@ impl Schedule {
     }
 
     /// When to generate records again: when this one, which is not due yet, is due, together with those that follow
-    /// within [`TOGETHER`].
+    /// within [`LEAST_WAIT`].
     fn again(&self, record: u64, now: Nanos) -> Nanos {
         let at = self.at(record, now);
-        if self.period < TOGETHER as f64 { at.max(now + TOGETHER) } else { at }
+        if self.period < LEAST_WAIT as f64 { at.max(now + LEAST_WAIT) } else { at }
     }
 
     /// When this record, which is not due yet, will be due.

@@ -8,6 +8,7 @@
 //!
 //! This layer knows nothing of tasks or exchanges.
 
+mod heap_estimate;
 mod hints;
 mod loser_tree;
 mod pages;
@@ -17,8 +18,8 @@ mod sort;
 mod spill;
 mod table;
 mod timers;
-mod weighed;
 
+pub(crate) use heap_estimate::HeapEstimate;
 pub(crate) use hints::prefetch_all;
 pub(crate) use loser_tree::{LoserTree, precedes};
 pub use rows::{Link, Rows};
@@ -26,4 +27,3 @@ pub use sort::{Sorted, Sorter};
 pub use spill::{SpillDir, SpillFile, SpillReader, SpillWriter};
 pub use table::{Drain, GroupTable, Known, SlotHint};
 pub use timers::Timers;
-pub(crate) use weighed::Weighed;

@@ -177,7 +177,7 @@ impl<K: Data + Eq, V: Data> Rows<K, V> {
         self.linking = match self.linking {
             Linking::Rows { before, used } => self.link_rows(before, used, most),
             Linking::Places { head, place } => self.find_places(head, place, most),
-            Linking::Moves { place } => self.bring_together(place, most),
+            Linking::Moves { place } => self.partition(place, most),
             Linking::Neighbours { row } => self.link_neighbours(row, most),
             Linking::Done => Linking::Done,
         };
@@ -230,7 +230,7 @@ impl<K: Data + Eq, V: Data> Rows<K, V> {
     }
 
     /// Moves rows to their positions. Each swap puts at least one row where it stays.
-    fn bring_together(&mut self, from: usize, most: usize) -> Linking {
+    fn partition(&mut self, from: usize, most: usize) -> Linking {
         let mut left = most;
         for place in from..self.rows.len() {
             while self.rows[place].next as usize != place {

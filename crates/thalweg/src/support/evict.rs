@@ -3,7 +3,7 @@
 use super::overflow::Overflow;
 use crate::data::{Data, Key, Portable, Wire};
 use crate::error::Result;
-use crate::state::{Drain, GroupTable, Weighed};
+use crate::state::{Drain, GroupTable, HeapEstimate};
 use std::borrow::Borrow;
 
 /// The bytes that restored states may own on the heap before they are accounted for.
@@ -34,7 +34,7 @@ where
 pub(crate) fn restore<K, V, S>(
     (hash, key, state): Evicted<K, V>,
     table: &mut GroupTable<K, V>,
-    weighed: &mut Weighed<V>,
+    weighed: &mut HeapEstimate<V>,
     overflow: &mut Overflow<S, Evicted<K, V>>,
 ) -> Result<()>
 where

@@ -1,7 +1,7 @@
 //! Joins of each record with the one that was in force at its time (as-of joins).
 
 use super::joinable::{Joinable, JoinableWith, KeyOf, TimeOf, ValueOf};
-use super::meeting::{Meet, Meeting, together};
+use super::meeting::{Meet, Meeting, join_partitioned};
 use super::tagged::Either;
 use super::timeline::{Cursor, Timeline};
 use crate::data::Data;
@@ -153,7 +153,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
         let f = move |key: &KeyOf<Self>, left: &_, right: Option<&_>| {
             right.map(|right| f(key, left, right))
         };
-        together(self, other, Origin::here("as_of_join"), &which, InForce::new(which, f))
+        join_partitioned(self, other, Origin::here("as_of_join"), &which, InForce::new(which, f))
     }
 
     /// Like [`as_of_join`](Self::as_of_join), with a result for each record of this stream that is not late:
@@ -197,7 +197,13 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
         F: Fn(&KeyOf<Self>, &ValueOf<Self>, Option<&ValueOf<R>>) -> O + Send + Sync + 'static,
     {
         let f = move |key: &KeyOf<Self>, left: &_, right: Option<&_>| Some(f(key, left, right));
-        together(self, other, Origin::here("as_of_left_join"), &which, InForce::new(which, f))
+        join_partitioned(
+            self,
+            other,
+            Origin::here("as_of_left_join"),
+            &which,
+            InForce::new(which, f),
+        )
     }
 }
 

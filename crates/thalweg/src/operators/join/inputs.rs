@@ -83,7 +83,7 @@ where
         (keys.key(&item).own().same(), value(keys.value(item)))
     };
     let stream = stream.map_as(Origin { kind: "pair", ..origin }, pair);
-    Pairs { stream, together: S::Placed::TOGETHER }
+    Pairs { stream, together: S::Placed::IS_PARTITIONED }
 }
 
 /// All records of a stream, under one key.

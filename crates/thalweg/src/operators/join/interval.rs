@@ -1,7 +1,7 @@
 //! Joins of records whose times differ by no more than an interval.
 
 use super::joinable::{Joinable, JoinableWith, KeyOf, TimeOf, ValueOf};
-use super::meeting::{Meet, Meeting, together};
+use super::meeting::{Meet, Meeting, join_partitioned};
 use super::tagged::Either;
 use super::timeline::{Cursor, Timeline};
 use crate::data::Data;
@@ -179,7 +179,13 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
             right.map(|right| f(key, left, right))
         };
         let near = Near::new(interval, false, f);
-        interval.checked(together(self, other, Origin::here("interval_join"), &interval, near))
+        interval.checked(join_partitioned(
+            self,
+            other,
+            Origin::here("interval_join"),
+            &interval,
+            near,
+        ))
     }
 
     /// Like [`interval_join`](Self::interval_join), with a result for each record of this stream that has no
@@ -224,7 +230,13 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     {
         let f = move |key: &KeyOf<Self>, left: &_, right: Option<&_>| Some(f(key, left, right));
         let near = Near::new(interval, true, f);
-        interval.checked(together(self, other, Origin::here("interval_left_join"), &interval, near))
+        interval.checked(join_partitioned(
+            self,
+            other,
+            Origin::here("interval_left_join"),
+            &interval,
+            near,
+        ))
     }
 }
 

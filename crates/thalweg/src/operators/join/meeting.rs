@@ -17,7 +17,7 @@ use crate::flow::{CHUNK, Op, Push};
 use crate::metrics::Report;
 use crate::operators::keyed::{FirstOf, KeyedStream, Partitioned};
 use crate::plan::{Origin, TaskContext};
-use crate::state::Weighed;
+use crate::state::HeapEstimate;
 use crate::stream::Chain;
 use crate::support::keyed_timers::{
     EventClock, Firing, KeyedTimers, KeysOf, Takes, TimedState, TimerPolicy, TimerPush,
@@ -70,7 +70,7 @@ pub trait Meet<K, A, B>: Clone + Send + 'static {
 
 /// Brings the records of two streams to the tasks that own their keys, and joins them there. `how` is shown in
 /// the plan beside the name.
-pub(super) fn together<L, R, X>(
+pub(super) fn join_partitioned<L, R, X>(
     left: L,
     right: R,
     origin: Origin,
@@ -244,7 +244,7 @@ where
         watermark.as_micros().checked_sub(1)
     }
 
-    fn wake(&mut self, key: &K, state: &mut X::State, firing: Firing, _: &mut Weighed<()>) {
+    fn wake(&mut self, key: &K, state: &mut X::State, firing: Firing, _: &mut HeapEstimate<()>) {
         let Self { op, meet, emitted, next, .. } = self;
         let cx = Meeting { op, key, watermark: micros(firing.watermark) };
         let before = *emitted;

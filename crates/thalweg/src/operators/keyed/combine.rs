@@ -23,7 +23,7 @@ use crate::memory::Reservation;
 use crate::metrics::{HotKeys, Report};
 use crate::operators::aggregates::Combine;
 use crate::plan::TaskContext;
-use crate::state::{Drain, GroupTable, SlotHint, Weighed};
+use crate::state::{Drain, GroupTable, HeapEstimate, SlotHint};
 use crate::stream::Chain;
 use crate::support::cost::{Cost, Meter};
 use crate::support::repeats::Repeats;
@@ -62,7 +62,7 @@ where
             keys: self.keys.clone(),
             aggregate: Arc::clone(&self.aggregate),
             table: GroupTable::new(),
-            weighed: Weighed::new(),
+            weighed: HeapEstimate::new(),
             full: None,
             held: None,
             choice: Choice::new(self.receive.clone()),
@@ -112,7 +112,7 @@ where
     aggregate: Arc<A>,
     table: GroupTable<G::Key, A::State>,
     /// What the states own on the heap, including those being sent.
-    weighed: Weighed<A::State>,
+    weighed: HeapEstimate<A::State>,
     /// A table that is being sent.
     full: Option<Drain<G::Key, A::State>>,
     /// An event that waits until everything before it has been sent.

@@ -11,7 +11,7 @@ use std::borrow::Borrow;
 
 /// A keyed stream of results.
 type Results<C, G, P, A> = KeyedStream<
-    Grouped<<P as Placed>::Together<C, G>, Values<A, <P as Placed>::Keys<C, G>>>,
+    Grouped<<P as Placed>::PartitionedChain<C, G>, Values<A, <P as Placed>::Keys<C, G>>>,
     FirstOf,
     Partitioned,
 >;
@@ -60,6 +60,6 @@ where
         F: for<'a> Fn(&mut S, Value<'a, C, G>) + Send + Sync + 'static,
     {
         let origin = Origin::here("fold");
-        KeyedStream::new(table(P::together(self, origin), origin, Fold { init, fold }), FirstOf)
+        KeyedStream::new(table(P::partitioned(self, origin), origin, Fold { init, fold }), FirstOf)
     }
 }

@@ -14,7 +14,7 @@ use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, guard, pump};
 use crate::metrics::Report;
 use crate::operators::aggregates::{Aggregate, Combine};
 use crate::plan::TaskContext;
-use crate::state::{Drain, GroupTable, SlotHint, Weighed};
+use crate::state::{Drain, GroupTable, HeapEstimate, SlotHint};
 use crate::stream::Chain;
 use crate::support::cost::{Cost, Meter};
 use crate::support::evict::{Evicted, UNACCOUNTED, evict, restore};
@@ -247,7 +247,7 @@ where
             op: cx.op(self.op),
             absorb: self.absorb.clone(),
             table: GroupTable::new(),
-            weighed: Weighed::new(),
+            weighed: HeapEstimate::new(),
             overflow: Overflow::new(cx, self.op, true),
         };
         let group = GroupPush {
@@ -294,7 +294,7 @@ enum Phase<I: Portable + ?Sized, B: Upsert<I>> {
     /// The input has ended; the table is emitted.
     Giving(Drain<B::Key, B::State>),
     /// A part is read back from disk.
-    Reading(PartReader<B::Spilled, Kept<I, B>>),
+    Reading(PartReader<B::Spilled, EvictedState<I, B>>),
     /// The job has failed, and the held event is never passed on.
     Over,
 }
@@ -304,13 +304,13 @@ struct Core<I: Portable + ?Sized, B: Upsert<I>> {
     absorb: B,
     table: GroupTable<B::Key, B::State>,
     /// What states own on the heap.
-    weighed: Weighed<B::State>,
+    weighed: HeapEstimate<B::State>,
     /// Holds the records whose keys are not in the table and have no room there.
-    overflow: Overflow<B::Spilled, Kept<I, B>>,
+    overflow: Overflow<B::Spilled, EvictedState<I, B>>,
 }
 
 /// A state on disk.
-type Kept<I, B> = Evicted<<B as Upsert<I>>::Key, <B as Upsert<I>>::State>;
+type EvictedState<I, B> = Evicted<<B as Upsert<I>>::Key, <B as Upsert<I>>::State>;
 
 impl<I: Portable + ?Sized, B: Upsert<I>> Core<I, B> {
     /// Updates the table with a record, or writes the record to disk when the table must not grow.
@@ -376,7 +376,7 @@ impl<I: Portable + ?Sized, B: Upsert<I>> Core<I, B> {
 
     /// Takes the table out, to be emitted or written to disk.
     fn take_table(&mut self) -> Drain<B::Key, B::State> {
-        self.weighed = Weighed::new();
+        self.weighed = HeapEstimate::new();
         std::mem::take(&mut self.table).into_drain()
     }
 }
@@ -464,7 +464,7 @@ where
     fn read(
         core: &mut Core<I, B>,
         waiting: &mut Waiting<I>,
-        reader: &mut PartReader<B::Spilled, Kept<I, B>>,
+        reader: &mut PartReader<B::Spilled, EvictedState<I, B>>,
     ) -> Result<bool> {
         let accounted = core.weighed.bytes();
         for _ in 0..CHUNK {

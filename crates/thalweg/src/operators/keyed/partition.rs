@@ -30,13 +30,13 @@ pub struct Like<P>(PhantomData<P>);
 /// Where the records of a key are: [`Scattered`] or [`Partitioned`].
 pub trait Placed: Sized + 'static {
     /// Whether they are all in the task that owns the key.
-    const TOGETHER: bool;
+    const IS_PARTITIONED: bool;
     /// The placement after a merge of this stream with another.
     type Merged<Q: Placed>: Placed;
     /// The chain after which they are in the task that owns the key.
-    type Together<C: Chain<Item: Wire>, G: KeyBy<C::Item>>: Chain<Item: Wire, Time = C::Time>;
+    type PartitionedChain<C: Chain<Item: Wire>, G: KeyBy<C::Item>>: Chain<Item: Wire, Time = C::Time>;
     /// How keys are found in the records of that chain.
-    type Keys<C: Chain<Item: Wire>, G: KeyBy<C::Item>>: KeyBy<<Self::Together<C, G> as Chain>::Item, Key = G::Key, Value = G::Value>;
+    type Keys<C: Chain<Item: Wire>, G: KeyBy<C::Item>>: KeyBy<<Self::PartitionedChain<C, G> as Chain>::Item, Key = G::Key, Value = G::Value>;
     /// The chain of aggregates, for records that can be sent to other tasks.
     type Combined<C, G, A>: Chain<Item = (<G::Key as Portable>::Owned, A::Output), Time = C::Time>
     where
@@ -53,7 +53,7 @@ pub trait Placed: Sized + 'static {
     fn either<C, G, A, B, W>(
         keyed: KeyedStream<C, G, Self>,
         with: W,
-        together: impl FnOnce(KeyedStream<C, G, Partitioned>, W) -> Stream<A>,
+        partitioned: impl FnOnce(KeyedStream<C, G, Partitioned>, W) -> Stream<A>,
         scattered: impl FnOnce(KeyedStream<C, G, Scattered>, W) -> Stream<B>,
     ) -> Stream<Self::Either<A, B>>
     where
@@ -63,20 +63,20 @@ pub trait Placed: Sized + 'static {
 
     /// Brings all records of a key into the task that owns it, if they are not there yet.
     #[doc(hidden)]
-    fn together<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
+    fn partitioned<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
         keyed: KeyedStream<C, G, Self>,
         origin: Origin,
-    ) -> KeyedStream<Self::Together<C, G>, Self::Keys<C, G>, Partitioned> {
-        Self::bring_together(keyed.stream, keyed.keys, origin)
+    ) -> KeyedStream<Self::PartitionedChain<C, G>, Self::Keys<C, G>, Partitioned> {
+        Self::partition(keyed.stream, keyed.keys, origin)
     }
 
     /// The same of the parts of a keyed stream, whose placement may be called [`Like`] this one.
     #[doc(hidden)]
-    fn bring_together<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
+    fn partition<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
         stream: Stream<C>,
         keys: G,
         origin: Origin,
-    ) -> KeyedStream<Self::Together<C, G>, Self::Keys<C, G>, Partitioned>;
+    ) -> KeyedStream<Self::PartitionedChain<C, G>, Self::Keys<C, G>, Partitioned>;
 
     /// Aggregates the values of each key.
     #[doc(hidden)]
@@ -106,9 +106,9 @@ pub trait Combining<C: Chain, G: KeyBy<C::Item>>: Sized {
 }
 
 impl Placed for Partitioned {
-    const TOGETHER: bool = true;
+    const IS_PARTITIONED: bool = true;
     type Merged<Q: Placed> = Q;
-    type Together<C: Chain<Item: Wire>, G: KeyBy<C::Item>> = C;
+    type PartitionedChain<C: Chain<Item: Wire>, G: KeyBy<C::Item>> = C;
     type Keys<C: Chain<Item: Wire>, G: KeyBy<C::Item>> = G;
     type Combined<C, G, A>
         = Grouped<C, Values<A, G>>
@@ -122,7 +122,7 @@ impl Placed for Partitioned {
     fn either<C, G, A, B, W>(
         keyed: KeyedStream<C, G, Self>,
         with: W,
-        together: impl FnOnce(KeyedStream<C, G, Partitioned>, W) -> Stream<A>,
+        partitioned: impl FnOnce(KeyedStream<C, G, Partitioned>, W) -> Stream<A>,
         _: impl FnOnce(KeyedStream<C, G, Scattered>, W) -> Stream<B>,
     ) -> Stream<Self::Either<A, B>>
     where
@@ -130,10 +130,10 @@ impl Placed for Partitioned {
         A: Chain,
         B: Chain<Item = A::Item, Time = A::Time>,
     {
-        together(keyed, with)
+        partitioned(keyed, with)
     }
 
-    fn bring_together<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
+    fn partition<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
         stream: Stream<C>,
         keys: G,
         _: Origin,
@@ -157,9 +157,10 @@ impl Placed for Partitioned {
 }
 
 impl Placed for Scattered {
-    const TOGETHER: bool = false;
+    const IS_PARTITIONED: bool = false;
     type Merged<Q: Placed> = Self;
-    type Together<C: Chain<Item: Wire>, G: KeyBy<C::Item>> = Received<Hashed<C::Item>, C::Time>;
+    type PartitionedChain<C: Chain<Item: Wire>, G: KeyBy<C::Item>> =
+        Received<Hashed<C::Item>, C::Time>;
     type Keys<C: Chain<Item: Wire>, G: KeyBy<C::Item>> = Carried<G>;
     type Combined<C, G, A>
         = <Self as Combining<C, G>>::Chain<A>
@@ -184,11 +185,11 @@ impl Placed for Scattered {
         scattered(keyed, with)
     }
 
-    fn bring_together<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
+    fn partition<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
         stream: Stream<C>,
         keys: G,
         origin: Origin,
-    ) -> KeyedStream<Self::Together<C, G>, Carried<G>, Partitioned> {
+    ) -> KeyedStream<Self::PartitionedChain<C, G>, Carried<G>, Partitioned> {
         let hashed = add_hash(stream, keys.clone(), origin);
         let exchange = Origin { kind: "repartition", ..origin };
         KeyedStream::new(by_hash(hashed, exchange), Carried(keys))
@@ -210,9 +211,9 @@ impl Placed for Scattered {
 }
 
 impl<P: Placed> Placed for Like<P> {
-    const TOGETHER: bool = P::TOGETHER;
+    const IS_PARTITIONED: bool = P::IS_PARTITIONED;
     type Merged<Q: Placed> = P::Merged<Q>;
-    type Together<C: Chain<Item: Wire>, G: KeyBy<C::Item>> = P::Together<C, G>;
+    type PartitionedChain<C: Chain<Item: Wire>, G: KeyBy<C::Item>> = P::PartitionedChain<C, G>;
     type Keys<C: Chain<Item: Wire>, G: KeyBy<C::Item>> = P::Keys<C, G>;
     type Combined<C, G, A>
         = P::Combined<C, G, A>
@@ -226,7 +227,7 @@ impl<P: Placed> Placed for Like<P> {
     fn either<C, G, A, B, W>(
         keyed: KeyedStream<C, G, Self>,
         with: W,
-        together: impl FnOnce(KeyedStream<C, G, Partitioned>, W) -> Stream<A>,
+        partitioned: impl FnOnce(KeyedStream<C, G, Partitioned>, W) -> Stream<A>,
         scattered: impl FnOnce(KeyedStream<C, G, Scattered>, W) -> Stream<B>,
     ) -> Stream<Self::Either<A, B>>
     where
@@ -234,15 +235,15 @@ impl<P: Placed> Placed for Like<P> {
         A: Chain,
         B: Chain<Item = A::Item, Time = A::Time>,
     {
-        P::either(KeyedStream::new(keyed.stream, keyed.keys), with, together, scattered)
+        P::either(KeyedStream::new(keyed.stream, keyed.keys), with, partitioned, scattered)
     }
 
-    fn bring_together<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
+    fn partition<C: Chain<Item: Wire>, G: KeyBy<C::Item>>(
         stream: Stream<C>,
         keys: G,
         origin: Origin,
-    ) -> KeyedStream<Self::Together<C, G>, Self::Keys<C, G>, Partitioned> {
-        P::bring_together(stream, keys, origin)
+    ) -> KeyedStream<Self::PartitionedChain<C, G>, Self::Keys<C, G>, Partitioned> {
+        P::partition(stream, keys, origin)
     }
 
     fn combine_sent<C, G, A>(

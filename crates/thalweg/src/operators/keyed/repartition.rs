@@ -7,8 +7,8 @@ use crate::plan::Origin;
 use crate::stream::Chain;
 
 /// A keyed stream whose records are in the tasks that own their keys.
-type Together<C, G, P> =
-    KeyedStream<<P as Placed>::Together<C, G>, <P as Placed>::Keys<C, G>, Partitioned>;
+type PartitionedChain<C, G, P> =
+    KeyedStream<<P as Placed>::PartitionedChain<C, G>, <P as Placed>::Keys<C, G>, Partitioned>;
 
 impl<C: Chain<Item: Wire>, G: KeyBy<C::Item>, P: Placed> KeyedStream<C, G, P> {
     /// Moves each record to the task that owns its key, if it is not there yet.
@@ -33,8 +33,8 @@ impl<C: Chain<Item: Wire>, G: KeyBy<C::Item>, P: Placed> KeyedStream<C, G, P> {
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn repartition(self) -> Together<C, G, P> {
-        P::together(self, Origin::here("repartition"))
+    pub fn repartition(self) -> PartitionedChain<C, G, P> {
+        P::partitioned(self, Origin::here("repartition"))
     }
 }
 

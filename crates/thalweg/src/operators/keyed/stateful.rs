@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::flow::{Event, Flow, Op, Pipe, Push, guard, pump};
 use crate::metrics::Report;
 use crate::plan::TaskContext;
-use crate::state::{GroupTable, Weighed};
+use crate::state::{GroupTable, HeapEstimate};
 use crate::stream::Chain;
 use crate::support::evict::{Evicted, UNACCOUNTED, evict, restore};
 use crate::support::overflow::{Overflow, PartReader};
@@ -72,7 +72,7 @@ where
             op: cx.op(self.op),
             step: self.step.clone(),
             table: GroupTable::new(),
-            weighed: Weighed::new(),
+            weighed: HeapEstimate::new(),
             overflow: Overflow::new(cx, self.op, self.bounded),
             bounded: self.bounded,
             failed: false,
@@ -106,7 +106,7 @@ enum Phase<I: Wire + ?Sized, X: Step<I>> {
     /// Records arrive.
     Taking,
     /// The input has ended; a part is read back from disk.
-    Reading(PartReader<I, Kept<I, X>>),
+    Reading(PartReader<I, EvictedState<I, X>>),
     /// The job has failed, and the held event is never passed on.
     Over,
 }
@@ -116,9 +116,9 @@ struct Core<I: Wire + ?Sized, X: Step<I>> {
     step: X,
     table: GroupTable<X::Key, X::State>,
     /// What the states own on the heap.
-    weighed: Weighed<X::State>,
+    weighed: HeapEstimate<X::State>,
     /// Holds the records whose keys are not in the table and have no room there.
-    overflow: Overflow<I, Kept<I, X>>,
+    overflow: Overflow<I, EvictedState<I, X>>,
     bounded: bool,
     failed: bool,
     emitted: u64,
@@ -127,7 +127,7 @@ struct Core<I: Wire + ?Sized, X: Step<I>> {
 }
 
 /// The state of a key, on disk.
-type Kept<I, X> = Evicted<<X as Step<I>>::Key, <X as Step<I>>::State>;
+type EvictedState<I, X> = Evicted<<X as Step<I>>::Key, <X as Step<I>>::State>;
 
 impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
     /// Processes a record, or writes it to disk when its key has no room in the table.
@@ -194,7 +194,7 @@ impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
             );
             return self.fail(self.overflow.refused(what));
         }
-        self.weighed = Weighed::new();
+        self.weighed = HeapEstimate::new();
         let table = std::mem::take(&mut self.table).into_drain();
         if let Err(error) = evict(table, &mut self.overflow) {
             self.fail(error);
@@ -229,7 +229,7 @@ where
     fn next_part(&mut self) {
         self.core.keys += self.core.table.len() as u64;
         self.core.table = GroupTable::new();
-        self.core.weighed = Weighed::new();
+        self.core.weighed = HeapEstimate::new();
         if let Err(error) = self.core.overflow.set_aside() {
             self.core.fail(error);
         }

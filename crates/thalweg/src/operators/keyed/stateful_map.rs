@@ -13,7 +13,10 @@ use std::sync::Arc;
 
 /// A keyed stream of what the closure returns.
 type Mapped<C, G, P, S, F, O> = KeyedStream<
-    Remembering<<P as Placed>::Together<C, G>, StatefulMapStep<<P as Placed>::Keys<C, G>, S, F, O>>,
+    Remembering<
+        <P as Placed>::PartitionedChain<C, G>,
+        StatefulMapStep<<P as Placed>::Keys<C, G>, S, F, O>,
+    >,
     FirstOf,
     Partitioned,
 >;
@@ -86,7 +89,7 @@ where
             + Sync
             + 'static,
     {
-        let KeyedStream { stream, keys, .. } = P::together(self, origin);
+        let KeyedStream { stream, keys, .. } = P::partitioned(self, origin);
         let bounded = stream.is_bounded();
         let step =
             StatefulMapStep { keys, init: Arc::new(init), f: Arc::new(f), output: PhantomData };

@@ -32,20 +32,32 @@ type Entry<C> = KeyedStream<C, FirstOf, Partitioned>;
 /// The output of the loop: the solution.
 type Solved<K, V, T> = Entry<Received<(K, V), T>>;
 /// The chain of the initial entries, each in the task that owns its key.
-type Together<C, G, P> = <P as Placed>::Together<C, G>;
+type PartitionedChain<C, G, P> = <P as Placed>::PartitionedChain<C, G>;
 /// The keys of that chain.
 type Keys<C, G, P> = <P as Placed>::Keys<C, G>;
 /// The input of the loop's head.
-type Improved<C, G, P, K, V, F> =
-    Improving<<Together<C, G, P> as Chain>::Item, Keys<C, G, P>, K, V, <C as Chain>::Time, F>;
+type Improved<C, G, P, K, V, F> = Improving<
+    <PartitionedChain<C, G, P> as Chain>::Item,
+    Keys<C, G, P>,
+    K,
+    V,
+    <C as Chain>::Time,
+    F,
+>;
 /// The feed of the loop's tail, where the body ends in `B`.
-type Offered<B, H, Q, K, V, F> =
-    Offering<<Together<B, H, Q> as Chain>::Item, Keys<B, H, Q>, K, V, <B as Chain>::Time, F>;
+type Offered<B, H, Q, K, V, F> = Offering<
+    <PartitionedChain<B, H, Q> as Chain>::Item,
+    Keys<B, H, Q>,
+    K,
+    V,
+    <B as Chain>::Time,
+    F,
+>;
 type Make<X, L> = Box<dyn Fn(&TaskContext<'_>, usize) -> (X, L) + Send>;
 
 /// The chain of a body that gets the entries that have changed.
 pub type Changed<C, G, P, K, V, F, S> = Looped<
-    Together<C, G, P>,
+    PartitionedChain<C, G, P>,
     S,
     Improved<C, G, P, K, V, F>,
     Make<Improved<C, G, P, K, V, F>, Leaving<(K, V), <C as Chain>::Time>>,
@@ -119,7 +131,7 @@ where
         state: S,
         improve: F,
         body: impl FnOnce(Entry<Changed<C, G, P, K, V, F, S>>, &Shared<S>) -> KeyedStream<B, H, Q>,
-    ) -> Iterating<Together<B, H, Q>, S, Offered<B, H, Q, K, V, F>, Solved<K, V, C::Time>>
+    ) -> Iterating<PartitionedChain<B, H, Q>, S, Offered<B, H, Q, K, V, F>, Solved<K, V, C::Time>>
     where
         S: Data + Clone + Sync,
         F: Fn(&mut V, V) -> bool + Send + Sync + 'static,
@@ -128,7 +140,7 @@ where
         Q: Placed,
     {
         let origin = Origin::here("delta_iterate");
-        let (initial, keys) = P::together(self, origin).into_parts();
+        let (initial, keys) = P::partitioned(self, origin).into_parts();
         let tasks = initial.tasks();
         let control = Arc::new(Control::new(state, rounds, true));
         let improve = Arc::new(improve);
@@ -154,7 +166,7 @@ where
         });
         let (head, outcome) = initial.looped(origin, rounds, &control, make);
         let body = body(KeyedStream::from_parts(head, FirstOf), &control.shared);
-        let (body, keys) = Q::together(body, origin).into_parts();
+        let (body, keys) = Q::partitioned(body, origin).into_parts();
         let feed = Box::new(move |cx: &TaskContext<'_>, _| Offering {
             keys: keys.clone(),
             improve: Arc::clone(&improve),
@@ -198,7 +210,7 @@ where
     type Left = Leaving<(K, V), T>;
 
     const AT_ONCE: bool = false;
-    const TOGETHER: bool = true;
+    const AFTER_ALL: bool = true;
 
     #[inline(always)]
     fn take<N: Push<(K, V), T>>(&mut self, item: I::Of<'_>, _: T, _: &mut N) -> Result<()> {

@@ -28,7 +28,7 @@ pub trait Input<I: Record + ?Sized, T: Time>: Send + 'static {
 
     /// Whether the first round waits until the input of every task is complete.
     #[doc(hidden)]
-    const TOGETHER: bool = false;
+    const AFTER_ALL: bool = false;
 
     /// Accepts a record of the loop's input.
     #[doc(hidden)]
@@ -296,7 +296,7 @@ where
                 match self.input.complete() {
                     Err(error) => self.fail(error),
                     Ok(()) if X::AT_ONCE => self.phase = Phase::Closing,
-                    Ok(()) if X::TOGETHER => {
+                    Ok(()) if X::AFTER_ALL => {
                         self.control.gather();
                         self.phase = Phase::Gathering;
                     }

@@ -46,7 +46,7 @@ mod windowed;
 
 pub use all::{OfAll, Unkeyed};
 pub use arrival::{
-    CountWindow, GlobalWindow, Inspected, Kept, LastWindow, Transaction, TransactionWindow,
+    CountWindow, GlobalWindow, Inspected, LastWindow, StoredValue, Transaction, TransactionWindow,
 };
 pub use custom::{CustomPane, CustomWindow, MakeWindows, WindowContext};
 pub use early::Early;

@@ -19,7 +19,7 @@ use crate::metrics::Report;
 use crate::operators::aggregates::Combine;
 use crate::operators::keyed::KeyBy;
 use crate::plan::TaskContext;
-use crate::state::{Drain, GroupTable, Weighed};
+use crate::state::{Drain, GroupTable, HeapEstimate};
 use crate::stream::Chain;
 use crate::time::{EventTime, Timestamp};
 use std::collections::VecDeque;
@@ -62,7 +62,7 @@ where
             alone: self.early.is_some_and(|early| early.records().is_some()),
             ticks: self.early.and_then(Early::ticks_before).map(|ticks| (ticks, cx.clock.clone())),
             slices: Slices::new(),
-            weighed: Weighed::new(),
+            weighed: HeapEstimate::new(),
             current: Current::NOWHERE,
             open: None,
             closed: None,
@@ -132,7 +132,7 @@ pub struct SlicingPush<I: Record + ?Sized, T, G: KeyBy<I>, A: Combine<G::Value>,
     ticks: Option<(Ticks, Clock)>,
     slices: Slices<G::Key, A::State>,
     /// Heap memory of the states, including those being sent.
-    weighed: Weighed<A::State>,
+    weighed: HeapEstimate<A::State>,
     current: Current,
     /// The table of the current slice, if it has one. Taken out of `slices`, so that a record is looked up in
     /// one step.

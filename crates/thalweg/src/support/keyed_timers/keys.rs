@@ -6,7 +6,7 @@ use crate::data::{Key, Portable};
 use crate::flow::{Event, Op};
 use crate::memory::Reservation;
 use crate::plan::TaskContext;
-use crate::state::{GroupTable, Known, Timers, Weighed};
+use crate::state::{GroupTable, HeapEstimate, Known, Timers};
 use crate::time::Timestamp;
 
 /// What a timer carries: the hash of its key and the ticket of its arming.
@@ -64,7 +64,7 @@ struct Accounts<S: TimedState> {
     live: usize,
     /// The bytes that states report.
     heap: usize,
-    weighed: Weighed<S::Owned>,
+    weighed: HeapEstimate<S::Owned>,
     reservation: Reservation,
     failed: bool,
 }
@@ -108,7 +108,7 @@ impl<K: Key + ?Sized, S: TimedState> Visit<'_, K, S> {
     #[inline(always)]
     pub(crate) fn see<R>(
         &mut self,
-        see: impl FnOnce(&K, &mut S, &mut Weighed<S::Owned>) -> R,
+        see: impl FnOnce(&K, &mut S, &mut HeapEstimate<S::Owned>) -> R,
     ) -> R {
         let weighed = &mut self.accounts.weighed;
         self.known.reborrow().see(|key, slot| see(key, &mut slot.state, weighed))
@@ -154,7 +154,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
             tickets: 0,
             live: 0,
             heap: 0,
-            weighed: Weighed::new(),
+            weighed: HeapEstimate::new(),
             reservation,
             failed: false,
         };
@@ -239,7 +239,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         let Accounts { wheels, live, heap, weighed, .. } = &mut self.accounts;
         wheels.iter_mut().for_each(|wheel| *wheel = Wheel::new());
         (*live, *heap) = (0, 0);
-        *weighed = Weighed::new();
+        *weighed = HeapEstimate::new();
         (self.watermark, self.ended, self.ending) = (None, false, 0);
     }
 

@@ -61,7 +61,7 @@ use crate::clock::Nanos;
 use crate::data::{Key, Record};
 use crate::flow::{CHUNK, Event, Flow, Pipe, Push};
 use crate::metrics::Report;
-use crate::state::Weighed;
+use crate::state::HeapEstimate;
 use crate::time::{Time, Timestamp};
 use std::marker::PhantomData;
 
@@ -180,7 +180,7 @@ pub struct Firing {
 }
 
 /// The measurement of the payloads in the states of a policy.
-pub type WeighedOf<P> = Weighed<<<P as TimerPolicy>::State as TimedState>::Owned>;
+pub type HeapEstimateOf<P> = HeapEstimate<<<P as TimerPolicy>::State as TimedState>::Owned>;
 /// The table of keys of a policy.
 pub type KeysOf<P> = KeyedTimers<<P as TimerPolicy>::Key, <P as TimerPolicy>::State>;
 
@@ -210,7 +210,7 @@ pub trait TimerPolicy: Send {
         key: &Self::Key,
         state: &mut Self::State,
         firing: Firing,
-        weighed: &mut WeighedOf<Self>,
+        weighed: &mut HeapEstimateOf<Self>,
     );
 
     /// Called for each key when the input, or that of a round, has ended. Returns whether to call it once more for

@@ -61,7 +61,7 @@ pub trait Process<K: ?Sized, V: Record + ?Sized>: Send + Sync + 'static {
 
 /// A keyed stream of what the handler emits.
 type Processed<C, G, P, H, X> = KeyedStream<
-    Processing<<P as Placed>::Together<C, G>, <P as Placed>::Keys<C, G>, H, X>,
+    Processing<<P as Placed>::PartitionedChain<C, G>, <P as Placed>::Keys<C, G>, H, X>,
     FirstOf,
     Partitioned,
 >;
@@ -187,7 +187,7 @@ where
         H: Process<G::Key, G::Value, Side = Infallible>,
     {
         let origin = Origin::here("process");
-        processed(P::together(self, origin), origin, handler, NoSideOutput)
+        processed(P::partitioned(self, origin), origin, handler, NoSideOutput)
     }
 
     /// Like [`process`](Self::process), with a [side output](ProcessContext::emit_side) for late records, errors, or
@@ -255,7 +255,7 @@ where
         H: Process<G::Key, G::Value, Side: Data>,
     {
         let origin = Origin::here("process");
-        let together = P::together(self, origin);
+        let together = P::partitioned(self, origin);
         let (side_output, side) =
             ToSideOutput::begin(&together.stream, Origin { kind: "side output", ..origin });
         (processed(together, origin, handler, side_output), side)

@@ -13,7 +13,7 @@ use crate::metrics::Report;
 use crate::operators::keyed::KeyBy;
 use crate::operators::side_outlet::MaybeSideOutput;
 use crate::plan::TaskContext;
-use crate::state::Weighed;
+use crate::state::HeapEstimate;
 use crate::stream::Chain;
 use crate::support::keyed_timers::{
     BothClocks, Firing, KeyedTimers, KeysOf, Takes, TimedState, TimerClock, TimerPolicy, TimerPush,
@@ -146,7 +146,7 @@ impl<H, O: 'static, S: 'static, N, X> Calls<H, O, S, N, X> {
         &mut self,
         key: &K,
         kept: &mut KeyState<H::State>,
-        weighed: &mut Weighed<H::State>,
+        weighed: &mut HeapEstimate<H::State>,
         Now { at, watermark, ended }: Now,
         call: impl FnOnce(&H, &mut H::State, &mut ProcessContext<'_, O, S>),
     ) where
@@ -217,7 +217,7 @@ where
         key: &G::Key,
         kept: &mut Self::State,
         firing: Firing,
-        weighed: &mut Weighed<H::State>,
+        weighed: &mut HeapEstimate<H::State>,
     ) {
         let Some(place) = kept.first(firing.clock) else { return };
         let due = kept.timers.remove(place);

@@ -109,7 +109,7 @@ where
     let origin = controls.origin;
     let (stream, keys) = keyed.into_parts();
     // Records that are in the task that owns their key stay there.
-    let (tasks, kind, strategy) = match P::TOGETHER {
+    let (tasks, kind, strategy) = match P::IS_PARTITIONED {
         true => (stream.tasks(), "forward", Strategy::Forward),
         false => (stream.env.keyed_tasks(), "repartition", Strategy::Keyed),
     };

@@ -9,7 +9,7 @@ use crate::metrics::Report;
 use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::operators::loops::Beside;
 use crate::plan::{Origin, TaskContext};
-use crate::state::{GroupTable, Weighed};
+use crate::state::{GroupTable, HeapEstimate};
 use crate::stream::Chain;
 use crate::time::Time;
 use std::borrow::Borrow;
@@ -126,7 +126,7 @@ where
             keys: self.keys.clone(),
             with: Arc::clone(&self.with),
             table: GroupTable::new(),
-            weighed: Weighed::new(),
+            weighed: HeapEstimate::new(),
             memory: cx.fixed(self.op),
             failed: false,
             emitted: 0,
@@ -148,7 +148,7 @@ where
     with: Arc<(V, F)>,
     table: GroupTable<G::Key, V>,
     /// The heap bytes of the states.
-    weighed: Weighed<V>,
+    weighed: HeapEstimate<V>,
     memory: Reservation,
     failed: bool,
     emitted: u64,
@@ -198,7 +198,7 @@ where
         if matches!(event, Event::Round(_)) {
             self.seen += self.table.len() as u64;
             self.table = GroupTable::new();
-            self.weighed = Weighed::new();
+            self.weighed = HeapEstimate::new();
             let _ = self.memory.try_resize(0);
         }
         self.next.event(event);

@@ -134,7 +134,7 @@ where
         self,
     ) -> CachedByKey<<G::Key as Portable>::Owned, <G::Value as Portable>::Owned, C::Time> {
         let origin = Origin::here("cache");
-        let (stream, keys) = P::together(self, origin).into_parts();
+        let (stream, keys) = P::partitioned(self, origin).into_parts();
         let pair = move |item: Item<'_, C, G, P>| {
             let key = keys.key(&item).own();
             (key, G::Value::to_owned(keys.value(item)))
@@ -144,7 +144,7 @@ where
 }
 
 /// A record of a keyed stream whose keys are in the tasks that own them.
-type Item<'a, C, G, P> = <<<P as Placed>::Together<C, G> as Chain>::Item as Record>::Of<'a>;
+type Item<'a, C, G, P> = <<<P as Placed>::PartitionedChain<C, G> as Chain>::Item as Record>::Of<'a>;
 
 impl<D: Data + Sync, T: Time> Cached<D, T> {
     /// A source of the records for a job: clones of them, in as many tasks as filled the cache.

@@ -16,7 +16,7 @@ use crate::operators::window::CountPane;
 use crate::operators::window::early::Pace;
 use crate::operators::window::windowed::Described;
 use crate::plan::TaskContext;
-use crate::state::Weighed;
+use crate::state::HeapEstimate;
 use crate::stream::{Chain, Stream};
 use crate::support::keyed_timers::{Firing, KeyedTimers, KeysOf, Takes, TimerPolicy, TimerPush};
 use crate::time::{Time, Timestamp};
@@ -24,7 +24,7 @@ use std::marker::PhantomData;
 
 /// The chain of windows by arrival, after the exchange by key.
 pub(super) type ByArrival<C, G, P, X> =
-    Arriving<<P as Placed>::Together<C, G>, <P as Placed>::Keys<C, G>, X>;
+    Arriving<<P as Placed>::PartitionedChain<C, G>, <P as Placed>::Keys<C, G>, X>;
 
 /// Sends records to the tasks that own their keys, and makes windows there.
 pub(super) fn arriving<C, G, P, X>(
@@ -38,7 +38,7 @@ where
     P: Placed,
     X: KeyWindows<G::Value, C::Time>,
 {
-    let (stream, keys) = P::together(keyed, plan.origin).into_parts();
+    let (stream, keys) = P::partitioned(keyed, plan.origin).into_parts();
     stream.then_described(plan.origin, plan.detail, |prev, op| Arriving { prev, op, keys, course })
 }
 
@@ -126,7 +126,13 @@ where
         &mut self.next
     }
 
-    fn wake(&mut self, key: &G::Key, state: &mut X::State, firing: Firing, _: &mut Weighed<()>) {
+    fn wake(
+        &mut self,
+        key: &G::Key,
+        state: &mut X::State,
+        firing: Firing,
+        _: &mut HeapEstimate<()>,
+    ) {
         let Self { op, course, clock, pace, out, emitted, next, .. } = self;
         let now = Now { clock, pace, watermark: firing.watermark };
         guard(op, || {

@@ -32,7 +32,7 @@ mod transaction;
 pub use count::CountWindow;
 pub use global::GlobalWindow;
 pub use last::LastWindow;
-pub use stored::Kept;
+pub use stored::StoredValue;
 pub use transaction::{Inspected, Transaction, TransactionWindow};
 
 /// The chain that ends in windows by arrival, and what it is made of.

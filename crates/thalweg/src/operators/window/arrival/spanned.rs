@@ -38,7 +38,7 @@ macro_rules! by_spans {
             for $window
         where
             C: $crate::Chain<Item: $crate::data::Wire>,
-            G: $crate::operators::keyed::KeyBy<C::Item, Value: super::stored::Kept>,
+            G: $crate::operators::keyed::KeyBy<C::Item, Value: super::stored::StoredValue>,
             P: $crate::operators::keyed::Placed,
             A: $crate::operators::aggregates::Aggregate<G::Value>,
             $($param: $bound,)?

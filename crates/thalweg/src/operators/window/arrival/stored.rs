@@ -24,14 +24,14 @@ use std::sync::Arc;
     note = "for a type of your own, add `#[derive(thalweg::Data, Clone)]`",
     note = "or compute what combines, which takes each value in once: `fold_assoc`, `reduce`"
 )]
-pub trait Kept: Portable {
+pub trait StoredValue: Portable {
     /// The record, in its original form.
     #[doc(hidden)]
     fn show(kept: &Self::Owned) -> Self::Of<'_>;
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Data + Clone> Kept for T {
+impl<T: Data + Clone> StoredValue for T {
     #[inline(always)]
     fn show(kept: &T) -> T {
         kept.clone()
@@ -39,7 +39,7 @@ impl<T: Data + Clone> Kept for T {
 }
 
 #[diagnostic::do_not_recommend]
-impl Kept for str {
+impl StoredValue for str {
     #[inline(always)]
     fn show(kept: &String) -> &str {
         kept
@@ -47,7 +47,7 @@ impl Kept for str {
 }
 
 #[diagnostic::do_not_recommend]
-impl Kept for [u8] {
+impl StoredValue for [u8] {
     #[inline(always)]
     fn show(kept: &Vec<u8>) -> &[u8] {
         kept
@@ -81,7 +81,7 @@ pub struct Values<O, S, T, C: Counts> {
     tick: C::Tick,
     /// The values from `first` on, or fewer, with their times, if windows overlap.
     kept: Option<Box<Queue<O, T, C>>>,
-    /// The bytes that the open window owns on the heap, as of when it was weighed.
+    /// The bytes that the open window owns on the heap, as last estimated.
     heap: usize,
 }
 
@@ -154,7 +154,7 @@ impl<A, E> Stored<A, E> {
         timing: Timing,
     ) -> Given<A::Output, T>
     where
-        V: Kept + ?Sized,
+        V: StoredValue + ?Sized,
         T: Time,
         A: Aggregate<V>,
         E: EarlyStates<A::State>,
@@ -193,7 +193,7 @@ impl<A, E> Stored<A, E> {
         now: &Now<'_>,
         mut give: impl FnMut(Given<A::Output, T>),
     ) where
-        V: Kept + ?Sized,
+        V: StoredValue + ?Sized,
         T: Time,
         A: Aggregate<V>,
         E: EarlyStates<A::State>,
@@ -220,7 +220,7 @@ impl<A, E> Stored<A, E> {
 
 impl<V, T, A, E> KeyWindows<V, T> for Stored<A, E>
 where
-    V: Kept + ?Sized,
+    V: StoredValue + ?Sized,
     T: Time,
     A: Aggregate<V>,
     E: EarlyStates<A::State>,

@@ -248,7 +248,7 @@ pub struct Open<S, T, C: Counts> {
     /// For early results: the counts of the open window, and when they are due.
     counts: C,
     tick: C::Tick,
-    /// The bytes that the open window owns on the heap, as of when it was weighed.
+    /// The bytes that the open window owns on the heap, as last estimated.
     heap: usize,
 }
 

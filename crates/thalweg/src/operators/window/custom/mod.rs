@@ -309,7 +309,7 @@ where
     H: MakeWindows<V, C::Time>,
     E: EarlyStates<A::State>,
 {
-    type Chain = RunningWindows<P::Together<C, G>, P::Keys<C, G>, H, A, A::State, E>;
+    type Chain = RunningWindows<P::PartitionedChain<C, G>, P::Keys<C, G>, H, A, A::State, E>;
 
     fn windows(
         self,
@@ -332,7 +332,7 @@ where
     H: MakeWindows<V, C::Time>,
     E: EarlyStates<A::State>,
 {
-    type Chain = RunningWindows<P::Together<C, G>, P::Keys<C, G>, H, A, A::State, E>;
+    type Chain = RunningWindows<P::PartitionedChain<C, G>, P::Keys<C, G>, H, A, A::State, E>;
 
     fn windows_in_order(
         self,

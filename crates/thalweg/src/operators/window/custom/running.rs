@@ -13,7 +13,7 @@ use crate::operators::window::early::{Counts, EarlyStates, Pace, Tick};
 use crate::operators::window::windowed::Described;
 use crate::operators::window::{Inspected, Timing};
 use crate::plan::TaskContext;
-use crate::state::Weighed;
+use crate::state::HeapEstimate;
 use crate::stream::{Chain, Stream};
 use crate::support::keyed_timers::{
     EventClock, Firing, KeyedTimers, KeysOf, Takes, TimedState, TimerClock, TimerPolicy, TimerPush,
@@ -33,7 +33,7 @@ pub(super) fn run_windows<C, G, P, H, A, E>(
     window: CustomWindow<G::Value, H, E>,
     aggregate: A,
     merge: Merge<A, A::State>,
-) -> Stream<RunningWindows<P::Together<C, G>, P::Keys<C, G>, H, A, A::State, E>>
+) -> Stream<RunningWindows<P::PartitionedChain<C, G>, P::Keys<C, G>, H, A, A::State, E>>
 where
     C: Chain<Item: Wire>,
     G: KeyBy<C::Item, Value: Inspected>,
@@ -43,7 +43,7 @@ where
     E: EarlyStates<A::State>,
     for<'a> <G::Value as Record>::Of<'a>: Clone,
 {
-    let (stream, keys) = P::together(keyed, plan.origin).into_parts();
+    let (stream, keys) = P::partitioned(keyed, plan.origin).into_parts();
     let CustomWindow { handler, early, .. } = window;
     let run = RunWindows { handler, aggregate: Arc::new(aggregate), merge, early };
     stream.then_described(plan.origin, plan.detail, |prev, op| RunningWindows {
@@ -645,7 +645,7 @@ where
         key: &G::Key,
         windows: &mut Self::State,
         firing: Firing,
-        _: &mut Weighed<()>,
+        _: &mut HeapEstimate<()>,
     ) {
         let Self { calls, emitted, next, .. } = self;
         let give = |(pane, time)| {

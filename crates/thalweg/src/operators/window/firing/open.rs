@@ -10,7 +10,7 @@ use crate::operators::window::frames::{Frames, SliceId, WindowId};
 use crate::operators::window::rolling::Rolling;
 use crate::operators::window::slices::Slices;
 use crate::plan::TaskContext;
-use crate::state::{Drain, GroupTable, Weighed};
+use crate::state::{Drain, GroupTable, HeapEstimate};
 use crate::time::Timestamp;
 use std::collections::VecDeque;
 use std::mem::needs_drop;
@@ -79,9 +79,9 @@ pub(super) struct Windows<I: Record + ?Sized, F: Feed<I>> {
     /// Whether slices are kept after their windows were emitted.
     keeps: bool,
     /// Heap memory of the states of slices.
-    pub(super) weighed: Weighed<F::State>,
+    pub(super) weighed: HeapEstimate<F::State>,
     /// Memory of the rolling aggregates, apart from the table.
-    rolled: Weighed<Rolling<F::State>>,
+    rolled: HeapEstimate<Rolling<F::State>>,
     /// Bytes that early results use for these windows.
     beside: usize,
     reservation: Reservation,
@@ -117,8 +117,8 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         let reservation = cx.fixed(op.id());
         Self {
             keeps: frames.allows_lateness() || (early && !frames.is_one_slice()),
-            weighed: Weighed::new(),
-            rolled: Weighed::new(),
+            weighed: HeapEstimate::new(),
+            rolled: HeapEstimate::new(),
             beside: 0,
             op,
             feed,

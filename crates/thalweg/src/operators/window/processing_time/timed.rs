@@ -39,7 +39,7 @@ macro_rules! by_clock {
             P: Placed,
             A: Combine<G::Value, State: Clone>,
         {
-            type Chain = Timed<P::Together<C, G>, P::Keys<C, G>, A, $is_early>;
+            type Chain = Timed<P::PartitionedChain<C, G>, P::Keys<C, G>, A, $is_early>;
 
             fn windows(
                 window: EventTimeWindow<$early>,
@@ -61,7 +61,7 @@ fn timed<C, G, P, A, E, const EARLY: bool>(
     keyed: KeyedStream<C, G, P>,
     plan: Described,
     aggregate: A,
-) -> Stream<Timed<P::Together<C, G>, P::Keys<C, G>, A, EARLY>>
+) -> Stream<Timed<P::PartitionedChain<C, G>, P::Keys<C, G>, A, EARLY>>
 where
     C: Chain<Item: Wire, Time = Timestamp>,
     G: KeyBy<C::Item>,
@@ -70,7 +70,7 @@ where
     E: Earliness,
 {
     let (frames, early) = (window.any_frames(), window.earliness());
-    let (stream, keys) = P::together(keyed, plan.origin).into_parts();
+    let (stream, keys) = P::partitioned(keyed, plan.origin).into_parts();
     let feed = Values { aggregate: Arc::new(Greatest(aggregate)), keys: DatedKeys(keys) };
     stream.then_described(plan.origin, plan.detail, |prev, op| Timed {
         prev,

@@ -13,7 +13,7 @@ use crate::metrics::Report;
 use crate::operators::aggregates::Combine;
 use crate::operators::keyed::KeyBy;
 use crate::plan::TaskContext;
-use crate::state::Weighed;
+use crate::state::HeapEstimate;
 use crate::stream::Chain;
 use crate::support::keyed_timers::{
     Firing, KeyedTimers, KeysOf, Takes, TimedState, TimerClock, TimerPolicy, TimerPush,
@@ -225,7 +225,7 @@ where
         key: &G::Key,
         sessions: &mut SessionsOf<A::State, E::Counts>,
         at: i64,
-        weighed: &mut Weighed<A::State>,
+        weighed: &mut HeapEstimate<A::State>,
     ) {
         let Self { op, aggregate, emitted, ends, .. } = self;
         let show = |open: &mut Open<(A::State, E::Counts)>| {
@@ -287,7 +287,7 @@ pub(super) fn end_sessions<V, A, H, T>(
     aggregate: &A,
     sessions: &mut SessionsOf<A::State, H>,
     at: i64,
-    weighed: &mut Weighed<A::State>,
+    weighed: &mut HeapEstimate<A::State>,
     mut give: impl FnMut(Pane<A::Output>, T),
 ) where
     V: Record + ?Sized,
@@ -396,7 +396,7 @@ where
         key: &G::Key,
         sessions: &mut Self::State,
         firing: Firing,
-        weighed: &mut Weighed<A::State>,
+        weighed: &mut HeapEstimate<A::State>,
     ) {
         match firing.clock {
             TimerClock::Processing if firing.at == i64::MIN => {

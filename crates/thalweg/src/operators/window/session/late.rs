@@ -177,12 +177,12 @@ where
     pub fn late_output(
         self,
     ) -> (
-        Windowed<P::Together<C, G>, P::Keys<C, G>, Partitioned, Divided<C, G, F, W>, E>,
+        Windowed<P::PartitionedChain<C, G>, P::Keys<C, G>, Partitioned, Divided<C, G, F, W>, E>,
         Stream<Received<(KeyOf<C, G>, ValueOf<C, G>), C::Time>>,
     ) {
         let origin = Origin::here("late_output");
         let Self { keyed, window, ending } = self;
-        let (stream, keys) = P::together(keyed, origin).into_parts();
+        let (stream, keys) = P::partitioned(keyed, origin).into_parts();
         let (edge, late) = stream.begin_side_output(origin);
         let SessionWindow { gap, fixed, early, .. } = window;
         let window = SessionWindow { gap, fixed, late: Sent(edge), early };

@@ -26,7 +26,7 @@ use crate::metrics::{HotKeys, Report};
 use crate::operators::aggregates::Combine;
 use crate::operators::keyed::KeyBy;
 use crate::plan::TaskContext;
-use crate::state::{Drain, GroupTable, Weighed};
+use crate::state::{Drain, GroupTable, HeapEstimate};
 use crate::stream::Chain;
 use crate::time::{EventTime, Timestamp};
 use std::marker::PhantomData;
@@ -73,7 +73,7 @@ where
             watermark: i64::MIN,
             was_idle: false,
             table: GroupTable::new(),
-            weighed: Weighed::new(),
+            weighed: HeapEstimate::new(),
             sending: None,
             waiting: PartialBatch::default(),
             behind: PartialBatch::default(),
@@ -175,7 +175,7 @@ where
     was_idle: bool,
     table: GroupTable<G::Key, Part<A::State>>,
     /// Heap memory of the states, including those being sent.
-    weighed: Weighed<A::State>,
+    weighed: HeapEstimate<A::State>,
     /// A table that is being sent.
     sending: Option<Drain<G::Key, Part<A::State>>>,
     /// Parts that are no longer in the table, and records that are parts by themselves.

@@ -11,7 +11,7 @@ use crate::flow::{Op, Push, arm};
 use crate::metrics::Report;
 use crate::operators::aggregates::Combine;
 use crate::plan::TaskContext;
-use crate::state::Weighed;
+use crate::state::HeapEstimate;
 use crate::stream::Chain;
 use crate::support::keyed_timers::{Firing, KeyedTimers, KeysOf, Takes, TimerPolicy, TimerPush};
 use crate::time::{EventTime, Timestamp};
@@ -129,7 +129,7 @@ where
         key: &K,
         sessions: &mut Self::State,
         firing: Firing,
-        weighed: &mut Weighed<A::State>,
+        weighed: &mut HeapEstimate<A::State>,
     ) {
         let Self { op, aggregate, emitted, next, .. } = self;
         end_sessions::<V, A, (), T>(op, aggregate, sessions, firing.at, weighed, |pane, at| {

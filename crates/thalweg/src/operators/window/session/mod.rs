@@ -287,18 +287,18 @@ fn of_records<C, G, P, F, L, E, A>(
     keyed: KeyedStream<C, G, P>,
     plan: Described,
     aggregate: A,
-) -> Stream<Sessioning<P::Together<C, G>, P::Keys<C, G>, F, L, E, A>>
+) -> Stream<Sessioning<P::PartitionedChain<C, G>, P::Keys<C, G>, F, L, E, A>>
 where
     C: Chain<Item: Wire, Time: EventTime>,
     G: KeyBy<C::Item>,
     P: Placed,
     F: Gap<G::Value>,
-    L: Latecomers<<P::Together<C, G> as Chain>::Item, P::Keys<C, G>, C::Time>,
+    L: Latecomers<<P::PartitionedChain<C, G> as Chain>::Item, P::Keys<C, G>, C::Time>,
     E: EarlySessions<A::State>,
     A: Combine<G::Value>,
 {
     let Described { origin, detail } = plan;
-    let (stream, keys) = P::together(keyed, origin).into_parts();
+    let (stream, keys) = P::partitioned(keyed, origin).into_parts();
     let SessionWindow { gap, late, early, .. } = window;
     let (aggregate, lateness) = (Arc::new(aggregate), early.lateness());
     stream.then_described(origin, detail, |prev, op| Sessioning {
@@ -392,11 +392,11 @@ macro_rules! windowing_of_records {
             G: KeyBy<C::Item>,
             P: Placed,
             F: Gap<G::Value>,
-            $late: Latecomers<<P::Together<C, G> as Chain>::Item, P::Keys<C, G>, C::Time>,
+            $late: Latecomers<<P::PartitionedChain<C, G> as Chain>::Item, P::Keys<C, G>, C::Time>,
             $early: EarlySessions<A::State>,
             A: Combine<G::Value>,
         {
-            type Chain = Sessioning<P::Together<C, G>, P::Keys<C, G>, F, $late, $early, A>;
+            type Chain = Sessioning<P::PartitionedChain<C, G>, P::Keys<C, G>, F, $late, $early, A>;
 
             fn windows(
                 self,

@@ -54,7 +54,7 @@ impl TimerPolicy for Taking {
         &mut self.next
     }
 
-    fn wake(&mut self, key: &u32, all: &mut Numbers, firing: Firing, _: &mut Weighed<()>) {
+    fn wake(&mut self, key: &u32, all: &mut Numbers, firing: Firing, _: &mut HeapEstimate<()>) {
         let all = &mut all.0[firing.clock as usize];
         let least = (0..all.len()).min_by_key(|at| all[*at]).unwrap();
         assert!(all[least] <= firing.at && firing.at <= firing.until);

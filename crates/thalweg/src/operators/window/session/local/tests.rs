@@ -56,7 +56,7 @@ fn local<A: Combine<u64>>(aggregate: A) -> Local<A> {
         watermark: i64::MIN,
         was_idle: false,
         table: GroupTable::new(),
-        weighed: Weighed::new(),
+        weighed: HeapEstimate::new(),
         sending: None,
         waiting: PartialBatch::default(),
         behind: PartialBatch::default(),

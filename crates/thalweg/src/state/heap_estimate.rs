@@ -17,7 +17,7 @@ const BYTES_A_CHANGE: usize = 64;
 
 /// An estimate of the bytes that all states of type `S` in a table own on the heap.
 #[derive(Debug)]
-pub struct Weighed<S> {
+pub struct HeapEstimate<S> {
     /// As of the last measurement.
     bytes: usize,
     /// Changes before the last measurement, and since.
@@ -26,7 +26,7 @@ pub struct Weighed<S> {
     states: PhantomData<fn(S)>,
 }
 
-impl<S> Weighed<S> {
+impl<S> HeapEstimate<S> {
     /// Whether states can own anything on the heap.
     const OWNS: bool = needs_drop::<S>();
 
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn growth_is_estimated_within_a_quarter_and_measured_seldom() {
         let mut lists = vec![Vec::<String>::new(); 10];
-        let mut weighed = Weighed::new();
+        let mut weighed = HeapEstimate::new();
         let mut asked = 0;
         for n in 0..100_000 {
             lists[n % 10].push("x".repeat(n % 50));
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn states_without_heap_are_not_measured() {
-        let mut weighed = Weighed::<(u64, f64)>::new();
+        let mut weighed = HeapEstimate::<(u64, f64)>::new();
         weighed.changed();
         assert!(!weighed.is_due(|| 1));
         assert_eq!(weighed.bytes(), 0);
