@@ -307,7 +307,7 @@ fn install(program: Program) -> Result<()> {
 
 /// Builds a package of the benchmarks' workspace with its own release profile.
 ///
-/// One package at a time: cargo unites the features of shared dependencies over the packages that it is asked for, so that
+/// One package at a time: cargo unites the features of shared dependencies over the packages that its command names, so that
 /// two of them together would compile what each of them has compiled alone, and their dependencies would have other
 /// features than users get.
 pub(crate) fn build(package: &str, processor: Build) -> Result<()> {

@@ -73,7 +73,7 @@ pub(super) enum Program {
 pub(crate) enum Build {
     /// This machine's.
     Native,
-    /// Any of its architecture: what the compiler does unless it is told otherwise, and what users get.
+    /// Any of its architecture: the default of the compiler, and what users get.
     Portable,
 }
 
