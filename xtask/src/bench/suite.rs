@@ -609,7 +609,7 @@ fn connected(size: Size) -> Vec<Case> {
         .against("mpi", MPI, &work)
         .against("openmp", OPENMP, &work)
         .against("bound", BOUNDS, &work)
-        .against("bound-union-find", BOUNDS, &format!("{work} --form union-find"));
+        .against("bound-labels", BOUNDS, &format!("{work} --form labels"));
     vec![case.on(&format!("graph:components:{nodes}:{edges}"))]
 }
 
