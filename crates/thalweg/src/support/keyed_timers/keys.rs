@@ -351,6 +351,10 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     }
 
     fn forget_spent(&mut self) {
+        if self.ending > 0 {
+            // The position would no longer be valid, and keys behind it might be left out.
+            return;
+        }
         let Accounts { live, heap, wheels, .. } = &mut self.accounts;
         self.table.forget_spent(*live, |slot| {
             let spent = slot.state.is_spent();
