@@ -30,6 +30,10 @@ pub trait Batch<I: Record + ?Sized>: Default + Send + 'static {
         0
     }
 
+    /// Passes the hash of each record's key to `each`, in order, if the batch carries hashes. By default, it carries none.
+    #[inline(always)]
+    fn each_hash(&self, _each: impl FnMut(u64)) {}
+
     /// Passes every record to `each`, in order, and leaves the batch empty with its capacity kept.
     fn drain(&mut self, each: impl FnMut(I::Of<'_>));
 

@@ -164,6 +164,11 @@ pub trait Push<I: Record + ?Sized, T: Time>: Pipe {
     /// Takes one record.
     fn push(&mut self, item: I::Of<'_>, time: T);
 
+    /// A record whose key has this hash is among those that are pushed next. An operator with a large table prefetches the
+    /// slot.
+    #[inline(always)]
+    fn prefetch(&self, _hash: u64) {}
+
     /// Takes a run of records, no more than a batch: the same as pushing each.
     ///
     /// An operator implements it when it can be expressed as an iterator adapter. A fold at the end of the run then
