@@ -412,6 +412,7 @@ pub mod derive_support {
     use std::any::TypeId;
 
     pub use crate::data::hash::{hash_u64, mix};
+    pub use crate::data::{Batch, Portable, Record, ViewOf, Viewable, Wire};
 
     /// Builds a type's schema, or refers to the type by its name if its schema is being built already.
     pub fn named_schema<T: 'static>(name: &str, build: impl FnOnce() -> Schema) -> Schema {
