@@ -67,6 +67,11 @@ pub trait Data: Sized + Send + 'static {
         0
     }
 
+    /// Converts an integer of at most 64 bits into a word that no other value of its type has; `None` for other types.
+    /// A table of few keys finds such keys without their hash.
+    #[doc(hidden)]
+    const WORD: Option<fn(&Self) -> u64> = None;
+
     // These make a list of bytes a byte string, and a list of integers a copy, without specialisation.
 
     /// Encodes the elements of a list, without its length.

@@ -489,5 +489,8 @@ impl<K: Key + ?Sized, A> fmt::Debug for Drain<K, A> {
     }
 }
 
+mod direct;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use direct::DirectMapped;
