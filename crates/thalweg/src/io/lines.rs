@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::flow::Push;
 use crate::memory::Reservation;
 use crate::metrics::Total;
-use crate::plan::{Origin, TaskContext};
+use crate::plan::{Origin, TaskContext, TieKind};
 use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream};
 use std::marker::PhantomData;
 use std::path::PathBuf;
@@ -84,7 +84,7 @@ impl Environment {
         let Text { paths, utf8, sizes, split_bytes } = text;
         let inputs = Inputs::new(paths, Division::Ranges(split_bytes));
         let factory = TextFiles { inputs, utf8, sizes, blocks: PhantomData::<fn() -> B> };
-        self.source(origin, detail, self.default_tasks(), true, factory)
+        self.source(origin, detail, self.default_tasks(), true, factory).tied(TieKind::Splits)
     }
 }
 

@@ -30,7 +30,7 @@ use crate::config::BatchMode;
 use crate::data::Portable;
 use crate::exchange::Edge;
 use crate::flow::{NullSink, Push, Task};
-use crate::plan::{Builder, Origin, Strategy, TaskContext};
+use crate::plan::{Builder, Origin, Strategy, TaskContext, TieKind};
 
 /// Records that flow through a job, one after the other, in several tasks in parallel.
 ///
@@ -105,6 +105,12 @@ impl<C: Chain> Stream<C> {
                 builder.state(op, keyed, schema.to_string());
             }
         });
+        self
+    }
+
+    /// Declares a tie between the tasks of the last operator.
+    pub(crate) fn tied(self, kind: TieKind) -> Self {
+        self.env.tie_last(self.stage, kind);
         self
     }
 
