@@ -188,6 +188,7 @@ impl Environment {
         distribution: impl Into<Distribution>,
     ) -> Edge<I, T> {
         let Distribution { strategy, key } = distribution.into();
+        let (schema, timed) = (schema_of::<I>(), T::LAST.timestamp().is_some());
         self.build(|builder| {
             let edge = Edge::new(builder.plan.edges.len());
             let lanes = edge.clone();
@@ -197,7 +198,6 @@ impl Environment {
             let connect = move |settings, from: &[_], to: &[_]| {
                 lanes.connect(settings, from, to, linked(strategy, senders, receivers));
             };
-            let (schema, timed) = (schema_of::<I>(), T::LAST.timestamp().is_some());
             let in_plan = plan::Edge { from, to, strategy, schema, key, timed, batch };
             builder.edge(in_plan, Box::new(connect));
             edge

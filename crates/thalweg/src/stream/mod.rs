@@ -100,9 +100,10 @@ impl<C: Chain> Stream<C> {
 
     /// Declares the state, of type `S`, that the last operator keeps across records.
     pub(crate) fn with_state<S: Data>(self, scope: Scope) -> Self {
+        let schema = S::schema();
         self.build(|builder| {
             if let Some(&op) = builder.plan.stages[self.stage].operators.last() {
-                builder.state(op, scope, S::schema());
+                builder.state(op, scope, schema);
             }
         });
         self
