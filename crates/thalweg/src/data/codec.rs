@@ -68,6 +68,11 @@ pub trait Data: Sized + Send + 'static {
         0
     }
 
+    /// Converts an integer of at most 64 bits into a word that no other value of its type has; `None` for other types.
+    /// A table of few keys finds such keys without their hash.
+    #[doc(hidden)]
+    const WORD: Option<fn(&Self) -> u64> = None;
+
     // These make a list of bytes a byte string, and a list of integers a copy, without specialisation.
 
     /// Encodes the elements of a list, without its length.
@@ -439,6 +444,7 @@ pub mod derive_support {
     use std::any::TypeId;
 
     pub use crate::data::hash::{hash_u64, mix};
+    pub use crate::data::{Batch, Portable, Record, ViewOf, Viewable, Wire};
 
     /// Builds a type's schema, or refers to the type by its name if its schema is being built already.
     pub fn named_schema<T: 'static>(name: &str, build: impl FnOnce() -> Schema) -> Schema {

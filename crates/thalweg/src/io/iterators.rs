@@ -2,7 +2,7 @@
 
 use crate::clock::Nanos;
 use crate::error::Result;
-use crate::flow::Push;
+use crate::flow::{Push, push_numbers};
 use crate::metrics::Total;
 use crate::plan::{Details, Origin, TaskContext};
 use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream};
@@ -255,7 +255,7 @@ impl Source for Runs {
             return Ok(Produced::End);
         };
         let to = from.saturating_add(RUN as u64).min(self.end);
-        next.push_run(from..to, ());
+        push_numbers(from..to, next);
         self.count += to - from;
         Ok(Produced::Some)
     }

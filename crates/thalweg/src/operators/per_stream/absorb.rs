@@ -16,6 +16,8 @@ use std::sync::Arc;
 pub trait Absorb<I: Record + ?Sized>: Send + 'static {
     /// The type of its results.
     type Out: 'static;
+    /// Whether `take_run` is a fold, whose value can stay in a register.
+    const IS_FOLD: bool = false;
 
     /// Accepts a record.
     fn take(&mut self, item: I::Of<'_>) -> Result<()>;
@@ -215,6 +217,8 @@ where
     A: Absorb<I>,
     N: Push<A::Out, T>,
 {
+    const IS_LOOP: bool = A::IS_FOLD;
+
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, _: T) {
         if let Err(error) = guard(&self.op, || self.value.take(item)) {
@@ -251,6 +255,7 @@ where
     F: for<'a> Fn(&mut S, I::Of<'a>) -> Result<()> + Send + Sync + 'static,
 {
     type Out = S;
+    const IS_FOLD: bool = true;
 
     #[inline(always)]
     fn take(&mut self, item: I::Of<'_>) -> Result<()> {

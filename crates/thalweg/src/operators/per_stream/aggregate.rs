@@ -346,6 +346,7 @@ where
     A: Aggregate<I>,
 {
     type Out = A::State;
+    const IS_FOLD: bool = true;
 
     #[inline(always)]
     fn take(&mut self, item: I::Of<'_>) -> Result<()> {

@@ -66,6 +66,7 @@ where
     F: Fn(T, T) -> T + Send + Sync + 'static,
 {
     type Out = T;
+    const IS_FOLD: bool = true;
 
     #[inline(always)]
     fn take(&mut self, item: T) -> Result<()> {

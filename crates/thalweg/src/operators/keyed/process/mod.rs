@@ -106,10 +106,10 @@ where
     /// another timer each time must stop when [`is_ended`](ProcessContext::is_ended) returns `true`. An event-time
     /// timer at [`Timestamp::MAX`] fires at the end, and never before.
     ///
-    /// Costs a look-up per record, and near-constant time per timer. Memory: one state per key until it is cleared,
-    /// 16 bytes per timer, and 24 bytes for the first timer of each clock. A timer that is postponed again and again
-    /// costs no more than one. The memory of cleared keys is released in bulk. The state is declared: the plan shows
-    /// it.
+    /// Costs a look-up per record, and near-constant time per timer. Memory: one state per key until it is cleared, 24
+    /// bytes for the first timer of each clock, and 16 bytes for each further timer of a key. A timer that is postponed
+    /// again and again costs no more than one. The memory of cleared keys is used again. The state is declared: the plan
+    /// shows it.
     ///
     /// # Errors
     ///
