@@ -6,7 +6,7 @@ use crate::data::Portable;
 use crate::error::{Error, ErrorKind};
 use crate::flow::{Event, Op, Pipe, Push, guard};
 use crate::metrics::Report;
-use crate::plan::Origin;
+use crate::plan::{Details, Origin};
 use crate::stream::{Chain, Stream};
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 use crate::time::Time;
@@ -67,7 +67,7 @@ impl<C: Chain> Stream<C> {
         });
         let stage = self.stage;
         let env = self.env.clone();
-        self.close(origin, String::new(), move |cx, op| {
+        self.close(origin, Details::none(), move |cx, op| {
             all.slot.begin();
             Ok(CollectPush {
                 op: cx.op(op),
@@ -108,7 +108,7 @@ impl<C: Chain> Stream<C> {
         let (output, slot) = Output::new(format!("collect_one ({})", origin.place));
         let one = self.gather(origin);
         let (stage, env) = (one.stage, one.env.clone());
-        one.close(origin, String::new(), move |cx, op| {
+        one.close(origin, Details::none(), move |cx, op| {
             let slot = Arc::clone(&slot);
             slot.begin();
             Ok(OnePush {

@@ -9,7 +9,9 @@ use crate::data::Portable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::Edge;
 use crate::flow::{catch, discard};
-use crate::plan::{Builder, Origin, Plan, Strategy, check, launch, linked};
+use crate::plan::{
+    self, Builder, Details, Distribution, Origin, Plan, check, launch, linked, schema_of,
+};
 use crate::runtime::{Runtime, Threads};
 use crate::sync::{Mutex, lock};
 use crate::time::Time;
@@ -174,7 +176,7 @@ impl Environment {
         edges: Vec<Edge<I, T>>,
     ) -> Stream<Received<I, T>> {
         let receive = Origin { kind: "receive", ..origin };
-        let op = self.build(|builder| builder.operator(stage, receive, String::new()));
+        let op = self.build(|builder| builder.operator(stage, receive, Details::none()));
         Stream { env: self.clone(), chain: Received { edges, op }, stage }
     }
 
@@ -183,8 +185,10 @@ impl Environment {
         &self,
         from: usize,
         to: usize,
-        strategy: Strategy,
+        distribution: impl Into<Distribution>,
     ) -> Edge<I, T> {
+        let Distribution { strategy, key } = distribution.into();
+        let (schema, timed) = (schema_of::<I>(), T::LAST.timestamp().is_some());
         self.build(|builder| {
             let edge = Edge::new(builder.plan.edges.len());
             let lanes = edge.clone();
@@ -194,7 +198,8 @@ impl Environment {
             let connect = move |settings, from: &[_], to: &[_]| {
                 lanes.connect(settings, from, to, linked(strategy, senders, receivers));
             };
-            builder.edge(from, to, strategy, batch, Box::new(connect));
+            let in_plan = plan::Edge { from, to, strategy, schema, key, timed, batch };
+            builder.edge(in_plan, Box::new(connect));
             edge
         })
     }
