@@ -11,7 +11,7 @@ use super::files::{BYTE_ORDER_MARK, BlockSizes, ByteBlocks, FileReader, InputFil
 use super::input::{Division, Inputs, Paths};
 use super::records::{Format, LineNumbers, Parser, Records, Stop, Taker};
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::plan::{Details, Origin};
+use crate::plan::{Details, Origin, TieKind};
 use crate::stream::{Environment, Sourced, Stream};
 use csv::StringRecord;
 use header::{Headers, Wanted, list, reads_as_a_record, refused, without_columns};
@@ -79,6 +79,7 @@ impl Environment {
         let format = CsvFormat { dialect, headers, types: PhantomData };
         let records = Records::new(format, Inputs::new(paths, division));
         self.source(Origin::here("csv"), details, self.default_tasks(), true, records)
+            .tied(TieKind::Splits)
     }
 }
 

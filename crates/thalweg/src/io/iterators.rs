@@ -4,7 +4,7 @@ use crate::clock::Nanos;
 use crate::error::Result;
 use crate::flow::{Push, push_numbers};
 use crate::metrics::Total;
-use crate::plan::{Details, Origin, TaskContext};
+use crate::plan::{Details, Origin, TaskContext, TieKind};
 use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use std::ops::Range;
@@ -87,7 +87,7 @@ impl Environment {
         let left = Arc::new(AtomicU64::new(range.start));
         let details = Details::of("from", range.start).with("to", range.end);
         let ranges = Ranges { left, end: range.end };
-        self.source(Origin::here("range"), details, tasks, true, ranges)
+        self.source(Origin::here("range"), details, tasks, true, ranges).tied(TieKind::Splits)
     }
 }
 

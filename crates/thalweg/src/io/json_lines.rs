@@ -5,7 +5,7 @@ use super::input::{Division, Inputs, Paths};
 use super::line_records::{LineParser, ParseLine};
 use super::records::{Format, LineNumbers, Records, Stop};
 use crate::error::Result;
-use crate::plan::{Details, Origin};
+use crate::plan::{Details, Origin, TieKind};
 use crate::stream::{Environment, Sourced, Stream};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -55,6 +55,7 @@ impl Environment {
         let inputs = Inputs::new(paths, Division::Ranges(split_bytes));
         let records = Records::new(JsonFormat { sizes, types: PhantomData }, inputs);
         self.source(Origin::here("json_lines"), details, self.default_tasks(), true, records)
+            .tied(TieKind::Splits)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::flow::Push;
 use crate::memory::Reservation;
 use crate::metrics::Total;
-use crate::plan::{Details, Origin, TaskContext};
+use crate::plan::{Details, Origin, TaskContext, TieKind};
 use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream};
 use std::marker::PhantomData;
 use std::path::PathBuf;
@@ -85,7 +85,7 @@ impl Environment {
             .with_some("utf8", (utf8 == Utf8::Replace).then_some("replace"));
         let inputs = Inputs::new(paths, Division::Ranges(split_bytes));
         let factory = TextFiles { inputs, utf8, sizes, blocks: PhantomData::<fn() -> B> };
-        self.source(origin, details, self.default_tasks(), true, factory)
+        self.source(origin, details, self.default_tasks(), true, factory).tied(TieKind::Splits)
     }
 }
 

@@ -6,7 +6,7 @@ use super::line_records::{LineParser, ParseLine};
 use super::lines::Text;
 use super::records::{Format, LineNumbers, Records, Stop};
 use crate::error::Result;
-use crate::plan::{Details, Origin};
+use crate::plan::{Details, Origin, TieKind};
 use crate::stream::{Environment, Sourced, Stream};
 use std::fmt::Display;
 use std::marker::PhantomData;
@@ -73,6 +73,7 @@ impl Environment {
         let format = ParsedLines { parse: Arc::new(parse), sizes, types: PhantomData };
         let records = Records::new(format, inputs);
         self.source(Origin::here("parse_lines"), details, self.default_tasks(), true, records)
+            .tied(TieKind::Splits)
     }
 }
 

@@ -1,19 +1,23 @@
 //! The builder of a plan, filled while a program describes its job.
 
 use super::launch::TaskContext;
-use super::{Details, Edge, Operator, Plan, Scope, Stage, State, Strategy, schema_of};
+use super::{
+    Details, Edge, Operator, Placement, Plan, Scope, Stage, State, Strategy, Tie, TieKind,
+    schema_of,
+};
 use crate::config::BatchMode;
 use crate::data::{Portable, Schema};
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::LaneSettings;
-use crate::flow::{Task, Waker};
+use crate::exchange::{LaneSettings, TasksOf};
+use crate::flow::Task;
+use crate::net::Links;
 use std::collections::HashMap;
 use std::panic::Location;
 
 /// Creates one task of a stage.
 pub(crate) type Factory = Box<dyn Fn(&TaskContext<'_>) -> Result<Box<dyn Task>> + Send>;
 /// Creates the lanes of an edge between these senders and receivers.
-pub(crate) type Connector = Box<dyn FnOnce(LaneSettings, &[Waker], &[Waker]) + Send>;
+pub(crate) type Connector = Box<dyn FnOnce(LaneSettings, TasksOf<'_>, TasksOf<'_>, &Links) + Send>;
 
 /// A plan under construction.
 #[derive(Default)]
@@ -91,9 +95,25 @@ impl Builder {
         let id = self.plan.stages.len();
         let loops = before.iter().map(|&from| self.plan.stages[from].loops).max().unwrap_or(0);
         let tasks = tasks.max(1);
-        self.plan.stages.push(Stage { id, operators: Vec::new(), tasks, bounded, loops });
+        let placement = Placement::default();
+        self.plan.stages.push(Stage {
+            id,
+            operators: Vec::new(),
+            tasks,
+            placement,
+            bounded,
+            loops,
+        });
         self.factories.push(None);
         id
+    }
+
+    /// Begins a stage with this input and one task on each host.
+    pub(crate) fn stage_on_each_host(&mut self, before: usize, hosts: usize) -> usize {
+        let bounded = self.plan.stages[before].bounded;
+        let stage = self.stage_after(&[before], hosts, bounded);
+        self.plan.stages[stage].placement = Placement::EachHost;
+        stage
     }
 
     /// Appends an operator to a stage.
@@ -178,6 +198,13 @@ impl Builder {
                 *open = Some(factory);
             }
         }
+    }
+
+    /// Adds a tie between the tasks of these operators; returns its number.
+    pub(crate) fn tie(&mut self, kind: TieKind, operators: &[usize]) -> usize {
+        let id = self.plan.ties.len();
+        self.plan.ties.push(Tie { id, kind, operators: operators.to_vec() });
+        id
     }
 
     /// Adds an exchange between two stages.

@@ -312,7 +312,7 @@ fn quoted(text: &str) -> String {
 pub(super) mod tests {
     use super::*;
     use crate::data::Field;
-    use crate::plan::State;
+    use crate::plan::{Placement, State};
 
     /// A word count, with a name, a state and a quotation mark in a detail.
     pub(in crate::plan) fn word_count() -> Plan {
@@ -343,8 +343,22 @@ pub(super) mod tests {
                 op(5, "for_each", "for_each", none(), 1, None),
             ],
             stages: vec![
-                Stage { id: 0, operators: vec![0, 1, 2], tasks: 1, bounded: true, loops: 0 },
-                Stage { id: 1, operators: vec![3, 4, 5], tasks: 8, bounded: false, loops: 0 },
+                Stage {
+                    id: 0,
+                    operators: vec![0, 1, 2],
+                    tasks: 1,
+                    placement: Placement::Spread,
+                    bounded: true,
+                    loops: 0,
+                },
+                Stage {
+                    id: 1,
+                    operators: vec![3, 4, 5],
+                    tasks: 8,
+                    placement: Placement::Spread,
+                    bounded: false,
+                    loops: 0,
+                },
             ],
             edges: vec![Edge {
                 from: 0,

@@ -24,6 +24,7 @@ pub(crate) use launch::{Launched, check, launch, linked};
 use crate::config::BatchMode;
 use crate::data::{HASH_VERSION, Portable, Schema};
 use crate::exchange::KEY_GROUPS;
+use crate::net::{HostId, Hosts};
 use serde::{Deserialize, Serialize};
 
 /// The version of the format of plans. It is raised when a field or a variant is removed, renamed, or changes its
@@ -46,6 +47,8 @@ pub struct Plan {
     pub stages: Vec<Stage>,
     /// The exchanges between stages.
     pub edges: Vec<Edge>,
+    /// The ways beside exchanges in which tasks affect each other.
+    pub ties: Vec<Tie>,
 }
 
 /// A plan without operators, of this version.
@@ -58,6 +61,7 @@ impl Default for Plan {
             operators: Vec::new(),
             stages: Vec::new(),
             edges: Vec::new(),
+            ties: Vec::new(),
         }
     }
 }
@@ -134,10 +138,24 @@ pub struct Stage {
     pub operators: Vec<usize>,
     /// The number of parallel tasks.
     pub tasks: usize,
+    /// Which host runs which task.
+    pub placement: Placement,
     /// Whether its input ends by itself.
     pub bounded: bool,
     /// How many loops an operator added to it is nested in.
     pub loops: u32,
+}
+
+/// Which host runs which task of a stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Placement {
+    /// Tasks are spread over the hosts in proportion to their cores, in order; a single task is on the first host.
+    #[default]
+    Spread,
+    /// Each host has one task.
+    EachHost,
 }
 
 /// An exchange between two stages.
@@ -161,6 +179,53 @@ pub struct Edge {
     pub batch: BatchMode,
 }
 
+/// A way in which the tasks of operators affect each other, beside the exchanges between them: it carries no records of
+/// the job's streams in their order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Tie {
+    /// Its index in [`Plan::ties`].
+    pub id: usize,
+    /// What it is for.
+    pub kind: TieKind,
+    /// The operators whose tasks it joins.
+    pub operators: Vec<usize>,
+}
+
+/// What a tie is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum TieKind {
+    /// The tasks of a loop agree at the end of a round on its state, and on whether there is another.
+    Rounds,
+    /// The tail of a loop hands records to its head, for the next round.
+    Feedback,
+    /// The head of a delta iteration and the tail of the same keys hand each other the solution.
+    Solution,
+    /// The tasks of a source share out what is to be read.
+    Splits,
+    /// The tasks of an operator keep close to each other in event time.
+    Drift,
+    /// The tasks of an operator share out the calls that may run at once.
+    Permits,
+    /// The tasks of an operator share what they have found out about their input. It affects speed only.
+    Hints,
+    /// The tasks of an operator write into one set of files.
+    Files,
+    /// The tasks of a cache keep its records for later jobs.
+    Cache,
+    /// The program that runs the job hands its tasks records, or takes them.
+    Program,
+}
+
+impl TieKind {
+    /// Whether tasks of different hosts can be joined by it.
+    fn spans_hosts(self) -> bool {
+        matches!(self, Self::Hints)
+    }
+}
+
 /// How an exchange chooses the receiving task of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -180,6 +245,17 @@ pub enum Strategy {
     Custom,
     /// The only task.
     Gather,
+}
+
+impl Stage {
+    /// The host of each task.
+    pub(crate) fn hosts(&self, hosts: &Hosts) -> Vec<HostId> {
+        let host = |task| match self.placement {
+            Placement::Spread => hosts.of_task(task, self.tasks),
+            Placement::EachHost => HostId(task),
+        };
+        (0..self.tasks).map(host).collect()
+    }
 }
 
 impl Plan {

@@ -30,7 +30,7 @@ use crate::config::BatchMode;
 use crate::data::{Data, Portable};
 use crate::exchange::Edge;
 use crate::flow::{NullSink, Push, Task};
-use crate::plan::{Builder, Details, Distribution, Origin, Scope, Strategy, TaskContext};
+use crate::plan::{Builder, Details, Distribution, Origin, Scope, Strategy, TaskContext, TieKind};
 
 /// Records that flow through a job, one after the other, in several tasks in parallel.
 ///
@@ -106,6 +106,12 @@ impl<C: Chain> Stream<C> {
                 builder.state(op, scope, schema);
             }
         });
+        self
+    }
+
+    /// Declares a tie between the tasks of the last operator.
+    pub(crate) fn tied(self, kind: TieKind) -> Self {
+        self.env.tie_last(self.stage, kind);
         self
     }
 

@@ -13,7 +13,7 @@ use crate::io::input::{Division, Inputs, SplitQueue, hold};
 use crate::io::records::LineNumbers;
 use crate::memory::Reservation;
 use crate::metrics::Total;
-use crate::plan::{Origin, TaskContext};
+use crate::plan::{Origin, TaskContext, TieKind};
 use crate::stream::{Environment, Produced, Source, SourceFactory, Sourced, Stream};
 use memchr::memchr_iter;
 use std::sync::Arc;
@@ -97,6 +97,7 @@ impl Environment {
         let inputs = Inputs::new(paths, Division::Ranges(dialect.split_bytes));
         let factory = CsvRows { inputs, dialect, read: Arc::new(read), lines: Arc::default() };
         self.source(Origin::here("csv_rows"), details, self.default_tasks(), true, factory)
+            .tied(TieKind::Splits)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::RoundRobin;
 use crate::flow::{Event, Op, Pipe, Publish, Push, guard};
 use crate::metrics::Report;
-use crate::plan::{Details, Origin, Strategy, TaskContext};
+use crate::plan::{Details, Origin, Strategy, TaskContext, TieKind};
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
 use file::{NewDir, NewFile};
@@ -73,6 +73,7 @@ impl<C: Chain> Stream<C> {
         let details = Details::of("path", dir);
         let dir = Arc::new(NewDir::new(dir));
         let encoded = self.encoded(origin, encode);
+        let (env, stage) = (encoded.env.clone(), encoded.stage);
         encoded.close(origin, details, move |cx, op| {
             let op = cx.op(op);
             let name = format!("part-{:05}.{ending}", cx.task);
@@ -80,6 +81,7 @@ impl<C: Chain> Stream<C> {
             let file = create().map_err(|error| error.in_operator(&*op.name()))?;
             Ok(FilePush::new(op, file, Some(Arc::clone(&dir))))
         });
+        env.tie_last(stage, TieKind::Files);
     }
 
     fn encoded<E: Encode<C::Item>>(self, origin: Origin, encode: E) -> Stream<Encoded<C, E>> {

@@ -19,7 +19,7 @@ pub use failed::FailedCall;
 use crate::data::ByValue;
 use crate::error::{Error, ErrorKind};
 use crate::operators::side_outlet::MaybeSideOutput;
-use crate::plan::{Details, Origin};
+use crate::plan::{Details, Origin, TieKind};
 use crate::stream::{Chain, Stream};
 use permits::Permits;
 use polled::Around;
@@ -254,15 +254,17 @@ where
     let (details, fault) = (calls.rules.details(), calls.fault());
     let Calls { rules, .. } = calls;
     let permits = Permits::new(rules.most);
-    let called = stream.then_described(origin, details, |prev, op| Calling {
-        prev,
-        op,
-        rules,
-        permits,
-        keep,
-        make,
-        failed,
-    });
+    let called = stream
+        .then_described(origin, details, |prev, op| Calling {
+            prev,
+            op,
+            rules,
+            permits,
+            keep,
+            make,
+            failed,
+        })
+        .tied(TieKind::Permits);
     if let Some(fault) = fault {
         called.refuse(Error::new(ErrorKind::Plan, fault));
     }

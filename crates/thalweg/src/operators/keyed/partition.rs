@@ -9,7 +9,7 @@ use crate::exchange::{ByHash, Hashed, Partial};
 use crate::flow::{Op, Pipe, Push, guard};
 use crate::metrics::{HotKeys, Report};
 use crate::operators::aggregates::{Aggregate, Combine};
-use crate::plan::{Distribution, Origin, Scope, TaskContext};
+use crate::plan::{Distribution, Origin, Scope, TaskContext, TieKind};
 use crate::stream::{Chain, Received, Stream};
 use crate::support::cost::Cost;
 use crate::time::Time;
@@ -316,6 +316,7 @@ where
         by_hash::<_, G::Key>(combined, Origin { kind: "repartition", ..origin })
             .then(origin, |prev, op| Grouped { prev, op, absorb: Partials::new(aggregate), cost })
             .with_state::<A::State>(Scope::key::<G::Key>())
+            .tied(TieKind::Hints)
             .bounded_for(
                 "its result is known only at the end; `window(…)` has results before the end",
             )

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::exchange::{Edge, Outlet, RoundRobin};
 use crate::flow::{Depth, Event, Flow, Forked, Op, Pipe, Push, pump};
 use crate::metrics::Report;
-use crate::plan::{Details, Origin, Strategy, TaskContext};
+use crate::plan::{Details, Origin, Strategy, TaskContext, TieKind};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::Time;
 use std::marker::PhantomData;
@@ -85,7 +85,8 @@ impl<C: Chain> Stream<C> {
                 outcome: edge,
                 types: PhantomData,
             })
-            .bounded_for("a round ends when all of the input has gone through");
+            .bounded_for("a round ends when all of the input has gone through")
+            .tied(TieKind::Rounds);
         if rounds == 0 {
             let what = "a loop of no rounds";
             head.refuse(crate::Error::new(crate::ErrorKind::Plan, what));

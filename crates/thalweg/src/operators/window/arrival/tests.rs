@@ -84,7 +84,7 @@ macro_rules! with_window {
 fn few<S, F, T>(job: F, expected: Vec<(u8, CountPane<T>)>)
 where
     S: Checked<Record = (u8, CountPane<T>)>,
-    F: Fn(&Environment) -> S,
+    F: Fn(&Environment) -> S + Sync,
     T: crate::Data + Debug,
 {
     check(job).seeds(2).equals(expected);
