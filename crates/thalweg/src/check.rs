@@ -3,8 +3,8 @@
 //! A correct result of one run does not show that a job is correct: it may depend on the number of tasks, on which of
 //! them runs first, on where a batch ends, on whether a table fits into memory, or on whether records survive
 //! encoding and decoding. [`check`] runs the job on one core and on several, under every scheduler, with batches of
-//! one record and of many, with little credit, in orders drawn from several seeds, and with every batch encoded
-//! between tasks:
+//! one record and of many, with little credit, in orders drawn from several seeds, with every batch encoded between
+//! tasks, and on several simulated hosts, which share nothing but messages:
 //!
 //! ```
 //! use thalweg::check::check;
