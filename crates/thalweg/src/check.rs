@@ -3,8 +3,8 @@
 //! A correct result of one run does not show that a job is correct: it may depend on the number of tasks, on which of
 //! them runs first, on where a batch ends, on whether a table fits into memory, or on whether records survive
 //! encoding and decoding. [`check`] runs the job on one core and on several, under every scheduler, with batches of
-//! one record and of many, with little credit, in orders drawn from several seeds, and with every batch encoded
-//! between tasks:
+//! one record and of many, with little credit, in orders drawn from several seeds, with every batch encoded between
+//! tasks, and on several simulated hosts, which share nothing but messages:
 //!
 //! ```
 //! use thalweg::check::check;
@@ -28,13 +28,15 @@
 
 use crate::config::{BatchMode, Config, Scheduler};
 use crate::data::{Data, Key, Portable, hash_u64};
+use crate::net::HostId;
 use crate::operators::keyed::FirstOf;
+use crate::runtime::Cluster;
 use crate::stream::{Chain, Environment, Stream};
 use crate::{KeyedStream, Output, Result};
-use std::cell::RefCell;
 use std::fmt::{Debug, Write};
 use std::num::NonZeroUsize;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// The variable that holds the number of the only run to make.
 const ONLY: &str = "THALWEG_CHECK";
@@ -77,7 +79,7 @@ where
 pub fn check<S, F>(job: F) -> Check<F>
 where
     S: Checked,
-    F: Fn(&Environment) -> S,
+    F: Fn(&Environment) -> S + Sync,
 {
     Check { job, ordered: false, runs: Runs::default() }
 }
@@ -101,7 +103,7 @@ where
 /// ```
 #[track_caller]
 pub fn every(test: impl Fn(&Environment) -> Result<()>) {
-    Runs::default().each(|env| test(env).map_err(|error| error.to_string()));
+    Runs::default().each(|env| test(env).map_err(|error| error.to_string()), Ok);
 }
 
 /// A check that has not run yet. See [`check`].
@@ -115,7 +117,7 @@ pub struct Check<F> {
 impl<S, F> Check<F>
 where
     S: Checked,
-    F: Fn(&Environment) -> S,
+    F: Fn(&Environment) -> S + Sync,
 {
     /// Compares results in order: for jobs whose last stage has one task.
     pub fn ordered(mut self) -> Self {
@@ -147,7 +149,7 @@ where
     {
         let expected: Vec<_> = expected.into_iter().map(Into::into).collect();
         let Self { job, ordered, runs } = self;
-        runs.each(|env| compare(&collect(&job, env)?, &expected, ordered));
+        runs.on_hosts(|env| collect(&job, env), |found| compare(&found, &expected, ordered));
     }
 
     /// Checks that every run returns the same records, and returns them.
@@ -158,19 +160,18 @@ where
     #[track_caller]
     pub fn agrees(self) -> Vec<S::Record> {
         let Self { job, ordered, runs } = self;
-        let first = RefCell::new(None::<Vec<S::Record>>);
-        runs.each(|env| {
-            let records = collect(&job, env)?;
-            let mut first = first.borrow_mut();
-            match &*first {
+        let mut first = None::<Vec<S::Record>>;
+        runs.on_hosts(
+            |env| collect(&job, env),
+            |records| match &first {
                 Some(expected) => compare(&records, expected, ordered),
                 None => {
-                    *first = Some(records);
+                    first = Some(records);
                     Ok(())
                 }
-            }
-        });
-        first.into_inner().unwrap_or_default()
+            },
+        );
+        first.unwrap_or_default()
     }
 
     /// Checks that `allowed` accepts the records of every run; it describes the fault otherwise. For operators whose
@@ -182,7 +183,7 @@ where
     #[track_caller]
     pub fn satisfies(self, allowed: impl Fn(Vec<S::Record>) -> Result<(), String>) {
         let Self { job, runs, .. } = self;
-        runs.each(|env| allowed(collect(&job, env)?));
+        runs.on_hosts(|env| collect(&job, env), allowed);
     }
 
     /// Checks that every run fails with an error whose message contains this text.
@@ -193,11 +194,12 @@ where
     #[track_caller]
     pub fn fails_with(self, message: &str) {
         let Self { job, runs, .. } = self;
-        runs.each(|env| match run(&job, env) {
+        let judge = |ended: Result<Vec<S::Record>>| match ended {
             Ok(records) => Err(format!("ended well, with {} records", records.len())),
             Err(error) if error.to_string().contains(message) => Ok(()),
             Err(error) => Err(format!("failed otherwise: {error}")),
-        });
+        };
+        runs.on_hosts(|env| Ok(run(&job, env)), judge);
     }
 }
 
@@ -288,6 +290,7 @@ const LITTLE_CREDIT: usize = 500;
 
 impl Runs {
     /// The settings of each run. The first has the defaults.
+    /// The configurations of the runs on one host.
     fn configs(&self) -> Vec<Config> {
         let batches = [BatchMode::default(), BatchMode::Fixed { size: 7 }, BatchMode::Single];
         let mut configs = vec![Config::default()];
@@ -323,20 +326,113 @@ impl Runs {
         configs
     }
 
+    /// The configurations of the runs on several hosts, and the cores of each host.
+    fn clusters(&self) -> Vec<(Config, Vec<usize>, u64)> {
+        let seeds = 0..variable(SEEDS).unwrap_or(self.seeds.div_ceil(2));
+        let cluster = |seed: u64| {
+            let drawn = hash_u64(seed + HOSTS_APART).to_le_bytes().map(usize::from);
+            let size = 1 + drawn[1] % 40;
+            let batches = [BatchMode::default(), BatchMode::Fixed { size }, BatchMode::Single];
+            let credits = [LITTLE_CREDIT, LITTLE_CREDIT, 1, Config::default().credit];
+            let (batch, credit) = (batches[drawn[2] % 3], credits[drawn[3] % 4]);
+            let memory = self.memory.unwrap_or(Config::default().memory);
+            let cores = (0..2 + seed as usize % 2).map(|host| 1 + drawn[4 + host] % 3).collect();
+            (Config { batch, credit, memory, ..Config::default() }, cores, seed)
+        };
+        seeds.map(cluster).collect()
+    }
+
+    /// Runs on one host.
     #[track_caller]
-    fn each(&self, test: impl Fn(&Environment) -> Result<(), String>) {
+    fn each<T>(
+        &self,
+        run: impl Fn(&Environment) -> Result<T, String>,
+        mut judge: impl FnMut(T) -> Result<(), String>,
+    ) {
         let only = variable(ONLY);
-        let configs = self.configs();
-        for (number, config) in configs.iter().enumerate() {
-            if only.is_some_and(|only: usize| only != number) {
-                continue;
-            }
-            let tested = test(&Environment::checked(config.clone()));
-            if let Err(difference) = tested {
-                panic!("{}\n  {difference}\n  {ONLY}={number} makes this run alone", show(config));
+        for (number, config) in self.configs().iter().enumerate() {
+            if only.is_none_or(|only: usize| only == number)
+                && let Err(difference) =
+                    run(&Environment::checked(config.clone())).and_then(&mut judge)
+            {
+                fail(&show(config), &difference, number);
             }
         }
     }
+
+    /// Runs on one host, and on several, each of which gets the result. A job whose operators cannot be on several
+    /// hosts runs on one only.
+    #[track_caller]
+    fn on_hosts<T: Send>(
+        &self,
+        run: impl Fn(&Environment) -> Result<T, String> + Sync,
+        mut judge: impl FnMut(T) -> Result<(), String>,
+    ) {
+        self.each(&run, &mut judge);
+        let only = variable(ONLY);
+        let before = self.configs().len();
+        for (number, (config, cores, seed)) in self.clusters().iter().enumerate() {
+            let number = before + number;
+            if only.is_some_and(|only: usize| only != number) {
+                continue;
+            }
+            let cluster = Cluster::new(*seed, config.turn.get(), cores.len());
+            let Some(results) = on_cluster(&cluster, config, cores, &run) else { return };
+            for (host, result) in results.into_iter().enumerate() {
+                if let Err(difference) = result.and_then(&mut judge) {
+                    let run = format!(
+                        "{}, as on hosts of {cores:?} cores, in the order of seed {seed}, on host {host}",
+                        show(config)
+                    );
+                    fail(&run, &difference, number);
+                }
+            }
+        }
+    }
+}
+
+/// Draws other numbers for several hosts than for one.
+const HOSTS_APART: u64 = 1 << 32;
+
+/// Runs the same program on each host of a cluster in this process. `None` for a job that cannot run on several hosts.
+pub(crate) fn on_cluster<T: Send>(
+    cluster: &Arc<Cluster>,
+    config: &Config,
+    cores: &[usize],
+    run: &(impl Fn(&Environment) -> Result<T, String> + Sync),
+) -> Option<Vec<Result<T, String>>> {
+    /// The program of a host, until it is dropped.
+    struct Program(Arc<Cluster>);
+
+    impl Drop for Program {
+        fn drop(&mut self) {
+            self.0.leave();
+        }
+    }
+
+    std::thread::scope(|scope| {
+        let hosts: Vec<_> = (0..cores.len())
+            .map(|host| {
+                let program = Program(Arc::clone(cluster));
+                scope.spawn(move || {
+                    let own = NonZeroUsize::new(cores[host]).unwrap_or(config.cores);
+                    let config = Config { cores: own, ..config.clone() };
+                    let env = Environment::on_host(config, &program.0, HostId(host), cores);
+                    let result = run(&env);
+                    (!env.is_confined()).then_some(result)
+                })
+            })
+            .collect();
+        hosts
+            .into_iter()
+            .map(|host| host.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
+}
+
+#[track_caller]
+fn fail(run: &str, difference: &str, number: usize) {
+    panic!("{run}\n  {difference}\n  {ONLY}={number} makes this run alone");
 }
 
 fn show(config: &Config) -> String {
@@ -450,6 +546,14 @@ mod tests {
                 .collect();
             assert!(values.len() > 2, "{values:?}");
         }
+    }
+
+    #[test]
+    fn hosts_are_unequal_and_two_or_three() {
+        let clusters = Runs { seeds: 8, memory: None }.clusters();
+        let counts: HashSet<_> = clusters.iter().map(|(_, cores, _)| cores.len()).collect();
+        assert_eq!(counts, HashSet::from([2, 3]));
+        assert!(clusters.iter().any(|(_, cores, _)| cores.iter().any(|own| *own != cores[0])));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The error type of this crate: a kind for the program, a message for the person.
 
+use crate::data::{Data, DecodeError};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -38,6 +39,8 @@ pub enum ErrorKind {
     Memory,
     /// A call to an external system took longer than its timeout.
     TimedOut,
+    /// A host of the job was lost.
+    Lost,
     /// The job was cancelled.
     Cancelled,
     /// A result was requested that the job did not produce.
@@ -58,6 +61,23 @@ pub enum Place {
     Line(PathBuf, u64),
     /// A line and a column of a file, both counted from 1.
     Column(PathBuf, u64, u64),
+}
+
+impl ErrorKind {
+    /// All kinds. The place of a kind is its number in messages between hosts.
+    const ALL: [Self; 11] = [
+        Self::Config,
+        Self::Plan,
+        Self::Input,
+        Self::Io,
+        Self::Panic,
+        Self::Memory,
+        Self::TimedOut,
+        Self::Cancelled,
+        Self::NotProduced,
+        Self::Internal,
+        Self::Lost,
+    ];
 }
 
 impl Error {
@@ -126,6 +146,52 @@ impl Error {
     pub fn message(&self) -> &str {
         &self.0.message
     }
+}
+
+impl Error {
+    /// Appends it as another host can read it: causes become text.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let Inner { kind, message, operator, place, source } = &*self.0;
+        let kind = ErrorKind::ALL.iter().position(|of| of == kind).unwrap_or_default();
+        (kind as u8).encode(out);
+        message.encode(out);
+        operator.encode(out);
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let place = place.as_ref().map(|place| match place {
+            Place::File(path) => (0u8, text(path), 0, 0),
+            Place::Offset(path, offset) => (1, text(path), *offset, 0),
+            Place::Line(path, line) => (2, text(path), *line, 0),
+            Place::Column(path, line, column) => (3, text(path), *line, *column),
+        });
+        place.encode(out);
+        source.is_some().encode(out);
+        if let Some(source) = source {
+            chain(&**source).encode(out);
+        }
+    }
+
+    /// Reads one that was encoded.
+    pub(crate) fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        let kind = ErrorKind::ALL.get(usize::from(u8::decode(input)?));
+        let kind = *kind.ok_or_else(|| DecodeError::invalid("a kind of error"))?;
+        let mut error = Self::new(kind, String::decode(input)?);
+        error.0.operator = Data::decode(input)?;
+        error.0.place = match <Option<(u8, String, u64, u64)> as Data>::decode(input)? {
+            None => None,
+            Some((0, path, _, _)) => Some(Place::File(path.into())),
+            Some((1, path, offset, _)) => Some(Place::Offset(path.into(), offset)),
+            Some((2, path, line, _)) => Some(Place::Line(path.into(), line)),
+            Some((3, path, line, column)) => Some(Place::Column(path.into(), line, column)),
+            Some(_) => return Err(DecodeError::invalid("the place of an error")),
+        };
+        Ok(if bool::decode(input)? { error.caused_by(String::decode(input)?) } else { error })
+    }
+}
+
+/// An error and its causes.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(|cause| cause.to_string()).collect::<Vec<_>>().join(": ")
 }
 
 impl fmt::Display for Error {

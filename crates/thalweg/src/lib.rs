@@ -23,6 +23,7 @@ mod clock;
 mod exchange;
 mod flow;
 pub mod io;
+mod net;
 pub mod operators;
 pub mod plan;
 pub mod prelude;

@@ -1,12 +1,15 @@
 //! An edge: all lanes between two stages.
 
+use super::far::{Ends, Far, Frame};
 use super::lane::Lane;
 use super::outlet::{Lanes, Outlet};
 use super::record_batch::RecordBatch;
 use super::{BatchMode, route::Route};
 use crate::clock::Clock;
 use crate::data::Portable;
+use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Op, Waker};
+use crate::net::{HostId, Links, Part, Receive};
 use crate::time::Time;
 use std::sync::{Arc, OnceLock};
 
@@ -20,6 +23,13 @@ pub(crate) struct LaneSettings {
     pub(crate) encode: bool,
     /// Measures how long batches are in flight.
     pub(crate) clock: Clock,
+}
+
+/// The tasks of a stage: what wakes each of them, and its host. Nothing wakes a task of another host.
+#[derive(Clone, Copy)]
+pub(crate) struct TasksOf<'a> {
+    pub(crate) wakers: &'a [Waker],
+    pub(crate) hosts: &'a [HostId],
 }
 
 /// An edge of the plan. Its lanes are created at launch, when the numbers of tasks at both ends are known.
@@ -50,30 +60,44 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
         Self { id, lanes: Arc::new(OnceLock::new()) }
     }
 
-    /// Creates the lanes. `linked` decides which sender may send to which receiver.
+    /// Creates the lanes, one for each pair of a sender and a receiver that are `linked`, as far as one of them is on
+    /// this host.
     pub(crate) fn connect(
         &self,
         settings: LaneSettings,
-        senders: &[Waker],
-        receivers: &[Waker],
+        senders: TasksOf<'_>,
+        receivers: TasksOf<'_>,
+        links: &Links,
         linked: impl Fn(usize, usize) -> bool,
     ) {
-        let lanes = senders
-            .iter()
-            .enumerate()
-            .map(|(from, sender)| {
-                let to = receivers.iter().enumerate();
-                to.map(|(to, receiver)| {
-                    linked(from, to).then(|| {
-                        let (sender, receiver) = (sender.clone(), receiver.clone());
-                        Arc::new(Lane::new(self.id, settings.credit, sender, receiver))
-                    })
-                })
-                .collect()
+        let (me, part) = (links.hosts().me(), Part::Edge(self.id));
+        let lane = |from: usize, to: usize| {
+            let (sender, receiver) = (senders.wakers[from].clone(), receivers.wakers[to].clone());
+            let [sends, receives] = [senders.hosts[from], receivers.hosts[to]];
+            let ends = || Ends { from: from as u32, to: to as u32 };
+            let half = |far: HostId| {
+                let far = Far { link: links.to(far, part), ends: ends() };
+                Lane::half(self.id, settings.credit, sender.clone(), receiver.clone(), far)
+            };
+            match (sends == me, receives == me) {
+                (true, true) => {
+                    Some(Lane::new(self.id, settings.credit, sender.clone(), receiver.clone()))
+                }
+                (true, false) => Some(half(receives)),
+                (false, true) => Some(half(sends)),
+                (false, false) => None,
+            }
+        };
+        let lanes: Vec<Vec<_>> = (0..senders.wakers.len())
+            .map(|from| {
+                let to = 0..receivers.wakers.len();
+                to.map(|to| linked(from, to).then(|| lane(from, to)).flatten().map(Arc::new))
+                    .collect()
             })
             .collect();
         // An edge belongs to one job, which is launched once.
         let _ = self.lanes.set(Matrix { settings, lanes });
+        links.open(part, Arc::new(self.clone()));
     }
 
     fn matrix(&self) -> &Matrix<I, T> {
@@ -99,5 +123,25 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
     /// The receiving ends of the lanes of one task of the downstream stage.
     pub(crate) fn lanes_to(&self, task: usize) -> Vec<SharedLane<I, T>> {
         self.matrix().lanes.iter().filter_map(|from| from[task].clone()).collect()
+    }
+}
+
+impl<I: Portable + ?Sized, T: Time> Receive for Edge<I, T> {
+    fn receive(&self, host: HostId, frame: &[u8]) -> Result<()> {
+        let wrong = |what: String| {
+            let what = format!("host {} has sent {what} on edge {}", host.0, self.id);
+            Error::new(ErrorKind::Internal, what)
+        };
+        let (Ends { from, to }, frame) = Frame::decode(frame)
+            .map_err(|error| wrong(format!("a frame that is torn ({error})")))?;
+        let lanes = self.lanes.get().map_or(&[][..], |matrix| &matrix.lanes);
+        let lane = lanes.get(from as usize).and_then(|from| from.get(to as usize)?.as_ref());
+        // From whom a frame for a lane may come follows from the plan.
+        let far = lane.and_then(|lane| lane.far()).filter(|far| far.link.to() == host);
+        let (Some(lane), Some(far)) = (lane, far) else {
+            return Err(wrong(format!("a frame for a lane that is not its own ({from} to {to})")));
+        };
+        lane.take_frame(far, frame);
+        Ok(())
     }
 }

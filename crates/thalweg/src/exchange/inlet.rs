@@ -1,9 +1,7 @@
 //! The head of a stage that one exchange feeds: receives batches and aligns events.
 
 use super::edge::SharedLane;
-use super::intake::Intake;
-use super::lane::Message;
-use super::record_batch::RecordBatch;
+use super::intake::{Intake, Taken};
 use crate::data::{Batch, Portable};
 use crate::flow::{Op, Poll, Push, Task, Turn};
 use crate::metrics::Report;
@@ -22,7 +20,6 @@ pub struct Inlet<I: Portable + ?Sized, T: Time, N> {
 }
 
 /// The lane that a message came on, the message, and the bytes of credit to return for it.
-type Taken<I, T> = (usize, Message<RecordBatch<I, T>>, usize);
 
 impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
     pub(crate) fn new(op: Op, lanes: Vec<SharedLane<I, T>>, next: N) -> Self {
@@ -30,13 +27,13 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
     }
 
     /// Takes a message from the next lane that has one.
-    fn take(&mut self, turn: &Turn<'_>) -> Option<Taken<I, T>> {
+    fn take(&mut self, turn: &Turn<'_>) -> Option<(usize, Taken<I, T>)> {
         let lanes = self.intake.lanes.len();
         for step in 0..lanes {
             let at = (self.turn + step) % lanes;
-            if let Some((message, bytes)) = self.intake.take(at, turn) {
+            if let Some(taken) = self.intake.take(at, turn) {
                 self.turn = at + 1;
-                return Some((at, message, bytes));
+                return Some((at, taken));
             }
         }
         None
@@ -51,7 +48,7 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
             self.intake.skip_round();
         }
         match self.take(turn) {
-            Some((from, Message::Batch(mut batch), bytes)) => {
+            Some((from, Taken::Batch(mut batch, bytes))) => {
                 self.intake.head.pushed();
                 let next = &mut self.next;
                 if skips {
@@ -64,7 +61,7 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
                 self.intake.lanes[from].return_batch(batch, bytes);
                 None
             }
-            Some((from, Message::Event(event), _)) => {
+            Some((from, Taken::Event(event))) => {
                 self.intake.align.note(from, event);
                 None
             }

@@ -4,6 +4,7 @@ use super::align::Align;
 use super::lane::{Lane, Message};
 use super::record_batch::RecordBatch;
 use crate::data::Portable;
+use crate::error::{Error, ErrorKind};
 use crate::flow::{Depth, Event, Head, Op, Pipe, Poll, Settled, Turn};
 use crate::metrics::{Histogram, Passed, Report};
 use crate::time::Time;
@@ -37,8 +38,12 @@ pub(super) fn close_round<B>(lanes: &[Arc<Lane<B>>], complete: impl Fn(usize) ->
     lanes.filter(|(at, _)| !complete(*at)).for_each(|(_, lane)| lane.close_round());
 }
 
-/// A message, and the bytes of credit to return for it.
-type Taken<I, T> = (Message<RecordBatch<I, T>>, usize);
+/// What is taken from a lane.
+pub(super) enum Taken<I: Portable + ?Sized, T: Time> {
+    /// A batch, and the bytes of credit to return for it.
+    Batch(RecordBatch<I, T>, usize),
+    Event(Event),
+}
 
 impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
     pub(super) fn new(op: Op, lanes: Vec<Arc<Lane<RecordBatch<I, T>>>>) -> Self {
@@ -146,16 +151,30 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         if !lane.has_messages() {
             return None;
         }
-        let taken = lane.take()?;
-        if let (Message::Batch(batch), _) = &taken {
-            self.batches += 1;
-            self.records[from] += batch.len() as u64;
-            if let Some(sent_at) = batch.sent_at {
-                let span = turn.clock.now().saturating_sub(sent_at);
-                self.under_way.record(Duration::from_nanos(span));
-            }
+        let (batch, bytes) = match lane.take()? {
+            (Message::Event(event), _) => return Some(Taken::Event(event)),
+            (Message::Batch(batch), bytes) => (batch, bytes),
+            (Message::Encoded(encoded), bytes) => (self.decoded(from, &encoded), bytes),
+        };
+        self.batches += 1;
+        self.records[from] += batch.len() as u64;
+        if let Some(sent_at) = batch.sent_at {
+            let span = turn.clock.now().saturating_sub(sent_at);
+            self.under_way.record(Duration::from_nanos(span));
         }
-        Some(taken)
+        Some(Taken::Batch(batch, bytes))
+    }
+
+    /// A batch from another host.
+    #[cold]
+    fn decoded(&self, from: usize, encoded: &[u8]) -> RecordBatch<I, T> {
+        let mut batch = self.lanes[from].spare().unwrap_or_default();
+        if let Err(error) = batch.decode(encoded) {
+            let what = format!("a batch from another host cannot be decoded: {error}");
+            self.op.fail(Error::new(ErrorKind::Internal, what));
+            batch.clear();
+        }
+        batch
     }
 
     pub(super) fn report(&self, report: &mut Report) {

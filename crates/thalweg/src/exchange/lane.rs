@@ -13,14 +13,21 @@
 //! No wake-up is lost: the sender decides to wait, and the receiver decides whether to wake it, under the same lock.
 //! The receiver is woken after every send; it only goes idle through the state of its task's cell, which records a
 //! wake-up that arrives while the task runs.
+//!
+//! Where the two tasks are on different hosts, each has a half of the lane (see [`far`](super::far)). The half at the
+//! receiver has the queue, and the half at the sender the credit; both have the state in which the lane is, which they
+//! tell each other.
 
+use super::far::{Far, Frame};
 use crate::flow::{Event, Waker};
-use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, lock};
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 use std::collections::VecDeque;
 
 /// A message on a lane.
 pub(crate) enum Message<B> {
     Batch(B),
+    /// A batch from another host, as it was encoded there.
+    Encoded(Vec<u8>),
     Event(Event),
 }
 
@@ -35,6 +42,8 @@ pub(crate) struct Lane<B> {
     pub(crate) edge: usize,
     pub(crate) sender: Waker,
     pub(crate) receiver: Waker,
+    /// The other half, if that is on another host.
+    far: Option<Far>,
 }
 
 struct State<B> {
@@ -48,7 +57,19 @@ struct State<B> {
     sender_waits: bool,
     /// Ends of rounds in the queue.
     round_ends: usize,
+    /// Ends of rounds that were sent, in all.
+    rounds: u64,
+    /// In the half at the receiver: credit that is free and not yet returned.
+    unreturned: usize,
     open: Open,
+}
+
+impl<B> State<B> {
+    /// Queues an event.
+    fn arrive(&mut self, event: Event) {
+        self.round_ends += usize::from(matches!(event, Event::Round(_)));
+        self.queue.push_back((Message::Event(event), 0));
+    }
 }
 
 /// Whether the receiver accepts records.
@@ -77,6 +98,8 @@ impl<B> Lane<B> {
             used: 0,
             sender_waits: false,
             round_ends: 0,
+            rounds: 0,
+            unreturned: 0,
             open: Open::Yes,
         };
         Self {
@@ -87,7 +110,43 @@ impl<B> Lane<B> {
             edge,
             sender,
             receiver,
+            far: None,
         }
+    }
+
+    /// A half of a lane whose other half is on another host.
+    pub(super) fn half(
+        edge: usize,
+        credit: usize,
+        sender: Waker,
+        receiver: Waker,
+        far: Far,
+    ) -> Self {
+        Self { far: Some(far), ..Self::new(edge, credit, sender, receiver) }
+    }
+
+    /// The other half, if it is on another host.
+    pub(super) fn far(&self) -> Option<&Far> {
+        self.far.as_ref()
+    }
+
+    /// Sends a batch to another host, which `encode` appends to its argument, and which takes this much credit.
+    /// Returns whether there is credit left; a closed lane sends nothing.
+    pub(super) fn send_far(
+        &self,
+        far: &Far,
+        bytes: usize,
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) -> Credit {
+        let mut state = lock(&self.state);
+        if state.open != Open::Yes {
+            return Credit::Closed;
+        }
+        state.used += bytes;
+        let credit = if state.used > self.credit { Credit::Short } else { Credit::Left };
+        drop(state);
+        far.send_batch(bytes, encode);
+        credit
     }
 
     /// Sends a batch, and returns an empty one to fill next if one has come back. Never refuses for lack of credit:
@@ -118,14 +177,92 @@ impl<B> Lane<B> {
             return;
         }
         if matches!(event, Event::Round(_)) {
-            state.round_ends += 1;
+            state.rounds += 1;
             state.open = Open::Yes;
             self.closed.store(false, Ordering::Release);
         }
-        state.queue.push_back((Message::Event(event), 0));
+        if let Some(far) = &self.far {
+            drop(state);
+            far.send(Frame::Event(event));
+            return;
+        }
+        state.arrive(event);
         self.queued.store(state.queue.len(), Ordering::Release);
         drop(state);
         self.receiver.wake();
+    }
+
+    /// Takes a frame of the other half.
+    pub(super) fn take_frame(&self, far: &Far, frame: Frame<'_>) {
+        let mut state = lock(&self.state);
+        match frame {
+            Frame::Batch(bytes, batch) => match state.open {
+                Open::Yes => {
+                    state.queue.push_back((Message::Encoded(batch.to_owned()), bytes));
+                    self.queued.store(state.queue.len(), Ordering::Release);
+                    drop(state);
+                    self.receiver.wake();
+                }
+                Open::NextRound => self.give_back(state, far, bytes),
+                Open::Never => {}
+            },
+            Frame::Event(_) if state.open == Open::Never => {}
+            Frame::Event(event) => {
+                if matches!(event, Event::Round(_)) {
+                    state.rounds += 1;
+                    state.open = Open::Yes;
+                    self.closed.store(false, Ordering::Release);
+                }
+                state.arrive(event);
+                self.queued.store(state.queue.len(), Ordering::Release);
+                drop(state);
+                self.receiver.wake();
+            }
+            Frame::Returned(bytes) => {
+                state.used = state.used.saturating_sub(bytes);
+                let wake = state.sender_waits && state.used <= self.credit / 2;
+                if wake {
+                    state.sender_waits = false;
+                }
+                drop(state);
+                if wake {
+                    self.sender.wake();
+                }
+            }
+            Frame::Closed => {
+                state.open = Open::Never;
+                state.used = 0;
+                state.sender_waits = false;
+                self.closed.store(true, Ordering::Release);
+                drop(state);
+                self.sender.wake();
+            }
+            // A sender that is past that round is not concerned.
+            Frame::ClosedRound(rounds) if state.open == Open::Yes && state.rounds == rounds => {
+                state.open = Open::NextRound;
+                state.sender_waits = false;
+                self.closed.store(true, Ordering::Release);
+                drop(state);
+                self.sender.wake();
+            }
+            Frame::ClosedRound(_) => {}
+        }
+    }
+
+    /// Returns credit to a sender on another host: not for every batch, but while less than a quarter of it is kept
+    /// back, so that a sender that waits for half of it always gets it.
+    fn give_back(&self, mut state: MutexGuard<'_, State<B>>, far: &Far, bytes: usize) {
+        state.unreturned += bytes;
+        if state.unreturned > self.credit / 4 {
+            let returned = std::mem::take(&mut state.unreturned);
+            drop(state);
+            far.send(Frame::Returned(returned));
+        }
+    }
+
+    /// A batch that was emptied, to decode one into.
+    pub(super) fn spare(&self) -> Option<B> {
+        lock(&self.state).spare.pop().map(|(batch, _)| batch)
     }
 
     /// Called by the sender: returns whether there is credit again. If not, the sender will be woken when there is.
@@ -170,6 +307,13 @@ impl<B> Lane<B> {
     /// freed.
     pub(crate) fn return_batch(&self, batch: B, bytes: usize) {
         let mut state = lock(&self.state);
+        if let Some(far) = &self.far {
+            if state.spare.is_empty() {
+                state.spare.push((batch, 0));
+            }
+            self.give_back(state, far, bytes);
+            return;
+        }
         state.used -= bytes;
         let freed = if state.spared <= self.credit {
             state.spare.push((batch, bytes));
@@ -199,6 +343,9 @@ impl<B> Lane<B> {
         self.queued.store(0, Ordering::Release);
         self.closed.store(true, Ordering::Release);
         drop(state);
+        if let Some(far) = &self.far {
+            far.send(Frame::Closed);
+        }
         // Woken before the drop, since the destructor of a record may run any code.
         self.sender.wake();
         drop(dropped);
@@ -217,11 +364,17 @@ impl<B> Lane<B> {
         let (kept, dropped): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut state.queue)
             .into_iter()
             .partition(|(message, _)| matches!(message, Message::Event(_)));
-        state.used -= dropped.iter().map(|(_, bytes)| bytes).sum::<usize>();
+        let bytes = dropped.iter().map(|(_, bytes)| bytes).sum::<usize>();
         state.queue = kept;
         self.queued.store(state.queue.len(), Ordering::Release);
         self.closed.store(true, Ordering::Release);
-        drop(state);
+        if let Some(far) = &self.far {
+            far.send(Frame::ClosedRound(state.rounds));
+            self.give_back(state, far, bytes);
+        } else {
+            state.used -= bytes;
+            drop(state);
+        }
         // Woken before the drop, since the destructor of a record may run any code.
         self.sender.wake();
         drop(dropped);

@@ -6,8 +6,7 @@
 //! records that another holds.
 
 use super::edge::SharedLane;
-use super::intake::Intake;
-use super::lane::Message;
+use super::intake::{Intake, Taken};
 use crate::data::Data;
 use crate::flow::{CHUNK, Op, Poll, Push, Task, Turn, guard};
 use crate::metrics::Report;
@@ -60,13 +59,13 @@ where
     fn take(&mut self, from: usize, turn: &Turn<'_>) -> bool {
         match self.intake.take(from, turn) {
             None => return false,
-            Some((Message::Event(event), _)) => {
+            Some(Taken::Event(event)) => {
                 self.intake.align.note(from, event);
                 if !event.completes() {
                     return true;
                 }
             }
-            Some((Message::Batch(mut batch), bytes)) => {
+            Some(Taken::Batch(mut batch, bytes)) => {
                 let behind = &mut self.behind[from];
                 batch.drain(|item, time| behind.push_back((item, time)));
                 self.intake.lanes[from].return_batch(batch, bytes);

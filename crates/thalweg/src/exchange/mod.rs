@@ -1,4 +1,4 @@
-//! How records get from the tasks of one stage to those of the next, inside one process.
+//! How records get from the tasks of one stage to those of the next.
 //!
 //! Between each sending and each receiving task lies a [`lane`]: a queue of batches and events under one lock, taken
 //! once a batch. An [`outlet`] at the end of a stage fills one batch a lane and sends it when it is full, when the
@@ -16,6 +16,7 @@
 
 mod align;
 mod edge;
+mod far;
 mod inlet;
 mod intake;
 mod lane;
@@ -25,7 +26,7 @@ mod pair;
 mod record_batch;
 mod route;
 
-pub(crate) use edge::{Edge, LaneSettings};
+pub(crate) use edge::{Edge, LaneSettings, TasksOf};
 pub use inlet::Inlet;
 pub use merge::MergingInlet;
 pub(crate) use outlet::{Broadcast, Outlet};

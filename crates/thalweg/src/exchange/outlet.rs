@@ -107,6 +107,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         let measured = self.sent.batches.is_multiple_of(MEASURED);
         open.sent_at = measured.then(|| self.settings.clock.now());
         if self.settings.encode
+            && lane.far().is_none()
             && let Err(error) = open.recode(&mut self.bytes)
         {
             let what = format!("a batch cannot be decoded as it was encoded: {error}");
@@ -115,8 +116,15 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         self.sent.records += open.len() as u64;
         self.sent.batches += 1;
         self.sent.bytes += bytes as u64;
-        let (spare, after) = lane.send(std::mem::take(open), bytes);
-        *open = spare.unwrap_or_default();
+        let after = if let Some(far) = lane.far() {
+            let after = lane.send_far(far, bytes, |out| open.encode(out));
+            open.clear();
+            after
+        } else {
+            let (spare, after) = lane.send(std::mem::take(open), bytes);
+            *open = spare.unwrap_or_default();
+            after
+        };
         if after == Credit::Closed {
             open.drain(|_, _| {});
         }

@@ -12,8 +12,7 @@
 //! is then read whether the operator wants it or not.
 
 use super::edge::SharedLane;
-use super::intake::{Intake, close_round};
-use super::lane::Message;
+use super::intake::{Intake, Taken, close_round};
 use crate::data::Portable;
 use crate::flow::{Op, Poll, PushTwo, Task, Turn};
 use crate::metrics::Report;
@@ -73,10 +72,10 @@ where
         let lanes = self.first.lanes.len();
         for step in 0..lanes {
             let at = (self.turns.0 + step) % lanes;
-            let Some((message, bytes)) = self.first.take(at, turn) else { continue };
+            let Some(taken) = self.first.take(at, turn) else { continue };
             self.turns.0 = at + 1;
-            match message {
-                Message::Batch(mut batch) => {
+            match taken {
+                Taken::Batch(mut batch, bytes) => {
                     self.first.head.pushed();
                     let next = &mut self.next;
                     if self.skips && self.again.0 {
@@ -87,7 +86,7 @@ where
                     }
                     self.first.lanes[at].return_batch(batch, bytes);
                 }
-                Message::Event(event) => {
+                Taken::Event(event) => {
                     self.first.align.note(at, event);
                     if event.completes() && self.are_complete(0..lanes) {
                         self.next.first_ended();
@@ -107,10 +106,10 @@ where
             if self.first.align.is_held(before + at) {
                 continue;
             }
-            let Some((message, bytes)) = self.second.take_unheld(at, turn) else { continue };
+            let Some(taken) = self.second.take_unheld(at, turn) else { continue };
             self.turns.1 = at + 1;
-            match message {
-                Message::Batch(mut batch) => {
+            match taken {
+                Taken::Batch(mut batch, bytes) => {
                     self.first.head.pushed();
                     let next = &mut self.next;
                     if self.skips && self.again.1 {
@@ -121,7 +120,7 @@ where
                     }
                     self.second.lanes[at].return_batch(batch, bytes);
                 }
-                Message::Event(event) => {
+                Taken::Event(event) => {
                     self.first.align.note(before + at, event);
                     if event.completes() && self.are_complete(before..before + lanes) {
                         self.next.second_ended();

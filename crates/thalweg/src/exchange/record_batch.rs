@@ -46,9 +46,14 @@ impl<I: Portable + ?Sized, T: Time> RecordBatch<I, T> {
     pub(super) fn recode(&mut self, bytes: &mut Vec<u8>) -> Result<(), DecodeError> {
         bytes.clear();
         self.encode(bytes);
+        self.clear();
+        self.decode(bytes)
+    }
+
+    /// Drops all records.
+    pub(super) fn clear(&mut self) {
         self.items.clear();
         self.times.clear();
-        self.decode(bytes)
     }
 
     /// Appends the encoding of all records.

@@ -38,7 +38,7 @@ pub(crate) use guard::{arm, catch, discard, guard, guard_key, note_key, refuse};
 pub(crate) use head::{Head, Settled};
 pub use null_sink::NullSink;
 pub(crate) use numbers::push_numbers;
-pub(crate) use op::{Op, Publish, Signals};
+pub(crate) use op::{Op, Others, Publish, Signals};
 pub(crate) use partitions::Partitions;
 pub(crate) use round_state::{RoundScoped, RoundState};
 pub(crate) use task::{Poll, Task, Turn, Wake, Waker};

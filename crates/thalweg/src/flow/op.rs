@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// An operator of a running job: its number in the plan, its name, and a handle to fail the job.
 #[derive(Clone)]
@@ -65,8 +65,25 @@ pub(crate) struct Signals {
     ending: Mutex<Ending>,
     /// The job's outputs, to be published once every task has ended well.
     outputs: Mutex<Vec<Prepare>>,
+    /// Those that are prepared, where the job ends when all of its hosts are.
+    prepared: Mutex<Vec<Publish>>,
     /// The files and directories that the job writes, each with the name of the operator that writes it.
     targets: Mutex<BTreeMap<PathBuf, Arc<str>>>,
+    /// The other hosts of the job, which decide with this one how it ends.
+    others: OnceLock<Arc<dyn Others>>,
+}
+
+/// The other hosts of a job.
+pub(crate) trait Others: Send + Sync {
+    /// Something has failed on this host. The error is passed on, and comes back as the decision unless there was
+    /// another one before.
+    fn failed(&self, error: Error);
+
+    /// Sources of the other hosts should end too.
+    fn drain(&self);
+
+    /// Sources of the other hosts should send this barrier too.
+    fn barrier(&self, epoch: Epoch);
 }
 
 /// How a job ends.
@@ -98,14 +115,32 @@ pub(crate) enum Publish {
 impl Signals {
     /// Records a failure and stops the job, unless its end has been decided already.
     pub(crate) fn fail(&self, error: Error) {
-        let mut ending = lock(&self.ending);
-        if matches!(*ending, Ending::Undecided) {
-            *ending = Ending::Failed(error);
-            self.stopped.store(true, Ordering::Release);
-        } else {
-            drop(ending);
-            discard([error]);
+        match self.others.get() {
+            None => self.decide(Err(error)),
+            Some(others) if !self.stopped.swap(true, Ordering::AcqRel) => others.failed(error),
+            Some(_) => discard([error]),
         }
+    }
+
+    /// Decides how the job ends, unless that has been decided already.
+    pub(crate) fn decide(&self, outcome: Result<()>) {
+        let mut ending = lock(&self.ending);
+        match (&*ending, outcome) {
+            (Ending::Undecided, Ok(())) => *ending = Ending::Done,
+            (Ending::Undecided, Err(error)) => {
+                *ending = Ending::Failed(error);
+                self.stopped.store(true, Ordering::Release);
+            }
+            (_, outcome) => {
+                drop(ending);
+                discard(outcome.err());
+            }
+        }
+    }
+
+    /// Joins the other hosts of the job.
+    pub(crate) fn join(&self, others: Arc<dyn Others>) {
+        let _ = self.others.set(others);
     }
 
     /// Whether tasks should stop at once.
@@ -115,6 +150,14 @@ impl Signals {
 
     /// Requests sources to end as if their input had ended.
     pub(crate) fn drain(&self) {
+        self.drain_here();
+        if let Some(others) = self.others.get() {
+            others.drain();
+        }
+    }
+
+    /// As [`drain`](Self::drain), but does not tell the other hosts.
+    pub(crate) fn drain_here(&self) {
         self.draining.store(true, Ordering::Release);
     }
 
@@ -125,7 +168,16 @@ impl Signals {
 
     /// Requests sources to send one more barrier; returns its number.
     pub(crate) fn ask_barrier(&self) -> Epoch {
-        Epoch(self.epoch.fetch_add(1, Ordering::AcqRel) + 1)
+        let epoch = Epoch(self.epoch.fetch_add(1, Ordering::AcqRel) + 1);
+        if let Some(others) = self.others.get() {
+            others.barrier(epoch);
+        }
+        epoch
+    }
+
+    /// Another host has requested this barrier.
+    pub(crate) fn barrier_asked(&self, Epoch(epoch): Epoch) {
+        self.epoch.fetch_max(epoch, Ordering::AcqRel);
     }
 
     /// The last barrier that sources are to send.
@@ -153,6 +205,13 @@ impl Signals {
     /// Called when every task has ended: prepares all outputs, decides how the job ends, and publishes the outputs if
     /// there was no failure.
     pub(crate) fn finish(&self) {
+        self.prepare();
+        self.decide(Ok(()));
+        self.conclude();
+    }
+
+    /// Called when every task of this host has ended: does all work of the outputs that can fail.
+    pub(crate) fn prepare(&self) {
         let outputs = std::mem::take(&mut *lock(&self.outputs));
         let mut prepared = Vec::with_capacity(outputs.len());
         for prepare in outputs {
@@ -165,13 +224,13 @@ impl Signals {
                 Err(error) => self.fail(error),
             }
         }
-        let mut ending = lock(&self.ending);
-        let done = matches!(*ending, Ending::Undecided);
-        if done {
-            *ending = Ending::Done;
-        }
-        drop(ending);
-        if !done {
+        *lock(&self.prepared) = prepared;
+    }
+
+    /// Called when it is decided how the job ends: publishes what is prepared, if it ends well.
+    pub(crate) fn conclude(&self) {
+        let prepared = std::mem::take(&mut *lock(&self.prepared));
+        if !matches!(*lock(&self.ending), Ending::Done) {
             discard(prepared);
         } else if let Err(error) = publish(prepared) {
             *lock(&self.ending) = Ending::Failed(error);
@@ -193,6 +252,7 @@ impl Drop for Signals {
         // panic.
         discard(self.take_failure());
         discard(std::mem::take(&mut *lock(&self.outputs)));
+        discard(std::mem::take(&mut *lock(&self.prepared)));
     }
 }
 

@@ -2,11 +2,12 @@
 
 use super::Output;
 use super::output::Slot;
-use crate::data::Portable;
+use crate::data::{Data, Portable};
 use crate::error::{Error, ErrorKind};
-use crate::flow::{Event, Op, Pipe, Push, guard};
+use crate::exchange::{Broadcast, Edge};
+use crate::flow::{Event, Op, Pipe, Push};
 use crate::metrics::Report;
-use crate::plan::Origin;
+use crate::plan::{Details, Origin, Strategy};
 use crate::stream::{Chain, Stream};
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 use crate::time::Time;
@@ -56,7 +57,7 @@ impl<C: Chain> Stream<C> {
     {
         let origin = Origin::here("collect");
         let (output, slot) = Output::new(format!("collect ({})", origin.place));
-        let all = Gather::<<C::Item as Portable>::Owned, R>::new(self.tasks(), slot, |parts| {
+        let finish: Finish<_, R> = |parts| {
             // If the result is a `Vec`, the last step copies nothing.
             let others = parts.iter().skip(1).map(Vec::len).sum();
             let mut parts = parts.into_iter();
@@ -64,20 +65,9 @@ impl<C: Chain> Stream<C> {
             all.reserve_exact(others);
             parts.for_each(|mut part| all.append(&mut part));
             all.into_iter().collect()
-        });
-        let stage = self.stage;
-        let env = self.env.clone();
-        self.close(origin, String::new(), move |cx, op| {
-            all.slot.begin();
-            Ok(CollectPush {
-                op: cx.op(op),
-                task: cx.task,
-                records: Vec::new(),
-                left: 0,
-                all: Arc::clone(&all),
-                types: PhantomData::<fn(&C::Item)>,
-            })
-        });
+        };
+        let (stage, env) = (self.stage, self.env.clone());
+        self.collect_parts(origin, slot, u64::MAX, finish);
         env.build(|builder| builder.require_bounded_end(stage, "it could never be handed back; `to_channel` and `for_each` take records as they come"));
         output
     }
@@ -106,39 +96,76 @@ impl<C: Chain> Stream<C> {
     {
         let origin = Origin::here("collect_one");
         let (output, slot) = Output::new(format!("collect_one ({})", origin.place));
+        let finish: Finish<_, _> = |parts| parts.into_iter().flatten().next();
         let one = self.gather(origin);
         let (stage, env) = (one.stage, one.env.clone());
-        one.close(origin, String::new(), move |cx, op| {
-            let slot = Arc::clone(&slot);
-            slot.begin();
-            Ok(OnePush {
-                op: cx.op(op),
-                one: None,
-                left: 0,
-                slot,
-                kind: PhantomData::<fn(&C::Item)>,
-            })
-        });
+        one.collect_parts(origin, slot, 1, finish);
         env.build(|builder| builder.require_bounded_end(stage, "it could never be handed back; `to_channel` and `for_each` take records as they come"));
         output
     }
 }
 
-/// The parts that the tasks of a sink have collected, and the function that combines them in the last task.
-struct Gather<P, R> {
-    parts: Mutex<Vec<Vec<P>>>,
-    missing: AtomicUsize,
-    slot: Arc<Slot<R>>,
-    finish: fn(Vec<Vec<P>>) -> R,
+/// Makes the result of the parts of all tasks, in the order of the tasks.
+type Finish<O, R> = fn(Vec<Vec<O>>) -> R;
+
+impl<C: Chain<Item: Portable>> Stream<C> {
+    /// Ends the stage in a sink that collects at most so many records in each task, and hands the result of all of them
+    /// to the program on every host.
+    ///
+    /// On one host the tasks meet in memory. Of several hosts each has a task which all the others send their records
+    /// to.
+    fn collect_parts<R: Send + 'static>(
+        self,
+        origin: Origin,
+        slot: Arc<Slot<R>>,
+        most: u64,
+        finish: Finish<<C::Item as Portable>::Owned, R>,
+    ) {
+        let tasks = self.tasks();
+        let to_each_host = self.env.hosts_if_several().map(|hosts| {
+            let (env, from) = (self.env.clone(), self.stage);
+            let to = env.build(|builder| builder.stage_on_each_host(from, hosts));
+            let edge: Edge<[u8], C::Time> = env.link(from, to, Strategy::Broadcast);
+            let parts = env.receive(to, origin, vec![edge.clone()]);
+            let slot = Arc::clone(&slot);
+            parts.close(origin, Details::none(), move |cx, op| {
+                slot.begin();
+                let parts = (0..tasks).map(|_| Vec::new()).collect();
+                Ok(PartsPush { op: cx.op(op), parts, slot: Arc::clone(&slot), finish })
+            });
+            edge
+        });
+        let here = Gather::new(tasks, slot, finish);
+        self.close(origin, Details::none(), move |cx, op| {
+            here.slot.begin();
+            let to = match &to_each_host {
+                None => Destination::Here(Vec::new(), Arc::clone(&here)),
+                Some(edge) => {
+                    let hosts = Broadcast::new(edge.lanes_from(cx.task, cx.op(op)));
+                    Destination::EachHost(hosts, Vec::new())
+                }
+            };
+            let (op, task, types) = (cx.op(op), cx.task, PhantomData::<fn(&C::Item)>);
+            Ok(CollectPush { op, task, most, collected: 0, to, types })
+        });
+    }
 }
 
-impl<P: Send + 'static, R: Send + 'static> Gather<P, R> {
-    fn new(tasks: usize, slot: Arc<Slot<R>>, finish: fn(Vec<Vec<P>>) -> R) -> Arc<Self> {
+/// The parts that the tasks of a job on one host have collected, and the function that combines them in the last task.
+struct Gather<O, R> {
+    parts: Mutex<Vec<Vec<O>>>,
+    missing: AtomicUsize,
+    slot: Arc<Slot<R>>,
+    finish: Finish<O, R>,
+}
+
+impl<O: Send + 'static, R: Send + 'static> Gather<O, R> {
+    fn new(tasks: usize, slot: Arc<Slot<R>>, finish: Finish<O, R>) -> Arc<Self> {
         let parts = Mutex::new((0..tasks).map(|_| Vec::new()).collect());
         Arc::new(Self { parts, missing: AtomicUsize::new(tasks), slot, finish })
     }
 
-    fn add(self: &Arc<Self>, op: &Op, task: usize, part: Vec<P>) {
+    fn add(self: &Arc<Self>, op: &Op, task: usize, part: Vec<O>) {
         lock(&self.parts)[task] = part;
         if self.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
             let parts = std::mem::take(&mut *lock(&self.parts));
@@ -148,82 +175,115 @@ impl<P: Send + 'static, R: Send + 'static> Gather<P, R> {
     }
 }
 
-struct CollectPush<I: ?Sized, O, R> {
+/// Collects the records of a task.
+struct CollectPush<I: ?Sized, T: Time, O, R> {
     op: Op,
     task: usize,
-    records: Vec<O>,
-    /// The number of records collected.
-    left: u64,
-    all: Arc<Gather<O, R>>,
+    /// A further record fails the job.
+    most: u64,
+    collected: u64,
+    to: Destination<T, O, R>,
     types: PhantomData<fn(&I)>,
 }
 
-impl<I: ?Sized, O: Send + 'static, R: Send + 'static> Pipe for CollectPush<I, O, R> {
+/// Where the records of a task are collected.
+enum Destination<T: Time, O, R> {
+    /// In its own list.
+    Here(Vec<O>, Arc<Gather<O, R>>),
+    /// In a task of each host, which gets each record encoded, behind the number of its task. The buffer holds one.
+    EachHost(Broadcast<[u8], T>, Vec<u8>),
+}
+
+impl<I, T, O, R> Pipe for CollectPush<I, T, O, R>
+where
+    I: ?Sized,
+    T: Time,
+    O: Data,
+    R: Send + 'static,
+{
     fn next(&mut self) -> Option<&mut dyn Pipe> {
-        None
+        match &mut self.to {
+            Destination::Here(..) => None,
+            Destination::EachHost(hosts, _) => Some(hosts),
+        }
     }
 
     fn event(&mut self, event: Event) {
-        if event == Event::End {
-            self.left = self.records.len() as u64;
-            self.all.add(&self.op, self.task, std::mem::take(&mut self.records));
+        match &mut self.to {
+            Destination::Here(records, all) if event == Event::End => {
+                all.add(&self.op, self.task, std::mem::take(records));
+            }
+            Destination::Here(..) => {}
+            Destination::EachHost(hosts, _) => hosts.event(event),
         }
     }
 
     fn report(&mut self, report: &mut Report) {
-        report.emitted(self.op.id(), self.left + self.records.len() as u64);
+        report.emitted(self.op.id(), self.collected);
+        if let Destination::EachHost(hosts, _) = &mut self.to {
+            hosts.report(report);
+        }
     }
 }
 
-impl<I, T, R> Push<I, T> for CollectPush<I, I::Owned, R>
+impl<I, T, R> Push<I, T> for CollectPush<I, T, I::Owned, R>
 where
     I: Portable + ?Sized,
     T: Time,
     R: Send + 'static,
 {
     #[inline(always)]
-    fn push(&mut self, item: I::Of<'_>, _: T) {
-        self.records.push(I::to_owned(item));
+    fn push(&mut self, item: I::Of<'_>, time: T) {
+        if self.collected == self.most {
+            let what = "there is a second record, and `collect_one` takes the only one: \
+                        `collect` takes any number";
+            self.op.fail(Error::new(ErrorKind::Input, what));
+            return;
+        }
+        self.collected += 1;
+        match &mut self.to {
+            Destination::Here(records, _) => records.push(I::to_owned(item)),
+            Destination::EachHost(hosts, bytes) => {
+                bytes.clear();
+                (self.task, I::to_owned(item)).encode(bytes);
+                hosts.push(bytes, time);
+            }
+        }
     }
 }
 
-/// Stores the only record, in the only task.
-struct OnePush<I: ?Sized, O> {
+/// Collects the records of all tasks, on one of several hosts.
+struct PartsPush<O, R> {
     op: Op,
-    one: Option<O>,
-    /// The number of records stored.
-    left: u64,
-    slot: Arc<Slot<Option<O>>>,
-    kind: PhantomData<fn(&I)>,
+    parts: Vec<Vec<O>>,
+    slot: Arc<Slot<R>>,
+    finish: Finish<O, R>,
 }
 
-impl<I: ?Sized, O: Send + 'static> Pipe for OnePush<I, O> {
+impl<O: Data, R: Send + 'static> Pipe for PartsPush<O, R> {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
         None
     }
 
     fn event(&mut self, event: Event) {
         if event == Event::End {
-            self.left = u64::from(self.one.is_some());
-            let one = self.one.take();
-            Arc::clone(&self.slot).publish(&self.op, move || one);
+            let (parts, finish) = (std::mem::take(&mut self.parts), self.finish);
+            Arc::clone(&self.slot).publish(&self.op, move || finish(parts));
         }
-    }
-
-    fn report(&mut self, report: &mut Report) {
-        report.emitted(self.op.id(), self.left + u64::from(self.one.is_some()));
     }
 }
 
-impl<I: Portable + ?Sized, T: Time> Push<I, T> for OnePush<I, I::Owned> {
-    fn push(&mut self, item: I::Of<'_>, _: T) {
-        if self.one.is_some() {
-            let what = "there is a second record, and `collect_one` takes the only one: \
-                        `collect` takes any number";
-            self.op.fail(Error::new(ErrorKind::Input, what));
-            return;
+impl<T: Time, O: Data, R: Send + 'static> Push<[u8], T> for PartsPush<O, R> {
+    fn push(&mut self, mut bytes: &[u8], _: T) {
+        let decoded = <(usize, O)>::decode(&mut bytes);
+        match decoded.map(|(task, record)| (self.parts.get_mut(task), record)) {
+            Ok((Some(part), record)) => part.push(record),
+            Ok((None, _)) => self.op.fail(Error::new(ErrorKind::Internal, "a record of no task")),
+            Err(error) => {
+                let what = format!("a record cannot be decoded as it was encoded: {error}");
+                self.op.fail(Error::new(ErrorKind::Internal, what));
+            }
         }
-        self.one = Some(guard(&self.op, || I::to_owned(item)));
     }
 }
 

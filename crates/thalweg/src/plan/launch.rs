@@ -4,10 +4,11 @@ use super::conserve::conserved;
 use super::measure::measure;
 use super::{Builder, Plan, Stage, Strategy};
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::LaneSettings;
+use crate::exchange::{LaneSettings, TasksOf};
 use crate::flow::{Depth, Op, Partitions, Signals, Waker, catch};
 use crate::memory::{Claim, MemoryPool, Reservation};
 use crate::metrics::Stats;
+use crate::net::{HostId, Links};
 use crate::runtime::{Cell, Job, Runtime, TaskCounts};
 use crate::state::SpillDir;
 use std::sync::Arc;
@@ -25,6 +26,10 @@ pub struct TaskContext<'a> {
     pub(crate) waker: &'a Waker,
     /// The partitions of the stage's source, shared by its tasks.
     pub(crate) partitions: &'a Arc<Partitions>,
+    /// The channels of the job, to its other hosts.
+    pub(crate) links: &'a Links,
+    /// The host of each task of the stage.
+    pub(crate) hosts: &'a [HostId],
     ops: &'a [Op],
     pub(crate) plan: &'a Plan,
 }
@@ -118,8 +123,12 @@ impl Launched {
 pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
     let mut builder = builder;
     check(&mut builder)?;
-    let Builder { plan, factories, unconsumed, connectors, batches, blocks, .. } = builder;
+    if runtime.hosts.count() > 1 {
+        spans_hosts(&builder.plan).inspect_err(|_| runtime.confine())?;
+    }
+    let Builder { plan, factories, unconsumed, connectors, blocks, .. } = builder;
     let signals = Arc::new(Signals::default());
+    let links = runtime.links(&signals);
     let ops: Vec<Op> = plan
         .operators
         .iter()
@@ -131,14 +140,17 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
         .iter()
         .map(|stage| (0..stage.tasks).map(|_| Waker::default()).collect())
         .collect();
-    for ((edge, connector), batch) in plan.edges.iter().zip(connectors).zip(batches) {
+    let hosts: Vec<Vec<HostId>> =
+        plan.stages.iter().map(|stage| stage.hosts(links.hosts())).collect();
+    let tasks_of = |stage: usize| TasksOf { wakers: &wakers[stage], hosts: &hosts[stage] };
+    for (edge, connector) in plan.edges.iter().zip(connectors) {
         let settings = LaneSettings {
-            batch,
+            batch: edge.batch,
             credit: runtime.config.credit,
             encode: runtime.config.encode_exchanges,
             clock: runtime.clock.clone(),
         };
-        connector(settings, &wakers[edge.from], &wakers[edge.to]);
+        connector(settings, tasks_of(edge.from), tasks_of(edge.to), &links);
     }
 
     let spill = SpillDir::new(&runtime.config.spill_dir, job_name(&plan));
@@ -146,7 +158,9 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
     let mut stage_of = Vec::new();
     for (stage, factory) in plan.stages.iter().zip(&factories) {
         let partitions = Arc::default();
-        for (task, waker) in wakers[stage.id].iter().enumerate() {
+        let here = |task: &usize| hosts[stage.id][*task] == links.hosts().me();
+        for task in (0..stage.tasks).filter(here) {
+            let waker = &wakers[stage.id][task];
             let context = TaskContext {
                 task,
                 tasks: stage.tasks,
@@ -155,6 +169,8 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
                 clock: &runtime.clock,
                 waker,
                 partitions: &partitions,
+                links: &links,
+                hosts: &hosts[stage.id],
                 ops: &ops,
                 plan: &plan,
             };
@@ -174,7 +190,7 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
         catch(|| drop(factory)).map_err(|panic| panic.in_operator(&*operators[stage]))?;
     }
 
-    let job = Job::new(signals, tasks.len());
+    let job = Job::new(signals, tasks.len(), links);
     let started = runtime.clock.now();
     let cells: Vec<_> = tasks
         .into_iter()
@@ -224,6 +240,14 @@ pub(crate) fn check(builder: &mut Builder) -> Result<()> {
     Ok(())
 }
 
+/// Fails if tasks of the job are joined in a way that cannot join tasks of different hosts.
+fn spans_hosts(plan: &Plan) -> Result<()> {
+    let Some(tie) = plan.ties.iter().find(|tie| !tie.kind.spans_hosts()) else { return Ok(()) };
+    let label = tie.operators.first().map(|&op| plan.operators[op].label());
+    let what = "cannot run on several hosts: its tasks share memory";
+    Err(Error::new(ErrorKind::Plan, what).in_operator(label.unwrap_or_default()))
+}
+
 /// Whether a task may send to another with this strategy.
 pub(crate) fn linked(
     strategy: Strategy,
@@ -240,7 +264,7 @@ pub(crate) fn linked(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Origin;
+    use crate::plan::{Details, Origin};
 
     #[test]
     fn a_job_is_named_after_the_place_where_it_begins() {
@@ -248,8 +272,8 @@ mod tests {
         assert_eq!(job_name(&builder.plan), "job");
         let stage = builder.stage(1, true);
         let line = line!() + 1;
-        builder.operator(stage, Origin::here("range"), String::new());
-        builder.operator(stage, Origin::here("count"), String::new());
+        builder.operator(stage, Origin::here("range"), Details::none());
+        builder.operator(stage, Origin::here("count"), Details::none());
         assert_eq!(job_name(&builder.plan), format!("launch.rs:{line}"));
     }
 }

@@ -8,27 +8,62 @@
 
 mod builder;
 mod conserve;
+mod details;
 mod explain;
+mod fingerprint;
 mod launch;
 mod measure;
 
-pub(crate) use builder::Builder;
 pub use builder::Origin;
+pub(crate) use builder::{Builder, Distribution};
+pub use details::{Detail, Details, Value};
+pub use fingerprint::Fingerprint;
 pub use launch::TaskContext;
 pub(crate) use launch::{Launched, check, launch, linked};
 
+use crate::config::BatchMode;
+use crate::data::{HASH_VERSION, Portable, Schema};
+use crate::exchange::KEY_GROUPS;
+use crate::net::{HostId, Hosts};
 use serde::{Deserialize, Serialize};
 
+/// The version of the format of plans. It is raised when a field or a variant is removed, renamed, or changes its
+/// meaning, so that a plan of one version is never read as one of another; a new field or variant does not raise it.
+pub const PLAN_VERSION: u32 = 1;
+
 /// A job as data.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Plan {
+    /// The version of the plan's format: [`PLAN_VERSION`].
+    pub version: u32,
+    /// The version of the hash by which keys find their tasks: [`HASH_VERSION`].
+    pub hash_version: u32,
+    /// The number of key groups into which hashes are divided; each task of a keyed stage owns a range of them.
+    pub key_groups: u32,
     /// The operators, in the order in which the program added them.
     pub operators: Vec<Operator>,
     /// The stages; each runs as one piece of code.
     pub stages: Vec<Stage>,
     /// The exchanges between stages.
     pub edges: Vec<Edge>,
+    /// The ways beside exchanges in which tasks affect each other.
+    pub ties: Vec<Tie>,
+}
+
+/// A plan without operators, of this version.
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            version: PLAN_VERSION,
+            hash_version: HASH_VERSION,
+            key_groups: KEY_GROUPS as u32,
+            operators: Vec::new(),
+            stages: Vec::new(),
+            edges: Vec::new(),
+            ties: Vec::new(),
+        }
+    }
 }
 
 /// One operator of a [`Plan`].
@@ -46,8 +81,8 @@ pub struct Operator {
     pub method: String,
     /// The place in the program where it is added, as `file:line`.
     pub place: String,
-    /// Further details: the files read, the size of a limit, …
-    pub detail: String,
+    /// Its properties: the files read, the size of a limit, …
+    pub details: Details,
     /// The stage that it belongs to.
     pub stage: usize,
     /// The state that it keeps across records, if it keeps any.
@@ -64,10 +99,33 @@ pub struct State {
     /// [`Stream::name`](crate::Stream::name), or derived from the stateful operators before it, so that adding a
     /// `map` does not change it.
     pub id: String,
-    /// Whether there is a state for each key, owned by key group, rather than one for each task.
-    pub keyed: bool,
-    /// The schema of the state, as text.
-    pub schema: String,
+    /// What there is a state for.
+    pub scope: Scope,
+    /// The schema of the state.
+    pub schema: Schema,
+}
+
+/// What there is a [`State`] for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Scope {
+    /// For each key, of this schema. The task that owns the key's group has it.
+    Key(Schema),
+    /// For each task.
+    Task,
+}
+
+impl Scope {
+    /// A state for each key of this type.
+    pub(crate) fn key<K: Portable + ?Sized>() -> Self {
+        Self::Key(schema_of::<K>())
+    }
+}
+
+/// The schema of a kind of record.
+pub(crate) fn schema_of<I: Portable + ?Sized>() -> Schema {
+    <I::Owned as crate::data::Data>::schema()
 }
 
 /// Operators that are fused into one type of task.
@@ -80,10 +138,24 @@ pub struct Stage {
     pub operators: Vec<usize>,
     /// The number of parallel tasks.
     pub tasks: usize,
+    /// Which host runs which task.
+    pub placement: Placement,
     /// Whether its input ends by itself.
     pub bounded: bool,
     /// How many loops an operator added to it is nested in.
     pub loops: u32,
+}
+
+/// Which host runs which task of a stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Placement {
+    /// Tasks are spread over the hosts in proportion to their cores, in order; a single task is on the first host.
+    #[default]
+    Spread,
+    /// Each host has one task.
+    EachHost,
 }
 
 /// An exchange between two stages.
@@ -96,8 +168,62 @@ pub struct Edge {
     pub to: usize,
     /// How the receiving task is chosen.
     pub strategy: Strategy,
-    /// When batches are sent, as text.
-    pub batch: String,
+    /// The schema of the records that cross it. On a keyed edge they are the hash of the key and the program's record;
+    /// what is aggregated before it is sent crosses as hash, key and accumulator.
+    pub schema: Schema,
+    /// The schema of the key by which a [keyed](Strategy::Keyed) edge sends.
+    pub key: Option<Schema>,
+    /// Whether each record has a timestamp.
+    pub timed: bool,
+    /// When batches are sent.
+    pub batch: BatchMode,
+}
+
+/// A way in which the tasks of operators affect each other, beside the exchanges between them: it carries no records of
+/// the job's streams in their order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Tie {
+    /// Its index in [`Plan::ties`].
+    pub id: usize,
+    /// What it is for.
+    pub kind: TieKind,
+    /// The operators whose tasks it joins.
+    pub operators: Vec<usize>,
+}
+
+/// What a tie is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum TieKind {
+    /// The tasks of a loop agree at the end of a round on its state, and on whether there is another.
+    Rounds,
+    /// The tail of a loop hands records to its head, for the next round.
+    Feedback,
+    /// The head of a delta iteration and the tail of the same keys hand each other the solution.
+    Solution,
+    /// The tasks of a source share out what is to be read.
+    Splits,
+    /// The tasks of an operator keep close to each other in event time.
+    Drift,
+    /// The tasks of an operator share out the calls that may run at once.
+    Permits,
+    /// The tasks of an operator share what they have found out about their input. It affects speed only.
+    Hints,
+    /// The tasks of an operator write into one set of files.
+    Files,
+    /// The tasks of a cache keep its records for later jobs.
+    Cache,
+    /// The program that runs the job hands its tasks records, or takes them.
+    Program,
+}
+
+impl TieKind {
+    /// Whether tasks of different hosts can be joined by it.
+    fn spans_hosts(self) -> bool {
+        matches!(self, Self::Hints)
+    }
 }
 
 /// How an exchange chooses the receiving task of a record.
@@ -119,6 +245,17 @@ pub enum Strategy {
     Custom,
     /// The only task.
     Gather,
+}
+
+impl Stage {
+    /// The host of each task.
+    pub(crate) fn hosts(&self, hosts: &Hosts) -> Vec<HostId> {
+        let host = |task| match self.placement {
+            Placement::Spread => hosts.of_task(task, self.tasks),
+            Placement::EachHost => HostId(task),
+        };
+        (0..self.tasks).map(host).collect()
+    }
 }
 
 impl Plan {

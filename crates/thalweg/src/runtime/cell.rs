@@ -197,6 +197,11 @@ impl Cell {
         self.job.fail(panic.in_operator(&*self.operators));
     }
 
+    /// Fails its job.
+    pub(crate) fn fail_job(&self, error: Error) {
+        self.job.fail(error);
+    }
+
     /// Drops the task and everything that it owns.
     fn end(&self, body: &mut Body) -> Next {
         if let Some(counted) = self.counted(body) {

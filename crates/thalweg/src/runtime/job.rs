@@ -1,8 +1,10 @@
 //! A job: tasks that end together, with one outcome.
 
 use super::counts::TaskCounts;
+use super::hosts::JobHosts;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Epoch, Signals, Wake};
+use crate::net::{Links, Part};
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, lock};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -31,20 +33,52 @@ pub(crate) struct Job {
     over: Mutex<bool>,
     /// Notified when the job is over, and when a task has passed a barrier or ended.
     changed: Condvar,
+    /// The other hosts of the job, if there are any.
+    hosts: Option<Arc<JobHosts>>,
+    end: Mutex<End>,
+}
+
+/// How far a job on several hosts has come to its end on this one.
+#[derive(Default)]
+struct End {
+    /// All tasks of this host have ended, and its outputs are prepared.
+    prepared: bool,
+    decided: bool,
+    /// The channels of the job, until it is over here.
+    links: Option<Links>,
 }
 
 impl Job {
-    /// A job of this many tasks, which are added by [`set_members`](Self::set_members).
-    pub(crate) fn new(signals: Arc<Signals>, tasks: usize) -> Arc<Self> {
-        Arc::new(Self {
+    /// A job with this many tasks on this host, which are added by [`set_members`](Self::set_members).
+    pub(crate) fn new(signals: Arc<Signals>, tasks: usize, links: Links) -> Arc<Self> {
+        let several = links.hosts().count() > 1;
+        let job = Arc::new_cyclic(|me| Self {
             signals,
             members: Mutex::new(Vec::new()),
             counted: Mutex::new((0..tasks).map(|_| None).collect()),
             running: AtomicUsize::new(tasks),
             passed: Mutex::new(vec![Epoch::default(); tasks]),
-            over: Mutex::new(tasks == 0),
+            over: Mutex::new(tasks == 0 && !several),
             changed: Condvar::new(),
-        })
+            hosts: several.then(|| JobHosts::new(me, &links)),
+            end: Mutex::default(),
+        });
+        if let Some(hosts) = &job.hosts {
+            job.signals.join(Arc::clone(hosts) as _);
+            links.open(Part::Job, Arc::clone(hosts) as _);
+            lock(&job.end).links = Some(links);
+        }
+        job
+    }
+
+    /// The tasks are there, and may run. On a host without any, they have all ended.
+    pub(super) fn begin(&self) {
+        if let Some(hosts) = &self.hosts
+            && lock(&self.counted).is_empty()
+        {
+            hosts.passed(Epoch::LAST);
+            self.all_ended();
+        }
     }
 
     pub(super) fn set_members(&self, members: Vec<Arc<dyn Member>>) {
@@ -99,6 +133,12 @@ impl Job {
         self.wake_all();
     }
 
+    /// Another host of the job drains it.
+    pub(super) fn drain_here(&self) {
+        self.signals.drain_here();
+        self.wake_all();
+    }
+
     /// Makes every task check the signals.
     pub(crate) fn wake_all(&self) {
         for task in self.members() {
@@ -111,12 +151,51 @@ impl Job {
         lock(&self.counted)[index] = Some(counted);
         self.passed(index, Epoch::LAST);
         if self.running.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.signals.finish();
-            let members = std::mem::take(&mut *lock(&self.members));
-            drop(members);
-            *lock(&self.over) = true;
-            self.changed.notify_all();
+            self.all_ended();
         }
+    }
+
+    /// All tasks of this host have ended.
+    fn all_ended(&self) {
+        let Some(hosts) = &self.hosts else {
+            self.signals.finish();
+            self.is_done();
+            return;
+        };
+        self.signals.prepare();
+        lock(&self.end).prepared = true;
+        if !self.signals.stopped() {
+            hosts.prepared();
+        }
+        self.conclude();
+    }
+
+    /// The hosts have decided how the job ends.
+    pub(super) fn decided(&self, outcome: Result<()>) {
+        self.signals.decide(outcome);
+        lock(&self.end).decided = true;
+        self.wake_all();
+        self.conclude();
+    }
+
+    /// Ends the job on this host, if its tasks have ended and the hosts have decided how.
+    fn conclude(&self) {
+        let mut end = lock(&self.end);
+        if !(end.prepared && end.decided) {
+            return;
+        }
+        let Some(links) = end.links.take() else { return };
+        drop(end);
+        self.signals.conclude();
+        drop(links);
+        self.is_done();
+    }
+
+    fn is_done(&self) {
+        let members = std::mem::take(&mut *lock(&self.members));
+        drop(members);
+        *lock(&self.over) = true;
+        self.changed.notify_all();
     }
 
     /// Requests all sources to send a barrier; returns its number.
@@ -126,17 +205,39 @@ impl Job {
         epoch
     }
 
+    /// Another host has requested this barrier.
+    pub(super) fn barrier_asked(&self, epoch: Epoch) {
+        self.signals.barrier_asked(epoch);
+        self.wake_all();
+    }
+
     /// Records that a barrier has left a task.
     pub(crate) fn passed(&self, index: usize, epoch: Epoch) {
-        lock(&self.passed)[index] = epoch;
+        let mut passed = lock(&self.passed);
+        let all = |passed: &[Epoch]| passed.iter().copied().min().unwrap_or(Epoch::LAST);
+        let before = all(&passed);
+        passed[index] = epoch;
+        let after = all(&passed);
+        drop(passed);
+        if let Some(hosts) = &self.hosts
+            && after > before
+        {
+            hosts.passed(after);
+        }
+        self.notify();
+    }
+
+    /// Makes waiting threads look again.
+    pub(super) fn notify(&self) {
         // Under the lock of the waiting threads, so that none misses the notification between its check and its wait.
         let _over = lock(&self.over);
         self.changed.notify_all();
     }
 
-    /// Whether a barrier has left every task, or the job is over.
+    /// Whether a barrier has left every task of every host, or the job is over.
     pub(crate) fn is_past(&self, epoch: Epoch) -> bool {
         lock(&self.passed).iter().all(|&passed| passed >= epoch)
+            && self.hosts.as_ref().is_none_or(|hosts| hosts.are_past(epoch))
     }
 
     pub(crate) fn is_over(&self) -> bool {

@@ -8,6 +8,7 @@
 
 mod cell;
 mod counts;
+mod hosts;
 mod job;
 mod running;
 mod scheduler;
@@ -16,49 +17,103 @@ pub(crate) use cell::Cell;
 pub(crate) use counts::{TaskCounts, TaskTimes};
 pub(crate) use job::Job;
 pub(crate) use running::Running;
+pub(crate) use scheduler::Cluster;
 
 use crate::clock::Clock;
 use crate::config::{self, Config};
 use crate::error::{Error, ErrorKind, Result};
+use crate::flow::Signals;
 use crate::memory::MemoryPool;
+use crate::net::{HostId, Hosts, Links};
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use cell::Schedule;
 use scheduler::{Deterministic, Scheduler, ThreadPerTask, WorkStealing};
 use std::sync::{Arc, Weak};
+
+/// What a runtime needs from outside, and does not make itself.
+pub(crate) struct World {
+    pub(crate) clock: Clock,
+    pub(crate) hosts: Arc<Hosts>,
+    scheduler: Arc<dyn Scheduler>,
+}
+
+impl World {
+    /// This process, as the only host.
+    pub(crate) fn of_this_process(config: &Config) -> Self {
+        let (turn, cores) = (config.turn.get(), config.cores.get());
+        let clock = match config.scheduler {
+            config::Scheduler::Deterministic { .. } => Clock::simulated(),
+            _ => Clock::system(),
+        };
+        let scheduler: Arc<dyn Scheduler> = match config.scheduler {
+            config::Scheduler::WorkStealing => WorkStealing::new(cores, turn, clock.clone()),
+            config::Scheduler::ThreadPerTask => Arc::new(ThreadPerTask::new(turn, clock.clone())),
+            config::Scheduler::Deterministic { seed } => {
+                Arc::new(Deterministic::new(seed, turn, clock.clone()))
+            }
+        };
+        Self { clock, hosts: Arc::new(Hosts::one(cores)), scheduler }
+    }
+
+    /// One of the hosts of a cluster, of which each has this many cores.
+    pub(crate) fn simulated(cluster: &Arc<Cluster>, me: HostId, cores: &[usize]) -> Self {
+        let host = cluster.host(me);
+        let hosts = Hosts::several(me, cores.to_vec(), Arc::clone(&host) as _);
+        Self { clock: host.clock(), hosts: Arc::new(hosts), scheduler: host }
+    }
+}
 
 /// The threads, the clock and the memory that jobs share.
 pub(crate) struct Runtime {
     pub(crate) config: Config,
     pub(crate) clock: Clock,
     pub(crate) memory: MemoryPool,
+    pub(crate) hosts: Arc<Hosts>,
     scheduler: Arc<dyn Scheduler>,
+    /// How many jobs were launched.
+    jobs: AtomicU64,
+    /// Whether one of them was refused because its operators cannot be on several hosts.
+    confined: AtomicBool,
 }
 
 impl Runtime {
-    /// Creates the scheduler; no thread is started yet.
-    pub(crate) fn new(config: Config) -> Arc<Self> {
-        let turn = config.turn.get();
-        let (clock, scheduler): (Clock, Arc<dyn Scheduler>) = match config.scheduler {
-            config::Scheduler::WorkStealing => {
-                let clock = Clock::system();
-                (clock.clone(), WorkStealing::new(config.cores.get(), turn, clock))
-            }
-            config::Scheduler::ThreadPerTask => {
-                let clock = Clock::system();
-                (clock.clone(), Arc::new(ThreadPerTask::new(turn, clock)))
-            }
-            config::Scheduler::Deterministic { seed } => {
-                let clock = Clock::simulated();
-                (clock.clone(), Arc::new(Deterministic::new(seed, turn, clock)))
-            }
-        };
+    /// A runtime in a world; no thread is started yet.
+    pub(crate) fn new(config: Config, world: World) -> Arc<Self> {
+        let World { clock, hosts, scheduler } = world;
         let memory = MemoryPool::new(config.memory);
-        Arc::new(Self { config, clock, memory, scheduler })
+        Arc::new(Self {
+            config,
+            clock,
+            memory,
+            hosts,
+            scheduler,
+            jobs: AtomicU64::new(0),
+            confined: AtomicBool::new(false),
+        })
+    }
+
+    /// Notes that a job cannot run on several hosts.
+    pub(crate) fn confine(&self) {
+        self.confined.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_confined(&self) -> bool {
+        self.confined.load(Ordering::Relaxed)
+    }
+
+    /// The channels of the next job. Programs are the same on all hosts, so the numbers of their jobs are too.
+    pub(crate) fn links(&self, signals: &Arc<Signals>) -> Links {
+        let job = self.jobs.fetch_add(1, Ordering::Relaxed);
+        Links::new(Arc::clone(&self.hosts), job, Arc::clone(signals))
     }
 
     /// Starts a job with these tasks. If not all can be started, the job has failed when this returns.
     pub(crate) fn start(&self, job: &Job, cells: &[Arc<Cell>]) -> Result<()> {
         job.set_members(cells.iter().map(|cell| Arc::clone(cell) as _).collect());
-        let Err(error) = self.scheduler.start(cells) else { return Ok(()) };
+        let Err(error) = self.scheduler.start(cells) else {
+            job.begin();
+            return Ok(());
+        };
         job.fail(error);
         cells.iter().for_each(|cell| cell.abandon());
         job.outcome()
@@ -134,7 +189,7 @@ impl Threads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::{Poll, Signals, Task, Turn};
+    use crate::flow::{Poll, Task, Turn};
     use crate::metrics::Report;
 
     /// Ends at once, and panics in `report`.
@@ -156,7 +211,9 @@ mod tests {
         tasks: usize,
         task: fn() -> Box<dyn Task>,
     ) -> (Arc<Job>, Result<()>) {
-        let job = Job::new(Arc::new(Signals::default()), tasks);
+        let signals = Arc::new(Signals::default());
+        let links = runtime.links(&signals);
+        let job = Job::new(signals, tasks, links);
         let cell = |index| {
             Cell::new(index, task(), Arc::clone(&job), runtime.scheduler(), Arc::from("cell"), 0)
         };
@@ -172,7 +229,9 @@ mod tests {
             config::Scheduler::ThreadPerTask,
             config::Scheduler::Deterministic { seed: 1 },
         ] {
-            let runtime = Runtime::new(Config { scheduler, ..Config::default() });
+            let config = Config { scheduler, ..Config::default() };
+            let world = World::of_this_process(&config);
+            let runtime = Runtime::new(config, world);
             for _ in 0..20 {
                 let (job, started) = start(&runtime, 5, || Box::new(PanicsInReport));
                 started.unwrap();
@@ -202,9 +261,9 @@ mod tests {
 
     #[test]
     fn a_job_that_cannot_be_started_is_over() {
-        let (config, clock) = (Config::default(), Clock::system());
-        let memory = MemoryPool::new(config.memory);
-        let runtime = Runtime { config, clock, memory, scheduler: Arc::new(NoThreads) };
+        let config = Config::default();
+        let world = World { scheduler: Arc::new(NoThreads), ..World::of_this_process(&config) };
+        let runtime = Runtime::new(config, world);
         let (job, started) = start(&runtime, 3, || Box::new(PanicsInReport));
         assert_eq!(started.unwrap_err().message(), "cannot start a thread");
         assert!(job.is_over());

@@ -7,10 +7,13 @@ use super::{JobHandle, Received, Stream};
 use crate::config::Config;
 use crate::data::Portable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::Edge;
+use crate::exchange::{Edge, TasksOf};
 use crate::flow::{catch, discard};
-use crate::plan::{Builder, Origin, Plan, Strategy, check, launch, linked};
-use crate::runtime::{Runtime, Threads};
+use crate::net::{HostId, Links};
+use crate::plan::{
+    self, Builder, Details, Distribution, Origin, Plan, TieKind, check, launch, linked, schema_of,
+};
+use crate::runtime::{Cluster, Runtime, Threads, World};
 use crate::sync::{Mutex, lock};
 use crate::time::Time;
 use std::sync::Arc;
@@ -55,7 +58,12 @@ impl Environment {
 
     /// An environment with these settings.
     pub fn with_config(config: Config) -> Self {
-        let runtime = Runtime::new(config);
+        let world = World::of_this_process(&config);
+        Self::in_world(config, world)
+    }
+
+    fn in_world(config: Config, world: World) -> Self {
+        let runtime = Runtime::new(config, world);
         Self { runtime, builder: Arc::default(), application: None, checked: false }
     }
 
@@ -69,6 +77,16 @@ impl Environment {
     /// An environment whose jobs fail if the counts of their tasks do not agree, for tests of jobs.
     pub(crate) fn checked(config: Config) -> Self {
         Self { checked: true, ..Self::with_config(config) }
+    }
+
+    /// The environment of one of several hosts in this process.
+    pub(crate) fn on_host(
+        config: Config,
+        cluster: &Arc<Cluster>,
+        me: HostId,
+        cores: &[usize],
+    ) -> Self {
+        Self::in_world(config, World::simulated(cluster, me, cores))
     }
 
     /// An environment whose jobs run within the hooks of an application.
@@ -174,7 +192,7 @@ impl Environment {
         edges: Vec<Edge<I, T>>,
     ) -> Stream<Received<I, T>> {
         let receive = Origin { kind: "receive", ..origin };
-        let op = self.build(|builder| builder.operator(stage, receive, String::new()));
+        let op = self.build(|builder| builder.operator(stage, receive, Details::none()));
         Stream { env: self.clone(), chain: Received { edges, op }, stage }
     }
 
@@ -183,18 +201,21 @@ impl Environment {
         &self,
         from: usize,
         to: usize,
-        strategy: Strategy,
+        distribution: impl Into<Distribution>,
     ) -> Edge<I, T> {
+        let Distribution { strategy, key } = distribution.into();
+        let (schema, timed) = (schema_of::<I>(), T::LAST.timestamp().is_some());
         self.build(|builder| {
             let edge = Edge::new(builder.plan.edges.len());
             let lanes = edge.clone();
             let [senders, receivers] = [from, to].map(|stage| builder.plan.stages[stage].tasks);
             let batch =
                 builder.batch_modes.get(&from).copied().unwrap_or(self.runtime.config.batch);
-            let connect = move |settings, from: &[_], to: &[_]| {
-                lanes.connect(settings, from, to, linked(strategy, senders, receivers));
+            let connect = move |settings, from: TasksOf<'_>, to: TasksOf<'_>, links: &Links| {
+                lanes.connect(settings, from, to, links, linked(strategy, senders, receivers));
             };
-            builder.edge(from, to, strategy, batch, Box::new(connect));
+            let in_plan = plan::Edge { from, to, strategy, schema, key, timed, batch };
+            builder.edge(in_plan, Box::new(connect));
             edge
         })
     }
@@ -241,7 +262,26 @@ impl Environment {
 
     /// The number of tasks of a stage without keys.
     pub(crate) fn default_tasks(&self) -> usize {
-        self.runtime.config.cores.get()
+        self.runtime.hosts.all_cores()
+    }
+
+    /// Declares a tie between the tasks of the last operator of a stage.
+    pub(crate) fn tie_last(&self, stage: usize, kind: TieKind) {
+        self.build(|builder| {
+            if let Some(&op) = builder.plan.stages[stage].operators.last() {
+                builder.tie(kind, &[op]);
+            }
+        });
+    }
+
+    /// Whether a job was refused because its operators cannot be on several hosts.
+    pub(crate) fn is_confined(&self) -> bool {
+        self.runtime.is_confined()
+    }
+
+    /// The number of hosts, if there are several.
+    pub(crate) fn hosts_if_several(&self) -> Option<usize> {
+        Some(self.runtime.hosts.count()).filter(|hosts| *hosts > 1)
     }
 
     /// The number of tasks of a keyed stage.

@@ -21,7 +21,7 @@ use crate::data::{Data, Key, Record, Wire};
 use crate::error::Result;
 use crate::flow::{CHUNK, Op, Push, guard};
 use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned, Placed};
-use crate::plan::{Origin, TaskContext};
+use crate::plan::{Origin, TaskContext, TieKind};
 use crate::stream::{Chain, Received};
 use crate::time::Time;
 use std::marker::PhantomData;
@@ -165,6 +165,7 @@ where
             (input, Leaving::by(&edge, cx, op))
         });
         let (head, outcome) = initial.looped(origin, rounds, &control, make);
+        let head = head.tied(TieKind::Feedback).tied(TieKind::Solution);
         let body = body(KeyedStream::from_parts(head, FirstOf), &control.shared);
         let (body, keys) = Q::partitioned(body, origin).into_parts();
         let feed = Box::new(move |cx: &TaskContext<'_>, _| Offering {

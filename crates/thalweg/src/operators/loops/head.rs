@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::exchange::{Edge, Outlet, RoundRobin};
 use crate::flow::{Depth, Event, Flow, Forked, Op, Pipe, Push, pump};
 use crate::metrics::Report;
-use crate::plan::{Origin, Strategy, TaskContext};
+use crate::plan::{Details, Origin, Strategy, TaskContext, TieKind};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::Time;
 use std::marker::PhantomData;
@@ -77,7 +77,7 @@ impl<C: Chain> Stream<C> {
         let edge: Edge<Outcome<S>, C::Time> = env.link(from, to, Strategy::Gather);
         let outcome = env.receive(to, origin, vec![edge.clone()]).need_not_be_taken();
         let head = self
-            .then_described(origin, format!("at most {rounds} rounds"), |prev, op| Looped {
+            .then_described(origin, Details::of("rounds", rounds), |prev, op| Looped {
                 prev,
                 op,
                 control: Arc::clone(control),
@@ -85,7 +85,8 @@ impl<C: Chain> Stream<C> {
                 outcome: edge,
                 types: PhantomData,
             })
-            .bounded_for("a round ends when all of the input has gone through");
+            .bounded_for("a round ends when all of the input has gone through")
+            .tied(TieKind::Rounds);
         if rounds == 0 {
             let what = "a loop of no rounds";
             head.refuse(crate::Error::new(crate::ErrorKind::Plan, what));

@@ -6,7 +6,7 @@ use super::feeding::Iterating;
 use super::head::Looped;
 use super::shared::Shared;
 use crate::data::{Data, Portable};
-use crate::plan::{Origin, TaskContext};
+use crate::plan::{Origin, TaskContext, TieKind};
 use crate::stream::{Chain, Received, Stream};
 use std::sync::Arc;
 
@@ -69,6 +69,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
         let make: Make<C> =
             Box::new(move |cx, op| (eaters.eater(cx.task), Leaving::by(&edge, cx, op)));
         let (head, outcome) = self.looped(origin, rounds, &control, make);
+        let head = head.tied(TieKind::Feedback);
         let body = body(head, &control.shared);
         let feed = Box::new(move |cx: &TaskContext<'_>, _| feedback.feeder(cx));
         Iterating { body, control, feed, outcome, rest: left.need_not_be_taken(), origin }

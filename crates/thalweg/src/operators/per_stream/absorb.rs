@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::exchange::RoundRobin;
 use crate::flow::{Depth, Event, Flow, Op, Pipe, Push, guard, pump};
 use crate::metrics::Report;
-use crate::plan::{Origin, Strategy, TaskContext};
+use crate::plan::{Details, Origin, Strategy, TaskContext};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::Time;
 use std::marker::PhantomData;
@@ -57,7 +57,7 @@ impl<C: Chain> Stream<C> {
     pub(super) fn absorb<A, M>(
         self,
         origin: Origin,
-        detail: String,
+        details: Details,
         why: &str,
         make: M,
     ) -> Stream<Absorbed<C, A, M>>
@@ -66,7 +66,7 @@ impl<C: Chain> Stream<C> {
         M: Fn(&TaskContext<'_>, usize) -> A + Send + 'static,
     {
         let wrap = |prev, op| Absorbed { prev, op, make, output: PhantomData };
-        self.then_described(origin, detail, wrap).bounded_for(why)
+        self.then_described(origin, details, wrap).bounded_for(why)
     }
 
     /// Gathers the records of all tasks in one task.

@@ -8,7 +8,7 @@ use crate::data::Record;
 use crate::error::Result;
 use crate::flow::{Depth, Epoch, Event, Flow, Op, Partitions, Pipe, Push, guard};
 use crate::metrics::{Mark, Report};
-use crate::plan::{Origin, TaskContext};
+use crate::plan::{Origin, TaskContext, TieKind};
 use crate::stream::{Chain, Stream};
 use crate::time::{Timestamp, Untimed};
 use std::marker::PhantomData;
@@ -67,13 +67,15 @@ impl<C: Chain> Stream<C> {
     {
         let find = Arc::new(find);
         let drift = watermarks.drift.map(|most| Arc::new(Drift::new(most, self.tasks())));
-        self.then(Origin::here("assign_timestamps"), |prev, op| Assign {
+        let drifts = drift.is_some();
+        let timed = self.then(Origin::here("assign_timestamps"), |prev, op| Assign {
             prev,
             op,
             find,
             watermarks,
             drift,
-        })
+        });
+        if drifts { timed.tied(TieKind::Drift) } else { timed }
     }
 }
 

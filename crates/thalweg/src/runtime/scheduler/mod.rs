@@ -1,6 +1,7 @@
-//! The three schedulers.
+//! The three schedulers, and that of simulated hosts.
 
 mod affinity;
+mod cluster;
 mod deterministic;
 mod parking;
 mod patience;
@@ -8,6 +9,7 @@ mod stealing;
 mod threads;
 mod timers;
 
+pub(crate) use cluster::Cluster;
 pub(crate) use deterministic::Deterministic;
 pub(crate) use stealing::WorkStealing;
 pub(crate) use threads::ThreadPerTask;

@@ -420,6 +420,7 @@ mod tests {
     use super::*;
     use crate::flow::{Poll, Signals, Task, Turn, Waker};
     use crate::metrics::Report;
+    use crate::net::{Hosts, Links};
     use crate::runtime::{Job, TaskCounts};
     use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -440,7 +441,9 @@ mod tests {
     fn start(calls: Vec<Call>, wakers: &[Waker]) -> (Arc<Job>, Arc<WorkStealing>) {
         let clock = Clock::system();
         let pool = WorkStealing::new(2, 64, clock.clone());
-        let job = Job::new(Arc::new(Signals::default()), calls.len());
+        let (signals, hosts) = (Arc::new(Signals::default()), Arc::new(Hosts::one(2)));
+        let links = Links::new(hosts, 0, Arc::clone(&signals));
+        let job = Job::new(signals, calls.len(), links);
         let cells = calls.into_iter().enumerate().map(|(index, call)| {
             let (task, on) = (Box::new(Calls(call)), Arc::clone(&pool));
             Cell::new(index, task, Arc::clone(&job), on, Arc::from("test"), clock.now())

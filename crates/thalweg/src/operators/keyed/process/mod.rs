@@ -7,7 +7,7 @@ use super::partition::Placed;
 use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::data::{Data, Record, Wire};
 use crate::operators::side_outlet::{MaybeSideOutput, NoSideOutput, ToSideOutput};
-use crate::plan::Origin;
+use crate::plan::{Origin, Scope};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::Timestamp;
 use std::convert::Infallible;
@@ -278,7 +278,7 @@ where
     let handler = Arc::new(handler);
     let stream =
         stream.then(origin, |prev, op| Processing { prev, op, keys, handler, side_output });
-    KeyedStream::new(stream.with_state(true, H::State::schema()), FirstOf)
+    KeyedStream::new(stream.with_state::<H::State>(Scope::key::<G::Key>()), FirstOf)
 }
 
 #[cfg(all(test, not(loom)))]

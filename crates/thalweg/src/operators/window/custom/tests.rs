@@ -471,8 +471,7 @@ impl<V: ?Sized, T: Time> MakeWindows<V, T> for Endless {
 
 #[test]
 fn windows_of_many_keys_are_all_emitted_at_the_end() {
-    let mut config = Config::default();
-    config.cores = std::num::NonZero::<usize>::MIN;
+    let config = Config { cores: std::num::NonZero::<usize>::MIN, ..Config::default() };
     let env = Environment::with_config(config);
     let counts = env.iter(0..60_000_u32).group_by(|n| *n).window(CustomWindow::new(Endless));
     let out = counts.count().unkey().map(|(_, pane)| pane.value).collect::<Vec<_>>();

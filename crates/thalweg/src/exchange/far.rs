@@ -1,0 +1,148 @@
+//! Lanes between tasks of different hosts.
+//!
+//! Such a lane has two halves: one at its sender, one at its receiver, each a [`Lane`](super::lane::Lane) that knows
+//! how to reach the other. Batches are encoded in the turn of the task that sends them, and decoded in the turn of the
+//! task that receives them. The half at the sender has the credit; the half at the receiver returns it.
+//!
+//! All lanes of an edge between two hosts share a channel. A frame says which lane it is for.
+
+use crate::data::{Data, DecodeError};
+use crate::flow::{Depth, Epoch, Event};
+use crate::net::Link;
+use crate::time::Timestamp;
+
+/// The sending and the receiving task of a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ends {
+    pub(super) from: u32,
+    pub(super) to: u32,
+}
+
+/// The other half of a lane.
+pub(super) struct Far {
+    pub(super) link: Link,
+    pub(super) ends: Ends,
+}
+
+/// What the halves of a lane tell each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Frame<'a> {
+    /// A batch, and the credit that it takes.
+    Batch(usize, &'a [u8]),
+    Event(Event),
+    /// Credit that is free again.
+    Returned(usize),
+    /// The receiver needs no more records.
+    Closed,
+    /// The receiver needs no more records of the round after this many rounds.
+    ClosedRound(u64),
+}
+
+impl Far {
+    pub(super) fn send(&self, frame: Frame<'_>) {
+        let mut bytes = Vec::new();
+        frame.encode(self.ends, &mut bytes);
+        self.link.send(bytes);
+    }
+
+    /// Sends a batch that `encode` appends to the frame.
+    pub(super) fn send_batch(&self, credit: usize, encode: impl FnOnce(&mut Vec<u8>)) {
+        let mut bytes = Vec::with_capacity(credit + 32);
+        Frame::Batch(credit, &[]).encode(self.ends, &mut bytes);
+        encode(&mut bytes);
+        self.link.send(bytes);
+    }
+}
+
+impl<'a> Frame<'a> {
+    fn encode(self, ends: Ends, out: &mut Vec<u8>) {
+        (ends.from, ends.to).encode(out);
+        match self {
+            Self::Batch(credit, batch) => {
+                (0u8, credit).encode(out);
+                out.extend_from_slice(batch);
+            }
+            Self::Event(event) => {
+                1u8.encode(out);
+                encode_event(event, out);
+            }
+            Self::Returned(credit) => (2u8, credit).encode(out),
+            Self::Closed => 3u8.encode(out),
+            Self::ClosedRound(rounds) => (4u8, rounds).encode(out),
+        }
+    }
+
+    pub(super) fn decode(mut input: &'a [u8]) -> Result<(Ends, Self), DecodeError> {
+        let input = &mut input;
+        let (from, to) = Data::decode(input)?;
+        let frame = match u8::decode(input)? {
+            0 => return Ok((Ends { from, to }, Self::Batch(usize::decode(input)?, input))),
+            1 => Self::Event(decode_event(input)?),
+            2 => Self::Returned(usize::decode(input)?),
+            3 => Self::Closed,
+            4 => Self::ClosedRound(u64::decode(input)?),
+            _ => return Err(DecodeError::invalid("a frame of a lane")),
+        };
+        match input {
+            [] => Ok((Ends { from, to }, frame)),
+            _ => Err(DecodeError::invalid("read to their end")),
+        }
+    }
+}
+
+fn encode_event(event: Event, out: &mut Vec<u8>) {
+    match event {
+        Event::Watermark(at) => (0u8, at.as_micros()).encode(out),
+        Event::Idle => 1u8.encode(out),
+        Event::Barrier(Epoch(epoch)) => (2u8, epoch).encode(out),
+        Event::Round(Depth(depth)) => (3u8, depth).encode(out),
+        Event::End => 4u8.encode(out),
+        Event::Partition(partition) => (5u8, partition).encode(out),
+    }
+}
+
+fn decode_event(input: &mut &[u8]) -> Result<Event, DecodeError> {
+    Ok(match u8::decode(input)? {
+        0 => Event::Watermark(Timestamp::from_micros(i64::decode(input)?)),
+        1 => Event::Idle,
+        2 => Event::Barrier(Epoch(u64::decode(input)?)),
+        3 => Event::Round(Depth(u32::decode(input)?)),
+        4 => Event::End,
+        5 => Event::Partition(Data::decode(input)?),
+        _ => return Err(DecodeError::invalid("an event")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_survive_their_encoding_and_torn_ones_are_refused() {
+        let ends = Ends { from: 3, to: 70_000 };
+        let frames = [
+            Frame::Batch(77, &[1, 2, 3]),
+            Frame::Event(Event::Watermark(Timestamp::from_micros(-5))),
+            Frame::Event(Event::Idle),
+            Frame::Event(Event::Barrier(Epoch(9))),
+            Frame::Event(Event::Round(Depth(2))),
+            Frame::Event(Event::End),
+            Frame::Returned(1 << 40),
+            Frame::Closed,
+            Frame::ClosedRound(12),
+        ];
+        for frame in frames {
+            let mut bytes = Vec::new();
+            frame.encode(ends, &mut bytes);
+            assert_eq!(Frame::decode(&bytes).unwrap(), (ends, frame));
+            if !matches!(frame, Frame::Batch(..)) {
+                bytes.push(0);
+                assert!(Frame::decode(&bytes).is_err());
+                bytes.pop();
+                bytes.pop();
+                assert!(Frame::decode(&bytes).is_err());
+            }
+        }
+        assert!(Frame::decode(&[]).is_err());
+    }
+}

@@ -1,0 +1,248 @@
+//! Agreement of the hosts of a job on one value a round, such as whether a loop goes on.
+//!
+//! Hosts that have something to say are the contributors. What they say is merged up a tree, in the order of the hosts,
+//! and the result goes down the same tree, and from its root to the hosts that only listen. So a round takes twice the
+//! logarithm of the hosts in messages one after the other, and no host sends or receives more than that many, save
+//! those to listeners.
+//!
+//! The tree is binomial: the host with rank `r` merges those of the ranks `r .. r + b`, where `b` is the lowest bit of
+//! `r`, and its parent has the rank `r - b`.
+
+use super::{HostId, Link, Links, Part, Receive};
+use crate::data::{Data, DecodeError};
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::{Mutex, lock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What is merged, and what is done with the result.
+pub(crate) trait Agree: Send + Sync {
+    /// Merges what later hosts have said into what earlier ones have.
+    fn merge(&self, earlier: Vec<u8>, later: &[u8]) -> Result<Vec<u8>>;
+
+    /// Takes the result of a round. Called once a round, in their order.
+    fn agreed(&self, result: &[u8]) -> Result<()>;
+}
+
+/// One host's part in an agreement.
+pub(crate) struct Agreement<A> {
+    agree: A,
+    parent: Option<Link>,
+    /// Those whose contributions are merged into this host's, in order.
+    children: Vec<Link>,
+    /// Those that get the result from this host, and contribute nothing.
+    listeners: Vec<Link>,
+    rounds: Mutex<Rounds>,
+}
+
+#[derive(Default)]
+struct Rounds {
+    /// The contributions that have not been merged, by round; this host's own is the first.
+    waiting: BTreeMap<u64, Vec<Option<Vec<u8>>>>,
+    /// How many rounds this host has contributed to.
+    contributed: u64,
+}
+
+const UP: u8 = 0;
+const DOWN: u8 = 1;
+
+impl<A: Agree + 'static> Agreement<A> {
+    /// Joins the agreement of a part of a job. `contributors` are the hosts that have something to say in every round,
+    /// in order; there is at least one.
+    pub(crate) fn join(links: &Links, part: Part, contributors: &[HostId], agree: A) -> Arc<Self> {
+        let me = links.hosts().me();
+        let to = |rank: usize| links.to(contributors[rank], part);
+        let rank = contributors.iter().position(|host| *host == me);
+        let (parent, children) = match rank {
+            None => (None, Vec::new()),
+            Some(rank) => {
+                let children = children(rank, contributors.len()).map(to).collect();
+                ((rank > 0).then(|| to(parent(rank))), children)
+            }
+        };
+        let listeners = match rank {
+            Some(0) => {
+                let others = links.hosts().others().filter(|host| !contributors.contains(host));
+                others.map(|host| links.to(host, part)).collect()
+            }
+            _ => Vec::new(),
+        };
+        let rounds = Mutex::default();
+        let joined = Arc::new(Self { agree, parent, children, listeners, rounds });
+        links.open(part, Arc::clone(&joined) as _);
+        joined
+    }
+
+    /// Says something in the next round.
+    pub(crate) fn contribute(&self, value: Vec<u8>) -> Result<()> {
+        let mut rounds = lock(&self.rounds);
+        let round = rounds.contributed;
+        rounds.contributed += 1;
+        drop(rounds);
+        self.heard(round, 0, value)
+    }
+
+    /// Takes the contribution of this host (0) or of a child (from 1).
+    fn heard(&self, round: u64, from: usize, value: Vec<u8>) -> Result<()> {
+        let mut rounds = lock(&self.rounds);
+        let all = rounds.waiting.entry(round).or_default();
+        all.resize(1 + self.children.len(), None);
+        all[from] = Some(value);
+        if all.iter().any(Option::is_none) {
+            return Ok(());
+        }
+        let all = rounds.waiting.remove(&round).unwrap_or_default();
+        drop(rounds);
+        let mut all = all.into_iter().flatten();
+        let own = all.next().unwrap_or_default();
+        let merged = all.try_fold(own, |merged, next| self.agree.merge(merged, &next))?;
+        match &self.parent {
+            Some(parent) => {
+                parent.send(frame(UP, round, &merged));
+                Ok(())
+            }
+            None => self.pass_down(round, &merged),
+        }
+    }
+
+    fn pass_down(&self, round: u64, result: &[u8]) -> Result<()> {
+        for link in self.children.iter().chain(&self.listeners) {
+            link.send(frame(DOWN, round, result));
+        }
+        self.agree.agreed(result)
+    }
+}
+
+impl<A: Agree + 'static> Receive for Agreement<A> {
+    fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
+        let wrong = |what: String| {
+            let what = format!("host {} has sent {what} where hosts agree on something", from.0);
+            Error::new(ErrorKind::Internal, what)
+        };
+        let input = &mut &*frame;
+        let read =
+            |input: &mut &[u8]| Ok::<_, DecodeError>((u8::decode(input)?, u64::decode(input)?));
+        let (way, round) = read(input).map_err(|error| wrong(format!("a torn frame ({error})")))?;
+        let child = self.children.iter().position(|link| link.to() == from);
+        match (way, child) {
+            (UP, Some(child)) => self.heard(round, 1 + child, input.to_vec()),
+            (DOWN, None) => self.pass_down(round, input),
+            _ => Err(wrong("a frame that it has no reason to".to_owned())),
+        }
+    }
+}
+
+fn frame(way: u8, round: u64, value: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::with_capacity(16 + value.len());
+    (way, round).encode(&mut frame);
+    frame.extend_from_slice(value);
+    frame
+}
+
+/// The rank that a rank, which is not 0, tells what it has merged.
+fn parent(rank: usize) -> usize {
+    rank & (rank - 1)
+}
+
+/// The ranks that tell this one, in order.
+fn children(rank: usize, count: usize) -> impl Iterator<Item = usize> {
+    let reach = if rank == 0 { count } else { rank & rank.wrapping_neg() };
+    let steps = std::iter::successors(Some(1), |step| Some(2 * step));
+    steps
+        .take_while(move |step| *step < reach)
+        .map(move |step| rank + step)
+        .filter(move |child| *child < count)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::flow::Signals;
+    use crate::net::{Channel, Hosts, Network, Receiver};
+
+    /// Frames under way between hosts, delivered when the test says so.
+    #[derive(Default)]
+    struct Post {
+        frames: Mutex<Vec<(HostId, HostId, Vec<u8>)>>,
+        receivers: Mutex<BTreeMap<HostId, Receiver>>,
+    }
+
+    struct At(Arc<Post>, HostId);
+
+    impl Network for At {
+        fn send(&self, to: HostId, _: Channel, frame: Vec<u8>) {
+            lock(&self.0.frames).push((self.1, to, frame));
+        }
+
+        fn open(&self, _: Channel, receiver: Receiver) {
+            lock(&self.0.receivers).insert(self.1, receiver);
+        }
+
+        fn close(&self, _: u64) {}
+    }
+
+    /// Appends what is said, and remembers what was agreed.
+    #[derive(Default)]
+    struct Append(Mutex<Vec<Vec<u8>>>);
+
+    impl Agree for Append {
+        fn merge(&self, mut earlier: Vec<u8>, later: &[u8]) -> Result<Vec<u8>> {
+            earlier.extend_from_slice(later);
+            Ok(earlier)
+        }
+
+        fn agreed(&self, result: &[u8]) -> Result<()> {
+            lock(&self.0).push(result.to_vec());
+            Ok(())
+        }
+    }
+
+    /// Delivers frames, those between two hosts in order, in an order drawn from the seed.
+    fn deliver(post: &Post, mut seed: u64) {
+        loop {
+            let mut frames = lock(&post.frames);
+            if frames.is_empty() {
+                return;
+            }
+            let drawn = crate::data::splitmix64(&mut seed) as usize % frames.len();
+            let pair = (frames[drawn].0, frames[drawn].1);
+            let first = frames.iter().position(|frame| (frame.0, frame.1) == pair);
+            let (from, to, frame) = frames.remove(first.unwrap_or(drawn));
+            drop(frames);
+            let receiver = lock(&post.receivers).get(&to).cloned();
+            receiver.expect("all hosts have joined").take(from, &frame);
+        }
+    }
+
+    #[test]
+    fn all_hosts_get_what_the_contributors_say_in_their_order() {
+        for count in 1..=9 {
+            for silent in [None, Some(0), Some(count / 2)] {
+                let speaks = |host: &HostId| Some(host.0) != silent || count == 1;
+                let contributors: Vec<_> = (0..count).map(HostId).filter(speaks).collect();
+                let post = Arc::new(Post::default());
+                let joined: Vec<_> = (0..count)
+                    .map(|host| {
+                        let me = HostId(host);
+                        let network = Arc::new(At(Arc::clone(&post), me));
+                        let hosts = Arc::new(Hosts::several(me, vec![1; count], network));
+                        let links = Links::new(hosts, 0, Arc::new(Signals::default()));
+                        Agreement::join(&links, Part::Tie(0), &contributors, Append::default())
+                    })
+                    .collect();
+                // All contributions of a host may come before any of another.
+                for round in 0..3u8 {
+                    for host in &contributors {
+                        joined[host.0].contribute(vec![round, host.0 as u8]).unwrap();
+                    }
+                }
+                deliver(&post, count as u64);
+                let said = |round| contributors.iter().flat_map(move |host| [round, host.0 as u8]);
+                let expected: Vec<Vec<u8>> = (0..3).map(|round| said(round).collect()).collect();
+                for joined in joined {
+                    assert_eq!(*lock(&joined.agree.0), expected, "{count} hosts");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The hosts of a job, and which of them runs which task.
+
+use super::Network;
+use std::sync::Arc;
+
+/// The number of a host, from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct HostId(pub(crate) usize);
+
+/// The hosts on which the jobs of an environment run, as one of them sees it.
+pub(crate) struct Hosts {
+    me: HostId,
+    /// The cores of each host.
+    cores: Vec<usize>,
+    /// `None` if there is one host only.
+    network: Option<Arc<dyn Network>>,
+}
+
+impl Hosts {
+    /// The only host.
+    pub(crate) fn one(cores: usize) -> Self {
+        Self { me: HostId(0), cores: vec![cores.max(1)], network: None }
+    }
+
+    /// One of several hosts.
+    pub(crate) fn several(me: HostId, cores: Vec<usize>, network: Arc<dyn Network>) -> Self {
+        let cores = cores.into_iter().map(|cores| cores.max(1)).collect();
+        Self { me, cores, network: Some(network) }
+    }
+
+    /// This host.
+    pub(crate) fn me(&self) -> HostId {
+        self.me
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.cores.len()
+    }
+
+    /// All hosts but this one.
+    pub(crate) fn others(&self) -> impl Iterator<Item = HostId> + use<> {
+        let me = self.me;
+        (0..self.count()).map(HostId).filter(move |host| *host != me)
+    }
+
+    /// The cores of all hosts together.
+    pub(crate) fn all_cores(&self) -> usize {
+        self.cores.iter().sum()
+    }
+
+    pub(super) fn network(&self) -> Option<&Arc<dyn Network>> {
+        self.network.as_ref()
+    }
+
+    /// The host of a task of a stage whose tasks are spread over all cores: host by host in the order of the tasks,
+    /// in proportion to the hosts' cores. So tasks with the same number, of stages with as many tasks, are on the
+    /// same host, and the first is on host 0.
+    pub(crate) fn of_task(&self, task: usize, tasks: usize) -> HostId {
+        let core = task * self.all_cores() / tasks.max(1);
+        let mut end = 0;
+        let host = self.cores.iter().position(|cores| {
+            end += cores;
+            core < end
+        });
+        HostId(host.unwrap_or(self.count() - 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spread(cores: &[usize], tasks: usize) -> Vec<usize> {
+        let hosts = Hosts { cores: cores.to_vec(), ..Hosts::one(1) };
+        (0..tasks).map(|task| hosts.of_task(task, tasks).0).collect()
+    }
+
+    #[test]
+    fn tasks_are_spread_in_proportion_to_cores() {
+        assert_eq!(spread(&[2, 1], 3), [0, 0, 1]);
+        assert_eq!(spread(&[2, 1], 6), [0, 0, 0, 0, 1, 1]);
+        assert_eq!(spread(&[1, 3], 8), [0, 0, 1, 1, 1, 1, 1, 1]);
+        assert_eq!(spread(&[1, 2, 1], 4), [0, 1, 1, 2]);
+    }
+
+    #[test]
+    fn a_single_task_is_on_the_first_host() {
+        assert_eq!(spread(&[1, 1, 1], 1), [0]);
+        assert_eq!(spread(&[1, 3], 2), [0, 1]);
+        assert_eq!(spread(&[4], 3), [0, 0, 0]);
+    }
+}

@@ -1,0 +1,149 @@
+//! How the hosts of a job reach each other.
+//!
+//! Every host describes the same plan and runs the tasks that [`Hosts`] assigns to it. What one host tells another is a
+//! frame on a [`Channel`]: each edge of the plan has one, each [tie](crate::plan::Tie), and the job as a whole. A
+//! [`Network`] carries frames; what they mean is known only to those who send and receive them.
+//!
+//! A job on one host has no network, and nothing in this module is called while it runs.
+
+mod agreement;
+mod hosts;
+
+pub(crate) use agreement::{Agree, Agreement};
+pub(crate) use hosts::{HostId, Hosts};
+
+use crate::error::Result;
+use crate::flow::{Signals, catch};
+use std::sync::Arc;
+
+/// What a frame belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Channel {
+    /// The number of the job: how many jobs its environment's threads had been given before.
+    pub(crate) job: u64,
+    pub(crate) part: Part,
+}
+
+/// The part of a job that a frame belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Part {
+    /// The job as a whole: its outcome, its barriers.
+    Job,
+    /// The lanes of this edge of the plan.
+    Edge(usize),
+    /// This tie of the plan.
+    Tie(usize),
+}
+
+/// Carries frames between hosts, as one of them sees it.
+pub(crate) trait Network: Send + Sync {
+    /// Sends a frame; never waits. The frames of a channel between the same two hosts arrive in order, each once;
+    /// between channels, and between pairs of hosts, there is no order.
+    fn send(&self, to: HostId, channel: Channel, frame: Vec<u8>);
+
+    /// Sets what takes the frames of a channel. Those that have arrived before wait for it.
+    fn open(&self, channel: Channel, receiver: Receiver);
+
+    /// Forgets the channels of a job, and drops what still arrives for them.
+    fn close(&self, job: u64);
+}
+
+/// Takes the frames of a channel. It does not block, and is called for one frame of each sender at a time.
+pub(crate) trait Receive: Send + Sync {
+    /// Takes a frame.
+    ///
+    /// # Errors
+    ///
+    /// If the frame is not one that the sender could have sent. That ends the job.
+    fn receive(&self, from: HostId, frame: &[u8]) -> Result<()>;
+
+    /// A host is lost: nothing comes from it any more. Also called on a host that is lost itself.
+    fn lost(&self, _host: HostId) {}
+}
+
+/// What takes the frames of a channel, and the job that it belongs to.
+#[derive(Clone)]
+pub(crate) struct Receiver {
+    receive: Arc<dyn Receive>,
+    signals: Arc<Signals>,
+}
+
+impl Receiver {
+    /// Takes a frame. One that makes no sense fails the job.
+    pub(crate) fn take(&self, from: HostId, frame: &[u8]) {
+        if let Err(error) = catch(|| self.receive.receive(from, frame)).and_then(|taken| taken) {
+            self.signals.fail(error);
+        }
+    }
+
+    /// A host is lost.
+    pub(crate) fn lost(&self, host: HostId) {
+        self.receive.lost(host);
+    }
+}
+
+/// The channels of one job, as one of its hosts sees them. Closed when dropped.
+pub(crate) struct Links {
+    hosts: Arc<Hosts>,
+    job: u64,
+    signals: Arc<Signals>,
+}
+
+impl Links {
+    pub(crate) fn new(hosts: Arc<Hosts>, job: u64, signals: Arc<Signals>) -> Self {
+        Self { hosts, job, signals }
+    }
+
+    pub(crate) fn hosts(&self) -> &Hosts {
+        &self.hosts
+    }
+
+    /// Sets what takes the frames of a part of the job. Nothing happens on a job's only host.
+    pub(crate) fn open(&self, part: Part, receive: Arc<dyn Receive>) {
+        if let Some(network) = self.hosts.network() {
+            let receiver = Receiver { receive, signals: Arc::clone(&self.signals) };
+            network.open(Channel { job: self.job, part }, receiver);
+        }
+    }
+
+    /// The way to another host, for a part of the job.
+    pub(crate) fn to(&self, host: HostId, part: Part) -> Link {
+        let network = self.hosts.network().cloned();
+        Link { network, to: host, channel: Channel { job: self.job, part } }
+    }
+
+    /// The ways to all other hosts, for a part of the job.
+    pub(crate) fn to_others(&self, part: Part) -> Vec<Link> {
+        self.hosts.others().map(|host| self.to(host, part)).collect()
+    }
+}
+
+impl Drop for Links {
+    fn drop(&mut self) {
+        if let Some(network) = self.hosts.network() {
+            network.close(self.job);
+        }
+    }
+}
+
+/// The way to another host, for a part of a job.
+#[derive(Clone)]
+pub(crate) struct Link {
+    /// `None` on a job's only host, from which no link leads anywhere.
+    network: Option<Arc<dyn Network>>,
+    to: HostId,
+    channel: Channel,
+}
+
+impl Link {
+    /// The host that it leads to.
+    pub(crate) fn to(&self) -> HostId {
+        self.to
+    }
+
+    pub(crate) fn send(&self, frame: Vec<u8>) {
+        if let Some(network) = &self.network {
+            network.send(self.to, self.channel, frame);
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! What the hosts of a job agree on: how it ends, its barriers, and whether it is drained.
+//!
+//! The first host decides how a job ends: well, when every host has told it that all of its tasks have ended and its
+//! outputs are prepared; or by the first failure that it hears of. So all hosts return the same outcome, and none
+//! publishes an output of a job that fails elsewhere.
+
+use super::job::Job;
+use crate::data::{Data, DecodeError};
+use crate::error::{Error, ErrorKind, Result};
+use crate::flow::{Epoch, Others};
+use crate::net::{HostId, Link, Links, Part, Receive};
+use crate::sync::{Mutex, lock};
+use std::sync::{Arc, Weak};
+
+/// The hosts of a job, as one of them sees it.
+pub(crate) struct JobHosts {
+    job: Weak<Job>,
+    me: HostId,
+    /// The other hosts, in order.
+    others: Vec<Link>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The hosts that are prepared to end well; only the first host knows of others.
+    prepared: Vec<HostId>,
+    decided: bool,
+    /// The last barrier that has left every task of each other host.
+    passed: Vec<Epoch>,
+}
+
+/// The host that decides.
+const FIRST: HostId = HostId(0);
+
+/// What hosts tell each other about a job.
+enum Told {
+    Failed(Error),
+    Prepared,
+    Decided(Result<()>),
+    Drain,
+    Barrier(Epoch),
+    Passed(Epoch),
+}
+
+impl JobHosts {
+    /// The hosts of `job`; what they tell is taken from now on.
+    pub(super) fn new(job: &Weak<Job>, links: &Links) -> Arc<Self> {
+        let others = links.to_others(Part::Job);
+        let state = State { passed: vec![Epoch::default(); others.len()], ..State::default() };
+        Arc::new(Self {
+            job: Weak::clone(job),
+            me: links.hosts().me(),
+            others,
+            state: Mutex::new(state),
+        })
+    }
+
+    fn tell(&self, host: HostId, told: &Told) {
+        if let Some(link) = self.others.iter().find(|link| link.to() == host) {
+            link.send(told.encoded());
+        }
+    }
+
+    fn tell_all(&self, told: &Told) {
+        let frame = told.encoded();
+        self.others.iter().for_each(|link| link.send(frame.clone()));
+    }
+
+    /// All tasks of this host have ended, and its outputs are prepared.
+    pub(super) fn prepared(&self) {
+        self.hear(self.me, Told::Prepared);
+    }
+
+    /// A barrier has left every task of this host.
+    pub(super) fn passed(&self, epoch: Epoch) {
+        self.tell_all(&Told::Passed(epoch));
+    }
+
+    /// Whether a barrier has left every task of the other hosts.
+    pub(super) fn are_past(&self, epoch: Epoch) -> bool {
+        lock(&self.state).passed.iter().all(|passed| *passed >= epoch)
+    }
+
+    fn hear(&self, from: HostId, told: Told) {
+        match told {
+            Told::Failed(_) | Told::Prepared if self.me != FIRST => self.tell(FIRST, &told),
+            Told::Failed(error) => self.decide(Err(error)),
+            Told::Prepared => {
+                let mut state = lock(&self.state);
+                state.prepared.push(from);
+                let all = state.prepared.len() > self.others.len();
+                drop(state);
+                if all {
+                    self.decide(Ok(()));
+                }
+            }
+            Told::Decided(outcome) => {
+                if !std::mem::replace(&mut lock(&self.state).decided, true) {
+                    self.decided(outcome);
+                }
+            }
+            Told::Drain => self.with_job(|job| job.drain_here()),
+            Told::Barrier(epoch) => self.with_job(|job| job.barrier_asked(epoch)),
+            Told::Passed(epoch) => {
+                let mut state = lock(&self.state);
+                let of_others = usize::from(from > self.me);
+                if let Some(passed) = state.passed.get_mut(from.0 - of_others) {
+                    *passed = epoch.max(*passed);
+                }
+                drop(state);
+                self.with_job(|job| job.notify());
+            }
+        }
+    }
+
+    /// On the first host: decides, if nothing was decided before.
+    fn decide(&self, outcome: Result<()>) {
+        if std::mem::replace(&mut lock(&self.state).decided, true) {
+            return;
+        }
+        let told = Told::Decided(outcome);
+        self.tell_all(&told);
+        if let Told::Decided(outcome) = told {
+            self.decided(outcome);
+        }
+    }
+
+    fn decided(&self, outcome: Result<()>) {
+        self.with_job(|job| job.decided(outcome));
+    }
+
+    fn with_job(&self, call: impl FnOnce(&Job)) {
+        if let Some(job) = self.job.upgrade() {
+            call(&job);
+        }
+    }
+}
+
+impl Others for JobHosts {
+    fn failed(&self, error: Error) {
+        self.hear(self.me, Told::Failed(error));
+    }
+
+    fn drain(&self) {
+        self.tell_all(&Told::Drain);
+    }
+
+    fn barrier(&self, epoch: Epoch) {
+        self.tell_all(&Told::Barrier(epoch));
+    }
+}
+
+impl JobHosts {
+    /// The failure of a job whose host is lost.
+    fn loss(host: HostId) -> Error {
+        let what = format!("host {} is lost, and with it the tasks that ran there", host.0);
+        Error::new(ErrorKind::Lost, what)
+    }
+}
+
+impl Receive for JobHosts {
+    /// Every host ends its tasks by itself: the first one, which decides otherwise, may be the one that is lost.
+    fn lost(&self, host: HostId) {
+        if !std::mem::replace(&mut lock(&self.state).decided, true) {
+            self.decided(Err(Self::loss(host)));
+        }
+    }
+
+    fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
+        let told = Told::decode(frame).map_err(|error| {
+            let what = format!("host {} has sent what is no message about a job: {error}", from.0);
+            Error::new(ErrorKind::Internal, what)
+        })?;
+        self.hear(from, told);
+        Ok(())
+    }
+}
+
+impl Told {
+    fn encoded(&self) -> Vec<u8> {
+        let out = &mut Vec::new();
+        match self {
+            Self::Failed(error) => {
+                0u8.encode(out);
+                error.encode(out);
+            }
+            Self::Prepared => 1u8.encode(out),
+            Self::Decided(Ok(())) => 2u8.encode(out),
+            Self::Decided(Err(error)) => {
+                3u8.encode(out);
+                error.encode(out);
+            }
+            Self::Drain => 4u8.encode(out),
+            Self::Barrier(Epoch(epoch)) => (5u8, *epoch).encode(out),
+            Self::Passed(Epoch(epoch)) => (6u8, *epoch).encode(out),
+        }
+        std::mem::take(out)
+    }
+
+    fn decode(mut input: &[u8]) -> Result<Self, DecodeError> {
+        let input = &mut input;
+        let told = match u8::decode(input)? {
+            0 => Self::Failed(Error::decode(input)?),
+            1 => Self::Prepared,
+            2 => Self::Decided(Ok(())),
+            3 => Self::Decided(Err(Error::decode(input)?)),
+            4 => Self::Drain,
+            5 => Self::Barrier(Epoch(u64::decode(input)?)),
+            6 => Self::Passed(Epoch(u64::decode(input)?)),
+            _ => return Err(DecodeError::invalid("a message about a job")),
+        };
+        match input {
+            [] => Ok(told),
+            _ => Err(DecodeError::invalid("read to their end")),
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::check::on_cluster;
+    use crate::config::{BatchMode, Config};
+    use crate::runtime::Cluster;
+
+    /// Runs two jobs on three hosts, one of which is dropped after so many steps; returns what each host saw.
+    fn with_a_loss(seed: u64, lost: HostId, after: u64) -> Vec<Result<Vec<(u64, u64)>, String>> {
+        let config =
+            Config { batch: BatchMode::Fixed { size: 5 }, credit: 100, ..Config::default() };
+        let cluster = Cluster::new(seed, 8, 3);
+        cluster.drop_after(after, lost);
+        let ended = on_cluster(&cluster, &config, &[1, 2, 1], &|env| {
+            let once = |seed: u64| {
+                let counts = env.iter(0..200).random(seed).group_by(|n| n % 7).count();
+                let counts = counts.unkey().collect::<Vec<_>>();
+                env.run()?;
+                counts.take()
+            };
+            once(1).and_then(|_| once(2)).map_err(|error| {
+                assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
+                error.to_string()
+            })
+        });
+        ended.expect("a job for several hosts")
+    }
+
+    #[test]
+    fn a_host_that_is_lost_ends_the_job_on_all_hosts_by_its_name() {
+        let (mut well, mut ill) = (0, 0);
+        for lost in [0, 1, 2] {
+            for step in 0..60 {
+                for result in with_a_loss(step, HostId(lost), 40 * step) {
+                    match result {
+                        Ok(mut counts) => {
+                            counts.sort_unstable();
+                            let expected = (0..7).map(|key| (key, 28 + u64::from(key < 4)));
+                            assert_eq!(counts, expected.collect::<Vec<_>>());
+                            well += 1;
+                        }
+                        Err(error) => {
+                            assert!(error.contains(&format!("host {lost} is lost")), "{error}");
+                            ill += 1;
+                        }
+                    }
+                }
+            }
+        }
+        assert!(well > 20 && ill > 100, "{well} ended well, {ill} ill");
+    }
+}

@@ -1,0 +1,345 @@
+//! Several hosts in one process, for tests: their tasks and the frames between them take steps one at a time, in an
+//! order drawn from a seed.
+//!
+//! A host here is a scheduler, a clock and an end of the network. A step runs one task for a turn, or delivers one
+//! frame. Frames of one channel between two hosts arrive in order, and nothing else is ordered, so a frame may be
+//! under way for any number of steps.
+//!
+//! Each host's program runs on a thread of its own, and describes and waits for its jobs there. Steps are made only
+//! while all of these threads wait, by one of them, so that threads change no order: after some steps, each thread
+//! looks whether what it waits for has happened.
+
+use super::timers::Timers;
+use super::{Cell, Next, Schedule, Scheduler};
+use crate::clock::{Clock, Nanos};
+use crate::data::splitmix64;
+use crate::error::{Error, ErrorKind, Result};
+use crate::net::{Channel, HostId, Network, Part, Receiver};
+use crate::sync::{Condvar, Mutex, MutexGuard, lock};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
+
+/// Hosts in one process.
+pub(crate) struct Cluster {
+    turn: usize,
+    hosts: Vec<Host>,
+    frames: Mutex<Frames>,
+    programs: Mutex<Programs>,
+    /// Notified when `programs` changes, and when something outside may have woken a task.
+    changed: Condvar,
+    /// Only the thread that makes steps uses it.
+    order: Mutex<Order>,
+}
+
+struct Order {
+    /// The state of the random generator.
+    random: u64,
+    steps: u64,
+    /// A host that is dropped after this many steps.
+    drop: Option<(u64, HostId)>,
+}
+
+struct Host {
+    clock: Clock,
+    ready: Mutex<Vec<Arc<Cell>>>,
+    timers: Timers,
+    /// The tasks of its jobs, to fail them.
+    started: Mutex<Vec<Weak<Cell>>>,
+}
+
+#[derive(Default)]
+struct Frames {
+    /// By sender, receiver and channel; none is empty.
+    under_way: BTreeMap<(HostId, HostId, Channel), VecDeque<Vec<u8>>>,
+    receivers: BTreeMap<(HostId, Channel), Receiver>,
+    /// The jobs that have ended on a host.
+    closed: BTreeSet<(HostId, u64)>,
+    dropped: BTreeSet<HostId>,
+}
+
+/// The threads of the hosts' programs.
+struct Programs {
+    /// How many have not ended.
+    running: usize,
+    /// How many of these wait.
+    waiting: usize,
+    /// How many of those have found that they have to wait on, since the last steps.
+    looked: usize,
+    /// How often steps were made.
+    rounds: u64,
+}
+
+/// Steps between two looks of the programs, unless a task ends before.
+const STEPS: usize = 64;
+/// How long a driver without steps to make waits for threads of blocking calls, before it looks again.
+const LOOK: Duration = Duration::from_millis(5);
+/// How many looks in vain it takes to conclude that the hosts wait for each other.
+const PATIENCE: usize = 4000;
+/// By how much the clocks of two hosts differ.
+const APART: Nanos = 3_600_000_000_000;
+
+impl Cluster {
+    /// A cluster of this many hosts, each with a program that has begun.
+    pub(crate) fn new(seed: u64, turn: usize, hosts: usize) -> Arc<Self> {
+        let host = |number: usize| {
+            let clock = Clock::simulated();
+            clock.advance_to(number as Nanos * APART);
+            Host {
+                clock,
+                ready: Mutex::new(Vec::new()),
+                timers: Timers::new(),
+                started: Mutex::new(Vec::new()),
+            }
+        };
+        let programs = Programs { running: hosts, waiting: 0, looked: 0, rounds: 0 };
+        Arc::new(Self {
+            turn,
+            hosts: (0..hosts).map(host).collect(),
+            frames: Mutex::new(Frames::default()),
+            programs: Mutex::new(programs),
+            changed: Condvar::new(),
+            order: Mutex::new(Order { random: seed, steps: 0, drop: None }),
+        })
+    }
+
+    /// The part of a host.
+    pub(crate) fn host(self: &Arc<Self>, host: HostId) -> Arc<SimulatedHost> {
+        Arc::new(SimulatedHost { cluster: Arc::clone(self), me: host })
+    }
+
+    /// Drops a host with all of its tasks after this many steps, as if its machine had died.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn drop_after(&self, steps: u64, host: HostId) {
+        lock(&self.order).drop = Some((steps, host));
+    }
+
+    /// A program has ended.
+    pub(crate) fn leave(&self) {
+        lock(&self.programs).running -= 1;
+        self.changed.notify_all();
+    }
+
+    /// Makes a step: returns `None` if there is none to make, else whether a task has ended with it.
+    fn step(&self) -> Option<bool> {
+        let mut order = lock(&self.order);
+        order.steps += 1;
+        if let Some((after, host)) = order.drop
+            && after < order.steps
+        {
+            order.drop = None;
+            self.drop_host(host);
+            return Some(true);
+        }
+        let frames = lock(&self.frames);
+        let ready = self.hosts.iter().map(|host| lock(&host.ready).len()).sum::<usize>();
+        let waited_for = |frames: &Frames| {
+            let is_open =
+                |key: &&(HostId, HostId, Channel)| frames.receivers.contains_key(&(key.1, key.2));
+            frames.under_way.keys().filter(is_open).copied().collect::<Vec<_>>()
+        };
+        let deliverable = waited_for(&frames);
+        if ready + deliverable.len() == 0 {
+            drop(frames);
+            return self.pass_time().then_some(false);
+        }
+        let mut at = splitmix64(&mut order.random) as usize % (ready + deliverable.len());
+        if at >= ready {
+            let key = deliverable[at - ready];
+            self.deliver(key, frames);
+            return Some(key.2.part == Part::Job);
+        }
+        drop(frames);
+        for host in &self.hosts {
+            let mut queue = lock(&host.ready);
+            if at >= queue.len() {
+                at -= queue.len();
+                continue;
+            }
+            let cell = queue.swap_remove(at);
+            drop(queue);
+            // The length of a turn is drawn too: a task may be stopped after any batch.
+            let budget = 1 + (order.random >> 7) as usize % self.turn;
+            let next = cell.run(&host.clock, budget);
+            match next {
+                Next::Queue | Next::QueueLast => lock(&host.ready).push(cell),
+                Next::WakeAt(at) => host.timers.add(at, &cell),
+                Next::Nothing | Next::Done => {}
+            }
+            return Some(next == Next::Done);
+        }
+        Some(false)
+    }
+
+    fn deliver(&self, key: (HostId, HostId, Channel), mut frames: MutexGuard<'_, Frames>) {
+        let Some(queue) = frames.under_way.get_mut(&key) else { return };
+        let frame = queue.pop_front();
+        if queue.is_empty() {
+            frames.under_way.remove(&key);
+        }
+        let (from, to, channel) = key;
+        let receiver = frames.receivers.get(&(to, channel)).cloned();
+        drop(frames);
+        if let (Some(receiver), Some(frame)) = (receiver, frame) {
+            receiver.take(from, &frame);
+        }
+    }
+
+    /// Ends the tasks of a host, drops all frames from and to it, and lets the others know.
+    fn drop_host(&self, lost: HostId) {
+        let mut frames = lock(&self.frames);
+        frames.dropped.insert(lost);
+        frames.under_way.retain(|(from, to, _), _| *from != lost && *to != lost);
+        let all = std::mem::take(&mut frames.receivers);
+        let (own, others) = all.into_iter().partition(|((host, _), _)| *host == lost);
+        frames.receivers = others;
+        let heard = frames.receivers.values().cloned().collect::<Vec<_>>();
+        drop(frames);
+        let own: BTreeMap<_, Receiver> = own;
+        own.into_values().chain(heard).for_each(|receiver| receiver.lost(lost));
+        lock(&self.hosts[lost.0].ready).clear();
+        let started = std::mem::take(&mut *lock(&self.hosts[lost.0].started));
+        started.iter().filter_map(Weak::upgrade).for_each(|cell| cell.abandon());
+    }
+
+    /// Advances all clocks to the next timer; returns whether there is one.
+    fn pass_time(&self) -> bool {
+        let waits = |host: &Host| Some(host.timers.first()?.saturating_sub(host.clock.now()));
+        let Some(span) = self.hosts.iter().filter_map(waits).min() else { return false };
+        for host in &self.hosts {
+            let now = host.clock.now().saturating_add(span);
+            host.clock.advance_to(now);
+            host.timers.fire(now);
+        }
+        true
+    }
+
+    /// Makes steps until programs should look, or there are none to make. Returns whether there were any.
+    fn steps(&self) -> bool {
+        for made in 0..STEPS {
+            match self.step() {
+                None => return made > 0,
+                Some(true) => return true,
+                Some(false) => {}
+            }
+        }
+        true
+    }
+
+    /// Fails every job, since none of them can go on.
+    fn fail_all(&self) {
+        for (number, host) in self.hosts.iter().enumerate() {
+            for cell in lock(&host.started).drain(..).filter_map(|cell| cell.upgrade()) {
+                let what = format!("host {number} waits for the others, and they wait for it");
+                cell.fail_job(Error::new(ErrorKind::Internal, what));
+            }
+        }
+    }
+}
+
+/// A host of a [`Cluster`].
+pub(crate) struct SimulatedHost {
+    cluster: Arc<Cluster>,
+    me: HostId,
+}
+
+impl SimulatedHost {
+    fn host(&self) -> &Host {
+        &self.cluster.hosts[self.me.0]
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.host().clock.clone()
+    }
+}
+
+impl Scheduler for SimulatedHost {
+    fn start(&self, cells: &[Arc<Cell>]) -> Result<()> {
+        let mut started = lock(&self.host().started);
+        started.retain(|cell| cell.strong_count() > 0);
+        started.extend(cells.iter().map(Arc::downgrade));
+        lock(&self.host().ready).extend(cells.iter().cloned());
+        Ok(())
+    }
+
+    fn drive(&self, done: &dyn Fn() -> bool) {
+        let cluster = &self.cluster;
+        let mut programs = lock(&cluster.programs);
+        programs.waiting += 1;
+        let mut in_vain = 0;
+        loop {
+            if done() {
+                programs.waiting -= 1;
+                cluster.changed.notify_all();
+                return;
+            }
+            programs.looked += 1;
+            let round = programs.rounds;
+            while programs.rounds == round {
+                if programs.looked < programs.running || programs.waiting < programs.running {
+                    let waited = cluster.changed.wait_timeout(programs, LOOK);
+                    programs = waited.unwrap_or_else(PoisonError::into_inner).0;
+                    continue;
+                }
+                // All programs wait, and have looked: this thread makes the next steps.
+                drop(programs);
+                let any = cluster.steps();
+                programs = lock(&cluster.programs);
+                if any {
+                    in_vain = 0;
+                    programs.rounds += 1;
+                    programs.looked = 0;
+                    cluster.changed.notify_all();
+                    continue;
+                }
+                in_vain += 1;
+                // A host whose program has ended sends nothing any more.
+                let alone = programs.running < cluster.hosts.len();
+                if in_vain >= if alone { PATIENCE / 100 } else { PATIENCE } {
+                    cluster.fail_all();
+                    in_vain = 0;
+                }
+                let waited = cluster.changed.wait_timeout(programs, LOOK);
+                programs = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+    }
+}
+
+impl Schedule for SimulatedHost {
+    fn schedule(&self, cell: Arc<Cell>) {
+        lock(&self.host().ready).push(cell);
+    }
+}
+
+impl Network for SimulatedHost {
+    fn send(&self, to: HostId, channel: Channel, frame: Vec<u8>) {
+        let mut frames = lock(&self.cluster.frames);
+        let is_dropped = [self.me, to].iter().any(|host| frames.dropped.contains(host));
+        if !is_dropped && !frames.closed.contains(&(to, channel.job)) {
+            frames.under_way.entry((self.me, to, channel)).or_default().push_back(frame);
+        }
+    }
+
+    fn open(&self, channel: Channel, receiver: Receiver) {
+        let mut frames = lock(&self.cluster.frames);
+        let dropped = frames.dropped.clone();
+        frames.receivers.insert((self.me, channel), receiver.clone());
+        drop(frames);
+        dropped.into_iter().for_each(|lost| receiver.lost(lost));
+    }
+
+    fn close(&self, job: u64) {
+        let mut frames = lock(&self.cluster.frames);
+        frames.closed.insert((self.me, job));
+        frames.under_way.retain(|(_, to, channel), _| *to != self.me || channel.job != job);
+        let all = std::mem::take(&mut frames.receivers);
+        let (closed, kept) =
+            all.into_iter().partition::<BTreeMap<_, _>, _>(|((host, channel), _)| {
+                *host == self.me && channel.job == job
+            });
+        frames.receivers = kept;
+        drop(frames);
+        drop(closed);
+    }
+}
