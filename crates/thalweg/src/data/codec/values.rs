@@ -74,6 +74,8 @@ fn hash_float(value: f64) -> u64 {
 }
 
 impl Data for u8 {
+    const WORD: Option<fn(&Self) -> u64> = Some(|word| u64::from(*word));
+
     #[inline]
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(*self);

@@ -14,7 +14,7 @@
 //! changed.
 //!
 //! If the keys are few integers for some time, each is moved out of the table into a slot of its own
-//! ([`DirectMapped`]), and back as soon as there are more. A count takes 1.2 ns then instead of 2.2 ns.
+//! ([`DirectMapped`]), and back as soon as there are more.
 
 use super::KeyBy;
 use crate::clock::Clock;
@@ -68,6 +68,7 @@ where
             direct: None,
             direct_at: FEW_KEYS_AFTER,
             direct_patience: FEW_KEYS_AFTER,
+            behind: 0,
             weighed: HeapEstimate::new(),
             full: None,
             held: None,
@@ -105,11 +106,12 @@ const TRIAL: u64 = 1 << 16;
 /// doubled every time they have not.
 const FIRST_PATIENCE: u64 = 1 << 20;
 const LAST_PATIENCE: u64 = 1 << 26;
-/// Records after which a table is direct-mapped if it has few keys. A record takes about a nanosecond less then, so
-/// that this many pay for it; the number doubles every time there were new keys after all.
+/// Records after which a table is direct-mapped if it has few keys; doubled every time it was not for as many records.
 const FEW_KEYS_AFTER: u64 = 1 << 16;
-/// New keys that a direct-mapped table takes before it becomes an ordinary one again.
-const FEW_NEW_KEYS: usize = 256;
+/// Keys without a slot that a direct-mapped table takes before it becomes an ordinary one again.
+const FEW_BEHIND: usize = 256;
+/// The same if more than one record in this many has such a key: these cost more than the others save.
+const MANY_BEHIND: u64 = 12;
 
 /// A combiner in a running task.
 pub struct CombinePush<I, T, G, A, N>
@@ -122,11 +124,15 @@ where
     keys: G,
     aggregate: Arc<A>,
     table: GroupTable<G::Key, A::State>,
-    /// Keys that are not in the table for as long as they are few: see [`take_direct`](Self::take_direct).
-    direct: Option<DirectMapped<G::Key, A::State>>,
-    /// The number of records seen at which the table may be direct-mapped, and those to wait for the next time.
+    /// Keys that are not in the table for as long as they are few, and the memory reserved for them: see
+    /// [`take_direct`](Self::take_direct).
+    direct: Option<(DirectMapped<G::Key, A::State>, Reservation)>,
+    /// The number of records seen at which the table was direct-mapped, or may be the next time.
     direct_at: u64,
+    /// The records to wait for the next time.
     direct_patience: u64,
+    /// The records whose keys were in the table while others were direct-mapped.
+    behind: u64,
     /// What the states own on the heap, including those being sent.
     weighed: HeapEstimate<A::State>,
     /// A table that is being sent.
@@ -385,7 +391,7 @@ where
         items: &mut impl Iterator<Item = I::Of<'a>>,
     ) -> Option<I::Of<'a>> {
         let Self { op, keys, aggregate, direct, hot, .. } = self;
-        let Some(direct) = direct else { return items.next() };
+        let Some((direct, _)) = direct else { return items.next() };
         let mut seen = 0;
         let other = loop {
             let Some(item) = items.next() else { break None };
@@ -408,9 +414,10 @@ where
     #[inline(never)]
     fn take_behind(&mut self, item: I::Of<'_>) {
         self.take_in_table(item);
-        if self.table.len() > FEW_NEW_KEYS {
+        self.behind += 1;
+        let few = FEW_BEHIND as u64 + (self.hot.seen() - self.direct_at) / MANY_BEHIND;
+        if self.table.len() > FEW_BEHIND || self.behind > few {
             self.end_direct();
-            self.direct_patience = self.direct_patience.saturating_mul(2);
         }
     }
 
@@ -422,28 +429,54 @@ where
 
     /// Between two batches: moves the keys of the table into slots of their own if they are few.
     fn mind_few_keys(&mut self) {
+        let seen = self.hot.seen();
         if DirectMapped::<G::Key, A::State>::SUITS
-            && self.hot.seen() >= self.direct_at
+            && seen >= self.direct_at
             && !self.is_direct()
             && self.way == UpdateMode::Direct
         {
-            let Self { op, aggregate, table, .. } = self;
-            self.direct = guard(op, || table.take_direct(|| aggregate.start()));
-            if self.direct.is_none() {
-                self.direct_patience = self.direct_patience.saturating_mul(2);
+            self.direct = self.begin_direct();
+            self.direct_at = seen;
+            if self.is_direct() {
+                self.behind = 0;
+                self.growth = Growth { records: seen, keys: self.table.len() };
+            } else {
+                self.wait_for_few_keys();
             }
-            self.direct_at = self.hot.seen().saturating_add(self.direct_patience);
         }
+    }
+
+    /// Moves keys into slots of their own, if the pool has the memory for these.
+    #[cold]
+    #[inline(never)]
+    fn begin_direct(&mut self) -> Option<(DirectMapped<G::Key, A::State>, Reservation)> {
+        let Self { op, aggregate, table, reservation, .. } = self;
+        let mut slots = reservation.another();
+        if !slots.try_resize(DirectMapped::<G::Key, A::State>::BYTES) {
+            return None;
+        }
+        let direct = guard(op, || table.take_direct(|| aggregate.start()))?;
+        Some((direct, slots))
     }
 
     /// Moves all keys back into the table.
     fn end_direct(&mut self) {
         if self.is_direct()
-            && let Some(direct) = self.direct.take()
+            && let Some((direct, _)) = self.direct.take()
         {
             self.table.put_back(direct);
-            self.direct_at = self.hot.seen().saturating_add(self.direct_patience);
+            self.growth = Growth { records: self.hot.seen(), keys: self.table.len() };
+            self.wait_for_few_keys();
         }
+    }
+
+    /// Decides when to try again: later each time, unless keys were direct-mapped for long enough to pay for it.
+    fn wait_for_few_keys(&mut self) {
+        let seen = self.hot.seen();
+        let has_paid = seen - self.direct_at >= self.direct_patience;
+        self.direct_patience =
+            if has_paid { FEW_KEYS_AFTER } else { self.direct_patience.saturating_mul(2) };
+        self.direct_at = seen.saturating_add(self.direct_patience);
     }
 
     /// Adds the key of one record to the sample of keys, and updates the table with the record.
@@ -518,6 +551,9 @@ where
     /// Between two batches: sends the table where memory is short for what its states own on the heap, or where the
     /// pool is over its budget.
     fn mind_memory(&mut self) {
+        if self.direct.as_ref().is_some_and(|(_, slots)| slots.is_over_budget()) {
+            self.end_direct();
+        }
         if self.full.is_some() {
             return;
         }
@@ -717,70 +753,4 @@ where
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use crate::Environment;
-    use crate::check::check;
-    use crate::config::Config;
-    use std::collections::BTreeMap;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    /// A few keys, then others, few again, and many: with each, the table is direct-mapped or an ordinary one.
-    #[test]
-    fn keys_that_are_few_for_a_time_are_counted_once_each() {
-        const PART: u64 = 150_000;
-        let key = |n: u64| match n / PART {
-            0 => n % 100,
-            1 => n % 1000 * 3,
-            2 => u64::MAX - n % 3,
-            _ => n % 10_000,
-        };
-        let mut expected = BTreeMap::new();
-        (0..4 * PART).for_each(|n| *expected.entry(key(n)).or_insert(0) += 1);
-        // In one task, so that it sees the parts in this order; in runs, and record by record.
-        check(move |env| env.iter((0..4 * PART).map(key)).group_by(|key| *key).count())
-            .seeds(1)
-            .equals(expected.clone());
-        check(move |env| {
-            let keys = env.iter(0..2 * PART).flat_map(move |n| [key(2 * n), key(2 * n + 1)]);
-            keys.group_by(|key| *key).count()
-        })
-        .seeds(1)
-        .equals(expected);
-    }
-
-    #[test]
-    fn a_sum_that_overflows_names_its_key_among_few_keys() {
-        let env = Environment::new();
-        let numbers =
-            env.iter((0..100_000_u64).map(|n| (n % 10, if n == 99_997 { u64::MAX } else { 1 })));
-        let _sums = numbers.group_by(|pair| pair.0).sum(|pair| pair.1).collect::<Vec<_>>();
-        let text = env.run().unwrap_err().to_string();
-        assert!(text.starts_with("sum") && text.contains(", of key 7"), "{text}");
-    }
-
-    #[test]
-    fn a_combiner_without_records_gives_way_too() {
-        let env = Environment::with_config(Config { memory: 32 << 20, ..Config::default() });
-        let through = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&through);
-        // Each key four times, and then no more records, of an input without an end.
-        let few = env.iter(0u64..).filter(move |n| {
-            seen.fetch_or(*n > 1_000_000, Ordering::Relaxed);
-            *n < 1_000_000
-        });
-        few.group_by(|n| n / 4).count().unkey().for_each(drop);
-        let job = env.start().unwrap();
-        while !through.load(Ordering::Relaxed) {
-            std::thread::yield_now();
-        }
-        // At a barrier, combiners send everything they hold.
-        job.barrier().unwrap();
-        let mut fixed = env.memory().reserve();
-        assert!(fixed.try_resize(env.memory().limit()));
-        job.barrier().unwrap();
-        assert_eq!(env.memory().used(), env.memory().limit());
-        job.cancel();
-        assert!(job.wait().is_err());
-    }
-}
+mod tests;
