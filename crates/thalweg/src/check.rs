@@ -32,9 +32,11 @@ use crate::net::HostId;
 use crate::operators::keyed::FirstOf;
 use crate::runtime::Cluster;
 use crate::stream::{Chain, Environment, Stream};
+use crate::sync::join_all;
 use crate::{KeyedStream, Output, Result};
 use std::fmt::{Debug, Write};
 use std::num::NonZeroUsize;
+use std::panic::resume_unwind;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -410,24 +412,18 @@ pub(crate) fn on_cluster<T: Send>(
         }
     }
 
-    std::thread::scope(|scope| {
-        let hosts: Vec<_> = (0..cores.len())
-            .map(|host| {
-                let program = Program(Arc::clone(cluster));
-                scope.spawn(move || {
-                    let own = NonZeroUsize::new(cores[host]).unwrap_or(config.cores);
-                    let config = Config { cores: own, ..config.clone() };
-                    let env = Environment::on_host(config, &program.0, HostId(host), cores);
-                    let result = run(&env);
-                    (!env.is_confined()).then_some(result)
-                })
-            })
-            .collect();
-        hosts
-            .into_iter()
-            .map(|host| host.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
-    })
+    let host = |host: usize| {
+        let program = Program(Arc::clone(cluster));
+        move || {
+            let own = NonZeroUsize::new(cores[host]).unwrap_or(config.cores);
+            let config = Config { cores: own, ..config.clone() };
+            let env = Environment::on_host(config, &program.0, HostId(host), cores);
+            let result = run(&env);
+            (!env.is_confined()).then_some(result)
+        }
+    };
+    let ended = join_all((0..cores.len()).map(host).collect());
+    ended.into_iter().map(|host| host.unwrap_or_else(|panic| resume_unwind(panic))).collect()
 }
 
 #[track_caller]

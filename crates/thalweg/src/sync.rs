@@ -51,3 +51,13 @@ pub(crate) fn spawn<T: Send + 'static>(
         crate::Error::new(crate::ErrorKind::Io, "cannot start a thread").caused_by(cause)
     })
 }
+
+/// Runs each body on a thread of its own; returns how each of them ended.
+pub(crate) fn join_all<T: Send>(
+    bodies: Vec<impl FnOnce() -> T + Send>,
+) -> Vec<std::thread::Result<T>> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = bodies.into_iter().map(|body| scope.spawn(body)).collect();
+        threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
+    })
+}

@@ -19,14 +19,12 @@ pub struct Inlet<I: Portable + ?Sized, T: Time, N> {
     next: N,
 }
 
-/// The lane that a message came on, the message, and the bytes of credit to return for it.
-
 impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
     pub(crate) fn new(op: Op, lanes: Vec<SharedLane<I, T>>, next: N) -> Self {
         Self { intake: Intake::new(op, lanes), turn: 0, next }
     }
 
-    /// Takes a message from the next lane that has one.
+    /// Takes a message from the next lane that has one; returns the number of the lane, too.
     fn take(&mut self, turn: &Turn<'_>) -> Option<(usize, Taken<I, T>)> {
         let lanes = self.intake.lanes.len();
         for step in 0..lanes {
