@@ -2,15 +2,17 @@
 
 use super::control::{Control, Meeting};
 use super::head::Outcomes;
+use super::hosts::tie_tail;
 use super::tail::{Feed, FoldAndFeed, TailPush};
 use crate::data::{Data, Record};
+use crate::error::Result;
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Stream};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// Makes the feedback of a tail.
-pub(super) type MakeFeed<X> = Box<dyn Fn(&TaskContext<'_>, usize) -> X + Send>;
+pub(super) type MakeFeed<X> = Box<dyn Fn(&TaskContext<'_>, usize) -> Result<X> + Send>;
 
 /// A loop with feedback, begun by [`Stream::iterate`] or [`delta_iterate`](crate::KeyedStream::delta_iterate):
 /// choose how its rounds are folded.
@@ -39,7 +41,7 @@ where
     /// entries that have changed, each once.
     pub fn fold<D, L, G>(self, local: L, global: G) -> Folded<B, S, X, R, D, L, G>
     where
-        D: Default + Send + 'static,
+        D: Data + Default,
         L: for<'a, 'b> Fn(&mut D, &'b <X::Seen as Record>::Of<'a>) + Send + Sync + 'static,
         G: Fn(&mut D, D) + Send + Sync + 'static,
     {
@@ -67,7 +69,7 @@ where
     B: Chain,
     S: Data + Clone + Sync,
     X: Feed<B::Item, B::Time>,
-    D: Default + Send + 'static,
+    D: Data + Default,
     L: for<'a, 'b> Fn(&mut D, &'b <X::Seen as Record>::Of<'a>) + Send + Sync + 'static,
     G: Fn(&mut D, D) + Send + Sync + 'static,
 {
@@ -84,12 +86,14 @@ where
     ) -> (Outcomes<S, B::Time>, R) {
         let Self { iterating, local, global, .. } = self;
         let Iterating { body, control, feed, outcome, rest, origin } = iterating;
-        let meeting = Arc::new(Meeting::new(control, body.tasks(), global, until));
+        let (env, stage, head) = (body.env.clone(), body.stage, control.head);
+        let meeting = Arc::new(Meeting::new(control, global, until));
         let fold = Arc::new(local);
         body.close(origin, "the end of a round".to_owned(), move |cx, op| {
-            let finish = FoldAndFeed { fold: Arc::clone(&fold), feed: feed(cx, op) };
-            Ok(TailPush::new(cx, op, &meeting, finish))
+            let finish = FoldAndFeed { fold: Arc::clone(&fold), feed: feed(cx, op)? };
+            TailPush::new(cx, op, &meeting, finish)
         });
+        env.build(|builder| tie_tail(builder, head, stage));
         (outcome, rest)
     }
 
