@@ -170,7 +170,7 @@ fn records_of_other_hosts_for_which_there_is_no_memory_wait_on_disk() {
     check(|env| {
         let (outcome, left) = env
             .iter(0..50u64)
-            .iterate(3, (), |n, _| {
+            .iterate(2, (), |n, _| {
                 let more = n.flat_map(|n| (0..20).map(move |m| n / 20 + m));
                 more.shuffle().map(|n| n + 1)
             })
@@ -181,7 +181,7 @@ fn records_of_other_hosts_for_which_there_is_no_memory_wait_on_disk() {
             *sum += n;
         })
     })
-    .memory(100_000)
+    .memory(20_000)
     .seeds(4)
     .agrees();
 }

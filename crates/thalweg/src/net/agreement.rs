@@ -33,6 +33,8 @@ pub(crate) trait Agree: Send + Sync {
 /// One host's part in an agreement.
 pub(crate) struct Agreement<A> {
     agree: A,
+    /// What it is about.
+    part: Part,
     parent: Option<Link>,
     /// Those whose contributions are merged into this host's, in order.
     children: Vec<Link>,
@@ -80,7 +82,7 @@ impl<A: Agree + 'static> Agreement<A> {
             _ => Vec::new(),
         };
         let rounds = Mutex::default();
-        let joined = Arc::new(Self { agree, parent, children, listeners, rounds });
+        let joined = Arc::new(Self { agree, part, parent, children, listeners, rounds });
         links.open(part, Arc::clone(&joined) as _);
         joined
     }
@@ -128,7 +130,8 @@ impl<A: Agree + 'static> Agreement<A> {
 impl<A: Agree + 'static> Receive for Agreement<A> {
     fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
         let wrong = |what: String| {
-            let what = format!("host {} has sent {what} where hosts agree on something", from.0);
+            let (from, part) = (from.0, self.part);
+            let what = format!("host {from} has sent {what} where hosts agree on {part:?}");
             Error::new(ErrorKind::Internal, what)
         };
         let input = &mut &*frame;

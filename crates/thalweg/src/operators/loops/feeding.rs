@@ -38,7 +38,8 @@ where
     /// the default; `global` merges one task's partial state into another's, in the order of the tasks. The
     /// order in which `local` sees the records of a task is unspecified. With [`Stream::iterate`] it sees the
     /// records that come out of the body, and with [`delta_iterate`](crate::KeyedStream::delta_iterate) the
-    /// entries that have changed, each once.
+    /// entries that have changed, each once. On several hosts, partial states are merged on each and then sent, so they
+    /// are [`Data`].
     pub fn fold<D, L, G>(self, local: L, global: G) -> Folded<B, S, X, R, D, L, G>
     where
         D: Data + Default,
@@ -76,6 +77,10 @@ where
     /// At the end of each round, the closure changes the state by the result of the round's fold, and returns
     /// whether the loop is to end. The loop also ends when no records are left for another round, and after the
     /// maximum number of rounds.
+    ///
+    /// On several hosts, each has a copy of the state and calls the closure, with the same values. It must do the same on
+    /// all of them, so it must not depend on anything else, such as the time; if hosts differ on whether the loop is to
+    /// end, the job fails.
     ///
     /// Returns a stream with one record, the outcome of the loop, and the stream of the records that came out
     /// of the last round, or of the solution. In the body of another loop, both emit in each round of that

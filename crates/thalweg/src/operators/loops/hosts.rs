@@ -266,3 +266,77 @@ impl<S: Clone + Send + Sync + 'static> Agree for Gathering<S> {
         Ok(())
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::control::{Needs, Verdict};
+    use super::*;
+    use crate::Environment;
+    use crate::config::Config;
+    use crate::flow::Depth;
+    use crate::runtime::Cluster;
+
+    /// A host of a loop that adds up, and ends above 5.
+    fn host(decides: bool) -> Rounds<u64, u64> {
+        let until = |state: &mut u64, part| {
+            *state += part;
+            *state > 5
+        };
+        Rounds {
+            control: Arc::new(Control::new(0, Depth(1), 0, 9, Needs::Nothing)),
+            ending: Arc::new(Ending::new(|all, part| *all += part, until)),
+            op: Op::new(0, "replay".into(), Depth(1), Arc::default()),
+            clock: Clock::simulated(),
+            decides,
+        }
+    }
+
+    #[test]
+    fn hosts_that_differ_on_the_end_of_a_loop_fail() {
+        let (first, other) = (host(true), host(false));
+        let end = |part| RoundEnd { counts: [1, 0], part }.encoded();
+        let result = first.conclude(first.merge(end(1), &end(2)).unwrap()).unwrap();
+        for host in [&first, &other] {
+            host.agreed(&result).unwrap();
+            assert_eq!((*host.control.state(), host.control.rounds()), (3, 1));
+        }
+        // With 3 more, the condition holds.
+        let error = other.agreed(&result).unwrap_err();
+        assert!(error.to_string().contains("returned true on this host and false"), "{error}");
+        assert_eq!((error.kind(), error.operator()), (ErrorKind::Plan, Some("replay")));
+        assert_eq!(other.control.verdict(2), Some(Verdict::Another));
+    }
+
+    #[test]
+    fn what_is_no_decision_is_refused() {
+        let decision = [&[0][..], &RoundEnd { counts: [1, 0], part: 7u64 }.encoded()].concat();
+        let other = host(false);
+        for torn in
+            [&[][..], &[2], &decision[..decision.len() - 1], &[&decision[..], &[0]].concat()]
+        {
+            let error = other.agreed(torn).unwrap_err();
+            assert_eq!((error.kind(), error.operator()), (ErrorKind::Internal, Some("replay")));
+        }
+        other.agreed(&decision).unwrap_err();
+        assert!(other.merge(decision, &[]).is_err());
+    }
+
+    #[test]
+    fn a_state_cannot_be_read_behind_its_loop() {
+        let cluster = Cluster::new(0, 1, 2);
+        let env = Environment::on_host(Config::default(), &cluster, HostId(0), &[1, 1]);
+        let mut kept = None;
+        let (outcome, left) = env
+            .iter(0..9u64)
+            .iterate(3, 0u64, |numbers, state| {
+                kept = Some(state.clone());
+                numbers
+            })
+            .all_rounds();
+        outcome.for_each(drop);
+        left.with(&kept.unwrap()).map(|(n, sum)| n + sum).for_each(drop);
+        let error = env.run().unwrap_err();
+        assert!(error.to_string().contains("only be read in the loop's body"), "{error}");
+        assert!(error.operator().unwrap_or_default().starts_with("with ("), "{error}");
+    }
+}

@@ -95,7 +95,8 @@ pub struct Replaying<B: Chain, S: Data + Clone + Sync> {
 impl<B: Chain, S: Data + Clone + Sync> Replaying<B, S> {
     /// Defines how the output of the body is folded in each round: `local` merges a record into its task's
     /// partial state, which begins with the default; `global` merges one task's partial state into another's,
-    /// in the order of the tasks. The order in which `local` sees the records of a task is unspecified.
+    /// in the order of the tasks. The order in which `local` sees the records of a task is unspecified. On several hosts,
+    /// partial states are merged on each and then sent, so they are [`Data`].
     pub fn fold<D, L, G>(self, local: L, global: G) -> FoldedReplay<B, S, D, L, G>
     where
         D: Data + Default,
@@ -127,6 +128,10 @@ where
     /// whether the loop is to end; the loop also ends after the maximum number of rounds. The stream has one
     /// record: the outcome of the loop. In the body of another loop it has one record in each round of that
     /// loop.
+    ///
+    /// On several hosts, each has a copy of the state and calls the closure, with the same values. It must do the same on
+    /// all of them, so it must not depend on anything else, such as the time; if hosts differ on whether the loop is to
+    /// end, the job fails.
     pub fn until(
         self,
         until: impl Fn(&mut S, D) -> bool + Send + Sync + 'static,

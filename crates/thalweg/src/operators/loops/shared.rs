@@ -46,6 +46,10 @@ impl<C: Chain<Item: Covariant>> Stream<C> {
     ///
     /// Takes no copy and no lock per record: the operators that follow get a reference. See
     /// [`replay`](Self::replay) for an example.
+    ///
+    /// # Errors
+    ///
+    /// On several hosts, if it is called after the loop's body has been described, the job is refused at its start.
     #[track_caller]
     pub fn with<S>(
         self,
