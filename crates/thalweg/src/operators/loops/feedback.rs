@@ -4,7 +4,7 @@
 //! does not get records of that one.
 
 use super::head::Input;
-use super::inbox::{Away, Crossing, Inbox};
+use super::inbox::{FeedbackHosts, Inbox, RemoteHead};
 use super::tail::Feed;
 use crate::data::Portable;
 use crate::error::{Error, ErrorKind, Result};
@@ -30,7 +30,7 @@ struct Queues<I: Portable + ?Sized, T> {
     /// By head.
     heads: Vec<Mutex<Held<I, T>>>,
     /// The ways to and from other hosts, if there are any.
-    crossing: OnceLock<Crossing>,
+    hosts: OnceLock<FeedbackHosts>,
 }
 
 impl<I: Portable + ?Sized, T> Clone for Feedback<I, T> {
@@ -50,25 +50,25 @@ impl<I: Portable + ?Sized, T: Time> Feedback<I, T> {
     pub(super) fn new(heads: usize) -> Self {
         let held = || Held { batches: VecDeque::new(), files: Vec::new(), spare: Vec::new() };
         let heads = (0..heads).map(|_| Mutex::new(held())).collect();
-        Self(Arc::new(Queues { heads, crossing: OnceLock::new() }))
+        Self(Arc::new(Queues { heads, hosts: OnceLock::new() }))
     }
 
     /// The ways to and from other hosts, if there are any. `op` is the head or the tail.
-    fn crossing(&self, cx: &TaskContext<'_>, op: usize) -> Result<Option<&Crossing>> {
-        let crossing = &self.0.crossing;
-        if cx.links.hosts().count() > 1 && crossing.get().is_none() {
-            let _ = crossing.set(Crossing::of(cx, op)?);
+    fn hosts(&self, cx: &TaskContext<'_>, op: usize) -> Result<Option<&FeedbackHosts>> {
+        let hosts = &self.0.hosts;
+        if cx.links.hosts().count() > 1 && hosts.get().is_none() {
+            let _ = hosts.set(FeedbackHosts::of(cx, op)?);
         }
-        Ok(crossing.get())
+        Ok(hosts.get())
     }
 
     /// The end for a tail, whose number is `op`.
     pub(super) fn feeder(&self, cx: &TaskContext<'_>, op: usize) -> Result<Feeder<I, T>> {
-        let (head, away) = match self.crossing(cx, op)? {
+        let (head, remote) = match self.hosts(cx, op)? {
             None => (cx.task % self.0.heads.len(), None),
-            Some(crossing) => crossing.from_tail(cx.task),
+            Some(hosts) => hosts.of_tail(cx.task),
         };
-        Ok(self.feeder_of(cx, head, away))
+        Ok(self.feeder_of(cx, head, remote))
     }
 
     /// The end for a head, by which it feeds itself.
@@ -76,11 +76,16 @@ impl<I: Portable + ?Sized, T: Time> Feedback<I, T> {
         self.feeder_of(cx, cx.task, None)
     }
 
-    fn feeder_of(&self, cx: &TaskContext<'_>, head: usize, away: Option<Away>) -> Feeder<I, T> {
+    fn feeder_of(
+        &self,
+        cx: &TaskContext<'_>,
+        head: usize,
+        remote: Option<RemoteHead>,
+    ) -> Feeder<I, T> {
         Feeder {
             to: Self::clone(self),
             head,
-            away,
+            remote,
             open: RecordBatch::default(),
             full: Vec::new(),
             memory: cx.memory.clone(),
@@ -93,10 +98,10 @@ impl<I: Portable + ?Sized, T: Time> Feedback<I, T> {
 
     /// The end for a head, whose number is `op`.
     pub(super) fn eater(&self, cx: &TaskContext<'_>, op: usize) -> Result<Eater<I, T>> {
-        let inbox = self.crossing(cx, op)?.and_then(|crossing| crossing.inbox.clone());
-        let from_afar = inbox.map(|inbox| {
+        let inbox = self.hosts(cx, op)?.and_then(|hosts| hosts.inbox.clone());
+        let remote = inbox.map(|inbox| {
             inbox.add_head(cx.task, cx.waker.clone());
-            FromAfar {
+            RemoteInput {
                 inbox,
                 head: cx.task,
                 rounds: 0,
@@ -107,7 +112,7 @@ impl<I: Portable + ?Sized, T: Time> Feedback<I, T> {
         Ok(Eater {
             from: Self::clone(self),
             head: cx.task,
-            from_afar,
+            remote,
             batches: VecDeque::new(),
             encoded: Vec::new(),
             files: Vec::new(),
@@ -121,7 +126,7 @@ pub struct Feeder<I: Portable + ?Sized, T> {
     to: Feedback<I, T>,
     head: usize,
     /// The way to the head, if it is on another host.
-    away: Option<Away>,
+    remote: Option<RemoteHead>,
     open: RecordBatch<I, T>,
     /// The full batches of this round.
     full: Vec<(RecordBatch<I, T>, Reservation)>,
@@ -144,8 +149,8 @@ impl<I: Portable + ?Sized, T: Time> Feeder<I, T> {
 
     #[inline(never)]
     fn send(&mut self) -> Result<()> {
-        if let Some(away) = &self.away {
-            away.send(self.open.bytes(), |frame| self.open.encode(frame));
+        if let Some(remote) = &self.remote {
+            remote.send(self.open.bytes(), |frame| self.open.encode(frame));
             self.open.drain(|_, _| {});
             return Ok(());
         }
@@ -166,8 +171,8 @@ impl<I: Portable + ?Sized, T: Time> Feeder<I, T> {
         if !self.open.is_empty() {
             self.send()?;
         }
-        if let Some(away) = &self.away {
-            away.close();
+        if let Some(remote) = &self.remote {
+            remote.close();
         } else {
             let file = self.writer.take().map(SpillWriter::finish).transpose()?;
             let held = &mut *lock(&self.to.0.heads[self.head]);
@@ -197,7 +202,7 @@ pub struct Eater<I: Portable + ?Sized, T> {
     from: Feedback<I, T>,
     head: usize,
     /// The records that tails of other hosts feed back, if there are any.
-    from_afar: Option<FromAfar>,
+    remote: Option<RemoteInput>,
     batches: VecDeque<(RecordBatch<I, T>, Reservation)>,
     /// Batches of other hosts.
     encoded: Vec<(Vec<u8>, Reservation)>,
@@ -206,7 +211,7 @@ pub struct Eater<I: Portable + ?Sized, T> {
 }
 
 /// The end for a head that tails of other hosts feed too.
-struct FromAfar {
+struct RemoteInput {
     inbox: Arc<Inbox>,
     head: usize,
     /// The rounds whose records have been taken over.
@@ -216,7 +221,7 @@ struct FromAfar {
     writers: [Option<SpillWriter<[u8]>>; 2],
 }
 
-impl FromAfar {
+impl RemoteInput {
     fn write(&mut self, odd: usize, batches: Vec<Vec<u8>>) -> Result<()> {
         for batch in batches {
             self.writers[odd].get_or_insert_with(|| self.spill.writer()).push(&batch.as_slice())?;
@@ -250,8 +255,8 @@ impl<I: Portable + ?Sized, T: Time> Eater<I, T> {
         let held = &mut *lock(&self.from.0.heads[self.head]);
         self.batches.append(&mut held.batches);
         self.files.append(&mut held.files);
-        if let Some(from_afar) = &mut self.from_afar {
-            let (encoded, file) = from_afar.take()?;
+        if let Some(remote) = &mut self.remote {
+            let (encoded, file) = remote.take()?;
             self.encoded = encoded;
             self.files.extend(file);
         }
@@ -345,12 +350,12 @@ impl<I: Portable + ?Sized, T: Time> Input<I, T> for Eater<I, T> {
     }
 
     fn tend(&mut self) -> Result<()> {
-        self.from_afar.as_mut().map_or(Ok(()), FromAfar::spill)
+        self.remote.as_mut().map_or(Ok(()), RemoteInput::spill)
     }
 
     fn has_come(&self) -> bool {
-        let has_all = |afar: &FromAfar| afar.inbox.has_all_of(afar.rounds + 1);
-        self.from_afar.as_ref().is_none_or(has_all)
+        let has_all = |remote: &RemoteInput| remote.inbox.has_all_of(remote.rounds + 1);
+        self.remote.as_ref().is_none_or(has_all)
     }
 
     fn begin(&mut self) -> Result<()> {

@@ -59,7 +59,7 @@ impl Layout {
 }
 
 /// One host's part in the feedback of a loop on several hosts.
-pub(super) struct Crossing {
+pub(super) struct FeedbackHosts {
     layout: Layout,
     /// Where records of other hosts arrive, if there are any.
     pub(super) inbox: Option<Arc<Inbox>>,
@@ -67,7 +67,7 @@ pub(super) struct Crossing {
     outbox: Option<Arc<Outbox>>,
 }
 
-impl Crossing {
+impl FeedbackHosts {
     /// The part of this host. `op` is the head or the tail of the loop.
     pub(super) fn of(cx: &TaskContext<'_>, op: usize) -> Result<Self> {
         let tied = Tied::of(cx, TieKind::Feedback, op)?;
@@ -95,11 +95,11 @@ impl Crossing {
     }
 
     /// The head that a tail feeds, and the way there if it is on another host.
-    pub(super) fn from_tail(&self, tail: usize) -> (usize, Option<Away>) {
+    pub(super) fn of_tail(&self, tail: usize) -> (usize, Option<RemoteHead>) {
         let head = self.layout.head_of(tail);
         let host = self.layout.heads[head];
         let outbox = self.outbox.as_ref().filter(|outbox| outbox.links.contains_key(&host));
-        (head, outbox.map(|outbox| Away { outbox: Arc::clone(outbox), host, head }))
+        (head, outbox.map(|outbox| RemoteHead { outbox: Arc::clone(outbox), host, head }))
     }
 }
 
@@ -116,13 +116,13 @@ struct Outbox {
 }
 
 /// The way from a tail to a head of another host.
-pub(super) struct Away {
+pub(super) struct RemoteHead {
     outbox: Arc<Outbox>,
     host: HostId,
     head: usize,
 }
 
-impl Away {
+impl RemoteHead {
     /// Sends a batch, which `encode` appends to the frame. `bytes` is about how long it is.
     pub(super) fn send(&self, bytes: usize, encode: impl FnOnce(&mut Vec<u8>)) {
         let mut frame = Vec::with_capacity(bytes + 16);
