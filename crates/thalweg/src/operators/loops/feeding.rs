@@ -6,7 +6,7 @@ use super::hosts::tie_tail;
 use super::tail::{Feed, FoldAndFeed, TailPush};
 use crate::data::{Data, Record};
 use crate::error::Result;
-use crate::plan::{Origin, TaskContext};
+use crate::plan::{Details, Origin, TaskContext};
 use crate::stream::{Chain, Stream};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ where
         let (env, stage, head) = (body.env.clone(), body.stage, control.head);
         let meeting = Arc::new(Meeting::new(control, global, until));
         let fold = Arc::new(local);
-        body.close(origin, "the end of a round".to_owned(), move |cx, op| {
+        body.close(origin, Details::of("tail", true), move |cx, op| {
             let finish = FoldAndFeed { fold: Arc::clone(&fold), feed: feed(cx, op)? };
             TailPush::new(cx, op, &meeting, finish)
         });

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::exchange::{Edge, Outlet, RoundRobin};
 use crate::flow::{Depth, Event, Flow, Forked, Op, Pipe, Push, pump};
 use crate::metrics::Report;
-use crate::plan::{Origin, Strategy, TaskContext, TieKind};
+use crate::plan::{Details, Origin, Strategy, TaskContext, TieKind};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::Time;
 use std::marker::PhantomData;
@@ -93,7 +93,7 @@ impl<C: Chain> Stream<C> {
         let outcome = env.receive(to, origin, vec![edge.clone()]).need_not_be_taken();
         let depth = Depth(env.build(|builder| builder.plan.stages[from].loops) + 1);
         let head = self
-            .then_described(origin, format!("at most {rounds} rounds"), |prev, op| {
+            .then_described(origin, Details::of("rounds", rounds), |prev, op| {
                 let control = Arc::new(Control::new(op, depth, state, rounds, needs));
                 Looped { prev, op, control, make, outcome: edge, types: PhantomData }
             })

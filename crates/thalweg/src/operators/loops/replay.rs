@@ -9,7 +9,7 @@ use super::tail::{Fold, TailPush};
 use crate::data::{Data, Record};
 use crate::error::Result;
 use crate::flow::NullSink;
-use crate::plan::{Origin, TaskContext};
+use crate::plan::{Details, Origin, TaskContext};
 use crate::stream::{Chain, Stream};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -141,7 +141,7 @@ where
         let (env, stage, head) = (body.env.clone(), body.stage, control.head);
         let meeting = Arc::new(Meeting::new(control, global, until));
         let local = Arc::new(local);
-        body.close(origin, "the end of a round".to_owned(), move |cx, op| {
+        body.close(origin, Details::of("tail", true), move |cx, op| {
             TailPush::new(cx, op, &meeting, Fold(Arc::clone(&local)))
         });
         env.build(|builder| tie_tail(builder, head, stage));
