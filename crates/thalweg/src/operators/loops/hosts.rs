@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn hosts_that_differ_on_the_end_of_a_loop_fail() {
         let (first, other) = (host(true), host(false));
-        let end = |part| RoundEnd { counts: [1, 0], part }.encoded();
+        let end = |part: u64| RoundEnd { counts: [1, 0], part }.encoded();
         let result = first.conclude(first.merge(end(1), &end(2)).unwrap()).unwrap();
         for host in [&first, &other] {
             host.agreed(&result).unwrap();

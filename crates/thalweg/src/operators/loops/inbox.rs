@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn rounds_of_a_host_are_kept_apart_and_bad_frames_refused() {
-        let pool = MemoryPool::new(100);
+        let pool = MemoryPool::new(1000);
         let inbox = Inbox {
             label: "iterate".into(),
             memory: pool.clone(),
@@ -294,13 +294,13 @@ mod tests {
         send(1, &batch(5, &[1; 60])).unwrap();
         send(1, &[ENDED]).unwrap();
         assert!(!inbox.has_all_of(1));
-        send(1, &batch(5, &[2; 60])).unwrap();
+        send(1, &batch(5, &[2; 1001])).unwrap();
         send(2, &batch(5, &[3; 30])).unwrap();
         send(2, &[ENDED]).unwrap();
         assert!(inbox.has_all_of(1) && !inbox.has_all_of(2));
         // There was no memory for the second batch, which is of the second round.
         let [even, odd] = inbox.take_excess(5).unwrap();
-        assert_eq!((even, odd), (vec![vec![2; 60]], Vec::new()));
+        assert_eq!((even, odd), (vec![vec![2; 1001]], Vec::new()));
         assert!(inbox.take_excess(5).is_none() && inbox.take_excess(4).is_none());
         let first = inbox.take(5, 1);
         let batches: Vec<_> = first.batches.iter().map(|(bytes, _)| bytes[0]).collect();
