@@ -70,7 +70,7 @@ impl Lanes {
 }
 
 /// The sums of the points that are nearest to each centroid, and how many those are.
-#[derive(Default)]
+#[derive(Default, Data)]
 struct Sums(Vec<(Point, u64)>);
 
 /// Adds each point to the sums of its nearest centroid. Compiled for several processors, of which the one that the

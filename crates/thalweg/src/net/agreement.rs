@@ -20,6 +20,12 @@ pub(crate) trait Agree: Send + Sync {
     /// Merges what later hosts have said into what earlier ones have.
     fn merge(&self, earlier: Vec<u8>, later: &[u8]) -> Result<Vec<u8>>;
 
+    /// Makes the result of a round of what all contributors have said: called on one host, the first contributor, before
+    /// any host takes the result.
+    fn conclude(&self, merged: Vec<u8>) -> Result<Vec<u8>> {
+        Ok(merged)
+    }
+
     /// Takes the result of a round. Called once a round, in their order.
     fn agreed(&self, result: &[u8]) -> Result<()>;
 }
@@ -27,6 +33,8 @@ pub(crate) trait Agree: Send + Sync {
 /// One host's part in an agreement.
 pub(crate) struct Agreement<A> {
     agree: A,
+    /// What it is about.
+    part: Part,
     parent: Option<Link>,
     /// Those whose contributions are merged into this host's, in order.
     children: Vec<Link>,
@@ -48,8 +56,14 @@ const DOWN: u8 = 1;
 
 impl<A: Agree + 'static> Agreement<A> {
     /// Joins the agreement of a part of a job. `contributors` are the hosts that have something to say in every round,
-    /// in order; there is at least one.
-    pub(crate) fn join(links: &Links, part: Part, contributors: &[HostId], agree: A) -> Arc<Self> {
+    /// in order; there is at least one. Of the other hosts, `listeners` get the results. All of these have to join.
+    pub(crate) fn join(
+        links: &Links,
+        part: Part,
+        contributors: &[HostId],
+        listeners: &[HostId],
+        agree: A,
+    ) -> Arc<Self> {
         let me = links.hosts().me();
         let to = |rank: usize| links.to(contributors[rank], part);
         let rank = contributors.iter().position(|host| *host == me);
@@ -62,13 +76,13 @@ impl<A: Agree + 'static> Agreement<A> {
         };
         let listeners = match rank {
             Some(0) => {
-                let others = links.hosts().others().filter(|host| !contributors.contains(host));
-                others.map(|host| links.to(host, part)).collect()
+                let others = listeners.iter().filter(|host| !contributors.contains(host));
+                others.map(|host| links.to(*host, part)).collect()
             }
             _ => Vec::new(),
         };
         let rounds = Mutex::default();
-        let joined = Arc::new(Self { agree, parent, children, listeners, rounds });
+        let joined = Arc::new(Self { agree, part, parent, children, listeners, rounds });
         links.open(part, Arc::clone(&joined) as _);
         joined
     }
@@ -101,7 +115,7 @@ impl<A: Agree + 'static> Agreement<A> {
                 parent.send(frame(UP, round, &merged));
                 Ok(())
             }
-            None => self.pass_down(round, &merged),
+            None => self.pass_down(round, &self.agree.conclude(merged)?),
         }
     }
 
@@ -116,7 +130,8 @@ impl<A: Agree + 'static> Agreement<A> {
 impl<A: Agree + 'static> Receive for Agreement<A> {
     fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
         let wrong = |what: String| {
-            let what = format!("host {} has sent {what} where hosts agree on something", from.0);
+            let (from, part) = (from.0, self.part);
+            let what = format!("host {from} has sent {what} where hosts agree on {part:?}");
             Error::new(ErrorKind::Internal, what)
         };
         let input = &mut &*frame;
@@ -181,7 +196,7 @@ mod tests {
         fn close(&self, _: u64) {}
     }
 
-    /// Appends what is said, and remembers what was agreed.
+    /// Appends what is said, marks the result, and remembers what was agreed.
     #[derive(Default)]
     struct Append(Mutex<Vec<Vec<u8>>>);
 
@@ -189,6 +204,11 @@ mod tests {
         fn merge(&self, mut earlier: Vec<u8>, later: &[u8]) -> Result<Vec<u8>> {
             earlier.extend_from_slice(later);
             Ok(earlier)
+        }
+
+        fn conclude(&self, mut merged: Vec<u8>) -> Result<Vec<u8>> {
+            merged.push(u8::MAX);
+            Ok(merged)
         }
 
         fn agreed(&self, result: &[u8]) -> Result<()> {
@@ -220,6 +240,8 @@ mod tests {
             for silent in [None, Some(0), Some(count / 2)] {
                 let speaks = |host: &HostId| Some(host.0) != silent || count == 1;
                 let contributors: Vec<_> = (0..count).map(HostId).filter(speaks).collect();
+                let listeners: Vec<_> =
+                    silent.filter(|_| count > 1).into_iter().map(HostId).collect();
                 let post = Arc::new(Post::default());
                 let joined: Vec<_> = (0..count)
                     .map(|host| {
@@ -227,7 +249,8 @@ mod tests {
                         let network = Arc::new(At(Arc::clone(&post), me));
                         let hosts = Arc::new(Hosts::several(me, vec![1; count], network));
                         let links = Links::new(hosts, 0, Arc::new(Signals::default()));
-                        Agreement::join(&links, Part::Tie(0), &contributors, Append::default())
+                        let append = Append::default();
+                        Agreement::join(&links, Part::Tie(0), &contributors, &listeners, append)
                     })
                     .collect();
                 // All contributions of a host may come before any of another.
@@ -238,7 +261,8 @@ mod tests {
                 }
                 deliver(&post, count as u64);
                 let said = |round| contributors.iter().flat_map(move |host| [round, host.0 as u8]);
-                let expected: Vec<Vec<u8>> = (0..3).map(|round| said(round).collect()).collect();
+                let result = |round| said(round).chain([u8::MAX]).collect();
+                let expected: Vec<Vec<u8>> = (0..3).map(result).collect();
                 for joined in joined {
                     assert_eq!(*lock(&joined.agree.0), expected, "{count} hosts");
                 }

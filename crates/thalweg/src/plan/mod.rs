@@ -197,9 +197,10 @@ pub struct Tie {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TieKind {
-    /// The tasks of a loop agree at the end of a round on its state, and on whether there is another.
+    /// The tasks of a loop agree at the end of a round on its state, and on whether there is another. Its operators are
+    /// the head, the tail, and those that read the state.
     Rounds,
-    /// The tail of a loop hands records to its head, for the next round.
+    /// The tail of a loop hands records to its head, for the next round. Its operators are the head and the tail.
     Feedback,
     /// The head of a delta iteration and the tail of the same keys hand each other the solution.
     Solution,
@@ -222,7 +223,7 @@ pub enum TieKind {
 impl TieKind {
     /// Whether tasks of different hosts can be joined by it.
     fn spans_hosts(self) -> bool {
-        matches!(self, Self::Hints)
+        matches!(self, Self::Hints | Self::Rounds | Self::Feedback | Self::Solution)
     }
 }
 

@@ -1,38 +1,64 @@
 //! The coordination of a loop: its tails meet at the end of a round, and its heads learn whether there is
 //! another.
+//!
+//! Each host has a [`Control`] of its own. On several hosts the tails of a host meet, then the hosts
+//! ([`hosts`](super::hosts)).
 
+use super::hosts::{Ending, Gathering, RoundEnd};
 use super::outcome::{Ended, Outcome};
-use super::shared::Shared;
 use crate::clock::Clock;
-use crate::flow::{Op, Waker, guard};
+use crate::data::Data;
+use crate::error::{Error, ErrorKind, Result};
+use crate::flow::{Depth, Op, Waker, guard};
 use crate::metrics::{LoopStats, RoundLog};
-use crate::sync::{AtomicU64, Mutex, Ordering, lock};
-use std::sync::Arc;
+use crate::net::Agreement;
+use crate::plan::TaskContext;
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// The state that all tasks of a loop share.
 pub struct Control<S> {
-    pub(super) shared: Shared<S>,
+    /// The number of the head in the plan.
+    pub(super) head: usize,
+    /// The depth of the loop.
+    pub(super) depth: Depth,
+    /// Whether the body has been described.
+    described: AtomicBool,
+    /// The state of the loop.
+    state: Mutex<Arc<S>>,
     /// The state that each run begins with.
     initial: S,
     /// The most rounds of a run.
     most: u64,
     /// Whether another round needs records that the last one fed back.
     feeds: bool,
-    run: Mutex<Run>,
+    run: Mutex<Run<S>>,
     /// Rounds of all runs so far, times two, and one more if the run is over.
     decided: AtomicU64,
     heads: Mutex<Vec<Waker>>,
+    /// The tasks that read the state, on several hosts: there they may be ahead of it.
+    readers: Mutex<Vec<Waker>>,
     /// How often the input of a head was complete, in all runs.
     complete: AtomicU64,
+    /// How often the input of all heads was complete.
+    gathered: AtomicU64,
+    /// Joins this host with the others.
+    join: OnceLock<Join<S>>,
+    /// Where hosts learn that the input of all heads is complete, if the first round waits for it.
+    pub(super) gathering: OnceLock<Weak<Agreement<Gathering<S>>>>,
 }
 
+/// Joins the agreement on the rounds of a loop, of which an operator with this number is a part.
+type Join<S> =
+    Box<dyn Fn(&Arc<Control<S>>, &TaskContext<'_>, usize) -> Result<()> + Send + Sync + 'static>;
+
 /// A run of a loop: the only one, unless the loop is in the body of another.
-#[derive(Default)]
-struct Run {
+struct Run<S> {
     /// Whether the input of a head is complete.
     begun: bool,
     rounds: u64,
-    ended: Option<Ended>,
+    /// The outcome of the last run, until it is emitted.
+    outcome: Option<Outcome<S>>,
     /// The statistics of the rounds of all runs.
     log: RoundLog,
 }
@@ -44,23 +70,64 @@ pub(super) enum Verdict {
     Over,
 }
 
+/// What a loop with feedback needs for another round.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Needs {
+    /// Nothing: every round has the same input.
+    Nothing,
+    /// Records that the last round fed back.
+    Records,
+}
+
 impl<S: Clone> Control<S> {
-    pub(super) fn new(initial: S, most: u64, feeds: bool) -> Self {
+    /// `head` is the number of the head in the plan, in a loop of this depth.
+    pub(super) fn new(head: usize, depth: Depth, initial: S, most: u64, needs: Needs) -> Self {
+        let log = RoundLog::default();
         Self {
-            shared: Shared::new(initial.clone()),
+            head,
+            depth,
+            described: AtomicBool::new(false),
+            state: Mutex::new(Arc::new(initial.clone())),
             initial,
             most,
-            feeds,
-            run: Mutex::new(Run::default()),
+            feeds: needs == Needs::Records,
+            run: Mutex::new(Run { begun: false, rounds: 0, outcome: None, log }),
             decided: AtomicU64::new(0),
             heads: Mutex::new(Vec::new()),
+            readers: Mutex::new(Vec::new()),
             complete: AtomicU64::new(0),
+            gathered: AtomicU64::new(0),
+            join: OnceLock::new(),
+            gathering: OnceLock::new(),
         }
     }
 
     /// Registers a head, to be woken when a round has ended.
-    pub(super) fn join(&self, head: Waker) {
+    pub(super) fn add_head(&self, head: Waker) {
         lock(&self.heads).push(head);
+    }
+
+    /// Registers a task that waits for the state of a round, to be woken when it is there.
+    pub(super) fn add_reader(&self, reader: Waker) {
+        lock(&self.readers).push(reader);
+    }
+
+    /// Joins the other hosts of the loop, if there are any. Called in each task of the loop's operators, with the number
+    /// of the operator.
+    pub(super) fn join_hosts(self: &Arc<Self>, cx: &TaskContext<'_>, op: usize) -> Result<()> {
+        match self.join.get() {
+            Some(join) if cx.links.hosts().count() > 1 => join(self, cx, op),
+            _ => Ok(()),
+        }
+    }
+
+    /// The body has been described: nothing that is described from now on belongs to it.
+    pub(super) fn end_body(&self) {
+        self.described.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_described(&self) -> bool {
+        self.described.load(Ordering::Relaxed)
     }
 
     /// Called when the input of a head is complete: with the first one, the first round begins.
@@ -76,18 +143,25 @@ impl<S: Clone> Control<S> {
         lock(&self.run).log.stats(self.most)
     }
 
-    /// Called when the input of a head is complete, if the first round waits for the input of all heads.
-    pub(super) fn gather(&self) {
-        let heads = lock(&self.heads);
-        let complete = self.complete.fetch_add(1, Ordering::AcqRel) + 1;
-        if complete.is_multiple_of(heads.len() as u64) {
-            heads.iter().for_each(Waker::wake);
-        }
+    /// The input of all heads of all hosts is complete.
+    pub(super) fn all_gathered(&self) {
+        self.gathered.fetch_add(1, Ordering::Release);
+        lock(&self.heads).iter().for_each(Waker::wake);
     }
 
     /// Whether the input of every head is complete in `runs` runs.
     pub(super) fn is_gathered(&self, runs: u64) -> bool {
-        self.complete.load(Ordering::Acquire) >= runs * lock(&self.heads).len() as u64
+        self.gathered.load(Ordering::Acquire) >= runs
+    }
+
+    /// The state of the round that runs.
+    pub(super) fn state(&self) -> Arc<S> {
+        Arc::clone(&lock(&self.state))
+    }
+
+    /// The rounds of all runs that have ended. The state changes with each.
+    pub(super) fn rounds(&self) -> u64 {
+        self.decided.load(Ordering::Acquire) / 2
     }
 
     /// The decision after `rounds` rounds of all runs; `None` while the last of them is still running.
@@ -99,33 +173,65 @@ impl<S: Clone> Control<S> {
 
     /// Ends a round in which `out` records came out of the body and `fed` were fed back: changes the state, and
     /// decides whether there is another round. `change` returns whether the condition that ends the loop holds.
-    fn end_round(&self, out: u64, fed: u64, clock: &Clock, change: impl FnOnce(&mut S) -> bool) {
-        let holds = self.shared.change(change);
+    /// After the last round of a run, the state is that which the next one begins with.
+    pub(super) fn end_round(
+        &self,
+        [out, fed]: [u64; 2],
+        clock: &Clock,
+        change: impl FnOnce(&mut S) -> bool,
+    ) {
+        let mut state = lock(&self.state);
+        // It is copied only if another handle to it exists, which is not the case between two rounds.
+        let value = Arc::make_mut(&mut state);
+        let holds = change(value);
         let mut run = lock(&self.run);
         run.rounds += 1;
         run.log.end_round(clock.now(), out, fed);
-        run.ended = if holds {
+        let ended = if holds {
             Some(Ended::Condition)
         } else if self.feeds && fed == 0 {
             Some(Ended::NothingLeft)
         } else {
             (run.rounds >= self.most).then_some(Ended::Rounds)
         };
-        let over = u64::from(run.ended.is_some());
+        if let Some(ended) = ended {
+            let state = std::mem::replace(value, self.initial.clone());
+            let rounds = std::mem::take(&mut run.rounds);
+            run.outcome = Some(Outcome { state, rounds, ended });
+            run.begun = false;
+        }
         drop(run);
+        drop(state);
         let rounds = self.decided.load(Ordering::Relaxed) / 2 + 1;
-        self.decided.store(2 * rounds + over, Ordering::Release);
-        lock(&self.heads).iter().for_each(Waker::wake);
+        self.decided.store(2 * rounds + u64::from(ended.is_some()), Ordering::Release);
+        for tasks in [&self.heads, &self.readers] {
+            lock(tasks).iter().for_each(Waker::wake);
+        }
     }
 
-    /// The outcome of the loop. Resets it for another run.
-    pub(super) fn conclude(&self) -> Outcome<S> {
-        let mut run = lock(&self.run);
-        run.begun = false;
-        let (rounds, ended) = (std::mem::take(&mut run.rounds), run.ended.take());
-        drop(run);
-        let state = self.shared.change(|state| std::mem::replace(state, self.initial.clone()));
-        Outcome { state, rounds, ended: ended.unwrap_or(Ended::Rounds) }
+    /// The outcome of the run that has ended.
+    pub(super) fn conclude(&self) -> Result<Outcome<S>> {
+        let outcome = lock(&self.run).outcome.take();
+        outcome
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "a loop has ended without an outcome"))
+    }
+}
+
+impl<S: Clone + Send + Sync + 'static> Control<S> {
+    /// Called when the input of a head is complete, if the first round waits for the input of all heads.
+    pub(super) fn gather(&self) -> Result<()> {
+        let heads = lock(&self.heads).len() as u64;
+        let complete = self.complete.fetch_add(1, Ordering::AcqRel) + 1;
+        if !complete.is_multiple_of(heads) {
+            return Ok(());
+        }
+        match self.gathering.get().map(Weak::upgrade) {
+            None => self.all_gathered(),
+            Some(Some(hosts)) => hosts.contribute(Vec::new())?,
+            // The job is over.
+            Some(None) => {}
+        }
+        Ok(())
     }
 }
 
@@ -133,34 +239,46 @@ impl<S: Clone> Control<S> {
 pub(super) struct Meeting<S, D> {
     control: Arc<Control<S>>,
     brought: Mutex<Brought<D>>,
-    /// Merges one tail's partial state into another's.
-    global: Box<dyn Fn(&mut D, D) + Send + Sync>,
-    /// Changes the state by the merged partial states, and returns whether the loop is to end.
-    until: Box<dyn Fn(&mut S, D) -> bool + Send + Sync>,
+    ending: Arc<Ending<S, D>>,
 }
 
 struct Brought<D> {
-    /// In the order of the tails, so that floats are added up in the same order in every run.
+    /// In the order of the tails of this host, so that floats are added up in the same order in every run.
     parts: Vec<Option<D>>,
     arrived: usize,
     out: u64,
     fed: u64,
 }
 
-impl<S: Clone, D: Default> Meeting<S, D> {
+impl<S, D> Meeting<S, D>
+where
+    S: Clone + Send + Sync + 'static,
+    D: Data + Default,
+{
+    /// `global` merges one tail's partial state into another's; `until` changes the state by the merged ones, and returns
+    /// whether the loop is to end.
     pub(super) fn new(
         control: Arc<Control<S>>,
-        tails: usize,
         global: impl Fn(&mut D, D) + Send + Sync + 'static,
         until: impl Fn(&mut S, D) -> bool + Send + Sync + 'static,
     ) -> Self {
-        let parts = (0..tails).map(|_| None).collect();
-        let brought = Mutex::new(Brought { parts, arrived: 0, out: 0, fed: 0 });
-        Self { control, brought, global: Box::new(global), until: Box::new(until) }
+        let ending = Arc::new(Ending::new(global, until));
+        let joins = Arc::clone(&ending);
+        let _ = control.join.set(Box::new(move |control, cx, op| joins.join(control, cx, op)));
+        let brought = Mutex::new(Brought { parts: Vec::new(), arrived: 0, out: 0, fed: 0 });
+        Self { control, brought, ending }
+    }
+
+    /// Adds a tail, and returns its number among those of this host. Tails are added in their order.
+    pub(super) fn add_tail(&self, cx: &TaskContext<'_>, op: usize) -> Result<usize> {
+        self.control.join_hosts(cx, op)?;
+        let parts = &mut lock(&self.brought).parts;
+        parts.push(None);
+        Ok(parts.len() - 1)
     }
 
     /// Called by a tail that has seen the end of the round, with its partial state and how many records it
-    /// received and fed back. The last tail ends the round.
+    /// received and fed back. The last tail ends the round, or its host's part of it.
     pub(super) fn arrive(
         &self,
         tail: usize,
@@ -168,24 +286,35 @@ impl<S: Clone, D: Default> Meeting<S, D> {
         [out, fed]: [u64; 2],
         op: &Op,
         clock: &Clock,
-    ) {
+    ) -> Result<()> {
         let mut brought = lock(&self.brought);
         brought.parts[tail] = Some(part);
         brought.out += out;
         brought.fed += fed;
         brought.arrived += 1;
         if brought.arrived < brought.parts.len() {
-            return;
+            return Ok(());
         }
         brought.arrived = 0;
-        let (out, fed) = (std::mem::take(&mut brought.out), std::mem::take(&mut brought.fed));
-        self.control.end_round(out, fed, clock, |state| {
-            guard(op, || {
-                let mut parts = brought.parts.iter_mut().filter_map(Option::take);
-                let mut all = parts.next().unwrap_or_default();
-                parts.for_each(|part| (self.global)(&mut all, part));
-                (self.until)(state, all)
-            })
-        });
+        let counts = [std::mem::take(&mut brought.out), std::mem::take(&mut brought.fed)];
+        let mut merged = || {
+            let mut parts = brought.parts.iter_mut().filter_map(Option::take);
+            let mut all = parts.next().unwrap_or_default();
+            parts.for_each(|part| (self.ending.global)(&mut all, part));
+            all
+        };
+        match self.ending.rounds.get().map(Weak::upgrade) {
+            None => guard(op, || {
+                self.control.end_round(counts, clock, |state| (self.ending.until)(state, merged()));
+            }),
+            Some(Some(hosts)) => {
+                let part = guard(op, merged);
+                drop(brought);
+                hosts.contribute(RoundEnd { counts, part }.encoded())?;
+            }
+            // The job is over.
+            Some(None) => {}
+        }
+        Ok(())
     }
 }

@@ -10,7 +10,7 @@
 //! The solution is in the tail, in as many parts as there are tasks that own keys. The head makes it from the
 //! initial entries, hands it over before the first round, and takes it back when the loop is over.
 
-use super::control::Control;
+use super::control::Needs;
 use super::feedback::{Eater, Feedback, Feeder, Leaving};
 use super::feeding::Iterating;
 use super::head::{Input, Looped};
@@ -18,7 +18,7 @@ use super::shared::Shared;
 use super::solution::{Entries, Handed, Solution};
 use super::tail::Feed;
 use crate::data::{Data, Key, Record, Wire};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{CHUNK, Op, Push, guard};
 use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned, Placed};
 use crate::plan::{Origin, TaskContext, TieKind};
@@ -53,7 +53,7 @@ type Offered<B, H, Q, K, V, F> = Offering<
     <B as Chain>::Time,
     F,
 >;
-type Make<X, L> = Box<dyn Fn(&TaskContext<'_>, usize) -> (X, L) + Send>;
+type Make<X, L> = Box<dyn Fn(&TaskContext<'_>, usize) -> Result<(X, L)> + Send>;
 
 /// The chain of a body that gets the entries that have changed.
 pub type Changed<C, G, P, K, V, F, S> = Looped<
@@ -142,7 +142,6 @@ where
         let origin = Origin::here("delta_iterate");
         let (initial, keys) = P::partitioned(self, origin).into_parts();
         let tasks = initial.tasks();
-        let control = Arc::new(Control::new(state, rounds, true));
         let improve = Arc::new(improve);
         let feedback = Feedback::new(tasks);
         let handed: Arc<[_]> = (0..tasks).map(|_| Handed::default()).collect();
@@ -157,25 +156,35 @@ where
                 solution: Solution::new(cx.fixed(op)),
                 hands: Arc::clone(&hands),
                 task: cx.task,
-                feeder: fed.feeder(cx),
-                eater: fed.eater(cx.task),
+                feeder: fed.own_feeder(cx),
+                eater: fed.eater(cx, op)?,
                 leaving: None,
                 types: PhantomData,
             };
-            (input, Leaving::by(&edge, cx, op))
+            Ok((input, Leaving::by(&edge, cx, op)))
         });
-        let (head, outcome) = initial.looped(origin, rounds, &control, make);
+        let (head, control, outcome) =
+            initial.looped(origin, rounds, (state, Needs::Records), make);
         let head = head.tied(TieKind::Feedback).tied(TieKind::Solution);
-        let body = body(KeyedStream::from_parts(head, FirstOf), &control.shared);
+        let head = KeyedStream::from_parts(head, FirstOf);
+        let body = body(head, &Shared(Arc::clone(&control)));
+        control.end_body();
         let (body, keys) = Q::partitioned(body, origin).into_parts();
-        let feed = Box::new(move |cx: &TaskContext<'_>, _| Offering {
-            keys: keys.clone(),
-            improve: Arc::clone(&improve),
-            solution: None,
-            hands: Arc::clone(&handed),
-            task: cx.task,
-            feeder: feedback.feeder(cx),
-            types: PhantomData,
+        if body.tasks() != tasks {
+            let what =
+                "the keys of a delta iteration have other tasks at its end than at its beginning";
+            body.refuse(Error::new(ErrorKind::Internal, what));
+        }
+        let feed = Box::new(move |cx: &TaskContext<'_>, op| {
+            Ok(Offering {
+                keys: keys.clone(),
+                improve: Arc::clone(&improve),
+                solution: None,
+                hands: Arc::clone(&handed),
+                task: cx.task,
+                feeder: feedback.feeder(cx, op)?,
+                types: PhantomData,
+            })
         });
         let rest = KeyedStream::from_parts(rest, FirstOf);
         Iterating { body, control, feed, outcome, rest, origin }
@@ -211,7 +220,7 @@ where
     type Left = Leaving<(K, V), T>;
 
     const AT_ONCE: bool = false;
-    const AFTER_ALL: bool = true;
+    const AFTER_ALL: Option<TieKind> = Some(TieKind::Solution);
 
     #[inline(always)]
     fn take<N: Push<(K, V), T>>(&mut self, item: I::Of<'_>, _: T, _: &mut N) -> Result<()> {
@@ -228,8 +237,8 @@ where
         Ok(())
     }
 
-    fn begin(&mut self) {
-        self.eater.take_over();
+    fn begin(&mut self) -> Result<()> {
+        self.eater.take_over()
     }
 
     fn give<N: Push<(K, V), T>>(&mut self, next: &mut N) -> Result<bool> {

@@ -1,6 +1,10 @@
 //! The queue of records from the tails of a loop to its heads, for the next round.
+//!
+//! A tail hands over what it feeds back at the end of the round, so that a head which has not begun the next round yet
+//! does not get records of that one.
 
 use super::head::Input;
+use super::inbox::{FeedbackHosts, Inbox, RemoteHead};
 use super::tail::Feed;
 use crate::data::Portable;
 use crate::error::{Error, ErrorKind, Result};
@@ -12,15 +16,22 @@ use crate::state::{SpillDir, SpillFile, SpillReader, SpillWriter};
 use crate::sync::{Mutex, lock};
 use crate::time::Time;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Records in a batch.
 const PACKET: usize = 1024;
 /// Empty batches that are kept to be filled again.
 const SPARES: usize = 8;
 
-/// The records fed back, with a queue for each head.
-pub(super) struct Feedback<I: Portable + ?Sized, T>(Arc<Vec<Mutex<Held<I, T>>>>);
+/// The records fed back.
+pub(super) struct Feedback<I: Portable + ?Sized, T>(Arc<Queues<I, T>>);
+
+struct Queues<I: Portable + ?Sized, T> {
+    /// By head.
+    heads: Vec<Mutex<Held<I, T>>>,
+    /// The ways to and from other hosts, if there are any.
+    hosts: OnceLock<FeedbackHosts>,
+}
 
 impl<I: Portable + ?Sized, T> Clone for Feedback<I, T> {
     fn clone(&self) -> Self {
@@ -38,15 +49,45 @@ struct Held<I: Portable + ?Sized, T> {
 impl<I: Portable + ?Sized, T: Time> Feedback<I, T> {
     pub(super) fn new(heads: usize) -> Self {
         let held = || Held { batches: VecDeque::new(), files: Vec::new(), spare: Vec::new() };
-        Self(Arc::new((0..heads).map(|_| Mutex::new(held())).collect()))
+        let heads = (0..heads).map(|_| Mutex::new(held())).collect();
+        Self(Arc::new(Queues { heads, hosts: OnceLock::new() }))
     }
 
-    /// The end for a tail.
-    pub(super) fn feeder(&self, cx: &TaskContext<'_>) -> Feeder<I, T> {
+    /// The ways to and from other hosts, if there are any. `op` is the head or the tail.
+    fn hosts(&self, cx: &TaskContext<'_>, op: usize) -> Result<Option<&FeedbackHosts>> {
+        let hosts = &self.0.hosts;
+        if cx.links.hosts().count() > 1 && hosts.get().is_none() {
+            let _ = hosts.set(FeedbackHosts::of(cx, op)?);
+        }
+        Ok(hosts.get())
+    }
+
+    /// The end for a tail, whose number is `op`.
+    pub(super) fn feeder(&self, cx: &TaskContext<'_>, op: usize) -> Result<Feeder<I, T>> {
+        let (head, remote) = match self.hosts(cx, op)? {
+            None => (cx.task % self.0.heads.len(), None),
+            Some(hosts) => hosts.of_tail(cx.task),
+        };
+        Ok(self.feeder_of(cx, head, remote))
+    }
+
+    /// The end for a head, by which it feeds itself.
+    pub(super) fn own_feeder(&self, cx: &TaskContext<'_>) -> Feeder<I, T> {
+        self.feeder_of(cx, cx.task, None)
+    }
+
+    fn feeder_of(
+        &self,
+        cx: &TaskContext<'_>,
+        head: usize,
+        remote: Option<RemoteHead>,
+    ) -> Feeder<I, T> {
         Feeder {
             to: Self::clone(self),
-            head: cx.task % self.0.len(),
+            head,
+            remote,
             open: RecordBatch::default(),
+            full: Vec::new(),
             memory: cx.memory.clone(),
             spill: cx.spill.clone(),
             writer: None,
@@ -55,15 +96,28 @@ impl<I: Portable + ?Sized, T: Time> Feedback<I, T> {
         }
     }
 
-    /// The end for a head.
-    pub(super) fn eater(&self, head: usize) -> Eater<I, T> {
-        Eater {
+    /// The end for a head, whose number is `op`.
+    pub(super) fn eater(&self, cx: &TaskContext<'_>, op: usize) -> Result<Eater<I, T>> {
+        let inbox = self.hosts(cx, op)?.and_then(|hosts| hosts.inbox.clone());
+        let remote = inbox.map(|inbox| {
+            inbox.add_head(cx.task, cx.waker.clone());
+            RemoteInput {
+                inbox,
+                head: cx.task,
+                rounds: 0,
+                spill: cx.spill.clone(),
+                writers: [None, None],
+            }
+        });
+        Ok(Eater {
             from: Self::clone(self),
-            head,
+            head: cx.task,
+            remote,
             batches: VecDeque::new(),
+            encoded: Vec::new(),
             files: Vec::new(),
             reader: None,
-        }
+        })
     }
 }
 
@@ -71,7 +125,11 @@ impl<I: Portable + ?Sized, T: Time> Feedback<I, T> {
 pub struct Feeder<I: Portable + ?Sized, T> {
     to: Feedback<I, T>,
     head: usize,
+    /// The way to the head, if it is on another host.
+    remote: Option<RemoteHead>,
     open: RecordBatch<I, T>,
+    /// The full batches of this round.
+    full: Vec<(RecordBatch<I, T>, Reservation)>,
     memory: MemoryPool,
     spill: SpillDir,
     writer: Option<SpillWriter<[u8]>>,
@@ -91,11 +149,15 @@ impl<I: Portable + ?Sized, T: Time> Feeder<I, T> {
 
     #[inline(never)]
     fn send(&mut self) -> Result<()> {
+        if let Some(remote) = &self.remote {
+            remote.send(self.open.bytes(), |frame| self.open.encode(frame));
+            self.open.drain(|_, _| {});
+            return Ok(());
+        }
         let mut reservation = self.memory.unnamed(Claim::Modest);
         if reservation.try_resize(self.open.bytes()) {
-            let held = &mut *lock(&self.to.0[self.head]);
-            let empty = held.spare.pop().unwrap_or_default();
-            held.batches.push_back((std::mem::replace(&mut self.open, empty), reservation));
+            let empty = lock(&self.to.0.heads[self.head]).spare.pop().unwrap_or_default();
+            self.full.push((std::mem::replace(&mut self.open, empty), reservation));
             return Ok(());
         }
         self.bytes.clear();
@@ -109,9 +171,13 @@ impl<I: Portable + ?Sized, T: Time> Feeder<I, T> {
         if !self.open.is_empty() {
             self.send()?;
         }
-        if let Some(writer) = self.writer.take() {
-            let file = writer.finish()?;
-            lock(&self.to.0[self.head]).files.push(file);
+        if let Some(remote) = &self.remote {
+            remote.close();
+        } else {
+            let file = self.writer.take().map(SpillWriter::finish).transpose()?;
+            let held = &mut *lock(&self.to.0.heads[self.head]);
+            held.batches.extend(self.full.drain(..));
+            held.files.extend(file);
         }
         Ok(std::mem::take(&mut self.fed))
     }
@@ -135,38 +201,99 @@ impl<I: Portable + ?Sized, T: Time> Feed<I, T> for Feeder<I, T> {
 pub struct Eater<I: Portable + ?Sized, T> {
     from: Feedback<I, T>,
     head: usize,
+    /// The records that tails of other hosts feed back, if there are any.
+    remote: Option<RemoteInput>,
     batches: VecDeque<(RecordBatch<I, T>, Reservation)>,
+    /// Batches of other hosts.
+    encoded: Vec<(Vec<u8>, Reservation)>,
     files: Vec<SpillFile<[u8]>>,
     reader: Option<SpillReader<[u8]>>,
+}
+
+/// The end for a head that tails of other hosts feed too.
+struct RemoteInput {
+    inbox: Arc<Inbox>,
+    head: usize,
+    /// The rounds whose records have been taken over.
+    rounds: u64,
+    spill: SpillDir,
+    /// The batches for which there was no memory, by whether the number of their round is odd.
+    writers: [Option<SpillWriter<[u8]>>; 2],
+}
+
+impl RemoteInput {
+    fn write(&mut self, odd: usize, batches: Vec<Vec<u8>>) -> Result<()> {
+        for batch in batches {
+            self.writers[odd].get_or_insert_with(|| self.spill.writer()).push(&batch.as_slice())?;
+        }
+        Ok(())
+    }
+
+    /// Writes batches for which there is no memory to disk.
+    fn spill(&mut self) -> Result<()> {
+        let Some([even, odd]) = self.inbox.take_excess(self.head) else { return Ok(()) };
+        self.write(0, even)?;
+        self.write(1, odd)
+    }
+
+    /// The records of the next round, in memory and on disk.
+    fn take(&mut self) -> Result<(Vec<(Vec<u8>, Reservation)>, Option<SpillFile<[u8]>>)> {
+        self.rounds += 1;
+        let received = self.inbox.take(self.head, self.rounds);
+        let odd = self.rounds as usize % 2;
+        self.write(odd, received.excess)?;
+        let file = self.writers[odd].take().map(SpillWriter::finish).transpose()?;
+        Ok((received.batches, file))
+    }
 }
 
 impl<I: Portable + ?Sized, T: Time> Eater<I, T> {
     /// Takes over the records for the round that begins; records that are fed back from now on are for the
     /// round after it. Records that the last round has not read are dropped.
-    pub(super) fn take_over(&mut self) {
+    pub(super) fn take_over(&mut self) -> Result<()> {
         self.clear();
-        let held = &mut *lock(&self.from.0[self.head]);
+        let held = &mut *lock(&self.from.0.heads[self.head]);
         self.batches.append(&mut held.batches);
         self.files.append(&mut held.files);
+        if let Some(remote) = &mut self.remote {
+            let (encoded, file) = remote.take()?;
+            self.encoded = encoded;
+            self.files.extend(file);
+        }
+        Ok(())
     }
 
     /// Drops the records of a round that does not take place.
     pub(super) fn clear(&mut self) {
         self.batches.clear();
+        self.encoded.clear();
         self.files.clear();
         self.reader = None;
     }
 
+    fn decoded(bytes: &[u8]) -> Result<RecordBatch<I, T>> {
+        let mut batch = RecordBatch::default();
+        batch.decode(bytes).map_err(|error| {
+            let what = format!("records fed back cannot be decoded as they were encoded: {error}");
+            Error::new(ErrorKind::Internal, what)
+        })?;
+        Ok(batch)
+    }
+
     /// Passes a batch of records to `each`; returns whether there was one.
     #[inline]
-    pub(super) fn show(&mut self, mut each: impl FnMut(I::Of<'_>, T)) -> Result<bool> {
+    pub(super) fn show(&mut self, each: impl FnMut(I::Of<'_>, T)) -> Result<bool> {
         if let Some((mut batch, reservation)) = self.batches.pop_front() {
             batch.drain(each);
             drop(reservation);
-            let held = &mut *lock(&self.from.0[self.head]);
+            let held = &mut *lock(&self.from.0.heads[self.head]);
             if held.spare.len() < SPARES {
                 held.spare.push(batch);
             }
+            return Ok(true);
+        }
+        if let Some((bytes, _reservation)) = self.encoded.pop() {
+            Self::decoded(&bytes)?.drain(each);
             return Ok(true);
         }
         loop {
@@ -175,17 +302,11 @@ impl<I: Portable + ?Sized, T: Time> Eater<I, T> {
                 self.reader = Some(file.read());
                 continue;
             };
-            let mut batch = RecordBatch::<I, T>::default();
-            match reader.next(|bytes| batch.decode(bytes))? {
+            match reader.next(Self::decoded)? {
                 None => self.reader = None,
-                Some(Ok(())) => {
-                    batch.drain(&mut each);
+                Some(batch) => {
+                    batch?.drain(each);
                     return Ok(true);
-                }
-                Some(Err(error)) => {
-                    let what =
-                        format!("records fed back cannot be decoded as they were encoded: {error}");
-                    return Err(Error::new(ErrorKind::Internal, what));
                 }
             }
         }
@@ -228,8 +349,17 @@ impl<I: Portable + ?Sized, T: Time> Input<I, T> for Eater<I, T> {
         Ok(())
     }
 
-    fn begin(&mut self) {
-        self.take_over();
+    fn tend(&mut self) -> Result<()> {
+        self.remote.as_mut().map_or(Ok(()), RemoteInput::spill)
+    }
+
+    fn has_come(&self) -> bool {
+        let has_all = |remote: &RemoteInput| remote.inbox.has_all_of(remote.rounds + 1);
+        self.remote.as_ref().is_none_or(has_all)
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        self.take_over()
     }
 
     fn give<N: Push<I, T>>(&mut self, next: &mut N) -> Result<bool> {

@@ -1,6 +1,7 @@
 //! The head of a loop: passes each round its input, and waits for the decision after it.
 
-use super::control::{Control, Verdict};
+use super::control::{Control, Needs, Verdict};
+use super::hosts::Gathering;
 use super::outcome::Outcome;
 use crate::clock::Clock;
 use crate::data::{Data, Record};
@@ -26,9 +27,10 @@ pub trait Input<I: Record + ?Sized, T: Time>: Send + 'static {
     #[doc(hidden)]
     const AT_ONCE: bool;
 
-    /// Whether the first round waits until the input of every task is complete.
+    /// Whether the first round waits until the input of every task is complete: the tie of the loop by which hosts tell
+    /// each other.
     #[doc(hidden)]
-    const AFTER_ALL: bool = false;
+    const AFTER_ALL: Option<TieKind> = None;
 
     /// Accepts a record of the loop's input.
     #[doc(hidden)]
@@ -39,9 +41,21 @@ pub trait Input<I: Record + ?Sized, T: Time>: Send + 'static {
     #[doc(hidden)]
     fn complete(&mut self) -> Result<()>;
 
+    /// Called when the head resumes.
+    #[doc(hidden)]
+    fn tend(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether all records that were fed back in the round that has ended are there.
+    #[doc(hidden)]
+    fn has_come(&self) -> bool {
+        true
+    }
+
     /// Called when a round begins, or before the records that are left are emitted.
     #[doc(hidden)]
-    fn begin(&mut self);
+    fn begin(&mut self) -> Result<()>;
 
     /// Passes on a part of a round's input; returns whether there was any.
     #[doc(hidden)]
@@ -60,30 +74,28 @@ pub trait Input<I: Record + ?Sized, T: Time>: Send + 'static {
 pub(super) type Outcomes<S, T> = Stream<Received<Outcome<S>, T>>;
 
 impl<C: Chain> Stream<C> {
-    /// Adds the head of a loop; returns the stream that begins the body, and the stream of the outcome.
+    /// Adds the head of a loop of at most so many rounds, which begins with a state; returns the stream that begins the
+    /// body, the loop's coordination, and the stream of the outcome.
     pub(super) fn looped<S: Data + Clone + Sync, X, M>(
         self,
         origin: Origin,
         rounds: u64,
-        control: &Arc<Control<S>>,
+        (state, needs): (S, Needs),
         make: M,
-    ) -> (Stream<Looped<C, S, X, M>>, Outcomes<S, C::Time>)
+    ) -> (Stream<Looped<C, S, X, M>>, Arc<Control<S>>, Outcomes<S, C::Time>)
     where
         X: Input<C::Item, C::Time>,
-        M: Fn(&TaskContext<'_>, usize) -> (X, X::Left) + Send + 'static,
+        M: Fn(&TaskContext<'_>, usize) -> Result<(X, X::Left)> + Send + 'static,
     {
         let (env, from, bounded) = (self.env.clone(), self.stage, self.is_bounded());
         let to = env.build(|builder| builder.stage_after(&[from], 1, bounded));
         let edge: Edge<Outcome<S>, C::Time> = env.link(from, to, Strategy::Gather);
         let outcome = env.receive(to, origin, vec![edge.clone()]).need_not_be_taken();
+        let depth = Depth(env.build(|builder| builder.plan.stages[from].loops) + 1);
         let head = self
-            .then_described(origin, Details::of("rounds", rounds), |prev, op| Looped {
-                prev,
-                op,
-                control: Arc::clone(control),
-                make,
-                outcome: edge,
-                types: PhantomData,
+            .then_described(origin, Details::of("rounds", rounds), |prev, op| {
+                let control = Arc::new(Control::new(op, depth, state, rounds, needs));
+                Looped { prev, op, control, make, outcome: edge, types: PhantomData }
             })
             .bounded_for("a round ends when all of the input has gone through")
             .tied(TieKind::Rounds);
@@ -92,7 +104,8 @@ impl<C: Chain> Stream<C> {
             head.refuse(crate::Error::new(crate::ErrorKind::Plan, what));
         }
         env.build(|builder| builder.plan.stages[from].loops += 1);
-        (head, outcome)
+        let control = Arc::clone(&head.chain.control);
+        (head, control, outcome)
     }
 }
 
@@ -112,7 +125,7 @@ where
     C: Chain,
     S: Data + Clone + Sync,
     X: Input<C::Item, C::Time>,
-    M: Fn(&TaskContext<'_>, usize) -> (X, X::Left) + Send + 'static,
+    M: Fn(&TaskContext<'_>, usize) -> Result<(X, X::Left)> + Send + 'static,
 {
     type Item = X::Out;
     type Time = C::Time;
@@ -122,14 +135,17 @@ where
     where
         N: Push<X::Out, C::Time> + 'static,
     {
-        self.control.join(cx.waker.clone());
-        let (input, left) = (self.make)(cx, self.op);
+        self.control.add_head(cx.waker.clone());
+        self.control.join_hosts(cx, self.op)?;
+        if let Some(kind) = X::AFTER_ALL {
+            Gathering::join(&self.control, cx, kind, self.op)?;
+        }
+        let (input, left) = (self.make)(cx, self.op)?;
         let outcome = self.outcome.outlet(cx.task, cx.op(self.op), RoundRobin::starting_at(0));
-        let Depth(around) = cx.depth(self.op);
         let push = HeadPush {
             op: cx.op(self.op),
             clock: cx.clock.clone(),
-            depth: Depth(around + 1),
+            depth: self.control.depth,
             emits_outcome: cx.task == 0,
             control: Arc::clone(&self.control),
             input,
@@ -198,7 +214,7 @@ enum Phase {
     Giving,
     /// The input of a round has been passed on, and its end has not.
     Closing,
-    /// The end of a round has been passed on, and there is no decision yet.
+    /// The end of a round has been passed on, and there is no decision yet, or not all that was fed back.
     Waiting,
     /// The records that are left after the last round are emitted.
     Leaving,
@@ -217,6 +233,14 @@ where
     fn fail(&mut self, error: crate::Error) {
         self.op.fail(error);
         self.phase = Phase::Over;
+    }
+
+    /// Begins to pass on the input of a round, or the records that are left.
+    fn begin(&mut self, phase: Phase) {
+        self.phase = phase;
+        if let Err(error) = self.input.begin() {
+            self.fail(error);
+        }
     }
 
     /// Whether arriving records go directly into the body.
@@ -244,7 +268,10 @@ where
     fn conclude(&mut self) {
         let Forked((next, Forked((left, outcome)))) = &mut self.ends;
         if self.emits_outcome {
-            outcome.push(self.control.conclude(), T::LAST);
+            match self.control.conclude() {
+                Ok(concluded) => outcome.push(concluded, T::LAST),
+                Err(error) => return self.fail(error),
+            }
         }
         self.input.restart();
         self.phase = Phase::Taking;
@@ -297,20 +324,22 @@ where
                 match self.input.complete() {
                     Err(error) => self.fail(error),
                     Ok(()) if X::AT_ONCE => self.phase = Phase::Closing,
-                    Ok(()) if X::AFTER_ALL => {
-                        self.control.gather();
+                    Ok(()) if X::AFTER_ALL.is_some() => {
                         self.phase = Phase::Gathering;
+                        if let Err(error) = self.control.gather() {
+                            self.fail(error);
+                        }
                     }
-                    Ok(()) => {
-                        self.input.begin();
-                        self.phase = Phase::Giving;
-                    }
+                    Ok(()) => self.begin(Phase::Giving),
                 }
             }
         }
     }
 
     fn resume(&mut self) -> Flow {
+        if let Err(error) = self.input.tend() {
+            self.fail(error);
+        }
         loop {
             match self.ends.resume() {
                 Flow::Ready => {}
@@ -322,10 +351,7 @@ where
             match self.phase {
                 Phase::Taking | Phase::Over => return Flow::Ready,
                 Phase::Gathering if !self.control.is_gathered(self.runs) => return Flow::Waiting,
-                Phase::Gathering => {
-                    self.input.begin();
-                    self.phase = Phase::Giving;
-                }
+                Phase::Gathering => self.begin(Phase::Giving),
                 Phase::Giving | Phase::Leaving => match self.give() {
                     Flow::Ready if self.phase == Phase::Giving => self.phase = Phase::Closing,
                     Flow::Ready => self.conclude(),
@@ -337,13 +363,13 @@ where
                 }
                 Phase::Waiting => match self.control.verdict(self.rounds + 1) {
                     None => return Flow::Waiting,
+                    Some(_) if !self.input.has_come() => return Flow::Waiting,
                     Some(verdict) => {
                         self.rounds += 1;
-                        self.input.begin();
-                        self.phase = match verdict {
+                        self.begin(match verdict {
                             Verdict::Another => Phase::Giving,
                             Verdict::Over => Phase::Leaving,
-                        };
+                        });
                         // A turn may end between two rounds, however short they are.
                         return Flow::Busy;
                     }

@@ -1,11 +1,12 @@
 //! Loops in which the output of a round is the input of the next.
 
-use super::control::Control;
+use super::control::Needs;
 use super::feedback::{Eater, Feedback, Feeder, Leaving};
 use super::feeding::Iterating;
 use super::head::Looped;
 use super::shared::Shared;
 use crate::data::{Data, Portable};
+use crate::error::Result;
 use crate::plan::{Origin, TaskContext, TieKind};
 use crate::stream::{Chain, Received, Stream};
 use std::sync::Arc;
@@ -62,22 +63,23 @@ impl<C: Chain<Item: Portable>> Stream<C> {
         F: FnOnce(Stream<Iterated<C, S>>, &Shared<S>) -> Stream<B>,
     {
         let origin = Origin::here("iterate");
-        let control = Arc::new(Control::new(state, rounds, true));
         let feedback = Feedback::new(self.tasks());
         let (edge, left) = self.begin_side_output::<C::Item>(origin);
         let eaters = feedback.clone();
         let make: Make<C> =
-            Box::new(move |cx, op| (eaters.eater(cx.task), Leaving::by(&edge, cx, op)));
-        let (head, outcome) = self.looped(origin, rounds, &control, make);
+            Box::new(move |cx, op| Ok((eaters.eater(cx, op)?, Leaving::by(&edge, cx, op))));
+        let (head, control, outcome) = self.looped(origin, rounds, (state, Needs::Records), make);
         let head = head.tied(TieKind::Feedback);
-        let body = body(head, &control.shared);
-        let feed = Box::new(move |cx: &TaskContext<'_>, _| feedback.feeder(cx));
+        let body = body(head, &Shared(Arc::clone(&control)));
+        control.end_body();
+        let feed = Box::new(move |cx: &TaskContext<'_>, op| feedback.feeder(cx, op));
         Iterating { body, control, feed, outcome, rest: left.need_not_be_taken(), origin }
     }
 }
 
-type Make<C> =
-    Box<dyn Fn(&TaskContext<'_>, usize) -> Ends<<C as Chain>::Item, <C as Chain>::Time> + Send>;
+type Make<C> = Box<
+    dyn Fn(&TaskContext<'_>, usize) -> Result<Ends<<C as Chain>::Item, <C as Chain>::Time>> + Send,
+>;
 
 /// The chain that begins a body whose output is fed back.
 pub type Iterated<C, S> = Looped<C, S, Eater<<C as Chain>::Item, <C as Chain>::Time>, Make<C>>;

@@ -62,8 +62,9 @@ impl<D: Data, T: Time> Input<D, T> for ReplayInput<D, T> {
         Ok(())
     }
 
-    fn begin(&mut self) {
+    fn begin(&mut self) -> Result<()> {
         self.cursor = Cursor::start();
+        Ok(())
     }
 
     fn give<N: Push<ByRef<D>, T>>(&mut self, next: &mut N) -> Result<bool> {

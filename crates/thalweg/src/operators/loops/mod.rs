@@ -14,7 +14,8 @@
 //!
 //! Tails pass records to heads through memory and not through exchanges. There is no credit that feedback could
 //! wait for, so a body that amplifies its input cannot deadlock; records that are fed back are held within the
-//! memory budget, and beyond it on disk.
+//! memory budget, and beyond it on disk. On several hosts, a tail whose host has no head sends its records to a host that
+//! has, without credit too.
 
 // The types of these methods say which operator a chain ends in; aliases would hide it.
 #![allow(clippy::type_complexity)]
@@ -24,6 +25,8 @@ mod delta;
 mod feedback;
 mod feeding;
 mod head;
+mod hosts;
+mod inbox;
 mod iterate;
 mod kept;
 mod outcome;

@@ -1,11 +1,13 @@
 //! Loops that see the same input in each round.
 
-use super::control::{Control, Meeting};
+use super::control::{Control, Meeting, Needs};
 use super::head::{Looped, Outcomes};
+use super::hosts::tie_tail;
 use super::kept::ReplayInput;
 use super::shared::Shared;
 use super::tail::{Fold, TailPush};
 use crate::data::{Data, Record};
+use crate::error::Result;
 use crate::flow::NullSink;
 use crate::plan::{Details, Origin, TaskContext};
 use crate::stream::{Chain, Stream};
@@ -66,15 +68,16 @@ impl<D: Data, C: Chain<Item = D>> Stream<C> {
         F: FnOnce(Stream<Replayed<C, S>>, &Shared<S>) -> Stream<B>,
     {
         let origin = Origin::here("replay");
-        let control = Arc::new(Control::new(state, rounds, false));
-        let make: Make<D, C> = |cx, op| (ReplayInput::new(cx, op), NullSink);
-        let (head, outcome) = self.looped(origin, rounds, &control, make);
-        let body = body(head, &control.shared);
+        let make: Make<D, C> = |cx, op| Ok((ReplayInput::new(cx, op), NullSink));
+        let (head, control, outcome) = self.looped(origin, rounds, (state, Needs::Nothing), make);
+        let body = body(head, &Shared(Arc::clone(&control)));
+        control.end_body();
         Replaying { body, control, outcome, origin }
     }
 }
 
-type Make<D, C> = fn(&TaskContext<'_>, usize) -> (ReplayInput<D, <C as Chain>::Time>, NullSink);
+type Make<D, C> =
+    fn(&TaskContext<'_>, usize) -> Result<(ReplayInput<D, <C as Chain>::Time>, NullSink)>;
 
 /// The chain that begins a body whose input is replayed.
 pub type Replayed<C, S> =
@@ -92,10 +95,11 @@ pub struct Replaying<B: Chain, S: Data + Clone + Sync> {
 impl<B: Chain, S: Data + Clone + Sync> Replaying<B, S> {
     /// Defines how the output of the body is folded in each round: `local` merges a record into its task's
     /// partial state, which begins with the default; `global` merges one task's partial state into another's,
-    /// in the order of the tasks. The order in which `local` sees the records of a task is unspecified.
+    /// in the order of the tasks. The order in which `local` sees the records of a task is unspecified. On several hosts,
+    /// partial states are merged on each and then sent, so they are [`Data`].
     pub fn fold<D, L, G>(self, local: L, global: G) -> FoldedReplay<B, S, D, L, G>
     where
-        D: Default + Send + 'static,
+        D: Data + Default,
         L: for<'a> Fn(&mut D, <B::Item as Record>::Of<'a>) + Send + Sync + 'static,
         G: Fn(&mut D, D) + Send + Sync + 'static,
     {
@@ -116,7 +120,7 @@ impl<B, S, D, L, G> FoldedReplay<B, S, D, L, G>
 where
     B: Chain,
     S: Data + Clone + Sync,
-    D: Default + Send + 'static,
+    D: Data + Default,
     L: for<'a> Fn(&mut D, <B::Item as Record>::Of<'a>) + Send + Sync + 'static,
     G: Fn(&mut D, D) + Send + Sync + 'static,
 {
@@ -124,17 +128,23 @@ where
     /// whether the loop is to end; the loop also ends after the maximum number of rounds. The stream has one
     /// record: the outcome of the loop. In the body of another loop it has one record in each round of that
     /// loop.
+    ///
+    /// On several hosts, each has a copy of the state and calls the closure, with the same values. It must do the same on
+    /// all of them, so it must not depend on anything else, such as the time; if hosts differ on whether the loop is to
+    /// end, the job fails.
     pub fn until(
         self,
         until: impl Fn(&mut S, D) -> bool + Send + Sync + 'static,
     ) -> Outcomes<S, B::Time> {
         let Self { replaying, local, global, .. } = self;
         let Replaying { body, control, outcome, origin } = replaying;
-        let meeting = Arc::new(Meeting::new(control, body.tasks(), global, until));
+        let (env, stage, head) = (body.env.clone(), body.stage, control.head);
+        let meeting = Arc::new(Meeting::new(control, global, until));
         let local = Arc::new(local);
         body.close(origin, Details::of("tail", true), move |cx, op| {
-            Ok(TailPush::new(cx, op, &meeting, Fold(Arc::clone(&local))))
+            TailPush::new(cx, op, &meeting, Fold(Arc::clone(&local)))
         });
+        env.build(|builder| tie_tail(builder, head, stage));
         outcome
     }
 

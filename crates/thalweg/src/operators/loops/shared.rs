@@ -1,50 +1,23 @@
 //! The state of a loop, as its body reads it.
 
+use super::control::Control;
+use super::hosts::tie_reader;
 use crate::data::{Covariant, Record};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Event, Flow, Pipe, Push};
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Stream};
-use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::time::Time;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// The state of a loop, as of the beginning of the round: the argument of a body, which pairs it with its
 /// records by [`Stream::with`].
-pub struct Shared<S>(Arc<Versions<S>>);
-
-struct Versions<S> {
-    /// How often the value has changed.
-    version: AtomicU64,
-    value: Mutex<Arc<S>>,
-}
+pub struct Shared<S>(pub(super) Arc<Control<S>>);
 
 impl<S> Clone for Shared<S> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
-    }
-}
-
-impl<S: Clone> Shared<S> {
-    pub(super) fn new(value: S) -> Self {
-        Self(Arc::new(Versions { version: AtomicU64::new(0), value: Mutex::new(Arc::new(value)) }))
-    }
-
-    fn version(&self) -> u64 {
-        self.0.version.load(Ordering::Acquire)
-    }
-
-    pub(super) fn get(&self) -> Arc<S> {
-        Arc::clone(&lock(&self.0.value))
-    }
-
-    /// Changes the value. It is copied only if another handle to it exists, which is not the case between two
-    /// rounds.
-    pub(super) fn change<R>(&self, change: impl FnOnce(&mut S) -> R) -> R {
-        let answer = change(Arc::make_mut(&mut lock(&self.0.value)));
-        self.0.version.fetch_add(1, Ordering::Release);
-        answer
     }
 }
 
@@ -73,6 +46,10 @@ impl<C: Chain<Item: Covariant>> Stream<C> {
     ///
     /// Takes no copy and no lock per record: the operators that follow get a reference. See
     /// [`replay`](Self::replay) for an example.
+    ///
+    /// # Errors
+    ///
+    /// On several hosts, if it is called after the loop's body has been described, the job is refused at its start.
     #[track_caller]
     pub fn with<S>(
         self,
@@ -82,12 +59,20 @@ impl<C: Chain<Item: Covariant>> Stream<C> {
         S: Clone + Send + Sync + 'static,
     {
         let shared = shared.clone();
-        self.then(Origin::here("with"), |prev, _| With { prev, shared })
+        let (described, head) = (shared.0.is_described(), shared.0.head);
+        let with = self.then(Origin::here("with"), |prev, op| With { prev, op, shared });
+        if described && with.env.hosts_if_several().is_some() {
+            let what = "on several hosts, the state of a loop can only be read in the loop's body";
+            with.refuse(Error::new(ErrorKind::Plan, what));
+        }
+        with.build(|builder| tie_reader(builder, head, with.stage));
+        with
     }
 }
 
 struct With<C, S> {
     prev: C,
+    op: usize,
     shared: Shared<S>,
 }
 
@@ -100,15 +85,31 @@ impl<C: Chain<Item: Covariant>, S: Clone + Send + Sync + 'static> Chain for With
     where
         N: Push<Self::Item, C::Time> + 'static,
     {
-        let shared = self.shared.clone();
-        self.prev.attach(cx, WithPush { shared, seen: None, value: None, next, types: PhantomData })
+        let control = &self.shared.0;
+        let several = cx.links.hosts().count() > 1;
+        if several {
+            control.join_hosts(cx, self.op)?;
+            control.add_reader(cx.waker.clone());
+        }
+        let push = WithPush {
+            control: Arc::clone(control),
+            awaits: several.then_some(0),
+            seen: None,
+            value: None,
+            next,
+            types: PhantomData,
+        };
+        self.prev.attach(cx, push)
     }
 }
 
 /// Pairs records with the state in a running task.
 struct WithPush<I: ?Sized, S, N> {
-    shared: Shared<S>,
-    /// The version that was last read.
+    control: Arc<Control<S>>,
+    /// On several hosts, the number of rounds that have ended for this task: records of the next one may be there before
+    /// its state, which the task then waits for.
+    awaits: Option<u64>,
+    /// The number of rounds after which the state was last read.
     seen: Option<u64>,
     /// Its value, dropped at the end of the round, so that the state can be changed without a copy.
     value: Option<Arc<S>>,
@@ -122,16 +123,27 @@ impl<I: ?Sized, S: Clone + Send + Sync, N: Pipe> Pipe for WithPush<I, S, N> {
     }
 
     fn event(&mut self, event: Event) {
-        if matches!(event, Event::Round(_)) {
+        if let Event::Round(depth) = event {
             self.value = None;
+            if let Some(rounds) = &mut self.awaits
+                && depth == self.control.depth
+            {
+                *rounds += 1;
+            }
         }
         self.next.event(event);
     }
 
     fn resume(&mut self) -> Flow {
-        let version = Some(self.shared.version());
-        if self.seen != version {
-            (self.seen, self.value) = (version, Some(self.shared.get()));
+        let rounds = self.control.rounds();
+        if self.awaits.is_some_and(|awaited| awaited > rounds) {
+            return match self.next.resume() {
+                Flow::Ready => Flow::Waiting,
+                other => other,
+            };
+        }
+        if self.seen != Some(rounds) {
+            (self.seen, self.value) = (Some(rounds), Some(self.control.state()));
         }
         self.next.resume()
     }
@@ -146,7 +158,7 @@ where
 {
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, time: T) {
-        let value = self.value.get_or_insert_with(|| self.shared.get());
+        let value = self.value.get_or_insert_with(|| self.control.state());
         self.next.push((I::shorten(item), value), time);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::control::Meeting;
 use crate::clock::Clock;
-use crate::data::Record;
+use crate::data::{Data, Record};
 use crate::error::Result;
 use crate::flow::{Depth, Event, Op, Pipe, Push, guard};
 use crate::metrics::Report;
@@ -86,7 +86,8 @@ where
 pub(super) struct TailPush<I: ?Sized, T, S, D, X> {
     op: Op,
     clock: Clock,
-    task: usize,
+    /// Its number among the tails of its host.
+    tail: usize,
     /// The depth of the loop.
     depth: Depth,
     meeting: Arc<Meeting<S, D>>,
@@ -98,17 +99,21 @@ pub(super) struct TailPush<I: ?Sized, T, S, D, X> {
     types: PhantomData<fn(&I, T)>,
 }
 
-impl<I: ?Sized, T, S, D: Default, X> TailPush<I, T, S, D, X> {
+impl<I: ?Sized, T, S, D, X> TailPush<I, T, S, D, X>
+where
+    S: Clone + Send + Sync + 'static,
+    D: Data + Default,
+{
     pub(super) fn new(
         cx: &TaskContext<'_>,
         op: usize,
         meeting: &Arc<Meeting<S, D>>,
         finish: X,
-    ) -> Self {
-        Self {
+    ) -> Result<Self> {
+        Ok(Self {
             op: cx.op(op),
             clock: cx.clock.clone(),
-            task: cx.task,
+            tail: meeting.add_tail(cx, op)?,
             depth: cx.depth(op),
             meeting: Arc::clone(meeting),
             part: D::default(),
@@ -116,7 +121,7 @@ impl<I: ?Sized, T, S, D: Default, X> TailPush<I, T, S, D, X> {
             received: 0,
             before: 0,
             types: PhantomData,
-        }
+        })
     }
 }
 
@@ -125,7 +130,7 @@ where
     I: Record + ?Sized,
     T: Time,
     S: Clone + Send + Sync + 'static,
-    D: Default + Send + 'static,
+    D: Data + Default,
     X: Finish<I, T, D>,
 {
     #[inline(always)]
@@ -143,7 +148,7 @@ where
     I: Record + ?Sized,
     T: Time,
     S: Clone + Send + Sync + 'static,
-    D: Default + Send + 'static,
+    D: Data + Default,
     X: Finish<I, T, D>,
 {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
@@ -156,12 +161,12 @@ where
             return;
         }
         let mut part = std::mem::take(&mut self.part);
-        match guard(&self.op, || self.finish.finish(&mut part)) {
-            Ok(fed) => {
-                let out = self.received - std::mem::replace(&mut self.before, self.received);
-                self.meeting.arrive(self.task, part, [out, fed], &self.op, &self.clock);
-            }
-            Err(error) => self.op.fail(error),
+        let ended = guard(&self.op, || self.finish.finish(&mut part)).and_then(|fed| {
+            let out = self.received - std::mem::replace(&mut self.before, self.received);
+            self.meeting.arrive(self.tail, part, [out, fed], &self.op, &self.clock)
+        });
+        if let Err(error) = ended {
+            self.op.fail(error);
         }
     }
 

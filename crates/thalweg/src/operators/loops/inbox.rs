@@ -1,0 +1,317 @@
+//! Feedback between hosts: from the tails of a host without heads, to heads of other hosts.
+//!
+//! A tail feeds a head of its own host if there is one, so most loops never come here. Else it sends batches, encoded,
+//! to the host of a head, and when the last tail of its host has ended a round, that host sends a marker to each host
+//! that it feeds. A head begins a round once there is a decision, and the markers of all hosts that feed its own.
+//!
+//! There is no credit. Batches wait within the memory budget; those for which there is no memory are written to disk
+//! by the head's task, in its next turn, since what takes frames must not block.
+//!
+//! A host that has ended a round may send records of the next one before a head of another has begun it. It cannot be
+//! ahead by more, because the end of that round waits for the head. So what has come is kept apart by whether the number
+//! of its round is even or odd.
+
+use super::hosts::{Tied, hosts_of};
+use crate::data::{Data, DecodeError};
+use crate::error::{Error, ErrorKind, Result};
+use crate::flow::Waker;
+use crate::memory::{Claim, MemoryPool, Reservation};
+use crate::net::{HostId, Link, Receive};
+use crate::plan::{TaskContext, TieKind};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+/// The hosts of the tails and of the heads of a loop, each in the order of the tasks.
+struct Layout {
+    tails: Vec<HostId>,
+    heads: Vec<HostId>,
+}
+
+/// The tasks on a host.
+fn of_host(hosts: &[HostId], host: HostId) -> Range<usize> {
+    hosts.partition_point(|other| *other < host)..hosts.partition_point(|other| *other <= host)
+}
+
+impl Layout {
+    /// The head that a tail feeds: those of its own host in turn, if there are any.
+    fn head_of(&self, tail: usize) -> usize {
+        let host = self.tails[tail];
+        let own = of_host(&self.heads, host);
+        match own.len() {
+            0 => tail % self.heads.len().max(1),
+            heads => own.start + (tail - of_host(&self.tails, host).start) % heads,
+        }
+    }
+
+    /// The hosts that the tails of a host feed, other than itself.
+    fn fed_by(&self, host: HostId) -> BTreeSet<HostId> {
+        let heads = of_host(&self.tails, host).map(|tail| self.heads[self.head_of(tail)]);
+        heads.filter(|fed| *fed != host).collect()
+    }
+
+    /// The hosts whose tails feed heads of this host, other than itself.
+    fn feeders_of(&self, host: HostId) -> BTreeSet<HostId> {
+        let hosts = BTreeSet::from_iter(self.tails.iter().copied());
+        hosts.into_iter().filter(|from| self.fed_by(*from).contains(&host)).collect()
+    }
+}
+
+/// One host's part in the feedback of a loop on several hosts.
+pub(super) struct FeedbackHosts {
+    layout: Layout,
+    /// Where records of other hosts arrive, if there are any.
+    pub(super) inbox: Option<Arc<Inbox>>,
+    /// How records reach other hosts, if they do.
+    outbox: Option<Arc<Outbox>>,
+}
+
+impl FeedbackHosts {
+    /// The part of this host. `op` is the head or the tail of the loop.
+    pub(super) fn of(cx: &TaskContext<'_>, op: usize) -> Result<Self> {
+        let tied = Tied::of(cx, TieKind::Feedback, op)?;
+        let layout = Layout { tails: hosts_of(cx, tied.tail), heads: hosts_of(cx, tied.head) };
+        let me = cx.links.hosts().me();
+        let (from, to) = (layout.feeders_of(me), layout.fed_by(me));
+        let inbox = (!from.is_empty()).then(|| {
+            let heads = of_host(&layout.heads, me);
+            let inbox = Arc::new(Inbox {
+                label: cx.op(tied.head).name(),
+                memory: cx.memory.clone(),
+                ended: Mutex::new(from.into_iter().map(|host| (host, 0)).collect()),
+                first: heads.start,
+                heads: heads.map(|_| Slot::default()).collect(),
+            });
+            cx.links.open(tied.part(), Arc::clone(&inbox) as _);
+            inbox
+        });
+        let outbox = (!to.is_empty()).then(|| {
+            let links = to.into_iter().map(|host| (host, cx.links.to(host, tied.part()))).collect();
+            let tails = of_host(&layout.tails, me).len() as u64;
+            Arc::new(Outbox { links, tails, closed: AtomicU64::new(0) })
+        });
+        Ok(Self { layout, inbox, outbox })
+    }
+
+    /// The head that a tail feeds, and the way there if it is on another host.
+    pub(super) fn of_tail(&self, tail: usize) -> (usize, Option<RemoteHead>) {
+        let head = self.layout.head_of(tail);
+        let host = self.layout.heads[head];
+        let outbox = self.outbox.as_ref().filter(|outbox| outbox.links.contains_key(&host));
+        (head, outbox.map(|outbox| RemoteHead { outbox: Arc::clone(outbox), host, head }))
+    }
+}
+
+const ENDED: u8 = 0;
+const BATCH: u8 = 1;
+
+/// The hosts that the tails of this one feed.
+struct Outbox {
+    links: BTreeMap<HostId, Link>,
+    /// The tails of this host.
+    tails: u64,
+    /// How often one of them has ended a round.
+    closed: AtomicU64,
+}
+
+/// The way from a tail to a head of another host.
+pub(super) struct RemoteHead {
+    outbox: Arc<Outbox>,
+    host: HostId,
+    head: usize,
+}
+
+impl RemoteHead {
+    /// Sends a batch, which `encode` appends to the frame. `bytes` is about how long it is.
+    pub(super) fn send(&self, bytes: usize, encode: impl FnOnce(&mut Vec<u8>)) {
+        let mut frame = Vec::with_capacity(bytes + 16);
+        (BATCH, self.head).encode(&mut frame);
+        encode(&mut frame);
+        if let Some(link) = self.outbox.links.get(&self.host) {
+            link.send(frame);
+        }
+    }
+
+    /// The tail has ended a round. With the last one of this host, other hosts are told so.
+    pub(super) fn close(&self) {
+        let closed = self.outbox.closed.fetch_add(1, Ordering::AcqRel) + 1;
+        if closed.is_multiple_of(self.outbox.tails) {
+            self.outbox.links.values().for_each(|link| link.send(vec![ENDED]));
+        }
+    }
+}
+
+/// What other hosts feed back to the heads of this one.
+pub(super) struct Inbox {
+    /// The name of the loop's head, for messages.
+    label: Arc<str>,
+    memory: MemoryPool,
+    /// How many rounds have ended on each host that feeds this one.
+    ended: Mutex<BTreeMap<HostId, u64>>,
+    /// The number of the first head of this host.
+    first: usize,
+    heads: Vec<Slot>,
+}
+
+/// What has come for a head.
+#[derive(Default)]
+struct Slot {
+    waker: OnceLock<Waker>,
+    /// By whether the number of the round is odd.
+    received: Mutex<[Received; 2]>,
+    /// Whether there are batches without memory.
+    excess: AtomicBool,
+}
+
+/// Encoded batches of a round.
+#[derive(Default)]
+pub(super) struct Received {
+    pub(super) batches: Vec<(Vec<u8>, Reservation)>,
+    /// Those for which there was no memory.
+    pub(super) excess: Vec<Vec<u8>>,
+}
+
+impl Inbox {
+    /// Sets what is woken when something has come for a head.
+    pub(super) fn add_head(&self, head: usize, waker: Waker) {
+        if let Some(slot) = self.heads.get(head - self.first) {
+            let _ = slot.waker.set(waker);
+        }
+    }
+
+    /// Whether all of a round has come, of those counted from 1.
+    pub(super) fn has_all_of(&self, round: u64) -> bool {
+        lock(&self.ended).values().all(|ended| *ended >= round)
+    }
+
+    /// Takes what has come of a round.
+    pub(super) fn take(&self, head: usize, round: u64) -> Received {
+        let received = &mut *lock(&self.heads[head - self.first].received);
+        std::mem::take(&mut received[round as usize % 2])
+    }
+
+    /// Takes the batches for which there is no memory, by whether the number of the round is odd.
+    pub(super) fn take_excess(&self, head: usize) -> Option<[Vec<Vec<u8>>; 2]> {
+        let slot = &self.heads[head - self.first];
+        if !slot.excess.swap(false, Ordering::AcqRel) {
+            return None;
+        }
+        let [even, odd] = &mut *lock(&slot.received);
+        Some([std::mem::take(&mut even.excess), std::mem::take(&mut odd.excess)])
+    }
+
+    fn batch(&self, round: u64, head: usize, batch: &[u8]) -> Result<(), DecodeError> {
+        let slot = head.checked_sub(self.first).and_then(|head| self.heads.get(head));
+        let slot = slot.ok_or_else(|| DecodeError::invalid("a head of this host"))?;
+        let mut reservation = self.memory.unnamed(Claim::Modest);
+        let fits = reservation.try_resize(batch.len());
+        let received = &mut lock(&slot.received)[round as usize % 2];
+        if fits {
+            received.batches.push((batch.to_vec(), reservation));
+            return Ok(());
+        }
+        received.excess.push(batch.to_vec());
+        slot.excess.store(true, Ordering::Release);
+        slot.waker.get().inspect(|waker| waker.wake());
+        Ok(())
+    }
+
+    fn heard(&self, from: HostId, mut frame: &[u8]) -> Result<(), DecodeError> {
+        let mut ended = lock(&self.ended);
+        let rounds = ended.get_mut(&from);
+        let rounds =
+            rounds.ok_or_else(|| DecodeError::invalid("from a host that feeds this one"))?;
+        let input = &mut frame;
+        match u8::decode(input)? {
+            ENDED if input.is_empty() => {
+                *rounds += 1;
+                drop(ended);
+                let wakers = self.heads.iter().filter_map(|slot| slot.waker.get());
+                wakers.for_each(Waker::wake);
+                Ok(())
+            }
+            BATCH => {
+                let round = *rounds + 1;
+                drop(ended);
+                self.batch(round, usize::decode(input)?, input)
+            }
+            _ => Err(DecodeError::invalid("a batch, or the end of a round")),
+        }
+    }
+}
+
+impl Receive for Inbox {
+    fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
+        self.heard(from, frame).map_err(|error| {
+            let what = format!("what host {} feeds back makes no sense: {error}", from.0);
+            Error::new(ErrorKind::Internal, what).in_operator(&*self.label)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(tails: &[usize], heads: &[usize]) -> Layout {
+        let hosts = |of: &[usize]| of.iter().copied().map(HostId).collect();
+        Layout { tails: hosts(tails), heads: hosts(heads) }
+    }
+
+    #[test]
+    fn tails_feed_heads_of_their_own_host_first() {
+        let heads = |layout: &Layout| {
+            (0..layout.tails.len()).map(|tail| layout.head_of(tail)).collect::<Vec<_>>()
+        };
+        assert_eq!(heads(&layout(&[0; 5], &[0; 2])), [0, 1, 0, 1, 0]);
+        assert_eq!(heads(&layout(&[0, 0, 1, 2], &[0, 0, 1, 2])), [0, 1, 2, 3]);
+        assert_eq!(heads(&layout(&[0, 0, 1, 1, 1], &[0, 1, 1])), [0, 0, 1, 2, 1]);
+        let uneven = layout(&[0, 1, 1, 2, 2], &[0, 2]);
+        assert_eq!(heads(&uneven), [0, 1, 0, 1, 1]);
+        assert_eq!(Vec::from_iter(uneven.fed_by(HostId(1))), [HostId(0), HostId(2)]);
+        assert_eq!(Vec::from_iter(uneven.feeders_of(HostId(2))), [HostId(1)]);
+        assert!(uneven.fed_by(HostId(2)).is_empty() && uneven.feeders_of(HostId(1)).is_empty());
+    }
+
+    #[test]
+    fn rounds_of_a_host_are_kept_apart_and_bad_frames_refused() {
+        let pool = MemoryPool::new(1000);
+        let inbox = Inbox {
+            label: "iterate".into(),
+            memory: pool.clone(),
+            ended: Mutex::new([(HostId(1), 0), (HostId(2), 0)].into()),
+            first: 4,
+            heads: vec![Slot::default(), Slot::default()],
+        };
+        let send = |from, frame: &[u8]| inbox.receive(HostId(from), frame);
+        let batch = |head: usize, bytes: &[u8]| {
+            let mut frame = Vec::new();
+            (BATCH, head).encode(&mut frame);
+            frame.extend_from_slice(bytes);
+            frame
+        };
+        send(1, &batch(5, &[1; 60])).unwrap();
+        send(1, &[ENDED]).unwrap();
+        assert!(!inbox.has_all_of(1));
+        send(1, &batch(5, &[2; 1001])).unwrap();
+        send(2, &batch(5, &[3; 30])).unwrap();
+        send(2, &[ENDED]).unwrap();
+        assert!(inbox.has_all_of(1) && !inbox.has_all_of(2));
+        // There was no memory for the second batch, which is of the second round.
+        let [even, odd] = inbox.take_excess(5).unwrap();
+        assert_eq!((even, odd), (vec![vec![2; 1001]], Vec::new()));
+        assert!(inbox.take_excess(5).is_none() && inbox.take_excess(4).is_none());
+        let first = inbox.take(5, 1);
+        let batches: Vec<_> = first.batches.iter().map(|(bytes, _)| bytes[0]).collect();
+        assert_eq!(batches, [1, 3]);
+        drop(first);
+        assert_eq!(pool.used(), 0);
+        for (from, frame) in [(0, vec![ENDED]), (1, vec![]), (1, vec![ENDED, 0]), (1, vec![7])] {
+            let error = send(from, &frame).unwrap_err();
+            assert!(error.to_string().contains(&format!("host {from}")), "{error}");
+            assert_eq!(error.operator(), Some("iterate"));
+        }
+        assert!(send(1, &batch(3, &[])).is_err() && send(1, &batch(6, &[])).is_err());
+    }
+}
