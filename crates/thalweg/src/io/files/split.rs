@@ -176,6 +176,31 @@ pub fn assign_splits(
     shares
 }
 
+/// The host that reads each file, for hosts with so many readers each: whole files, balanced by size in proportion to
+/// the readers.
+///
+/// The largest file comes first, and each goes to the host on which its readers would then have the least to do.
+pub(crate) fn assign_files(files: &[InputFile], readers: &[usize]) -> Vec<usize> {
+    let mut largest: Vec<_> = (0..files.len()).collect();
+    largest.sort_by_key(|&index| std::cmp::Reverse(cost(&files[index], files[index].bytes)));
+    let mut loads = vec![0u128; readers.len()];
+    let mut hosts = vec![0; files.len()];
+    for index in largest {
+        let cost = u128::from(cost(&files[index], files[index].bytes).max(1));
+        let able = (0..readers.len()).filter(|&host| readers[host] > 0);
+        // `a / x < b / y`, in whole numbers.
+        let least = able.min_by(|&a, &b| {
+            let (of_a, of_b) = (loads[a] + cost, loads[b] + cost);
+            (of_a * readers[b] as u128).cmp(&(of_b * readers[a] as u128))
+        });
+        if let Some(host) = least {
+            loads[host] += cost;
+            hosts[index] = host;
+        }
+    }
+    hosts
+}
+
 /// The share of each reader of `bytes`, such that the loads become as even as possible.
 fn rooms(loads: &[u64], bytes: u64) -> Vec<u64> {
     let mut sorted = loads.to_vec();

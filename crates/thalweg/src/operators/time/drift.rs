@@ -3,16 +3,40 @@
 //! Each task publishes its watermark. Before a task goes on, it checks whether it is too far ahead of the last
 //! task. If so, it sets its flag `waits` and checks again before it waits; a task that advances after that wakes
 //! it. So no wake-up is lost.
+//!
+//! Of several hosts, each sends the others the least progress of its tasks, which they then take for the progress of
+//! all tasks there. It does so when that has advanced by an eighth of the allowed distance, and whenever it is less
+//! than before, as after a pause. So what is known of another host is behind by less than the allowed distance. The
+//! last task of all is therefore never too far ahead of what its host knows of the others, and does not wait.
 
+use crate::data::{Data, DecodeError};
+use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Waker;
+use crate::net::{HostId, Link, Receive};
+use crate::plan::{TaskContext, TieKind};
 use crate::sync::{AtomicBool, AtomicI64, Mutex, Ordering, lock};
 use crate::time::{Timestamp, micros};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// The progress of the tasks of one operator.
 pub(super) struct Drift {
     most: i64,
+    /// On all hosts.
     tasks: Vec<Progress>,
+    /// The other hosts, unless all tasks are on this one.
+    others: OnceLock<Others>,
+}
+
+/// The other hosts with tasks of the operator.
+struct Others {
+    operator: Arc<str>,
+    links: Vec<Link>,
+    me: HostId,
+    /// The host of each task.
+    hosts: Vec<HostId>,
+    /// The least progress of this host's tasks that was sent.
+    sent: Mutex<i64>,
 }
 
 struct Progress {
@@ -31,12 +55,24 @@ impl Drift {
             waits: AtomicBool::new(false),
             waker: Mutex::new(None),
         };
-        Self { most: micros(most), tasks: (0..tasks).map(progress).collect() }
+        let tasks = (0..tasks).map(progress).collect();
+        Self { most: micros(most), tasks, others: OnceLock::new() }
     }
 
-    /// Registers the waker of a task.
-    pub(super) fn join(&self, task: usize, waker: &Waker) {
-        *lock(&self.tasks[task].waker) = Some(waker.clone());
+    /// Registers the waker of a task of this operator, and with the first task the other hosts.
+    pub(super) fn join(self: &Arc<Self>, cx: &TaskContext<'_>, op: usize) -> Result<()> {
+        *lock(&self.tasks[cx.task].waker) = Some(cx.waker.clone());
+        let me = cx.links.hosts().me();
+        if self.others.get().is_some() || cx.hosts.iter().all(|host| *host == me) {
+            return Ok(());
+        }
+        let part = cx.tie(TieKind::Drift, op)?;
+        let mut links = cx.links.to_others(part);
+        links.retain(|link| cx.hosts.contains(&link.to()));
+        let (operator, hosts, sent) = (cx.op(op).name(), cx.hosts.to_vec(), Mutex::new(i64::MIN));
+        let _ = self.others.set(Others { operator, links, me, hosts, sent });
+        cx.links.open(part, Arc::clone(self) as _);
+        Ok(())
     }
 
     /// Sets the progress of a task and wakes the tasks that wait; `None` if no task has to wait for this one.
@@ -45,6 +81,30 @@ impl Drift {
         if self.tasks[task].at.swap(at, Ordering::SeqCst) == at {
             return;
         }
+        self.wake_waiting();
+        if let Some(others) = self.others.get() {
+            self.send(others);
+        }
+    }
+
+    /// Sends the other hosts the least progress of this host's tasks, if it has changed enough.
+    fn send(&self, others: &Others) {
+        let step = (self.most / 8).max(1);
+        // Locked while it is computed, so that the last one sent is the last one computed.
+        let mut sent = lock(&others.sent);
+        let here = self.tasks.iter().zip(&others.hosts).filter(|(_, host)| **host == others.me);
+        let least = here.map(|(task, _)| task.at.load(Ordering::SeqCst)).min().unwrap_or(i64::MAX);
+        let is_news =
+            if least == i64::MAX { *sent < least } else { least >= sent.saturating_add(step) };
+        if least < *sent || is_news {
+            *sent = least;
+            let mut frame = Vec::new();
+            least.encode(&mut frame);
+            others.links.iter().for_each(|link| link.send(frame.clone()));
+        }
+    }
+
+    fn wake_waiting(&self) {
         for other in &self.tasks {
             if other.waits.swap(false, Ordering::SeqCst)
                 && let Some(waker) = &*lock(&other.waker)
@@ -68,6 +128,27 @@ impl Drift {
         let others = self.tasks.iter().map(|other| other.at.load(Ordering::SeqCst));
         let last = others.min().unwrap_or(i64::MAX);
         at != i64::MAX && at > last.saturating_add(self.most)
+    }
+}
+
+impl Receive for Drift {
+    fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
+        let Some(others) = self.others.get() else { return Ok(()) };
+        let input = &mut &*frame;
+        let at = i64::decode(input).and_then(|at| match input {
+            [] => Ok(at),
+            _ => Err(DecodeError::invalid("read to their end")),
+        });
+        let at = at.map_err(|error| {
+            let what =
+                format!("host {} has sent what is no progress in event time: {error}", from.0);
+            Error::new(ErrorKind::Internal, what).in_operator(&*others.operator)
+        })?;
+        for (task, _) in self.tasks.iter().zip(&others.hosts).filter(|(_, host)| **host == from) {
+            task.at.store(at, Ordering::SeqCst);
+        }
+        self.wake_waiting();
+        Ok(())
     }
 }
 
