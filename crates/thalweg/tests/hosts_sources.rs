@@ -206,6 +206,10 @@ fn headers_hold_for_the_splits_of_all_hosts() {
         check(|env| env.csv::<(u64, u64)>(csv().has_header(true)))
             .fails_with("a tuple takes them in order");
     }
+    // One file for each of two tasks, which may be on different hosts.
+    let two = amounts(2, 5);
+    check(|env| env.csv::<(u64, u64)>(Csv::new(two.path()).has_header(true)))
+        .fails_with("1.csv:1: the columns are `amount`, `id`, and in");
     let csv = || Csv::new(dir.path()).split_bytes(90);
     check(|env| env.csv_rows(csv(), Amounts)).equals(expected());
     fs::write(

@@ -12,7 +12,7 @@
 use crate::data::{Data, DecodeError};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Waker;
-use crate::net::{HostId, Link, Receive};
+use crate::net::{HostId, Link, Links, Part, Receive};
 use crate::plan::{TaskContext, TieKind};
 use crate::sync::{AtomicBool, AtomicI64, Mutex, Ordering, lock};
 use crate::time::{Timestamp, micros};
@@ -63,16 +63,20 @@ impl Drift {
     pub(super) fn join(self: &Arc<Self>, cx: &TaskContext<'_>, op: usize) -> Result<()> {
         *lock(&self.tasks[cx.task].waker) = Some(cx.waker.clone());
         let me = cx.links.hosts().me();
-        if self.others.get().is_some() || cx.hosts.iter().all(|host| *host == me) {
-            return Ok(());
+        if self.others.get().is_none() && cx.hosts.iter().any(|host| *host != me) {
+            let part = cx.tie(TieKind::Drift, op)?;
+            self.join_others(cx.links, part, cx.hosts, cx.op(op).name());
         }
-        let part = cx.tie(TieKind::Drift, op)?;
-        let mut links = cx.links.to_others(part);
-        links.retain(|link| cx.hosts.contains(&link.to()));
-        let (operator, hosts, sent) = (cx.op(op).name(), cx.hosts.to_vec(), Mutex::new(i64::MIN));
-        let _ = self.others.set(Others { operator, links, me, hosts, sent });
-        cx.links.open(part, Arc::clone(self) as _);
         Ok(())
+    }
+
+    /// Registers the other hosts. `hosts` are those of the tasks.
+    fn join_others(self: &Arc<Self>, of: &Links, part: Part, hosts: &[HostId], name: Arc<str>) {
+        let mut links = of.to_others(part);
+        links.retain(|link| hosts.contains(&link.to()));
+        let (me, sent) = (of.hosts().me(), Mutex::new(i64::MIN));
+        let _ = self.others.set(Others { operator: name, links, me, hosts: hosts.to_vec(), sent });
+        of.open(part, Arc::clone(self) as _);
     }
 
     /// Sets the progress of a task and wakes the tasks that wait; `None` if no task has to wait for this one.
@@ -155,6 +159,7 @@ impl Receive for Drift {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::{Channel, Hosts, Network, Receiver};
 
     #[test]
     fn a_partition_too_far_ahead_waits_for_the_last_one() {
@@ -174,5 +179,59 @@ mod tests {
         to(0, i64::MAX - 1);
         drift.move_to(1, None);
         assert!(!drift.must_wait(0), "it is alone");
+    }
+
+    /// Keeps the frames that are sent.
+    #[derive(Default)]
+    struct Sent(Mutex<Vec<Vec<u8>>>);
+
+    impl Network for Sent {
+        fn send(&self, _: HostId, _: Channel, frame: Vec<u8>) {
+            lock(&self.0).push(frame);
+        }
+
+        fn open(&self, _: Channel, _: Receiver) {}
+
+        fn close(&self, _: u64) {}
+    }
+
+    #[test]
+    fn hosts_tell_each_other_their_least_progress_now_and_then() {
+        // Two tasks on each of two hosts.
+        let of = [HostId(0), HostId(0), HostId(1), HostId(1)];
+        let on = |me: HostId| {
+            let network = Arc::new(Sent::default());
+            let hosts = Arc::new(Hosts::several(me, vec![2, 2], Arc::clone(&network) as _));
+            let links = Links::new(hosts, 0, Arc::default());
+            let drift = Arc::new(Drift::new(Duration::from_micros(80), 4));
+            drift.join_others(&links, Part::Tie(0), &of, "assign".into());
+            (drift, network)
+        };
+        let ((here, sent), (there, _)) = (on(HostId(0)), on(HostId(1)));
+        let frames = || std::mem::take(&mut *lock(&sent.0));
+        let deliver =
+            || frames().into_iter().map(|frame| there.receive(HostId(0), &frame).unwrap()).count();
+        let to = |drift: &Drift, task, at| drift.move_to(task, Some(Timestamp::from_micros(at)));
+        to(&there, 2, 100);
+        there.move_to(3, None);
+        to(&here, 0, 500);
+        assert_eq!(deliver(), 0, "a task of the host has not begun");
+        assert!(there.must_wait(2));
+        to(&here, 1, 10);
+        assert_eq!(deliver(), 1);
+        assert!(there.must_wait(2));
+        (11..=30).for_each(|at| to(&here, 1, at));
+        assert_eq!(deliver(), 2, "each time it has advanced by an eighth of the distance");
+        assert!(!there.tasks[2].waits.load(Ordering::SeqCst), "it was woken");
+        assert!(!there.must_wait(2));
+        to(&here, 1, 15);
+        assert_eq!(deliver(), 1, "less than before");
+        assert!(there.must_wait(2));
+        here.move_to(0, None);
+        here.move_to(1, None);
+        assert_eq!(deliver(), 1, "no task has to wait for this host");
+        assert!(!there.must_wait(2));
+        let error = there.receive(HostId(0), &[1]).unwrap_err();
+        assert!(error.to_string().starts_with("assign: host 0 has sent"), "{error}");
     }
 }
