@@ -11,7 +11,7 @@
 use super::files::{
     Compression, InputFile, Split, assign_files, expand_inputs, largest_first, plan_splits,
 };
-use super::portions::{Next, Share, Shared, Work};
+use super::portions::{FIRST, Next, Share, Shared, Work};
 use crate::data::DecodeError;
 use crate::error::{Error, Result};
 use crate::flow::{Partitions, Waker};
@@ -152,27 +152,24 @@ impl Inputs {
         let mut made = lock(&self.shared);
         let shared = match &*made {
             Some(shared) => Arc::clone(shared),
-            None => {
-                let shared = Shared::new(cx, |is_first| {
-                    let queue = SplitQueue::new(cx.partitions);
-                    if !is_first {
-                        return queue;
-                    }
-                    self.plan(cx.hosts, cx.partitions).unwrap_or_else(|error| {
-                        *lock(&queue.failure) = Some(error);
-                        queue
-                    })
-                })?;
-                if cx.links.hosts().count() == 1
-                    && let Some(error) = lock(&shared.work.failure).take()
-                {
-                    return Err(error);
-                }
-                shared
-            }
+            None => Shared::new(cx, self.queue(cx)?)?,
         };
         *made = Some(Arc::clone(&shared));
         Ok(Splits { shared, task: cx.task, waker: cx.waker.clone() })
+    }
+
+    fn queue(&self, cx: &TaskContext<'_>) -> Result<SplitQueue> {
+        let hosts = cx.links.hosts();
+        if hosts.me() != FIRST {
+            return Ok(SplitQueue::new(cx.partitions));
+        }
+        self.plan(cx.hosts, cx.partitions).or_else(|error| {
+            if hosts.count() == 1 {
+                return Err(error);
+            }
+            let failure = Mutex::new(Some(error));
+            Ok(SplitQueue { failure, ..SplitQueue::new(cx.partitions) })
+        })
     }
 
     /// Lists the files, and plans their division among tasks, of which the hosts are known.

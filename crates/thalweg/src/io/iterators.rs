@@ -317,7 +317,7 @@ impl SourceFactory for Ranges {
             Some(shared) => Arc::clone(shared),
             None => {
                 let Range { start, end } = self.range;
-                Shared::new(cx, |_| Numbers { next: AtomicU64::new(start), end })?
+                Shared::new(cx, Numbers { next: AtomicU64::new(start), end })?
             }
         };
         *made = Some(Arc::clone(&shared));

@@ -105,12 +105,12 @@ struct Granted<P> {
 }
 
 /// The host that has the work.
-const FIRST: HostId = HostId(0);
+pub(super) const FIRST: HostId = HostId(0);
 
 impl<W: Work> Shared<W> {
-    /// The work of the source that a task is created for. Made for the first of its tasks on each host; only on the
-    /// first host there is anything in `work`.
-    pub(super) fn new(cx: &TaskContext<'_>, work: impl FnOnce(bool) -> W) -> Result<Arc<Self>> {
+    /// The work of the source that a task is created for. Made for the first of its tasks on each host; what is in
+    /// `work` counts on the first host only.
+    pub(super) fn new(cx: &TaskContext<'_>, work: W) -> Result<Arc<Self>> {
         let op = cx.first_operator().unwrap_or_default();
         let part = cx.tie(TieKind::Splits, op)?;
         let is_first = cx.links.hosts().me() == FIRST;
@@ -126,7 +126,7 @@ impl<W: Work> Shared<W> {
             waiting: BTreeMap::new(),
         };
         let shared = Arc::new(Self {
-            work: work(is_first),
+            work,
             operator: cx.op(op).name(),
             tasks: cx.hosts.to_vec(),
             is_first,

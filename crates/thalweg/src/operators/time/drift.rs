@@ -98,9 +98,11 @@ impl Drift {
         let mut sent = lock(&others.sent);
         let here = self.tasks.iter().zip(&others.hosts).filter(|(_, host)| **host == others.me);
         let least = here.map(|(task, _)| task.at.load(Ordering::SeqCst)).min().unwrap_or(i64::MAX);
-        let is_news =
-            if least == i64::MAX { *sent < least } else { least >= sent.saturating_add(step) };
-        if least < *sent || is_news {
+        let is_news = match least {
+            i64::MAX => *sent < least,
+            _ => least < *sent || least >= sent.saturating_add(step),
+        };
+        if is_news {
             *sent = least;
             let mut frame = Vec::new();
             least.encode(&mut frame);
