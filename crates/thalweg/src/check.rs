@@ -3,8 +3,8 @@
 //! A correct result of one run does not show that a job is correct: it may depend on the number of tasks, on which of
 //! them runs first, on where a batch ends, on whether a table fits into memory, or on whether records survive
 //! encoding and decoding. [`check`] runs the job on one core and on several, under every scheduler, with batches of
-//! one record and of many, with little credit, in orders drawn from several seeds, and with every batch encoded
-//! between tasks:
+//! one record and of many, with little credit, in orders drawn from several seeds, with every batch encoded between
+//! tasks, and on several simulated hosts, which share nothing but messages:
 //!
 //! ```
 //! use thalweg::check::check;
@@ -376,7 +376,8 @@ impl Runs {
             if only.is_some_and(|only: usize| only != number) {
                 continue;
             }
-            let Some(results) = on_cluster(config, cores, *seed, &run) else { return };
+            let cluster = Cluster::new(*seed, config.turn.get(), cores.len());
+            let Some(results) = on_cluster(&cluster, config, cores, &run) else { return };
             for (host, result) in results.into_iter().enumerate() {
                 if let Err(difference) = result.and_then(&mut judge) {
                     let run = format!(
@@ -394,10 +395,10 @@ impl Runs {
 const HOSTS_APART: u64 = 1 << 32;
 
 /// Runs the same program on each host of a cluster in this process. `None` for a job that cannot run on several hosts.
-fn on_cluster<T: Send>(
+pub(crate) fn on_cluster<T: Send>(
+    cluster: &Arc<Cluster>,
     config: &Config,
     cores: &[usize],
-    seed: u64,
     run: &(impl Fn(&Environment) -> Result<T, String> + Sync),
 ) -> Option<Vec<Result<T, String>>> {
     /// The program of a host, until it is dropped.
@@ -409,11 +410,10 @@ fn on_cluster<T: Send>(
         }
     }
 
-    let cluster = Cluster::new(seed, config.turn.get(), cores.len());
     std::thread::scope(|scope| {
         let hosts: Vec<_> = (0..cores.len())
             .map(|host| {
-                let program = Program(Arc::clone(&cluster));
+                let program = Program(Arc::clone(cluster));
                 scope.spawn(move || {
                     let own = NonZeroUsize::new(cores[host]).unwrap_or(config.cores);
                     let config = Config { cores: own, ..config.clone() };

@@ -4,7 +4,7 @@ use crate::clock::Nanos;
 use crate::error::Result;
 use crate::flow::{Push, Waker};
 use crate::metrics::{Awaits, show};
-use crate::plan::{Origin, TaskContext, TieKind};
+use crate::plan::{Details, Origin, TaskContext, TieKind};
 use crate::runtime::Threads;
 use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream, Warnings};
 use crate::sync::{Condvar, Mutex, MutexGuard, lock};
@@ -76,9 +76,9 @@ impl Environment {
         let sender = Sender { shared: Arc::clone(&shared) };
         // The plan has one task for this stage, so the receiver is taken once.
         let receiver = Mutex::new(Some(Receiver { shared, batch: VecDeque::new() }));
-        let detail = format!("capacity {capacity}");
+        let details = Details::of("capacity", capacity);
         let stream = self
-            .source(Origin::here("channel"), detail, 1, false, Channel { receiver })
+            .source(Origin::here("channel"), details, 1, false, Channel { receiver })
             .tied(TieKind::Program);
         (sender, stream)
     }

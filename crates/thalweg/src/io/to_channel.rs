@@ -12,7 +12,7 @@ use crate::data::{Data, Portable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, Waker};
 use crate::metrics::{Awaits, Report};
-use crate::plan::{Origin, TieKind};
+use crate::plan::{Details, Origin, TieKind};
 use crate::runtime::Threads;
 use crate::stream::{Chain, Stream};
 use crate::sync::{Condvar, Mutex, lock};
@@ -83,7 +83,7 @@ impl<C: Chain> Stream<C> {
         };
         let sender = Arc::new(Sender { shared });
         let (env, stage) = (self.env.clone(), self.stage);
-        self.close(origin, String::new(), move |cx, op| {
+        self.close(origin, Details::none(), move |cx, op| {
             Ok(ChannelPush {
                 op: cx.op(op),
                 waker: cx.waker.clone(),

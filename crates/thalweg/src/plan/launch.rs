@@ -143,7 +143,7 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
     if runtime.hosts.count() > 1 {
         spans_hosts(&builder.plan).inspect_err(|_| runtime.confine())?;
     }
-    let Builder { plan, factories, unconsumed, connectors, batches, blocks, .. } = builder;
+    let Builder { plan, factories, unconsumed, connectors, blocks, .. } = builder;
     let signals = Arc::new(Signals::default());
     let links = runtime.links(&signals);
     let ops: Vec<Op> = plan
@@ -160,9 +160,9 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
     let hosts: Vec<Vec<HostId>> =
         plan.stages.iter().map(|stage| stage.hosts(links.hosts())).collect();
     let tasks_of = |stage: usize| TasksOf { wakers: &wakers[stage], hosts: &hosts[stage] };
-    for ((edge, connector), batch) in plan.edges.iter().zip(connectors).zip(batches) {
+    for (edge, connector) in plan.edges.iter().zip(connectors) {
         let settings = LaneSettings {
-            batch,
+            batch: edge.batch,
             credit: runtime.config.credit,
             encode: runtime.config.encode_exchanges,
             clock: runtime.clock.clone(),
@@ -282,7 +282,7 @@ pub(crate) fn linked(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Origin;
+    use crate::plan::{Details, Origin};
 
     #[test]
     fn a_job_is_named_after_the_place_where_it_begins() {
@@ -290,8 +290,8 @@ mod tests {
         assert_eq!(job_name(&builder.plan), "job");
         let stage = builder.stage(1, true);
         let line = line!() + 1;
-        builder.operator(stage, Origin::here("range"), String::new());
-        builder.operator(stage, Origin::here("count"), String::new());
+        builder.operator(stage, Origin::here("range"), Details::none());
+        builder.operator(stage, Origin::here("count"), Details::none());
         assert_eq!(job_name(&builder.plan), format!("launch.rs:{line}"));
     }
 }

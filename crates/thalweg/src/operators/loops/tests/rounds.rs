@@ -1,6 +1,7 @@
 //! Every operator that can be in a body, against itself on a fresh stream: in each round it begins anew.
 
 use crate::check::every;
+use crate::data::View;
 use crate::flow::{Pipe, Push};
 use crate::operators::calls::Calls;
 use crate::operators::join::{AsOf, Interval, StaticTable};
@@ -13,7 +14,7 @@ use crate::operators::window::{
 use crate::plan::TaskContext;
 use crate::stream::{Boxed, Chain, Stream};
 use crate::time::{Time, Timestamp};
-use crate::{Environment, Result};
+use crate::{Data, Environment, Result};
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 
@@ -149,6 +150,13 @@ impl<T: Time> MakeWindows<u64, T> for Threes {
     }
 }
 
+/// A record with a view.
+#[derive(Data)]
+struct Named {
+    name: String,
+    n: u64,
+}
+
 fn one_by_one() -> Vec<Body> {
     bodies! {
         "map": |n| n.map(|n| n + 1);
@@ -165,6 +173,10 @@ fn one_by_one() -> Vec<Body> {
         "flat_map_str, flat_each": |n| {
             let words = n.flat_map_str(|n, out| out.push(&format!("{n} of {n}")));
             words.flat_each(crate::text::Words).map(|word: &str| word.len() as u64)
+        };
+        "views": |n| {
+            let named = n.map(|n| Named { name: n.to_string(), n });
+            named.views().map(|named: View<'_, Named>| named.name.len() as u64 + named.n)
         };
         "side_output_each": |n| {
             let words = n.flat_map_str(|n, out| out.push(&format!("{n} of {n}")));

@@ -11,7 +11,7 @@ use crate::data::{Data, Key, Portable, Record, Wire};
 use crate::error::{Error, ErrorKind, Result};
 use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned, Placed};
 use crate::operators::loops::ByRef;
-use crate::plan::{Origin, TieKind};
+use crate::plan::{Details, Origin, TieKind};
 use crate::stream::{Chain, Environment, Stream};
 use crate::support::replay_buffer::ReplayBuffer;
 use crate::time::Time;
@@ -92,7 +92,7 @@ impl<C: Chain<Item: Portable<Owned: Sync>>> Stream<C> {
             Cached(Arc::new(Shared { operator: origin.label(), tasks, parts: OnceLock::new() }));
         let filling = Filling::new(cached.clone());
         let (env, stage) = (self.env.clone(), self.stage);
-        self.close(origin, String::new(), move |cx, op| Ok(filling.task::<C::Item>(cx, op)));
+        self.close(origin, Details::none(), move |cx, op| Ok(filling.task::<C::Item>(cx, op)));
         env.tie_last(stage, TieKind::Cache);
         env.build(|builder| builder.require_bounded_end(stage, "it would never be complete"));
         cached
@@ -213,8 +213,8 @@ impl<D: Data + Sync, T: Time> Cached<D, T> {
             Some(hash) if tasks != self.0.tasks => Share::Owned(hash),
             _ => Share::Part,
         };
-        let detail = self.0.operator.clone();
-        env.source(origin, detail, tasks, true, Reads { cached: self.clone(), share })
+        let details = Details::of("filled_by", self.0.operator.clone());
+        env.source(origin, details, tasks, true, Reads { cached: self.clone(), share })
             .tied(TieKind::Cache)
     }
 }
