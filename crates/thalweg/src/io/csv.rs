@@ -504,6 +504,16 @@ impl Dialect {
         let line = memrchr(b'\n', before).map_or(0, |at| at as u64 + 1);
         Ok(Some((row, line)))
     }
+
+    /// The first row of the first file that has one, and the path of the file.
+    fn first_header(&self, files: &[InputFile]) -> Result<Option<(PathBuf, StringRecord)>> {
+        for file in files.iter().filter(|file| file.bytes > 0) {
+            if let Some((row, _)) = self.first_row(file)? {
+                return Ok(Some((file.path.clone(), row)));
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// An error that does not concern a single row.
@@ -527,7 +537,7 @@ fn fatal(error: csv::Error, file: &InputFile, line: u64) -> Error {
 impl<T: DeserializeOwned + 'static> Parser for CsvParser<T> {
     type Record = T;
 
-    fn begin(&mut self, file: &InputFile, split: Split) -> Result<()> {
+    fn begin(&mut self, file: &InputFile, split: Split, files: &[InputFile]) -> Result<()> {
         self.current = None;
         let Some((first, line)) = self.dialect.first_row(file)? else { return Ok(()) };
         let fields = first.len();
@@ -547,7 +557,7 @@ impl<T: DeserializeOwned + 'static> Parser for CsvParser<T> {
         }
         let header = self.dialect.has_header().then_some(first);
         if let Some(header) = &header {
-            self.headers.check(header, file)?;
+            self.headers.check(header, file, || self.dialect.first_header(files))?;
             let is_sure = self.dialect.has_header.is_some() || !self.headers.by_order();
             if !is_sure && reads_as_a_record::<T>(header) {
                 let what = format!(

@@ -2,19 +2,29 @@
 //!
 //! In a stage with event time, each file is a partition (see [`Partitions`]): its pieces are read in order, and the
 //! next file to read is the one whose event time is furthest behind.
+//!
+//! Of several hosts, the first lists the files and plans the splits. The others request portions of them (see
+//! [`Shared`]). In event time each file belongs to one host, which gets all of its files with the first answer: every
+//! file must be begun before there is a watermark, so nothing could be gained by waiting. A task of a host that has
+//! not got its files sends no watermark and does not end, so these files hold back the watermark of the job.
 
-use super::files::{InputFile, Split, expand_inputs, largest_first, plan_splits};
-use crate::error::Result;
-use crate::flow::Partitions;
+use super::files::{
+    Compression, InputFile, Split, assign_files, expand_inputs, largest_first, plan_splits,
+};
+use super::portions::{FIRST, Next, Share, Shared, Work};
+use crate::data::DecodeError;
+use crate::error::{Error, Result};
+use crate::flow::{Partitions, Waker};
 use crate::memory::Reservation;
 use crate::metrics::Total;
+use crate::net::HostId;
 use crate::plan::TaskContext;
 use crate::stream::Produced;
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// One or several inputs: each a file, a directory or a glob.
 ///
@@ -80,13 +90,23 @@ pub(super) enum Division {
 pub struct Inputs {
     paths: Vec<PathBuf>,
     division: Division,
-    queue: Mutex<Option<Arc<SplitQueue>>>,
+    shared: Mutex<Option<Arc<Shared<SplitQueue>>>>,
 }
 
-/// The queue from which the tasks of a source take splits.
-pub struct SplitQueue {
-    pub(super) files: Vec<InputFile>,
+/// The queue from which the tasks of a source take splits, as one of them sees it.
+pub struct Splits {
+    shared: Arc<Shared<SplitQueue>>,
+    task: usize,
+    waker: Waker,
+}
+
+/// The splits that no task has taken and no other host was granted.
+struct SplitQueue {
+    /// All files of the source. Another host than the first knows them from the first answer.
+    files: OnceLock<Vec<InputFile>>,
     order: Order,
+    /// Why the files could not be listed, on the first of several hosts, until a task reports it.
+    failure: Mutex<Option<Error>>,
 }
 
 /// The order in which splits are read.
@@ -94,7 +114,13 @@ enum Order {
     /// The order of the list.
     Listed { splits: Vec<Split>, next: AtomicUsize },
     /// In order within a file; between files, the one that is furthest behind in event time first.
-    Timed { pieces: Mutex<Vec<VecDeque<Split>>>, partitions: Arc<Partitions> },
+    Timed {
+        /// The splits of this host's files, by file.
+        pieces: Mutex<Vec<VecDeque<Split>>>,
+        partitions: Arc<Partitions>,
+        /// The splits of each other host, until it requests them.
+        of_others: Mutex<Vec<Vec<Split>>>,
+    },
 }
 
 /// The smallest and the largest range in bytes, unless the program sets the size. Opening one costs some
@@ -107,19 +133,42 @@ const RANGES_PER_TASK: u64 = 8;
 
 impl Inputs {
     pub(super) fn new(paths: Vec<PathBuf>, division: Division) -> Self {
-        Self { paths, division, queue: Mutex::new(None) }
+        Self { paths, division, shared: Mutex::new(None) }
     }
 
-    /// The queue, shared by the source's tasks; the first call lists the files.
-    pub(super) fn open(&self, cx: &TaskContext<'_>) -> Result<Arc<SplitQueue>> {
-        self.open_for(cx.tasks, cx.partitions)
+    /// The queue, shared by the source's tasks. On the first host, the first call lists the files.
+    ///
+    /// # Errors
+    ///
+    /// If the files cannot be listed and this is the only host. The first of several hosts begins the job all the
+    /// same, so that the others get to know why it fails.
+    pub(super) fn open(&self, cx: &TaskContext<'_>) -> Result<Splits> {
+        let mut made = lock(&self.shared);
+        let shared = match &*made {
+            Some(shared) => Arc::clone(shared),
+            None => Shared::new(cx, self.queue(cx)?)?,
+        };
+        *made = Some(Arc::clone(&shared));
+        Ok(Splits { shared, task: cx.task, waker: cx.waker.clone() })
     }
 
-    fn open_for(&self, tasks: usize, partitions: &Arc<Partitions>) -> Result<Arc<SplitQueue>> {
-        let mut queue = lock(&self.queue);
-        if let Some(queue) = &*queue {
-            return Ok(Arc::clone(queue));
+    fn queue(&self, cx: &TaskContext<'_>) -> Result<SplitQueue> {
+        let hosts = cx.links.hosts();
+        if hosts.me() != FIRST {
+            return Ok(SplitQueue::new(cx.partitions));
         }
+        self.plan(cx.hosts, cx.partitions).or_else(|error| {
+            if hosts.count() == 1 {
+                return Err(error);
+            }
+            let failure = Mutex::new(Some(error));
+            Ok(SplitQueue { failure, ..SplitQueue::new(cx.partitions) })
+        })
+    }
+
+    /// Lists the files, and plans their division among tasks, of which the hosts are known.
+    fn plan(&self, hosts: &[HostId], partitions: &Arc<Partitions>) -> Result<SplitQueue> {
+        let tasks = hosts.len();
         let files = expand_inputs(&self.paths)?;
         let split_bytes = match self.division {
             Division::Files => u64::MAX,
@@ -131,45 +180,175 @@ impl Inputs {
         };
         let mut splits = plan_splits(&files, split_bytes);
         let order = if partitions.is_timed() {
-            let pieces = by_file(&files, splits, self.division);
+            let mut pieces = by_file(&files, splits, self.division);
+            let count = hosts.iter().map(|host| host.0 + 1).max().unwrap_or(1);
+            let tasks_of = |host| hosts.iter().filter(|of| of.0 == host).count();
+            let weights: Vec<_> = (0..count).map(tasks_of).collect();
+            let mut of_others = vec![Vec::new(); count];
+            for (pieces, host) in pieces.iter_mut().zip(assign_files(&files, &weights)) {
+                if host > 0 {
+                    of_others[host].extend(pieces.drain(..));
+                }
+            }
             partitions.open(pieces.iter().map(VecDeque::len));
-            Order::Timed { pieces: Mutex::new(pieces), partitions: Arc::clone(partitions) }
+            let (pieces, of_others) = (Mutex::new(pieces), Mutex::new(of_others));
+            Order::Timed { pieces, partitions: Arc::clone(partitions), of_others }
         } else {
             if tasks > 1 {
                 largest_first(&files, &mut splits);
             }
             Order::Listed { splits, next: AtomicUsize::new(0) }
         };
-        let made = Arc::new(SplitQueue { files, order });
-        *queue = Some(Arc::clone(&made));
-        Ok(made)
+        Ok(SplitQueue { files: OnceLock::from(files), order, failure: Mutex::new(None) })
     }
 }
 
 impl SplitQueue {
-    /// This task's share of the total bytes to read: all of them for the first task, since it is not known beforehand
-    /// which task reads what. `None` if no file reports its size.
-    pub(super) fn total(&self, task: usize) -> Option<Total> {
-        let bytes: u64 = self.files.iter().map(|file| file.bytes).sum();
-        (bytes > 0).then_some(Total::Bytes(if task == 0 { bytes } else { 0 }))
+    /// A queue without splits.
+    fn new(partitions: &Arc<Partitions>) -> Self {
+        let order = match partitions.is_timed() {
+            false => Order::Listed { splits: Vec::new(), next: AtomicUsize::new(0) },
+            true => Order::Timed {
+                pieces: Mutex::new(Vec::new()),
+                partitions: Arc::clone(partitions),
+                of_others: Mutex::new(Vec::new()),
+            },
+        };
+        Self { files: OnceLock::new(), order, failure: Mutex::new(None) }
     }
 
-    /// The next piece of work for a task.
-    pub(super) fn take(&self, task: usize) -> Option<(&InputFile, Split)> {
-        let split = match &self.order {
-            Order::Listed { splits, next } => *splits.get(next.fetch_add(1, Ordering::Relaxed))?,
-            Order::Timed { pieces, partitions } => {
+    fn files(&self) -> &[InputFile] {
+        self.files.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Removes the next split for a task of this host.
+    fn take(&self, task: usize) -> Option<Split> {
+        match &self.order {
+            Order::Listed { splits, next } => {
+                splits.get(next.fetch_add(1, Ordering::Relaxed)).copied()
+            }
+            Order::Timed { pieces, partitions, .. } => {
                 // Under one lock, so that pieces of a file are begun in order.
                 let mut pieces = lock(pieces);
-                pieces.get_mut(partitions.begin(task)?)?.pop_front()?
+                pieces.get_mut(partitions.begin(task)?)?.pop_front()
             }
+        }
+    }
+
+    /// A task's share of the total bytes to read: all of them for the first task, since it is not known beforehand
+    /// which task reads what. `None` if no file reports its size.
+    fn total(&self, task: usize) -> Option<Total> {
+        let bytes: u64 = self.files().iter().map(|file| file.bytes).sum();
+        (bytes > 0).then_some(Total::Bytes(if task == 0 { bytes } else { 0 }))
+    }
+}
+
+impl Work for SplitQueue {
+    /// The file, the start and the end of a split.
+    type Piece = (usize, u64, u64);
+    /// The path and the size of each file.
+    type Head = Vec<(PathBuf, u64)>;
+
+    fn size(_: &Self::Piece) -> u64 {
+        1
+    }
+
+    fn head(&self) -> Self::Head {
+        self.files().iter().map(|file| (file.path.clone(), file.bytes)).collect()
+    }
+
+    fn grant(&self, to: HostId, share: Share) -> (Vec<Self::Piece>, bool) {
+        let encoded = |split: &Split| (split.file, split.start, split.end);
+        match &self.order {
+            Order::Listed { splits, next } => {
+                let count = |from: usize| {
+                    let left = splits.len().saturating_sub(from);
+                    usize::try_from(share.of(left as u64, 1, 1)).unwrap_or(left)
+                };
+                let cut = |from: usize| (from < splits.len()).then(|| from + count(from));
+                let taken = match next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, cut) {
+                    Ok(from) => from..from + count(from),
+                    Err(_) => splits.len()..splits.len(),
+                };
+                let over = taken.end >= splits.len();
+                (splits.get(taken).unwrap_or_default().iter().map(encoded).collect(), over)
+            }
+            Order::Timed { of_others, .. } => {
+                let splits = lock(of_others).get_mut(to.0).map(std::mem::take).unwrap_or_default();
+                (splits.iter().map(encoded).collect(), true)
+            }
+        }
+    }
+
+    fn accept(
+        &self,
+        head: Option<Self::Head>,
+        pieces: Vec<Self::Piece>,
+    ) -> Result<Vec<Self::Piece>, DecodeError> {
+        let listed = |(path, bytes): (PathBuf, u64)| InputFile {
+            compression: Compression::of(&path),
+            path,
+            bytes,
         };
-        Some((self.files.get(split.file)?, split))
+        if let Some(head) = head
+            && self.files.set(head.into_iter().map(listed).collect()).is_err()
+        {
+            return Err(DecodeError::invalid("the files of a source, which are known"));
+        }
+        let files = self.files();
+        if !pieces.iter().all(|(file, start, end)| *file < files.len() && start <= end) {
+            return Err(DecodeError::invalid("splits of the source's files"));
+        }
+        let Order::Timed { pieces: by_file, partitions, .. } = &self.order else {
+            return Ok(pieces);
+        };
+        let mut all = vec![VecDeque::new(); files.len()];
+        for (file, start, end) in pieces {
+            all[file].push_back(Split { file, start, end });
+        }
+        partitions.open(all.iter().map(VecDeque::len));
+        *lock(by_file) = all;
+        Ok(Vec::new())
+    }
+}
+
+impl Splits {
+    /// All files of the source, on the host that they are listed on, and on others from the first split on.
+    pub(super) fn files(&self) -> &[InputFile] {
+        self.shared.work.files()
+    }
+
+    /// This task's share of the total bytes to read.
+    pub(super) fn total(&self) -> Option<Total> {
+        self.shared.work.total(self.task)
+    }
+
+    /// The next piece of work for the task.
+    ///
+    /// # Errors
+    ///
+    /// If the files could not be listed.
+    pub(super) fn take(&self) -> Result<Next<(&InputFile, Split)>> {
+        let queue = &self.shared.work;
+        if let Some(error) = lock(&queue.failure).take() {
+            return Err(error);
+        }
+        let granted = match self.shared.is_first() {
+            true => Next::End,
+            false => self.shared.take(self.task, &self.waker, VecDeque::pop_front),
+        };
+        let split = match granted {
+            Next::Piece((file, start, end)) => Some(Split { file, start, end }),
+            Next::Wait => return Ok(Next::Wait),
+            Next::End => queue.take(self.task),
+        };
+        let found = split.and_then(|split| Some((queue.files().get(split.file)?, split)));
+        Ok(found.map_or(Next::End, Next::Piece))
     }
 
     /// What `Source::produce` returns after taking a split, before it pushes records.
     pub(super) fn entered(&self, split: Split) -> Produced {
-        match self.order {
+        match self.shared.work.order {
             Order::Listed { .. } => Produced::Some,
             Order::Timed { .. } => Produced::Partition(Some(split.file)),
         }
@@ -177,7 +356,7 @@ impl SplitQueue {
 
     /// What `Source::produce` returns at the end of a split, without having pushed records.
     pub(super) fn left(&self) -> Produced {
-        match self.order {
+        match self.shared.work.order {
             Order::Listed { .. } => Produced::Some,
             Order::Timed { .. } => Produced::Partition(None),
         }
@@ -186,12 +365,13 @@ impl SplitQueue {
     /// Whether a task that has read the beginning of a file, which is a single split, should [put
     /// back](Self::put_back) the rest.
     pub(super) fn beginning_is_enough(&self, split: Split) -> bool {
-        matches!(self.order, Order::Timed { .. }) && self.files.len() > 1 && split.start == 0
+        let queue = &self.shared.work;
+        matches!(queue.order, Order::Timed { .. }) && queue.files().len() > 1 && split.start == 0
     }
 
     /// Puts back the rest of a split that a task stops reading.
     pub(super) fn put_back(&self, rest: Split) {
-        if let Order::Timed { pieces, partitions } = &self.order {
+        if let Order::Timed { pieces, partitions, .. } = &self.shared.work.order {
             let mut pieces = lock(pieces);
             if let Some(pieces) = pieces.get_mut(rest.file) {
                 pieces.push_front(rest);
@@ -245,11 +425,11 @@ mod tests {
         }
         let inputs = Inputs::new(folder.path().into_paths(), Division::Files);
         let untimed = Arc::default();
-        let queue = inputs.open_for(3, &untimed)?;
+        let queue = inputs.plan(&[HostId(0); 3], &untimed)?;
         let totals: Vec<_> = (0..3).map(|task| queue.total(task)).collect();
         assert_eq!(totals, [42, 0, 0].map(|bytes| Some(Total::Bytes(bytes))));
         let nothing = Inputs::new(folder.path().join("b.txt").into_paths(), Division::Files);
-        assert_eq!(nothing.open_for(1, &untimed)?.total(0), None);
+        assert_eq!(nothing.plan(&[HostId(0)], &untimed)?.total(0), None);
         Ok(())
     }
 }

@@ -1,12 +1,16 @@
 //! Sources that read iterators.
 
+use super::portions::{Next, Share, Shared, Work};
 use crate::clock::Nanos;
+use crate::data::DecodeError;
 use crate::error::Result;
-use crate::flow::{Push, push_numbers};
+use crate::flow::{Push, Waker, push_numbers};
 use crate::metrics::Total;
+use crate::net::HostId;
 use crate::plan::{Details, Origin, TaskContext, TieKind};
 use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -70,7 +74,7 @@ impl Environment {
     /// The numbers of a range, in as many tasks as there are cores.
     ///
     /// The tasks repeatedly take short runs of numbers from the rest of the range, so that the load is balanced even
-    /// if the work differs from number to number.
+    /// if the work differs from number to number. Each task gets its numbers in increasing order.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -84,9 +88,8 @@ impl Environment {
     #[track_caller]
     pub fn range(&self, range: Range<u64>) -> Stream<impl Chain<Item = u64, Time = ()> + use<>> {
         let tasks = self.default_tasks();
-        let left = Arc::new(AtomicU64::new(range.start));
         let details = Details::of("from", range.start).with("to", range.end);
-        let ranges = Ranges { left, end: range.end };
+        let ranges = Ranges { range, shared: Mutex::new(None) };
         self.source(Origin::here("range"), details, tasks, true, ranges).tied(TieKind::Splits)
     }
 }
@@ -221,14 +224,85 @@ impl<I: Iterator<Item: 'static> + Send + 'static> Source for Items<I> {
 }
 
 struct Ranges {
-    left: Arc<AtomicU64>,
+    range: Range<u64>,
+    /// Made for the first task of this host.
+    shared: Mutex<Option<Arc<Shared<Numbers>>>>,
+}
+
+/// Numbers that no task has taken and no other host was granted.
+struct Numbers {
+    next: AtomicU64,
     end: u64,
+}
+
+/// The most numbers that a host is granted at a time for each of its tasks: at full speed, enough for the time of
+/// several requests.
+const GRANT: u64 = 256 * RUN as u64;
+
+impl Numbers {
+    fn left(&self) -> u64 {
+        self.end.saturating_sub(self.next.load(Ordering::Relaxed))
+    }
+
+    /// Removes as many numbers as the closure says, which receives how many are left.
+    fn take(&self, count: impl Fn(u64) -> u64) -> Range<u64> {
+        let cut = |from: u64| {
+            let left = self.end.saturating_sub(from);
+            (left > 0).then(|| from + count(left).min(left))
+        };
+        match self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, cut) {
+            // Unchanged since, and so is `count`.
+            Ok(from) => from..cut(from).unwrap_or(from),
+            Err(end) => end..end,
+        }
+    }
+}
+
+impl Work for Numbers {
+    type Piece = (u64, u64);
+    type Head = ();
+
+    fn size((from, to): &(u64, u64)) -> u64 {
+        to - from
+    }
+
+    fn head(&self) {}
+
+    fn grant(&self, _: HostId, share: Share) -> (Vec<(u64, u64)>, bool) {
+        let granted = self.take(|left| share.of(left, RUN as u64, GRANT));
+        let over = granted.end >= self.end;
+        let piece = (!granted.is_empty()).then_some((granted.start, granted.end));
+        (piece.into_iter().collect(), over)
+    }
+
+    fn accept(
+        &self,
+        _: Option<()>,
+        pieces: Vec<(u64, u64)>,
+    ) -> Result<Vec<(u64, u64)>, DecodeError> {
+        match pieces.iter().all(|(from, to)| from < to) {
+            true => Ok(pieces),
+            false => Err(DecodeError::invalid("ranges of numbers")),
+        }
+    }
+}
+
+/// Removes the next run from ranges of numbers.
+fn cut_run(ranges: &mut VecDeque<(u64, u64)>) -> Option<Range<u64>> {
+    let (from, end) = ranges.front_mut()?;
+    let run = *from..from.saturating_add(RUN as u64).min(*end);
+    *from = run.end;
+    if run.end == *end {
+        ranges.pop_front();
+    }
+    Some(run)
 }
 
 /// Takes runs of numbers from a range that all tasks of the source share.
 struct Runs {
-    left: Arc<AtomicU64>,
-    end: u64,
+    shared: Arc<Shared<Numbers>>,
+    task: usize,
+    waker: Waker,
     count: u64,
     /// The numbers left when the task was made, for the first task; 0 for the others.
     total: u64,
@@ -238,9 +312,17 @@ impl SourceFactory for Ranges {
     type Source = Runs;
 
     fn open(&self, cx: &TaskContext<'_>) -> Result<Runs> {
-        let left = self.end.saturating_sub(self.left.load(Ordering::Relaxed));
-        let total = if cx.task == 0 { left } else { 0 };
-        Ok(Runs { left: Arc::clone(&self.left), end: self.end, count: 0, total })
+        let mut made = lock(&self.shared);
+        let shared = match &*made {
+            Some(shared) => Arc::clone(shared),
+            None => {
+                let Range { start, end } = self.range;
+                Shared::new(cx, Numbers { next: AtomicU64::new(start), end })?
+            }
+        };
+        *made = Some(Arc::clone(&shared));
+        let total = if cx.task == 0 { shared.work.left() } else { 0 };
+        Ok(Runs { shared, task: cx.task, waker: cx.waker.clone(), count: 0, total })
     }
 }
 
@@ -249,14 +331,20 @@ impl Source for Runs {
     type Time = ();
 
     fn produce<N: Push<u64, ()>>(&mut self, _: Nanos, next: &mut N) -> Result<Produced> {
-        let take =
-            |from: u64| (from < self.end).then(|| from.saturating_add(RUN as u64).min(self.end));
-        let Ok(from) = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) else {
-            return Ok(Produced::End);
+        let run = if self.shared.is_first() {
+            self.shared.work.take(|_| RUN as u64)
+        } else {
+            match self.shared.take(self.task, &self.waker, cut_run) {
+                Next::Piece(run) => run,
+                Next::Wait => return Ok(Produced::Pending),
+                Next::End => return Ok(Produced::End),
+            }
         };
-        let to = from.saturating_add(RUN as u64).min(self.end);
-        push_numbers(from..to, next);
-        self.count += to - from;
+        if run.is_empty() {
+            return Ok(Produced::End);
+        }
+        self.count += run.end - run.start;
+        push_numbers(run, next);
         Ok(Produced::Some)
     }
 

@@ -43,7 +43,7 @@ impl<P: ParseLine> LineParser<P> {
 impl<P: ParseLine> Parser for LineParser<P> {
     type Record = P::Record;
 
-    fn begin(&mut self, file: &InputFile, split: Split) -> Result<()> {
+    fn begin(&mut self, file: &InputFile, split: Split, _: &[InputFile]) -> Result<()> {
         let blocks = match self.current.take() {
             Some(mut current) => {
                 current.blocks.reopen(file, split)?;

@@ -1,7 +1,8 @@
 //! A source of the lines of files.
 
 use super::files::{BlockSizes, ByteBlocks, InputFile, LineBlocks, Split, Utf8};
-use super::input::{Division, Inputs, Paths, SplitQueue, hold};
+use super::input::{Division, Inputs, Paths, Splits, hold};
+use super::portions::Next;
 use crate::clock::Nanos;
 use crate::data::Record;
 use crate::error::Result;
@@ -12,7 +13,6 @@ use crate::plan::{Details, Origin, TaskContext, TieKind};
 use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream};
 use std::marker::PhantomData;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 impl Environment {
     /// The lines of text files, without their line ends, in as many tasks as there are cores.
@@ -221,8 +221,7 @@ struct TextFiles<B> {
 
 /// One task's reader.
 struct LineSource<B> {
-    task: usize,
-    queue: Arc<SplitQueue>,
+    queue: Splits,
     utf8: Utf8,
     sizes: BlockSizes,
     /// Reused from split to split, for its buffer.
@@ -242,8 +241,7 @@ impl<B: Blocks> SourceFactory for TextFiles<B> {
     fn open(&self, cx: &TaskContext<'_>) -> Result<LineSource<B>> {
         let queue = self.inputs.open(cx)?;
         Ok(LineSource {
-            total: queue.total(cx.task),
-            task: cx.task,
+            total: queue.total(),
             queue,
             utf8: self.utf8,
             sizes: self.sizes,
@@ -259,7 +257,11 @@ impl<B: Blocks> SourceFactory for TextFiles<B> {
 impl<B: Blocks> LineSource<B> {
     /// Begins the next split, if there is one.
     fn begin(&mut self) -> Result<Produced> {
-        let Some((file, split)) = self.queue.take(self.task) else { return Ok(Produced::End) };
+        let (file, split) = match self.queue.take()? {
+            Next::Piece(next) => next,
+            Next::Wait => return Ok(Produced::Pending),
+            Next::End => return Ok(Produced::End),
+        };
         match &mut self.blocks {
             Some(blocks) => blocks.reopen(file, split)?,
             None => {

@@ -19,6 +19,7 @@ mod line_records;
 mod lines;
 mod output;
 mod parse_lines;
+mod portions;
 mod print;
 mod records;
 mod to_channel;

@@ -3,7 +3,8 @@
 
 use super::bad_record::BadRecord;
 use super::files::{FileReader, InputFile, Split};
-use super::input::{Inputs, SplitQueue, hold};
+use super::input::{Inputs, Splits, hold};
+use super::portions::Next;
 use crate::clock::Nanos;
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::flow::Push;
@@ -35,8 +36,8 @@ pub trait Parser: Send + 'static {
     /// The type of a record.
     type Record: 'static;
 
-    /// Begins another split.
-    fn begin(&mut self, file: &InputFile, split: Split) -> Result<()>;
+    /// Begins another split, of one of the source's files.
+    fn begin(&mut self, file: &InputFile, split: Split, files: &[InputFile]) -> Result<()>;
 
     /// Parses about one batch and returns whether there may be more in this split.
     fn batch(&mut self, taker: &mut impl Taker<Self::Record>) -> Result<bool>;
@@ -90,8 +91,7 @@ impl<F> Records<F, Stop> {
 
 /// One task's share of a source of records.
 pub struct RecordSource<P, M> {
-    task: usize,
-    queue: Arc<SplitQueue>,
+    queue: Splits,
     parser: P,
     /// The split that is being parsed, and whether some of it was parsed.
     parsing: Option<(Split, bool)>,
@@ -106,8 +106,7 @@ impl<F: Format, M: 'static> Records<F, M> {
     fn source(&self, cx: &TaskContext<'_>) -> Result<RecordSource<F::Parser, M>> {
         let queue = self.inputs.open(cx)?;
         Ok(RecordSource {
-            total: queue.total(cx.task),
-            task: cx.task,
+            total: queue.total(),
             queue,
             parser: self.format.parser(&self.lines),
             parsing: None,
@@ -138,8 +137,12 @@ impl<F: Format> SourceFactory for Records<F, Divert> {
 impl<P: Parser, M> RecordSource<P, M> {
     fn step(&mut self, taker: &mut impl Taker<P::Record>) -> Result<Produced> {
         let Some((split, begun)) = self.parsing else {
-            let Some((file, split)) = self.queue.take(self.task) else { return Ok(Produced::End) };
-            self.parser.begin(file, split)?;
+            let (file, split) = match self.queue.take()? {
+                Next::Piece(next) => next,
+                Next::Wait => return Ok(Produced::Pending),
+                Next::End => return Ok(Produced::End),
+            };
+            self.parser.begin(file, split, self.queue.files())?;
             self.parsing = Some((split, false));
             return Ok(self.queue.entered(split));
         };
@@ -259,6 +262,8 @@ impl<P: Parser> Source for RecordSource<P, Divert> {
 }
 
 /// Finds the number of the line at which a split begins, for the message about a bad record in it.
+///
+/// Lines are counted in the file itself, so it does not matter which host reads the splits before.
 ///
 /// Results are cached, so that many bad records in many splits do not read the file from its start each time.
 #[derive(Default)]

@@ -2,13 +2,13 @@
 
 use super::conserve::conserved;
 use super::measure::measure;
-use super::{Builder, Plan, Stage, Strategy};
+use super::{Builder, Plan, Stage, Strategy, Tie, TieKind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{LaneSettings, TasksOf};
 use crate::flow::{Depth, Op, Partitions, Signals, Waker, catch};
 use crate::memory::{Claim, MemoryPool, Reservation};
 use crate::metrics::Stats;
-use crate::net::{HostId, Links};
+use crate::net::{HostId, Links, Part};
 use crate::runtime::{Cell, Job, Runtime, TaskCounts};
 use crate::state::SpillDir;
 use std::sync::Arc;
@@ -19,6 +19,8 @@ pub struct TaskContext<'a> {
     /// The task's index in its stage, and the number of tasks of the stage.
     pub(crate) task: usize,
     pub(crate) tasks: usize,
+    /// The number of the stage.
+    pub(crate) stage: usize,
     pub(crate) memory: &'a MemoryPool,
     pub(crate) spill: &'a SpillDir,
     pub(crate) clock: &'a crate::clock::Clock,
@@ -56,6 +58,21 @@ impl TaskContext<'_> {
         let waker = self.waker.clone();
         let wake = Arc::new(move || waker.wake());
         self.memory.named(Claim::Spillable, self.ops[id].name(), Some(wake))
+    }
+
+    /// The operator that the stage begins with.
+    pub(crate) fn first_operator(&self) -> Option<usize> {
+        self.plan.stages[self.stage].operators.first().copied()
+    }
+
+    /// The channel of the tie of this kind that joins the tasks of an operator.
+    pub(crate) fn tie(&self, kind: TieKind, op: usize) -> Result<Part> {
+        let joins = |tie: &&Tie| tie.kind == kind && tie.operators.contains(&op);
+        let tie = self.plan.ties.iter().find(joins).map(|tie| Part::Tie(tie.id));
+        tie.ok_or_else(|| {
+            let what = format!("the tie {kind:?} of this operator was not declared");
+            Error::new(ErrorKind::Internal, what).in_operator(&*self.ops[op].name())
+        })
     }
 
     /// How many loops the operator is nested in.
@@ -164,6 +181,7 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
             let context = TaskContext {
                 task,
                 tasks: stage.tasks,
+                stage: stage.id,
                 memory: &runtime.memory,
                 spill: &spill,
                 clock: &runtime.clock,

@@ -223,7 +223,15 @@ pub enum TieKind {
 impl TieKind {
     /// Whether tasks of different hosts can be joined by it.
     fn spans_hosts(self) -> bool {
-        matches!(self, Self::Hints | Self::Rounds | Self::Feedback | Self::Solution)
+        matches!(
+            self,
+            Self::Hints
+                | Self::Rounds
+                | Self::Feedback
+                | Self::Solution
+                | Self::Splits
+                | Self::Drift
+        )
     }
 }
 

@@ -17,6 +17,9 @@ pub enum Produced {
     Nothing,
     /// There are none until this time.
     NothingUntil(Nanos),
+    /// There are none until another host has answered, which wakes the task. Unlike after `Nothing`, the input does not
+    /// count as idle: on one host there would be no such pause, and no record may be late because of it.
+    Pending,
     /// No records were pushed, but the following ones come from this partition, or the current piece has been read to
     /// its end. For sources whose [`Partitions`](crate::flow::Partitions) are timed.
     Partition(Option<usize>),
@@ -184,6 +187,7 @@ impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
                 self.head.send(Event::Partition(partition), &mut self.next);
                 None
             }
+            Ok(Produced::Pending) => Some(Poll::Wait),
             Ok(Produced::Nothing) => Some(self.head.rest(&mut self.next, turn)),
             Ok(Produced::NothingUntil(at)) => Some(match self.head.rest(&mut self.next, turn) {
                 Poll::Wait => Poll::WaitUntil(at),

@@ -46,7 +46,7 @@ pub(super) struct Headers {
     wanted: Wanted,
     /// Whether columns may be missing.
     optional: bool,
-    /// The first header, if columns are found by order.
+    /// The header of the first file that has one, if columns are found by order.
     first: Arc<OnceLock<(PathBuf, StringRecord)>>,
 }
 
@@ -61,8 +61,14 @@ impl Headers {
     }
 
     /// Refuses a header in which a wanted name is missing or occurs twice. If columns are found by order, refuses one
-    /// that differs from another file's header.
-    pub(super) fn check(&self, header: &StringRecord, file: &InputFile) -> Result<()> {
+    /// that differs from the header of the first file, which the closure reads: another task, or another host, may
+    /// have the splits of that file.
+    pub(super) fn check(
+        &self,
+        header: &StringRecord,
+        file: &InputFile,
+        first: impl FnOnce() -> Result<Option<(PathBuf, StringRecord)>>,
+    ) -> Result<()> {
         match self.wanted {
             Wanted::Names(names) => {
                 unambiguous(header, file, |name| names.contains(&name))?;
@@ -71,7 +77,13 @@ impl Headers {
             Wanted::Aliases(names) => unambiguous(header, file, |name| names.contains(&name)),
             Wanted::AllNames => unambiguous(header, file, |_| true),
             Wanted::Order => {
-                let (path, first) = self.first.get_or_init(|| (file.path.clone(), header.clone()));
+                if self.first.get().is_none()
+                    && let Some(first) = first()?
+                {
+                    // Another task may have read the same header meanwhile.
+                    let _ = self.first.set(first);
+                }
+                let Some((path, first)) = self.first.get() else { return Ok(()) };
                 if first == header {
                     return Ok(());
                 }

@@ -9,7 +9,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Push;
 use crate::io::bad_record::BadRecord;
 use crate::io::files::{BlockSizes, ByteBlocks, InputFile, Split};
-use crate::io::input::{Division, Inputs, SplitQueue, hold};
+use crate::io::input::{Division, Inputs, Splits, hold};
+use crate::io::portions::Next;
 use crate::io::records::LineNumbers;
 use crate::memory::Reservation;
 use crate::metrics::Total;
@@ -125,8 +126,7 @@ impl<R: ReadRow<N>, const N: usize> SourceFactory for CsvRows<R, N> {
         }
         let queue = self.inputs.open(cx)?;
         Ok(RowSource {
-            total: queue.total(cx.task),
-            task: cx.task,
+            total: queue.total(),
             queue,
             rows: Rows {
                 dialect: self.dialect,
@@ -146,8 +146,7 @@ impl<R: ReadRow<N>, const N: usize> SourceFactory for CsvRows<R, N> {
 
 /// One task's reader.
 pub struct RowSource<R, const N: usize> {
-    task: usize,
-    queue: Arc<SplitQueue>,
+    queue: Splits,
     rows: Rows<R, N>,
     /// Reused from split to split, for its buffer.
     blocks: Option<ByteBlocks>,
@@ -185,7 +184,11 @@ struct Layout<const N: usize> {
 impl<R: ReadRow<N>, const N: usize> RowSource<R, N> {
     /// Begins the next split, if there is one.
     fn begin(&mut self) -> Result<Produced> {
-        let Some((file, split)) = self.queue.take(self.task) else { return Ok(Produced::End) };
+        let (file, split) = match self.queue.take()? {
+            Next::Piece(next) => next,
+            Next::Wait => return Ok(Produced::Pending),
+            Next::End => return Ok(Produced::End),
+        };
         self.rows.begin(file, split)?;
         let max_line_bytes = self.rows.dialect.max_row_bytes.min(u32::MAX as usize);
         match &mut self.blocks {

@@ -52,5 +52,6 @@ pub(super) use blocks::BYTE_ORDER_MARK;
 pub use blocks::{BlockSizes, ByteBlock, ByteBlocks, ByteLines};
 pub use decode::{Compression, FileReader};
 pub use paths::{InputFile, expand_inputs};
+pub(super) use split::assign_files;
 pub use split::{Split, assign_splits, largest_first, plan_splits};
 pub use text::{Block, LineBlocks, Lines, Utf8, line_number_at};

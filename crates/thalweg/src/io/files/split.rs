@@ -176,6 +176,30 @@ pub fn assign_splits(
     shares
 }
 
+/// The host that reads each file, for hosts with so many readers each: whole files, balanced by size in proportion to
+/// the readers.
+///
+/// Each file goes to the host on which its readers would then have the least to do. The hosts are balanced in every
+/// beginning of the list, so that of files that follow one another in time all hosts read early ones first.
+pub(crate) fn assign_files(files: &[InputFile], readers: &[usize]) -> Vec<usize> {
+    let mut loads = vec![0u128; readers.len()];
+    let mut assign = |file: &InputFile| {
+        let cost = u128::from(cost(file, file.bytes).max(1));
+        let able = (0..readers.len()).filter(|&host| readers[host] > 0);
+        // `a / x < b / y`, in whole numbers.
+        let least = able.min_by(|&a, &b| {
+            let (of_a, of_b) = (loads[a] + cost, loads[b] + cost);
+            (of_a * readers[b] as u128).cmp(&(of_b * readers[a] as u128))
+        });
+        let host = least.unwrap_or(0);
+        if let Some(load) = loads.get_mut(host) {
+            *load += cost;
+        }
+        host
+    };
+    files.iter().map(&mut assign).collect()
+}
+
 /// The share of each reader of `bytes`, such that the loads become as even as possible.
 fn rooms(loads: &[u64], bytes: u64) -> Vec<u64> {
     let mut sorted = loads.to_vec();
@@ -213,6 +237,20 @@ mod tests {
         let compression = prop_oneof![3 => Just(Compression::None), 1 => Just(Compression::Gzip), 1 => Just(Compression::Zstd)];
         let bytes = prop_oneof![0..20u64, 0..2000u64];
         prop::collection::vec((bytes, compression).prop_map(|(b, c)| file(b, c)), 0..8)
+    }
+
+    #[test]
+    fn files_are_balanced_between_hosts_in_the_order_of_the_list() {
+        let files = |bytes: &[u64]| -> Vec<_> {
+            bytes.iter().map(|bytes| file(*bytes, Compression::None)).collect()
+        };
+        assert_eq!(assign_files(&files(&[9; 6]), &[1, 1]), [0, 1, 0, 1, 0, 1]);
+        assert_eq!(assign_files(&files(&[9; 6]), &[2, 0, 1]), [0, 0, 2, 0, 0, 2]);
+        assert_eq!(assign_files(&files(&[1, 5, 4, 1]), &[1, 1]), [0, 1, 0, 0]);
+        let packed =
+            [file(5, Compression::Gzip), file(9, Compression::None), file(9, Compression::None)];
+        assert_eq!(assign_files(&packed, &[1, 1]), [0, 1, 1]);
+        assert_eq!(assign_files(&files(&[0, 0]), &[1, 1]), [0, 1]);
     }
 
     /// Checks that each byte is covered once, and that compressed files are whole.

@@ -103,7 +103,7 @@ where
         N: Push<C::Item, Timestamp> + 'static,
     {
         if let Some(drift) = &self.drift {
-            drift.join(cx.task, cx.waker);
+            drift.join(cx, self.op)?;
         }
         cx.partitions.expect_watermarks();
         let push = AssignPush {
