@@ -103,7 +103,16 @@ where
 /// ```
 #[track_caller]
 pub fn every(test: impl Fn(&Environment) -> Result<()>) {
-    Runs::default().each(|env| test(env).map_err(|error| error.to_string()), Ok);
+    Runs::default().each(|env, _| test(env).map_err(|error| error.to_string()), Ok);
+}
+
+/// As [`every`], and also on each host of clusters in this process, where `test` runs once for each host, on a thread of
+/// its own. What it captures is shared by the hosts. The number identifies the run, and is the same on all hosts of it.
+#[doc(hidden)]
+#[track_caller]
+pub fn every_host(test: impl Fn(&Environment, usize) -> Result<()> + Sync) {
+    let run = |env: &Environment, number| test(env, number).map_err(|error| error.to_string());
+    Runs::default().on_hosts(run, Ok);
 }
 
 /// A check that has not run yet. See [`check`].
@@ -149,7 +158,7 @@ where
     {
         let expected: Vec<_> = expected.into_iter().map(Into::into).collect();
         let Self { job, ordered, runs } = self;
-        runs.on_hosts(|env| collect(&job, env), |found| compare(&found, &expected, ordered));
+        runs.on_hosts(|env, _| collect(&job, env), |found| compare(&found, &expected, ordered));
     }
 
     /// Checks that every run returns the same records, and returns them.
@@ -162,7 +171,7 @@ where
         let Self { job, ordered, runs } = self;
         let mut first = None::<Vec<S::Record>>;
         runs.on_hosts(
-            |env| collect(&job, env),
+            |env, _| collect(&job, env),
             |records| match &first {
                 Some(expected) => compare(&records, expected, ordered),
                 None => {
@@ -183,7 +192,7 @@ where
     #[track_caller]
     pub fn satisfies(self, allowed: impl Fn(Vec<S::Record>) -> Result<(), String>) {
         let Self { job, runs, .. } = self;
-        runs.on_hosts(|env| collect(&job, env), allowed);
+        runs.on_hosts(|env, _| collect(&job, env), allowed);
     }
 
     /// Checks that every run fails with an error whose message contains this text.
@@ -199,7 +208,7 @@ where
             Err(error) if error.to_string().contains(message) => Ok(()),
             Err(error) => Err(format!("failed otherwise: {error}")),
         };
-        runs.on_hosts(|env| Ok(run(&job, env)), judge);
+        runs.on_hosts(|env, _| Ok(run(&job, env)), judge);
     }
 }
 
@@ -346,14 +355,14 @@ impl Runs {
     #[track_caller]
     fn each<T>(
         &self,
-        run: impl Fn(&Environment) -> Result<T, String>,
+        run: impl Fn(&Environment, usize) -> Result<T, String>,
         mut judge: impl FnMut(T) -> Result<(), String>,
     ) {
         let only = variable(ONLY);
         for (number, config) in self.configs().iter().enumerate() {
             if only.is_none_or(|only: usize| only == number)
                 && let Err(difference) =
-                    run(&Environment::checked(config.clone())).and_then(&mut judge)
+                    run(&Environment::checked(config.clone()), number).and_then(&mut judge)
             {
                 fail(&show(config), &difference, number);
             }
@@ -365,7 +374,7 @@ impl Runs {
     #[track_caller]
     fn on_hosts<T: Send>(
         &self,
-        run: impl Fn(&Environment) -> Result<T, String> + Sync,
+        run: impl Fn(&Environment, usize) -> Result<T, String> + Sync,
         mut judge: impl FnMut(T) -> Result<(), String>,
     ) {
         self.each(&run, &mut judge);
@@ -376,6 +385,7 @@ impl Runs {
             if only.is_some_and(|only: usize| only != number) {
                 continue;
             }
+            let run = |env: &Environment| run(env, number);
             let Some(results) = on_cluster(config, cores, *seed, &run) else { return };
             for (host, result) in results.into_iter().enumerate() {
                 if let Err(difference) = result.and_then(&mut judge) {
