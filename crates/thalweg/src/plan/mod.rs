@@ -160,7 +160,7 @@ pub enum TieKind {
 impl TieKind {
     /// Whether tasks of different hosts can be joined by it.
     fn spans_hosts(self) -> bool {
-        matches!(self, Self::Hints | Self::Permits | Self::Files | Self::Program)
+        matches!(self, Self::Hints | Self::Permits | Self::Files | Self::Cache | Self::Program)
     }
 }
 
