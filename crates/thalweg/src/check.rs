@@ -386,7 +386,8 @@ impl Runs {
                 continue;
             }
             let run = |env: &Environment| run(env, number);
-            let Some(results) = on_cluster(config, cores, *seed, &run) else { return };
+            let cluster = Cluster::new(*seed, config.turn.get(), cores.len());
+            let Some(results) = on_cluster(&cluster, config, cores, &run) else { return };
             for (host, result) in results.into_iter().enumerate() {
                 if let Err(difference) = result.and_then(&mut judge) {
                     let run = format!(
@@ -404,10 +405,10 @@ impl Runs {
 const HOSTS_APART: u64 = 1 << 32;
 
 /// Runs the same program on each host of a cluster in this process. `None` for a job that cannot run on several hosts.
-fn on_cluster<T: Send>(
+pub(crate) fn on_cluster<T: Send>(
+    cluster: &Arc<Cluster>,
     config: &Config,
     cores: &[usize],
-    seed: u64,
     run: &(impl Fn(&Environment) -> Result<T, String> + Sync),
 ) -> Option<Vec<Result<T, String>>> {
     /// The program of a host, until it is dropped.
@@ -419,11 +420,10 @@ fn on_cluster<T: Send>(
         }
     }
 
-    let cluster = Cluster::new(seed, config.turn.get(), cores.len());
     std::thread::scope(|scope| {
         let hosts: Vec<_> = (0..cores.len())
             .map(|host| {
-                let program = Program(Arc::clone(&cluster));
+                let program = Program(Arc::clone(cluster));
                 scope.spawn(move || {
                     let own = NonZeroUsize::new(cores[host]).unwrap_or(config.cores);
                     let config = Config { cores: own, ..config.clone() };

@@ -39,6 +39,8 @@ pub enum ErrorKind {
     Memory,
     /// A call to an external system took longer than its timeout.
     TimedOut,
+    /// A host of the job was lost.
+    Lost,
     /// The job was cancelled.
     Cancelled,
     /// A result was requested that the job did not produce.
@@ -63,7 +65,7 @@ pub enum Place {
 
 impl ErrorKind {
     /// All kinds. The place of a kind is its number in messages between hosts.
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Config,
         Self::Plan,
         Self::Input,
@@ -74,6 +76,7 @@ impl ErrorKind {
         Self::Cancelled,
         Self::NotProduced,
         Self::Internal,
+        Self::Lost,
     ];
 }
 

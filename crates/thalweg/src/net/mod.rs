@@ -56,6 +56,9 @@ pub(crate) trait Receive: Send + Sync {
     ///
     /// If the frame is not one that the sender could have sent. That ends the job.
     fn receive(&self, from: HostId, frame: &[u8]) -> Result<()>;
+
+    /// A host is lost: nothing comes from it any more. Also called on a host that is lost itself.
+    fn lost(&self, _host: HostId) {}
 }
 
 /// What takes the frames of a channel, and the job that it belongs to.
@@ -71,6 +74,11 @@ impl Receiver {
         if let Err(error) = catch(|| self.receive.receive(from, frame)).and_then(|taken| taken) {
             self.signals.fail(error);
         }
+    }
+
+    /// A host is lost.
+    pub(crate) fn lost(&self, host: HostId) {
+        self.receive.lost(host);
     }
 }
 

@@ -249,6 +249,7 @@ mod tests {
                 strategy: Strategy::Keyed,
                 batch: "adaptive, up to 1024".into(),
             }],
+            ties: Vec::new(),
         }
     }
 

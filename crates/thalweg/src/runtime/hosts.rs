@@ -134,7 +134,11 @@ impl JobHosts {
                 let counted = all.into_values().flat_map(|host| host.counted).collect();
                 self.decide(Ok(Prepared { files, counted }));
             }
-            Told::Decided(outcome) => self.decided(outcome),
+            Told::Decided(outcome) => {
+                if !std::mem::replace(&mut lock(&self.state).decided, true) {
+                    self.decided(outcome);
+                }
+            }
             Told::Published(published) => {
                 let mut state = lock(&self.state);
                 state.published += 1;
@@ -205,7 +209,24 @@ impl Others for JobHosts {
     }
 }
 
+impl JobHosts {
+    /// The failure of a job whose host is lost.
+    fn loss(host: HostId) -> Error {
+        let what = format!("host {} is lost, and with it the tasks that ran there", host.0);
+        Error::new(ErrorKind::Lost, what)
+    }
+}
+
 impl Receive for JobHosts {
+    /// Every host ends its tasks by itself: the first one, which decides otherwise, may be the one that is lost.
+    fn lost(&self, host: HostId) {
+        if !std::mem::replace(&mut lock(&self.state).decided, true) {
+            self.decided(Err(Self::loss(host)));
+        }
+        // It may have been lost with files that it has not published.
+        self.with_job(|job| job.unpublished(Self::loss(host)));
+    }
+
     fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
         let told = Told::decode(frame).map_err(|error| {
             let what = format!("host {} has sent what is no message about a job: {error}", from.0);
@@ -273,5 +294,83 @@ impl Told {
             [] => Ok(told),
             _ => Err(DecodeError::invalid("read to their end")),
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::check::on_cluster;
+    use crate::config::{BatchMode, Config};
+    use crate::runtime::Cluster;
+
+    /// Runs two jobs on three hosts, one of which is dropped after so many steps; returns what each host saw.
+    fn with_a_loss(seed: u64, lost: HostId, after: u64) -> Vec<Result<Vec<(u64, u64)>, String>> {
+        let config =
+            Config { batch: BatchMode::Fixed { size: 5 }, credit: 100, ..Config::default() };
+        let cluster = Cluster::new(seed, 8, 3);
+        cluster.drop_after(after, lost);
+        let ended = on_cluster(&cluster, &config, &[1, 2, 1], &|env| {
+            let once = |seed: u64| {
+                let counts = env.iter(0..200).random(seed).group_by(|n| n % 7).count();
+                let counts = counts.unkey().collect::<Vec<_>>();
+                env.run()?;
+                counts.take()
+            };
+            once(1).and_then(|_| once(2)).map_err(|error| {
+                assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
+                error.to_string()
+            })
+        });
+        ended.expect("a job for several hosts")
+    }
+
+    #[test]
+    fn a_host_that_is_lost_ends_the_job_on_all_hosts_by_its_name() {
+        let (mut well, mut ill) = (0, 0);
+        for lost in [0, 1, 2] {
+            for step in 0..60 {
+                for result in with_a_loss(step, HostId(lost), 40 * step) {
+                    match result {
+                        Ok(mut counts) => {
+                            counts.sort_unstable();
+                            let expected = (0..7).map(|key| (key, 28 + u64::from(key < 4)));
+                            assert_eq!(counts, expected.collect::<Vec<_>>());
+                            well += 1;
+                        }
+                        Err(error) => {
+                            assert!(error.contains(&format!("host {lost} is lost")), "{error}");
+                            ill += 1;
+                        }
+                    }
+                }
+            }
+        }
+        assert!(well > 20 && ill > 100, "{well} ended well, {ill} ill");
+    }
+
+    #[test]
+    fn a_host_that_is_lost_while_files_are_published_stalls_no_other() {
+        let temp = tempfile::tempdir().unwrap();
+        let (mut well, mut ill) = (0, 0);
+        for step in 0..90 {
+            let (lost, dir) = (HostId(step as usize % 3), temp.path().join(step.to_string()));
+            let cluster = Cluster::new(step, 8, 3);
+            cluster.drop_after(4 * step, lost);
+            let ended = on_cluster(&cluster, &Config::default(), &[1, 2, 1], &|env| {
+                env.iter(0..30).shuffle().write_lines_parallel(&dir);
+                env.run().map_err(|error| error.to_string())
+            });
+            for result in ended.expect("a job for several hosts") {
+                match result {
+                    Ok(()) => well += 1,
+                    Err(error) => {
+                        assert!(error.contains(&format!("host {} is lost", lost.0)), "{error}");
+                        ill += 1;
+                    }
+                }
+            }
+        }
+        assert!(well > 20 && ill > 20, "{well} ended well, {ill} ill");
     }
 }

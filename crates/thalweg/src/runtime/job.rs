@@ -45,6 +45,7 @@ struct End {
     prepared: bool,
     /// Whether files are to be published on any host, once it is decided how the job ends.
     decided: Option<bool>,
+    /// Whether the files of this host are published.
     concluded: bool,
     /// The channels of the job, until it is over here.
     links: Option<Links>,
@@ -196,6 +197,13 @@ impl Job {
             hosts.published(self.signals.publish_files());
         } else {
             self.over(Ok(()));
+        }
+    }
+
+    /// Ends the job on this host, if it waits for others to publish their files.
+    pub(super) fn unpublished(&self, error: Error) {
+        if lock(&self.end).concluded {
+            self.over(Err(error));
         }
     }
 

@@ -28,8 +28,16 @@ pub(crate) struct Cluster {
     programs: Mutex<Programs>,
     /// Notified when `programs` changes, and when something outside may have woken a task.
     changed: Condvar,
-    /// The state of the random generator. Only the thread that makes steps uses it.
-    order: Mutex<u64>,
+    /// Only the thread that makes steps uses it.
+    order: Mutex<Order>,
+}
+
+struct Order {
+    /// The state of the random generator.
+    random: u64,
+    steps: u64,
+    /// A host that is dropped after this many steps.
+    drop: Option<(u64, HostId)>,
 }
 
 struct Host {
@@ -47,6 +55,7 @@ struct Frames {
     receivers: BTreeMap<(HostId, Channel), Receiver>,
     /// The jobs that have ended on a host.
     closed: BTreeSet<(HostId, u64)>,
+    dropped: BTreeSet<HostId>,
 }
 
 /// The threads of the hosts' programs.
@@ -90,13 +99,19 @@ impl Cluster {
             frames: Mutex::new(Frames::default()),
             programs: Mutex::new(programs),
             changed: Condvar::new(),
-            order: Mutex::new(seed),
+            order: Mutex::new(Order { random: seed, steps: 0, drop: None }),
         })
     }
 
     /// The part of a host.
     pub(crate) fn host(self: &Arc<Self>, host: HostId) -> Arc<SimulatedHost> {
         Arc::new(SimulatedHost { cluster: Arc::clone(self), me: host })
+    }
+
+    /// Drops a host with all of its tasks after this many steps, as if its machine had died.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn drop_after(&self, steps: u64, host: HostId) {
+        lock(&self.order).drop = Some((steps, host));
     }
 
     /// A program has ended.
@@ -108,6 +123,14 @@ impl Cluster {
     /// Makes a step: returns `None` if there is none to make, else whether a task has ended with it.
     fn step(&self) -> Option<bool> {
         let mut order = lock(&self.order);
+        order.steps += 1;
+        if let Some((after, host)) = order.drop
+            && after < order.steps
+        {
+            order.drop = None;
+            self.drop_host(host);
+            return Some(true);
+        }
         let frames = lock(&self.frames);
         let ready = self.hosts.iter().map(|host| lock(&host.ready).len()).sum::<usize>();
         let waited_for = |frames: &Frames| {
@@ -120,7 +143,7 @@ impl Cluster {
             drop(frames);
             return self.pass_time().then_some(false);
         }
-        let mut at = splitmix64(&mut order) as usize % (ready + deliverable.len());
+        let mut at = splitmix64(&mut order.random) as usize % (ready + deliverable.len());
         if at >= ready {
             let key = deliverable[at - ready];
             self.deliver(key, frames);
@@ -136,7 +159,7 @@ impl Cluster {
             let cell = queue.swap_remove(at);
             drop(queue);
             // The length of a turn is drawn too: a task may be stopped after any batch.
-            let budget = 1 + (*order >> 7) as usize % self.turn;
+            let budget = 1 + (order.random >> 7) as usize % self.turn;
             let next = cell.run(&host.clock, budget);
             match next {
                 Next::Queue | Next::QueueLast => lock(&host.ready).push(cell),
@@ -160,6 +183,23 @@ impl Cluster {
         if let (Some(receiver), Some(frame)) = (receiver, frame) {
             receiver.take(from, &frame);
         }
+    }
+
+    /// Ends the tasks of a host, drops all frames from and to it, and lets the others know.
+    fn drop_host(&self, lost: HostId) {
+        let mut frames = lock(&self.frames);
+        frames.dropped.insert(lost);
+        frames.under_way.retain(|(from, to, _), _| *from != lost && *to != lost);
+        let all = std::mem::take(&mut frames.receivers);
+        let (own, others) = all.into_iter().partition(|((host, _), _)| *host == lost);
+        frames.receivers = others;
+        let heard = frames.receivers.values().cloned().collect::<Vec<_>>();
+        drop(frames);
+        let own: BTreeMap<_, Receiver> = own;
+        own.into_values().chain(heard).for_each(|receiver| receiver.lost(lost));
+        lock(&self.hosts[lost.0].ready).clear();
+        let started = std::mem::take(&mut *lock(&self.hosts[lost.0].started));
+        started.iter().filter_map(Weak::upgrade).for_each(|cell| cell.abandon());
     }
 
     /// Advances all clocks to the next timer; returns whether there is one.
@@ -275,13 +315,18 @@ impl Schedule for SimulatedHost {
 impl Network for SimulatedHost {
     fn send(&self, to: HostId, channel: Channel, frame: Vec<u8>) {
         let mut frames = lock(&self.cluster.frames);
-        if !frames.closed.contains(&(to, channel.job)) {
+        let is_dropped = [self.me, to].iter().any(|host| frames.dropped.contains(host));
+        if !is_dropped && !frames.closed.contains(&(to, channel.job)) {
             frames.under_way.entry((self.me, to, channel)).or_default().push_back(frame);
         }
     }
 
     fn open(&self, channel: Channel, receiver: Receiver) {
-        lock(&self.cluster.frames).receivers.insert((self.me, channel), receiver);
+        let mut frames = lock(&self.cluster.frames);
+        let dropped = frames.dropped.clone();
+        frames.receivers.insert((self.me, channel), receiver.clone());
+        drop(frames);
+        dropped.into_iter().for_each(|lost| receiver.lost(lost));
     }
 
     fn close(&self, job: u64) {
