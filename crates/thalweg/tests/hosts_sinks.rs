@@ -162,25 +162,54 @@ fn two_sinks_of_one_path_are_refused_on_whatever_host_they_write() {
 
 #[test]
 fn records_of_the_first_program_reach_all_programs_in_one_order() {
-    let (sent, received) = (ByRun::<Mutex<u64>>::new(), ByRun::<Mutex<Option<Vec<_>>>>::new());
+    let (programs, received) = (ByRun::<AtomicUsize>::new(), ByRun::<Mutex<Option<Vec<_>>>>::new());
     on_hosts(|env, run| {
         let (numbers, stream) = env.channel(10);
-        let squares = stream.shuffle().map(|(_, n): (u64, u64)| n * n).to_channel();
+        let squares = stream.shuffle().map(|(from, n): (usize, u64)| (from, n * n)).to_channel();
         let job = env.start()?;
-        // Only what one of the hosts sends is in the stream.
-        let mut hosts =
-            sent.of(run).lock().map(|mut hosts| std::mem::replace(&mut *hosts, 1)).unwrap();
-        hosts *= 1000;
-        let sending =
-            thread::spawn(move || (0..300).for_each(|n| numbers.send((hosts, n)).unwrap()));
-        let reading = thread::spawn(move || squares.collect::<Result<Vec<_>>>());
+        let own = programs.of(run).fetch_add(1, Ordering::SeqCst);
+        let slow = numbers.clone();
+        let sending = thread::spawn(move || (0..300).for_each(|n| numbers.send((own, n)).unwrap()));
+        let reading = thread::spawn(move || {
+            let (mut slow, mut all) = (Some(slow), Vec::new());
+            for record in squares {
+                all.push(record?);
+                // The stream ends when the program that has the source drops its senders.
+                slow.take_if(|_| all[0].0 == own);
+            }
+            Ok((slow, all))
+        });
         job.wait()?;
         sending.join().unwrap();
-        let read = reading.join().unwrap()?;
+        let (slow, read) = reading.join().unwrap()?;
+        // Those of other programs may be slower.
+        assert!(slow.is_none_or(|sender| sender.send((own, 0)).is_ok() && !sender.is_closed()));
         let all = received.of(run);
-        let mut all = all.lock().unwrap();
-        assert_eq!(*all.get_or_insert_with(|| read.clone()), read);
-        assert!(sorted(read).into_iter().eq((0..300).map(|n| n * n)));
+        assert_eq!(*all.lock().unwrap().get_or_insert_with(|| read.clone()), read);
+        let from = read[0].0;
+        assert!(sorted(read).into_iter().eq((0..300).map(|n| (from, n * n))));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_drained_job_closes_the_senders_of_all_hosts() {
+    on_hosts(|env, _| {
+        let (numbers, stream) = env.channel(10);
+        let mut all = stream.shuffle().to_channel();
+        let job = env.start()?;
+        let sending = thread::spawn(move || while numbers.send(7u64).is_ok() {});
+        let control = job.control();
+        let reading = thread::spawn(move || {
+            let first = all.recv()?;
+            control.drain();
+            Ok((first, all.collect::<Result<Vec<_>>>()?))
+        });
+        job.wait()?;
+        sending.join().unwrap();
+        let (first, rest) = reading.join().unwrap()?;
+        assert_eq!(first, Some(7));
+        assert!(rest.into_iter().all(|n| n == 7));
         Ok(())
     });
 }
