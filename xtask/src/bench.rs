@@ -40,13 +40,15 @@ Examples:
   cargo xtask bench wordcount
   cargo xtask bench keyed-count --peers duckdb,bound --case 1M
   cargo xtask bench all --json report.json --table report.md
+  cargo xtask bench pagerank kmeans --size full   two benches
   cargo xtask bench nexmark --peers flink,renoir  Flink takes part when it is named
   cargo xtask bench exchange --subject bound      how far the peers are from the bound")]
 pub(crate) struct Arguments {
     /// wordcount, keyed-count, exchange, fused, fusion, skew, collatz, latency, nexmark,
     /// nexmark-latency, ysb, windows, window-latency, connected, pagerank, triangles, closure,
     /// kmeans, barrier, collisions, join, or all
-    name: String,
+    #[arg(required = true, value_name = "BENCH")]
+    names: Vec<String>,
 
     /// Only these peers; by default all except the large ones. A name includes its variants: `renoir` includes
     /// `renoir-folded`
@@ -77,8 +79,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t)]
     size: Size,
 
-    /// Rounds that count, after the warm-up
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(7..))]
+    /// Rounds that count, after the warm-up. One is enough to see that everything runs, but says nothing about speed
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
     /// Cores that each contestant may use; by default all
@@ -162,12 +164,18 @@ fn averages(outcomes: &[Outcome]) -> Vec<Average> {
 
 /// The cases and contestants that the command line selects.
 fn chosen(arguments: &Arguments, cores: usize) -> Result<Vec<Case>> {
-    let benches: Vec<&str> = match arguments.name.as_str() {
-        "all" => BENCHES.to_vec(),
-        name => vec![name],
-    };
+    let mut benches: Vec<&str> = Vec::new();
+    for name in &arguments.names {
+        match name.as_str() {
+            "all" => benches.extend(BENCHES),
+            name => benches.push(name),
+        }
+    }
     let mut cases = Vec::new();
-    for bench in benches {
+    for (at, bench) in benches.iter().enumerate() {
+        if benches[..at].contains(bench) {
+            continue;
+        }
         let of_bench = suite::cases(bench, arguments.size, cores);
         cases.extend(of_bench.with_context(|| {
             format!("there is no bench `{bench}`; there are: {}, all", BENCHES.join(", "))
@@ -501,6 +509,13 @@ mod tests {
     }
 
     #[test]
+    fn several_benches_run_once_each() {
+        let cases = |line: &str| peers(line).unwrap().len();
+        assert_eq!(cases("collatz fused collatz"), 2);
+        assert_eq!(cases("collatz all"), cases("all"));
+    }
+
+    #[test]
     fn what_does_not_exist_is_refused_with_what_does() {
         for (line, expected) in [
             ("sorting", "there is no bench `sorting`; there are: wordcount"),
@@ -513,7 +528,7 @@ mod tests {
             let error = peers(line).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");
         }
-        assert!(peers("collatz --rounds 3").is_err());
+        assert!(peers("collatz --rounds 0").is_err());
     }
 
     #[test]

@@ -126,6 +126,12 @@ const STEPS: &[Step] = &[
         },
     },
     Step {
+        name: "benchmarks",
+        about: "no lint warns in the benchmarks but for two peers, and the tests there pass",
+        fast: false,
+        run: benchmarks,
+    },
+    Step {
         name: "loom",
         about: "queues and wake-ups hold in every interleaving of small models",
         fast: false,
@@ -301,6 +307,23 @@ fn doctests(totals: &mut Totals) -> Result<Outcome> {
 
 fn snippets(totals: &mut Totals) -> Result<Outcome> {
     tests(&["test", "-p", "thalweg", "--doc", "--", "snippets"], totals)
+}
+
+/// Lints and tests the benchmarks' workspace, apart from the peers whose dependencies take minutes to compile; of our own
+/// program, which has no tests, only the lints.
+fn benchmarks(totals: &mut Totals) -> Result<Outcome> {
+    let all_but = |arguments: &[&str], packages: &[&str]| {
+        let mut command = cargo(arguments);
+        // In its folder, so that its `.cargo/config.toml` applies: kernels are tested with this machine's instructions.
+        command.current_dir(root().join("benchmarks")).arg("--workspace");
+        packages.iter().for_each(|package| _ = command.args(["--exclude", package]));
+        command
+    };
+    let peers = ["bench-renoir", "bench-timely"];
+    let mut clippy = all_but(&["clippy", "--all-targets"], &peers);
+    execute(clippy.args(["--", "-D", "warnings"]))?;
+    let [renoir, timely] = peers;
+    tests_of(&mut all_but(&["test", "--no-fail-fast"], &[renoir, timely, "bench-ours"]), totals)
 }
 
 /// The toolchain with miri.

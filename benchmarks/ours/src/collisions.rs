@@ -100,11 +100,14 @@ fn merge(tally: &mut Tally, other: Tally) {
     *tally = (tally.0 + other.0, tally.1 + other.1);
 }
 
-/// The answers, of a borough all its weeks and its lethal accidents.
+/// A borough's accidents of each week, and its lethal ones.
+type Borough = (Vec<(i32, u64)>, u64);
+
+/// The answers to the three questions.
 struct Found {
     weeks: Vec<(i32, u64)>,
     factors: Vec<(String, Tally)>,
-    boroughs: Vec<(String, (Vec<(i32, u64)>, u64))>,
+    boroughs: Vec<(String, Borough)>,
 }
 
 fn by_serde(env: &Environment, path: &Path) -> thalweg::Result<Found> {

@@ -1,15 +1,14 @@
 //! Moving records between tasks: numbers, and records with strings.
 //!
-//! A record with strings is a struct that derives `Data`. With `--form borrowed` it is one that is borrowed from its
-//! batch: [`Rows`] says by hand how such records lie there, their ids in one column, their strings one after the other
-//! in another.
+//! A record with strings is a struct that derives `Data`. With `--form views` its views are sent, and with `--form
+//! borrowed` views are all there is: their strings are never owned.
 
 use crate::environment;
 use crate::kept::Kept;
 use bench_protocol::workload::{self, NumberCheck, Record as Row, RecordCheck};
 use bench_protocol::{Answer, Request, Result, serve};
-use thalweg::data::{Batch, DecodeError, Portable, Record, TextBatch};
-use thalweg::{Data, Environment, Visit};
+use thalweg::data::{View, ViewOf};
+use thalweg::{Chain, Data, Environment, Stream, Visit};
 
 pub(crate) fn serve_numbers(request: &Request) -> Result<()> {
     let env = environment(request)?;
@@ -41,8 +40,9 @@ pub(crate) fn serve_records(request: &Request) -> Result<()> {
     let records: u64 = request.value("records")?;
     let work = match request.get("form") {
         None => derived,
+        Some("views") => views,
         Some("borrowed") => borrowed,
-        Some(form) => return Err(format!("there is no form {form:?}: borrowed").into()),
+        Some(form) => return Err(format!("there is no form {form:?}: views, borrowed").into()),
     };
     serve(request, |stopwatch| {
         let all = stopwatch.time(|| work(&env, records))?;
@@ -88,16 +88,28 @@ fn derived(env: &Environment, records: u64) -> thalweg::Result<RecordCheck> {
     Ok(kept.take())
 }
 
+fn views(env: &Environment, records: u64) -> thalweg::Result<RecordCheck> {
+    let owned = env.range(0..records).map(|number| Owned::of(workload::record(number)));
+    check_views(env, owned.views())
+}
+
 fn borrowed(env: &Environment, records: u64) -> thalweg::Result<RecordCheck> {
+    check_views(env, env.range(0..records).flat_each(Make))
+}
+
+/// Sends views and checks them.
+fn check_views(
+    env: &Environment,
+    views: Stream<impl Chain<Item = ViewOf<Owned>, Time = ()>>,
+) -> thalweg::Result<RecordCheck> {
     let kept = Kept::<RecordCheck>::new();
     let mut part = kept.part();
-    let seen = env
-        .range(0..records)
-        .flat_each(Make)
+    let seen = views
         .repartition_by(|row, tasks| share(row.id, tasks))
-        .map_volatile(move |row: Row<'_>| {
+        .map_volatile(move |row: View<'_, Owned>| {
+            let View::<Owned> { id, name, url, body } = row;
             let part = &mut part;
-            part.own.add(row);
+            part.own.add(Row { id, name, url, body });
         })
         .count()
         .collect_one();
@@ -111,88 +123,16 @@ fn share(number: u64, tasks: usize) -> usize {
     ((u128::from(number) * tasks as u128) >> 64) as usize
 }
 
-/// The kind of record that `Row` is.
-struct Rows {
-    _unsized: [()],
-}
-
-impl Record for Rows {
-    type Of<'a> = Row<'a>;
-}
-
-impl Portable for Rows {
-    type Batch = RowBatch;
-    type Owned = (u64, (String, String, String));
-
-    fn to_owned(row: Row<'_>) -> Self::Owned {
-        (row.id, (row.name.to_owned(), row.url.to_owned(), row.body.to_owned()))
-    }
-}
-
-#[derive(Default)]
-struct RowBatch {
-    ids: Vec<u64>,
-    texts: TextBatch,
-}
-
-impl Batch<Rows> for RowBatch {
-    #[inline]
-    fn push(&mut self, row: Row<'_>) {
-        self.ids.push(row.id);
-        [row.name, row.url, row.body].into_iter().for_each(|text| self.texts.push(text));
-    }
-
-    #[inline]
-    fn len(&self) -> usize {
-        self.ids.len()
-    }
-
-    fn bytes(&self) -> usize {
-        size_of_val(self.ids.as_slice()) + self.texts.bytes()
-    }
-
-    #[inline]
-    fn drain(&mut self, mut each: impl FnMut(Row<'_>)) {
-        {
-            let mut texts = self.texts.iter();
-            for &id in &self.ids {
-                // Three were pushed with every id.
-                let (Some(name), Some(url), Some(body)) =
-                    (texts.next(), texts.next(), texts.next())
-                else {
-                    break;
-                };
-                each(Row { id, name, url, body });
-            }
-        }
-        self.clear();
-    }
-
-    fn clear(&mut self) {
-        self.ids.clear();
-        self.texts.clear();
-    }
-
-    fn encode_all(&self, out: &mut Vec<u8>) {
-        self.ids.encode_all(out);
-        self.texts.encode_all(out);
-    }
-
-    fn decode_all(&mut self, input: &mut &[u8]) -> std::result::Result<(), DecodeError> {
-        self.ids.decode_all(input)?;
-        self.texts.decode_all(input)
-    }
-}
-
 /// Makes the record of a number.
 struct Make;
 
 impl Visit<u64> for Make {
-    type Out = Rows;
+    type Out = ViewOf<Owned>;
     type Scratch = ();
 
     #[inline(always)]
-    fn visit(&self, number: u64, (): &mut (), emit: &mut impl FnMut(Row<'_>)) {
-        emit(workload::record(number));
+    fn visit(&self, number: u64, (): &mut (), emit: &mut impl FnMut(View<'_, Owned>)) {
+        let Row { id, name, url, body } = workload::record(number);
+        emit(View::<Owned> { id, name, url, body });
     }
 }

@@ -2,6 +2,7 @@
 //! they do on each. Everything is deterministic.
 
 use crate::digest::Digest;
+use std::time::{Duration, Instant};
 
 /// The `i`-th number of the `u64` exchange and of the fusion bench: cheap to make, with bits that
 /// are no simple function of `i`, so that routing cannot be predicted and no loop over them has a
@@ -10,6 +11,17 @@ use crate::digest::Digest;
 pub fn number(i: u64) -> u64 {
     let spread = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     spread ^ (spread >> 32)
+}
+
+/// Keeps a core busy for so long, as a slow closure does. Nothing is done for zero.
+#[inline]
+pub fn work_for(duration: Duration) {
+    if !duration.is_zero() {
+        let began = Instant::now();
+        while began.elapsed() < duration {
+            std::hint::spin_loop();
+        }
+    }
 }
 
 /// The `i`-th reading of the window-latency bench: a key below `keys`, and a value.

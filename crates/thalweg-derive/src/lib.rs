@@ -2,6 +2,8 @@
 //!
 //! Use it through the `thalweg` crate, which exports it beside the trait; the generated code refers to that crate.
 
+mod view;
+
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
@@ -15,7 +17,11 @@ use syn::{DeriveInput, Error, Fields, Ident, Member, parse_macro_input, parse_qu
 /// types that borrow, are refused.
 ///
 /// A struct of one field is hashed like that field, so that a newtype has the same hash as its field.
-#[proc_macro_derive(Data)]
+///
+/// A struct with a field of type `String` or `Vec<u8>` also has a view, which borrows them (`thalweg::data::Viewable`). The
+/// other fields are moved into it, which the compiler refuses for a type that implements `Drop`, unless they are numbers:
+/// `#[data(no_view)]` leaves the view out.
+#[proc_macro_derive(Data, attributes(data))]
 pub fn derive_data(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     expand(input).unwrap_or_else(Error::into_compile_error).into()
@@ -38,6 +44,7 @@ fn expand(mut input: DeriveInput) -> syn::Result<TokenStream> {
              hold a `String` instead of a `&str`, a `Vec` instead of a slice",
         ));
     }
+    let has_view = has_view(&input)?;
     let bodies = match &input.data {
         syn::Data::Struct(data) => of_struct(&input.ident, &data.fields),
         syn::Data::Enum(data) => of_enum(&input.ident, data),
@@ -52,6 +59,7 @@ fn expand(mut input: DeriveInput) -> syn::Result<TokenStream> {
     for parameter in input.generics.type_params_mut() {
         parameter.bounds.push(parse_quote!(::thalweg::data::derive_support::Data));
     }
+    let view = if has_view { view::expand(&input) } else { TokenStream::new() };
     let Bodies { encode, decode, key_hash, schema, heap_size } = bodies;
     let (name, label) = (&input.ident, label(&input.ident));
     let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
@@ -87,7 +95,24 @@ fn expand(mut input: DeriveInput) -> syn::Result<TokenStream> {
                 #heap_size
             }
         }
+
+        #view
     })
+}
+
+/// Whether the view is not left out.
+fn has_view(input: &DeriveInput) -> syn::Result<bool> {
+    let mut has_view = true;
+    for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("data")) {
+        attribute.parse_nested_meta(|meta| {
+            if !meta.path.is_ident("no_view") {
+                return Err(meta.error("unknown option: there is `no_view`"));
+            }
+            has_view = false;
+            Ok(())
+        })?;
+    }
+    Ok(has_view)
 }
 
 fn of_struct(name: &Ident, fields: &Fields) -> Bodies {
@@ -263,5 +288,49 @@ mod tests {
             }
         ));
         assert!(message.contains("hold a `String` instead of a `&str`"), "{message}");
+    }
+
+    fn has_view(input: DeriveInput) -> bool {
+        expand(input).expect("this is accepted").to_string().contains("Viewable")
+    }
+
+    #[test]
+    fn structs_with_strings_have_views() {
+        assert!(has_view(parse_quote!(
+            struct Line(std::string::String);
+        )));
+        assert!(has_view(parse_quote!(
+            struct Line {
+                bytes: Vec<u8>,
+                rest: Other,
+            }
+        )));
+        assert!(!has_view(parse_quote!(
+            struct Line {
+                words: Vec<String>,
+                size: u64,
+            }
+        )));
+        assert!(!has_view(parse_quote!(
+            struct Line;
+        )));
+        assert!(!has_view(parse_quote!(
+            enum Line {
+                Text(String),
+            }
+        )));
+        assert!(!has_view(parse_quote!(
+            #[data(no_view)]
+            struct Line(String);
+        )));
+    }
+
+    #[test]
+    fn an_unknown_option_is_refused() {
+        let message = refusal(parse_quote!(
+            #[data(view)]
+            struct Line(String);
+        ));
+        assert!(message.contains("there is `no_view`"), "{message}");
     }
 }

@@ -163,7 +163,7 @@ fn explain_prints_the_plan_and_runs_nothing() {
     let text = Call::new(&[&slow[..], &["--explain"]].concat()).run();
     assert_eq!((text.status, &*text.err), (Some(0), ""));
     assert!(text.out.contains("examples/squares.rs:"), "{}", text.out);
-    assert!(text.out.contains("keyed ─▶ stage 1"), "{}", text.out);
+    assert!(text.out.contains("keyed by u64 ─▶ stage 1"), "{}", text.out);
     let json = Call::new(&[&slow[..], &["--explain=json"]].concat()).run();
     let plan = thalweg::plan::Plan::from_json(&json.out).unwrap();
     assert_eq!(plan.operators[0].kind, "range");

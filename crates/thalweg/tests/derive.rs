@@ -137,3 +137,153 @@ fn schemas_name_what_is_held() {
     // The name is only left out inside itself.
     assert_eq!(<(Tree, Tree)>::schema().to_string().matches("Tree <Leaf").count(), 2);
 }
+
+/// Views of structs with strings.
+mod views {
+    use super::encoded;
+    use thalweg::Data;
+    use thalweg::data::{Batch, Portable, TextBatch, View, ViewOf, Viewable, Wire};
+
+    /// All forms of fields, and names that the generated code uses itself.
+    #[derive(Data, Debug, PartialEq, Clone)]
+    struct Page {
+        view: String,
+        r#type: u64,
+        out: Vec<u8>,
+        each: Option<Box<Self>>,
+    }
+
+    #[derive(Data, Debug, PartialEq, Clone)]
+    struct Line(u64, std::string::String);
+
+    #[derive(Data, Debug, PartialEq, Clone)]
+    struct Tagged<T, const N: usize>
+    where
+        T: Clone,
+    {
+        pub(crate) text: String,
+        tags: [T; N],
+    }
+
+    /// Moving its fields out would be refused.
+    #[derive(Data, Debug, PartialEq, Clone)]
+    struct Dropped {
+        text: String,
+        number: u64,
+    }
+
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.number = 0;
+        }
+    }
+
+    #[derive(Data)]
+    #[data(no_view)]
+    struct WithoutView {
+        text: String,
+        numbers: Vec<u64>,
+    }
+
+    impl Drop for WithoutView {
+        fn drop(&mut self) {
+            self.numbers.clear();
+        }
+    }
+
+    mod other {
+        pub(super) struct Text<T>(pub(super) T);
+        macro_rules! record {
+            ($name:ident, $type:ty) => {
+                #[derive(thalweg::Data, Debug, PartialEq, Clone)]
+                pub struct $name {
+                    pub text: $type,
+                    pub(in crate::views::other) size: u8,
+                }
+            };
+        }
+        record!(Made, String);
+
+        impl Text<Made> {
+            pub(super) fn new(text: &str) -> Self {
+                Self(Made { text: text.to_owned(), size: text.len() as u8 })
+            }
+        }
+    }
+
+    /// Records pass through their views, batches of columns, and both encodings.
+    fn passes<T: Viewable + Clone + PartialEq + std::fmt::Debug>(records: &[T]) {
+        let mut batch = <ViewOf<T> as Portable>::Batch::default();
+        for round in 0..2 {
+            let mut heap = 0;
+            for record in records {
+                record.clone().with_view(|view| {
+                    let mut bytes = Vec::new();
+                    <ViewOf<T> as Wire>::encode(&view, &mut bytes);
+                    assert_eq!(bytes, encoded(record));
+                    let decoded = <ViewOf<T> as Wire>::decode(&mut bytes.as_slice()).unwrap();
+                    assert_eq!(&T::from_view(decoded), record);
+                    for len in 0..bytes.len() {
+                        assert!(<ViewOf<T> as Wire>::decode(&mut &bytes[..len]).is_err());
+                    }
+                    batch.push(view);
+                });
+                heap += batch.last_heap();
+            }
+            assert_eq!(batch.len(), records.len(), "{round}");
+            assert!(heap > 0 && batch.bytes() > heap);
+            let mut bytes = Vec::new();
+            batch.encode_all(&mut bytes);
+            let mut again = <ViewOf<T> as Portable>::Batch::default();
+            let mut input = bytes.as_slice();
+            again.decode_all(&mut input).unwrap();
+            assert!(input.is_empty());
+            for len in 0..bytes.len() {
+                let mut cut = <ViewOf<T> as Portable>::Batch::default();
+                assert!(cut.decode_all(&mut &bytes[..len]).is_err());
+            }
+            for batch in [&mut batch, &mut again] {
+                let mut seen = Vec::new();
+                batch.drain(|view| seen.push(<ViewOf<T> as Portable>::to_owned(view)));
+                assert_eq!(seen, records);
+                assert!(batch.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn records_pass_through_their_views() {
+        let last = Page { view: "größer".into(), r#type: 3, out: vec![255, 0], each: None };
+        let first =
+            Page { view: String::new(), each: Some(Box::new(last.clone())), ..last.clone() };
+        passes(&[first, last]);
+        passes(&[Line(1, "a".into()), Line(2, String::new()), Line(3, "日本".into())]);
+        passes(&[Tagged { text: "b".into(), tags: [Some(1_u8), None] }]);
+        passes(&[Dropped { text: "c".into(), number: 4 }]);
+        passes(&[other::Text::new("d").0, other::Text::new("").0]);
+        let without = WithoutView { text: "e".into(), numbers: vec![1] };
+        assert_eq!(
+            <WithoutView as Data>::decode(&mut encoded(&without).as_slice()).unwrap().text,
+            "e"
+        );
+    }
+
+    #[test]
+    fn columns_of_different_lengths_are_refused() {
+        let mut ids = Vec::new();
+        Batch::<u64>::encode_all(&vec![1_u64, 2], &mut ids);
+        let mut texts = TextBatch::default();
+        texts.push("one");
+        texts.encode_all(&mut ids);
+        let mut batch = <ViewOf<Line> as Portable>::Batch::default();
+        let error = batch.decode_all(&mut ids.as_slice()).unwrap_err();
+        assert_eq!(error.to_string(), "the bytes are not columns of one length");
+    }
+
+    #[test]
+    fn a_view_of_strings_and_numbers_is_a_plain_value() {
+        let line = View::<Line> { 0: 7, 1: "seven" };
+        let copy = line;
+        assert_eq!((line, format!("{copy:?}").as_str()), (copy, "LineView(7, \"seven\")"));
+    }
+}

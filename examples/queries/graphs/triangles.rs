@@ -2,6 +2,7 @@
 
 use super::adjacency::members;
 use multiversion::multiversion;
+use std::array::from_fn;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 use thalweg::{Chain, Data, Stream};
@@ -73,10 +74,13 @@ fn common_neighbours(rows: &[u64], words: usize, nodes: Range<usize>) -> u64 {
         let own = row(a);
         for (word, bits) in (0..).zip(own.as_flattened()) {
             for b in members(word, *bits) {
-                for (own, other) in own.iter().zip(row(b as usize)).skip(b as usize / 64 / LANES) {
-                    for lane in 0..LANES {
-                        count[lane] += u64::from((own[lane] & other[lane]).count_ones());
-                    }
+                // Slices rather than `skip`, whose `next` would be compiled apart, for any processor; and
+                // whole arrays, as one loop over the lanes becomes gathers of single words.
+                let from = b as usize / 64 / LANES;
+                for (own, other) in own[from..].iter().zip(&row(b as usize)[from..]) {
+                    let common: [u64; LANES] =
+                        from_fn(|lane| u64::from((own[lane] & other[lane]).count_ones()));
+                    count = from_fn(|lane| count[lane] + common[lane]);
                 }
             }
         }

@@ -3,10 +3,11 @@
 use super::Events;
 use std::cmp::Reverse;
 use std::convert::Infallible;
+use std::mem;
 use std::time::Duration;
 use thalweg::operators::keyed::{Process, ProcessContext, Timer};
 use thalweg::time::Timestamp;
-use thalweg::{Chain, Data, Stream};
+use thalweg::{Chain, Data, Stream, Visit};
 use thalweg_workloads::nexmark::EventRef;
 
 /// A thing that was sold.
@@ -44,50 +45,61 @@ enum Happening {
     Offered(Offer),
 }
 
-/// The winners among all bids: of each auction the valid bid with the highest price, of equal ones the
-/// earliest.
-pub fn winners<C: Chain<Item = Events, Time = Timestamp>>(
-    events: Stream<C>,
-) -> Stream<impl Chain<Item = Winner, Time = Timestamp>> {
-    events
-        .filter_map(|event: EventRef<'_>| match event {
-            EventRef::Auction(auction) => Some((
-                auction.id,
-                Happening::Opened(Open {
+/// Keeps what happens to auctions, with the auction.
+struct Happenings;
+
+impl Visit<Events> for Happenings {
+    type Out = (u64, Happening);
+    type Scratch = ();
+
+    #[inline(always)]
+    fn visit(&self, event: EventRef<'_>, (): &mut (), emit: &mut impl FnMut((u64, Happening))) {
+        match event {
+            EventRef::Auction(auction) => {
+                let opened = Happening::Opened(Open {
                     seller: auction.seller,
                     category: auction.category,
                     opened: auction.date_time,
                     expires: auction.expires,
                     reserve: auction.reserve,
-                }),
-            )),
-            EventRef::Bid(bid) => {
-                Some((bid.auction, Happening::Offered((bid.price, bid.date_time))))
+                });
+                emit((auction.id, opened));
             }
-            EventRef::Person(_) => None,
-        })
-        .keyed()
-        .process(Selling)
-        .unkey()
-        .map(|(_, winner)| winner)
-}
-
-/// What is known of an auction: it may have bids before it is known itself.
-#[derive(Default, Data)]
-struct Known {
-    open: Option<Open>,
-    best: Option<Offer>,
-    early: Vec<Offer>,
-}
-
-impl Known {
-    fn offer(&mut self, open: Open, offer: Offer) {
-        let (price, time) = offer;
-        let valid = (open.opened..open.expires).contains(&time) && price >= open.reserve;
-        let rank = |(price, time): Offer| (price, Reverse(time));
-        if valid && self.best.is_none_or(|best| rank(offer) > rank(best)) {
-            self.best = Some(offer);
+            EventRef::Bid(bid) => {
+                emit((bid.auction, Happening::Offered((bid.price, bid.date_time))));
+            }
+            EventRef::Person(_) => {}
         }
+    }
+}
+
+/// The winners among all bids: of each auction the valid bid with the highest price, of equal ones the
+/// earliest.
+pub fn winners<C: Chain<Item = Events, Time = Timestamp>>(
+    events: Stream<C>,
+) -> Stream<impl Chain<Item = Winner, Time = Timestamp>> {
+    events.flat_each(Happenings).keyed().process(Selling).unkey().map(|(_, winner)| winner)
+}
+
+/// How long bids wait for their auction at least. One timer is enough for all bids of that time.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// What is known of an auction.
+#[derive(Data)]
+enum Known {
+    /// It has bids, and is not known itself: they came first, or after it had closed.
+    Early(Vec<Offer>),
+    /// It is open, with the best bid so far.
+    Open(Open, Option<Offer>),
+}
+
+/// Replaces the best bid by a valid one that is better.
+fn offer(open: &Open, best: &mut Option<Offer>, offer: Offer) {
+    let (price, time) = offer;
+    let valid = (open.opened..open.expires).contains(&time) && price >= open.reserve;
+    let rank = |(price, time): Offer| (price, Reverse(time));
+    if valid && best.is_none_or(|best| rank(offer) > rank(best)) {
+        *best = Some(offer);
     }
 }
 
@@ -99,9 +111,10 @@ impl Process<u64, Happening> for Selling {
     type Side = Infallible;
 
     fn start(&self) -> Known {
-        Known::default()
+        Known::Early(Vec::new())
     }
 
+    #[inline]
     fn on_record(
         &self,
         _: &u64,
@@ -110,19 +123,21 @@ impl Process<u64, Happening> for Selling {
         at: Timestamp,
         cx: &mut ProcessContext<'_, Winner, Infallible>,
     ) {
-        match (happening, known.open) {
-            (Happening::Opened(open), _) => {
-                known.open = Some(open);
-                for offer in std::mem::take(&mut known.early) {
-                    known.offer(open, offer);
+        match (happening, known) {
+            (Happening::Offered(bid), Known::Open(open, best)) => offer(open, best, bid),
+            (Happening::Offered(bid), Known::Early(early)) => {
+                if early.is_empty() {
+                    cx.set_timer(Timer::EventTime(at.saturating_add(WAIT)));
                 }
-                cx.set_timer(Timer::EventTime(Timestamp::from_micros(open.expires)));
+                early.push(bid);
             }
-            (Happening::Offered(offer), Some(open)) => known.offer(open, offer),
-            (Happening::Offered(offer), None) => {
-                // When time has passed the bid, the auction is known, or was not open then.
-                known.early.push(offer);
-                cx.set_timer(Timer::EventTime(at.saturating_add(Duration::from_micros(1))));
+            (Happening::Opened(open), known) => {
+                let mut best = None;
+                if let Known::Early(early) = mem::replace(known, Known::Open(open, None)) {
+                    early.into_iter().for_each(|bid| offer(&open, &mut best, bid));
+                }
+                *known = Known::Open(open, best);
+                cx.set_timer(Timer::EventTime(Timestamp::from_micros(open.expires)));
             }
         }
     }
@@ -134,21 +149,29 @@ impl Process<u64, Happening> for Selling {
         due: Timer,
         cx: &mut ProcessContext<'_, Winner, Infallible>,
     ) {
-        let Some(open) = known.open else {
-            // Later bids stay: the auction may open between these and those, and what says so come last.
-            known.early.retain(|&(_, time)| due <= Timer::EventTime(Timestamp::from_micros(time)));
-            if known.early.is_empty() {
+        match known {
+            Known::Early(early) => {
+                // When time has passed a bid, the auction is known, or was not open then.
+                early.retain(|&(_, time)| due <= Timer::EventTime(Timestamp::from_micros(time)));
+                match early.iter().map(|&(_, time)| time).min() {
+                    Some(time) => {
+                        let at = Timestamp::from_micros(time).saturating_add(WAIT);
+                        cx.set_timer(Timer::EventTime(at));
+                    }
+                    None => cx.clear(),
+                }
+            }
+            Known::Open(open, best) => {
+                // Bids that came before it may have set a timer too.
+                if due != Timer::EventTime(Timestamp::from_micros(open.expires)) {
+                    return;
+                }
+                if let Some((price, _)) = *best {
+                    let Open { seller, category, expires: closed, .. } = *open;
+                    cx.emit(Winner { auction: *auction, seller, category, closed, price });
+                }
                 cx.clear();
             }
-            return;
-        };
-        if due != Timer::EventTime(Timestamp::from_micros(open.expires)) {
-            return;
         }
-        if let Some((price, _)) = known.best {
-            let Open { seller, category, expires: closed, .. } = open;
-            cx.emit(Winner { auction: *auction, seller, category, closed, price });
-        }
-        cx.clear();
     }
 }

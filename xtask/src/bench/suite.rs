@@ -439,20 +439,28 @@ fn join(size: Size) -> Vec<Case> {
 }
 
 fn latency(size: Size) -> Vec<Case> {
-    let light = format!("latency --interval-us 1000 --records {}", size.pick(2000, 20_000));
+    let every_millisecond = size.pick(2000, 20_000);
+    let light = format!("latency --interval-us 1000 --records {every_millisecond}");
+    let slow = format!("{light} --work-us 500");
     let heavy = format!("latency --interval-us 0 --records {}", size.pick(8_000_000, 64_000_000));
     let with = |work: &str, batch: &str| format!("{work} --batch {batch}");
     let mut calm = Case::new("latency", "light", &with(&light, "default"))
+        .against("timely", TIMELY, &light)
         .against("renoir", RENOIR, &with(&light, "default"))
         .against("renoir-timed", RENOIR, &with(&light, "timed"))
         .against("renoir-single", RENOIR, &with(&light, "single"));
-    calm.metric = Metric::P99;
+    // Half a millisecond of work for each record: half of a core.
+    let mut slow = Case::new("latency", "slow", &with(&slow, "default"))
+        .against("timely", TIMELY, &slow)
+        .against("renoir-single", RENOIR, &with(&slow, "single"));
+    (calm.metric, slow.metric) = (Metric::P99, Metric::P99);
     let busy = Case::new("latency", "heavy", &with(&heavy, "default"))
         .against("thalweg-fixed", OURS, &with(&heavy, "fixed"))
+        .against("timely", TIMELY, &heavy)
         .against("renoir", RENOIR, &with(&heavy, "default"))
         .against("renoir-timed", RENOIR, &with(&heavy, "timed"))
         .against("renoir-fixed", RENOIR, &with(&heavy, "fixed"));
-    vec![calm, busy]
+    vec![calm, slow, busy]
 }
 
 /// The queries of Nexmark.
@@ -601,7 +609,7 @@ fn connected(size: Size) -> Vec<Case> {
         .against("mpi", MPI, &work)
         .against("openmp", OPENMP, &work)
         .against("bound", BOUNDS, &work)
-        .against("bound-union-find", BOUNDS, &format!("{work} --form union-find"));
+        .against("bound-labels", BOUNDS, &format!("{work} --form labels"));
     vec![case.on(&format!("graph:components:{nodes}:{edges}"))]
 }
 

@@ -1,5 +1,5 @@
-//! Connected components: the least node is handed on along edges until nothing changes. With `--form union-find`
-//! by another algorithm, which looks at each edge once.
+//! Connected components by union-find, which looks at each edge once. With `--form labels` by the algorithm of the other
+//! contestants: the least node is handed on along edges until nothing changes.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
@@ -12,9 +12,9 @@ use crate::threads::{Meeting, on_each};
 
 pub(crate) fn serve(request: &Request) -> Result<()> {
     let work = match request.get("form") {
-        None => propagated,
-        Some("union-find") => united,
-        Some(form) => return Err(format!("there is no form {form:?}: union-find").into()),
+        None => united,
+        Some("labels") => propagated,
+        Some(form) => return Err(format!("there is no form {form:?}: labels").into()),
     };
     serve_graph(request, work, |least| by_node((0..).zip(least.into_iter().map(u64::from))))
 }

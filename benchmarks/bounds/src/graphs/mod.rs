@@ -1,4 +1,4 @@
-//! Graphs by hand, on arrays that nodes are places in: `connected` (`--form union-find` for another algorithm),
+//! Graphs by hand, on arrays that nodes are places in: `connected` (`--form labels` for another algorithm),
 //! `pagerank` (`--form state|integer`), `triangles` (`--form adjacency|bits`), `closure`. All that is made of the
 //! edges is made in every round.
 

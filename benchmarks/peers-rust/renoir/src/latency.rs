@@ -1,13 +1,13 @@
 //! End-to-end latency: a source that keeps to a schedule, a parallel map, a single sink.
 //!
-//! `--interval-us N` sets the schedule (0: as fast as it can), `--records N` how many records, and
-//! `--batch default|single|fixed|timed` the batch mode.
+//! `--interval-us N` sets the schedule (0: as fast as it can), `--records N` how many records, `--work-us N` how long
+//! the map works on each, and `--batch default|single|fixed|timed` the batch mode.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bench_protocol::histogram::Histogram;
-use bench_protocol::workload::{NumberCheck, number};
+use bench_protocol::workload::{NumberCheck, number, work_for};
 use bench_protocol::{Answer, Request, Result};
 use renoir::prelude::*;
 
@@ -17,6 +17,7 @@ pub(crate) fn serve(request: &Request) -> Result<()> {
     let cores = cores(request)?;
     let records: u64 = request.value("records")?;
     let interval = Duration::from_micros(request.value("interval-us")?);
+    let work = Duration::from_micros(request.value_or("work-us", 0)?);
     let batch = match request.get("batch").unwrap_or("default") {
         "default" => BatchMode::default(),
         "single" => BatchMode::single(),
@@ -27,7 +28,7 @@ pub(crate) fn serve(request: &Request) -> Result<()> {
         }
     };
     bench_protocol::serve(request, |stopwatch| {
-        let (check, histogram) = stopwatch.time(|| run(records, interval, batch, cores))?;
+        let (check, histogram) = stopwatch.time(|| run(records, interval, work, batch, cores))?;
         let extra = histogram.percentiles();
         Ok(Answer {
             digest: check.digest(),
@@ -42,6 +43,7 @@ pub(crate) fn serve(request: &Request) -> Result<()> {
 fn run(
     records: u64,
     interval: Duration,
+    work: Duration,
     batch: BatchMode,
     cores: u64,
 ) -> Result<(NumberCheck, Histogram)> {
@@ -66,7 +68,10 @@ fn run(
         .stream_iter(source)
         .batch_mode(batch)
         .shuffle()
-        .map(|(stamp, number)| (stamp, number))
+        .map(move |record| {
+            work_for(work);
+            record
+        })
         .replication(Replication::One)
         .for_each(move |(stamp, number): (u64, u64)| {
             // One sink: the lock is not contended.

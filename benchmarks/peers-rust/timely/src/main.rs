@@ -1,10 +1,11 @@
-//! The benchmarks on timely dataflow. Cases: `exchange-u64`, `exchange-strings`, `wordcount`,
+//! The benchmarks on timely dataflow. Cases: `exchange-u64`, `exchange-strings`, `wordcount`, `latency`,
 //! `nexmark`, `nexmark-latency`, `ysb`, `ysb-star`, `swa`, `windows`, `window-latency`, `barrier`, and on
 //! differential dataflow `connected`, `pagerank`, `closure`.
 
 mod barrier;
 mod exchange;
 mod graphs;
+mod latency;
 mod nexmark;
 mod open_loop;
 mod streams;
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
     bench_protocol::run(|request| match request.case() {
         "exchange-u64" => exchange::serve_numbers(request),
         "exchange-strings" => exchange::serve_records(request),
+        "latency" => latency::serve(request),
         "barrier" => barrier::serve(request),
         "wordcount" => wordcount::serve(request),
         "nexmark-latency" => open_loop::serve_over_time(request),

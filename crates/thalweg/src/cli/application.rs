@@ -58,8 +58,9 @@ fn explained(plan: &Plan, config: &Config, format: Format) -> String {
             let memory = show::bytes(config.memory as u64);
             format!(
                 "{plan}\nto be run on {cores} core{} by {scheduler}, batches {batch}, with {memory} \
-                 of memory\n",
-                if cores.get() == 1 { "" } else { "s" }
+                 of memory; fingerprint {}\n",
+                if cores.get() == 1 { "" } else { "s" },
+                plan.fingerprint()
             )
         }
         Format::Dot => plan.to_dot(),

@@ -20,6 +20,7 @@ pub(crate) use settings::{
 pub use text::NotAllowed;
 
 use crate::sync::release;
+use serde::{Deserialize, Serialize};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -95,7 +96,8 @@ pub enum Scheduler {
 }
 
 /// When an exchange sends a batch that it is filling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum BatchMode {
     /// When it is full, and at once when the task runs out of input. Full batches under load,

@@ -30,6 +30,10 @@ pub trait Batch<I: Record + ?Sized>: Default + Send + 'static {
         0
     }
 
+    /// Passes the hash of each record's key to `each`, in order, if the batch carries hashes. By default, it carries none.
+    #[inline(always)]
+    fn each_hash(&self, _each: impl FnMut(u64)) {}
+
     /// Passes every record to `each`, in order, and leaves the batch empty with its capacity kept.
     fn drain(&mut self, each: impl FnMut(I::Of<'_>));
 
@@ -123,6 +127,12 @@ impl TextBatch {
             item
         })
     }
+
+    /// The length of the last string in bytes, 0 if there is none.
+    #[inline]
+    pub fn last_len(&self) -> usize {
+        self.lengths.last()
+    }
 }
 
 impl Batch<str> for TextBatch {
@@ -191,6 +201,12 @@ impl BytesBatch {
             rest = after;
             item
         })
+    }
+
+    /// The length of the last byte string, 0 if there is none.
+    #[inline]
+    pub fn last_len(&self) -> usize {
+        self.lengths.last()
     }
 }
 
@@ -265,6 +281,14 @@ impl Lengths {
             u32::MAX => long.next().copied().unwrap_or(u32::MAX as usize),
             short => short as usize,
         })
+    }
+
+    #[inline]
+    fn last(&self) -> usize {
+        match self.short.last() {
+            Some(&u32::MAX) => self.long.last().copied().unwrap_or(0),
+            short => short.map_or(0, |&len| len as usize),
+        }
     }
 
     fn bytes(&self) -> usize {
@@ -372,6 +396,12 @@ mod tests {
         let given = [3, u32::MAX as usize - 1, u32::MAX as usize, 1 << 40, 0];
         given.iter().for_each(|&len| lengths.push(len));
         assert_eq!(lengths.iter().collect::<Vec<_>>(), given);
+        assert_eq!(lengths.last(), 0);
+        for &len in &given {
+            lengths.push(len);
+            assert_eq!(lengths.last(), len);
+        }
+        assert_eq!(Lengths::default().last(), 0);
     }
 
     #[test]

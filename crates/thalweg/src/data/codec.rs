@@ -2,6 +2,7 @@
 
 use super::hash::{hash_bytes, hash_u64, mix};
 use super::{Batch, BytesBatch, Record, TextBatch};
+use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -66,6 +67,11 @@ pub trait Data: Sized + Send + 'static {
     fn heap_size(&self) -> usize {
         0
     }
+
+    /// Converts an integer of at most 64 bits into a word that no other value of its type has; `None` for other types.
+    /// A table of few keys finds such keys without their hash.
+    #[doc(hidden)]
+    const WORD: Option<fn(&Self) -> u64> = None;
 
     // These make a list of bytes a byte string, and a list of integers a copy, without specialisation.
 
@@ -252,7 +258,8 @@ impl std::error::Error for DecodeError {}
 /// }
 /// assert_eq!(Vec::<Count>::schema().to_string(), "[Count { word: str, times: u64 }]");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Schema {
     /// A truth value: one byte, 0 or 1.
@@ -315,10 +322,13 @@ pub enum Schema {
     },
     /// The struct or enum of this name that encloses this schema.
     Recursive(String),
+    /// Rows held by column: the number of rows, the number of columns, and of each column its type and its buffers.
+    /// The type of such a block does not name its columns; a plan does.
+    Columns(Vec<Field>),
 }
 
 /// A named part of a [`Schema`]: a struct's field or an enum's variant.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Field {
     /// The field's or variant's name.
     pub name: String,
@@ -330,6 +340,27 @@ impl Field {
     /// A field of this name and schema.
     pub fn new(name: impl Into<String>, schema: Schema) -> Self {
         Self { name: name.into(), schema }
+    }
+}
+
+impl Schema {
+    /// The schema with each part that `change` returns another for replaced by it. It does not look into the fields
+    /// of structs and enums.
+    pub(crate) fn replaced(&self, change: &impl Fn(&Self) -> Option<Self>) -> Self {
+        if let Some(other) = change(self) {
+            return other;
+        }
+        let inner = |schema: &Self| Box::new(schema.replaced(change));
+        match self {
+            Self::Option(of) => Self::Option(inner(of)),
+            Self::List(of) => Self::List(inner(of)),
+            Self::Array(of, len) => Self::Array(inner(of), *len),
+            Self::Map(key, value) => Self::Map(inner(key), inner(value)),
+            Self::Tuple(parts) => {
+                Self::Tuple(parts.iter().map(|part| part.replaced(change)).collect())
+            }
+            other => other.clone(),
+        }
     }
 }
 
@@ -400,6 +431,7 @@ impl fmt::Display for Schema {
                 return f.write_str(">");
             }
             Self::Recursive(name) => name,
+            Self::Columns(all) => return fields(f, "columns", all),
         };
         f.write_str(name)
     }
@@ -412,6 +444,7 @@ pub mod derive_support {
     use std::any::TypeId;
 
     pub use crate::data::hash::{hash_u64, mix};
+    pub use crate::data::{Batch, Portable, Record, ViewOf, Viewable, Wire};
 
     /// Builds a type's schema, or refers to the type by its name if its schema is being built already.
     pub fn named_schema<T: 'static>(name: &str, build: impl FnOnce() -> Schema) -> Schema {

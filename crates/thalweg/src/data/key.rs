@@ -43,6 +43,10 @@ pub trait Key: Portable + Debug {
     #[doc(hidden)]
     type Arena: Default + Send + 'static;
 
+    /// As [`Data::WORD`], of the key's probe.
+    #[doc(hidden)]
+    const WORD: Option<fn(Self::Probe<'_>) -> u64> = None;
+
     /// Converts the key into the form that is hashed and compared.
     #[doc(hidden)]
     fn probe(&self) -> Self::Probe<'_>;
@@ -105,6 +109,8 @@ impl<T: Data + Eq + Clone + Debug> Key for T {
     type Probe<'a> = &'a T;
     type Slot = T;
     type Arena = ();
+
+    const WORD: Option<fn(&T) -> u64> = <T as Data>::WORD;
 
     #[inline(always)]
     fn probe(&self) -> &T {

@@ -19,6 +19,7 @@ mod ordered;
 mod random;
 mod record;
 mod short;
+mod views;
 
 #[doc(hidden)]
 pub use batch::{Batch, BytesBatch, TextBatch};
@@ -36,5 +37,6 @@ pub use ordered::Ordered;
 #[doc(hidden)]
 pub use random::splitmix64;
 pub use record::{ByValue, Covariant, Ownable, Record};
+pub use views::{View, ViewOf, Viewable};
 // The derive macro, which shares the trait's name.
 pub use thalweg_derive::Data;

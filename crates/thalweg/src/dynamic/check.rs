@@ -5,6 +5,7 @@ use super::expressions::{Bound, bind, find};
 use super::graph::{GRAPH_VERSION, Graph};
 use super::operation::{Aggregate, AggregateFunction, Operation, Order, Parts};
 use crate::error::{Error, ErrorKind, Result};
+use crate::plan::Details;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -18,8 +19,8 @@ pub struct Checked {
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) name: String,
-    /// A description for plans.
-    pub(crate) detail: String,
+    /// The details of its operator.
+    pub(crate) details: Details,
     /// The step that its input comes from.
     pub(crate) input: Option<usize>,
     /// The columns it emits; for a sink, those it receives.
@@ -111,12 +112,12 @@ impl Graph {
                 takers[input] = Some(name.clone());
             }
             let from = input.map_or(&[][..], |input| steps[input].schema.as_slice());
-            let (work, schema, detail) = step(&node.op, from).map_err(wrong)?;
+            let (work, schema, details) = step(&node.op, from).map_err(wrong)?;
             distinct(&schema).map_err(wrong)?;
             if places.insert(name.clone(), at).is_some() {
                 return Err(wrong("another node has the same name".to_owned()));
             }
-            steps.push(Step { name, detail, input, schema, work });
+            steps.push(Step { name, details, input, schema, work });
             takers.push(None);
         }
         for ((step, node), taker) in steps.iter().zip(&self.nodes).zip(&takers) {
@@ -175,7 +176,7 @@ fn distinct(schema: &[Field]) -> Result<(), String> {
     Ok(())
 }
 
-type Described = (Work, Vec<Field>, String);
+type Described = (Work, Vec<Field>, Details);
 
 fn step(op: &Operation, from: &[Field]) -> Result<Described, String> {
     let same = || from.to_vec();
@@ -186,14 +187,14 @@ fn step(op: &Operation, from: &[Field]) -> Result<Described, String> {
             }
             // The source itself describes its paths.
             let schema = vec![Field::new("line", Type::Utf8)];
-            (Work::Lines(paths.clone()), schema, String::new())
+            (Work::Lines(paths.clone()), schema, Details::none())
         }
         Operation::Range { from, to } => {
-            (Work::Range(*from, *to), vec![Field::new("n", Type::U64)], String::new())
+            (Work::Range(*from, *to), vec![Field::new("n", Type::U64)], Details::none())
         }
         Operation::Rows { schema, rows } => {
-            let detail = format!("{} rows: {}", rows.len(), join(schema));
-            (Work::Rows(blocks(schema, rows)?), schema.clone(), detail)
+            let details = Details::of("rows", rows.len()).with("columns", texts(schema));
+            (Work::Rows(blocks(schema, rows)?), schema.clone(), details)
         }
         Operation::Select { columns } => {
             if columns.is_empty() {
@@ -206,10 +207,12 @@ fn step(op: &Operation, from: &[Field]) -> Result<Described, String> {
                 schema.push(Field::new(&*column.name, kind));
             }
             let shown = columns.iter().map(|column| format!("{} = {}", column.name, column.expr));
-            (Work::Select(bound), schema, join(shown))
+            (Work::Select(bound), schema, Details::of("columns", texts(shown)))
         }
         Operation::Filter { keep } => match bind(from, keep)? {
-            (bound, Type::Bool) => (Work::Filter(bound), same(), keep.to_string()),
+            (bound, Type::Bool) => {
+                (Work::Filter(bound), same(), Details::of("keep", keep.to_string()))
+            }
             (_, kind) => return Err(format!("`{keep}` is {kind}, not bool")),
         },
         Operation::Explode { column, into, parts } => {
@@ -220,39 +223,49 @@ fn step(op: &Operation, from: &[Field]) -> Result<Described, String> {
             }
             let name = into.as_ref().unwrap_or(column);
             schema[at].name.clone_from(name);
-            (Work::Explode(at, *parts), schema, format!("{column} into {name}: {parts:?}"))
+            let details = Details::of("column", &**column)
+                .with("into", &**name)
+                .with("parts", format!("{parts:?}"));
+            (Work::Explode(at, *parts), schema, details)
         }
         Operation::Group { keys, aggregates } => group(from, keys, aggregates)?,
-        Operation::Sort { by } => (Work::Sort(order(from, by)?), same(), show_order(by)),
+        Operation::Sort { by } => {
+            (Work::Sort(order(from, by)?), same(), Details::of("by", show_order(by)))
+        }
         Operation::Top { rows, by } => {
             let count = usize::try_from(*rows).map_err(|_| format!("{rows} rows are too many"))?;
-            (Work::Top(count, order(from, by)?), same(), format!("{rows} by {}", show_order(by)))
+            let details = Details::of("rows", *rows).with("by", show_order(by));
+            (Work::Top(count, order(from, by)?), same(), details)
         }
-        Operation::Limit { rows } => (Work::Limit(*rows), same(), rows.to_string()),
+        Operation::Limit { rows } => (Work::Limit(*rows), same(), Details::of("rows", *rows)),
         Operation::Partition { keys } => {
             if keys.is_empty() {
                 return Err("no column is given to partition by".to_owned());
             }
             let places = keys.iter().map(|key| find(from, key)).collect::<Result<_, _>>()?;
-            (Work::Partition(places), same(), join(keys))
+            (Work::Partition(places), same(), Details::of("by", &**keys))
         }
-        Operation::Shuffle => (Work::Shuffle, same(), String::new()),
-        Operation::Forward => (Work::Forward, same(), String::new()),
-        Operation::Broadcast => (Work::Broadcast, same(), String::new()),
-        Operation::Collect => (Work::Collect, same(), String::new()),
+        Operation::Shuffle => (Work::Shuffle, same(), Details::none()),
+        Operation::Forward => (Work::Forward, same(), Details::none()),
+        Operation::Broadcast => (Work::Broadcast, same(), Details::none()),
+        Operation::Collect => (Work::Collect, same(), Details::none()),
         Operation::WriteJsonLines { path } => {
-            (Work::WriteJsonLines(path.clone()), same(), String::new())
+            (Work::WriteJsonLines(path.clone()), same(), Details::none())
         }
-        Operation::WriteCsv { path } => (Work::WriteCsv(path.clone()), same(), String::new()),
+        Operation::WriteCsv { path } => (Work::WriteCsv(path.clone()), same(), Details::none()),
     })
 }
 
 fn join(parts: impl IntoIterator<Item = impl ToString>) -> String {
-    parts.into_iter().map(|part| part.to_string()).collect::<Vec<_>>().join(", ")
+    texts(parts).join(", ")
 }
 
-fn show_order(by: &[Order]) -> String {
-    join(by.iter().map(|order| {
+fn texts(parts: impl IntoIterator<Item = impl ToString>) -> Vec<String> {
+    parts.into_iter().map(|part| part.to_string()).collect()
+}
+
+fn show_order(by: &[Order]) -> Vec<String> {
+    texts(by.iter().map(|order| {
         let how = if order.descending { " descending" } else { "" };
         format!("{}{how}", order.column)
     }))
@@ -307,8 +320,8 @@ fn group(from: &[Field], keys: &[String], aggregates: &[Aggregate]) -> Result<De
             name: aggregate.name.clone(),
         });
     }
-    let detail = format!("by {}: {}", join(keys), join(aggregates));
-    Ok((Work::Group(step), schema, detail))
+    let details = Details::of("by", keys).with("aggregates", texts(aggregates));
+    Ok((Work::Group(step), schema, details))
 }
 
 fn blocks(schema: &[Field], rows: &[Vec<Value>]) -> Result<Vec<Block>, String> {

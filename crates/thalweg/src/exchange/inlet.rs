@@ -2,7 +2,7 @@
 
 use super::edge::SharedLane;
 use super::intake::{Intake, Taken};
-use crate::data::Portable;
+use crate::data::{Batch, Portable};
 use crate::flow::{Op, Poll, Push, Task, Turn};
 use crate::metrics::Report;
 use crate::time::Time;
@@ -55,6 +55,7 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
                     self.intake.dropped(from, batch.len());
                     batch.drain(|_, _| {});
                 } else {
+                    batch.items.each_hash(|hash| next.prefetch(hash));
                     batch.drain(|item, time| next.push(item, time));
                 }
                 self.intake.lanes[from].return_batch(batch, bytes);

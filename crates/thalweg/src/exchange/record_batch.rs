@@ -158,6 +158,11 @@ impl<I: Portable + ?Sized> Batch<Hashed<I>> for HashedBatch<I> {
     }
 
     #[inline(always)]
+    fn each_hash(&self, each: impl FnMut(u64)) {
+        self.hashes.iter().copied().for_each(each);
+    }
+
+    #[inline(always)]
     fn drain(&mut self, mut each: impl FnMut((u64, I::Of<'_>))) {
         let mut hashes = self.hashes.drain(..);
         self.items.drain(|item| {
@@ -304,6 +309,11 @@ impl<K: Key + ?Sized, A: Data> Batch<Partial<K, A>> for PartialBatch<K, A> {
     }
 
     #[inline(always)]
+    fn each_hash(&self, each: impl FnMut(u64)) {
+        self.hashes().for_each(each);
+    }
+
+    #[inline(always)]
     fn drain(&mut self, mut each: impl FnMut(PartialEntry<'_, K, A>)) {
         let Self { rows, arena } = self;
         for Row { hash, key, state } in rows.drain(..) {
@@ -333,5 +343,28 @@ impl<K: Key + ?Sized, A: Data> Batch<Partial<K, A>> for PartialBatch<K, A> {
             self.rows.push(Row { hash, key, state: Data::decode(input)? });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_of_keyed_records_carry_hashes() {
+        let seen = |each: &dyn Fn(&mut Vec<u64>)| {
+            let mut all = Vec::new();
+            each(&mut all);
+            all
+        };
+        let mut hashed = HashedBatch::<str>::default();
+        let mut parts = PartialBatch::<u64, u8>::default();
+        for hash in [7, 5, 7] {
+            hashed.push((hash, "text"));
+            parts.push_slot(hash, 3, 1);
+        }
+        assert_eq!(seen(&|all| hashed.each_hash(|hash| all.push(hash))), [7, 5, 7]);
+        assert_eq!(seen(&|all| Batch::each_hash(&parts, |hash| all.push(hash))), [7, 5, 7]);
+        assert_eq!(seen(&|all| vec![7_u64].each_hash(|hash| all.push(hash))), [0; 0]);
     }
 }

@@ -27,6 +27,7 @@ mod forked;
 mod guard;
 mod head;
 mod null_sink;
+mod numbers;
 mod op;
 mod partitions;
 mod round_state;
@@ -36,6 +37,7 @@ pub(crate) use forked::Forked;
 pub(crate) use guard::{arm, catch, discard, guard, guard_key, note_key, refuse};
 pub(crate) use head::{Head, Settled};
 pub use null_sink::NullSink;
+pub(crate) use numbers::push_numbers;
 pub(crate) use op::{Op, Others, Publish, Signals};
 pub(crate) use partitions::Partitions;
 pub(crate) use round_state::{RoundScoped, RoundState};
@@ -161,8 +163,17 @@ pub trait Pipe: Send {
 
 /// An operator, as the one upstream of it calls it.
 pub trait Push<I: Record + ?Sized, T: Time>: Pipe {
+    /// Whether a run is one loop from here to the end of the stage: each operator passes it on as an adapter of its
+    /// iterator, and the last one folds it. It is then worth compiling for several processors.
+    const IS_LOOP: bool = false;
+
     /// Takes one record.
     fn push(&mut self, item: I::Of<'_>, time: T);
+
+    /// A record whose key has this hash is among those that are pushed next. An operator with a large table prefetches the
+    /// slot.
+    #[inline(always)]
+    fn prefetch(&self, _hash: u64) {}
 
     /// Takes a run of records, no more than a batch: the same as pushing each.
     ///

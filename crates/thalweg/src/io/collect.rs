@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind};
 use crate::exchange::{Broadcast, Edge};
 use crate::flow::{Event, Op, Pipe, Push};
 use crate::metrics::Report;
-use crate::plan::{Origin, Strategy};
+use crate::plan::{Details, Origin, Strategy};
 use crate::stream::{Chain, Stream};
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 use crate::time::Time;
@@ -128,7 +128,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
             let edge: Edge<[u8], C::Time> = env.link(from, to, Strategy::Broadcast);
             let parts = env.receive(to, origin, vec![edge.clone()]);
             let slot = Arc::clone(&slot);
-            parts.close(origin, String::new(), move |cx, op| {
+            parts.close(origin, Details::none(), move |cx, op| {
                 slot.begin();
                 let parts = (0..tasks).map(|_| Vec::new()).collect();
                 Ok(PartsPush { op: cx.op(op), parts, slot: Arc::clone(&slot), finish })
@@ -136,7 +136,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
             edge
         });
         let here = Gather::new(tasks, slot, finish);
-        self.close(origin, String::new(), move |cx, op| {
+        self.close(origin, Details::none(), move |cx, op| {
             here.slot.begin();
             let to = match &to_each_host {
                 None => Destination::Here(Vec::new(), Arc::clone(&here)),

@@ -8,10 +8,10 @@ pub use rows::{CsvRows, ReadRow};
 
 use super::bad_record::BadRecord;
 use super::files::{BYTE_ORDER_MARK, BlockSizes, ByteBlocks, FileReader, InputFile, Split};
-use super::input::{Division, Inputs, Paths, describe};
+use super::input::{Division, Inputs, Paths};
 use super::records::{Format, LineNumbers, Parser, Records, Stop, Taker};
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::plan::{Origin, TieKind};
+use crate::plan::{Details, Origin, TieKind};
 use crate::stream::{Environment, Sourced, Stream};
 use csv::StringRecord;
 use header::{Headers, Wanted, list, reads_as_a_record, refused, without_columns};
@@ -70,7 +70,7 @@ impl Environment {
         files: impl Into<Csv>,
     ) -> Stream<Sourced<Records<CsvFormat<T>, Stop>>> {
         let Csv { paths, dialect } = files.into();
-        let detail = describe(&paths);
+        let details = dialect.details(&paths);
         let division = match dialect.one_line_rows {
             true => Division::Ranges(dialect.split_bytes),
             false => Division::Files,
@@ -78,7 +78,7 @@ impl Environment {
         let headers = Headers::new(Wanted::by::<T>(), dialect.optional_columns);
         let format = CsvFormat { dialect, headers, types: PhantomData };
         let records = Records::new(format, Inputs::new(paths, division));
-        self.source(Origin::here("csv"), detail, self.default_tasks(), true, records)
+        self.source(Origin::here("csv"), details, self.default_tasks(), true, records)
             .tied(TieKind::Splits)
     }
 }
@@ -117,6 +117,23 @@ struct Dialect {
     one_line_rows: bool,
     split_bytes: Option<u64>,
     max_row_bytes: usize,
+}
+
+impl Dialect {
+    /// The paths, and the options that differ from the defaults.
+    fn details(&self, paths: &[PathBuf]) -> Details {
+        let byte = |byte: u8| char::from(byte).to_string();
+        let set = |flag: bool| flag.then_some(true);
+        let quote = self.quote.map_or_else(|| "none".to_owned(), byte);
+        Details::of("paths", paths)
+            .with_some("delimiter", (self.delimiter != b',').then(|| byte(self.delimiter)))
+            .with_some("quote", (self.quote != Some(b'"')).then_some(quote))
+            .with_some("escape", self.escape.map(byte))
+            .with_some("header", self.has_header)
+            .with_some("optional_columns", set(self.optional_columns))
+            .with_some("flexible", set(self.flexible))
+            .with_some("trim", set(self.trim))
+    }
 }
 
 impl Csv {

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::exchange::{Edge, Outlet, RoundRobin};
 use crate::flow::{Forked, Op, Pipe, Push};
 use crate::metrics::Report;
-use crate::plan::{Origin, Strategy, TaskContext};
+use crate::plan::{Details, Origin, Strategy, TaskContext};
 use crate::stream::{Chain, Received, Sourced, Stream};
 
 /// The side output of bad records.
@@ -78,7 +78,7 @@ impl<F: Format> Parsing for Sourced<Records<F, Stop>> {
         let to = env.build(|builder| builder.stage_after(&[stream.stage], 1, bounded));
         let edge = env.link(stream.stage, to, Strategy::Gather);
         let bad = env.build(|builder| {
-            let op = builder.operator(to, origin, "the bad records".to_owned());
+            let op = builder.operator(to, origin, Details::of("bad_records", true));
             Stream {
                 env: env.clone(),
                 chain: Received { edges: vec![edge.clone()], op },

@@ -3,7 +3,7 @@
 use crate::data::{Portable, Record};
 use crate::flow::{Op, Pipe, Push, guard};
 use crate::metrics::Report;
-use crate::plan::Origin;
+use crate::plan::{Details, Origin};
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
 use std::marker::PhantomData;
@@ -67,7 +67,7 @@ impl<C: Chain> Stream<C> {
         F: for<'a> Fn(<C::Item as Record>::Of<'a>) + Send + Sync + 'static,
     {
         let f = Arc::new(f);
-        self.close(origin, String::new(), move |cx, op| {
+        self.close(origin, Details::none(), move |cx, op| {
             let (op, f) = (cx.op(op), Arc::clone(&f));
             Ok(ForEachPush { op, f, count: 0, types: PhantomData::<fn(&C::Item)> })
         });

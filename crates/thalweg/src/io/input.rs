@@ -67,12 +67,6 @@ impl<P: AsRef<Path>, const N: usize> Paths for &[P; N] {
     }
 }
 
-/// The inputs as the program names them, for plans.
-pub(super) fn describe(paths: &[PathBuf]) -> String {
-    let names: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
-    names.join(", ")
-}
-
 /// The division of a source's files among tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Division {

@@ -2,9 +2,9 @@
 
 use crate::clock::Nanos;
 use crate::error::Result;
-use crate::flow::Push;
+use crate::flow::{Push, push_numbers};
 use crate::metrics::Total;
-use crate::plan::{Origin, TaskContext, TieKind};
+use crate::plan::{Details, Origin, TaskContext, TieKind};
 use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use std::ops::Range;
@@ -38,7 +38,7 @@ impl Environment {
         let iter = Mutex::new(Some(items.into_iter()));
         // The plan has one task for this stage, so the iterator is taken once.
         let open = move |_, _| lock(&iter).take();
-        self.source(Origin::here("iter"), String::new(), 1, true, Iterators { open })
+        self.source(Origin::here("iter"), Details::none(), 1, true, Iterators { open })
     }
 
     /// The records of as many iterators as there are cores, each in a task of its own. The closure receives the index
@@ -64,7 +64,7 @@ impl Environment {
     {
         let tasks = self.default_tasks();
         let open = move |task, tasks| Some(make(task, tasks).into_iter());
-        self.source(Origin::here("parallel_iter"), String::new(), tasks, true, Iterators { open })
+        self.source(Origin::here("parallel_iter"), Details::none(), tasks, true, Iterators { open })
     }
 
     /// The numbers of a range, in as many tasks as there are cores.
@@ -85,9 +85,9 @@ impl Environment {
     pub fn range(&self, range: Range<u64>) -> Stream<impl Chain<Item = u64, Time = ()> + use<>> {
         let tasks = self.default_tasks();
         let left = Arc::new(AtomicU64::new(range.start));
-        let detail = format!("{range:?}");
+        let details = Details::of("from", range.start).with("to", range.end);
         let ranges = Ranges { left, end: range.end };
-        self.source(Origin::here("range"), detail, tasks, true, ranges).tied(TieKind::Splits)
+        self.source(Origin::here("range"), details, tasks, true, ranges).tied(TieKind::Splits)
     }
 }
 
@@ -255,7 +255,7 @@ impl Source for Runs {
             return Ok(Produced::End);
         };
         let to = from.saturating_add(RUN as u64).min(self.end);
-        next.push_run(from..to, ());
+        push_numbers(from..to, next);
         self.count += to - from;
         Ok(Produced::Some)
     }

@@ -1,11 +1,11 @@
 //! A source of JSON values, one a line.
 
 use super::files::BlockSizes;
-use super::input::{Division, Inputs, Paths, describe};
+use super::input::{Division, Inputs, Paths};
 use super::line_records::{LineParser, ParseLine};
 use super::records::{Format, LineNumbers, Records, Stop};
 use crate::error::Result;
-use crate::plan::{Origin, TieKind};
+use crate::plan::{Details, Origin, TieKind};
 use crate::stream::{Environment, Sourced, Stream};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -51,10 +51,10 @@ impl Environment {
         files: impl Into<JsonLines>,
     ) -> Stream<Sourced<Records<JsonFormat<T>, Stop>>> {
         let JsonLines { paths, sizes, split_bytes } = files.into();
-        let detail = describe(&paths);
+        let details = Details::of("paths", &*paths);
         let inputs = Inputs::new(paths, Division::Ranges(split_bytes));
         let records = Records::new(JsonFormat { sizes, types: PhantomData }, inputs);
-        self.source(Origin::here("json_lines"), detail, self.default_tasks(), true, records)
+        self.source(Origin::here("json_lines"), details, self.default_tasks(), true, records)
             .tied(TieKind::Splits)
     }
 }

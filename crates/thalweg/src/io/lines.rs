@@ -1,14 +1,14 @@
 //! A source of the lines of files.
 
 use super::files::{BlockSizes, ByteBlocks, InputFile, LineBlocks, Split, Utf8};
-use super::input::{Division, Inputs, Paths, SplitQueue, describe, hold};
+use super::input::{Division, Inputs, Paths, SplitQueue, hold};
 use crate::clock::Nanos;
 use crate::data::Record;
 use crate::error::Result;
 use crate::flow::Push;
 use crate::memory::Reservation;
 use crate::metrics::Total;
-use crate::plan::{Origin, TaskContext, TieKind};
+use crate::plan::{Details, Origin, TaskContext, TieKind};
 use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream};
 use std::marker::PhantomData;
 use std::path::PathBuf;
@@ -80,11 +80,12 @@ impl Environment {
         origin: Origin,
         text: Text,
     ) -> Stream<impl Chain<Item = B::Item, Time = ()> + use<B>> {
-        let detail = describe(&text.paths);
         let Text { paths, utf8, sizes, split_bytes } = text;
+        let details = Details::of("paths", &*paths)
+            .with_some("utf8", (utf8 == Utf8::Replace).then_some("replace"));
         let inputs = Inputs::new(paths, Division::Ranges(split_bytes));
         let factory = TextFiles { inputs, utf8, sizes, blocks: PhantomData::<fn() -> B> };
-        self.source(origin, detail, self.default_tasks(), true, factory).tied(TieKind::Splits)
+        self.source(origin, details, self.default_tasks(), true, factory).tied(TieKind::Splits)
     }
 }
 

@@ -1,12 +1,12 @@
 //! A source of records that a closure parses from lines.
 
 use super::files::BlockSizes;
-use super::input::{Division, Inputs, describe};
+use super::input::{Division, Inputs};
 use super::line_records::{LineParser, ParseLine};
 use super::lines::Text;
 use super::records::{Format, LineNumbers, Records, Stop};
 use crate::error::Result;
-use crate::plan::{Origin, TieKind};
+use crate::plan::{Details, Origin, TieKind};
 use crate::stream::{Environment, Sourced, Stream};
 use std::fmt::Display;
 use std::marker::PhantomData;
@@ -68,11 +68,11 @@ impl Environment {
         F: Fn(&[u8]) -> Result<Option<T>, E> + Send + Sync + 'static,
     {
         let Text { paths, sizes, split_bytes, .. } = files.into();
-        let detail = describe(&paths);
+        let details = Details::of("paths", &*paths);
         let inputs = Inputs::new(paths, Division::Ranges(split_bytes));
         let format = ParsedLines { parse: Arc::new(parse), sizes, types: PhantomData };
         let records = Records::new(format, inputs);
-        self.source(Origin::here("parse_lines"), detail, self.default_tasks(), true, records)
+        self.source(Origin::here("parse_lines"), details, self.default_tasks(), true, records)
             .tied(TieKind::Splits)
     }
 }

@@ -5,7 +5,7 @@ use crate::data::{Portable, Record};
 use crate::error::{Error, ErrorKind};
 use crate::flow::{Event, Op, Pipe, Push, guard};
 use crate::metrics::Report;
-use crate::plan::Origin;
+use crate::plan::{Details, Origin};
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
 use std::fmt::{Display, Write as _};
@@ -42,7 +42,7 @@ impl<C: Chain> Stream<C> {
         for<'a> <C::Item as Record>::Of<'a>: Display,
     {
         let origin = Origin::here("print");
-        self.gather(origin).close(origin, String::new(), |cx, op| {
+        self.gather(origin).close(origin, Details::none(), |cx, op| {
             Ok(PrintPush::<C::Item, _>::new(cx.op(op), io::stdout))
         });
     }
@@ -168,7 +168,7 @@ mod tests {
         let env = Environment::new();
         let open = paper.clone();
         let origin = Origin::here("print");
-        env.iter(records).gather(origin).close(origin, String::new(), move |cx, op| {
+        env.iter(records).gather(origin).close(origin, Details::none(), move |cx, op| {
             let open = open.clone();
             Ok(PrintPush::<u32, _>::new(cx.op(op), move || open.clone()))
         });

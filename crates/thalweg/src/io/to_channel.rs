@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Broadcast, Edge};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, Waker};
 use crate::metrics::{Awaits, Report};
-use crate::plan::{Origin, Strategy, TieKind};
+use crate::plan::{Details, Origin, Strategy, TieKind};
 use crate::runtime::Threads;
 use crate::stream::{Chain, Stream};
 use crate::sync::{Condvar, Mutex, lock};
@@ -81,7 +81,7 @@ impl<C: Chain> Stream<C> {
         let to = env.build(|builder| builder.stage_on_each_host(from, hosts));
         let edge: Edge<[u8], C::Time> = env.link(from, to, Strategy::Broadcast);
         let all = env.receive(to, origin, vec![edge.clone()]);
-        one.close(Origin { kind: "broadcast", ..origin }, String::new(), move |cx, op| {
+        one.close(Origin { kind: "broadcast", ..origin }, Details::none(), move |cx, op| {
             let hosts = Broadcast::new(edge.lanes_from(cx.task, cx.op(op)));
             Ok(ToHosts { hosts, record: Vec::new(), types: PhantomData::<fn(&C::Item)> })
         });
@@ -120,7 +120,7 @@ impl<C: Chain> Stream<C> {
         };
         let sender = Arc::new(Sender { shared });
         let (env, stage) = (self.env.clone(), self.stage);
-        self.close(origin, String::new(), move |cx, op| {
+        self.close(origin, Details::none(), move |cx, op| {
             Ok(wrap(ChannelPush {
                 op: cx.op(op),
                 waker: cx.waker.clone(),

@@ -1,8 +1,12 @@
 //! The builder of a plan, filled while a program describes its job.
 
 use super::launch::TaskContext;
-use super::{Edge, Operator, Placement, Plan, Stage, State, Strategy, Tie, TieKind};
+use super::{
+    Details, Edge, Operator, Placement, Plan, Scope, Stage, State, Strategy, Tie, TieKind,
+    schema_of,
+};
 use crate::config::BatchMode;
+use crate::data::{Portable, Schema};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{LaneSettings, TasksOf};
 use crate::flow::Task;
@@ -28,7 +32,6 @@ pub(crate) struct Builder {
     pub(crate) unconsumed: Vec<(usize, Factory)>,
     /// Indexed by edge.
     pub(crate) connectors: Vec<Connector>,
-    pub(crate) batches: Vec<BatchMode>,
     /// The batch modes of the exchanges that end stages, where the program has set one.
     pub(crate) batch_modes: HashMap<usize, BatchMode>,
     /// Open the channels of ties that concern hosts without tasks of them.
@@ -37,6 +40,31 @@ pub(crate) struct Builder {
     pub(crate) blocks: bool,
     /// The mistakes in the job, in the order found.
     pub(crate) errors: Vec<Error>,
+}
+
+/// How an exchange distributes records: a strategy and, if it is keyed, the schema of the key.
+pub(crate) struct Distribution {
+    pub(crate) strategy: Strategy,
+    pub(crate) key: Option<Schema>,
+}
+
+impl Distribution {
+    /// Each record goes to the task that owns its key, which is of this type.
+    pub(crate) fn by_key<K: Portable + ?Sized>() -> Self {
+        Self::by(schema_of::<K>())
+    }
+
+    /// Each record goes to the task that owns its key, which has this schema.
+    pub(crate) fn by(key: Schema) -> Self {
+        Self { strategy: Strategy::Keyed, key: Some(key) }
+    }
+}
+
+/// A strategy without a key.
+impl From<Strategy> for Distribution {
+    fn from(strategy: Strategy) -> Self {
+        Self { strategy, key: None }
+    }
 }
 
 /// The kind of an operator, and the place in the program where it is added.
@@ -94,7 +122,7 @@ impl Builder {
     }
 
     /// Appends an operator to a stage.
-    pub(crate) fn operator(&mut self, stage: usize, origin: Origin, detail: String) -> usize {
+    pub(crate) fn operator(&mut self, stage: usize, origin: Origin, details: Details) -> usize {
         let id = self.plan.operators.len();
         self.plan.operators.push(Operator {
             id,
@@ -102,7 +130,7 @@ impl Builder {
             name: origin.kind.to_owned(),
             method: origin.method.to_owned(),
             place: format!("{}:{}", origin.place.file(), origin.place.line()),
-            detail,
+            details,
             stage,
             state: None,
             loops: self.plan.stages[stage].loops,
@@ -112,7 +140,7 @@ impl Builder {
     }
 
     /// Declares the state of an operator.
-    pub(crate) fn state(&mut self, operator: usize, keyed: bool, schema: String) {
+    pub(crate) fn state(&mut self, operator: usize, scope: Scope, schema: Schema) {
         let kind = &self.plan.operators[operator].kind;
         let id = format!("{kind}-{}", self.stateful_before(self.plan.operators[operator].stage));
         let is_taken = |id: &str| {
@@ -124,7 +152,7 @@ impl Builder {
         // Branches of the same shape differ only in the order in which they are described.
         let mut twins = std::iter::once(id.clone()).chain((2..).map(|nth| format!("{id}-{nth}")));
         let id = twins.find(|id| !is_taken(id)).unwrap_or(id);
-        self.plan.operators[operator].state = Some(State { id, keyed, schema });
+        self.plan.operators[operator].state = Some(State { id, scope, schema });
     }
 
     /// The stateful operators that records may pass before they leave a stage.
@@ -185,17 +213,17 @@ impl Builder {
     }
 
     /// Adds an exchange between two stages.
-    pub(crate) fn edge(
-        &mut self,
-        from: usize,
-        to: usize,
-        strategy: Strategy,
-        batch: BatchMode,
-        connector: Connector,
-    ) {
-        self.plan.edges.push(Edge { from, to, strategy, batch: describe(batch) });
-        self.batches.push(batch);
+    pub(crate) fn edge(&mut self, edge: Edge, connector: Connector) {
+        self.plan.edges.push(edge);
         self.connectors.push(connector);
+    }
+
+    /// Notes which columns the blocks of rows have that cross the edges added since there were `edges` of them.
+    pub(crate) fn name_columns(&mut self, edges: usize, columns: &Schema) {
+        for edge in self.plan.edges.iter_mut().skip(edges) {
+            let block = |schema: &Schema| matches!(schema, Schema::Columns(_));
+            edge.schema = edge.schema.replaced(&|schema| block(schema).then(|| columns.clone()));
+        }
     }
 
     /// Notes that the last operator of a stage needs a bounded input.
@@ -226,19 +254,17 @@ impl Operator {
     }
 }
 
-fn describe(batch: BatchMode) -> String {
-    match batch {
-        BatchMode::Adaptive { size } => format!("adaptive, up to {size}"),
-        BatchMode::Fixed { size } => format!("fixed, {size}"),
-        BatchMode::Timed { size, delay } => format!("up to {size} or {delay:?}"),
-        BatchMode::Single => "single".to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use crate::Environment;
     use crate::config::BatchMode;
+    use crate::dynamic::{Graph, col, lit};
+    use crate::error::Result;
+    use crate::operators::time::Watermarks;
+    use crate::operators::window::{EventTimeWindow, SessionWindow};
+    use crate::plan::Edge;
+    use crate::time::Timestamp;
+    use crate::{Chain, Environment, Stream};
+    use std::time::Duration;
 
     fn states(env: &Environment) -> Vec<String> {
         let plan = env.plan();
@@ -255,8 +281,101 @@ mod tests {
         let keyed = env.iter(0..9).group_by(|n| n % 3).batch_mode(BatchMode::Single);
         keyed.repartition().unkey().shuffle().for_each_parallel(drop);
         let batches: Vec<_> = env.plan().edges.into_iter().map(|edge| edge.batch).collect();
-        let single: Vec<_> = batches.iter().map(|batch| batch == "single").collect();
+        let single: Vec<_> = batches.iter().map(|batch| *batch == BatchMode::Single).collect();
         assert_eq!(single, [true, false, false, true, false], "{batches:?}");
+    }
+
+    /// Strategy, records and key of the edges of a job, and whether they have timestamps.
+    fn edges(env: &Environment) -> Vec<String> {
+        let show = |edge: Edge| {
+            let key = edge.key.map_or(String::new(), |key| format!(" by {key}"));
+            let timed = if edge.timed { ", timed" } else { "" };
+            format!("{}{key}: {}{timed}", edge.strategy, edge.schema)
+        };
+        env.plan().edges.into_iter().map(show).collect()
+    }
+
+    #[test]
+    fn edges_have_the_schemas_of_their_records_and_keys() {
+        let of = |job: fn(&Environment)| {
+            let env = Environment::new();
+            job(&env);
+            edges(&env)
+        };
+        // Each exchange by key is written on its own: one might forget its key.
+        let shuffled = of(|env| env.lines("a").shuffle().for_each_parallel(|_| ()));
+        assert_eq!(shuffled, ["shuffle: str"]);
+        let counted = of(|env| {
+            env.lines("a")
+                .group_by_ref(|line| *line)
+                .average(|line| line.len() as u32)
+                .unkey()
+                .for_each(drop);
+        });
+        assert_eq!(counted[0], "keyed by str: (u64, str, (f64, u64))");
+        let folded = of(|env| {
+            env.range(0..9).group_by(|n| *n as u8).fold(0i64, |_, _| ()).unkey().for_each(drop);
+        });
+        assert_eq!(folded[0], "keyed by u8: (u64, (u8, u64))");
+        assert_eq!(
+            of(|env| env.lines("a").unique().for_each(|_| ()))[0],
+            "keyed by str: (u64, str)"
+        );
+        let joined = of(|env| {
+            let names = env.iter([(1u8, "one".to_owned())]).keyed();
+            names.join(env.iter([(1u8, 'a')]).keyed()).unkey().for_each(drop);
+        });
+        assert_eq!(
+            joined[..2],
+            ["keyed by u8: (u64, (u8, str))", "keyed by u8: (u64, (u8, char))"]
+        );
+        let connected = of(|env| {
+            let keyed = env.iter([(1u8, true)]).keyed();
+            let connected = keyed.connect(env.iter(0..9u16), 0u32, |_, _| ());
+            connected.stateful_map_with(0, |_, _: &mut u64, _, _| ()).unkey().for_each(drop);
+        });
+        assert_eq!(connected[..2], ["broadcast: u16", "keyed by u8: (u64, (u8, bool))"]);
+        fn timed(env: &Environment) -> Stream<impl Chain<Item = i64, Time = Timestamp>> {
+            env.iter(0..9).assign_timestamps(|n| Timestamp::from_secs(*n), Watermarks::monotonous())
+        }
+        const SECOND: Duration = Duration::from_secs(1);
+        let windows = of(|env| {
+            let windows =
+                timed(env).group_by(|n| *n as u8).window(EventTimeWindow::tumbling(SECOND));
+            windows.count().unkey().for_each(drop);
+        });
+        assert!(
+            windows[0].starts_with("keyed by u8: ") && windows[0].ends_with(", timed"),
+            "{windows:?}"
+        );
+        let sessions = of(|env| {
+            let windows = timed(env).group_by(|n| *n as u8).window(SessionWindow::new(SECOND));
+            windows.count().unkey().for_each(drop);
+        });
+        assert!(
+            sessions[0].starts_with("keyed by u8: ") && sessions[0].ends_with(", timed"),
+            "{sessions:?}"
+        );
+    }
+
+    #[test]
+    fn edges_of_graphs_name_their_columns() -> Result<()> {
+        let env = Environment::new();
+        let graph = Graph::new().range(0, 9).select([("a", col("n")), ("b", lit("x"))]);
+        let graph = graph.shuffle().partition(["a"]).partition(["b", "a"]).limit(3).collect();
+        let _attached = graph.attach(&env)?;
+        let block = "columns { a: u64, b: str }";
+        let hashed = format!("(u64, {block})");
+        assert_eq!(
+            edges(&env)[..4],
+            [
+                format!("shuffle: {block}"),
+                format!("keyed by u64: {hashed}"),
+                format!("keyed by (str, u64): {hashed}"),
+                format!("gather: {block}"),
+            ]
+        );
+        Ok(())
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! Renderings of a plan: text, Graphviz, and JSON.
 
-use super::{Edge, Operator, Plan, Stage, Strategy};
+use super::{Detail, Details, Edge, Operator, PLAN_VERSION, Plan, Scope, Stage, Strategy, Value};
+use crate::config::BatchMode;
+use crate::data::Schema;
 use crate::error::{Error, ErrorKind, Result};
+use serde::Deserialize;
 use std::fmt::{self, Write as _};
+use std::time::Duration;
 
 /// The operator that an exchange adds at the head of the receiving stage.
 const RECEIVE: &str = "receive";
@@ -45,8 +49,13 @@ impl fmt::Display for Plan {
                 writeln!(f, "{}", line.trim_end())?;
             }
             for edge in self.edges.iter().filter(|edge| edge.from == stage.id) {
-                let Edge { to, batch, .. } = edge;
-                writeln!(f, "  └─ {} ─▶ stage {to}, batches {batch}", edge.strategy)?;
+                let (to, batch) = (edge.to, batches(edge.batch));
+                writeln!(
+                    f,
+                    "  └─ {} ─▶ stage {to}, {}, batches {batch}",
+                    sent(edge),
+                    crossing(edge)
+                )?;
             }
         }
         Ok(())
@@ -111,7 +120,7 @@ impl Plan {
             let head = heads.nth(before).map(|op| op.id).or(to.operators.first().copied());
             let last = self.stages.get(edge.from).and_then(|from| from.operators.last());
             if let (Some(last), Some(head)) = (last, head) {
-                let label = quoted(&format!("{}\n{}", edge.strategy, edge.batch));
+                let label = quoted(&[sent(edge), crossing(edge), batches(edge.batch)].join("\n"));
                 writeln!(dot, "  op{last} -> op{head} [label={label}, penwidth=2];")?;
             }
         }
@@ -128,8 +137,8 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Plan`] when the text is not JSON, is not a plan, or refers to an operator or a stage that it does
-    /// not contain.
+    /// [`ErrorKind::Plan`] when the text is not JSON, is not a plan, is of another version than [`PLAN_VERSION`], or
+    /// refers to an operator or a stage that it does not contain.
     ///
     /// ```
     /// use thalweg::{Environment, plan::Plan};
@@ -143,8 +152,21 @@ impl Plan {
     // Inlined to be compiled only where it is called: few programs read plans.
     #[inline]
     pub fn from_json(json: &str) -> Result<Self> {
-        let plan: Self = serde_json::from_str(json)
-            .map_err(|cause| Error::new(ErrorKind::Plan, "this is not a plan").caused_by(cause))?;
+        // Read first: the rest may have another form in another version.
+        #[derive(Deserialize)]
+        struct Header {
+            version: u32,
+        }
+        let no_plan = |cause: serde_json::Error| {
+            Error::new(ErrorKind::Plan, "this is not a plan").caused_by(cause)
+        };
+        let Header { version } = serde_json::from_str(json).map_err(no_plan)?;
+        if version != PLAN_VERSION {
+            let what =
+                format!("the plan is of version {version}, and this program reads {PLAN_VERSION}");
+            return Err(Error::new(ErrorKind::Plan, what));
+        }
+        let plan: Self = serde_json::from_str(json).map_err(no_plan)?;
         plan.check_references()?;
         Ok(plan)
     }
@@ -181,11 +203,100 @@ fn titled(op: &Operator) -> String {
 /// The details of an operator.
 fn noted(op: &Operator) -> String {
     let state = op.state.as_ref().map(|state| {
-        let owner = if state.keyed { "key" } else { "task" };
+        let owner = match &state.scope {
+            Scope::Key(key) => format!("key of {}", short(key)),
+            Scope::Task => "task".to_owned(),
+        };
         format!("state `{}` a {owner}: {}", state.id, state.schema)
     });
-    let parts = [Some(op.detail.clone()).filter(|detail| !detail.is_empty()), state];
-    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    let details = Some(op.details.to_string()).filter(|details| !details.is_empty());
+    [details, state].into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// How an edge sends.
+fn sent(edge: &Edge) -> String {
+    match &edge.key {
+        Some(key) => format!("{} by {}", edge.strategy, short(key)),
+        None => edge.strategy.to_string(),
+    }
+}
+
+/// What crosses an edge.
+fn crossing(edge: &Edge) -> String {
+    let timed = if edge.timed { "timed " } else { "" };
+    format!("{timed}records {}", short(&edge.schema))
+}
+
+/// A schema in which types of the program are named without their fields.
+fn short(schema: &Schema) -> Schema {
+    schema.replaced(&|part| match part {
+        Schema::Struct { name, .. } | Schema::Enum { name, .. } => {
+            Some(Schema::Recursive(name.clone()))
+        }
+        _ => None,
+    })
+}
+
+fn batches(mode: BatchMode) -> String {
+    match mode {
+        BatchMode::Adaptive { size } => format!("adaptive, up to {size}"),
+        BatchMode::Fixed { size } => format!("fixed, {size}"),
+        BatchMode::Timed { size, delay } => format!("up to {size} or {delay:?}"),
+        BatchMode::Single => "single".to_owned(),
+    }
+}
+
+/// The properties in words, such as `sum, tumbling, 10s`.
+impl fmt::Display for Details {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts: Vec<_> = self.iter().map(phrase).collect();
+        f.write_str(&parts.join(", "))
+    }
+}
+
+/// The value alone; a list with commas.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bool(value) => value.fmt(f),
+            Self::Integer(value) => value.fmt(f),
+            Self::Float(value) => value.fmt(f),
+            Self::Text(value) => f.write_str(value),
+            Self::Duration(value) => write!(f, "{value:?}"),
+            Self::Offset(micros) => {
+                let sign = if *micros < 0 { '-' } else { '+' };
+                write!(f, "{sign}{:?}", Duration::from_micros(micros.unsigned_abs()))
+            }
+            Self::List(values) => {
+                let values: Vec<_> = values.iter().map(Self::to_string).collect();
+                f.write_str(&values.join(", "))
+            }
+        }
+    }
+}
+
+/// A property in words: its name and its value, where no other words are usual.
+fn phrase(detail: &Detail) -> String {
+    let Detail { name, value } = detail;
+    match (&**name, value) {
+        ("paths" | "path" | "aggregate" | "windows" | "join" | "method" | "phase", _)
+        | ("results" | "keep" | "filled_by", _) => value.to_string(),
+        ("size" | "records", Value::Integer(1)) => "1 record".to_owned(),
+        ("size" | "records", Value::Integer(_)) => format!("{value} records"),
+        ("size", _) => value.to_string(),
+        ("slide", _) => format!("every {value}"),
+        ("early", Value::Integer(_)) => format!("early every {value} records"),
+        ("early", _) => format!("early every {value}"),
+        ("tolerance", _) => format!("within {value}"),
+        ("rate", _) => format!("{value} a second"),
+        ("rounds", _) => format!("at most {value} rounds"),
+        ("tail", _) => "the end of a round".to_owned(),
+        ("ways", _) => format!("{value} ways and a rest"),
+        ("in_flight", _) => format!("at most {value} at once"),
+        ("attempts", _) => format!("up to {value} attempts"),
+        (_, Value::Bool(true)) => name.replace('_', " "),
+        _ => format!("{} {value}", name.replace('_', " ")),
+    }
 }
 
 fn counted(number: usize, what: &str) -> String {
@@ -198,32 +309,38 @@ fn quoted(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::data::Field;
     use crate::plan::{Placement, State};
 
     /// A word count, with a name, a state and a quotation mark in a detail.
-    fn word_count() -> Plan {
-        let op = |id: usize, kind: &str, name: &str, detail: &str, stage, state| Operator {
+    pub(in crate::plan) fn word_count() -> Plan {
+        let op = |id: usize, kind: &str, name: &str, details, stage, state| Operator {
             id,
             kind: kind.to_owned(),
             name: name.to_owned(),
             method: kind.to_owned(),
             place: format!("src/main.rs:{}", id + 8),
-            detail: detail.to_owned(),
+            details,
             stage,
             state,
             loops: 0,
         };
-        let state = State { id: "count-0".into(), keyed: true, schema: "u64".into() };
+        let word =
+            Schema::Struct { name: "Word".into(), fields: vec![Field::new("text", Schema::Str)] };
+        let scope = Scope::Key(word.clone());
+        let state = State { id: "count-0".into(), scope, schema: Schema::U64 };
+        let files = Details::of("paths", vec!["\"a\\b\".txt".to_owned()]);
+        let none = Details::none;
         Plan {
             operators: vec![
-                op(0, "files", "files", "\"a\\b\".txt", 0, None),
-                op(1, "flat_each", "words", "", 0, None),
-                op(2, "group_by", "group_by", "", 0, None),
-                op(3, "receive", "receive", "", 1, None),
-                op(4, "count", "count", "", 1, Some(state)),
-                op(5, "for_each", "for_each", "", 1, None),
+                op(0, "files", "files", files, 0, None),
+                op(1, "flat_each", "words", none(), 0, None),
+                op(2, "group_by", "group_by", none(), 0, None),
+                op(3, "receive", "receive", none(), 1, None),
+                op(4, "count", "count", none(), 1, Some(state)),
+                op(5, "for_each", "for_each", none(), 1, None),
             ],
             stages: vec![
                 Stage {
@@ -247,9 +364,12 @@ mod tests {
                 from: 0,
                 to: 1,
                 strategy: Strategy::Keyed,
-                batch: "adaptive, up to 1024".into(),
+                schema: Schema::Tuple(vec![Schema::U64, word.clone()]),
+                key: Some(word),
+                timed: false,
+                batch: BatchMode::Adaptive { size: 1024 },
             }],
-            ties: Vec::new(),
+            ..Plan::default()
         }
     }
 
@@ -262,11 +382,11 @@ stage 0: 1 task
     files              src/main.rs:8   "a\b".txt
     words (flat_each)  src/main.rs:9
     group_by           src/main.rs:10
-  └─ keyed ─▶ stage 1, batches adaptive, up to 1024
+  └─ keyed by Word ─▶ stage 1, records (u64, Word), batches adaptive, up to 1024
 
 stage 1: 8 tasks, input does not end
   ┌─ from stage 0
-    count              src/main.rs:12  state `count-0` a key: u64
+    count              src/main.rs:12  state `count-0` a key of Word: u64
     for_each           src/main.rs:13
 "#;
         assert_eq!(word_count().to_string(), expected.trim_start());
@@ -289,12 +409,12 @@ digraph job {
   subgraph cluster_1 {
     label="stage 1, 8 tasks";
     op3 [label="receive\nsrc/main.rs:11"];
-    op4 [label="count\nsrc/main.rs:12\nstate `count-0` a key: u64"];
+    op4 [label="count\nsrc/main.rs:12\nstate `count-0` a key of Word: u64"];
     op5 [label="for_each\nsrc/main.rs:13"];
     op3 -> op4;
     op4 -> op5;
   }
-  op2 -> op3 [label="keyed\nadaptive, up to 1024", penwidth=2];
+  op2 -> op3 [label="keyed by Word\nrecords (u64, Word)\nadaptive, up to 1024", penwidth=2];
 }
 "#;
         assert_eq!(word_count().to_dot(), expected.trim_start());
@@ -306,6 +426,21 @@ digraph job {
         let json = plan.to_json();
         assert!(json.contains("\"strategy\": \"keyed\""), "{json}");
         assert_eq!(Plan::from_json(&json).unwrap(), plan);
+    }
+
+    #[test]
+    fn plans_of_other_versions_are_refused() {
+        let mut plan = word_count();
+        plan.version += 1;
+        let error = Plan::from_json(&plan.to_json()).unwrap_err();
+        let version = PLAN_VERSION + 1;
+        assert_eq!(
+            error.to_string(),
+            format!("the plan is of version {version}, and this program reads {PLAN_VERSION}")
+        );
+        // Whatever else has changed in it.
+        let error = Plan::from_json("{\"version\": 99, \"nodes\": {}}").unwrap_err();
+        assert!(error.to_string().starts_with("the plan is of version 99"), "{error}");
     }
 
     #[test]

@@ -199,7 +199,7 @@ fn make(
     signals: &Arc<Signals>,
     links: &Links,
 ) -> Result<Made> {
-    let Builder { plan, factories, unconsumed, connectors, batches, openers, blocks, .. } = builder;
+    let Builder { plan, factories, unconsumed, connectors, openers, blocks, .. } = builder;
     let ops: Vec<Op> = plan
         .operators
         .iter()
@@ -214,9 +214,9 @@ fn make(
     let hosts: Vec<Vec<HostId>> =
         plan.stages.iter().map(|stage| stage.hosts(links.hosts())).collect();
     let tasks_of = |stage: usize| TasksOf { wakers: &wakers[stage], hosts: &hosts[stage] };
-    for ((edge, connector), batch) in plan.edges.iter().zip(connectors).zip(batches) {
+    for (edge, connector) in plan.edges.iter().zip(connectors) {
         let settings = LaneSettings {
-            batch,
+            batch: edge.batch,
             credit: runtime.config.credit,
             encode: runtime.config.encode_exchanges,
             clock: runtime.clock.clone(),
@@ -331,7 +331,7 @@ pub(crate) fn linked(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Origin;
+    use crate::plan::{Details, Origin};
 
     #[test]
     fn a_job_is_named_after_the_place_where_it_begins() {
@@ -339,8 +339,8 @@ mod tests {
         assert_eq!(job_name(&builder.plan), "job");
         let stage = builder.stage(1, true);
         let line = line!() + 1;
-        builder.operator(stage, Origin::here("range"), String::new());
-        builder.operator(stage, Origin::here("count"), String::new());
+        builder.operator(stage, Origin::here("range"), Details::none());
+        builder.operator(stage, Origin::here("count"), Details::none());
         assert_eq!(job_name(&builder.plan), format!("launch.rs:{line}"));
     }
 }

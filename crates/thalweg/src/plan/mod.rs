@@ -8,22 +8,39 @@
 
 mod builder;
 mod conserve;
+mod details;
 mod explain;
+mod fingerprint;
 mod launch;
 mod measure;
 
-pub(crate) use builder::Builder;
 pub use builder::Origin;
+pub(crate) use builder::{Builder, Distribution};
+pub use details::{Detail, Details, Value};
+pub use fingerprint::Fingerprint;
 pub use launch::TaskContext;
 pub(crate) use launch::{Launched, check, launch, linked};
 
+use crate::config::BatchMode;
+use crate::data::{HASH_VERSION, Portable, Schema};
+use crate::exchange::KEY_GROUPS;
 use crate::net::{HostId, Hosts};
 use serde::{Deserialize, Serialize};
 
+/// The version of the format of plans. It is raised when a field or a variant is removed, renamed, or changes its
+/// meaning, so that a plan of one version is never read as one of another; a new field or variant does not raise it.
+pub const PLAN_VERSION: u32 = 1;
+
 /// A job as data.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Plan {
+    /// The version of the plan's format: [`PLAN_VERSION`].
+    pub version: u32,
+    /// The version of the hash by which keys find their tasks: [`HASH_VERSION`].
+    pub hash_version: u32,
+    /// The number of key groups into which hashes are divided; each task of a keyed stage owns a range of them.
+    pub key_groups: u32,
     /// The operators, in the order in which the program added them.
     pub operators: Vec<Operator>,
     /// The stages; each runs as one piece of code.
@@ -32,6 +49,21 @@ pub struct Plan {
     pub edges: Vec<Edge>,
     /// The ways beside exchanges in which tasks affect each other.
     pub ties: Vec<Tie>,
+}
+
+/// A plan without operators, of this version.
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            version: PLAN_VERSION,
+            hash_version: HASH_VERSION,
+            key_groups: KEY_GROUPS as u32,
+            operators: Vec::new(),
+            stages: Vec::new(),
+            edges: Vec::new(),
+            ties: Vec::new(),
+        }
+    }
 }
 
 /// One operator of a [`Plan`].
@@ -49,8 +81,8 @@ pub struct Operator {
     pub method: String,
     /// The place in the program where it is added, as `file:line`.
     pub place: String,
-    /// Further details: the files read, the size of a limit, …
-    pub detail: String,
+    /// Its properties: the files read, the size of a limit, …
+    pub details: Details,
     /// The stage that it belongs to.
     pub stage: usize,
     /// The state that it keeps across records, if it keeps any.
@@ -67,10 +99,33 @@ pub struct State {
     /// [`Stream::name`](crate::Stream::name), or derived from the stateful operators before it, so that adding a
     /// `map` does not change it.
     pub id: String,
-    /// Whether there is a state for each key, owned by key group, rather than one for each task.
-    pub keyed: bool,
-    /// The schema of the state, as text.
-    pub schema: String,
+    /// What there is a state for.
+    pub scope: Scope,
+    /// The schema of the state.
+    pub schema: Schema,
+}
+
+/// What there is a [`State`] for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Scope {
+    /// For each key, of this schema. The task that owns the key's group has it.
+    Key(Schema),
+    /// For each task.
+    Task,
+}
+
+impl Scope {
+    /// A state for each key of this type.
+    pub(crate) fn key<K: Portable + ?Sized>() -> Self {
+        Self::Key(schema_of::<K>())
+    }
+}
+
+/// The schema of a kind of record.
+pub(crate) fn schema_of<I: Portable + ?Sized>() -> Schema {
+    <I::Owned as crate::data::Data>::schema()
 }
 
 /// Operators that are fused into one type of task.
@@ -113,8 +168,15 @@ pub struct Edge {
     pub to: usize,
     /// How the receiving task is chosen.
     pub strategy: Strategy,
-    /// When batches are sent, as text.
-    pub batch: String,
+    /// The schema of the records that cross it. On a keyed edge they are the hash of the key and the program's record;
+    /// what is aggregated before it is sent crosses as hash, key and accumulator.
+    pub schema: Schema,
+    /// The schema of the key by which a [keyed](Strategy::Keyed) edge sends.
+    pub key: Option<Schema>,
+    /// Whether each record has a timestamp.
+    pub timed: bool,
+    /// When batches are sent.
+    pub batch: BatchMode,
 }
 
 /// A way in which the tasks of operators affect each other, beside the exchanges between them: it carries no records of

@@ -2,7 +2,7 @@
 //!
 //! `heap_size` takes time in proportion to the size of a state (a list of texts, say), which is too much at each
 //! change. So all states are measured together from time to time: when the number of changes has grown by a quarter,
-//! or when there were as many changes as measuring costs. In between, the states are assumed to grow at their average
+//! or when there were many more changes than measuring costs. In between, the states are assumed to grow at their average
 //! rate so far, to at most one and a half times their last measured size. The error is at most what a quarter of the
 //! changes adds beyond that average, and what one batch adds.
 //!
@@ -14,6 +14,9 @@ use std::mem::needs_drop;
 
 /// The bytes of a state that take about as long to measure as one change of a state.
 const BYTES_A_CHANGE: usize = 64;
+/// The changes before all states are measured again, for each of them: measuring is then a small part of the work even
+/// where the states lie in memory that is in no cache.
+const CHANGES_A_STATE: usize = 4;
 
 /// An estimate of the bytes that all states of type `S` in a table own on the heap.
 #[derive(Debug)]
@@ -61,7 +64,7 @@ impl<S> HeapEstimate<S> {
         Self::OWNS
             && self.since > 0
             && (self.since >= self.before / 4
-                || self.since >= asking && self.since - asking >= count())
+                || self.since >= asking && self.since - asking >= CHANGES_A_STATE * count())
     }
 
     /// Records a measurement of all states.

@@ -5,7 +5,7 @@
 pub(super) const LARGE: usize = 2 << 20;
 
 /// The size of a cache line.
-const LINE: usize = 64;
+pub(super) const LINE: usize = 64;
 
 /// Advises the kernel to use large pages for an allocation, before it is first written. Does nothing on systems
 /// without that advice.

@@ -25,5 +25,6 @@ pub(crate) use loser_tree::{LoserTree, precedes};
 pub use rows::{Link, Rows};
 pub use sort::{Sorted, Sorter};
 pub use spill::{SpillDir, SpillFile, SpillReader, SpillWriter};
+pub(crate) use table::DirectMapped;
 pub use table::{Drain, GroupTable, Known, SlotHint};
 pub use timers::Timers;

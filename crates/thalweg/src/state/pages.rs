@@ -1,11 +1,14 @@
 //! The memory of a table's slots; in large pages when the table is large.
 #![allow(unsafe_code)] // Owns an allocation; see `Pages`.
 
-use super::hints::{LARGE, large_pages};
+use super::hints::{LARGE, LINE, large_pages};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+
+/// The bytes up to which an allocation need not begin at a cache line.
+const SMALL: usize = 4096;
 
 /// A fixed number of slots for `T`s, all uninitialised.
 ///
@@ -49,10 +52,13 @@ impl<T> Pages<T> {
 
     fn layout(len: usize) -> Layout {
         let layout = Layout::array::<T>(len).expect("fewer bytes than the address space has");
-        if layout.size() < LARGE {
-            return layout;
-        }
-        layout.align_to(LARGE).expect("two megabytes are a power of two")
+        let align = match layout.size() {
+            0..SMALL => return layout,
+            // An entry of 64 or 128 bytes then takes as few cache lines as it can.
+            SMALL..LARGE => LINE,
+            _ => LARGE,
+        };
+        layout.align_to(align).expect("a power of two, and few bytes more")
     }
 }
 

@@ -10,8 +10,8 @@
 //! The index is taken from the low bits of the hash and the tag from the middle: the top bits, by which keys are
 //! routed to tasks, are the same for many keys of a table.
 //!
-//! Entries are not removed one by one, so a run of occupied slots has no holes: a key lies between its home slot and
-//! the next empty one.
+//! A run of occupied slots has no holes: a key lies between its home slot and the next empty one. Where an entry is
+//! removed, those behind it move up.
 #![allow(unsafe_code)] // An entry is there exactly when its tag says so; see `Slots`.
 
 use super::hints::{prefetch, prefetch_end};
@@ -276,6 +276,56 @@ impl<E> Slots<E> {
         self.set_tag(at, 0);
         // SAFETY: the tag said that the entry is initialised, and now says that it is not.
         Some(unsafe { self.entries[at].assume_init_read() })
+    }
+
+    /// Passes the entry with this hash that satisfies `is_it` to `see`, which returns whether the entry stays, and
+    /// removes it otherwise.
+    #[inline]
+    pub(super) fn see_or_remove<R>(
+        &mut self,
+        hash: u64,
+        is_it: impl FnMut(&E) -> bool,
+        hash_of: impl Fn(&E) -> u64,
+        see: impl FnOnce(&mut E) -> (R, bool),
+    ) -> Option<(R, Option<E>)> {
+        let at = self.finder().position(hash, is_it).ok()?;
+        // SAFETY: `position` found an initialised entry there.
+        let (seen, stays) = see(unsafe { self.entries.get_unchecked_mut(at).assume_init_mut() });
+        let removed = if stays { None } else { self.remove(at, hash_of) };
+        Some((seen, removed))
+    }
+
+    /// Moves the entry out of a slot, and closes the hole in its run: an entry behind it moves up unless it would then
+    /// lie before its home slot.
+    ///
+    /// If `hash_of` panics, entries behind the hole may no longer be found.
+    #[inline(never)]
+    fn remove(&mut self, mut hole: usize, hash_of: impl Fn(&E) -> u64) -> Option<E> {
+        let removed = self.take(hole)?;
+        self.len -= 1;
+        self.room += 1;
+        let mut at = hole;
+        loop {
+            at = (at + 1) & self.mask;
+            if self.tags[at] == 0 {
+                return Some(removed);
+            }
+            // SAFETY: the tag says that the entry is initialised.
+            let hash = hash_of(unsafe { self.entries[at].assume_init_ref() });
+            let from_home = at.wrapping_sub(hash as usize) & self.mask;
+            if from_home >= at.wrapping_sub(hole) & self.mask
+                && let Some(entry) = self.take(at)
+            {
+                self.entries[hole].write(entry);
+                self.set_tag(hole, tag(hash));
+                hole = at;
+            }
+        }
+    }
+
+    /// Whether there are more than this many slots for each entry.
+    pub(super) fn is_sparse(&self, slots: usize) -> bool {
+        self.capacity() > slots.saturating_mul(self.len.max(FIRST_CAPACITY))
     }
 
     /// Doubles the number of slots.

@@ -14,6 +14,9 @@ const CACHE_RESIDENT: usize = 1 << 20;
 /// The number of spent keys that may stay in a table, in addition to as many as there are live keys.
 const SPENT: usize = 1024;
 
+/// The number of slots for each key at which a table larger than the caches is too large for its keys.
+const SPARSE: usize = 16;
+
 /// Accumulators by key.
 ///
 /// The caller passes the hash, which it has computed for routing already; it must be [`Key::hash`] of the key's
@@ -21,9 +24,9 @@ const SPENT: usize = 1024;
 ///
 /// A table takes `size_of::<(K::Slot, A)>() + 1` bytes a slot, and is between three eighths and three quarters full.
 /// It grows by doubling; the owner must reserve memory first, as much as [`bytes_if_grown`](Self::bytes_if_grown)
-/// returns. Keys cannot be removed one by one.
+/// returns.
 ///
-/// The order of iteration depends only on the order of insertion, so equal runs give equal output.
+/// The order of iteration depends only on the order of insertions and removals, so equal runs give equal output.
 ///
 /// ```
 /// use thalweg::data::Key;
@@ -322,11 +325,42 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
         Some(K::view(&entry.key, &self.keys.arena, |key| see(key, &mut entry.value)))
     }
 
+    /// As [`see_where`](Self::see_where), where `see` also returns whether the key stays. Removes it otherwise, and
+    /// then also returns its accumulator.
+    ///
+    /// While the table has keys whose bytes lie outside their slots, all keys stay, as that memory could not be used
+    /// again: see [`forget_spent`](Self::forget_spent).
+    #[inline]
+    pub(crate) fn see_or_remove<R>(
+        &mut self,
+        hash: u64,
+        mut is_it: impl FnMut(&A) -> bool,
+        see: impl FnOnce(&K, &mut A) -> (R, bool),
+    ) -> Option<(R, Option<A>)> {
+        let Keys { arena, heap } = &mut self.keys;
+        let keeps_all = K::arena_bytes(arena) > 0;
+        let (seen, entry) = self.slots.see_or_remove(
+            hash,
+            |entry| is_it(&entry.value),
+            |entry| K::slot_hash(&entry.key, arena),
+            |entry| {
+                let (seen, stays) = K::view(&entry.key, arena, |key| see(key, &mut entry.value));
+                (seen, stays || keeps_all)
+            },
+        )?;
+        let removed = entry.map(|Entry { key, value }| {
+            *heap -= K::slot_heap(&key);
+            value
+        });
+        Some((seen, removed))
+    }
+
     /// Rebuilds the table with the keys for whose accumulators `keep` returns `true`, of which there are `live`, once
-    /// the others are many. For callers that drop keys at the end of each batch. A rebuild costs a step for every
-    /// key, and needs the memory of both tables for its duration.
+    /// the others or the empty slots are many. For callers that drop keys at the end of each batch. A rebuild costs a
+    /// step for every key, and needs the memory of both tables for its duration.
     pub fn forget_spent(&mut self, live: usize, mut keep: impl FnMut(&A) -> bool) {
-        if self.len() <= 2 * live + SPENT {
+        let is_sparse = self.slots.is_sparse(SPARSE) && self.slots.bytes() > CACHE_RESIDENT;
+        if self.len() <= 2 * live + SPENT && !is_sparse {
             return;
         }
         // Room for as many keys as there may be before the next rebuild.
@@ -455,5 +489,8 @@ impl<K: Key + ?Sized, A> fmt::Debug for Drain<K, A> {
     }
 }
 
+mod direct;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use direct::DirectMapped;

@@ -10,7 +10,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Edge, TasksOf};
 use crate::flow::{catch, discard};
 use crate::net::{HostId, Links, Part};
-use crate::plan::{Builder, Origin, Plan, Strategy, TieKind, check, launch, linked};
+use crate::plan::{
+    self, Builder, Details, Distribution, Origin, Plan, TieKind, check, launch, linked, schema_of,
+};
 use crate::runtime::{Cluster, Runtime, Threads, World};
 use crate::sync::{Mutex, lock};
 use crate::time::Time;
@@ -191,7 +193,7 @@ impl Environment {
         edges: Vec<Edge<I, T>>,
     ) -> Stream<Received<I, T>> {
         let receive = Origin { kind: "receive", ..origin };
-        let op = self.build(|builder| builder.operator(stage, receive, String::new()));
+        let op = self.build(|builder| builder.operator(stage, receive, Details::none()));
         Stream { env: self.clone(), chain: Received { edges, op }, stage }
     }
 
@@ -200,8 +202,10 @@ impl Environment {
         &self,
         from: usize,
         to: usize,
-        strategy: Strategy,
+        distribution: impl Into<Distribution>,
     ) -> Edge<I, T> {
+        let Distribution { strategy, key } = distribution.into();
+        let (schema, timed) = (schema_of::<I>(), T::LAST.timestamp().is_some());
         self.build(|builder| {
             let edge = Edge::new(builder.plan.edges.len());
             let lanes = edge.clone();
@@ -211,7 +215,8 @@ impl Environment {
             let connect = move |settings, from: TasksOf<'_>, to: TasksOf<'_>, links: &Links| {
                 lanes.connect(settings, from, to, links, linked(strategy, senders, receivers));
             };
-            builder.edge(from, to, strategy, batch, Box::new(connect));
+            let in_plan = plan::Edge { from, to, strategy, schema, key, timed, batch };
+            builder.edge(in_plan, Box::new(connect));
             edge
         })
     }

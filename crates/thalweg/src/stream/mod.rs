@@ -27,10 +27,10 @@ pub(crate) use {
 };
 
 use crate::config::BatchMode;
-use crate::data::Portable;
+use crate::data::{Data, Portable};
 use crate::exchange::Edge;
 use crate::flow::{NullSink, Push, Task};
-use crate::plan::{Builder, Origin, Strategy, TaskContext, TieKind};
+use crate::plan::{Builder, Details, Distribution, Origin, Scope, Strategy, TaskContext, TieKind};
 
 /// Records that flow through a job, one after the other, in several tasks in parallel.
 ///
@@ -84,25 +84,26 @@ impl<C: Chain> Stream<C> {
         origin: Origin,
         wrap: impl FnOnce(C, usize) -> D,
     ) -> Stream<D> {
-        self.then_described(origin, String::new(), wrap)
+        self.then_described(origin, Details::none(), wrap)
     }
 
     /// Like [`then`](Self::then), with more properties of the operator.
     pub(crate) fn then_described<D: Chain>(
         self,
         origin: Origin,
-        detail: String,
+        details: Details,
         wrap: impl FnOnce(C, usize) -> D,
     ) -> Stream<D> {
-        let op = self.build(|builder| builder.operator(self.stage, origin, detail));
+        let op = self.build(|builder| builder.operator(self.stage, origin, details));
         Stream { chain: wrap(self.chain, op), env: self.env, stage: self.stage }
     }
 
-    /// Declares the state that the last operator keeps across records.
-    pub(crate) fn with_state(self, keyed: bool, schema: impl ToString) -> Self {
+    /// Declares the state, of type `S`, that the last operator keeps across records.
+    pub(crate) fn with_state<S: Data>(self, scope: Scope) -> Self {
+        let schema = S::schema();
         self.build(|builder| {
             if let Some(&op) = builder.plan.stages[self.stage].operators.last() {
-                builder.state(op, keyed, schema.to_string());
+                builder.state(op, scope, schema);
             }
         });
         self
@@ -140,12 +141,12 @@ impl<C: Chain> Stream<C> {
     pub(crate) fn close<N>(
         self,
         origin: Origin,
-        detail: String,
+        details: Details,
         end: impl Fn(&TaskContext<'_>, usize) -> crate::Result<N> + Send + 'static,
     ) where
         N: Push<C::Item, C::Time> + 'static,
     {
-        let op = self.build(|builder| builder.operator(self.stage, origin, detail));
+        let op = self.build(|builder| builder.operator(self.stage, origin, details));
         let chain = self.chain;
         let factory = move |cx: &TaskContext<'_>| {
             let task = chain.attach(cx, end(cx, op)?)?;
@@ -159,7 +160,7 @@ impl<C: Chain> Stream<C> {
     pub(crate) fn exchange<N>(
         self,
         origin: Origin,
-        strategy: Strategy,
+        distribution: impl Into<Distribution>,
         tasks: usize,
         end: impl Fn(&TaskContext<'_>, usize, &Edge<C::Item, C::Time>) -> N + Send + 'static,
     ) -> Stream<Received<C::Item, C::Time>>
@@ -170,7 +171,7 @@ impl<C: Chain> Stream<C> {
         let env = self.env.clone();
         let bounded = self.is_bounded();
         let stage = env.build(|builder| builder.stage_after(&[self.stage], tasks, bounded));
-        let edge = self.send_to(stage, origin, strategy, end);
+        let edge = self.send_to(stage, origin, distribution, end);
         env.receive(stage, origin, vec![edge])
     }
 
@@ -204,16 +205,16 @@ impl<C: Chain> Stream<C> {
         self,
         to: usize,
         origin: Origin,
-        strategy: Strategy,
+        distribution: impl Into<Distribution>,
         end: impl Fn(&TaskContext<'_>, usize, &Edge<C::Item, C::Time>) -> N + Send + 'static,
     ) -> Edge<C::Item, C::Time>
     where
         C::Item: Portable,
         N: Push<C::Item, C::Time> + 'static,
     {
-        let edge = self.env.link(self.stage, to, strategy);
+        let edge = self.env.link(self.stage, to, distribution);
         let sending = edge.clone();
-        self.close(origin, String::new(), move |cx, op| Ok(end(cx, op, &sending)));
+        self.close(origin, Details::none(), move |cx, op| Ok(end(cx, op, &sending)));
         edge
     }
 

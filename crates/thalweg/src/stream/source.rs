@@ -6,7 +6,7 @@ use crate::data::Record;
 use crate::error::Result;
 use crate::flow::{Epoch, Event, Head, Op, Poll, Push, Settled, Task, Turn, guard};
 use crate::metrics::{Awaits, Report, Total};
-use crate::plan::{Origin, TaskContext};
+use crate::plan::{Details, Origin, TaskContext};
 use crate::time::Time;
 
 /// The result of one call of a source.
@@ -91,14 +91,14 @@ impl Environment {
     pub(crate) fn source<F: SourceFactory>(
         &self,
         origin: Origin,
-        detail: String,
+        details: Details,
         tasks: usize,
         bounded: bool,
         factory: F,
     ) -> Stream<Sourced<F>> {
         let (stage, op) = self.build(|builder| {
             let stage = builder.stage(tasks, bounded);
-            (stage, builder.operator(stage, origin, detail))
+            (stage, builder.operator(stage, origin, details))
         });
         Stream { env: self.clone(), chain: Sourced { factory, op }, stage }
     }

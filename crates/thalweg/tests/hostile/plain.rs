@@ -3,9 +3,9 @@
 use crate::job::operators;
 use crate::records::Record;
 use std::time::Duration;
-use thalweg::Visit;
 use thalweg::config::BatchMode;
 use thalweg::operators::calls::Calls;
+use thalweg::{Data, Visit};
 
 /// Gives each record twice.
 struct Twice;
@@ -21,6 +21,13 @@ impl Visit<Record> for Twice {
     }
 }
 
+/// A record whose view borrows a string.
+#[derive(Data)]
+struct Shown {
+    text: String,
+    record: Record,
+}
+
 fn calls() -> Calls {
     Calls::in_flight(3)
 }
@@ -31,6 +38,9 @@ operators! {
     "filter_map" exact |job, s| job.end(s.filter_map(|r| (r.number() % 3 > 0).then_some(r)));
     "flat_map" exact |job, s| job.end(s.flat_map(|r| (0..r.number() % 4).map(move |_| r.clone())));
     "flat_each" exact |job, s| job.end(s.flat_each(Twice));
+    "views" exact |job, s| job.end(
+        s.map(|record| Shown { text: record.text.clone(), record }).views().shuffle().map(|view| view.record)
+    );
     "flat_map_str" exact |job, s| job.end(
         s.flat_map_str(|r, out| out.extend([r.text.as_str(), if r.number() > 5 { "much" } else { "" }]))
             .map(str::to_owned)

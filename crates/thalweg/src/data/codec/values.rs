@@ -3,8 +3,10 @@
 use super::*;
 
 macro_rules! integers {
-    ($($type:ty, $schema:ident, |$value:ident| $hash:expr;)*) => {$(
+    ($($type:ty, $schema:ident, $word:expr, |$value:ident| $hash:expr;)*) => {$(
         impl Data for $type {
+            const WORD: Option<fn(&Self) -> u64> = $word;
+
             #[inline]
             fn encode(&self, out: &mut Vec<u8>) {
                 out.extend_from_slice(&self.to_le_bytes());
@@ -45,23 +47,23 @@ macro_rules! integers {
 }
 
 integers! {
-    i8, I8, |value| hash_u64(i64::from(value) as u64);
-    i16, I16, |value| hash_u64(i64::from(value) as u64);
-    i32, I32, |value| hash_u64(i64::from(value) as u64);
-    i64, I64, |value| hash_u64(value as u64);
-    i128, I128, |value| match i64::try_from(value) {
+    i8, I8, Some(|word| *word as u64), |value| hash_u64(i64::from(value) as u64);
+    i16, I16, Some(|word| *word as u64), |value| hash_u64(i64::from(value) as u64);
+    i32, I32, Some(|word| *word as u64), |value| hash_u64(i64::from(value) as u64);
+    i64, I64, Some(|word| *word as u64), |value| hash_u64(value as u64);
+    i128, I128, None, |value| match i64::try_from(value) {
         Ok(narrow) => hash_u64(narrow as u64),
         Err(_) => mix(hash_u64(value as u64), hash_u64((value >> 64) as u64)),
     };
-    u16, U16, |value| hash_u64(u64::from(value));
-    u32, U32, |value| hash_u64(u64::from(value));
-    u64, U64, |value| hash_u64(value);
-    u128, U128, |value| match u64::try_from(value) {
+    u16, U16, Some(|word| u64::from(*word)), |value| hash_u64(u64::from(value));
+    u32, U32, Some(|word| u64::from(*word)), |value| hash_u64(u64::from(value));
+    u64, U64, Some(|word| *word), |value| hash_u64(value);
+    u128, U128, None, |value| match u64::try_from(value) {
         Ok(narrow) => hash_u64(narrow),
         Err(_) => mix(hash_u64(value as u64), hash_u64((value >> 64) as u64)),
     };
-    f32, F32, |value| hash_float(f64::from(value));
-    f64, F64, |value| hash_float(value);
+    f32, F32, None, |value| hash_float(f64::from(value));
+    f64, F64, None, |value| hash_float(value);
 }
 
 #[inline]
@@ -114,8 +116,10 @@ impl Data for u8 {
 
 /// Types that are encoded as another type, some of whose values are not valid.
 macro_rules! encoded_as {
-    ($($type:ty as $other:ty, $schema:expr, |$from:ident| $to:expr, |$back:ident| $checked:expr;)*) => {$(
+    ($($type:ty as $other:ty, $schema:expr, $word:expr, |$from:ident| $to:expr, |$back:ident| $checked:expr;)*) => {$(
         impl Data for $type {
+            const WORD: Option<fn(&Self) -> u64> = $word;
+
             #[inline]
             fn encode(&self, out: &mut Vec<u8>) {
                 let $from = *self;
@@ -144,22 +148,23 @@ macro_rules! encoded_as {
 }
 
 encoded_as! {
-    usize as u64, Schema::U64, |value| value as u64,
+    usize as u64, Schema::U64, Some(|word| *word as u64), |value| value as u64,
         |other| usize::try_from(other).map_err(|_| DecodeError::invalid("a usize of this machine"));
-    isize as i64, Schema::I64, |value| value as i64,
+    isize as i64, Schema::I64, Some(|word| *word as u64), |value| value as i64,
         |other| isize::try_from(other).map_err(|_| DecodeError::invalid("an isize of this machine"));
-    bool as u8, Schema::Bool, |value| u8::from(value), |other| match other {
+    bool as u8, Schema::Bool, None, |value| u8::from(value), |other| match other {
         0 => Ok(false),
         1 => Ok(true),
         _ => Err(DecodeError::invalid("a bool")),
     };
-    char as u32, Schema::Char, |value| u32::from(value),
+    char as u32, Schema::Char, None, |value| u32::from(value),
         |other| char::from_u32(other).ok_or(DecodeError::invalid("a char"));
     Duration as (u64, u32),
         Schema::Struct {
             name: "Duration".into(),
             fields: vec![Field::new("seconds", Schema::U64), Field::new("nanoseconds", Schema::U32)],
         },
+        None,
         |value| (value.as_secs(), value.subsec_nanos()),
         |other| match other {
             (seconds, nanoseconds @ 0..1_000_000_000) => Ok(Self::new(seconds, nanoseconds)),

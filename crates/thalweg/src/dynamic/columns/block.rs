@@ -184,7 +184,7 @@ impl Data for Block {
     }
 
     fn schema() -> Schema {
-        Schema::Tuple(vec![Schema::U64, Schema::List(Box::new(Schema::Bytes))])
+        Schema::Columns(Vec::new())
     }
 
     fn heap_size(&self) -> usize {

@@ -1,5 +1,6 @@
 //! Types, values and schemas of columns, as a graph names them.
 
+use crate::data::Schema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -22,6 +23,18 @@ pub enum Type {
 }
 
 impl Type {
+    /// The schema of a value.
+    pub(crate) fn schema(self) -> Schema {
+        match self {
+            Self::I64 => Schema::I64,
+            Self::U64 => Schema::U64,
+            Self::F64 => Schema::F64,
+            Self::Bool => Schema::Bool,
+            Self::Utf8 => Schema::Str,
+            Self::Bytes => Schema::Bytes,
+        }
+    }
+
     /// Whether arithmetic is defined for the type.
     pub(crate) fn is_number(self) -> bool {
         matches!(self, Self::I64 | Self::U64 | Self::F64)

@@ -5,7 +5,7 @@ use crate::dynamic::columns::{Block, Columnar};
 use crate::error::Result;
 use crate::flow::{Event, Flow, Op, Pipe, Push, guard};
 use crate::metrics::Report;
-use crate::plan::{Origin, TaskContext};
+use crate::plan::{Details, Origin, TaskContext};
 use crate::stream::{Chain, Stream};
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use std::sync::Arc;
 pub(super) fn apply<C: Chain<Item = Columnar, Time = ()>>(
     stream: Stream<C>,
     origin: Origin,
-    detail: String,
+    details: Details,
     kernel: Kernel,
 ) -> Stream<Apply<C>> {
     let kernel = Arc::new(kernel);
-    stream.then_described(origin, detail, |prev, op| Apply { prev, op, kernel })
+    stream.then_described(origin, details, |prev, op| Apply { prev, op, kernel })
 }
 
 /// The chain that ends in a kernel.

@@ -46,11 +46,22 @@ pub(super) fn erased<C: Chain<Item = Columnar, Time = ()>>(stream: Stream<C>) ->
 }
 
 /// The operators that follow in a stage, as a trait object.
-pub(super) struct Rest(Box<dyn Push<Columnar, ()>>);
+pub(super) struct Rest(Box<dyn PushBlock>);
+
+/// `Push`, as far as it can be called on a trait object.
+trait PushBlock: Pipe {
+    fn push_block(&mut self, block: Block);
+}
+
+impl<N: Push<Columnar, ()>> PushBlock for N {
+    fn push_block(&mut self, block: Block) {
+        self.push(block, ());
+    }
+}
 
 impl Push<Columnar, ()> for Rest {
     fn push(&mut self, block: Block, (): ()) {
-        self.0.push(block, ());
+        self.0.push_block(block);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::dynamic::check::GroupStep;
 use crate::dynamic::columns::{Block, Field, Type};
 use crate::error::Result;
 use crate::operators::aggregates::{Combine, Count};
-use crate::plan::Origin;
+use crate::plan::{Details, Origin};
 use crate::stream::Stream;
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ where
         .aggregate(|_| aggregate)
         .name(format!("{name}/table"))
         .unkey();
-    erased(pack(table, Origin::here("group"), String::new(), rows))
+    erased(pack(table, Origin::here("group"), Details::none(), rows))
 }
 
 /// Keys and their results, to be packed into a block.

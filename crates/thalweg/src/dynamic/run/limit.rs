@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::flow::{Pipe, Push, RoundScoped};
 use crate::metrics::Report;
 use crate::operators::per_stream::limit::Left;
-use crate::plan::{Origin, TaskContext};
+use crate::plan::{Details, Origin, Scope, TaskContext};
 use crate::stream::{Chain, Stream};
 
 /// Emits the first `n` rows of all tasks together, in one task, and lets the sources end.
@@ -14,11 +14,13 @@ pub(super) fn limit<C: Chain<Item = Columnar, Time = ()>>(
     origin: Origin,
     n: u64,
 ) -> Stream<impl Chain<Item = Columnar, Time = ()> + use<C>> {
+    let rows = Details::of("rows", n);
+    let local = rows.clone().with("phase", "local");
     stream
-        .then_described(origin, format!("{n} in each task"), |prev, op| Limit { prev, op, n })
+        .then_described(origin, local, |prev, op| Limit { prev, op, n })
         .gather(origin)
-        .then_described(origin, n.to_string(), |prev, op| Limit { prev, op, n })
-        .with_state(false, "u64")
+        .then_described(origin, rows.with("phase", "global"), |prev, op| Limit { prev, op, n })
+        .with_state::<u64>(Scope::Task)
 }
 
 /// The chain that ends in a limit of rows.

@@ -26,10 +26,11 @@ mod views;
 pub use results::{Attached, Results, Rows};
 
 use super::check::{Step, Work};
-use super::columns::Block;
+use super::columns::{Block, Field};
 use super::graph::Graph;
+use crate::data::{self, Schema};
 use crate::error::{Error, ErrorKind, Result};
-use crate::plan::Origin;
+use crate::plan::{Details, Origin};
 use crate::stream::{Environment, Stream};
 use apply::apply;
 use chain::{Blocks, erased};
@@ -82,6 +83,7 @@ impl Graph {
         let mut streams: Vec<Option<Stream<Blocks>>> = Vec::new();
         let mut attached = Attached::default();
         for step in &checked.steps {
+            let edges = env.build(|builder| builder.plan.edges.len());
             let stream = match step.input {
                 None => Some(source(env, step)),
                 Some(input) => {
@@ -92,10 +94,17 @@ impl Graph {
                     follow(stream, step, &mut attached)
                 }
             };
+            env.build(|builder| builder.name_columns(edges, &schema(&step.schema)));
             streams.push(stream);
         }
         Ok(attached)
     }
+}
+
+/// The schema of blocks with these columns.
+fn schema(columns: &[Field]) -> Schema {
+    let field = |column: &Field| data::Field::new(&*column.name, column.kind.schema());
+    Schema::Columns(columns.iter().map(field).collect())
 }
 
 #[inline]
@@ -106,11 +115,11 @@ fn source(env: &Environment, step: &Step) -> Stream<Blocks> {
     match &step.work {
         Work::Range(from, to) => {
             let numbers = env.range(*from..*to).name(name);
-            erased(pack(numbers, origin, String::new(), Numbers::default()))
+            erased(pack(numbers, origin, Details::none(), Numbers::default()))
         }
         Work::Lines(paths) => {
             let lines = env.lines(paths).name(name);
-            erased(pack(lines, origin, String::new(), Texts::default()))
+            erased(pack(lines, origin, Details::none(), Texts::default()))
         }
         Work::Rows(blocks) => blocks_of(env, blocks.clone(), step),
         // A step without an input is one of these, as the check has verified.
@@ -123,7 +132,7 @@ fn source(env: &Environment, step: &Step) -> Stream<Blocks> {
 #[track_caller]
 fn blocks_of(env: &Environment, blocks: Vec<Block>, step: &Step) -> Stream<Blocks> {
     let blocks = env.iter(blocks);
-    let blocks = pack::unpacked(blocks, Origin::here("rows"), step.detail.clone());
+    let blocks = pack::unpacked(blocks, Origin::here("rows"), step.details.clone());
     erased(blocks).name(step.name.as_str())
 }
 
@@ -131,26 +140,28 @@ fn blocks_of(env: &Environment, blocks: Vec<Block>, step: &Step) -> Stream<Block
 #[inline]
 #[track_caller]
 fn follow(stream: Stream<Blocks>, step: &Step, attached: &mut Attached) -> Option<Stream<Blocks>> {
-    let (name, detail) = (step.name.as_str(), step.detail.clone());
+    let (name, details) = (step.name.as_str(), step.details.clone());
     // Taken here, because a closure would not see the caller.
     let origin = Origin::here("graph");
-    let kernel = |kind, stream, detail, kernel| {
-        erased(apply(stream, Origin { kind, ..origin }, detail, kernel))
+    let kernel = |kind, stream, details, kernel| {
+        erased(apply(stream, Origin { kind, ..origin }, details, kernel))
     };
     let next = match &step.work {
-        Work::Select(columns) => kernel("select", stream, detail, Kernel::Select(columns.clone())),
-        Work::Filter(keep) => kernel("filter", stream, detail, Kernel::Filter(keep.clone())),
-        Work::Explode(at, parts) => kernel("explode", stream, detail, Kernel::Explode(*at, *parts)),
+        Work::Select(columns) => kernel("select", stream, details, Kernel::Select(columns.clone())),
+        Work::Filter(keep) => kernel("filter", stream, details, Kernel::Filter(keep.clone())),
+        Work::Explode(at, parts) => {
+            kernel("explode", stream, details, Kernel::Explode(*at, *parts))
+        }
         Work::Group(group) => {
             let inputs = Kernel::Select(group.inputs.clone());
-            let stream = kernel("inputs", stream, detail, inputs).name(format!("{name}/inputs"));
+            let stream = kernel("inputs", stream, details, inputs).name(format!("{name}/inputs"));
             group::group(stream, group, name)
         }
-        Work::Sort(by) => sort::sort(stream, &step.schema, by, (name, detail)),
-        Work::Top(n, by) => sort::top(stream, &step.schema, (*n, by), (name, detail)),
+        Work::Sort(by) => sort::sort(stream, &step.schema, by, (name, details)),
+        Work::Top(n, by) => sort::top(stream, &step.schema, (*n, by), (name, details)),
         Work::Limit(n) => erased(limit::limit(stream, Origin::here("limit"), *n)),
         Work::Partition(keys) => {
-            partition::partition(stream, Origin::here("partition"), detail, keys)
+            partition::partition(stream, Origin::here("partition"), details, &step.schema, keys)
         }
         Work::Shuffle => erased(stream.shuffle()),
         Work::Forward => erased(stream.forward()),

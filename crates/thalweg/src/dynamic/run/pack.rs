@@ -5,7 +5,7 @@ use crate::dynamic::columns::{Block, Column, Columnar, Text};
 use crate::error::Result;
 use crate::exchange::Hashed;
 use crate::flow::{Event, Flow, Op, Pipe, Push};
-use crate::plan::{Origin, TaskContext};
+use crate::plan::{Details, Origin, TaskContext};
 use crate::stream::{Chain, Stream};
 use std::marker::PhantomData;
 
@@ -30,14 +30,14 @@ pub(super) trait Fill<I: Record + ?Sized>: Clone + Send + 'static {
 pub(super) fn pack<C, F>(
     stream: Stream<C>,
     origin: Origin,
-    detail: String,
+    details: Details,
     fill: F,
 ) -> Stream<Pack<C, F>>
 where
     C: Chain<Time = ()>,
     F: Fill<C::Item>,
 {
-    stream.then_described(origin, detail, |prev, op| Pack { prev, op, fill })
+    stream.then_described(origin, details, |prev, op| Pack { prev, op, fill })
 }
 
 /// The chain that ends in a packing operator.
@@ -227,16 +227,16 @@ impl Fill<Hashed<Columnar>> for Packed {
 pub(super) fn unhashed<C: Chain<Item = Hashed<Columnar>, Time = ()>>(
     stream: Stream<C>,
     origin: Origin,
-    detail: String,
+    details: Details,
 ) -> Stream<impl Chain<Item = Columnar, Time = ()> + use<C>> {
-    pack(stream, origin, detail, Packed::default())
+    pack(stream, origin, details, Packed::default())
 }
 
 /// Converts blocks that are values into records that count by their rows.
 pub(super) fn unpacked<C: Chain<Item = Block, Time = ()>>(
     stream: Stream<C>,
     origin: Origin,
-    detail: String,
+    details: Details,
 ) -> Stream<impl Chain<Item = Columnar, Time = ()> + use<C>> {
-    pack(stream, origin, detail, Packed::default())
+    pack(stream, origin, details, Packed::default())
 }

@@ -3,12 +3,13 @@
 use super::chain::{Blocks, erased};
 use super::keys::hashes;
 use super::pack::unhashed;
-use crate::dynamic::columns::{Block, Columnar};
+use crate::data::Schema;
+use crate::dynamic::columns::{Block, Columnar, Field};
 use crate::error::Result;
 use crate::exchange::{ByHash, Hashed, owner};
 use crate::flow::{Op, Pipe, Push};
 use crate::metrics::Report;
-use crate::plan::{Origin, Strategy, TaskContext};
+use crate::plan::{Details, Distribution, Origin, TaskContext};
 use crate::stream::{Chain, Stream};
 use std::sync::Arc;
 
@@ -17,16 +18,23 @@ use std::sync::Arc;
 pub(super) fn partition(
     stream: Stream<Blocks>,
     origin: Origin,
-    detail: String,
+    details: Details,
+    schema: &[Field],
     keys: &[usize],
 ) -> Stream<Blocks> {
+    let key = keys.iter().map(|&at| schema[at].kind.schema()).collect::<Vec<_>>();
+    // A key of one column is that value, not a tuple of it.
+    let key = match <[_; 1]>::try_from(key) {
+        Ok([single]) => single,
+        Err(several) => Schema::Tuple(several),
+    };
     let (tasks, keys) = (stream.env.keyed_tasks(), keys.into());
     let split = Origin { kind: "split", ..origin };
     let parts = stream.then(split, |prev, op| Split { prev, op, keys, tasks });
-    let parts = parts.exchange(origin, Strategy::Keyed, tasks, |cx, op, edge| {
+    let parts = parts.exchange(origin, Distribution::by(key), tasks, |cx, op, edge| {
         edge.outlet(cx.task, cx.op(op), ByHash)
     });
-    erased(unhashed(parts, origin, detail))
+    erased(unhashed(parts, origin, details))
 }
 
 /// Splits a block by the task that owns each row. Each part has the hash of one of its rows, since all of them have

@@ -8,7 +8,7 @@ use crate::Visit;
 use crate::data::Data;
 use crate::dynamic::columns::{Block, Column, Columnar, Field};
 use crate::error::Result;
-use crate::plan::Origin;
+use crate::plan::{Details, Origin};
 use crate::stream::Stream;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) fn sort(
     stream: Stream<Blocks>,
     schema: &[Field],
     by: &[(usize, bool)],
-    (name, detail): (&str, String),
+    (name, details): (&str, Details),
 ) -> Stream<Blocks> {
     let rows = Rows::new(schema, by);
     let sorted = stream
@@ -27,7 +27,7 @@ pub(super) fn sort(
         .name(format!("{name}/rows"))
         .sorted()
         .name(format!("{name}/order"));
-    erased(pack(sorted, Origin::here("sort"), detail, rows))
+    erased(pack(sorted, Origin::here("sort"), details, rows))
 }
 
 /// Emits the first `n` rows in the order of these columns.
@@ -37,7 +37,7 @@ pub(super) fn top(
     stream: Stream<Blocks>,
     schema: &[Field],
     (n, by): (usize, &[(usize, bool)]),
-    (name, detail): (&str, String),
+    (name, details): (&str, Details),
 ) -> Stream<Blocks> {
     let rows = Rows::new(schema, by);
     let first = stream
@@ -45,7 +45,7 @@ pub(super) fn top(
         .name(format!("{name}/rows"))
         .top_by(n, |a, b| b.cmp(a))
         .name(format!("{name}/order"));
-    erased(pack(first, Origin::here("top"), detail, rows))
+    erased(pack(first, Origin::here("top"), details, rows))
 }
 
 /// A row, encoded as bytes with the same order.

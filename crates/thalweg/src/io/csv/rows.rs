@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Push;
 use crate::io::bad_record::BadRecord;
 use crate::io::files::{BlockSizes, ByteBlocks, InputFile, Split};
-use crate::io::input::{Division, Inputs, SplitQueue, describe, hold};
+use crate::io::input::{Division, Inputs, SplitQueue, hold};
 use crate::io::records::LineNumbers;
 use crate::memory::Reservation;
 use crate::metrics::Total;
@@ -92,10 +92,11 @@ impl Environment {
         read: R,
     ) -> Stream<Sourced<CsvRows<R, N>>> {
         let Csv { paths, dialect } = files.into();
-        let detail = format!("{}: {}", describe(&paths), read.columns().join(", "));
+        let columns = read.columns().iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let details = dialect.details(&paths).with("columns", columns);
         let inputs = Inputs::new(paths, Division::Ranges(dialect.split_bytes));
         let factory = CsvRows { inputs, dialect, read: Arc::new(read), lines: Arc::default() };
-        self.source(Origin::here("csv_rows"), detail, self.default_tasks(), true, factory)
+        self.source(Origin::here("csv_rows"), details, self.default_tasks(), true, factory)
             .tied(TieKind::Splits)
     }
 }

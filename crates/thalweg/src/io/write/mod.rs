@@ -17,7 +17,7 @@ use crate::exchange::RoundRobin;
 use crate::flow::{Event, Op, Pipe, Publish, Push, guard};
 use crate::metrics::Report;
 use crate::net::HostId;
-use crate::plan::{Origin, Strategy, TaskContext, TieKind};
+use crate::plan::{Details, Origin, Strategy, TaskContext, TieKind};
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
 use file::{Claims, NewDir, NewFile};
@@ -48,7 +48,7 @@ pub(crate) struct Layout {
 impl<C: Chain> Stream<C> {
     /// Writes all records to one file.
     fn write_file<E: Encode<C::Item>>(self, origin: Origin, path: &Path, encode: E) {
-        let detail = path.display().to_string();
+        let details = Details::of("path", path);
         let path = path.to_owned();
         let tasks = self.tasks();
         let encoded = self.encoded(origin, encode);
@@ -59,13 +59,13 @@ impl<C: Chain> Stream<C> {
             Ok(FilePush::new(op, file, None))
         };
         if tasks == 1 {
-            encoded.close(origin, detail, open);
+            encoded.close(origin, details, open);
         } else {
             let gather = Origin { kind: "gather", ..origin };
             let gathered = encoded.exchange(gather, Strategy::Gather, 1, |cx, op, edge| {
                 edge.outlet(cx.task, cx.op(op), RoundRobin::starting_at(0))
             });
-            gathered.close(origin, detail, open);
+            gathered.close(origin, details, open);
         }
     }
 
@@ -74,11 +74,11 @@ impl<C: Chain> Stream<C> {
     where
         E: Encode<C::Item>,
     {
-        let detail = dir.display().to_string();
+        let details = Details::of("path", dir);
         let dir = Arc::new(NewDir::new(dir));
         let encoded = self.encoded(origin, encode);
         let (env, stage) = (encoded.env.clone(), encoded.stage);
-        encoded.close(origin, detail, move |cx, op| {
+        encoded.close(origin, details, move |cx, op| {
             let op = cx.op(op);
             let part = |task: usize| format!("part-{task:05}.{ending}");
             let me = cx.links.hosts().me();

@@ -20,7 +20,7 @@ pub use failed::FailedCall;
 use crate::data::ByValue;
 use crate::error::{Error, ErrorKind};
 use crate::operators::side_outlet::MaybeSideOutput;
-use crate::plan::{Origin, TieKind};
+use crate::plan::{Details, Origin, TieKind};
 use crate::stream::{Chain, Stream};
 use permits::Permits;
 use polled::Around;
@@ -209,6 +209,20 @@ impl<A> Calls<A> {
     }
 }
 
+impl Rules {
+    fn details(&self) -> Details {
+        let Self { most, ordered, timeout, attempts, backoff } = *self;
+        let details = Details::of("in_flight", most)
+            .with("results", if ordered { "ordered" } else { "unordered" })
+            .with_some("timeout", timeout);
+        if attempts > 1 {
+            details.with("attempts", u64::from(attempts)).with("backoff", backoff)
+        } else {
+            details
+        }
+    }
+}
+
 /// The configuration in words.
 impl<A> fmt::Debug for Calls<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -239,10 +253,10 @@ where
     M: Make<D>,
     L: MaybeSideOutput<FailedCall<D>, C::Time, Outlet: OnFailure<D>>,
 {
-    let (described, fault) = (format!("{calls:?}"), calls.fault());
+    let (details, fault) = (calls.rules.details(), calls.fault());
     let Calls { rules, .. } = calls;
     let (permits, env) = (Permits::new(rules.most), stream.env.clone());
-    let called = stream.then_described(origin, described, |prev, op| {
+    let called = stream.then_described(origin, details, |prev, op| {
         let tie = env.build(|builder| builder.tie(TieKind::Permits, &[op]));
         Calling { prev, op, rules, permits, tie, keep, make, failed }
     });

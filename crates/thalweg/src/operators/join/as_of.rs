@@ -7,7 +7,7 @@ use super::timeline::{Cursor, Timeline};
 use crate::data::Data;
 use crate::flow::guard;
 use crate::operators::keyed::{FirstOf, KeyedStream, Partitioned};
-use crate::plan::Origin;
+use crate::plan::{Details, Origin};
 use crate::stream::Chain;
 use crate::support::keyed_timers::{EventClock, TimedState, TimerClock};
 use crate::time::{EventTime, micros};
@@ -75,6 +75,18 @@ impl AsOf {
     fn is_near(self, early: i64, late: i64) -> bool {
         // At the end of the time range the sum saturates, and everything is near enough.
         self.reach(early).is_none_or(|reach| late <= reach)
+    }
+}
+
+impl AsOf {
+    /// The details of a join by it.
+    fn details(self) -> Details {
+        let matches = match self.direction {
+            Direction::Latest => "latest",
+            Direction::Next => "next",
+        };
+        let tolerance = self.tolerance.map(|most| Duration::from_micros(most.unsigned_abs()));
+        Details::of("match", matches).with_some("tolerance", tolerance)
     }
 }
 
@@ -153,7 +165,13 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
         let f = move |key: &KeyOf<Self>, left: &_, right: Option<&_>| {
             right.map(|right| f(key, left, right))
         };
-        join_partitioned(self, other, Origin::here("as_of_join"), &which, InForce::new(which, f))
+        join_partitioned(
+            self,
+            other,
+            Origin::here("as_of_join"),
+            which.details(),
+            InForce::new(which, f),
+        )
     }
 
     /// Like [`as_of_join`](Self::as_of_join), with a result for each record of this stream that is not late:
@@ -201,7 +219,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
             self,
             other,
             Origin::here("as_of_left_join"),
-            &which,
+            which.details(),
             InForce::new(which, f),
         )
     }

@@ -4,7 +4,7 @@ use super::inputs::{Delivery, Inputs, all};
 use super::kinds::Inner;
 use super::local::{Local, TableOfRight};
 use crate::data::{Data, Portable};
-use crate::plan::Origin;
+use crate::plan::{Details, Origin};
 use crate::stream::{Chain, Stream};
 
 impl<C> Stream<C>
@@ -50,9 +50,10 @@ where
             Inputs::new(all(self, origin), all(other, origin), Delivery::RightEverywhere, origin);
         let (left, right) = inputs.bounded();
         let fault = <TableOfRight as Local<Inner, (), L, R, C::Time>>::fault(left, right);
-        let detail = <TableOfRight as Local<Inner, (), L, R, C::Time>>::NAME.to_owned();
+        let details =
+            Details::of("method", <TableOfRight as Local<Inner, (), L, R, C::Time>>::NAME);
         let chain = <TableOfRight as Local<Inner, (), L, R, C::Time>>::chain;
-        let pairs = inputs.join(detail, fault, chain);
+        let pairs = inputs.join(details, fault, chain);
         pairs.map_as(Origin { kind: "pair", ..origin }, |((), pair)| pair)
     }
 }

@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Broadcast, ByHash, Edge, Hashed, PairInlet};
 use crate::flow::{Depth, PushTwo};
 use crate::operators::keyed::{FirstOf, KeyBy, Placed, add_hash};
-use crate::plan::{Origin, Strategy, TaskContext};
+use crate::plan::{Details, Distribution, Origin, Strategy, TaskContext};
 use crate::stream::{Chain, Environment, Stream};
 use crate::time::Time;
 
@@ -169,12 +169,12 @@ impl<K: Data, A: Data, B: Data, T: Time> Inputs<K, A, B, T> {
     /// Makes a stream that begins with the result of `chain`, as an operator of its own.
     pub(super) fn join<J: Chain>(
         self,
-        detail: String,
+        details: Details,
         fault: Option<String>,
         chain: impl FnOnce(Self, usize) -> J,
     ) -> Stream<J> {
         let (stage, origin) = (self.stage, self.origin);
-        let op = self.env.build(|builder| builder.operator(stage, origin, detail));
+        let op = self.env.build(|builder| builder.operator(stage, origin, details));
         let stream = self.begin(|inputs| chain(inputs, op));
         if let Some(fault) = fault {
             stream.refuse(Error::new(ErrorKind::Plan, fault));
@@ -246,7 +246,7 @@ impl<K: Data, A: Data, T: Time> Input<K, A, T> {
         let (from, bounded) = (stream.stage, stream.is_bounded());
         let Some(send) = send else { return Self { edge: None, op: 0, from, bounded } };
         let receive = Origin { kind: "receive", ..origin };
-        let op = stream.build(|builder| builder.operator(to, receive, String::new()));
+        let op = stream.build(|builder| builder.operator(to, receive, Details::none()));
         Self { edge: Some(send(pairs, to, origin)), op, from, bounded }
     }
 }
@@ -263,7 +263,7 @@ where
         if self.together && self.stream.tasks() == tasks {
             return self.stay(to, origin);
         }
-        self.send(to, Origin { kind: "repartition", ..origin }, Strategy::Keyed)
+        self.send(to, Origin { kind: "repartition", ..origin }, Distribution::by_key::<K>())
     }
 
     /// Leaves each record in the task where it is.
@@ -275,11 +275,15 @@ where
         self,
         to: usize,
         exchange: Origin,
-        strategy: Strategy,
+        distribution: impl Into<Distribution>,
     ) -> Edge<Hashed<(K, A)>, C::Time> {
         // A forward edge has one lane, so the route does not matter.
-        add_hash(self.stream, FirstOf, exchange)
-            .send_to(to, exchange, strategy, |cx, op, edge| edge.outlet(cx.task, cx.op(op), ByHash))
+        add_hash(self.stream, FirstOf, exchange).send_to(
+            to,
+            exchange,
+            distribution,
+            |cx, op, edge| edge.outlet(cx.task, cx.op(op), ByHash),
+        )
     }
 
     /// Sends every record to every task.

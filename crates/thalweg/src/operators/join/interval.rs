@@ -8,7 +8,7 @@ use crate::data::Data;
 use crate::error::{Error, ErrorKind};
 use crate::flow::guard;
 use crate::operators::keyed::{FirstOf, KeyedStream, Partitioned};
-use crate::plan::Origin;
+use crate::plan::{Details, Origin, Value};
 use crate::stream::Chain;
 use crate::support::keyed_timers::{EventClock, TimedState, TimerClock};
 use crate::time::{EventTime, micros};
@@ -62,6 +62,11 @@ impl Interval {
     /// If `most` is less than `least`, the job is refused at its start.
     pub fn preceding(most: Duration, least: Duration) -> Self {
         Self { lower: -micros(most), upper: -micros(least) }
+    }
+
+    /// The details of a join by it.
+    fn details(self) -> Details {
+        Details::of("from", Value::Offset(self.lower)).with("to", Value::Offset(self.upper))
     }
 
     /// Refuses the job of a join by this interval if the interval is empty.
@@ -183,7 +188,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
             self,
             other,
             Origin::here("interval_join"),
-            &interval,
+            interval.details(),
             near,
         ))
     }
@@ -234,7 +239,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
             self,
             other,
             Origin::here("interval_left_join"),
-            &interval,
+            interval.details(),
             near,
         ))
     }

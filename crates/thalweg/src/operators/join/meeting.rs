@@ -16,7 +16,7 @@ use crate::exchange::Hashed;
 use crate::flow::{CHUNK, Op, Push};
 use crate::metrics::Report;
 use crate::operators::keyed::{FirstOf, KeyedStream, Partitioned};
-use crate::plan::{Origin, TaskContext};
+use crate::plan::{Details, Origin, Scope, TaskContext};
 use crate::state::HeapEstimate;
 use crate::stream::Chain;
 use crate::support::keyed_timers::{
@@ -24,7 +24,6 @@ use crate::support::keyed_timers::{
 };
 use crate::time::{EventTime, Timestamp};
 use std::collections::VecDeque;
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
 
@@ -68,13 +67,12 @@ pub trait Meet<K, A, B>: Clone + Send + 'static {
     );
 }
 
-/// Brings the records of two streams to the tasks that own their keys, and joins them there. `how` is shown in
-/// the plan beside the name.
+/// Brings the records of two streams to the tasks that own their keys, and joins them there.
 pub(super) fn join_partitioned<L, R, X>(
     left: L,
     right: R,
     origin: Origin,
-    how: &dyn fmt::Display,
+    details: Details,
     meet: X,
 ) -> KeyedStream<
     impl Chain<Item = (L::Key, X::Out), Time = L::Time> + use<L, R, X>,
@@ -87,14 +85,14 @@ where
     X: Meet<L::Key, L::Value, R::Value>,
 {
     let (stream, _) = both(left, right, origin).into_parts();
-    let stream = stream.then_described(origin, how.to_string(), |prev, op| Joined {
+    let stream = stream.then_described(origin, details, |prev, op| Joined {
         prev,
         op,
         meet,
         sides: PhantomData,
     });
-    let kept = <(Vec<L::Value>, Vec<R::Value>)>::schema();
-    KeyedStream::from_parts(stream.with_state(true, kept), FirstOf)
+    let stream = stream.with_state::<(Vec<L::Value>, Vec<R::Value>)>(Scope::key::<L::Key>());
+    KeyedStream::from_parts(stream, FirstOf)
 }
 
 /// What a policy sees of its task: the operator, the key and the watermark.

@@ -9,7 +9,7 @@ use super::local::{
 };
 use crate::data::Data;
 use crate::operators::keyed::{FirstOf, KeyedStream};
-use crate::plan::Origin;
+use crate::plan::{Details, Origin};
 use crate::stream::Chain;
 use std::marker::PhantomData;
 
@@ -239,7 +239,7 @@ where
 {
     let inputs = Inputs::new(left, right, S::DELIVERY, origin);
     let (left, right) = inputs.bounded();
-    let detail = format!("{}, {}", X::NAME, W::NAME);
-    let stream = inputs.join(detail, W::fault(left, right), W::chain);
+    let details = Details::of("join", X::NAME).with("method", W::NAME);
+    let stream = inputs.join(details, W::fault(left, right), W::chain);
     KeyedStream::from_parts(stream, FirstOf)
 }

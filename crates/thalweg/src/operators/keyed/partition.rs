@@ -3,13 +3,13 @@
 use super::combine::Combiner;
 use super::group::{Grouped, Partials, Values};
 use super::{Carried, KeyBy, KeyedStream};
-use crate::data::{Data, Key, Portable, Record, Wire};
+use crate::data::{Key, Portable, Record, Wire};
 use crate::error::Result;
 use crate::exchange::{ByHash, Hashed, Partial};
 use crate::flow::{Op, Pipe, Push, guard};
 use crate::metrics::{HotKeys, Report};
 use crate::operators::aggregates::{Aggregate, Combine};
-use crate::plan::{Origin, Strategy, TaskContext, TieKind};
+use crate::plan::{Distribution, Origin, Scope, TaskContext, TieKind};
 use crate::stream::{Chain, Received, Stream};
 use crate::support::cost::Cost;
 use crate::time::Time;
@@ -192,7 +192,7 @@ impl Placed for Scattered {
     ) -> KeyedStream<Self::PartitionedChain<C, G>, Carried<G>, Partitioned> {
         let hashed = add_hash(stream, keys.clone(), origin);
         let exchange = Origin { kind: "repartition", ..origin };
-        KeyedStream::new(by_hash(hashed, exchange), Carried(keys))
+        KeyedStream::new(by_hash::<_, G::Key>(hashed, exchange), Carried(keys))
     }
 
     fn combine_sent<C, G, A>(
@@ -313,9 +313,9 @@ where
         let (parts, receive) = (Arc::clone(&aggregate), cost.clone());
         let combined =
             stream.then(local, |prev, op| Combiner { prev, op, keys, aggregate: parts, receive });
-        by_hash(combined, Origin { kind: "repartition", ..origin })
+        by_hash::<_, G::Key>(combined, Origin { kind: "repartition", ..origin })
             .then(origin, |prev, op| Grouped { prev, op, absorb: Partials::new(aggregate), cost })
-            .with_state(true, A::State::schema())
+            .with_state::<A::State>(Scope::key::<G::Key>())
             .tied(TieKind::Hints)
             .bounded_for(
                 "its result is known only at the end; `window(…)` has results before the end",
@@ -338,7 +338,7 @@ where
     let absorb = Values { aggregate: Arc::new(aggregate), keys };
     stream
         .then(origin, |prev, op| Grouped { prev, op, absorb, cost: Cost::default() })
-        .with_state(true, A::State::schema())
+        .with_state::<A::State>(Scope::key::<G::Key>())
         .bounded_for("its result is known only at the end; `window(…)` has results before the end")
 }
 
@@ -351,8 +351,8 @@ pub(in crate::operators) fn add_hash<C: Chain, G: KeyBy<C::Item>>(
     stream.then(Origin { kind: "hash", ..origin }, |prev, op| AddHash { prev, op, keys })
 }
 
-/// Sends each record to the task that owns its key group.
-pub(in crate::operators) fn by_hash<C: Chain<Item: Portable>>(
+/// Sends each record to the task that owns its key group. Keys are of type `K`.
+pub(in crate::operators) fn by_hash<C: Chain<Item: Portable>, K: Portable + ?Sized>(
     stream: Stream<C>,
     origin: Origin,
 ) -> Stream<Received<C::Item, C::Time>>
@@ -360,7 +360,7 @@ where
     ByHash: crate::exchange::Route<C::Item>,
 {
     let tasks = stream.env.keyed_tasks();
-    stream.exchange(origin, Strategy::Keyed, tasks, |cx, op, edge| {
+    stream.exchange(origin, Distribution::by_key::<K>(), tasks, |cx, op, edge| {
         edge.outlet(cx.task, cx.op(op), ByHash)
     })
 }

@@ -4,7 +4,7 @@ use super::partition::Placed;
 use super::stateful::{Remembering, Step};
 use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::data::{Data, Key, Portable, Record, Wire};
-use crate::plan::Origin;
+use crate::plan::{Origin, Scope};
 use crate::state::GroupTable;
 use crate::stream::Chain;
 use std::borrow::Borrow;
@@ -94,7 +94,7 @@ where
         let step =
             StatefulMapStep { keys, init: Arc::new(init), f: Arc::new(f), output: PhantomData };
         let mapped = stream.then(origin, |prev, op| Remembering { prev, op, bounded, step });
-        KeyedStream::new(mapped.with_state(true, S::schema()), FirstOf)
+        KeyedStream::new(mapped.with_state::<S>(Scope::key::<G::Key>()), FirstOf)
     }
 }
 

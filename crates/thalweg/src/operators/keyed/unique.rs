@@ -5,7 +5,7 @@ use super::local_unique::Sieve;
 use super::partition::{add_hash, by_hash};
 use super::stateful::{Remembering, Step};
 use crate::exchange::Hashed;
-use crate::plan::Origin;
+use crate::plan::{Origin, Scope};
 use crate::state::GroupTable;
 use crate::stream::{Chain, Stream};
 use std::marker::PhantomData;
@@ -51,9 +51,9 @@ impl<C: Chain> Stream<C> {
         let hashed = add_hash(self, Whole, origin);
         let sieve = Origin { kind: "sieve", ..origin };
         let sieved = hashed.then(sieve, |prev, op| Sieve { prev, op, item });
-        by_hash(sieved, Origin { kind: "repartition", ..origin })
+        by_hash::<_, C::Item>(sieved, Origin { kind: "repartition", ..origin })
             .then(origin, |prev, op| Remembering { prev, op, bounded, step: First(item) })
-            .with_state(true, "()")
+            .with_state::<()>(Scope::key::<C::Item>())
     }
 }
 

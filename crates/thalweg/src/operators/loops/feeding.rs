@@ -4,7 +4,7 @@ use super::control::{Control, Meeting};
 use super::head::Outcomes;
 use super::tail::{Feed, FoldAndFeed, TailPush};
 use crate::data::{Data, Record};
-use crate::plan::{Origin, TaskContext};
+use crate::plan::{Details, Origin, TaskContext};
 use crate::stream::{Chain, Stream};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ where
         let Iterating { body, control, feed, outcome, rest, origin } = iterating;
         let meeting = Arc::new(Meeting::new(control, body.tasks(), global, until));
         let fold = Arc::new(local);
-        body.close(origin, "the end of a round".to_owned(), move |cx, op| {
+        body.close(origin, Details::of("tail", true), move |cx, op| {
             let finish = FoldAndFeed { fold: Arc::clone(&fold), feed: feed(cx, op) };
             Ok(TailPush::new(cx, op, &meeting, finish))
         });

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::exchange::{Edge, Outlet, RoundRobin};
 use crate::flow::{Depth, Event, Flow, Forked, Op, Pipe, Push, pump};
 use crate::metrics::Report;
-use crate::plan::{Origin, Strategy, TaskContext, TieKind};
+use crate::plan::{Details, Origin, Strategy, TaskContext, TieKind};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::Time;
 use std::marker::PhantomData;
@@ -77,7 +77,7 @@ impl<C: Chain> Stream<C> {
         let edge: Edge<Outcome<S>, C::Time> = env.link(from, to, Strategy::Gather);
         let outcome = env.receive(to, origin, vec![edge.clone()]).need_not_be_taken();
         let head = self
-            .then_described(origin, format!("at most {rounds} rounds"), |prev, op| Looped {
+            .then_described(origin, Details::of("rounds", rounds), |prev, op| Looped {
                 prev,
                 op,
                 control: Arc::clone(control),

@@ -7,7 +7,7 @@ use super::shared::Shared;
 use super::tail::{Fold, TailPush};
 use crate::data::{Data, Record};
 use crate::flow::NullSink;
-use crate::plan::{Origin, TaskContext};
+use crate::plan::{Details, Origin, TaskContext};
 use crate::stream::{Chain, Stream};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -132,7 +132,7 @@ where
         let Replaying { body, control, outcome, origin } = replaying;
         let meeting = Arc::new(Meeting::new(control, body.tasks(), global, until));
         let local = Arc::new(local);
-        body.close(origin, "the end of a round".to_owned(), move |cx, op| {
+        body.close(origin, Details::of("tail", true), move |cx, op| {
             Ok(TailPush::new(cx, op, &meeting, Fold(Arc::clone(&local))))
         });
         outcome

@@ -3,7 +3,7 @@
 use crate::data::{Portable, Record};
 use crate::exchange::{Edge, Outlet, RoundRobin};
 use crate::flow::{Forked, Op, Pipe, Push, guard};
-use crate::plan::{Origin, Strategy};
+use crate::plan::{Details, Origin, Strategy};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::Time;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl<C: Chain<Item: Portable>, P> Route<C, P> {
         let branches: Vec<_> = (0..=P::COUNT).map(|_| branch()).collect();
         let ends: Vec<_> = branches.iter().map(|(_, edge)| edge.clone()).collect();
         let predicates = Arc::new(predicates);
-        stream.close(origin, format!("{} ways and a rest", P::COUNT), move |cx, op| {
+        stream.close(origin, Details::of("ways", P::COUNT), move |cx, op| {
             let outlet = |edge: &Edge<_, _>| {
                 edge.outlet(cx.task, cx.op(op), RoundRobin::starting_at(cx.task))
             };

@@ -3,7 +3,7 @@
 use crate::data::{Portable, Record};
 use crate::exchange::{Edge, Outlet, RoundRobin};
 use crate::flow::{Forked, Pipe, Push};
-use crate::plan::{Origin, Strategy};
+use crate::plan::{Details, Origin, Strategy};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::Time;
 
@@ -38,7 +38,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
             [(); N].map(|()| env.build(|builder| builder.stage_after(&[from], tasks, bounded)));
         let edges = stages.map(|to| env.link(from, to, Strategy::Forward));
         let ends = edges.clone();
-        self.close(origin, String::new(), move |cx, op| {
+        self.close(origin, Details::none(), move |cx, op| {
             let outlet = |edge: &Edge<_, _>| {
                 edge.outlet(cx.task, cx.op(op), RoundRobin::starting_at(cx.task))
             };

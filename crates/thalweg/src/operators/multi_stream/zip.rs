@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Edge, PairInlet, RoundRobin};
 use crate::flow::{Event, Op, Pipe, Push, PushTwo};
 use crate::metrics::Report;
-use crate::plan::{Origin, Strategy, TaskContext};
+use crate::plan::{Details, Origin, Strategy, TaskContext};
 use crate::stream::{Chain, Stream};
 use crate::support::queue::Waiting;
 use crate::time::Time;
@@ -110,7 +110,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
         let same = env.is_same(&other.env);
         let (first, second) =
             (arrive(self, stage, origin, true), arrive(other, stage, origin, same));
-        let op = env.build(|builder| builder.operator(stage, origin, String::new()));
+        let op = env.build(|builder| builder.operator(stage, origin, Details::none()));
         Stream { chain: Zipped { first, second, stage, op }, env, stage }
     }
 }
@@ -135,7 +135,7 @@ fn arrive<C: Chain<Item: Portable>>(
     }
     let receive = Origin { kind: "receive", ..origin };
     let (op, tasks) = stream.build(|builder| {
-        (builder.operator(to, receive, String::new()), builder.plan.stages[to].tasks)
+        (builder.operator(to, receive, Details::none()), builder.plan.stages[to].tasks)
     });
     let strategy = if tasks == 1 { Strategy::Gather } else { Strategy::Forward };
     let edge = stream.send_to(to, origin, strategy, |cx, op, edge| {

@@ -3,7 +3,7 @@
 use crate::data::Record;
 use crate::error::Result;
 use crate::flow::{Op, Pipe, Push, guard};
-use crate::plan::{Origin, TaskContext};
+use crate::plan::{Details, Origin, TaskContext};
 use crate::stream::{Chain, Stream};
 use crate::sync::{Mutex, lock};
 use crate::time::Time;
@@ -43,7 +43,7 @@ impl<C: Chain> Stream<C> {
         F: for<'a> FnMut(<C::Item as Record>::Of<'a>) -> O + Clone + Send + 'static,
     {
         let wrap = |prev, op| MapVolatile { prev, op, f: Mutex::new(f), output: PhantomData };
-        self.then_described(Origin::here("map_volatile"), "volatile".to_owned(), wrap)
+        self.then_described(Origin::here("map_volatile"), Details::of("volatile", true), wrap)
     }
 }
 
@@ -106,13 +106,18 @@ where
 #[cfg(test)]
 mod tests {
     use crate::Environment;
+    use crate::plan::Details;
 
     #[test]
     fn the_plan_marks_it() {
         let env = Environment::new();
         let _out = env.iter(0..3).map_volatile(|n| n).count().collect_one();
-        let marked: Vec<_> =
-            env.plan().operators.into_iter().filter(|op| op.detail == "volatile").collect();
+        let marked: Vec<_> = env
+            .plan()
+            .operators
+            .into_iter()
+            .filter(|op| op.details == Details::of("volatile", true))
+            .collect();
         assert_eq!((marked.len(), marked[0].kind.as_str()), (1, "map_volatile"));
     }
 }

@@ -16,6 +16,7 @@ mod side_output;
 mod side_output_each;
 pub mod text;
 pub(crate) mod try_map;
+mod views;
 
 pub use flat_each::Visit;
 pub use flat_map_str::Texts;

@@ -244,6 +244,8 @@ where
     F: RecordFn<I, T>,
     N: Push<F::Out, T>,
 {
+    const IS_LOOP: bool = N::IS_LOOP;
+
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, time: T) {
         if F::Yield::has_failed(&self.state) {

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::exchange::RoundRobin;
 use crate::flow::{Depth, Event, Flow, Op, Pipe, Push, guard, pump};
 use crate::metrics::Report;
-use crate::plan::{Origin, Strategy, TaskContext};
+use crate::plan::{Details, Origin, Strategy, TaskContext};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::Time;
 use std::marker::PhantomData;
@@ -16,6 +16,8 @@ use std::sync::Arc;
 pub trait Absorb<I: Record + ?Sized>: Send + 'static {
     /// The type of its results.
     type Out: 'static;
+    /// Whether `take_run` is a fold, whose value can stay in a register.
+    const IS_FOLD: bool = false;
 
     /// Accepts a record.
     fn take(&mut self, item: I::Of<'_>) -> Result<()>;
@@ -55,7 +57,7 @@ impl<C: Chain> Stream<C> {
     pub(super) fn absorb<A, M>(
         self,
         origin: Origin,
-        detail: String,
+        details: Details,
         why: &str,
         make: M,
     ) -> Stream<Absorbed<C, A, M>>
@@ -64,7 +66,7 @@ impl<C: Chain> Stream<C> {
         M: Fn(&TaskContext<'_>, usize) -> A + Send + 'static,
     {
         let wrap = |prev, op| Absorbed { prev, op, make, output: PhantomData };
-        self.then_described(origin, detail, wrap).bounded_for(why)
+        self.then_described(origin, details, wrap).bounded_for(why)
     }
 
     /// Gathers the records of all tasks in one task.
@@ -215,6 +217,8 @@ where
     A: Absorb<I>,
     N: Push<A::Out, T>,
 {
+    const IS_LOOP: bool = A::IS_FOLD;
+
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, _: T) {
         if let Err(error) = guard(&self.op, || self.value.take(item)) {
@@ -251,6 +255,7 @@ where
     F: for<'a> Fn(&mut S, I::Of<'a>) -> Result<()> + Send + Sync + 'static,
 {
     type Out = S;
+    const IS_FOLD: bool = true;
 
     #[inline(always)]
     fn take(&mut self, item: I::Of<'_>) -> Result<()> {

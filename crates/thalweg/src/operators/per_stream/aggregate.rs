@@ -8,7 +8,7 @@ use crate::operators::aggregates::{
     Aggregate, Aggregates, Average, Combine, Count, Max, Min, Number, PickBy, PickByKey, Sum,
     Summand,
 };
-use crate::plan::Origin;
+use crate::plan::{Details, Origin, Scope};
 use crate::stream::{Chain, Stream};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -310,15 +310,16 @@ impl<C: Chain> Stream<C> {
         let wrong = aggregate.check().err();
         let local = Arc::new(aggregate);
         let global = Arc::clone(&local);
-        let schema = A::State::schema();
         let stream = self
-            .absorb(origin, "local".to_owned(), WHY, move |_, _| Local::<A, A::State>::new(&local))
-            .with_state(false, &schema)
+            .absorb(origin, Details::of("phase", "local"), WHY, move |_, _| {
+                Local::<A, A::State>::new(&local)
+            })
+            .with_state::<A::State>(Scope::Task)
             .gather(origin)
-            .absorb(origin, "global".to_owned(), WHY, move |_, _| {
+            .absorb(origin, Details::of("phase", "global"), WHY, move |_, _| {
                 Global::<C::Item, A>::new(&global)
             })
-            .with_state(false, schema);
+            .with_state::<A::State>(Scope::Task);
         if let Some(wrong) = wrong {
             stream.refuse(Error::new(ErrorKind::Plan, wrong));
         }
@@ -345,6 +346,7 @@ where
     A: Aggregate<I>,
 {
     type Out = A::State;
+    const IS_FOLD: bool = true;
 
     #[inline(always)]
     fn take(&mut self, item: I::Of<'_>) -> Result<()> {

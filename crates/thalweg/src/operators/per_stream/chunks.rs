@@ -4,7 +4,7 @@ use crate::data::Data;
 use crate::error::Result;
 use crate::flow::{Event, Flow, Op, Pipe, Push};
 use crate::metrics::Report;
-use crate::plan::{Origin, TaskContext};
+use crate::plan::{Details, Origin, TaskContext};
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
 
@@ -42,8 +42,11 @@ impl<D: Data, C: Chain<Item = D>> Stream<C> {
     #[track_caller]
     pub fn chunks(self, size: usize) -> Stream<Chunks<C>> {
         let origin = Origin::here("chunks");
-        let chunks =
-            self.then_described(origin, size.to_string(), |prev, op| Chunks { prev, op, size });
+        let chunks = self.then_described(origin, Details::of("size", size), |prev, op| Chunks {
+            prev,
+            op,
+            size,
+        });
         if size == 0 {
             chunks.refuse(crate::Error::new(crate::ErrorKind::Plan, "chunks of no records"));
         }

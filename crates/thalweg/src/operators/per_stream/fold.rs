@@ -2,7 +2,7 @@
 
 use super::absorb::Folding;
 use crate::data::{Data, Portable, Record};
-use crate::plan::Origin;
+use crate::plan::{Details, Origin, Scope};
 use crate::stream::{Chain, Stream};
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl<C: Chain> Stream<C> {
     /// use thalweg::Environment;
     ///
     /// let env = Environment::new();
-    /// let line = env.iter(["a", "b", "c"]).map(str::to_owned).fold(String::new(), |line, part| {
+    /// let line = env.iter(["a", "b", "c"]).map(str::to_owned).fold(Details::none(), |line, part| {
     ///     line.push_str(&part);
     /// });
     /// let out = line.collect::<Vec<_>>();
@@ -47,8 +47,8 @@ impl<C: Chain> Stream<C> {
         });
         let init = Init::new(init);
         self.gather(origin)
-            .absorb(origin, String::new(), WHY, move |_, _| Folding::new(init.get(), &f))
-            .with_state(false, S::schema())
+            .absorb(origin, Details::none(), WHY, move |_, _| Folding::new(init.get(), &f))
+            .with_state::<S>(Scope::Task)
     }
 
     /// Folds the records of each task separately, then combines the tasks' values in one task, and emits the
@@ -102,11 +102,15 @@ impl<C: Chain> Stream<C> {
         let (local, global) = (Arc::new(local), Arc::new(global));
         let init = Init::new(init);
         let first = init.clone();
-        self.absorb(origin, "local".to_owned(), WHY, move |_, _| Folding::new(first.get(), &local))
-            .with_state(false, S::schema())
-            .gather(origin)
-            .absorb(origin, "global".to_owned(), WHY, move |_, _| Folding::new(init.get(), &global))
-            .with_state(false, S::schema())
+        self.absorb(origin, Details::of("phase", "local"), WHY, move |_, _| {
+            Folding::new(first.get(), &local)
+        })
+        .with_state::<S>(Scope::Task)
+        .gather(origin)
+        .absorb(origin, Details::of("phase", "global"), WHY, move |_, _| {
+            Folding::new(init.get(), &global)
+        })
+        .with_state::<S>(Scope::Task)
     }
 }
 

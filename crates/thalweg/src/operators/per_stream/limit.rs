@@ -4,7 +4,7 @@ use crate::data::{Portable, Record};
 use crate::error::Result;
 use crate::flow::{Pipe, Push, RoundScoped, RoundState};
 use crate::metrics::Report;
-use crate::plan::{Origin, TaskContext};
+use crate::plan::{Details, Origin, Scope, TaskContext};
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
 use std::marker::PhantomData;
@@ -32,12 +32,17 @@ impl<C: Chain> Stream<C> {
         C::Item: Portable,
     {
         let origin = Origin::here("limit");
-        let detail = |where_: &str| format!("{n}{where_}");
+        let records = Details::of("records", n);
+        let local = records.clone().with("phase", "local");
         // What a single task has passed on depends on speed: only the total count is state.
-        self.then_described(origin, detail(" in each task"), |prev, op| Limit { prev, op, n })
+        self.then_described(origin, local, |prev, op| Limit { prev, op, n })
             .gather(origin)
-            .then_described(origin, detail(""), |prev, op| Limit { prev, op, n })
-            .with_state(false, "u64")
+            .then_described(origin, records.with("phase", "global"), |prev, op| Limit {
+                prev,
+                op,
+                n,
+            })
+            .with_state::<u64>(Scope::Task)
     }
 }
 
@@ -108,7 +113,7 @@ mod tests {
     use crate::clock::Nanos;
     use crate::error::Result;
     use crate::flow::Push;
-    use crate::plan::{Origin, TaskContext};
+    use crate::plan::{Details, Origin, TaskContext};
     use crate::stream::{Produced, Source, SourceFactory};
 
     #[test]
@@ -182,7 +187,7 @@ mod tests {
         every(|env| {
             let quiet = || {
                 let origin = Origin::here("quiet");
-                env.source(origin, String::new(), 1, false, Quiet::default()).shuffle()
+                env.source(origin, Details::none(), 1, false, Quiet::default()).shuffle()
             };
             quiet().limit(3).for_each_parallel(|n| assert!(n < 3));
             quiet().shuffle().limit(2).for_each(|n| assert!(n < 3));

@@ -4,7 +4,7 @@ use super::absorb::Absorb;
 use crate::data::{Data, Record};
 use crate::error::Result;
 use crate::flow::{Op, guard};
-use crate::plan::Origin;
+use crate::plan::{Details, Origin, Scope};
 use crate::stream::{Chain, Stream};
 use std::sync::Arc;
 
@@ -47,11 +47,11 @@ where
         let local = Arc::new(f);
         let global = Arc::clone(&local);
         let reducing = |f: &Arc<F>| Reducing { value: None, f: Arc::clone(f) };
-        self.absorb(origin, "local".to_owned(), WHY, move |_, _| reducing(&local))
-            .with_state(false, T::schema())
+        self.absorb(origin, Details::of("phase", "local"), WHY, move |_, _| reducing(&local))
+            .with_state::<T>(Scope::Task)
             .gather(origin)
-            .absorb(origin, "global".to_owned(), WHY, move |_, _| reducing(&global))
-            .with_state(false, T::schema())
+            .absorb(origin, Details::of("phase", "global"), WHY, move |_, _| reducing(&global))
+            .with_state::<T>(Scope::Task)
     }
 }
 
@@ -66,6 +66,7 @@ where
     F: Fn(T, T) -> T + Send + Sync + 'static,
 {
     type Out = T;
+    const IS_FOLD: bool = true;
 
     #[inline(always)]
     fn take(&mut self, item: T) -> Result<()> {

@@ -4,7 +4,7 @@ use crate::data::{Data, Record};
 use crate::error::Result;
 use crate::flow::{Pipe, Push, RoundScoped, RoundState, guard};
 use crate::metrics::Report;
-use crate::plan::{Origin, TaskContext};
+use crate::plan::{Origin, Scope, TaskContext};
 use crate::stream::{Chain, Stream};
 use crate::sync::{Mutex, lock};
 use crate::time::Time;
@@ -92,7 +92,7 @@ impl<C: Chain> Stream<C> {
             f: Arc::new(f),
             output: PhantomData,
         };
-        self.then(origin, wrap).with_state(false, S::schema())
+        self.then(origin, wrap).with_state::<S>(Scope::Task)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::data::{Data, Ordered, Portable};
 use crate::error::Result;
 use crate::exchange::{Edge, MergingInlet};
 use crate::flow::Push;
-use crate::plan::{Origin, TaskContext};
+use crate::plan::{Details, Origin, Scope, TaskContext};
 use crate::state::{Sorted, Sorter};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::Time;
@@ -109,7 +109,7 @@ impl<C: Chain> Stream<C> {
         let local = Arc::clone(&compare);
         let why = "the least record could still come";
         let Stream { env, chain: Received { edges, op }, stage } = self
-            .absorb(origin, String::new(), why, move |cx, op| {
+            .absorb(origin, Details::none(), why, move |cx, op| {
                 let compare = Arc::clone(&local);
                 let (memory, spill) = (cx.spillable(op), cx.spill.clone());
                 Sorting::new(move || {
@@ -118,7 +118,7 @@ impl<C: Chain> Stream<C> {
                     Sorter::new(compare, memory.another(), spill.clone())
                 })
             })
-            .with_state(false, Vec::<Owned<C>>::schema())
+            .with_state::<Vec<Owned<C>>>(Scope::Task)
             .gather(origin);
         Stream { env, chain: Merged { edges, op, compare }, stage }
     }

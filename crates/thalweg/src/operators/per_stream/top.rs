@@ -4,7 +4,7 @@ use super::absorb::Absorb;
 use crate::data::{Data, Ordered, Portable};
 use crate::error::Result;
 use crate::memory::Reservation;
-use crate::plan::Origin;
+use crate::plan::{Details, Origin, Scope};
 use crate::stream::{Chain, Stream};
 use std::cmp::Ordering;
 use std::mem::needs_drop;
@@ -185,14 +185,16 @@ impl<C: Chain> Stream<C> {
         let why = "a greater record could still come";
         let local = Arc::new(compare);
         let global = Arc::clone(&local);
-        let schema = Vec::<Owned<C>>::schema();
-        self.absorb(origin, format!("{n} of each task"), why, move |cx, op| {
+        let records = Details::of("records", n);
+        self.absorb(origin, records.clone().with("phase", "local"), why, move |cx, op| {
             Top::new(n, &local, cx.fixed(op))
         })
-        .with_state(false, &schema)
+        .with_state::<Vec<Owned<C>>>(Scope::Task)
         .gather(origin)
-        .absorb(origin, n.to_string(), why, move |cx, op| Top::new(n, &global, cx.fixed(op)))
-        .with_state(false, &schema)
+        .absorb(origin, records.with("phase", "global"), why, move |cx, op| {
+            Top::new(n, &global, cx.fixed(op))
+        })
+        .with_state::<Vec<Owned<C>>>(Scope::Task)
     }
 }
 

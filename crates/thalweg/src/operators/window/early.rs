@@ -3,6 +3,7 @@
 mod states;
 
 use crate::clock::{Nanos, nanos};
+use crate::plan::Details;
 use std::time::Duration;
 
 pub(super) use states::Pace;
@@ -69,10 +70,10 @@ impl Early {
     }
 
     /// A description, for the plan.
-    pub(super) fn describe(self) -> String {
+    pub(super) fn details(self, windows: Details) -> Details {
         match self.when {
-            When::Every(records) => format!("early every {records} records"),
-            When::Interval(interval) => format!("early every {interval:?}"),
+            When::Every(records) => windows.with("early", records),
+            When::Interval(interval) => windows.with("early", interval),
         }
     }
 

@@ -9,7 +9,7 @@ use super::windowed::{Described, Window, Windowing};
 use crate::data::Data;
 use crate::operators::aggregates::{Aggregate, Combine};
 use crate::operators::keyed::{KeyBy, KeyedStream, Partitioned, Scattered, by_hash};
-use crate::plan::Origin;
+use crate::plan::{Details, Origin};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::{EventTime, micros};
 use std::sync::Arc;
@@ -155,11 +155,11 @@ pub trait Earliness: Copy + Send + 'static {
     #[doc(hidden)]
     fn early(self) -> Option<Early>;
 
-    /// A description of windows, for the plan, with that of the early results.
+    /// The details of windows, with those of the early results.
     #[doc(hidden)]
-    fn describe(self, windows: String) -> String {
+    fn details(self, windows: Details) -> Details {
         match self.early() {
-            Some(early) => format!("{windows}, {}", early.describe()),
+            Some(early) => early.details(windows),
             None => windows,
         }
     }
@@ -180,12 +180,15 @@ impl Earliness for Early {
 impl<T: EventTime, E: Earliness> Window<T> for EventTimeWindow<E> {
     type Pane<V: Data> = Pane<V>;
 
-    fn describe(&self) -> String {
-        self.early.describe(if self.size == self.slide {
-            format!("tumbling, {:?}", self.size)
+    fn details(&self) -> Details {
+        let span = |span: Duration| (!span.is_zero()).then_some(span);
+        let windows = if self.size == self.slide {
+            Details::of("windows", "tumbling").with("size", self.size)
         } else {
-            format!("sliding, {:?} every {:?}", self.size, self.slide)
-        })
+            Details::of("windows", "sliding").with("size", self.size).with("slide", self.slide)
+        };
+        let windows = windows.with_some("offset", span(self.offset));
+        self.early.details(windows.with_some("lateness", span(self.lateness)))
     }
 
     fn fault(&self) -> Option<String> {
@@ -209,7 +212,7 @@ where
     let (frames, early) = (window.any_frames(), window.earliness());
     let (stream, keys) = keyed.into_parts();
     let feed = Values { aggregate: Arc::new(aggregate), keys };
-    stream.then_described(plan.origin, plan.detail, |prev, op| Firing {
+    stream.then_described(plan.origin, plan.details, |prev, op| Firing {
         prev,
         op,
         feed,
@@ -242,7 +245,7 @@ where
     E: Earliness,
 {
     let (frames, early) = (window.any_frames(), window.earliness());
-    let Described { origin, detail } = plan;
+    let Described { origin, details } = plan;
     let (stream, keys) = keyed.into_parts();
     let aggregate = Arc::new(aggregate);
     let local = Arc::clone(&aggregate);
@@ -250,9 +253,9 @@ where
     let sliced =
         stream.then(slice, |prev, op| Slicing { prev, op, keys, aggregate: local, frames, early });
     let feed = Parts::new(aggregate);
-    by_hash(sliced, Origin { kind: "repartition", ..origin }).then_described(
+    by_hash::<_, G::Key>(sliced, Origin { kind: "repartition", ..origin }).then_described(
         origin,
-        detail,
+        details,
         |prev, op| Firing { prev, op, feed, frames, early },
     )
 }

@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::flow::{Event, Flow, Pipe, Push};
 use crate::operators::aggregates::Combine;
 use crate::operators::keyed::{KeyBy, KeyedStream};
-use crate::plan::TaskContext;
+use crate::plan::{Details, TaskContext};
 use crate::stream::{Chain, Stream};
 use crate::time::{Time, Timestamp};
 use std::time::Duration;
@@ -90,8 +90,8 @@ impl<E> ProcessingTimeWindow<E> {
 impl<T: Time, E: Earliness> Window<T> for ProcessingTimeWindow<E> {
     type Pane<V: Data> = Pane<V>;
 
-    fn describe(&self) -> String {
-        format!("{}, of processing time", Window::<Timestamp>::describe(&self.0))
+    fn details(&self) -> Details {
+        Window::<Timestamp>::details(&self.0).with("processing_time", true)
     }
 
     fn fault(&self) -> Option<String> {

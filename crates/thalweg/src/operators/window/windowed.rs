@@ -7,7 +7,7 @@ use crate::operators::aggregates::{
     Reduce, Sum, Summand,
 };
 use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned};
-use crate::plan::Origin;
+use crate::plan::{Details, Origin, Scope};
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
 use std::cmp::Ordering;
@@ -23,9 +23,9 @@ pub trait Window<T: Time>: Sized + Send + 'static {
     /// A result, with the bounds of its window.
     type Pane<V: Data>: Data;
 
-    /// A description of the windows, for the plan.
+    /// The details of the windows, for the plan.
     #[doc(hidden)]
-    fn describe(&self) -> String;
+    fn details(&self) -> Details;
 
     /// The error in their definition, if there is one.
     #[doc(hidden)]
@@ -142,7 +142,7 @@ where
 #[derive(Clone)]
 pub struct Described {
     pub(super) origin: Origin,
-    pub(super) detail: String,
+    pub(super) details: Details,
 }
 
 /// The stream of the results of windows.
@@ -183,10 +183,10 @@ where
         make: impl FnOnce(W, KeyedStream<C, G, P>, Described) -> Stream<D>,
     ) -> Stream<D> {
         let Self { keyed, window, .. } = self;
-        let detail = format!("{what}, {}", window.describe());
+        let details = Details::of("aggregate", what).with_all(window.details());
         let (fault, needs_end) = (window.fault(), window.needs_end());
-        let mut stream =
-            make(window, keyed, Described { origin, detail }).with_state(true, S::schema());
+        let mut stream = make(window, keyed, Described { origin, details })
+            .with_state::<S>(Scope::key::<G::Key>());
         if let Some(why) = needs_end {
             stream = stream.bounded_for(why);
         }

@@ -45,8 +45,9 @@ use std::time::Duration;
 /// hundredth of a core.
 const WATCH: Nanos = 1_000_000;
 
-/// From when on two threads wait for a timer: 0.5 ms.
-const FAR: Nanos = 500_000;
+/// From when on two threads wait for a timer: 0.1 ms. For timers that are nearer, a second thread would often be woken, and
+/// cost more than it helps.
+const FAR: Nanos = 100_000;
 
 /// The parking state of a pool's threads.
 pub(crate) struct Parking {

@@ -170,6 +170,103 @@ proptest! {
     }
 }
 
+/// Counts a key, and removes it when its count reaches three.
+fn count_or_remove<K: Key + ?Sized>(
+    table: &mut GroupTable<K, (u64, Arc<()>)>,
+    key: &K,
+    held: &Arc<()>,
+) {
+    let (probe, hash) = (key.probe(), K::hash(key.probe()));
+    table.upsert(hash, probe, key, || (0, Arc::clone(held))).0 += 1;
+    let removed = table.see_or_remove(hash, |value| value.0 == 3, |_, value| (value.0, false));
+    assert!(removed.is_none_or(|(seen, value)| seen == 3 && value.is_none_or(|it| it.0 == 3)));
+}
+
+/// Compares a table from which keys are removed with a `HashMap`.
+fn check_removals<K: Key + ?Sized>(keys: &[K::Owned], borrow: fn(&K::Owned) -> &K)
+where
+    K::Owned: Clone + Eq + std::hash::Hash,
+{
+    let held = Arc::new(());
+    let mut table = GroupTable::<K, (u64, Arc<()>)>::new();
+    let mut expected = HashMap::new();
+    for key in keys {
+        count_or_remove(&mut table, borrow(key), &held);
+        let count = expected.entry(key.clone()).or_insert(0_u64);
+        *count += 1;
+        if *count == 3 {
+            expected.remove(key);
+        }
+        assert_eq!((table.len(), Arc::strong_count(&held)), (expected.len(), 1 + expected.len()));
+        for key in keys {
+            let probe = borrow(key).probe();
+            let found = table.find(K::hash(probe), probe).map(|value| value.0);
+            assert_eq!(found, expected.get(key).copied());
+        }
+    }
+    assert_eq!(table.values().count(), expected.len());
+    drop(table);
+    assert_eq!(Arc::strong_count(&held), 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 48 }))]
+
+    // Generating hashes takes minutes under miri.
+    #[cfg_attr(miri, ignore)]
+    #[test]
+    fn removals_among_colliding_keys(keys in prop::collection::vec(chosen(), 0..MANY / 2)) {
+        check_removals::<Chosen>(&keys, |key| key);
+    }
+
+    #[test]
+    fn removals_among_numbers(keys in prop::collection::vec(0..60_u64, 0..MANY / 2)) {
+        check_removals::<u64>(&keys, |key| key);
+    }
+}
+
+#[test]
+fn a_table_of_removed_keys_does_not_grow() {
+    let mut table = GroupTable::<u64, (u64, Arc<()>)>::new();
+    let (held, bytes) = (Arc::new(()), table.bytes());
+    for key in 0..MANY as u64 {
+        (0..3).for_each(|_| count_or_remove(&mut table, &key, &held));
+    }
+    assert_eq!((table.len(), table.bytes()), (0, bytes));
+}
+
+#[test]
+fn keys_in_the_arena_stay_until_they_are_forgotten() {
+    let mut table = GroupTable::<str, (u64, Arc<()>)>::new();
+    let (held, key) = (Arc::new(()), "a key that is too long for its slot");
+    (0..3).for_each(|_| count_or_remove(&mut table, key, &held));
+    let probe = key.probe();
+    assert_eq!(table.find(str::hash(probe), probe).map(|value| value.0), Some(3));
+}
+
+#[cfg_attr(miri, ignore)] // Too many keys.
+#[test]
+fn a_table_too_large_for_its_keys_shrinks() {
+    let mut table = GroupTable::<u64, [u64; 8]>::new();
+    for key in 0..50_000_u64 {
+        table.upsert(u64::hash(&key), &key, &key, || [key; 8]);
+    }
+    let bytes = table.bytes();
+    for key in 10..50_000_u64 {
+        let hash = u64::hash(&key);
+        assert!(table.see_or_remove(hash, |value| value[0] == key, |_, _| ((), false)).is_some());
+    }
+    assert_eq!((table.len(), table.bytes()), (10, bytes));
+    table.forget_spent(10, |_| true);
+    assert!(table.bytes() < bytes / 1000);
+    let left: Vec<_> = (0..50_000).filter(|key| find_first(&mut table, *key)).collect();
+    assert_eq!(left, (0..10).collect::<Vec<u64>>());
+}
+
+fn find_first(table: &mut GroupTable<u64, [u64; 8]>, key: u64) -> bool {
+    table.find(u64::hash(&key), &key).is_some_and(|value| value[0] == key)
+}
+
 #[test]
 fn one_hash_for_all() {
     for hash in [0, u64::MAX, 15, 1 << 40] {

@@ -33,6 +33,10 @@ impl Wheel {
 
 /// The number of superseded timers that may stay, in addition to as many as are armed.
 const SUPERSEDED: usize = 1024;
+/// The bytes of a table from which on slots are prefetched: it then has to share the second-level cache with the batches.
+const PREFETCHED: usize = 1 << 18;
+/// The number of timers between one that fires and the one whose key is prefetched.
+const AHEAD: usize = 8;
 /// Bytes of the reservation that are not worth releasing.
 const SPARE: usize = 4096;
 
@@ -182,6 +186,12 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         self.accounts.failed
     }
 
+    /// Prefetches the probable slot of a key that is about to be visited, if the table is large.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, hash: u64) {
+        prefetch(&self.table, hash);
+    }
+
     /// Goes to a key, whose state `start` makes if it is new. `None` when there is no room for a new one.
     /// Keys that are known are visited even when the job has failed, until it stops.
     #[inline(always)]
@@ -277,8 +287,11 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         let Self { table, accounts, watermark, ended, .. } = self;
         let clock = S::Clocks::clock(index);
         while let Some((at, (hash, ticket))) = accounts.wheels[index].timers.pop(until) {
+            if let Some(&(hash, _)) = accounts.wheels[index].timers.ahead(AHEAD) {
+                prefetch(table, hash);
+            }
             let is_armed = |slot: &Slot<S>| slot.armed.as_ref()[index].ticket == ticket;
-            let woken = table.see_where(hash, is_armed, |key, slot| {
+            let wake = |key: &K, slot: &mut Slot<S>| {
                 accounts.disarm(index, &mut slot.armed);
                 let is_due = slot.state.due(clock).is_some_and(|due| due <= at);
                 if is_due {
@@ -288,9 +301,13 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
                     accounts.changed(before, Counts::of(&slot.state));
                 }
                 accounts.arm(hash, slot);
-                is_due
-            });
-            if woken == Some(true) {
+                (is_due, !slot.state.is_spent())
+            };
+            let Some((woken, spent)) = table.see_or_remove(hash, is_armed, wake) else { continue };
+            if let Some(slot) = spent {
+                accounts.forget(&slot);
+            }
+            if woken {
                 return true;
             }
         }
@@ -351,14 +368,15 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     }
 
     fn forget_spent(&mut self) {
-        let Accounts { live, heap, wheels, .. } = &mut self.accounts;
-        self.table.forget_spent(*live, |slot| {
+        if self.ending > 0 {
+            // The position would no longer be valid, and keys behind it might be left out.
+            return;
+        }
+        let Self { table, accounts, .. } = self;
+        table.forget_spent(accounts.live, |slot| {
             let spent = slot.state.is_spent();
             if spent {
-                *heap -= slot.state.heap();
-                for (wheel, armed) in wheels.iter_mut().zip(slot.armed.as_ref()) {
-                    wheel.armed -= usize::from(armed.ticket != 0);
-                }
+                accounts.forget(slot);
             }
             !spent
         });
@@ -415,6 +433,14 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     }
 }
 
+/// Prefetches the probable slot of a key, if the table is large.
+#[inline(always)]
+fn prefetch<K: Key + ?Sized, S: TimedState>(table: &GroupTable<K, Slot<S>>, hash: u64) {
+    if table.bytes() > PREFETCHED {
+        table.locate(hash);
+    }
+}
+
 /// A time on the engine's clock, in the form that timers use.
 pub(crate) fn processing(at: Nanos) -> i64 {
     i64::try_from(at).unwrap_or(i64::MAX)
@@ -426,6 +452,14 @@ impl<S: TimedState> Accounts<S> {
         self.weighed.changed();
         self.live = self.live + usize::from(before.spent) - usize::from(after.spent);
         self.heap = self.heap + after.heap - before.heap;
+    }
+
+    /// Accounts for a spent key that is dropped.
+    fn forget(&mut self, slot: &Slot<S>) {
+        self.heap -= slot.state.heap();
+        for (wheel, armed) in self.wheels.iter_mut().zip(slot.armed.as_ref()) {
+            wheel.armed -= usize::from(armed.ticket != 0);
+        }
     }
 
     /// Arms the timers of a key that is due before those that are armed.

@@ -14,10 +14,10 @@
 //!
 //! # Keys and timers
 //!
-//! A key is in the table from its first record until its state [is spent](TimedState::is_spent); spent keys are
-//! dropped in bulk. For each clock, a key has at most one timer that counts, the *armed* one, however many sessions,
-//! windows or user-defined timers its state holds. The state knows all of these, and [`TimedState::due`] returns the
-//! first.
+//! A key is in the table from its first record until its state [is spent](TimedState::is_spent). If a timer spends it,
+//! and no key of the table needs memory outside its slot, it is removed at once; otherwise spent keys are dropped in
+//! bulk. For each clock, a key has at most one timer that counts, the *armed* one, however many sessions, windows or
+//! user-defined timers its state holds. The state knows all of these, and [`TimedState::due`] returns the first.
 //!
 //! Each arming has a *ticket*, a number that is never used again. The timer carries the hash of its key and the
 //! ticket, and the key stores the ticket of its armed timer. So no key is copied, and the table may grow and move. A
@@ -295,6 +295,11 @@ impl<I: Record + ?Sized, T: Time, P: Takes<I, T>> Push<I, T> for TimerPush<P> {
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, time: T) {
         self.policy.take(&mut self.keys, item, time);
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, hash: u64) {
+        self.keys.prefetch(hash);
     }
 }
 

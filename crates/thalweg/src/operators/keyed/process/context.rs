@@ -4,6 +4,7 @@ use crate::clock::{Clock, nanos};
 use crate::data::Data;
 use crate::support::keyed_timers::{TimerClock, processing};
 use crate::time::Timestamp;
+use smallvec::SmallVec;
 use std::time::Duration;
 
 /// A time at which a handler is called again for a key.
@@ -21,6 +22,9 @@ pub struct Due {
     pub(super) clock: TimerClock,
     pub(super) at: i64,
 }
+
+/// The timers of a key, in ascending order. A single one, which is the usual number, needs no memory of its own.
+pub(super) type KeyTimers = SmallVec<[Due; 1]>;
 
 impl From<Timer> for Due {
     fn from(timer: Timer) -> Self {
@@ -50,8 +54,7 @@ impl From<Due> for Timer {
 pub struct ProcessContext<'a, O, S> {
     pub(super) out: &'a mut Vec<(O, Timestamp)>,
     pub(super) side: &'a mut Vec<(S, Timestamp)>,
-    /// The timers of the key, in ascending order.
-    pub(super) timers: &'a mut Vec<Due>,
+    pub(super) timers: &'a mut KeyTimers,
     pub(super) cleared: bool,
     /// The timestamp of emitted records.
     pub(super) at: Timestamp,

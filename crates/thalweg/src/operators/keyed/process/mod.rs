@@ -7,7 +7,7 @@ use super::partition::Placed;
 use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::data::{Data, Record, Wire};
 use crate::operators::side_outlet::{MaybeSideOutput, NoSideOutput, ToSideOutput};
-use crate::plan::Origin;
+use crate::plan::{Origin, Scope};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::Timestamp;
 use std::convert::Infallible;
@@ -106,10 +106,10 @@ where
     /// another timer each time must stop when [`is_ended`](ProcessContext::is_ended) returns `true`. An event-time
     /// timer at [`Timestamp::MAX`] fires at the end, and never before.
     ///
-    /// Costs a look-up per record, and near-constant time per timer. Memory: one state per key until it is cleared,
-    /// 16 bytes per timer, and 24 bytes for the first timer of each clock. A timer that is postponed again and again
-    /// costs no more than one. The memory of cleared keys is released in bulk. The state is declared: the plan shows
-    /// it.
+    /// Costs a look-up per record, and near-constant time per timer. Memory: one state per key until it is cleared, 24
+    /// bytes for the first timer of each clock, and 16 bytes for each further timer of a key. A timer that is postponed
+    /// again and again costs no more than one. The memory of cleared keys is used again. The state is declared: the plan
+    /// shows it.
     ///
     /// # Errors
     ///
@@ -278,7 +278,7 @@ where
     let handler = Arc::new(handler);
     let stream =
         stream.then(origin, |prev, op| Processing { prev, op, keys, handler, side_output });
-    KeyedStream::new(stream.with_state(true, H::State::schema()), FirstOf)
+    KeyedStream::new(stream.with_state::<H::State>(Scope::key::<G::Key>()), FirstOf)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -3,7 +3,7 @@
 //! The entry of a key lists all its timers, in order; the engine of keyed timers has one timer per clock, for the
 //! first of them.
 
-use super::context::{Due, ProcessContext};
+use super::context::{Due, KeyTimers, ProcessContext};
 use super::{Process, Timer};
 use crate::clock::Clock;
 use crate::data::{Data, Key, Portable, Record};
@@ -72,13 +72,12 @@ const HINT: &str = "keys that `clear` forgets, in a timer for instance, need les
 /// The state and the timers of a key.
 pub struct KeyState<S> {
     state: Option<S>,
-    /// In ascending order.
-    timers: Vec<Due>,
+    timers: KeyTimers,
 }
 
 impl<S> KeyState<S> {
     fn new() -> Self {
-        Self { state: None, timers: Vec::new() }
+        Self { state: None, timers: KeyTimers::new() }
     }
 
     /// The index of the first timer of a clock.
@@ -110,7 +109,7 @@ impl<S: Data> TimedState for KeyState<S> {
 
     #[inline(always)]
     fn heap(&self) -> usize {
-        self.timers.capacity() * size_of::<Due>()
+        if self.timers.spilled() { self.timers.capacity() * size_of::<Due>() } else { 0 }
     }
 
     fn owned(&self) -> usize {
@@ -171,8 +170,8 @@ impl<H, O: 'static, S: 'static, N, X> Calls<H, O, S, N, X> {
             }
             guard(op, || *state = None);
         }
-        if timers.is_empty() {
-            *timers = Vec::new();
+        if timers.is_empty() && timers.spilled() {
+            *timers = KeyTimers::new();
         }
         let (next, outlet) = &mut ends.0;
         *emitted += out.len() as u64;

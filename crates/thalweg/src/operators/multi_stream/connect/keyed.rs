@@ -8,7 +8,7 @@ use crate::operators::keyed::{
     AddHash, Carried, KeyBy, KeyedStream, Partitioned, Placed, add_hash,
 };
 use crate::operators::loops::Beside;
-use crate::plan::{Origin, Strategy};
+use crate::plan::{Distribution, Origin, Strategy};
 use crate::stream::{Chain, Stream};
 
 /// A keyed stream paired with a state.
@@ -109,13 +109,13 @@ where
     let origin = controls.origin;
     let (stream, keys) = keyed.into_parts();
     // Records that are in the task that owns their key stay there.
-    let (tasks, kind, strategy) = match P::IS_PARTITIONED {
-        true => (stream.tasks(), "forward", Strategy::Forward),
-        false => (stream.env.keyed_tasks(), "repartition", Strategy::Keyed),
+    let (tasks, kind, distribution) = match P::IS_PARTITIONED {
+        true => (stream.tasks(), "forward", Strategy::Forward.into()),
+        false => (stream.env.keyed_tasks(), "repartition", Distribution::by_key::<G::Key>()),
     };
     let hashed = add_hash(stream, keys.clone(), origin);
     let send = |stream: Stream<AddHash<C, G>>, to| -> Sent<AddHash<C, G>> {
-        stream.send_to(to, Origin { kind, ..origin }, strategy, |cx, op, edge| {
+        stream.send_to(to, Origin { kind, ..origin }, distribution, |cx, op, edge| {
             edge.outlet(cx.task, cx.op(op), ByHash)
         })
     };

@@ -29,7 +29,7 @@ pub use stateful::StatefulWith;
 use crate::data::{Covariant, Data, Portable, Record, Wire};
 use crate::error::{Error, ErrorKind};
 use crate::exchange::{Broadcast, RoundRobin};
-use crate::plan::{Origin, Strategy};
+use crate::plan::{Details, Origin, Scope, Strategy};
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
 use meeting::{Controls, Order, Records};
@@ -204,7 +204,7 @@ where
         };
         let receive = |kind| {
             let origin = Origin { kind, ..origin };
-            env.build(|builder| builder.operator(stage, origin, String::new()))
+            env.build(|builder| builder.operator(stage, origin, Details::none()))
         };
         // A control stream of another environment is not in this plan, and the job is refused.
         let controls = match same {
@@ -224,10 +224,10 @@ where
         let from = stream.stage;
         let op = receive("receive");
         let records = Records { edge: send(stream, stage), op, from };
-        let op = env.build(|builder| builder.operator(stage, origin, String::new()));
+        let op = env.build(|builder| builder.operator(stage, origin, Details::none()));
         let (init, update) = (Arc::new(init), Arc::new(update));
         let chain = Connected { controls, records, stage, op, order, init, update };
-        let connected = Stream { chain, env, stage }.with_state(false, S::schema());
+        let connected = Stream { chain, env, stage }.with_state::<S>(Scope::Task);
         if order == Order::ControlFirst && !ends {
             let what = "reads all of the control stream first, which does not end: `connect` takes both as they come";
             connected.refuse(Error::new(ErrorKind::Plan, what));

@@ -8,7 +8,7 @@ use crate::memory::Reservation;
 use crate::metrics::Report;
 use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::operators::loops::Beside;
-use crate::plan::{Origin, TaskContext};
+use crate::plan::{Origin, Scope, TaskContext};
 use crate::state::{GroupTable, HeapEstimate};
 use crate::stream::Chain;
 use crate::time::Time;
@@ -86,7 +86,7 @@ where
             with,
             types: PhantomData,
         });
-        KeyedStream::from_parts(stream.with_state(true, V::schema()), FirstOf)
+        KeyedStream::from_parts(stream.with_state::<V>(Scope::key::<G::Key>()), FirstOf)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Op, Pipe, Push, guard};
 use crate::metrics::Report;
 use crate::operators::keyed::{ByRef, Distinct, FirstOf, KeyBy, Whole};
-use crate::plan::{Origin, TaskContext};
+use crate::plan::{Details, Origin, TaskContext};
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
 use cache::Cache;
@@ -157,8 +157,8 @@ where
     O: Clone + Send + 'static,
     F: for<'a> Fn(<G::Value as Record>::Of<'a>) -> O + Send + Sync + 'static,
 {
-    let detail = format!("up to {capacity} results a task");
-    let memoised = stream.then_described(origin, detail, |prev, op| Memoised {
+    let details = Details::of("capacity", capacity);
+    let memoised = stream.then_described(origin, details, |prev, op| Memoised {
         prev,
         op,
         capacity,

@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::Broadcast;
 use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned, Placed};
 use crate::operators::loops::ByRef;
-use crate::plan::{Origin, Strategy, TieKind};
+use crate::plan::{Details, Origin, Strategy, TieKind};
 use crate::stream::{Chain, Environment, Stream};
 use crate::support::replay_buffer::ReplayBuffer;
 use crate::time::Time;
@@ -103,7 +103,7 @@ impl<C: Chain<Item: Portable<Owned: Sync>>> Stream<C> {
         let (env, stage) = (self.env.clone(), self.stage);
         match env.hosts_if_several() {
             None => {
-                self.close(origin, String::new(), move |cx, op| {
+                self.close(origin, Details::none(), move |cx, op| {
                     Ok(filling.task::<C::Item, _>(cx, op, filling.noted(cx, op)))
                 });
                 env.tie_last(stage, TieKind::Cache);
@@ -118,7 +118,7 @@ impl<C: Chain<Item: Portable<Owned: Sync>>> Stream<C> {
                     Broadcast::new(edge.lanes_from(cx.task, cx.op(op)))
                 });
                 let all = env.receive(to, origin, vec![edge]);
-                all.close(origin, String::new(), move |cx, op| Ok(here.noted(cx, op)));
+                all.close(origin, Details::none(), move |cx, op| Ok(here.noted(cx, op)));
             }
         }
         env.build(|builder| builder.require_bounded_end(stage, "it would never be complete"));
@@ -240,8 +240,8 @@ impl<D: Data + Sync, T: Time> Cached<D, T> {
             Some(hash) if tasks != self.0.tasks => Share::Owned(hash),
             _ => Share::Part,
         };
-        let detail = self.0.operator.clone();
-        env.source(origin, detail, tasks, true, Reads { cached: self.clone(), share })
+        let details = Details::of("filled_by", self.0.operator.clone());
+        env.source(origin, details, tasks, true, Reads { cached: self.clone(), share })
             .tied(TieKind::Cache)
     }
 }

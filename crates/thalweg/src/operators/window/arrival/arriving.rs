@@ -39,7 +39,7 @@ where
     X: KeyWindows<G::Value, C::Time>,
 {
     let (stream, keys) = P::partitioned(keyed, plan.origin).into_parts();
-    stream.then_described(plan.origin, plan.detail, |prev, op| Arriving { prev, op, keys, course })
+    stream.then_described(plan.origin, plan.details, |prev, op| Arriving { prev, op, keys, course })
 }
 
 /// The chain that ends with windows by arrival. All records of a key must be in one task.

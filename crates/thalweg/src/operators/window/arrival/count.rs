@@ -7,6 +7,7 @@ use crate::operators::window::CountPane;
 use crate::operators::window::early::Early;
 use crate::operators::window::event_time::{AtEnd, Earliness};
 use crate::operators::window::windowed::Window;
+use crate::plan::Details;
 use crate::time::Time;
 
 /// Windows of a number of records of a key, for [`KeyedStream::window`](crate::KeyedStream::window) and
@@ -125,13 +126,13 @@ impl<E> CountWindow<E> {
 impl<T: Time, E: Earliness> Window<T> for CountWindow<E> {
     type Pane<V: Data> = CountPane<V>;
 
-    fn describe(&self) -> String {
-        let partial = if self.partial { ", partial ones kept" } else { "" };
-        self.early.describe(if self.size == self.slide {
-            format!("tumbling, {} records{partial}", self.size)
+    fn details(&self) -> Details {
+        let windows = if self.size == self.slide {
+            Details::of("windows", "tumbling").with("size", self.size)
         } else {
-            format!("sliding, {} records every {}{partial}", self.size, self.slide)
-        })
+            Details::of("windows", "sliding").with("size", self.size).with("slide", self.slide)
+        };
+        self.early.details(windows.with_some("partial", self.partial.then_some(true)))
     }
 
     fn fault(&self) -> Option<String> {

@@ -7,6 +7,7 @@ use crate::operators::window::CountPane;
 use crate::operators::window::early::Early;
 use crate::operators::window::event_time::{AtEnd, Earliness};
 use crate::operators::window::windowed::Window;
+use crate::plan::Details;
 use crate::time::Time;
 
 /// All records of a key, for [`KeyedStream::window`](crate::KeyedStream::window) and
@@ -79,8 +80,8 @@ impl Default for GlobalWindow {
 impl<T: Time, E: Earliness> Window<T> for GlobalWindow<E> {
     type Pane<V: Data> = CountPane<V>;
 
-    fn describe(&self) -> String {
-        self.early.describe("global".to_owned())
+    fn details(&self) -> Details {
+        self.early.details(Details::of("windows", "global"))
     }
 
     fn fault(&self) -> Option<String> {

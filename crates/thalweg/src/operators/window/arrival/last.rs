@@ -6,6 +6,7 @@ use crate::data::Data;
 use crate::operators::window::CountPane;
 use crate::operators::window::event_time::AtEnd;
 use crate::operators::window::windowed::Window;
+use crate::plan::Details;
 use crate::time::Time;
 
 /// The last records of a key, after every record, for
@@ -49,8 +50,8 @@ impl LastWindow {
 impl<T: Time> Window<T> for LastWindow {
     type Pane<V: Data> = CountPane<V>;
 
-    fn describe(&self) -> String {
-        format!("last {} records", self.size)
+    fn details(&self) -> Details {
+        Details::of("windows", "last").with("size", self.size)
     }
 
     fn fault(&self) -> Option<String> {

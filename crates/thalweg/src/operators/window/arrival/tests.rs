@@ -3,12 +3,14 @@
 
 use crate::check::{Checked, check, every};
 use crate::config::{BatchMode, Config, Scheduler};
+use crate::data::Schema;
 use crate::operators::time::Watermarks;
 use crate::operators::window::tests::beginnings;
 use crate::operators::window::{
     CountPane, CountWindow, EventTimeWindow, GlobalWindow, LastWindow, Pane, Transaction,
     TransactionWindow,
 };
+use crate::plan::Scope;
 use crate::time::Timestamp;
 use crate::{Environment, ErrorKind};
 use proptest::prelude::*;
@@ -537,13 +539,15 @@ fn plans_show_what_windows_are() {
     let plan = env.plan();
     let windows: Vec<_> =
         plan.operators.iter().filter(|op| op.kind.starts_with("window")).collect();
-    let shown: Vec<_> = windows.iter().map(|op| (&*op.kind, &*op.name, &*op.detail)).collect();
+    let shown: Vec<_> =
+        windows.iter().map(|op| format!("{} {}: {}", op.kind, op.name, op.details)).collect();
     assert_eq!(
         shown,
         [
-            ("window", "tens", "count, sliding, 10 records every 5"),
-            ("window_all", "window_all", "to_vec, last 4 records"),
+            "window tens: count, sliding, 10 records, every 5",
+            "window_all window_all: to_vec, last, 4 records",
         ]
     );
-    assert!(windows.iter().all(|op| op.state.as_ref().is_some_and(|state| state.keyed)));
+    let scopes: Vec<_> = windows.iter().filter_map(|op| Some(&op.state.as_ref()?.scope)).collect();
+    assert_eq!(scopes, [&Scope::Key(Schema::U64), &Scope::Key(Schema::Unit)]);
 }

@@ -10,6 +10,7 @@ use crate::operators::window::early::{Counts, Early, EarlyStates, Tick};
 use crate::operators::window::event_time::{AtEnd, Earliness};
 use crate::operators::window::windowed::{Described, Window, Windowing};
 use crate::operators::window::{CountPane, WindowingInOrder};
+use crate::plan::Details;
 use crate::stream::{Chain, Stream};
 use crate::support::keyed_timers::{Clocks, Firing, OwnClock, TimedState, TimerClock, processing};
 use crate::time::{Time, Timestamp};
@@ -173,8 +174,8 @@ where
 {
     type Pane<O: Data> = CountPane<O>;
 
-    fn describe(&self) -> String {
-        self.early.describe("transactions".to_owned())
+    fn details(&self) -> Details {
+        self.early.details(Details::of("windows", "transactions"))
     }
 
     fn fault(&self) -> Option<String> {

@@ -17,6 +17,7 @@ use super::{Inspected, Timing};
 use crate::data::{Data, Record, Wire};
 use crate::operators::aggregates::{AggregateRef, Combine};
 use crate::operators::keyed::{KeyBy, KeyedStream, Placed};
+use crate::plan::Details;
 use crate::stream::{Chain, Stream};
 use crate::time::{Time, Timestamp};
 use std::fmt;
@@ -286,11 +287,12 @@ where
 {
     type Pane<O: Data> = CustomPane<H::Bounds, O>;
 
-    fn describe(&self) -> String {
+    fn details(&self) -> Details {
         let name = std::any::type_name::<H>();
         // Without its path and type parameters.
         let name = name.split('<').next().unwrap_or(name);
-        self.early.describe(name.rsplit("::").next().unwrap_or(name).to_owned())
+        let name = name.rsplit("::").next().unwrap_or(name);
+        self.early.details(Details::of("windows", name))
     }
 
     fn fault(&self) -> Option<String> {

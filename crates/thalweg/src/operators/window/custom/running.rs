@@ -46,7 +46,7 @@ where
     let (stream, keys) = P::partitioned(keyed, plan.origin).into_parts();
     let CustomWindow { handler, early, .. } = window;
     let run = RunWindows { handler, aggregate: Arc::new(aggregate), merge, early };
-    stream.then_described(plan.origin, plan.detail, |prev, op| RunningWindows {
+    stream.then_described(plan.origin, plan.details, |prev, op| RunningWindows {
         prev,
         op,
         keys,

@@ -454,3 +454,28 @@ fn the_plan_names_the_handler() {
     numbers.for_each(drop);
     assert!(env.plan().to_string().contains("count, Above"), "{}", env.plan());
 }
+
+/// One window for each key, without an end.
+struct Endless;
+
+impl<V: ?Sized, T: Time> MakeWindows<V, T> for Endless {
+    type Bounds = ();
+    type State = ();
+
+    fn start(&self) {}
+
+    fn on_value(&self, (): &mut (), _: &V, _: T, cx: &mut WindowContext<'_, ()>) {
+        cx.add(());
+    }
+}
+
+#[test]
+fn windows_of_many_keys_are_all_emitted_at_the_end() {
+    let mut config = Config::default();
+    config.cores = std::num::NonZero::<usize>::MIN;
+    let env = Environment::with_config(config);
+    let counts = env.iter(0..60_000_u32).group_by(|n| *n).window(CustomWindow::new(Endless));
+    let out = counts.count().unkey().map(|(_, pane)| pane.value).collect::<Vec<_>>();
+    env.run().unwrap();
+    assert_eq!(out.take().unwrap(), [1; 60_000]);
+}

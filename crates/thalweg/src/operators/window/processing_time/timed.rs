@@ -72,7 +72,7 @@ where
     let (frames, early) = (window.any_frames(), window.earliness());
     let (stream, keys) = P::partitioned(keyed, plan.origin).into_parts();
     let feed = Values { aggregate: Arc::new(Greatest(aggregate)), keys: DatedKeys(keys) };
-    stream.then_described(plan.origin, plan.detail, |prev, op| Timed {
+    stream.then_described(plan.origin, plan.details, |prev, op| Timed {
         prev,
         op,
         feed,

@@ -19,7 +19,7 @@ use super::windowed::{Described, Window, Windowing};
 use crate::data::{Data, Record, Wire};
 use crate::operators::aggregates::{Aggregate, Combine};
 use crate::operators::keyed::{KeyBy, KeyedStream, Placed, Scattered, by_hash};
-use crate::plan::Origin;
+use crate::plan::{Details, Origin};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::{EventTime, micros};
 use std::fmt;
@@ -269,11 +269,13 @@ where
 {
     type Pane<V: Data> = Pane<V>;
 
-    fn describe(&self) -> String {
-        self.early.describe(match self.fixed {
-            Some(gap) => format!("sessions, gap {gap:?}"),
-            None => "sessions, gap from the record".to_owned(),
-        })
+    fn details(&self) -> Details {
+        let windows = Details::of("windows", "sessions");
+        let windows = match self.fixed {
+            Some(gap) => windows.with("gap", gap),
+            None => windows.with("gap", "from the record"),
+        };
+        self.early.details(windows)
     }
 
     fn fault(&self) -> Option<String> {
@@ -297,11 +299,11 @@ where
     E: EarlySessions<A::State>,
     A: Combine<G::Value>,
 {
-    let Described { origin, detail } = plan;
+    let Described { origin, details } = plan;
     let (stream, keys) = P::partitioned(keyed, origin).into_parts();
     let SessionWindow { gap, late, early, .. } = window;
     let (aggregate, lateness) = (Arc::new(aggregate), early.lateness());
-    stream.then_described(origin, detail, |prev, op| Sessioning {
+    stream.then_described(origin, details, |prev, op| Sessioning {
         prev,
         op,
         keys,
@@ -340,7 +342,7 @@ where
     F: Gap<G::Value>,
     A: Combine<G::Value>,
 {
-    let Described { origin, detail } = plan;
+    let Described { origin, details } = plan;
     let (stream, keys) = keyed.into_parts();
     let aggregate = Arc::new(aggregate);
     let local = Arc::clone(&aggregate);
@@ -351,9 +353,9 @@ where
         gap,
         aggregate: local,
     });
-    by_hash(parts, Origin { kind: "repartition", ..origin }).then_described(
+    by_hash::<_, G::Key>(parts, Origin { kind: "repartition", ..origin }).then_described(
         origin,
-        detail,
+        details,
         |prev, op| Merging { prev, op, aggregate, types: PhantomData },
     )
 }

@@ -222,3 +222,19 @@ fn a_key_without_room_fails_the_job() {
     // After that, nothing is emitted that looks like a result.
     assert_eq!(until(&mut keys, 0), []);
 }
+
+#[test]
+fn keys_spent_by_a_timer_leave_the_table_at_once() {
+    let (mut keys, _) = operator(1 << 20);
+    for key in 0..100 {
+        assert!(add(&mut keys, key, i64::from(key)));
+        assert!(add(&mut keys, key, i64::from(key + key % 2 * 1000)));
+    }
+    let fired = until(&mut keys, 99);
+    assert_eq!(fired.len(), 150);
+    assert_eq!((keys.keys.table.len(), keys.keys.live()), (50, 50));
+    assert_eq!(until(&mut keys, 2000).len(), 50);
+    let Accounts { wheels, heap, live, .. } = &keys.keys.accounts;
+    assert_eq!((wheels[0].armed, wheels[0].timers.len(), *heap, *live), (0, 0, 0, 0));
+    assert_eq!(keys.keys.table.len(), 0);
+}

@@ -654,5 +654,5 @@ fn plans_show_early_results() {
     let plan = env.plan();
     drop(tens);
     let window = plan.operators.iter().find(|op| op.kind.starts_with("window")).unwrap();
-    assert_eq!(&*window.detail, "count, tumbling, 10 records, early every 3 records");
+    assert_eq!(window.details.to_string(), "count, tumbling, 10 records, early every 3 records");
 }
