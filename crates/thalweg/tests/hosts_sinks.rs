@@ -193,6 +193,26 @@ fn records_of_the_first_program_reach_all_programs_in_one_order() {
 }
 
 #[test]
+fn senders_of_slower_programs_outlive_a_job_that_ends_well() {
+    let programs = ByRun::<AtomicUsize>::new();
+    on_hosts(|env, run| {
+        let own = programs.of(run).fetch_add(1, Ordering::SeqCst);
+        let first = env.iter([own]).collect_one();
+        env.run()?;
+        let is_first = first.take()? == Some(own);
+        let (numbers, stream) = env.channel(10);
+        stream.for_each_parallel(drop);
+        let job = env.start()?;
+        let slow = (!is_first).then(|| numbers.clone());
+        numbers.send(1u64).unwrap();
+        drop(numbers);
+        job.wait()?;
+        assert!(slow.is_none_or(|sender| sender.send(2).is_ok()));
+        Ok(())
+    });
+}
+
+#[test]
 fn a_drained_job_closes_the_senders_of_all_hosts() {
     on_hosts(|env, _| {
         let (numbers, stream) = env.channel(10);
