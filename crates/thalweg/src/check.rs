@@ -105,7 +105,16 @@ where
 /// ```
 #[track_caller]
 pub fn every(test: impl Fn(&Environment) -> Result<()>) {
-    Runs::default().each(|env| test(env).map_err(|error| error.to_string()), Ok);
+    Runs::default().each(|env, _| test(env).map_err(|error| error.to_string()), Ok);
+}
+
+/// As [`every`], and also on each host of clusters in this process, where `test` runs once for each host, on a thread of
+/// its own. What it captures is shared by the hosts. The number identifies the run, and is the same on all hosts of it.
+#[doc(hidden)]
+#[track_caller]
+pub fn every_host(test: impl Fn(&Environment, usize) -> Result<()> + Sync) {
+    let run = |env: &Environment, number| test(env, number).map_err(|error| error.to_string());
+    Runs::default().on_hosts(run, Ok);
 }
 
 /// A check that has not run yet. See [`check`].
@@ -151,7 +160,7 @@ where
     {
         let expected: Vec<_> = expected.into_iter().map(Into::into).collect();
         let Self { job, ordered, runs } = self;
-        runs.on_hosts(|env| collect(&job, env), |found| compare(&found, &expected, ordered));
+        runs.on_hosts(|env, _| collect(&job, env), |found| compare(&found, &expected, ordered));
     }
 
     /// Checks that every run returns the same records, and returns them.
@@ -164,7 +173,7 @@ where
         let Self { job, ordered, runs } = self;
         let mut first = None::<Vec<S::Record>>;
         runs.on_hosts(
-            |env| collect(&job, env),
+            |env, _| collect(&job, env),
             |records| match &first {
                 Some(expected) => compare(&records, expected, ordered),
                 None => {
@@ -185,7 +194,7 @@ where
     #[track_caller]
     pub fn satisfies(self, allowed: impl Fn(Vec<S::Record>) -> Result<(), String>) {
         let Self { job, runs, .. } = self;
-        runs.on_hosts(|env| collect(&job, env), allowed);
+        runs.on_hosts(|env, _| collect(&job, env), allowed);
     }
 
     /// Checks that every run fails with an error whose message contains this text.
@@ -201,7 +210,7 @@ where
             Err(error) if error.to_string().contains(message) => Ok(()),
             Err(error) => Err(format!("failed otherwise: {error}")),
         };
-        runs.on_hosts(|env| Ok(run(&job, env)), judge);
+        runs.on_hosts(|env, _| Ok(run(&job, env)), judge);
     }
 }
 
@@ -348,26 +357,25 @@ impl Runs {
     #[track_caller]
     fn each<T>(
         &self,
-        run: impl Fn(&Environment) -> Result<T, String>,
+        run: impl Fn(&Environment, usize) -> Result<T, String>,
         mut judge: impl FnMut(T) -> Result<(), String>,
     ) {
         let only = variable(ONLY);
         for (number, config) in self.configs().iter().enumerate() {
             if only.is_none_or(|only: usize| only == number)
                 && let Err(difference) =
-                    run(&Environment::checked(config.clone())).and_then(&mut judge)
+                    run(&Environment::checked(config.clone()), number).and_then(&mut judge)
             {
                 fail(&show(config), &difference, number);
             }
         }
     }
 
-    /// Runs on one host, and on several, each of which gets the result. A job whose operators cannot be on several
-    /// hosts runs on one only.
+    /// Runs on one host, and on several, each of which gets the result.
     #[track_caller]
     fn on_hosts<T: Send>(
         &self,
-        run: impl Fn(&Environment) -> Result<T, String> + Sync,
+        run: impl Fn(&Environment, usize) -> Result<T, String> + Sync,
         mut judge: impl FnMut(T) -> Result<(), String>,
     ) {
         self.each(&run, &mut judge);
@@ -378,8 +386,9 @@ impl Runs {
             if only.is_some_and(|only: usize| only != number) {
                 continue;
             }
+            let run = |env: &Environment| run(env, number);
             let cluster = Cluster::new(*seed, config.turn.get(), cores.len());
-            let Some(results) = on_cluster(&cluster, config, cores, &run) else { return };
+            let results = on_cluster(&cluster, config, cores, &run);
             for (host, result) in results.into_iter().enumerate() {
                 if let Err(difference) = result.and_then(&mut judge) {
                     let run = format!(
@@ -396,13 +405,13 @@ impl Runs {
 /// Draws other numbers for several hosts than for one.
 const HOSTS_APART: u64 = 1 << 32;
 
-/// Runs the same program on each host of a cluster in this process. `None` for a job that cannot run on several hosts.
+/// Runs the same program on each host of a cluster in this process.
 pub(crate) fn on_cluster<T: Send>(
     cluster: &Arc<Cluster>,
     config: &Config,
     cores: &[usize],
     run: &(impl Fn(&Environment) -> Result<T, String> + Sync),
-) -> Option<Vec<Result<T, String>>> {
+) -> Vec<Result<T, String>> {
     /// The program of a host, until it is dropped.
     struct Program(Arc<Cluster>);
 
@@ -417,9 +426,7 @@ pub(crate) fn on_cluster<T: Send>(
         move || {
             let own = NonZeroUsize::new(cores[host]).unwrap_or(config.cores);
             let config = Config { cores: own, ..config.clone() };
-            let env = Environment::on_host(config, &program.0, HostId(host), cores);
-            let result = run(&env);
-            (!env.is_confined()).then_some(result)
+            run(&Environment::on_host(config, &program.0, HostId(host), cores))
         }
     };
     let ended = join_all((0..cores.len()).map(host).collect());

@@ -207,7 +207,8 @@ impl Signals {
     pub(crate) fn finish(&self) {
         self.prepare();
         self.decide(Ok(()));
-        self.conclude();
+        let published = self.publish_files();
+        self.conclude(published);
     }
 
     /// Called when every task of this host has ended: does all work of the outputs that can fail.
@@ -227,14 +228,46 @@ impl Signals {
         *lock(&self.prepared) = prepared;
     }
 
-    /// Called when it is decided how the job ends: publishes what is prepared, if it ends well.
-    pub(crate) fn conclude(&self) {
+    /// Whether files are prepared on this host.
+    pub(crate) fn has_files(&self) -> bool {
+        lock(&self.prepared).iter().any(|output| matches!(output, Publish::File { .. }))
+    }
+
+    /// Called when it is decided that the job ends well: gives the prepared files their names.
+    pub(crate) fn publish_files(&self) -> Result<()> {
+        if !self.is_done() {
+            return Ok(());
+        }
         let prepared = std::mem::take(&mut *lock(&self.prepared));
-        if !matches!(*lock(&self.ending), Ending::Done) {
+        let (files, results): (Vec<_>, Vec<_>) =
+            prepared.into_iter().partition(|output| matches!(output, Publish::File { .. }));
+        let published = publish_files(files, !results.is_empty());
+        *lock(&self.prepared) = results;
+        published
+    }
+
+    /// Called when it is decided how the job ends, and whether its files have got their names: hands over the results
+    /// of a job that ends well.
+    pub(crate) fn conclude(&self, published: Result<()>) {
+        let prepared = std::mem::take(&mut *lock(&self.prepared));
+        if !self.is_done() {
             discard(prepared);
-        } else if let Err(error) = publish(prepared) {
+            return;
+        }
+        let concluded = match published {
+            Ok(()) => hand_over(prepared),
+            Err(error) => {
+                discard(prepared);
+                Err(error)
+            }
+        };
+        if let Err(error) = concluded {
             *lock(&self.ending) = Ending::Failed(error);
         }
+    }
+
+    fn is_done(&self) -> bool {
+        matches!(*lock(&self.ending), Ending::Done)
     }
 
     /// Takes the failure that the job ended with.
@@ -256,28 +289,23 @@ impl Drop for Signals {
     }
 }
 
-/// Makes the outputs of a job visible: files first, since only they can fail. After the first failure nothing more is
-/// published, and the error lists what was.
-fn publish(outputs: Vec<Publish>) -> Result<()> {
-    let (mut files, mut results) = (Vec::new(), Vec::new());
-    for output in outputs {
-        match output {
-            Publish::File { name, rename } => files.push((name, rename)),
-            Publish::Result(publish) => results.push(publish),
-        }
-    }
+/// Gives files their names: before results are handed over, since only this can fail. After the first failure nothing
+/// more is published, and the error lists what was.
+fn publish_files(outputs: Vec<Publish>, has_results: bool) -> Result<()> {
     let mut published = Vec::new();
-    let mut files = files.into_iter();
+    let mut files = outputs.into_iter().filter_map(|output| match output {
+        Publish::File { name, rename } => Some((name, rename)),
+        Publish::Result(_) => None,
+    });
     while let Some((name, rename)) = files.next() {
         if let Err(error) = catch(rename).and_then(|renamed| renamed) {
             let missing: Vec<String> =
-                std::iter::once(name).chain(files.map(|file| file.0)).collect();
+                std::iter::once(name).chain(files.map(|(name, _)| name)).collect();
             let list = |names: &[String]| match names {
                 [] => "nothing".to_owned(),
                 names => names.join(", "),
             };
-            let also = if results.is_empty() { "" } else { " and the results for the program" };
-            discard(results);
+            let also = if has_results { " and the results for the program" } else { "" };
             return Err(error.with(&format!(
                 "published: {}; not published: {}{also}",
                 list(&published),
@@ -286,8 +314,17 @@ fn publish(outputs: Vec<Publish>) -> Result<()> {
         }
         published.push(name);
     }
+    Ok(())
+}
+
+/// Hands results to the program.
+fn hand_over(outputs: Vec<Publish>) -> Result<()> {
+    let results = outputs.into_iter().filter_map(|output| match output {
+        Publish::Result(publish) => Some(publish),
+        Publish::File { .. } => None,
+    });
     // A result whose handle the program has dropped is dropped here, and its destructor may panic.
-    results.into_iter().map(catch).fold(Ok(()), Result::and)
+    results.map(catch).fold(Ok(()), Result::and)
 }
 
 #[cfg(test)]

@@ -1,9 +1,15 @@
 //! A source whose records other threads send.
+//!
+//! Of several hosts, the first has the source. Senders of the others accept records and drop them, until the first host
+//! says that its channel is closed, or the job is over. If it is not closed, but ends because all senders of the first
+//! host are dropped, senders of slower hosts may have records left, and accept them even after the job: the source ends
+//! only when all hosts know that.
 
 use crate::clock::Nanos;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Push, Waker};
 use crate::metrics::{Awaits, show};
+use crate::net::{HostId, Link, Receive};
 use crate::plan::{Details, Origin, TaskContext, TieKind};
 use crate::runtime::Threads;
 use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream, Warnings};
@@ -11,7 +17,7 @@ use crate::sync::{Condvar, Mutex, MutexGuard, lock};
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::Location;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Records pushed in one call of the source.
@@ -37,6 +43,10 @@ impl Environment {
     /// [`OperatorStats::awaits`](crate::metrics::OperatorStats::awaits) also shows that a running job waits for its
     /// senders.
     ///
+    /// On several hosts the program runs on each, and the records are those that the program on the first host sends. A
+    /// sender on another host accepts records, without ever waiting, and drops them; it fails once senders of the first
+    /// host would fail. So a program that sends the same records on every host takes the same course on all of them.
+    ///
     /// ```
     /// use thalweg::Environment;
     ///
@@ -56,18 +66,22 @@ impl Environment {
         capacity: usize,
     ) -> (Sender<T>, Stream<impl Chain<Item = T, Time = ()> + use<T>>) {
         let capacity = capacity.max(1);
+        let elsewhere = !self.is_first_host();
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 queue: VecDeque::new(),
                 senders: 1,
                 waiting: 0,
                 closed: false,
+                finished: false,
+                heard: 0,
                 started: false,
                 warned: false,
                 sleeper: None,
             }),
             taken: Condvar::new(),
             capacity,
+            elsewhere,
             threads: self.threads(),
             warnings: self.warnings(),
             patience: self.config().stall_after,
@@ -75,11 +89,28 @@ impl Environment {
         });
         let sender = Sender { shared: Arc::clone(&shared) };
         // The plan has one task for this stage, so the receiver is taken once.
-        let receiver = Mutex::new(Some(Receiver { shared, batch: VecDeque::new() }));
+        let receiver = Receiver { shared, batch: VecDeque::new(), others: OnceLock::new() };
+        let receiver = Arc::new(Mutex::new(Some(receiver)));
+        let channel = Channel { receiver: Arc::clone(&receiver) };
         let details = Details::of("capacity", capacity);
-        let stream = self
-            .source(Origin::here("channel"), details, 1, false, Channel { receiver })
-            .tied(TieKind::Program);
+        let stream =
+            self.source(Origin::here("channel"), details, 1, false, channel).tied(TieKind::Program);
+        if self.hosts_if_several().is_some() {
+            self.open_last_tie(move |links, part| {
+                let mut receiver = lock(&receiver);
+                if elsewhere {
+                    let first = links.to(HostId(0), part);
+                    if let Some(receiver) = receiver.take() {
+                        // The network drops it, with the receiver, when the job is over on this host.
+                        let receiver = Mutex::new(Some(receiver));
+                        links.open(part, Arc::new(Elsewhere { receiver, first }));
+                    }
+                } else if let Some(receiver) = &*receiver {
+                    let _ = receiver.others.set(links.to_others(part));
+                    links.open(part, Arc::new(Heard { shared: Arc::clone(&receiver.shared) }));
+                }
+            });
+        }
         (sender, stream)
     }
 }
@@ -118,6 +149,8 @@ struct Shared<T> {
     /// Notified when records are taken, and when the receiver is dropped.
     taken: Condvar,
     capacity: usize,
+    /// Whether the source is on another host: records are dropped then.
+    elsewhere: bool,
     /// The threads of the job's runtime, which must not block on the channel.
     threads: Threads,
     /// The receiver of the warning that a sender waits for a job that has not started, and the time before it.
@@ -133,6 +166,10 @@ struct State<T> {
     waiting: usize,
     /// Whether the channel accepts no more records.
     closed: bool,
+    /// Whether the other hosts were told that all senders of the first are dropped.
+    finished: bool,
+    /// How many of them have heard that.
+    heard: usize,
     /// Whether the job has started.
     started: bool,
     /// Whether the warning that a sender waits for the start was emitted.
@@ -202,6 +239,11 @@ impl<T> Sender<T> {
     /// ```
     pub fn send(&self, record: T) -> Result<(), SendError<T>> {
         let mut state = lock(&self.shared.state);
+        if self.shared.elsewhere && !state.closed {
+            drop(state);
+            drop(record);
+            return Ok(());
+        }
         while state.queue.len() >= self.shared.capacity && !state.closed {
             if self.shared.threads.may_wait().is_err() {
                 return Err(SendError(record, Refused::NeedsThread));
@@ -239,6 +281,11 @@ impl<T> Sender<T> {
         let mut state = lock(&self.shared.state);
         if state.closed {
             return Err(TrySendError::Closed(record));
+        }
+        if self.shared.elsewhere {
+            drop(state);
+            drop(record);
+            return Ok(());
         }
         if state.queue.len() >= self.shared.capacity {
             return Err(TrySendError::Full(record));
@@ -327,19 +374,101 @@ impl<T> std::error::Error for TrySendError<T> {}
 
 /// Owns the receiver until the job starts: if the stream is dropped before, the senders are notified.
 struct Channel<T> {
-    receiver: Mutex<Option<Receiver<T>>>,
+    receiver: Arc<Mutex<Option<Receiver<T>>>>,
 }
 
 struct Receiver<T> {
     shared: Arc<Shared<T>>,
     /// Records taken from the queue and not pushed yet.
     batch: VecDeque<T>,
+    /// The other hosts, whose senders are to be closed with this receiver.
+    others: OnceLock<Vec<Link>>,
+}
+
+impl<T> Receiver<T> {
+    /// Accepts no more records, on any host.
+    fn close(&self) -> MutexGuard<'_, State<T>> {
+        let mut state = lock(&self.shared.state);
+        if !state.closed && !state.finished {
+            state.closed = true;
+            self.tell_others(CLOSED);
+        }
+        state
+    }
+
+    /// Whether the source may end, as all senders are dropped: once the other hosts know that.
+    fn finish(&self, state: &mut State<T>) -> bool {
+        if !state.finished && !state.closed {
+            state.finished = true;
+            self.tell_others(FINISHED);
+        }
+        state.closed || state.heard >= self.others.get().map_or(0, Vec::len)
+    }
+
+    fn tell_others(&self, what: u8) {
+        self.others.get().into_iter().flatten().for_each(|link| link.send(vec![what]));
+    }
+}
+
+/// The first host's channel accepts no more records.
+const CLOSED: u8 = 0;
+/// All senders of the first host are dropped, and what they have sent has been taken.
+const FINISHED: u8 = 1;
+/// A host has heard that.
+const HEARD: u8 = 2;
+
+/// The channel on a host without its source.
+struct Elsewhere<T> {
+    /// Dropped when the channel is closed or the job is over, so that senders fail.
+    receiver: Mutex<Option<Receiver<T>>>,
+    first: Link,
+}
+
+impl<T: Send> Receive for Elsewhere<T> {
+    fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
+        match frame {
+            [CLOSED] => drop(lock(&self.receiver).take()),
+            [FINISHED] => {
+                if let Some(receiver) = &*lock(&self.receiver) {
+                    lock(&receiver.shared.state).finished = true;
+                }
+                self.first.send(vec![HEARD]);
+            }
+            _ => return Err(no_such_frame(from)),
+        }
+        Ok(())
+    }
+}
+
+/// The channel on the host with its source.
+struct Heard<T> {
+    shared: Arc<Shared<T>>,
+}
+
+impl<T: Send> Receive for Heard<T> {
+    fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
+        if frame != [HEARD] {
+            return Err(no_such_frame(from));
+        }
+        let mut state = lock(&self.shared.state);
+        state.heard += 1;
+        let sleeper = state.sleeper.take();
+        drop(state);
+        if let Some(task) = sleeper {
+            task.wake();
+        }
+        Ok(())
+    }
+}
+
+fn no_such_frame(from: HostId) -> Error {
+    let what = format!("host {} has sent what is no message about a channel", from.0);
+    Error::new(ErrorKind::Internal, what)
 }
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        let mut state = lock(&self.shared.state);
-        state.closed = true;
+        let mut state = self.close();
         // Dropped after the lock is released: a record's destructor may run any code.
         let unread = std::mem::take(&mut state.queue);
         drop(state);
@@ -372,23 +501,24 @@ impl<T: Send + 'static> Source for Received<T> {
     type Time = ();
 
     fn produce<N: Push<T, ()>>(&mut self, _: Nanos, next: &mut N) -> Result<Produced> {
-        let Some(Receiver { shared, batch }) = &mut self.receiver else { return Ok(Produced::End) };
-        if batch.is_empty() {
-            let mut state = lock(&shared.state);
+        let Some(receiver) = &mut self.receiver else { return Ok(Produced::End) };
+        if receiver.batch.is_empty() {
+            let mut state = lock(&receiver.shared.state);
             if state.queue.is_empty() {
-                if state.senders == 0 || state.closed {
+                if state.closed || state.senders == 0 && receiver.finish(&mut state) {
                     return Ok(Produced::End);
                 }
                 state.sleeper = Some(self.waker.clone());
                 return Ok(Produced::Nothing);
             }
-            std::mem::swap(&mut state.queue, batch);
+            std::mem::swap(&mut state.queue, &mut receiver.batch);
             let waiting = state.waiting;
             drop(state);
             if waiting > 0 {
-                shared.taken.notify_all();
+                receiver.shared.taken.notify_all();
             }
         }
+        let batch = &mut receiver.batch;
         let count = batch.len().min(RUN);
         for record in batch.drain(..count) {
             next.push(record, ());
@@ -398,15 +528,15 @@ impl<T: Send + 'static> Source for Received<T> {
     }
 
     fn stop(&mut self) -> bool {
-        let Some(Receiver { shared, .. }) = &self.receiver else { return false };
+        let Some(receiver) = &self.receiver else { return false };
         // The records in the queue have been accepted; from here on none are.
-        lock(&shared.state).closed = true;
-        shared.taken.notify_all();
+        drop(receiver.close());
+        receiver.shared.taken.notify_all();
         true
     }
 
     fn awaits(&self) -> Option<Awaits> {
-        let Receiver { shared, batch } = self.receiver.as_ref()?;
+        let Receiver { shared, batch, .. } = self.receiver.as_ref()?;
         let state = lock(&shared.state);
         let waits = batch.is_empty() && state.queue.is_empty() && !state.closed;
         (waits && state.senders > 0).then_some(Awaits::Senders(state.senders))

@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 const FULL: usize = 64 << 10;
 
 impl<C: Chain> Stream<C> {
-    /// Prints every record on standard output, a line each, in one task.
+    /// Prints every record on standard output, a line each, in one task: of several hosts, on the first.
     ///
     /// Under load, many lines are written at a time; when the input runs out, lines are written at once. Lines before
     /// a failure have been printed.

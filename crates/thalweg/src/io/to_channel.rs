@@ -4,15 +4,20 @@
 //! has credit like an exchange: when more bytes are queued than the credit, the tasks stop reading input until the
 //! program has taken them. So a slow reader blocks the job but no thread, and twice the credit may be in flight.
 //!
+//! On several hosts, all records go to one task, and from there to a task on each host, which has the queue of the
+//! program that runs there. So all programs get the same records in the same order, and the job goes as fast as the
+//! slowest of them reads.
+//!
 //! The receiver must distinguish a success of every task from tasks that are dropped before their end. The tasks and
 //! their factory share one value, the sending side; when the last of them drops it, no more records can follow.
 
 use crate::clock::{Clock, Nanos, nanos};
 use crate::data::{Data, Portable};
 use crate::error::{Error, ErrorKind, Result};
+use crate::exchange::{Broadcast, Edge};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, Waker};
 use crate::metrics::{Awaits, Report};
-use crate::plan::{Details, Origin, TieKind};
+use crate::plan::{Details, Origin, Strategy, TieKind};
 use crate::runtime::Threads;
 use crate::stream::{Chain, Stream};
 use crate::sync::{Condvar, Mutex, lock};
@@ -41,6 +46,10 @@ impl<C: Chain> Stream<C> {
     ///
     /// A lock is taken for each batch, on both sides, and none for a record.
     ///
+    /// On several hosts, the program of each receives all records, in the same order on all hosts, and the job waits for
+    /// the slowest of those that still read. The part of the job that feeds only this sink ends when the readers of all
+    /// hosts are dropped.
+    ///
     /// # Errors
     ///
     /// If the job does not run to its end, the reader receives an error after the last record: see [`Incoming`].
@@ -63,10 +72,38 @@ impl<C: Chain> Stream<C> {
         C::Item: Portable,
     {
         let origin = Origin::here("to_channel");
+        let Some(hosts) = self.env.hosts_if_several() else {
+            let tasks = self.tasks();
+            return self.into_queue(origin, tasks, |push| push);
+        };
+        let one = self.gather(origin);
+        let (env, from) = (one.env.clone(), one.stage);
+        let to = env.build(|builder| builder.stage_on_each_host(from, hosts));
+        let edge: Edge<[u8], C::Time> = env.link(from, to, Strategy::Broadcast);
+        let all = env.receive(to, origin, vec![edge.clone()]);
+        one.close(Origin { kind: "broadcast", ..origin }, Details::none(), move |cx, op| {
+            let hosts = Broadcast::new(edge.lanes_from(cx.task, cx.op(op)));
+            Ok(ToHosts { hosts, record: Vec::new(), types: PhantomData::<fn(&C::Item)> })
+        });
+        all.into_queue(origin, 1, FromHosts)
+    }
+
+    /// Sends the records to the program of the host where they are, from this many tasks. `wrap` makes records of what
+    /// the stream carries.
+    fn into_queue<O, N>(
+        self,
+        origin: Origin,
+        tasks: usize,
+        wrap: fn(ChannelPush<C::Item, O>) -> N,
+    ) -> Incoming<O>
+    where
+        O: Send + 'static,
+        N: Push<C::Item, C::Time> + 'static,
+    {
         let queue = Queue {
             records: VecDeque::new(),
             bytes: 0,
-            unended: self.tasks(),
+            unended: tasks,
             gone: false,
             unwanted: false,
             waiting: Vec::new(),
@@ -84,7 +121,7 @@ impl<C: Chain> Stream<C> {
         let sender = Arc::new(Sender { shared });
         let (env, stage) = (self.env.clone(), self.stage);
         self.close(origin, Details::none(), move |cx, op| {
-            Ok(ChannelPush {
+            Ok(wrap(ChannelPush {
                 op: cx.op(op),
                 waker: cx.waker.clone(),
                 held: Vec::new(),
@@ -93,7 +130,7 @@ impl<C: Chain> Stream<C> {
                 ended: false,
                 sender: Arc::clone(&sender),
                 types: PhantomData::<fn(&C::Item)>,
-            })
+            }))
         });
         env.tie_last(stage, TieKind::Program);
         receiver
@@ -303,6 +340,15 @@ impl<I: ?Sized, O> ChannelPush<I, O> {
     }
 }
 
+impl<I: ?Sized, O: Data> ChannelPush<I, O> {
+    #[inline(always)]
+    fn hold(&mut self, record: O) {
+        self.count += 1;
+        self.held_bytes += size_of::<O>() + record.heap_size();
+        self.held.push(record);
+    }
+}
+
 impl<I: ?Sized, O: Send> Pipe for ChannelPush<I, O> {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
         None
@@ -352,10 +398,50 @@ where
 {
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, _: T) {
-        let record = I::to_owned(item);
-        self.count += 1;
-        self.held_bytes += size_of::<I::Owned>() + record.heap_size();
-        self.held.push(record);
+        self.hold(I::to_owned(item));
+    }
+}
+
+/// Sends each record, encoded, to a task on each host.
+struct ToHosts<I: ?Sized, T: Time> {
+    hosts: Broadcast<[u8], T>,
+    /// One record.
+    record: Vec<u8>,
+    types: PhantomData<fn(&I)>,
+}
+
+impl<I: ?Sized, T: Time> Pipe for ToHosts<I, T> {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.hosts)
+    }
+}
+
+impl<I: Portable + ?Sized, T: Time> Push<I, T> for ToHosts<I, T> {
+    fn push(&mut self, item: I::Of<'_>, time: T) {
+        self.record.clear();
+        I::to_owned(item).encode(&mut self.record);
+        self.hosts.push(&self.record, time);
+    }
+}
+
+/// Decodes the records that are sent to each host.
+struct FromHosts<O>(ChannelPush<[u8], O>);
+
+impl<O: Data> Pipe for FromHosts<O> {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.0)
+    }
+}
+
+impl<O: Data, T: Time> Push<[u8], T> for FromHosts<O> {
+    fn push(&mut self, mut bytes: &[u8], _: T) {
+        match O::decode(&mut bytes) {
+            Ok(record) => self.0.hold(record),
+            Err(error) => {
+                let what = format!("a record cannot be decoded as it was encoded: {error}");
+                self.0.op.fail(Error::new(ErrorKind::Internal, what));
+            }
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A histogram of durations with logarithmic buckets.
 
+use crate::data::{Data, DecodeError, Schema};
 use std::time::Duration;
 
 /// The number of sub-bucket bits for each power of two: values are accurate to 1/16.
@@ -32,6 +33,40 @@ pub struct Histogram {
 impl std::fmt::Debug for Histogram {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Histogram").field("count", &self.count).field("max", &self.max()).finish()
+    }
+}
+
+/// Encoded as its counts that are not 0, each behind its bucket.
+impl Data for Histogram {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let counts = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        let counts: Vec<(u32, u64)> = counts.map(|(at, count)| (at as u32, *count)).collect();
+        (counts, self.max).encode(out);
+    }
+
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        let (counts, max) = <(Vec<(u32, u64)>, u64)>::decode(input)?;
+        let mut histogram = Self { max, ..Self::default() };
+        for (at, count) in counts {
+            let Some(bucket) = histogram.counts.get_mut(at as usize) else {
+                return Err(DecodeError::invalid("a bucket of a histogram"));
+            };
+            *bucket = count;
+            histogram.count = histogram.count.saturating_add(count);
+        }
+        Ok(histogram)
+    }
+
+    fn key_hash(&self) -> u64 {
+        (self.counts.to_vec(), self.max).key_hash()
+    }
+
+    fn schema() -> Schema {
+        <(Vec<(u32, u64)>, u64)>::schema()
+    }
+
+    fn heap_size(&self) -> usize {
+        size_of_val(&*self.counts)
     }
 }
 
@@ -99,6 +134,19 @@ impl Histogram {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_histogram_survives_its_encoding() {
+        let mut spans = Histogram::default();
+        (1..500).for_each(|micros| spans.record(Duration::from_micros(micros * micros)));
+        let mut bytes = Vec::new();
+        spans.encode(&mut bytes);
+        let read = Histogram::decode(&mut &*bytes).unwrap();
+        assert_eq!((&read.counts, read.count, read.max), (&spans.counts, spans.count, spans.max));
+        let mut wrong = Vec::new();
+        (vec![(BUCKETS as u32, 1u64)], 1u64).encode(&mut wrong);
+        assert!(Histogram::decode(&mut &*wrong).is_err());
+    }
 
     #[test]
     fn buckets_are_in_order_and_contain_their_bounds() {

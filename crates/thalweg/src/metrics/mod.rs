@@ -25,10 +25,11 @@ pub use stats::{
 pub(crate) use watermarks::Mark;
 pub use watermarks::WatermarkStats;
 
+use crate::data::Data;
 use crate::time::Timestamp;
 
 /// The counts of one operator in one task since the job began.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Data)]
 pub(crate) struct OpCount {
     /// Records that a head received from its lanes or its input.
     pub(crate) received: u64,
@@ -76,7 +77,7 @@ pub(crate) struct OpCount {
 }
 
 /// The size of a source's input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Data)]
 pub enum Total {
     /// This many records.
     Records(u64),
@@ -85,7 +86,7 @@ pub enum Total {
 }
 
 /// The counts of what one task has sent on an exchange.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Data)]
 pub(crate) struct Sent {
     pub(crate) records: u64,
     pub(crate) batches: u64,
@@ -101,7 +102,7 @@ impl Sent {
 }
 
 /// The counts of an edge, from one task at either end of it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Data)]
 pub(crate) struct Passed {
     /// The operator that sends.
     pub(crate) op: Option<usize>,
@@ -122,7 +123,7 @@ impl Passed {
 }
 
 /// The counts of the operators of one task.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Data)]
 pub struct Report {
     counts: Vec<(usize, OpCount)>,
     /// By edge.

@@ -3,6 +3,7 @@
 use super::stats::seconds;
 use super::{Histogram, Latency, show};
 use crate::clock::Nanos;
+use crate::data::Data;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
@@ -13,7 +14,7 @@ const KEPT: usize = 128;
 const LINES: usize = 10;
 
 /// Statistics of the rounds of a loop.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Data)]
 #[non_exhaustive]
 pub struct LoopStats {
     /// Rounds that have ended; of all runs, if the loop is nested in another.
@@ -29,7 +30,7 @@ pub struct LoopStats {
 }
 
 /// Consecutive rounds of a loop.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, Data)]
 #[non_exhaustive]
 pub struct Rounds {
     /// The number of rounds.

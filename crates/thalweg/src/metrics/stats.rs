@@ -1,6 +1,7 @@
 //! The statistics of a job, as data: records that passed each operator, and where the time went.
 
 use super::{LoopStats, WatermarkStats, show};
+use crate::data::Data;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
@@ -32,7 +33,7 @@ pub struct Stats {
     pub wall: Duration,
     /// The number of cores that the job's tasks are spread over.
     pub cores: usize,
-    /// The most bytes that the runtime's jobs had reserved at one time.
+    /// The most bytes that the runtime's jobs had reserved at one time, on this host.
     pub memory_peak: u64,
     /// Every operator of the plan, in its order.
     pub operators: Vec<OperatorStats>,
@@ -103,7 +104,7 @@ pub struct OperatorStats {
 }
 
 /// What an operator needs from the program to continue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Data)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Awaits {
@@ -194,7 +195,7 @@ pub struct Spread {
 }
 
 /// The distribution of a duration that was measured many times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, Data)]
 #[non_exhaustive]
 pub struct Latency {
     /// The number of measurements.

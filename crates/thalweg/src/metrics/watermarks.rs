@@ -1,12 +1,13 @@
 //! The progress of event time, and what holds it back.
 
 use super::show;
+use crate::data::Data;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The progress of event time in one task of an operator that generates watermarks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Data)]
 pub(crate) struct Mark {
     /// Its last watermark; `None` before the first.
     pub(crate) at: Option<Timestamp>,

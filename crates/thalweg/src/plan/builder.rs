@@ -19,6 +19,9 @@ pub(crate) type Factory = Box<dyn Fn(&TaskContext<'_>) -> Result<Box<dyn Task>> 
 /// Creates the lanes of an edge between these senders and receivers.
 pub(crate) type Connector = Box<dyn FnOnce(LaneSettings, TasksOf<'_>, TasksOf<'_>, &Links) + Send>;
 
+/// Called at the launch on every host, before tasks are made, also on one without tasks of the tie's operators.
+pub(crate) type Opener = Box<dyn FnOnce(&Links) + Send>;
+
 /// A plan under construction.
 #[derive(Default)]
 pub(crate) struct Builder {
@@ -31,6 +34,8 @@ pub(crate) struct Builder {
     pub(crate) connectors: Vec<Connector>,
     /// The batch modes of the exchanges that end stages, where the program has set one.
     pub(crate) batch_modes: HashMap<usize, BatchMode>,
+    /// Open the channels of ties that concern hosts without tasks of them.
+    pub(crate) openers: Vec<Opener>,
     /// Whether records are blocks of rows.
     pub(crate) blocks: bool,
     /// The mistakes in the job, in the order found.

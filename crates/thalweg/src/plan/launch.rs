@@ -5,7 +5,7 @@ use super::measure::measure;
 use super::{Builder, Plan, Stage, Strategy, Tie, TieKind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{LaneSettings, TasksOf};
-use crate::flow::{Depth, Op, Partitions, Signals, Waker, catch};
+use crate::flow::{Depth, Op, Partitions, Signals, Task, Waker, catch};
 use crate::memory::{Claim, MemoryPool, Reservation};
 use crate::metrics::Stats;
 use crate::net::{HostId, Links, Part};
@@ -92,19 +92,35 @@ impl TaskContext<'_> {
 pub(crate) struct Launched {
     pub(crate) job: Arc<Job>,
     pub(crate) plan: Plan,
-    /// The stage of each task.
+    /// The stage of each task of this host.
     pub(crate) stage_of: Vec<usize>,
+    /// The stage of each task of each host.
+    stages_on_hosts: Vec<Vec<usize>>,
     pub(crate) started: crate::clock::Nanos,
     /// Whether records are blocks of rows.
     blocks: bool,
 }
 
 impl Launched {
-    /// The statistics of the job, so far or in all.
+    /// The statistics of the job, so far or in all. Those of a job that runs are of this host's tasks only.
     pub(crate) fn stats(&self, runtime: &Runtime) -> Stats {
         // Read before the counts: if the job ends in between, the counts are complete.
         let over = self.job.is_over();
-        self.measured(&self.job.counted(), over, runtime)
+        let (stage_of, counted) = self.counted();
+        self.measured(&stage_of, &counted, over, runtime)
+    }
+
+    /// The stage and the counts of each task: of all hosts, if the job has ended well.
+    fn counted(&self) -> (Vec<usize>, Vec<TaskCounts>) {
+        match self.job.counted_on_hosts() {
+            None => (self.stage_of.clone(), self.job.counted()),
+            Some(hosts) => self
+                .stages_on_hosts
+                .iter()
+                .zip(hosts)
+                .flat_map(|(stages, counted)| stages.iter().copied().zip(counted))
+                .unzip(),
+        }
     }
 
     /// As [`stats`](Self::stats), but waits for each task for about `at_most` to end its turn.
@@ -118,38 +134,90 @@ impl Launched {
         at_most: Duration,
     ) -> Result<Stats, Arc<str>> {
         let over = self.job.is_over();
-        Ok(self.measured(&self.job.counted_within(at_most)?, over, runtime))
+        let counted = self.job.counted_within(at_most)?;
+        Ok(self.measured(&self.stage_of, &counted, over, runtime))
     }
 
-    fn measured(&self, counted: &[TaskCounts], over: bool, runtime: &Runtime) -> Stats {
+    fn measured(
+        &self,
+        stage_of: &[usize],
+        counted: &[TaskCounts],
+        over: bool,
+        runtime: &Runtime,
+    ) -> Stats {
         let last = counted.iter().map(|task| task.times.until).max().unwrap_or_default();
-        let end = if over { last } else { runtime.clock.now() };
-        let wall = end.saturating_sub(self.started);
-        let (cores, peak) = (runtime.config.cores.get(), runtime.memory.peak() as u64);
-        measure(&self.plan, &self.stage_of, counted, wall, cores, peak)
+        let wall = if over { last } else { runtime.clock.now().saturating_sub(self.started) };
+        let (cores, peak) = (runtime.hosts.all_cores(), runtime.memory.peak() as u64);
+        measure(&self.plan, stage_of, counted, wall, cores, peak)
     }
 
     /// Checks the counts of the job, which has succeeded, for consistency.
     pub(crate) fn conserved(&self) -> Result<()> {
-        conserved(&self.plan, &self.stage_of, &self.job.counted(), self.blocks)
+        let (stage_of, counted) = self.counted();
+        conserved(&self.plan, &stage_of, &counted, self.blocks)
             .map_err(|what| Error::new(ErrorKind::Internal, format!("wrong statistics: {what}")))
     }
 }
 
 /// Creates a job's lanes and tasks, and starts them.
-pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
-    let mut builder = builder;
+pub(crate) fn launch(mut builder: Builder, runtime: &Runtime) -> Result<Launched> {
     check(&mut builder)?;
-    if runtime.hosts.count() > 1 {
-        spans_hosts(&builder.plan).inspect_err(|_| runtime.confine())?;
-    }
-    let Builder { plan, factories, unconsumed, connectors, blocks, .. } = builder;
-    let signals = Arc::new(Signals::default());
+    let several = runtime.hosts.count() > 1;
+    let signals = Arc::default();
     let links = runtime.links(&signals);
+    let made = match catch(|| make(builder, runtime, &signals, &links)).and_then(|made| made) {
+        Err(error) if several => {
+            // The others have begun it, or will, and all end with the same error.
+            let job = Job::new(signals, 0, links);
+            job.fail(error);
+            runtime.start(&job, &[])?;
+            runtime.wait(&job)?;
+            let what = "a job that could not be started has ended well";
+            return Err(job.outcome().err().unwrap_or(Error::new(ErrorKind::Internal, what)));
+        }
+        made => made?,
+    };
+    let Made { plan, tasks, stage_of, stages_on_hosts, operators, blocks } = made;
+    let job = Job::new(signals, tasks.len(), links);
+    let started = runtime.clock.now();
+    let cells: Vec<_> = tasks
+        .into_iter()
+        .enumerate()
+        .map(|(index, (task, waker))| {
+            let operators = Arc::clone(&operators[stage_of[index]]);
+            let scheduler = runtime.scheduler();
+            let cell = Cell::new(index, task, Arc::clone(&job), scheduler, operators, started);
+            waker.set(Arc::clone(&cell) as _);
+            cell
+        })
+        .collect();
+    runtime.start(&job, &cells)?;
+    Ok(Launched { job, plan, stage_of, stages_on_hosts, started, blocks })
+}
+
+/// The tasks of a job on this host, and what is known of all of them.
+struct Made {
+    plan: Plan,
+    tasks: Vec<(Box<dyn Task>, Waker)>,
+    stage_of: Vec<usize>,
+    stages_on_hosts: Vec<Vec<usize>>,
+    /// The names of the operators of each stage.
+    operators: Vec<Arc<str>>,
+    blocks: bool,
+}
+
+/// Creates the lanes and tasks of this host.
+fn make(
+    builder: Builder,
+    runtime: &Runtime,
+    signals: &Arc<Signals>,
+    links: &Links,
+) -> Result<Made> {
+    let Builder { plan, factories, unconsumed, connectors, openers, blocks, .. } = builder;
     let ops: Vec<Op> = plan
         .operators
         .iter()
-        .map(|op| Op::new(op.id, op.label().into(), Depth(op.loops), Arc::clone(&signals)))
+        .map(|op| Op::new(op.id, op.label().into(), Depth(op.loops), Arc::clone(signals)))
         .collect();
 
     let wakers: Vec<Vec<Waker>> = plan
@@ -167,7 +235,11 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
             encode: runtime.config.encode_exchanges,
             clock: runtime.clock.clone(),
         };
-        connector(settings, tasks_of(edge.from), tasks_of(edge.to), &links);
+        connector(settings, tasks_of(edge.from), tasks_of(edge.to), links);
+    }
+
+    for open in openers {
+        open(links);
     }
 
     let spill = SpillDir::new(&runtime.config.spill_dir, job_name(&plan));
@@ -187,7 +259,7 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
                 clock: &runtime.clock,
                 waker,
                 partitions: &partitions,
-                links: &links,
+                links,
                 hosts: &hosts[stage.id],
                 ops: &ops,
                 plan: &plan,
@@ -208,21 +280,13 @@ pub(crate) fn launch(builder: Builder, runtime: &Runtime) -> Result<Launched> {
         catch(|| drop(factory)).map_err(|panic| panic.in_operator(&*operators[stage]))?;
     }
 
-    let job = Job::new(signals, tasks.len(), links);
-    let started = runtime.clock.now();
-    let cells: Vec<_> = tasks
-        .into_iter()
-        .enumerate()
-        .map(|(index, (task, waker))| {
-            let operators = Arc::clone(&operators[stage_of[index]]);
-            let scheduler = runtime.scheduler();
-            let cell = Cell::new(index, task, Arc::clone(&job), scheduler, operators, started);
-            waker.set(Arc::clone(&cell) as _);
-            cell
-        })
-        .collect();
-    runtime.start(&job, &cells)?;
-    Ok(Launched { job, plan, stage_of, started, blocks })
+    let stages_on = |host: HostId| {
+        let tasks =
+            hosts.iter().enumerate().flat_map(|(stage, of)| of.iter().map(move |at| (at, stage)));
+        tasks.filter(move |(at, _)| **at == host).map(|(_, stage)| stage).collect()
+    };
+    let stages_on_hosts = (0..links.hosts().count()).map(|host| stages_on(HostId(host))).collect();
+    Ok(Made { plan, tasks, stage_of, stages_on_hosts, operators, blocks })
 }
 
 /// The operators of a stage, by name and place.
@@ -256,14 +320,6 @@ pub(crate) fn check(builder: &mut Builder) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Fails if tasks of the job are joined in a way that cannot join tasks of different hosts.
-fn spans_hosts(plan: &Plan) -> Result<()> {
-    let Some(tie) = plan.ties.iter().find(|tie| !tie.kind.spans_hosts()) else { return Ok(()) };
-    let label = tie.operators.first().map(|&op| plan.operators[op].label());
-    let what = "cannot run on several hosts: its tasks share memory";
-    Err(Error::new(ErrorKind::Plan, what).in_operator(label.unwrap_or_default()))
 }
 
 /// Whether a task may send to another with this strategy.

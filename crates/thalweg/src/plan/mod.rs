@@ -220,21 +220,6 @@ pub enum TieKind {
     Program,
 }
 
-impl TieKind {
-    /// Whether tasks of different hosts can be joined by it.
-    fn spans_hosts(self) -> bool {
-        matches!(
-            self,
-            Self::Hints
-                | Self::Rounds
-                | Self::Feedback
-                | Self::Solution
-                | Self::Splits
-                | Self::Drift
-        )
-    }
-}
-
 /// How an exchange chooses the receiving task of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

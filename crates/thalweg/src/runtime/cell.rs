@@ -75,6 +75,8 @@ pub(crate) enum Next {
 struct Body {
     task: Option<Box<dyn Task>>,
     times: TaskTimes,
+    /// When the job was started.
+    began: Nanos,
     /// When the last turn ended; the task has waited for `waits_for` since.
     since: Nanos,
     waits_for: WaitsFor,
@@ -99,6 +101,7 @@ impl Cell {
         let body = Body {
             task: Some(task),
             times: TaskTimes::default(),
+            began: now,
             since: now,
             waits_for: WaitsFor::Thread,
         };
@@ -279,7 +282,7 @@ impl Body {
 
     fn turn(&mut self, ended: Nanos, took: Nanos, back_pressured: bool) {
         self.since = ended;
-        self.times.until = ended;
+        self.times.until = ended.saturating_sub(self.began);
         self.times.busy += took;
         self.times.turns += 1;
         self.times.turn_lengths.record(Duration::from_nanos(took));

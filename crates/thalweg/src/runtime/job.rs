@@ -43,7 +43,10 @@ pub(crate) struct Job {
 struct End {
     /// All tasks of this host have ended, and its outputs are prepared.
     prepared: bool,
-    decided: bool,
+    /// Whether files are to be published on any host, once it is decided how the job ends.
+    decided: Option<bool>,
+    /// Whether the files of this host are published.
+    concluded: bool,
     /// The channels of the job, until it is over here.
     links: Option<Links>,
 }
@@ -112,6 +115,11 @@ impl Job {
             .collect()
     }
 
+    /// The counts of each task by host, where there are several and the job has ended well.
+    pub(crate) fn counted_on_hosts(&self) -> Option<Vec<Vec<TaskCounts>>> {
+        self.hosts.as_ref()?.counted()
+    }
+
     pub(crate) fn signals(&self) -> &Arc<Signals> {
         &self.signals
     }
@@ -165,28 +173,44 @@ impl Job {
         self.signals.prepare();
         lock(&self.end).prepared = true;
         if !self.signals.stopped() {
-            hosts.prepared();
+            hosts.prepared(self.signals.has_files(), self.counted());
         }
         self.conclude();
     }
 
-    /// The hosts have decided how the job ends.
-    pub(super) fn decided(&self, outcome: Result<()>) {
-        self.signals.decide(outcome);
-        lock(&self.end).decided = true;
+    /// The hosts have decided how the job ends. If well, with whether any of them has files to publish.
+    pub(super) fn decided(&self, outcome: Result<bool>) {
+        let files = *outcome.as_ref().unwrap_or(&false);
+        self.signals.decide(outcome.map(drop));
+        lock(&self.end).decided.get_or_insert(files);
         self.wake_all();
         self.conclude();
     }
 
-    /// Ends the job on this host, if its tasks have ended and the hosts have decided how.
+    /// Publishes the files of this host, if its tasks have ended and the hosts have decided that the job ends well.
     fn conclude(&self) {
-        let mut end = lock(&self.end);
-        if !(end.prepared && end.decided) {
-            return;
-        }
-        let Some(links) = end.links.take() else { return };
+        let (Some(hosts), mut end) = (&self.hosts, lock(&self.end)) else { return };
+        let (true, Some(files), false) = (end.prepared, end.decided, end.concluded) else { return };
+        end.concluded = true;
         drop(end);
-        self.signals.conclude();
+        if files {
+            hosts.published(self.signals.publish_files());
+        } else {
+            self.over(Ok(()));
+        }
+    }
+
+    /// Ends the job on this host, if it waits for others to publish their files.
+    pub(super) fn unpublished(&self, error: Error) {
+        if lock(&self.end).concluded {
+            self.over(Err(error));
+        }
+    }
+
+    /// All hosts have published their files, or one of them could not: ends the job on this host.
+    pub(super) fn over(&self, published: Result<()>) {
+        let Some(links) = lock(&self.end).links.take() else { return };
+        self.signals.conclude(published);
         drop(links);
         self.is_done();
     }

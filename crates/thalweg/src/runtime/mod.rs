@@ -25,7 +25,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Signals;
 use crate::memory::MemoryPool;
 use crate::net::{HostId, Hosts, Links};
-use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 use cell::Schedule;
 use scheduler::{Deterministic, Scheduler, ThreadPerTask, WorkStealing};
 use std::sync::{Arc, Weak};
@@ -72,8 +72,6 @@ pub(crate) struct Runtime {
     scheduler: Arc<dyn Scheduler>,
     /// How many jobs were launched.
     jobs: AtomicU64,
-    /// Whether one of them was refused because its operators cannot be on several hosts.
-    confined: AtomicBool,
 }
 
 impl Runtime {
@@ -81,24 +79,7 @@ impl Runtime {
     pub(crate) fn new(config: Config, world: World) -> Arc<Self> {
         let World { clock, hosts, scheduler } = world;
         let memory = MemoryPool::new(config.memory);
-        Arc::new(Self {
-            config,
-            clock,
-            memory,
-            hosts,
-            scheduler,
-            jobs: AtomicU64::new(0),
-            confined: AtomicBool::new(false),
-        })
-    }
-
-    /// Notes that a job cannot run on several hosts.
-    pub(crate) fn confine(&self) {
-        self.confined.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn is_confined(&self) -> bool {
-        self.confined.load(Ordering::Relaxed)
+        Arc::new(Self { config, clock, memory, hosts, scheduler, jobs: AtomicU64::new(0) })
     }
 
     /// The channels of the next job. Programs are the same on all hosts, so the numbers of their jobs are too.

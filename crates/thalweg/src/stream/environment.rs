@@ -9,7 +9,7 @@ use crate::data::Portable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Edge, TasksOf};
 use crate::flow::{catch, discard};
-use crate::net::{HostId, Links};
+use crate::net::{HostId, Links, Part};
 use crate::plan::{
     self, Builder, Details, Distribution, Origin, Plan, TieKind, check, launch, linked, schema_of,
 };
@@ -79,14 +79,15 @@ impl Environment {
         Self { checked: true, ..Self::with_config(config) }
     }
 
-    /// The environment of one of several hosts in this process.
+    /// The environment of one of several hosts in this process, for tests of jobs.
     pub(crate) fn on_host(
         config: Config,
         cluster: &Arc<Cluster>,
         me: HostId,
         cores: &[usize],
     ) -> Self {
-        Self::in_world(config, World::simulated(cluster, me, cores))
+        let world = World::simulated(cluster, me, cores);
+        Self { checked: true, ..Self::in_world(config, world) }
     }
 
     /// An environment whose jobs run within the hooks of an application.
@@ -274,9 +275,19 @@ impl Environment {
         });
     }
 
-    /// Whether a job was refused because its operators cannot be on several hosts.
-    pub(crate) fn is_confined(&self) -> bool {
-        self.runtime.is_confined()
+    /// Has this called for the last tie, at the launch on every host, with the part of the job that its frames are for.
+    pub(crate) fn open_last_tie(&self, open: impl FnOnce(&Links, Part) + Send + 'static) {
+        self.build(|builder| {
+            if let Some(tie) = builder.plan.ties.last() {
+                let part = Part::Tie(tie.id);
+                builder.openers.push(Box::new(move |links| open(links, part)));
+            }
+        });
+    }
+
+    /// Whether this is the first host, which has the first task of each stage.
+    pub(crate) fn is_first_host(&self) -> bool {
+        self.runtime.hosts.me() == HostId(0)
     }
 
     /// The number of hosts, if there are several.

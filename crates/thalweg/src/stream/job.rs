@@ -38,8 +38,9 @@ impl JobHandle {
         Self { running, attendance, watch, warnings, checked }
     }
 
-    /// Waits until the job is over, and returns what it counted. If the job succeeded but has dropped records, a
-    /// warning of the facade `log` says so: see [`Stats::late_dropped`].
+    /// Waits until the job is over, and returns what it counted: on each of several hosts, what all of them counted.
+    /// If the job succeeded but has dropped records, a warning of the facade `log` says so: see
+    /// [`Stats::late_dropped`].
     ///
     /// # Errors
     ///
@@ -83,9 +84,9 @@ impl JobHandle {
         self.running.launched.job.is_over()
     }
 
-    /// What the job has counted so far. Waits for running tasks to end their turns, which takes milliseconds unless a
-    /// closure blocks; the job goes on meanwhile. When a closure of a job calls it, it does not wait, and leaves out
-    /// the counts of tasks that are running.
+    /// What the job has counted so far; on one of several hosts, what the tasks there have. Waits for running tasks to
+    /// end their turns, which takes milliseconds unless a closure blocks; the job goes on meanwhile. When a closure of
+    /// a job calls it, it does not wait, and leaves out the counts of tasks that are running.
     pub fn stats(&self) -> Stats {
         self.running.stats()
     }

@@ -16,15 +16,8 @@ const SHARE: usize = 2;
 pub struct ReplayBuffer<D: Data, T: Time> {
     runs: Vec<Vec<(D, T)>>,
     file: Option<SpillFile<(D, T)>>,
-    len: u64,
     /// Held as long as the records are.
     _reservation: Reservation,
-}
-
-impl<D: Data, T: Time> ReplayBuffer<D, T> {
-    pub(crate) fn len(&self) -> u64 {
-        self.len
-    }
 }
 
 /// A buffer that is being filled.
@@ -121,8 +114,7 @@ impl<D: Data, T: Time> ReplayWriter<D, T> {
     pub(crate) fn finish(self) -> Result<(ReplayBuffer<D, T>, u64)> {
         let file = self.writer.map(SpillWriter::finish).transpose()?;
         let written = file.as_ref().map_or(0, SpillFile::bytes);
-        let part =
-            ReplayBuffer { runs: self.runs, file, len: self.len, _reservation: self.reservation };
+        let part = ReplayBuffer { runs: self.runs, file, _reservation: self.reservation };
         Ok((part, written))
     }
 }

@@ -49,9 +49,9 @@ const TAKEN_OVER: usize = 200;
 impl NewFile {
     /// Creates the file under its hidden name, so that errors of its creation are known before there is anything to
     /// write. Removes left-overs of killed jobs for the same file.
-    pub(super) fn create(path: &Path, op: &Op) -> Result<Self> {
+    pub(super) fn create(path: &Path, op: &Op, claims: Claims) -> Result<Self> {
         let target = resolve(path)?;
-        claim(path, &target, op)?;
+        claim(path, &target, op, claims)?;
         let prefix = hidden_prefix(&target);
         sweep(directory(&target), |name| name.starts_with(&prefix));
         Self::begin(path, target, &prefix)
@@ -165,8 +165,20 @@ fn resolve(path: &Path) -> Result<PathBuf> {
     Ok(fs::canonicalize(parent).map_err(failed)?.join(name))
 }
 
+/// Whether this host checks that no two sinks of a job write the same file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Claims {
+    /// It is the first, and knows of all files.
+    Here,
+    /// The first one does.
+    Elsewhere,
+}
+
 /// Refuses the target of another sink of the job: each would replace the other's output.
-fn claim(path: &Path, target: &Path, op: &Op) -> Result<()> {
+fn claim(path: &Path, target: &Path, op: &Op, claims: Claims) -> Result<()> {
+    if claims == Claims::Elsewhere {
+        return Ok(());
+    }
     match op.signals().claim(target, op.name()) {
         None => Ok(()),
         Some(twin) => {
@@ -229,6 +241,9 @@ fn directory(path: &Path) -> &Path {
 }
 
 /// A directory for the files of a job. If it was created for a job that failed, it is removed.
+///
+/// Where several hosts write into it, one of them has made it, and the last one that drops its files removes it: the
+/// one that has made it marks it for the others by a file in it, which is there until files are published.
 pub(super) struct NewDir {
     path: PathBuf,
     state: Mutex<DirState>,
@@ -237,9 +252,11 @@ pub(super) struct NewDir {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DirState {
     Untouched,
-    Found,
-    Made,
+    Ready { made: bool, shared: bool },
 }
+
+/// The name of the file that marks a directory as made for the job that writes into it.
+const MARK: &str = ".thalweg-made";
 
 impl NewDir {
     pub(super) fn new(path: &Path) -> Self {
@@ -247,25 +264,48 @@ impl NewDir {
     }
 
     /// On the first call, creates the directory, or checks that it is empty except for left-overs of killed jobs,
-    /// which it removes.
-    pub(super) fn prepare(&self, op: &Op) -> Result<&Path> {
+    /// which it removes. Other hosts write the files with the names `elsewhere` into it.
+    pub(super) fn prepare(
+        &self,
+        op: &Op,
+        claims: Claims,
+        elsewhere: impl Iterator<Item = String>,
+    ) -> Result<&Path> {
         let mut state = lock(&self.state);
-        if *state == DirState::Untouched {
-            *state = match fs::create_dir(&self.path) {
-                Ok(()) => DirState::Made,
-                Err(_) if self.path.is_dir() => self.look()?,
-                Err(cause) => return Err(Error::io(&self.path, "make the directory", cause)),
-            };
-            let resolved = fs::canonicalize(&self.path)
-                .map_err(|cause| Error::io(&self.path, "make the directory", cause))?;
-            claim(&self.path, &resolved, op)?;
-            // A job on fewer cores has fewer files than the one that was killed.
-            sweep(&resolved, |_| true);
+        if *state != DirState::Untouched {
+            return Ok(&self.path);
         }
+        let failed = |cause| Error::io(&self.path, "make the directory", cause);
+        let mut elsewhere = elsewhere.peekable();
+        let shared = elsewhere.peek().is_some();
+        let made = match fs::create_dir(&self.path) {
+            Ok(()) => true,
+            Err(_) if self.path.is_dir() => false,
+            Err(cause) => return Err(failed(cause)),
+        };
+        *state = DirState::Ready { made, shared };
+        let mark = self.path.join(MARK);
+        match (made, shared) {
+            (true, true) => drop(File::create(&mark).map_err(failed)?),
+            (true, false) => {}
+            (false, true) => self.look()?,
+            (false, false) => {
+                self.look()?;
+                // Left over from a job on several hosts.
+                let _ = fs::remove_file(&mark);
+            }
+        }
+        let resolved = fs::canonicalize(&self.path).map_err(failed)?;
+        claim(&self.path, &resolved, op, claims)?;
+        for name in elsewhere {
+            claim(&self.path.join(&name), &resolved.join(&name), op, claims)?;
+        }
+        // A job on fewer cores has fewer files than the one that was killed.
+        sweep(&resolved, |_| true);
         Ok(&self.path)
     }
 
-    fn look(&self) -> Result<DirState> {
+    fn look(&self) -> Result<()> {
         let list = |cause| Error::io(&self.path, "list the directory", cause);
         for entry in fs::read_dir(&self.path).map_err(list)? {
             if !entry.map_err(list)?.file_name().as_encoded_bytes().starts_with(b".") {
@@ -274,15 +314,36 @@ impl NewDir {
                 return Err(Error::new(ErrorKind::Io, what).at(Place::File(self.path.clone())));
             }
         }
-        Ok(DirState::Found)
+        Ok(())
+    }
+}
+
+impl NewDir {
+    /// A file in it has its final name: the directory stays.
+    pub(super) fn published(&self) {
+        if matches!(*lock(&self.state), DirState::Ready { shared: true, .. }) {
+            // Another task may have done so.
+            let _ = fs::remove_file(self.path.join(MARK));
+        }
     }
 }
 
 impl Drop for NewDir {
     fn drop(&mut self) {
-        if *lock(&self.state) == DirState::Made {
-            // Fails if the directory is not empty, as after a job that has succeeded.
-            let _ = fs::remove_dir(&self.path);
+        let DirState::Ready { made, shared } = *lock(&self.state) else { return };
+        let mark = self.path.join(MARK);
+        if shared && (made || mark.exists()) {
+            let is_mark = |entry: io::Result<fs::DirEntry>| {
+                entry.is_ok_and(|entry| entry.file_name() == MARK)
+            };
+            if !fs::read_dir(&self.path).is_ok_and(|mut entries| entries.all(is_mark)) {
+                return;
+            }
+            let _ = fs::remove_file(&mark);
+        } else if !made {
+            return;
         }
+        // Fails if the directory is not empty, as after a job that has succeeded.
+        let _ = fs::remove_dir(&self.path);
     }
 }

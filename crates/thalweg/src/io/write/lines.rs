@@ -25,6 +25,8 @@ impl<C: Chain> Stream<C> {
     /// writes its complete output, and that of the last one to end remains. Machines that share the directory must
     /// see each other's locks, as they do over NFS unless it was mounted otherwise.
     ///
+    /// A job on several hosts writes the file on the first of them. When the job is over on any host, the file is there.
+    ///
     /// # Errors
     ///
     /// The job is refused at its start if the file cannot be created (its directory does not exist or is not
@@ -54,7 +56,8 @@ impl<C: Chain> Stream<C> {
     /// `part-00001.txt`, …, in a directory that is empty or does not exist yet.
     ///
     /// Otherwise as [`write_lines`](Self::write_lines). The files are renamed to their final names one after the
-    /// other.
+    /// other. On several hosts, each writes the files of its tasks, into a directory that all of them must share; if
+    /// the job fails on one host, none of its files appears on any.
     ///
     /// ```
     /// use thalweg::{Environment, config::Config};

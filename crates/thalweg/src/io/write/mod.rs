@@ -2,6 +2,9 @@
 //!
 //! Each task encodes its records as bytes ([`Encode`]). One task, or each task for itself, writes them to a
 //! [`NewFile`], which has a hidden name until the whole job has succeeded.
+//!
+//! Hosts write into a directory that they share, each the parts of its tasks. A file that one task writes is on the
+//! first host, which has the first task of every stage, and so knows all paths that a job writes.
 
 mod csv;
 mod file;
@@ -13,10 +16,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::RoundRobin;
 use crate::flow::{Event, Op, Pipe, Publish, Push, guard};
 use crate::metrics::Report;
+use crate::net::HostId;
 use crate::plan::{Details, Origin, Strategy, TaskContext, TieKind};
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
-use file::{NewDir, NewFile};
+use file::{Claims, NewDir, NewFile};
 use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::Arc;
@@ -50,8 +54,8 @@ impl<C: Chain> Stream<C> {
         let encoded = self.encoded(origin, encode);
         let open = move |cx: &TaskContext<'_>, op| {
             let op = cx.op(op);
-            let file =
-                NewFile::create(&path, &op).map_err(|error| error.in_operator(&*op.name()))?;
+            let file = NewFile::create(&path, &op, Claims::Here)
+                .map_err(|error| error.in_operator(&*op.name()))?;
             Ok(FilePush::new(op, file, None))
         };
         if tasks == 1 {
@@ -76,8 +80,14 @@ impl<C: Chain> Stream<C> {
         let (env, stage) = (encoded.env.clone(), encoded.stage);
         encoded.close(origin, details, move |cx, op| {
             let op = cx.op(op);
-            let name = format!("part-{:05}.{ending}", cx.task);
-            let create = || NewFile::create(&dir.prepare(&op)?.join(name), &op);
+            let part = |task: usize| format!("part-{task:05}.{ending}");
+            let me = cx.links.hosts().me();
+            let elsewhere = (0..cx.tasks).filter(|task| cx.hosts[*task] != me).map(part);
+            let claims = if me == HostId(0) { Claims::Here } else { Claims::Elsewhere };
+            let create = || {
+                let dir = dir.prepare(&op, claims, elsewhere)?;
+                NewFile::create(&dir.join(part(cx.task)), &op, claims)
+            };
             let file = create().map_err(|error| error.in_operator(&*op.name()))?;
             Ok(FilePush::new(op, file, Some(Arc::clone(&dir))))
         });
@@ -203,6 +213,9 @@ impl FilePush {
             let name = file.name().display().to_string();
             let rename = move || {
                 let published = file.publish().map_err(named);
+                if let (Some(dir), Ok(())) = (&dir, &published) {
+                    dir.published();
+                }
                 drop(dir);
                 published
             };

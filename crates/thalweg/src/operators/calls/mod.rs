@@ -4,6 +4,7 @@
 //! and [`map_blocking`](crate::Stream::map_blocking) has threads of its own. [`Calls`] configures how many
 //! calls run at once, the order of results, timeouts and retries.
 
+mod bank;
 mod failed;
 mod map_async;
 mod map_blocking;
@@ -91,9 +92,10 @@ impl<D: Clone> Attempts<D> for Again {
 }
 
 impl Calls<Once> {
-    /// Allows at most `calls` calls at once: of the operator, over all of its tasks on this host.
+    /// Allows at most `calls` calls at once: of the operator, over all of its tasks, on all hosts.
     ///
-    /// Every task whose records wait gets its share, however busy others are. For futures, this bounds the load
+    /// Every task whose records wait gets its share, however busy others are. Hosts borrow from the first as many as
+    /// they need, and wait for a message and its answer where they have not enough. For futures, this bounds the load
     /// on the service, and the cost is the memory of as many futures; a few hundred are cheap. For blocking
     /// calls it is the number of threads. A task also holds no more results than this that wait for something
     /// before them. 0 is refused at the job's start.
@@ -253,18 +255,11 @@ where
 {
     let (details, fault) = (calls.rules.details(), calls.fault());
     let Calls { rules, .. } = calls;
-    let permits = Permits::new(rules.most);
-    let called = stream
-        .then_described(origin, details, |prev, op| Calling {
-            prev,
-            op,
-            rules,
-            permits,
-            keep,
-            make,
-            failed,
-        })
-        .tied(TieKind::Permits);
+    let (permits, env) = (Permits::new(rules.most), stream.env.clone());
+    let called = stream.then_described(origin, details, |prev, op| {
+        let tie = env.build(|builder| builder.tie(TieKind::Permits, &[op]));
+        Calling { prev, op, rules, permits, tie, keep, make, failed }
+    });
     if let Some(fault) = fault {
         called.refuse(Error::new(ErrorKind::Plan, fault));
     }

@@ -3,14 +3,24 @@
 //! A permit is free, or held, or promised to a task that waits; no other task can take a promised one. A permit
 //! that is returned is promised to the task that has waited longest. So no task can starve the others, however
 //! busy it is.
+//!
+//! Of several hosts, the first has all permits at the beginning, and lends them (`bank.rs`). Each host shares what it was
+//! lent among its tasks as above.
 
+use super::bank::{Bank, Order};
+use crate::data::{Data, DecodeError};
+use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Waker;
+use crate::net::{HostId, Link, Links, Part, Receive};
 use crate::sync::{Mutex, lock};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The permits of an operator.
-pub(super) struct Permits(Mutex<State>);
+/// The permits of an operator, on this host.
+pub(super) struct Permits {
+    most: usize,
+    state: Mutex<State>,
+}
 
 struct State {
     /// The free permits; no task waits while there are any.
@@ -19,6 +29,32 @@ struct State {
     waiting: VecDeque<(usize, Waker)>,
     /// The tasks to which a permit is promised, each once.
     promised: Vec<usize>,
+    /// `None` on a job's only host.
+    lender: Option<Lender>,
+}
+
+/// The host that lends permits, as another or itself sees it.
+struct Lender {
+    first: First,
+    /// Whether it was asked for permits, and has not lent any since.
+    asked: bool,
+    /// The number of permits to be returned as soon as they are free, whoever waits for them.
+    recalled: usize,
+    /// Whether to return permits that are idle.
+    returns_idle: bool,
+}
+
+enum First {
+    /// This host; with the ways to the others, by host.
+    Here(Bank, Vec<Link>),
+    There(Link),
+}
+
+/// What a host tells the one that lends.
+#[derive(Clone, Copy)]
+enum Told {
+    Ask,
+    TakeBack(usize),
 }
 
 /// Allows one call to run until it is dropped.
@@ -33,8 +69,26 @@ pub(super) struct Desk {
 
 impl Permits {
     pub(super) fn new(most: usize) -> Arc<Self> {
-        let state = State { left: most, waiting: VecDeque::new(), promised: Vec::new() };
-        Arc::new(Self(Mutex::new(state)))
+        let state =
+            State { left: most, waiting: VecDeque::new(), promised: Vec::new(), lender: None };
+        Arc::new(Self { most, state: Mutex::new(state) })
+    }
+
+    /// Shares them with the other hosts of the job, if there are any. Called for each task, before any runs.
+    pub(super) fn join(self: &Arc<Self>, links: &Links, part: Part) {
+        let hosts = links.hosts().count();
+        let mut state = lock(&self.state);
+        if hosts == 1 || state.lender.is_some() {
+            return;
+        }
+        let first = match links.hosts().me() {
+            FIRST => First::Here(Bank::new(self.most, hosts), links.to_others(part)),
+            _ => First::There(links.to(FIRST, part)),
+        };
+        state.left = 0;
+        state.lender = Some(Lender { first, asked: false, recalled: 0, returns_idle: false });
+        drop(state);
+        links.open(part, Arc::clone(self) as _);
     }
 
     /// The access of a task, whose waker is called when it is promised a permit.
@@ -42,16 +96,178 @@ impl Permits {
         Desk { permits: Arc::clone(self), task, waker }
     }
 
-    fn give_back(&self) {
-        let mut state = lock(&self.0);
-        let Some((task, waker)) = state.waiting.pop_front() else {
-            state.left += 1;
-            return;
-        };
-        state.promised.push(task);
-        drop(state);
-        waker.wake();
+    /// Changes the state, and wakes tasks that have been promised a permit. Frames are sent under the lock, so that they
+    /// arrive in the order of the changes.
+    fn change<R>(&self, change: impl FnOnce(&mut State, &mut Vec<Waker>) -> R) -> R {
+        let mut wake = Vec::new();
+        let changed = change(&mut lock(&self.state), &mut wake);
+        wake.iter().for_each(Waker::wake);
+        changed
     }
+
+    fn give_back(&self) {
+        self.change(State::give_back);
+    }
+}
+
+/// The host that lends.
+const FIRST: HostId = HostId(0);
+
+impl State {
+    fn give_back(&mut self, wake: &mut Vec<Waker>) {
+        if let Some(lender) = &mut self.lender
+            && lender.recalled > 0
+        {
+            lender.recalled -= 1;
+            self.tell(Told::TakeBack(1), wake);
+            return;
+        }
+        self.supply(1, wake);
+        self.return_idle(wake);
+    }
+
+    /// Promises permits to the tasks that wait; those that are left are idle.
+    fn supply(&mut self, permits: usize, wake: &mut Vec<Waker>) {
+        let promised = permits.min(self.waiting.len());
+        for (task, waker) in self.waiting.drain(..promised) {
+            self.promised.push(task);
+            wake.push(waker);
+        }
+        self.left += permits - promised;
+    }
+
+    fn return_idle(&mut self, wake: &mut Vec<Waker>) {
+        if let Some(lender) = &mut self.lender
+            && lender.returns_idle
+            && self.left > 0
+        {
+            let idle = std::mem::take(&mut self.left);
+            lender.recalled = lender.recalled.saturating_sub(idle);
+            self.tell(Told::TakeBack(idle), wake);
+        }
+    }
+
+    /// Asks for permits, if tasks wait.
+    fn ask(&mut self, wake: &mut Vec<Waker>) {
+        if let Some(lender) = &mut self.lender
+            && !self.waiting.is_empty()
+            && !std::mem::replace(&mut lender.asked, true)
+        {
+            self.tell(Told::Ask, wake);
+        }
+    }
+
+    /// Tells the host that lends.
+    fn tell(&mut self, told: Told, wake: &mut Vec<Waker>) {
+        match &self.lender {
+            Some(Lender { first: First::There(link), .. }) => link.send(told.encoded()),
+            // It has lent itself what it takes back.
+            Some(_) => _ = self.hear(FIRST, told, wake),
+            None => {}
+        }
+    }
+
+    /// On the host that lends: takes what a host tells. `None` if that makes no sense.
+    fn hear(&mut self, from: HostId, told: Told, wake: &mut Vec<Waker>) -> Option<()> {
+        let Some(Lender { first: First::Here(bank, others), .. }) = &mut self.lender else {
+            return None;
+        };
+        let orders = match told {
+            Told::Ask => bank.ask(from.0),
+            Told::TakeBack(permits) => bank.take_back(from.0, permits)?,
+        };
+        // Its own last, since they may lead to further ones.
+        for (host, order) in &orders {
+            if let Some(link) = others.iter().find(|link| link.to().0 == *host) {
+                link.send(encoded(*order));
+            }
+        }
+        let own = orders.into_iter().filter(|(host, _)| *host == FIRST.0);
+        own.for_each(|(_, order)| self.obey(order, wake));
+        Some(())
+    }
+
+    /// Takes what the host that lends tells this one.
+    fn obey(&mut self, order: Order, wake: &mut Vec<Waker>) {
+        let Some(lender) = &mut self.lender else { return };
+        match order {
+            Order::Lend(permits, others_wait) => {
+                lender.asked = false;
+                lender.returns_idle = others_wait;
+                self.supply(permits, wake);
+                self.ask(wake);
+            }
+            Order::Return(recalled) => {
+                lender.recalled += recalled;
+                lender.returns_idle = true;
+            }
+        }
+        self.return_idle(wake);
+    }
+}
+
+impl Receive for Permits {
+    fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
+        let understood = self.change(|state, wake| match &state.lender {
+            Some(Lender { first: First::Here(..), .. }) => {
+                let told = Told::decode(frame).ok()?;
+                state.hear(from, told, wake)
+            }
+            Some(_) if from == FIRST => {
+                state.obey(decode(frame).ok()?, wake);
+                Some(())
+            }
+            _ => None,
+        });
+        understood.ok_or_else(|| {
+            let what = format!("host {} has sent what is no message about permits", from.0);
+            Error::new(ErrorKind::Internal, what)
+        })
+    }
+}
+
+impl Told {
+    fn encoded(self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Self::Ask => 0u8.encode(&mut out),
+            Self::TakeBack(permits) => (1u8, permits).encode(&mut out),
+        }
+        out
+    }
+
+    fn decode(mut input: &[u8]) -> Result<Self, DecodeError> {
+        let input = &mut input;
+        let told = match u8::decode(input)? {
+            0 => Self::Ask,
+            1 => Self::TakeBack(usize::decode(input)?),
+            _ => return Err(DecodeError::invalid("a request for permits")),
+        };
+        read_to_end(input, told)
+    }
+}
+
+fn encoded(order: Order) -> Vec<u8> {
+    let mut out = Vec::new();
+    match order {
+        Order::Lend(permits, others_wait) => (2u8, permits, others_wait).encode(&mut out),
+        Order::Return(permits) => (3u8, permits).encode(&mut out),
+    }
+    out
+}
+
+fn decode(mut input: &[u8]) -> Result<Order, DecodeError> {
+    let input = &mut input;
+    let order = match u8::decode(input)? {
+        2 => Order::Lend(usize::decode(input)?, bool::decode(input)?),
+        3 => Order::Return(usize::decode(input)?),
+        _ => return Err(DecodeError::invalid("a message about permits")),
+    };
+    read_to_end(input, order)
+}
+
+fn read_to_end<T>(rest: &[u8], read: T) -> Result<T, DecodeError> {
+    if rest.is_empty() { Ok(read) } else { Err(DecodeError::invalid("read to their end")) }
 }
 
 impl Drop for Permit {
@@ -64,28 +280,33 @@ impl Desk {
     /// Takes a permit, if there is one. Otherwise the task is queued, and is woken when a permit is promised to
     /// it.
     pub(super) fn take(&self) -> Option<Permit> {
-        let mut state = lock(&self.permits.0);
-        if let Some(at) = state.promised.iter().position(|task| *task == self.task) {
-            state.promised.swap_remove(at);
-        } else if state.left > 0 {
-            state.left -= 1;
-        } else {
-            if state.waiting.iter().all(|(task, _)| *task != self.task) {
-                state.waiting.push_back((self.task, self.waker.clone()));
+        let taken = self.permits.change(|state, wake| {
+            if let Some(at) = state.promised.iter().position(|task| *task == self.task) {
+                state.promised.swap_remove(at);
+                return true;
             }
-            return None;
-        }
-        Some(Permit(Arc::clone(&self.permits)))
+            if state.left == 0 {
+                if state.waiting.iter().all(|(task, _)| *task != self.task) {
+                    state.waiting.push_back((self.task, self.waker.clone()));
+                }
+                state.ask(wake);
+                return false;
+            }
+            state.left -= 1;
+            true
+        });
+        taken.then(|| Permit(Arc::clone(&self.permits)))
     }
 
     /// Withdraws the task from the queue, and returns a permit that was promised to it.
     pub(super) fn leave(&self) {
-        let mut state = lock(&self.permits.0);
-        state.waiting.retain(|(task, _)| *task != self.task);
-        let Some(at) = state.promised.iter().position(|task| *task == self.task) else { return };
-        state.promised.swap_remove(at);
-        drop(state);
-        self.permits.give_back();
+        self.permits.change(|state, wake| {
+            state.waiting.retain(|(task, _)| *task != self.task);
+            if let Some(at) = state.promised.iter().position(|task| *task == self.task) {
+                state.promised.swap_remove(at);
+                state.give_back(wake);
+            }
+        });
     }
 }
 
@@ -95,9 +316,13 @@ impl Drop for Desk {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::data::splitmix64;
+    use crate::flow::Signals;
+    use crate::net::{Channel, Hosts, Network, Receiver};
+    use std::collections::BTreeMap;
 
     #[test]
     fn whoever_waits_longest_is_next() {
@@ -114,6 +339,92 @@ mod tests {
         assert!(desks[1].take().is_none());
         drop((a, b));
         assert!(desks[1].take().is_some());
+    }
+
+    /// Frames under way between hosts.
+    #[derive(Default)]
+    struct Post {
+        frames: Mutex<Vec<(HostId, HostId, Vec<u8>)>>,
+        receivers: Mutex<BTreeMap<HostId, Receiver>>,
+    }
+
+    struct At(Arc<Post>, HostId);
+
+    impl Network for At {
+        fn send(&self, to: HostId, _: Channel, frame: Vec<u8>) {
+            lock(&self.0.frames).push((self.1, to, frame));
+        }
+
+        fn open(&self, _: Channel, receiver: Receiver) {
+            lock(&self.0.receivers).insert(self.1, receiver);
+        }
+
+        fn close(&self, _: u64) {}
+    }
+
+    impl Post {
+        /// Delivers one frame, in the order of its sender and receiver; returns whether there was one.
+        fn deliver(&self, drawn: usize) -> bool {
+            let mut frames = lock(&self.frames);
+            let Some((from, to, _)) = frames.get(drawn % frames.len().max(1)) else { return false };
+            let (from, to) = (*from, *to);
+            let first = frames.iter().position(|frame| (frame.0, frame.1) == (from, to));
+            let (.., frame) = frames.remove(first.unwrap_or(0));
+            drop(frames);
+            let receiver = lock(&self.receivers)[&to].clone();
+            receiver.take(from, &frame);
+            true
+        }
+    }
+
+    #[test]
+    fn the_bound_holds_over_hosts_and_every_task_gets_on() {
+        for seed in 0..300u64 {
+            let mut state = seed;
+            let mut draw = |below: usize| splitmix64(&mut state) as usize % below;
+            let (hosts, most) = (2 + draw(2), 1 + draw(9));
+            let (post, signals) = (Arc::new(Post::default()), Arc::new(Signals::default()));
+            let permits: Vec<_> = (0..hosts)
+                .map(|host| {
+                    let network = Arc::new(At(Arc::clone(&post), HostId(host)));
+                    let known = Hosts::several(HostId(host), vec![1; hosts], network);
+                    let links = Links::new(Arc::new(known), 0, Arc::clone(&signals));
+                    let permits = Permits::new(most);
+                    permits.join(&links, Part::Tie(0));
+                    permits
+                })
+                .collect();
+            let desks: Vec<_> =
+                (0..2 * hosts).map(|task| permits[task / 2].desk(task, Waker::default())).collect();
+            let (mut held, mut taken) = (Vec::new(), vec![0; desks.len()]);
+            // Each step: a task wants a permit, one is given back, or a frame arrives.
+            let mut step = |held: &mut Vec<Permit>, only: Option<usize>| {
+                match draw(4) {
+                    0 | 1 => {
+                        let task = only.unwrap_or_else(|| draw(desks.len()));
+                        if let Some(permit) = desks[task].take() {
+                            held.push(permit);
+                            taken[task] += 1;
+                        }
+                    }
+                    2 if !held.is_empty() => drop(held.swap_remove(draw(held.len()))),
+                    _ => _ = post.deliver(draw(1000)),
+                }
+                assert!(held.len() <= most, "seed {seed}");
+            };
+            (0..4000).for_each(|_| step(&mut held, None));
+            assert!(taken.iter().all(|taken| *taken > 5), "seed {seed}: {taken:?}");
+            // When no other task wants any, one task gets all of them.
+            desks.iter().for_each(Desk::leave);
+            let last = seed as usize % desks.len();
+            held.clear();
+            for _ in 0..200 * most {
+                while post.deliver(0) {}
+                held.extend(desks[last].take());
+            }
+            assert_eq!(held.len(), most, "seed {seed}");
+            assert!(signals.take_failure().is_none());
+        }
     }
 
     #[test]

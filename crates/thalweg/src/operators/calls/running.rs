@@ -13,6 +13,7 @@ use crate::clock::{Clock, Nanos, nanos};
 use crate::error::Result;
 use crate::flow::{CHUNK, Event, Flow, Forked, Op, Pipe, Push, pump};
 use crate::metrics::Report;
+use crate::net::Part;
 use crate::operators::side_outlet::MaybeSideOutput;
 use crate::plan::TaskContext;
 use crate::stream::Chain;
@@ -79,6 +80,8 @@ pub(super) struct Calling<C, D, M, L> {
     pub(super) op: usize,
     pub(super) rules: Rules,
     pub(super) permits: Arc<Permits>,
+    /// The tie by which hosts share the permits.
+    pub(super) tie: usize,
     /// Clones a record that may be needed again.
     pub(super) keep: fn(&D) -> Option<D>,
     pub(super) make: M,
@@ -102,6 +105,7 @@ where
     where
         N: Push<Self::Item, C::Time> + 'static,
     {
+        self.permits.join(cx.links, Part::Tie(self.tie));
         let push = CallingPush {
             op: cx.op(self.op),
             clock: cx.clock.clone(),

@@ -1,34 +1,49 @@
 //! The sink that fills a cache.
+//!
+//! Each task keeps its records, and says at its end how many they are. When all tasks have said so, the cache is full: on
+//! one host that is noted in memory; of several hosts each has a task that all the others tell.
 
-use super::Cached;
+use super::{Cached, Parts};
 use crate::data::{Data, Portable};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Event, Op, Pipe, Publish, Push, guard};
 use crate::metrics::Report;
 use crate::plan::TaskContext;
+use crate::stream::Chain;
 use crate::support::replay_buffer::{ReplayBuffer, ReplayWriter};
 use crate::sync::{Mutex, lock};
 use crate::time::Time;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// The parts by task, `None` for tasks that have not ended.
-type Left<D, T> = Vec<Option<ReplayBuffer<D, T>>>;
-
-/// Collects the parts of the tasks. Owned by the job, and dropped with it if the job fails.
+/// Collects the parts of the tasks of this host. Owned by the job, and dropped with it if the job fails.
 pub(super) struct Filling<D: Data, T: Time> {
     cached: Cached<D, T>,
-    parts: Arc<Mutex<Left<D, T>>>,
+    state: Arc<Mutex<State<D, T>>>,
+}
+
+struct State<D: Data, T: Time> {
+    /// By task; `None` for tasks that have not ended, and for those of other hosts.
+    parts: Vec<Option<ReplayBuffer<D, T>>>,
+    /// The number of records of each task that has ended, on whatever host.
+    lens: Vec<Option<u64>>,
+}
+
+impl<D: Data, T: Time> Clone for Filling<D, T> {
+    fn clone(&self) -> Self {
+        Self { cached: self.cached.clone(), state: Arc::clone(&self.state) }
+    }
 }
 
 impl<D: Data + Sync, T: Time> Filling<D, T> {
     pub(super) fn new(cached: Cached<D, T>) -> Self {
-        let parts = (0..cached.0.tasks).map(|_| None).collect();
-        Self { cached, parts: Arc::new(Mutex::new(parts)) }
+        let tasks = cached.0.tasks;
+        let state = State { parts: (0..tasks).map(|_| None).collect(), lens: vec![None; tasks] };
+        Self { cached, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// The sink of a task.
-    pub(super) fn task<I>(&self, cx: &TaskContext<'_>, op: usize) -> Fill<I, D, T>
+    /// Keeps the records of a task, and tells `next` how many they are.
+    pub(super) fn task<I, N>(&self, cx: &TaskContext<'_>, op: usize, next: N) -> Fill<I, D, T, N>
     where
         I: Portable<Owned = D> + ?Sized,
     {
@@ -36,33 +51,88 @@ impl<D: Data + Sync, T: Time> Filling<D, T> {
             op: cx.op(op),
             task: cx.task,
             growing: Some(ReplayWriter::new(cx.modest(op), cx.spill)),
-            all: Self { cached: self.cached.clone(), parts: Arc::clone(&self.parts) },
+            all: self.clone(),
             failed: false,
             records: 0,
             written: 0,
+            sends: cx.links.hosts().count() > 1,
+            next,
             types: PhantomData,
         }
     }
 
-    /// Stores a task's part. With the last part, the cache is filled once the job has succeeded.
-    fn leave(&self, op: &Op, task: usize, part: ReplayBuffer<D, T>) {
-        let mut parts = lock(&self.parts);
-        parts[task] = Some(part);
-        if parts.iter().any(Option::is_none) {
-            return;
-        }
-        let parts: Vec<_> = parts.drain(..).flatten().collect();
+    /// Notes how many records the tasks have.
+    pub(super) fn noted(&self, cx: &TaskContext<'_>, op: usize) -> Noted<D, T> {
+        Noted { op: cx.op(op), all: self.clone() }
+    }
+
+    /// Notes that a task has ended with so many records. With the last task, the cache is filled once the job has
+    /// succeeded.
+    fn note(&self, op: &Op, task: usize, len: u64) -> Result<()> {
+        let mut state = lock(&self.state);
+        let Some(noted) = state.lens.get_mut(task) else {
+            return Err(Error::new(ErrorKind::Internal, "a part of a task that is not there"));
+        };
+        *noted = Some(len);
+        let Some(len) = state.lens.iter().copied().sum() else { return Ok(()) };
+        let parts = Parts { parts: std::mem::take(&mut state.parts), len };
+        drop(state);
         let (cached, filler) = (self.cached.clone(), op.clone());
         op.signals().on_success(move || {
             // A job runs once, so it is not set before. If no handle of the cache is left, the records are dropped here.
             let set = move || guard(&filler, || drop((cached.0.parts.set(parts), cached)));
             Ok(Publish::Result(Box::new(set)))
         });
+        Ok(())
+    }
+}
+
+/// The chain that ends in keeping records, and emits how many each task has.
+pub(super) struct Filled<C, D: Data, T: Time> {
+    pub(super) prev: C,
+    pub(super) op: usize,
+    pub(super) filling: Filling<D, T>,
+}
+
+impl<C, D> Chain for Filled<C, D, C::Time>
+where
+    C: Chain<Item: Portable<Owned = D>>,
+    D: Data + Sync,
+{
+    type Item = (usize, u64);
+    type Time = ();
+    type Task<N: Push<Self::Item, ()> + 'static> = C::Task<Fill<C::Item, D, C::Time, N>>;
+
+    fn attach<N>(&self, cx: &TaskContext<'_>, next: N) -> Result<Self::Task<N>>
+    where
+        N: Push<Self::Item, ()> + 'static,
+    {
+        self.prev.attach(cx, self.filling.task(cx, self.op, next))
+    }
+}
+
+/// Takes how many records the tasks have.
+pub(super) struct Noted<D: Data, T: Time> {
+    op: Op,
+    all: Filling<D, T>,
+}
+
+impl<D: Data + Sync, T: Time> Pipe for Noted<D, T> {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        None
+    }
+}
+
+impl<D: Data + Sync, T: Time> Push<(usize, u64), ()> for Noted<D, T> {
+    fn push(&mut self, (task, len): (usize, u64), (): ()) {
+        if let Err(error) = self.all.note(&self.op, task, len) {
+            self.op.fail(error);
+        }
     }
 }
 
 /// Keeps the records of a task.
-pub(super) struct Fill<I: ?Sized, D: Data, T: Time> {
+pub(super) struct Fill<I: ?Sized, D: Data, T: Time, N> {
     op: Op,
     task: usize,
     /// `None` after the end.
@@ -71,10 +141,13 @@ pub(super) struct Fill<I: ?Sized, D: Data, T: Time> {
     failed: bool,
     records: u64,
     written: u64,
+    /// Whether the number of records is a record for other tasks.
+    sends: bool,
+    next: N,
     types: PhantomData<fn(&I)>,
 }
 
-impl<I: ?Sized, D: Data + Sync, T: Time> Fill<I, D, T> {
+impl<I: ?Sized, D: Data + Sync, T: Time, N> Fill<I, D, T, N> {
     #[cold]
     fn fail(&mut self, error: Error) {
         self.failed = true;
@@ -82,38 +155,54 @@ impl<I: ?Sized, D: Data + Sync, T: Time> Fill<I, D, T> {
     }
 }
 
-impl<I: ?Sized, D: Data + Sync, T: Time> Pipe for Fill<I, D, T> {
+impl<I, D, T, N> Pipe for Fill<I, D, T, N>
+where
+    I: ?Sized,
+    D: Data + Sync,
+    T: Time,
+    N: Push<(usize, u64), ()>,
+{
     fn next(&mut self) -> Option<&mut dyn Pipe> {
-        None
+        Some(&mut self.next)
     }
 
     fn event(&mut self, event: Event) {
-        if event != Event::End || self.failed {
+        if self.failed {
             return;
         }
-        let Some(growing) = self.growing.take() else { return };
-        self.records = growing.len();
-        match growing.finish() {
-            Ok((part, written)) => {
-                self.written = written;
-                self.all.leave(&self.op, self.task, part);
+        if event == Event::End
+            && let Some(growing) = self.growing.take()
+        {
+            self.records = growing.len();
+            match growing.finish() {
+                Ok((part, written)) => {
+                    self.written = written;
+                    if let Some(own) = lock(&self.all.state).parts.get_mut(self.task) {
+                        *own = Some(part);
+                    }
+                    self.next.push((self.task, self.records), ());
+                }
+                Err(error) => return self.fail(error),
             }
-            Err(error) => self.fail(error),
         }
+        self.next.event(event);
     }
 
     fn report(&mut self, report: &mut Report) {
         let records = self.growing.as_ref().map_or(self.records, ReplayWriter::len);
-        report.emitted(self.op.id(), records);
+        let emitted = if self.sends { u64::from(self.growing.is_none()) } else { records };
+        report.emitted(self.op.id(), emitted);
+        self.next.report(report);
         report.kept(self.op.id(), records);
         report.spilled(self.op.id(), self.written);
     }
 }
 
-impl<I, T> Push<I, T> for Fill<I, I::Owned, T>
+impl<I, T, N> Push<I, T> for Fill<I, I::Owned, T, N>
 where
     I: Portable<Owned: Sync> + ?Sized,
     T: Time,
+    N: Push<(usize, u64), ()>,
 {
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, time: T) {

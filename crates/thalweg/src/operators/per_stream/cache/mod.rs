@@ -1,7 +1,7 @@
 //! Caches: the result of a stream, kept for further jobs.
 //!
-//! A cache has a part for each task that filled it. A job that reads it has a task for each part, so that the
-//! records of a task stay together. Where a keyed stream is read by another number of tasks, each reads the
+//! A cache has a part for each task that filled it, on the host of that task. A job that reads it has a task for each
+//! part, so that the records of a task stay together, and on their host. Where a keyed stream is read by another number of tasks, each reads the
 //! records of its own keys from the parts that may have them.
 
 mod fill;
@@ -9,13 +9,14 @@ mod read;
 
 use crate::data::{Data, Key, Portable, Record, Wire};
 use crate::error::{Error, ErrorKind, Result};
+use crate::exchange::Broadcast;
 use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned, Placed};
 use crate::operators::loops::ByRef;
-use crate::plan::{Details, Origin, TieKind};
+use crate::plan::{Details, Origin, Strategy, TieKind};
 use crate::stream::{Chain, Environment, Stream};
 use crate::support::replay_buffer::ReplayBuffer;
 use crate::time::Time;
-use fill::Filling;
+use fill::{Filled, Filling};
 use read::{Reads, Share};
 use std::sync::{Arc, OnceLock};
 
@@ -33,8 +34,16 @@ struct Shared<D: Data, T: Time> {
     operator: String,
     /// The tasks that fill it.
     tasks: usize,
-    /// By task; set once the job has succeeded.
-    parts: OnceLock<Vec<ReplayBuffer<D, T>>>,
+    /// Set once the job has succeeded.
+    parts: OnceLock<Parts<D, T>>,
+}
+
+/// The records of a cache that is filled.
+struct Parts<D: Data, T: Time> {
+    /// By task; `None` where the task was on another host.
+    parts: Vec<Option<ReplayBuffer<D, T>>>,
+    /// The number of records, on all hosts.
+    len: u64,
 }
 
 impl<D: Data, T: Time> Clone for Cached<D, T> {
@@ -92,8 +101,26 @@ impl<C: Chain<Item: Portable<Owned: Sync>>> Stream<C> {
             Cached(Arc::new(Shared { operator: origin.label(), tasks, parts: OnceLock::new() }));
         let filling = Filling::new(cached.clone());
         let (env, stage) = (self.env.clone(), self.stage);
-        self.close(origin, Details::none(), move |cx, op| Ok(filling.task::<C::Item>(cx, op)));
-        env.tie_last(stage, TieKind::Cache);
+        match env.hosts_if_several() {
+            None => {
+                self.close(origin, Details::none(), move |cx, op| {
+                    Ok(filling.task::<C::Item, _>(cx, op, filling.noted(cx, op)))
+                });
+                env.tie_last(stage, TieKind::Cache);
+            }
+            Some(hosts) => {
+                let here = filling.clone();
+                let filled = self.then(origin, |prev, op| Filled { prev, op, filling });
+                env.tie_last(stage, TieKind::Cache);
+                let to = env.build(|builder| builder.stage_on_each_host(stage, hosts));
+                let send = Origin { kind: "broadcast", ..origin };
+                let edge = filled.send_to(to, send, Strategy::Broadcast, |cx, op, edge| {
+                    Broadcast::new(edge.lanes_from(cx.task, cx.op(op)))
+                });
+                let all = env.receive(to, origin, vec![edge]);
+                all.close(origin, Details::none(), move |cx, op| Ok(here.noted(cx, op)));
+            }
+        }
         env.build(|builder| builder.require_bounded_end(stage, "it would never be complete"));
         cached
     }
@@ -178,7 +205,7 @@ impl<D: Data + Sync, T: Time> Cached<D, T> {
     ///
     /// [`NotProduced`](crate::ErrorKind::NotProduced) as long as the cache is not filled.
     pub fn len(&self) -> Result<u64> {
-        Ok(self.parts()?.iter().map(ReplayBuffer::len).sum())
+        Ok(self.parts()?.len)
     }
 
     /// Whether there is no record.
@@ -190,8 +217,8 @@ impl<D: Data + Sync, T: Time> Cached<D, T> {
         Ok(self.len()? == 0)
     }
 
-    fn parts(&self) -> Result<&[ReplayBuffer<D, T>]> {
-        self.0.parts.get().map(Vec::as_slice).ok_or_else(|| {
+    fn parts(&self) -> Result<&Parts<D, T>> {
+        self.0.parts.get().ok_or_else(|| {
             let what = format!(
                 "there is nothing to be read: the job in which {} fills the cache has not run to its end",
                 self.0.operator

@@ -1,16 +1,16 @@
 //! The source that reads a cache.
 
-use super::Cached;
+use super::{Cached, Parts};
 use crate::clock::Nanos;
 use crate::data::Data;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{KEY_GROUPS, owner};
 use crate::flow::{CHUNK, Push};
 use crate::metrics::Total;
 use crate::operators::loops::ByRef;
 use crate::plan::TaskContext;
 use crate::stream::{Produced, Source, SourceFactory};
-use crate::support::replay_buffer::{Cursor, ReplayBuffer};
+use crate::support::replay_buffer::Cursor;
 use crate::time::Time;
 use std::ops::Range;
 
@@ -40,12 +40,16 @@ impl<D: Data + Sync, T: Time> SourceFactory for Reads<D, T> {
     type Source = Read<D, T>;
 
     fn open(&self, cx: &TaskContext<'_>) -> Result<Read<D, T>> {
-        let parts = self.cached.parts()?;
+        let Parts { parts, len } = self.cached.parts()?;
         let which = match self.share {
             Share::Part => cx.task..cx.task + 1,
             Share::Owned(_) => near(cx.task, cx.tasks, parts.len()),
         };
-        let all = parts.iter().map(ReplayBuffer::len).sum();
+        if parts.get(which.clone()).is_none_or(|own| own.iter().any(Option::is_none)) {
+            let what = "records of the cache are on another host: what several hosts have filled is read on the same \
+                        hosts, with as many tasks";
+            return Err(Error::new(ErrorKind::Plan, what));
+        }
         Ok(Read {
             cached: self.cached.clone(),
             share: self.share,
@@ -54,7 +58,7 @@ impl<D: Data + Sync, T: Time> SourceFactory for Reads<D, T> {
             cursor: Cursor::start(),
             count: 0,
             // All tasks together read all records.
-            total: if cx.task == 0 { all } else { 0 },
+            total: if cx.task == 0 { *len } else { 0 },
         })
     }
 }
@@ -96,9 +100,8 @@ impl<D: Data + Sync, T: Time> Source for Read<D, T> {
 
     fn produce<N: Push<ByRef<D>, T>>(&mut self, _: Nanos, next: &mut N) -> Result<Produced> {
         let Self { cached, share, task: (task, tasks), left, cursor, count, .. } = self;
-        let Some(part) = cached.parts()?.get(left.start).filter(|_| left.start < left.end) else {
-            return Ok(Produced::End);
-        };
+        let part = cached.parts()?.parts.get(left.start).filter(|_| left.start < left.end);
+        let Some(Some(part)) = part else { return Ok(Produced::End) };
         let any = match share {
             Share::Part => cursor.show(part, CHUNK, |record, time| {
                 *count += 1;
