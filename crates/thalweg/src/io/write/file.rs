@@ -332,18 +332,24 @@ impl Drop for NewDir {
     fn drop(&mut self) {
         let DirState::Ready { made, shared } = *lock(&self.state) else { return };
         let mark = self.path.join(MARK);
-        if shared && (made || mark.exists()) {
-            let is_mark = |entry: io::Result<fs::DirEntry>| {
-                entry.is_ok_and(|entry| entry.file_name() == MARK)
-            };
-            if !fs::read_dir(&self.path).is_ok_and(|mut entries| entries.all(is_mark)) {
-                return;
-            }
-            let _ = fs::remove_file(&mark);
-        } else if !made {
+        if !shared {
+            // Fails if the directory is not empty, as after a job that has succeeded.
+            let _ = made.then(|| fs::remove_dir(&self.path));
             return;
         }
-        // Fails if the directory is not empty, as after a job that has succeeded.
-        let _ = fs::remove_dir(&self.path);
+        let is_mark =
+            |entry: io::Result<fs::DirEntry>| entry.is_ok_and(|entry| entry.file_name() == MARK);
+        while (made || mark.exists())
+            && fs::read_dir(&self.path).is_ok_and(|mut entries| entries.all(is_mark))
+        {
+            let _ = fs::remove_file(&mark);
+            match fs::remove_dir(&self.path) {
+                // A host that has only now begun has created its file: it is to find the mark at its end.
+                Err(cause) if cause.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                    let _ = File::create(&mark);
+                }
+                _ => return,
+            }
+        }
     }
 }
