@@ -22,7 +22,7 @@ struct Inner {
 }
 
 /// What sort of failure an [`Error`] is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Data)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A flag, variable, file or builder call that configures the engine is wrong.
@@ -50,7 +50,7 @@ pub enum ErrorKind {
 }
 
 /// Where a record came from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Data)]
 #[non_exhaustive]
 pub enum Place {
     /// A file as a whole.
@@ -61,23 +61,6 @@ pub enum Place {
     Line(PathBuf, u64),
     /// A line and a column of a file, both counted from 1.
     Column(PathBuf, u64, u64),
-}
-
-impl ErrorKind {
-    /// All kinds. The place of a kind is its number in messages between hosts.
-    const ALL: [Self; 11] = [
-        Self::Config,
-        Self::Plan,
-        Self::Input,
-        Self::Io,
-        Self::Panic,
-        Self::Memory,
-        Self::TimedOut,
-        Self::Cancelled,
-        Self::NotProduced,
-        Self::Internal,
-        Self::Lost,
-    ];
 }
 
 impl Error {
@@ -149,42 +132,26 @@ impl Error {
 }
 
 impl Error {
-    /// Appends it as another host can read it: causes become text.
+    /// Appends the error for another host; its causes as text.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let Inner { kind, message, operator, place, source } = &*self.0;
-        let kind = ErrorKind::ALL.iter().position(|of| of == kind).unwrap_or_default();
-        (kind as u8).encode(out);
+        kind.encode(out);
         message.encode(out);
         operator.encode(out);
-        let text = |path: &Path| path.to_string_lossy().into_owned();
-        let place = place.as_ref().map(|place| match place {
-            Place::File(path) => (0u8, text(path), 0, 0),
-            Place::Offset(path, offset) => (1, text(path), *offset, 0),
-            Place::Line(path, line) => (2, text(path), *line, 0),
-            Place::Column(path, line, column) => (3, text(path), *line, *column),
-        });
         place.encode(out);
-        source.is_some().encode(out);
-        if let Some(source) = source {
-            chain(&**source).encode(out);
-        }
+        source.as_ref().map(|source| chain(&**source)).encode(out);
     }
 
-    /// Reads one that was encoded.
+    /// Decodes an error of another host.
     pub(crate) fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
-        let kind = ErrorKind::ALL.get(usize::from(u8::decode(input)?));
-        let kind = *kind.ok_or_else(|| DecodeError::invalid("a kind of error"))?;
-        let mut error = Self::new(kind, String::decode(input)?);
+        let mut error = Self::new(ErrorKind::decode(input)?, String::decode(input)?);
         error.0.operator = Data::decode(input)?;
-        error.0.place = match <Option<(u8, String, u64, u64)> as Data>::decode(input)? {
-            None => None,
-            Some((0, path, _, _)) => Some(Place::File(path.into())),
-            Some((1, path, offset, _)) => Some(Place::Offset(path.into(), offset)),
-            Some((2, path, line, _)) => Some(Place::Line(path.into(), line)),
-            Some((3, path, line, column)) => Some(Place::Column(path.into(), line, column)),
-            Some(_) => return Err(DecodeError::invalid("the place of an error")),
-        };
-        Ok(if bool::decode(input)? { error.caused_by(String::decode(input)?) } else { error })
+        error.0.place = Data::decode(input)?;
+        let source = <Option<String> as Data>::decode(input)?;
+        Ok(match source {
+            Some(source) => error.caused_by(source),
+            None => error,
+        })
     }
 }
 
