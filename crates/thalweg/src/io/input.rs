@@ -11,7 +11,7 @@
 use super::files::{
     Compression, InputFile, Split, assign_files, expand_inputs, largest_first, plan_splits,
 };
-use super::portions::{FIRST, Next, Share, Shared, Work};
+use super::portions::{Next, Share, Shared, Work};
 use crate::data::DecodeError;
 use crate::error::{Error, Result};
 use crate::flow::{Partitions, Waker};
@@ -154,7 +154,7 @@ impl Inputs {
 
     fn queue(&self, cx: &TaskContext<'_>) -> Result<SplitQueue> {
         let hosts = cx.links.hosts();
-        if hosts.me() != FIRST {
+        if hosts.me() != HostId::FIRST {
             return Ok(SplitQueue::new(cx.partitions));
         }
         self.plan(cx.hosts, cx.partitions).or_else(|error| {

@@ -8,7 +8,7 @@
 //!
 //! The first host answers a request at once, whatever its own tasks do, so a task never waits for long.
 
-use crate::data::{Data, DecodeError};
+use crate::data::{Data, DecodeError, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Waker;
 use crate::net::{HostId, Link, Receive};
@@ -104,18 +104,18 @@ struct Granted<P> {
     waiting: BTreeMap<usize, Waker>,
 }
 
-/// The host that has the work.
-pub(super) const FIRST: HostId = HostId(0);
-
 impl<W: Work> Shared<W> {
     /// The work of the source that a task is created for. Made for the first of its tasks on each host; what is in
     /// `work` counts on the first host only.
     pub(super) fn new(cx: &TaskContext<'_>, work: W) -> Result<Arc<Self>> {
         let op = cx.first_operator().unwrap_or_default();
-        let part = cx.tie(TieKind::Splits, op)?;
-        let is_first = cx.links.hosts().me() == FIRST;
-        let links =
-            if is_first { cx.links.to_others(part) } else { vec![cx.links.to(FIRST, part)] };
+        let part = cx.tie(TieKind::Splits, op)?.part();
+        let is_first = cx.links.hosts().me() == HostId::FIRST;
+        let links = if is_first {
+            cx.links.to_others(part)
+        } else {
+            vec![cx.links.to(HostId::FIRST, part)]
+        };
         let granted = Granted {
             pieces: VecDeque::new(),
             last: 0,
@@ -207,13 +207,11 @@ impl<W: Work> Shared<W> {
 
 impl<W: Work> Receive for Shared<W> {
     fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
-        let input = &mut &*frame;
-        let taken = if self.is_first { self.requested(from, input) } else { self.answered(input) };
-        let taken = taken.and_then(|()| match input {
-            [] => Ok(()),
-            _ => Err(DecodeError::invalid("read to their end")),
-        });
-        taken.map_err(|error| {
+        let take = |input: &mut &[u8]| match self.is_first {
+            true => self.requested(from, input),
+            false => self.answered(input),
+        };
+        decode_whole(frame, take).map_err(|error| {
             let what = if self.is_first { "request for" } else { "grant of" };
             let what = format!("host {} has sent what is no {what} work: {error}", from.0);
             Error::new(ErrorKind::Internal, what).in_operator(&*self.operator)

@@ -172,31 +172,11 @@ fn children(rank: usize, count: usize) -> impl Iterator<Item = usize> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::data::splitmix64;
     use crate::flow::Signals;
-    use crate::net::{Channel, Hosts, Network, Receiver};
+    use crate::net::TestNetwork;
 
-    /// Frames under way between hosts, delivered when the test says so.
-    #[derive(Default)]
-    struct Post {
-        frames: Mutex<Vec<(HostId, HostId, Vec<u8>)>>,
-        receivers: Mutex<BTreeMap<HostId, Receiver>>,
-    }
-
-    struct At(Arc<Post>, HostId);
-
-    impl Network for At {
-        fn send(&self, to: HostId, _: Channel, frame: Vec<u8>) {
-            lock(&self.0.frames).push((self.1, to, frame));
-        }
-
-        fn open(&self, _: Channel, receiver: Receiver) {
-            lock(&self.0.receivers).insert(self.1, receiver);
-        }
-
-        fn close(&self, _: u64) {}
-    }
-
-    /// Appends what is said, marks the result, and remembers what was agreed.
+    /// Appends later contributions to earlier ones, marks the result, and keeps the results.
     #[derive(Default)]
     struct Append(Mutex<Vec<Vec<u8>>>);
 
@@ -217,38 +197,19 @@ mod tests {
         }
     }
 
-    /// Delivers frames, those between two hosts in order, in an order drawn from the seed.
-    fn deliver(post: &Post, mut seed: u64) {
-        loop {
-            let mut frames = lock(&post.frames);
-            if frames.is_empty() {
-                return;
-            }
-            let drawn = crate::data::splitmix64(&mut seed) as usize % frames.len();
-            let pair = (frames[drawn].0, frames[drawn].1);
-            let first = frames.iter().position(|frame| (frame.0, frame.1) == pair);
-            let (from, to, frame) = frames.remove(first.unwrap_or(drawn));
-            drop(frames);
-            let receiver = lock(&post.receivers).get(&to).cloned();
-            receiver.expect("all hosts have joined").take(from, &frame);
-        }
-    }
-
     #[test]
-    fn all_hosts_get_what_the_contributors_say_in_their_order() {
+    fn all_hosts_get_the_contributions_merged_in_the_order_of_hosts() {
         for count in 1..=9 {
             for silent in [None, Some(0), Some(count / 2)] {
-                let speaks = |host: &HostId| Some(host.0) != silent || count == 1;
-                let contributors: Vec<_> = (0..count).map(HostId).filter(speaks).collect();
+                let contributes = |host: &HostId| Some(host.0) != silent || count == 1;
+                let contributors: Vec<_> = (0..count).map(HostId).filter(contributes).collect();
                 let listeners: Vec<_> =
                     silent.filter(|_| count > 1).into_iter().map(HostId).collect();
-                let post = Arc::new(Post::default());
+                let network = Arc::new(TestNetwork::default());
                 let joined: Vec<_> = (0..count)
                     .map(|host| {
-                        let me = HostId(host);
-                        let network = Arc::new(At(Arc::clone(&post), me));
-                        let hosts = Arc::new(Hosts::several(me, vec![1; count], network));
-                        let links = Links::new(hosts, 0, Arc::new(Signals::default()));
+                        let links =
+                            network.links(HostId(host), count, &Arc::new(Signals::default()));
                         let append = Append::default();
                         Agreement::join(&links, Part::Tie(0), &contributors, &listeners, append)
                     })
@@ -259,9 +220,10 @@ mod tests {
                         joined[host.0].contribute(vec![round, host.0 as u8]).unwrap();
                     }
                 }
-                deliver(&post, count as u64);
-                let said = |round| contributors.iter().flat_map(move |host| [round, host.0 as u8]);
-                let result = |round| said(round).chain([u8::MAX]).collect();
+                let mut seed = count as u64;
+                while network.deliver(splitmix64(&mut seed) as usize) {}
+                let all = |round| contributors.iter().flat_map(move |host| [round, host.0 as u8]);
+                let result = |round| all(round).chain([u8::MAX]).collect();
                 let expected: Vec<Vec<u8>> = (0..3).map(result).collect();
                 for joined in joined {
                     assert_eq!(*lock(&joined.agree.0), expected, "{count} hosts");

@@ -8,9 +8,13 @@
 
 mod agreement;
 mod hosts;
+#[cfg(all(test, not(loom)))]
+mod test_network;
 
 pub(crate) use agreement::{Agree, Agreement};
 pub(crate) use hosts::{HostId, Hosts};
+#[cfg(all(test, not(loom)))]
+pub(crate) use test_network::TestNetwork;
 
 use crate::error::Result;
 use crate::flow::{Signals, catch};

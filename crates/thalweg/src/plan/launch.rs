@@ -8,7 +8,7 @@ use crate::exchange::{LaneSettings, TasksOf};
 use crate::flow::{Depth, Op, Partitions, Signals, Task, Waker, catch};
 use crate::memory::{Claim, MemoryPool, Reservation};
 use crate::metrics::Stats;
-use crate::net::{HostId, Links, Part};
+use crate::net::{HostId, Links};
 use crate::runtime::{Cell, Job, Runtime, TaskCounts};
 use crate::state::SpillDir;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct TaskContext<'a> {
     pub(crate) plan: &'a Plan,
 }
 
-impl TaskContext<'_> {
+impl<'a> TaskContext<'a> {
     /// The operator with this number in the plan.
     pub(crate) fn op(&self, id: usize) -> Op {
         self.ops[id].clone()
@@ -65,11 +65,10 @@ impl TaskContext<'_> {
         self.plan.stages[self.stage].operators.first().copied()
     }
 
-    /// The channel of the tie of this kind that joins the tasks of an operator.
-    pub(crate) fn tie(&self, kind: TieKind, op: usize) -> Result<Part> {
+    /// The tie of this kind that joins the tasks of an operator.
+    pub(crate) fn tie(&self, kind: TieKind, op: usize) -> Result<&'a Tie> {
         let joins = |tie: &&Tie| tie.kind == kind && tie.operators.contains(&op);
-        let tie = self.plan.ties.iter().find(joins).map(|tie| Part::Tie(tie.id));
-        tie.ok_or_else(|| {
+        self.plan.ties.iter().find(joins).ok_or_else(|| {
             let what = format!("the tie {kind:?} of this operator was not declared");
             Error::new(ErrorKind::Internal, what).in_operator(&*self.ops[op].name())
         })

@@ -9,7 +9,7 @@
 
 use super::counts::TaskCounts;
 use super::job::Job;
-use crate::data::{Data, DecodeError};
+use crate::data::{Data, DecodeError, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Epoch, Others};
 use crate::net::{HostId, Link, Links, Part, Receive};
@@ -40,9 +40,6 @@ struct State {
     /// The last barrier that has left every task of each other host.
     passed: Vec<Epoch>,
 }
-
-/// The host that decides.
-const FIRST: HostId = HostId(0);
 
 /// What hosts tell each other about a job.
 enum Told {
@@ -118,8 +115,10 @@ impl JobHosts {
 
     fn hear(&self, from: HostId, told: Told) {
         match told {
-            Told::Failed(_) | Told::Prepared(_) | Told::Published(_) if self.me != FIRST => {
-                self.tell(FIRST, &told);
+            Told::Failed(_) | Told::Prepared(_) | Told::Published(_)
+                if self.me != HostId::FIRST =>
+            {
+                self.tell(HostId::FIRST, &told);
             }
             Told::Failed(error) => self.decide(Err(error)),
             Told::Prepared(prepared) => {
@@ -228,7 +227,7 @@ impl Receive for JobHosts {
     }
 
     fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
-        let told = Told::decode(frame).map_err(|error| {
+        let told = decode_whole(frame, Told::decode).map_err(|error| {
             let what = format!("host {} has sent what is no message about a job: {error}", from.0);
             Error::new(ErrorKind::Internal, what)
         })?;
@@ -274,9 +273,8 @@ impl Told {
         std::mem::take(out)
     }
 
-    fn decode(mut input: &[u8]) -> Result<Self, DecodeError> {
-        let input = &mut input;
-        let told = match u8::decode(input)? {
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        Ok(match u8::decode(input)? {
             0 => Self::Failed(Error::decode(input)?),
             1 => Self::Prepared(Prepared::decode(input)?),
             2 => Self::Decided(Ok(Prepared::decode(input)?)),
@@ -289,11 +287,7 @@ impl Told {
             9 => Self::Over(Ok(())),
             10 => Self::Over(Err(Error::decode(input)?)),
             _ => return Err(DecodeError::invalid("a message about a job")),
-        };
-        match input {
-            [] => Ok(told),
-            _ => Err(DecodeError::invalid("read to their end")),
-        }
+        })
     }
 }
 

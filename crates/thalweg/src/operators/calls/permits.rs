@@ -8,7 +8,7 @@
 //! lent among its tasks as above.
 
 use super::bank::{Bank, Order};
-use crate::data::{Data, DecodeError};
+use crate::data::{Data, DecodeError, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Waker;
 use crate::net::{HostId, Link, Links, Part, Receive};
@@ -82,8 +82,8 @@ impl Permits {
             return;
         }
         let first = match links.hosts().me() {
-            FIRST => First::Here(Bank::new(self.most, hosts), links.to_others(part)),
-            _ => First::There(links.to(FIRST, part)),
+            HostId::FIRST => First::Here(Bank::new(self.most, hosts), links.to_others(part)),
+            _ => First::There(links.to(HostId::FIRST, part)),
         };
         state.left = 0;
         state.lender = Some(Lender { first, asked: false, recalled: 0, returns_idle: false });
@@ -109,9 +109,6 @@ impl Permits {
         self.change(State::give_back);
     }
 }
-
-/// The host that lends.
-const FIRST: HostId = HostId(0);
 
 impl State {
     fn give_back(&mut self, wake: &mut Vec<Waker>) {
@@ -162,7 +159,7 @@ impl State {
         match &self.lender {
             Some(Lender { first: First::There(link), .. }) => link.send(told.encoded()),
             // It has lent itself what it takes back.
-            Some(_) => _ = self.hear(FIRST, told, wake),
+            Some(_) => _ = self.hear(HostId::FIRST, told, wake),
             None => {}
         }
     }
@@ -182,7 +179,7 @@ impl State {
                 link.send(encoded(*order));
             }
         }
-        let own = orders.into_iter().filter(|(host, _)| *host == FIRST.0);
+        let own = orders.into_iter().filter(|(host, _)| *host == HostId::FIRST.0);
         own.for_each(|(_, order)| self.obey(order, wake));
         Some(())
     }
@@ -210,11 +207,11 @@ impl Receive for Permits {
     fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
         let understood = self.change(|state, wake| match &state.lender {
             Some(Lender { first: First::Here(..), .. }) => {
-                let told = Told::decode(frame).ok()?;
+                let told = decode_whole(frame, Told::decode).ok()?;
                 state.hear(from, told, wake)
             }
-            Some(_) if from == FIRST => {
-                state.obey(decode(frame).ok()?, wake);
+            Some(_) if from == HostId::FIRST => {
+                state.obey(decode_whole(frame, decode).ok()?, wake);
                 Some(())
             }
             _ => None,
@@ -236,14 +233,12 @@ impl Told {
         out
     }
 
-    fn decode(mut input: &[u8]) -> Result<Self, DecodeError> {
-        let input = &mut input;
-        let told = match u8::decode(input)? {
-            0 => Self::Ask,
-            1 => Self::TakeBack(usize::decode(input)?),
-            _ => return Err(DecodeError::invalid("a request for permits")),
-        };
-        read_to_end(input, told)
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        match u8::decode(input)? {
+            0 => Ok(Self::Ask),
+            1 => Ok(Self::TakeBack(usize::decode(input)?)),
+            _ => Err(DecodeError::invalid("a request for permits")),
+        }
     }
 }
 
@@ -256,18 +251,12 @@ fn encoded(order: Order) -> Vec<u8> {
     out
 }
 
-fn decode(mut input: &[u8]) -> Result<Order, DecodeError> {
-    let input = &mut input;
-    let order = match u8::decode(input)? {
-        2 => Order::Lend(usize::decode(input)?, bool::decode(input)?),
-        3 => Order::Return(usize::decode(input)?),
-        _ => return Err(DecodeError::invalid("a message about permits")),
-    };
-    read_to_end(input, order)
-}
-
-fn read_to_end<T>(rest: &[u8], read: T) -> Result<T, DecodeError> {
-    if rest.is_empty() { Ok(read) } else { Err(DecodeError::invalid("read to their end")) }
+fn decode(input: &mut &[u8]) -> Result<Order, DecodeError> {
+    match u8::decode(input)? {
+        2 => Ok(Order::Lend(usize::decode(input)?, bool::decode(input)?)),
+        3 => Ok(Order::Return(usize::decode(input)?)),
+        _ => Err(DecodeError::invalid("a message about permits")),
+    }
 }
 
 impl Drop for Permit {
@@ -321,8 +310,7 @@ mod tests {
     use super::*;
     use crate::data::splitmix64;
     use crate::flow::Signals;
-    use crate::net::{Channel, Hosts, Network, Receiver};
-    use std::collections::BTreeMap;
+    use crate::net::TestNetwork;
 
     #[test]
     fn whoever_waits_longest_is_next() {
@@ -341,54 +329,17 @@ mod tests {
         assert!(desks[1].take().is_some());
     }
 
-    /// Frames under way between hosts.
-    #[derive(Default)]
-    struct Post {
-        frames: Mutex<Vec<(HostId, HostId, Vec<u8>)>>,
-        receivers: Mutex<BTreeMap<HostId, Receiver>>,
-    }
-
-    struct At(Arc<Post>, HostId);
-
-    impl Network for At {
-        fn send(&self, to: HostId, _: Channel, frame: Vec<u8>) {
-            lock(&self.0.frames).push((self.1, to, frame));
-        }
-
-        fn open(&self, _: Channel, receiver: Receiver) {
-            lock(&self.0.receivers).insert(self.1, receiver);
-        }
-
-        fn close(&self, _: u64) {}
-    }
-
-    impl Post {
-        /// Delivers one frame, in the order of its sender and receiver; returns whether there was one.
-        fn deliver(&self, drawn: usize) -> bool {
-            let mut frames = lock(&self.frames);
-            let Some((from, to, _)) = frames.get(drawn % frames.len().max(1)) else { return false };
-            let (from, to) = (*from, *to);
-            let first = frames.iter().position(|frame| (frame.0, frame.1) == (from, to));
-            let (.., frame) = frames.remove(first.unwrap_or(0));
-            drop(frames);
-            let receiver = lock(&self.receivers)[&to].clone();
-            receiver.take(from, &frame);
-            true
-        }
-    }
-
     #[test]
     fn the_bound_holds_over_hosts_and_every_task_gets_on() {
         for seed in 0..300u64 {
             let mut state = seed;
             let mut draw = |below: usize| splitmix64(&mut state) as usize % below;
             let (hosts, most) = (2 + draw(2), 1 + draw(9));
-            let (post, signals) = (Arc::new(Post::default()), Arc::new(Signals::default()));
+            let (network, signals) =
+                (Arc::new(TestNetwork::default()), Arc::new(Signals::default()));
             let permits: Vec<_> = (0..hosts)
                 .map(|host| {
-                    let network = Arc::new(At(Arc::clone(&post), HostId(host)));
-                    let known = Hosts::several(HostId(host), vec![1; hosts], network);
-                    let links = Links::new(Arc::new(known), 0, Arc::clone(&signals));
+                    let links = network.links(HostId(host), hosts, &signals);
                     let permits = Permits::new(most);
                     permits.join(&links, Part::Tie(0));
                     permits
@@ -408,7 +359,7 @@ mod tests {
                         }
                     }
                     2 if !held.is_empty() => drop(held.swap_remove(draw(held.len()))),
-                    _ => _ = post.deliver(draw(1000)),
+                    _ => _ = network.deliver(draw(1000)),
                 }
                 assert!(held.len() <= most, "seed {seed}");
             };
@@ -419,7 +370,7 @@ mod tests {
             let last = seed as usize % desks.len();
             held.clear();
             for _ in 0..200 * most {
-                while post.deliver(0) {}
+                while network.deliver(0) {}
                 held.extend(desks[last].take());
             }
             assert_eq!(held.len(), most, "seed {seed}");
