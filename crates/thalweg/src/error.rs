@@ -39,7 +39,7 @@ pub enum ErrorKind {
     Memory,
     /// A call to an external system took longer than its timeout.
     TimedOut,
-    /// A host of the job was lost.
+    /// A host of the job was lost, with the tasks that ran there. The job may be run again.
     Lost,
     /// The job was cancelled.
     Cancelled,

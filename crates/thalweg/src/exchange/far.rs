@@ -24,7 +24,7 @@ pub(super) struct Far {
     pub(super) ends: Ends,
 }
 
-/// What the halves of a lane tell each other.
+/// What one half of a lane sends the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame<'a> {
     /// A batch, and the credit that it takes.

@@ -391,7 +391,7 @@ impl<T> Receiver<T> {
         let mut state = lock(&self.shared.state);
         if !state.closed && !state.finished {
             state.closed = true;
-            self.tell_others(CLOSED);
+            self.send_others(CLOSED);
         }
         state
     }
@@ -400,12 +400,12 @@ impl<T> Receiver<T> {
     fn finish(&self, state: &mut State<T>) -> bool {
         if !state.finished && !state.closed {
             state.finished = true;
-            self.tell_others(FINISHED);
+            self.send_others(FINISHED);
         }
         state.closed || state.acknowledged >= self.others.get().map_or(0, Vec::len)
     }
 
-    fn tell_others(&self, what: u8) {
+    fn send_others(&self, what: u8) {
         self.others.get().into_iter().flatten().for_each(|link| link.send(vec![what]));
     }
 }

@@ -1,8 +1,8 @@
 //! What the hosts of a job agree on: how it ends, its barriers, and whether it is drained.
 //!
-//! The first host decides how a job ends: well, when every host has told it that all of its tasks have ended and its
-//! outputs are prepared; or by the first failure that it hears of. So all hosts return the same outcome, and none
-//! publishes an output of a job that fails elsewhere.
+//! The first host decides how a job ends: well, when every host has reported that all of its tasks have ended and its
+//! outputs are prepared; or by the first failure that is reported. So all hosts return the same outcome, and none
+//! publishes an output of a job that fails on another.
 //!
 //! Where a host has files to publish, a job that ends well is over when all hosts have published theirs: what runs next
 //! finds them, on whatever host it looks. With the decision, every host gets what the tasks of all hosts have counted.
@@ -28,12 +28,12 @@ pub(crate) struct JobHosts {
 
 #[derive(Default)]
 struct State {
-    /// What the hosts have prepared that can end well, by host; only the first host knows of others.
+    /// On the first host: the hosts that are prepared, and what they have reported.
     prepared: BTreeMap<HostId, Prepared>,
     decided: bool,
-    /// The hosts that have published their files, on the first host.
+    /// On the first host: the number of hosts that have published their files, or failed to.
     published: usize,
-    /// The first error of those.
+    /// The first error of publishing.
     unpublished: Option<Error>,
     /// What the tasks of each host have counted, if the job ends well.
     counted: Option<Vec<Vec<TaskCounts>>>,
@@ -41,7 +41,7 @@ struct State {
     passed: Vec<Epoch>,
 }
 
-/// What hosts tell each other about a job.
+/// A message from one host to another about a job.
 enum Told {
     Failed(Error),
     Prepared(Prepared),
@@ -65,7 +65,7 @@ struct Prepared {
 }
 
 impl JobHosts {
-    /// The hosts of `job`; what they tell is taken from now on.
+    /// The hosts of `job`.
     pub(super) fn new(job: &Weak<Job>, links: &Links) -> Arc<Self> {
         let others = links.to_others(Part::Job);
         let state = State { passed: vec![Epoch::default(); others.len()], ..State::default() };

@@ -115,6 +115,9 @@ impl Environment {
     /// not exist. If the system refuses to rename a finished file after all tasks have succeeded, the error says
     /// which files already have their final names.
     ///
+    /// On several hosts, the same failure on all of them; if a host is lost, an error of kind
+    /// [`Lost`](ErrorKind::Lost) on the others.
+    ///
     /// Also an error in a closure of a job that runs on the same threads: see [`JobHandle::wait`].
     #[doc(alias("execute", "execute_blocking"))]
     pub fn run(&self) -> Result<()> {

@@ -38,7 +38,7 @@ struct Lender {
     first: First,
     /// Whether it was asked for permits, and has not lent any since.
     asked: bool,
-    /// The number of permits to be returned as soon as they are free, whoever waits for them.
+    /// The number of permits to be returned as soon as they are free, even if tasks wait.
     recalled: usize,
     /// Whether to return permits that are idle.
     returns_idle: bool,
@@ -50,7 +50,7 @@ enum First {
     There(Link),
 }
 
-/// What a host tells the one that lends.
+/// What a host sends the one that lends.
 #[derive(Clone, Copy)]
 enum Told {
     Ask,
@@ -154,7 +154,7 @@ impl State {
         }
     }
 
-    /// Tells the host that lends.
+    /// Sends a request to the host that lends.
     fn tell(&mut self, told: Told, wake: &mut Vec<Waker>) {
         match &self.lender {
             Some(Lender { first: First::There(link), .. }) => link.send(told.encoded()),
@@ -164,7 +164,7 @@ impl State {
         }
     }
 
-    /// On the host that lends: takes what a host tells. `None` if that makes no sense.
+    /// On the host that lends: takes a request. `None` if the host cannot have sent it.
     fn hear(&mut self, from: HostId, told: Told, wake: &mut Vec<Waker>) -> Option<()> {
         let Some(Lender { first: First::Here(bank, others), .. }) = &mut self.lender else {
             return None;
@@ -184,7 +184,7 @@ impl State {
         Some(())
     }
 
-    /// Takes what the host that lends tells this one.
+    /// Follows an order of the host that lends.
     fn obey(&mut self, order: Order, wake: &mut Vec<Waker>) {
         let Some(lender) = &mut self.lender else { return };
         match order {

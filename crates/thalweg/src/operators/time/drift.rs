@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_tell_each_other_their_least_progress_now_and_then() {
+    fn hosts_send_each_other_their_least_progress_now_and_then() {
         // Two tasks on each of two hosts.
         let of = [HostId(0), HostId(0), HostId(1), HostId(1)];
         let on = |me: HostId| {
