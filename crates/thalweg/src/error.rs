@@ -202,3 +202,34 @@ impl fmt::Display for Place {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::decode_whole;
+
+    #[test]
+    fn an_error_says_the_same_on_another_host() {
+        let path = || PathBuf::from("a/b.csv");
+        let places = [
+            None,
+            Some(Place::File(path())),
+            Some(Place::Offset(path(), u64::MAX)),
+            Some(Place::Line(path(), 7)),
+            Some(Place::Column(path(), 7, 3)),
+        ];
+        for place in places {
+            let error = Error::new(ErrorKind::Lost, "a message").in_operator("map (main.rs:1)");
+            let error = error.caused_by(std::io::Error::other("the cause"));
+            let error = place.clone().into_iter().fold(error, Error::at);
+            let mut bytes = Vec::new();
+            error.encode(&mut bytes);
+            let read = decode_whole(&bytes, Error::decode).unwrap();
+            assert_eq!(read.to_string(), error.to_string());
+            assert!(read.to_string().ends_with("a message: the cause"), "{read}");
+            assert_eq!((read.kind(), read.place()), (ErrorKind::Lost, place.as_ref()));
+            assert_eq!(read.operator(), error.operator());
+            assert!(decode_whole(&bytes[..bytes.len() - 1], Error::decode).is_err());
+        }
+    }
+}
