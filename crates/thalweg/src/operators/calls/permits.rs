@@ -52,7 +52,7 @@ enum First {
 
 /// What a host sends the one that lends.
 #[derive(Clone, Copy)]
-enum Told {
+enum Request {
     Ask,
     TakeBack(usize),
 }
@@ -116,7 +116,7 @@ impl State {
             && lender.recalled > 0
         {
             lender.recalled -= 1;
-            self.tell(Told::TakeBack(1), wake);
+            self.request(Request::TakeBack(1), wake);
             return;
         }
         self.supply(1, wake);
@@ -140,7 +140,7 @@ impl State {
         {
             let idle = std::mem::take(&mut self.left);
             lender.recalled = lender.recalled.saturating_sub(idle);
-            self.tell(Told::TakeBack(idle), wake);
+            self.request(Request::TakeBack(idle), wake);
         }
     }
 
@@ -150,33 +150,33 @@ impl State {
             && !self.waiting.is_empty()
             && !std::mem::replace(&mut lender.asked, true)
         {
-            self.tell(Told::Ask, wake);
+            self.request(Request::Ask, wake);
         }
     }
 
     /// Sends a request to the host that lends.
-    fn tell(&mut self, told: Told, wake: &mut Vec<Waker>) {
+    fn request(&mut self, request: Request, wake: &mut Vec<Waker>) {
         match &self.lender {
-            Some(Lender { first: First::There(link), .. }) => link.send(told.encoded()),
+            Some(Lender { first: First::There(link), .. }) => link.send(request.encoded()),
             // It has lent itself what it takes back.
-            Some(_) => _ = self.hear(HostId::FIRST, told, wake),
+            Some(_) => _ = self.serve(HostId::FIRST, request, wake),
             None => {}
         }
     }
 
     /// On the host that lends: takes a request. `None` if the host cannot have sent it.
-    fn hear(&mut self, from: HostId, told: Told, wake: &mut Vec<Waker>) -> Option<()> {
+    fn serve(&mut self, from: HostId, request: Request, wake: &mut Vec<Waker>) -> Option<()> {
         let Some(Lender { first: First::Here(bank, others), .. }) = &mut self.lender else {
             return None;
         };
-        let orders = match told {
-            Told::Ask => bank.ask(from.0),
-            Told::TakeBack(permits) => bank.take_back(from.0, permits)?,
+        let orders = match request {
+            Request::Ask => bank.ask(from.0),
+            Request::TakeBack(permits) => bank.take_back(from.0, permits)?,
         };
         // Its own last, since they may lead to further ones.
         for (host, order) in &orders {
             if let Some(link) = others.iter().find(|link| link.to().0 == *host) {
-                link.send(encoded(*order));
+                link.send(order.encoded());
             }
         }
         let own = orders.into_iter().filter(|(host, _)| *host == HostId::FIRST.0);
@@ -207,11 +207,11 @@ impl Receive for Permits {
     fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
         let understood = self.change(|state, wake| match &state.lender {
             Some(Lender { first: First::Here(..), .. }) => {
-                let told = decode_whole(frame, Told::decode).ok()?;
-                state.hear(from, told, wake)
+                let request = decode_whole(frame, Request::decode).ok()?;
+                state.serve(from, request, wake)
             }
             Some(_) if from == HostId::FIRST => {
-                state.obey(decode_whole(frame, decode).ok()?, wake);
+                state.obey(decode_whole(frame, Order::decode).ok()?, wake);
                 Some(())
             }
             _ => None,
@@ -223,7 +223,7 @@ impl Receive for Permits {
     }
 }
 
-impl Told {
+impl Request {
     fn encoded(self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
@@ -242,20 +242,22 @@ impl Told {
     }
 }
 
-fn encoded(order: Order) -> Vec<u8> {
-    let mut out = Vec::new();
-    match order {
-        Order::Lend(permits, others_wait) => (2u8, permits, others_wait).encode(&mut out),
-        Order::Return(permits) => (3u8, permits).encode(&mut out),
+impl Order {
+    fn encoded(self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Self::Lend(permits, others_wait) => (2u8, permits, others_wait).encode(&mut out),
+            Self::Return(permits) => (3u8, permits).encode(&mut out),
+        }
+        out
     }
-    out
-}
 
-fn decode(input: &mut &[u8]) -> Result<Order, DecodeError> {
-    match u8::decode(input)? {
-        2 => Ok(Order::Lend(usize::decode(input)?, bool::decode(input)?)),
-        3 => Ok(Order::Return(usize::decode(input)?)),
-        _ => Err(DecodeError::invalid("a message about permits")),
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        match u8::decode(input)? {
+            2 => Ok(Self::Lend(usize::decode(input)?, bool::decode(input)?)),
+            3 => Ok(Self::Return(usize::decode(input)?)),
+            _ => Err(DecodeError::invalid("an order of the host that lends permits")),
+        }
     }
 }
 
