@@ -260,13 +260,13 @@ impl Numbers {
 
 impl Work for Numbers {
     type Piece = (u64, u64);
-    type Head = ();
+    type Preamble = ();
 
     fn size((from, to): &(u64, u64)) -> u64 {
         to - from
     }
 
-    fn head(&self) {}
+    fn preamble(&self) {}
 
     fn grant(&self, _: HostId, share: Share) -> (Vec<(u64, u64)>, bool) {
         let granted = self.take(|left| share.of(left, RUN as u64, GRANT));

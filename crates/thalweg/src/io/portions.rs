@@ -22,22 +22,22 @@ pub(super) trait Work: Send + Sync + 'static {
     /// What a task takes at a time, or cuts what it takes from.
     type Piece: Data;
     /// What another host needs to know before its first piece.
-    type Head: Data;
+    type Preamble: Data;
 
     /// The size of a piece, in the units in which the work is measured.
     fn size(piece: &Self::Piece) -> u64;
 
     /// What another host needs to know. Called on the first host.
-    fn head(&self) -> Self::Head;
+    fn preamble(&self) -> Self::Preamble;
 
     /// Removes a portion for a host; also returns whether nothing is left after it. Called on the first host.
     fn grant(&self, to: HostId, share: Share) -> (Vec<Self::Piece>, bool);
 
     /// Checks what has arrived, and returns the pieces that tasks take by [`Shared::take`]. Called on the other
-    /// hosts, with the head the first time.
+    /// hosts, with the preamble the first time.
     fn accept(
         &self,
-        head: Option<Self::Head>,
+        preamble: Option<Self::Preamble>,
         pieces: Vec<Self::Piece>,
     ) -> Result<Vec<Self::Piece>, DecodeError>;
 }
@@ -183,15 +183,15 @@ impl<W: Work> Shared<W> {
         let share = Share { own, all: self.tasks.len() as u64, waiting: waiting.min(own) };
         let (pieces, over) = self.work.grant(from, share);
         let mut frame = Vec::new();
-        (is_new.then(|| self.work.head()), pieces, over).encode(&mut frame);
+        (is_new.then(|| self.work.preamble()), pieces, over).encode(&mut frame);
         link.send(frame);
         Ok(())
     }
 
     /// On another host: takes an answer.
     fn answered(&self, input: &mut &[u8]) -> Result<(), DecodeError> {
-        let (head, pieces, over) = <(Option<W::Head>, Vec<W::Piece>, bool)>::decode(input)?;
-        let pieces = self.work.accept(head, pieces)?;
+        let (preamble, pieces, over) = <(Option<W::Preamble>, Vec<W::Piece>, bool)>::decode(input)?;
+        let pieces = self.work.accept(preamble, pieces)?;
         let mut granted = lock(&self.granted);
         granted.last = pieces.iter().map(W::size).sum();
         granted.scarce |= granted.last == 0;
