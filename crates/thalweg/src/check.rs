@@ -300,8 +300,7 @@ impl Default for Runs {
 const LITTLE_CREDIT: usize = 500;
 
 impl Runs {
-    /// The settings of each run. The first has the defaults.
-    /// The configurations of the runs on one host.
+    /// The configurations of the runs on one host. The first has the defaults.
     fn configs(&self) -> Vec<Config> {
         let batches = [BatchMode::default(), BatchMode::Fixed { size: 7 }, BatchMode::Single];
         let mut configs = vec![Config::default()];
@@ -337,7 +336,7 @@ impl Runs {
         configs
     }
 
-    /// The configurations of the runs on several hosts, and the cores of each host.
+    /// Of each run on several hosts: the configuration, the cores of each host, and the seed of the order.
     fn clusters(&self) -> Vec<(Config, Vec<usize>, u64)> {
         let seeds = 0..variable(SEEDS).unwrap_or(self.seeds.div_ceil(2));
         let cluster = |seed: u64| {

@@ -22,7 +22,7 @@ struct Inner {
 }
 
 /// What sort of failure an [`Error`] is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Data)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A flag, variable, file or builder call that configures the engine is wrong.
@@ -39,7 +39,7 @@ pub enum ErrorKind {
     Memory,
     /// A call to an external system took longer than its timeout.
     TimedOut,
-    /// A host of the job was lost.
+    /// A host of the job was lost, with the tasks that ran there. The job may be run again.
     Lost,
     /// The job was cancelled.
     Cancelled,
@@ -50,7 +50,7 @@ pub enum ErrorKind {
 }
 
 /// Where a record came from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Data)]
 #[non_exhaustive]
 pub enum Place {
     /// A file as a whole.
@@ -61,23 +61,6 @@ pub enum Place {
     Line(PathBuf, u64),
     /// A line and a column of a file, both counted from 1.
     Column(PathBuf, u64, u64),
-}
-
-impl ErrorKind {
-    /// All kinds. The place of a kind is its number in messages between hosts.
-    const ALL: [Self; 11] = [
-        Self::Config,
-        Self::Plan,
-        Self::Input,
-        Self::Io,
-        Self::Panic,
-        Self::Memory,
-        Self::TimedOut,
-        Self::Cancelled,
-        Self::NotProduced,
-        Self::Internal,
-        Self::Lost,
-    ];
 }
 
 impl Error {
@@ -149,42 +132,26 @@ impl Error {
 }
 
 impl Error {
-    /// Appends it as another host can read it: causes become text.
+    /// Appends the error for another host; its causes as text.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let Inner { kind, message, operator, place, source } = &*self.0;
-        let kind = ErrorKind::ALL.iter().position(|of| of == kind).unwrap_or_default();
-        (kind as u8).encode(out);
+        kind.encode(out);
         message.encode(out);
         operator.encode(out);
-        let text = |path: &Path| path.to_string_lossy().into_owned();
-        let place = place.as_ref().map(|place| match place {
-            Place::File(path) => (0u8, text(path), 0, 0),
-            Place::Offset(path, offset) => (1, text(path), *offset, 0),
-            Place::Line(path, line) => (2, text(path), *line, 0),
-            Place::Column(path, line, column) => (3, text(path), *line, *column),
-        });
         place.encode(out);
-        source.is_some().encode(out);
-        if let Some(source) = source {
-            chain(&**source).encode(out);
-        }
+        source.as_ref().map(|source| chain(&**source)).encode(out);
     }
 
-    /// Reads one that was encoded.
+    /// Decodes an error of another host.
     pub(crate) fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
-        let kind = ErrorKind::ALL.get(usize::from(u8::decode(input)?));
-        let kind = *kind.ok_or_else(|| DecodeError::invalid("a kind of error"))?;
-        let mut error = Self::new(kind, String::decode(input)?);
+        let mut error = Self::new(ErrorKind::decode(input)?, String::decode(input)?);
         error.0.operator = Data::decode(input)?;
-        error.0.place = match <Option<(u8, String, u64, u64)> as Data>::decode(input)? {
-            None => None,
-            Some((0, path, _, _)) => Some(Place::File(path.into())),
-            Some((1, path, offset, _)) => Some(Place::Offset(path.into(), offset)),
-            Some((2, path, line, _)) => Some(Place::Line(path.into(), line)),
-            Some((3, path, line, column)) => Some(Place::Column(path.into(), line, column)),
-            Some(_) => return Err(DecodeError::invalid("the place of an error")),
-        };
-        Ok(if bool::decode(input)? { error.caused_by(String::decode(input)?) } else { error })
+        error.0.place = Data::decode(input)?;
+        let source = <Option<String> as Data>::decode(input)?;
+        Ok(match source {
+            Some(source) => error.caused_by(source),
+            None => error,
+        })
     }
 }
 
@@ -232,6 +199,37 @@ impl fmt::Display for Place {
             Self::Offset(path, offset) => write!(f, "{} at byte {offset}", path.display()),
             Self::Line(path, line) => write!(f, "{}:{line}", path.display()),
             Self::Column(path, line, column) => write!(f, "{}:{line}:{column}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::decode_whole;
+
+    #[test]
+    fn an_error_says_the_same_on_another_host() {
+        let path = || PathBuf::from("a/b.csv");
+        let places = [
+            None,
+            Some(Place::File(path())),
+            Some(Place::Offset(path(), u64::MAX)),
+            Some(Place::Line(path(), 7)),
+            Some(Place::Column(path(), 7, 3)),
+        ];
+        for place in places {
+            let error = Error::new(ErrorKind::Lost, "a message").in_operator("map (main.rs:1)");
+            let error = error.caused_by(std::io::Error::other("the cause"));
+            let error = place.clone().into_iter().fold(error, Error::at);
+            let mut bytes = Vec::new();
+            error.encode(&mut bytes);
+            let read = decode_whole(&bytes, Error::decode).unwrap();
+            assert_eq!(read.to_string(), error.to_string());
+            assert!(read.to_string().ends_with("a message: the cause"), "{read}");
+            assert_eq!((read.kind(), read.place()), (ErrorKind::Lost, place.as_ref()));
+            assert_eq!(read.operator(), error.operator());
+            assert!(decode_whole(&bytes[..bytes.len() - 1], Error::decode).is_err());
         }
     }
 }

@@ -245,6 +245,15 @@ impl fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
+/// Decodes a value by `read`, which must read all of the bytes.
+pub(crate) fn decode_whole<'a, T>(
+    mut bytes: &'a [u8],
+    read: impl FnOnce(&mut &'a [u8]) -> Result<T, DecodeError>,
+) -> Result<T, DecodeError> {
+    let value = read(&mut bytes)?;
+    if bytes.is_empty() { Ok(value) } else { Err(DecodeError::invalid("read to their end")) }
+}
+
 /// The structure of an encoding, as data: for plans, for state kept across versions of a program, and for readers in
 /// other languages.
 ///

@@ -24,6 +24,7 @@ mod views;
 #[doc(hidden)]
 pub use batch::{Batch, BytesBatch, TextBatch};
 #[doc(hidden)]
+pub(crate) use codec::decode_whole;
 pub use codec::derive_support;
 pub use codec::{Data, DecodeError, Field, Portable, Schema, Wire};
 pub use hash::{HASH_VERSION, hash_bytes, hash_u64, mix};

@@ -6,7 +6,7 @@
 //!
 //! All lanes of an edge between two hosts share a channel. A frame says which lane it is for.
 
-use crate::data::{Data, DecodeError};
+use crate::data::{Data, DecodeError, decode_whole};
 use crate::flow::{Depth, Epoch, Event};
 use crate::net::Link;
 use crate::time::Timestamp;
@@ -24,7 +24,7 @@ pub(super) struct Far {
     pub(super) ends: Ends,
 }
 
-/// What the halves of a lane tell each other.
+/// What one half of a lane sends the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame<'a> {
     /// A batch, and the credit that it takes.
@@ -72,21 +72,19 @@ impl<'a> Frame<'a> {
         }
     }
 
-    pub(super) fn decode(mut input: &'a [u8]) -> Result<(Ends, Self), DecodeError> {
-        let input = &mut input;
-        let (from, to) = Data::decode(input)?;
-        let frame = match u8::decode(input)? {
-            0 => return Ok((Ends { from, to }, Self::Batch(usize::decode(input)?, input))),
-            1 => Self::Event(decode_event(input)?),
-            2 => Self::Returned(usize::decode(input)?),
-            3 => Self::Closed,
-            4 => Self::ClosedRound(u64::decode(input)?),
-            _ => return Err(DecodeError::invalid("a frame of a lane")),
-        };
-        match input {
-            [] => Ok((Ends { from, to }, frame)),
-            _ => Err(DecodeError::invalid("read to their end")),
-        }
+    pub(super) fn decode(input: &'a [u8]) -> Result<(Ends, Self), DecodeError> {
+        decode_whole(input, |input| {
+            let (from, to) = Data::decode(input)?;
+            let frame = match u8::decode(input)? {
+                0 => Self::Batch(usize::decode(input)?, std::mem::take(input)),
+                1 => Self::Event(decode_event(input)?),
+                2 => Self::Returned(usize::decode(input)?),
+                3 => Self::Closed,
+                4 => Self::ClosedRound(u64::decode(input)?),
+                _ => return Err(DecodeError::invalid("a frame of a lane")),
+            };
+            Ok((Ends { from, to }, frame))
+        })
     }
 }
 
@@ -127,6 +125,8 @@ mod tests {
             Frame::Event(Event::Barrier(Epoch(9))),
             Frame::Event(Event::Round(Depth(2))),
             Frame::Event(Event::End),
+            Frame::Event(Event::Partition(None)),
+            Frame::Event(Event::Partition(Some(5))),
             Frame::Returned(1 << 40),
             Frame::Closed,
             Frame::ClosedRound(12),

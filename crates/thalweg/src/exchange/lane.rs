@@ -15,8 +15,8 @@
 //! wake-up that arrives while the task runs.
 //!
 //! Where the two tasks are on different hosts, each has a half of the lane (see [`far`](super::far)). The half at the
-//! receiver has the queue, and the half at the sender the credit; both have the state in which the lane is, which they
-//! tell each other.
+//! receiver has the queue, and the half at the sender the credit; both have the lane's state, open or closed, and send
+//! each other its changes.
 
 use super::far::{Far, Frame};
 use crate::flow::{Event, Waker};

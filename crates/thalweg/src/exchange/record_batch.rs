@@ -1,7 +1,7 @@
 //! What lanes carry: batches of records with timestamps, and the kinds of record that occur in exchanges only.
 
 use crate::clock::Nanos;
-use crate::data::{Batch, Covariant, Data, DecodeError, Key, Portable, Record, Wire};
+use crate::data::{Batch, Covariant, Data, DecodeError, Key, Portable, Record, Wire, decode_whole};
 use crate::time::Time;
 use std::marker::PhantomData;
 use std::mem::needs_drop;
@@ -63,13 +63,12 @@ impl<I: Portable + ?Sized, T: Time> RecordBatch<I, T> {
     }
 
     /// Appends the records that were encoded.
-    pub(crate) fn decode(&mut self, mut input: &[u8]) -> Result<(), DecodeError> {
-        self.items.decode_all(&mut input)?;
-        self.times.append(&mut <Vec<T> as Data>::decode(&mut input)?);
-        match input {
-            [] => Ok(()),
-            _ => Err(DecodeError::invalid("read to their end")),
-        }
+    pub(crate) fn decode(&mut self, input: &[u8]) -> Result<(), DecodeError> {
+        decode_whole(input, |input| {
+            self.items.decode_all(input)?;
+            self.times.append(&mut <Vec<T> as Data>::decode(input)?);
+            Ok(())
+        })
     }
 
     /// Passes every record to `each`, in order, and keeps the capacity.

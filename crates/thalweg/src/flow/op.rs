@@ -65,7 +65,7 @@ pub(crate) struct Signals {
     ending: Mutex<Ending>,
     /// The job's outputs, to be published once every task has ended well.
     outputs: Mutex<Vec<Prepare>>,
-    /// Those that are prepared, where the job ends when all of its hosts are.
+    /// The outputs that are prepared, until it is decided how the job ends.
     prepared: Mutex<Vec<Publish>>,
     /// The files and directories that the job writes, each with the name of the operator that writes it.
     targets: Mutex<BTreeMap<PathBuf, Arc<str>>>,
@@ -75,8 +75,8 @@ pub(crate) struct Signals {
 
 /// The other hosts of a job.
 pub(crate) trait Others: Send + Sync {
-    /// Something has failed on this host. The error is passed on, and comes back as the decision unless there was
-    /// another one before.
+    /// Something has failed on this host. The error is sent to the host that decides, and comes back as the decision
+    /// unless that has decided before.
     fn failed(&self, error: Error);
 
     /// Sources of the other hosts should end too.
@@ -156,7 +156,7 @@ impl Signals {
         }
     }
 
-    /// As [`drain`](Self::drain), but does not tell the other hosts.
+    /// As [`drain`](Self::drain), for the sources of this host.
     pub(crate) fn drain_here(&self) {
         self.draining.store(true, Ordering::Release);
     }

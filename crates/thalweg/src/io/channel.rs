@@ -66,7 +66,7 @@ impl Environment {
         capacity: usize,
     ) -> (Sender<T>, Stream<impl Chain<Item = T, Time = ()> + use<T>>) {
         let capacity = capacity.max(1);
-        let elsewhere = !self.is_first_host();
+        let is_remote = !self.is_first_host();
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 queue: VecDeque::new(),
@@ -74,14 +74,14 @@ impl Environment {
                 waiting: 0,
                 closed: false,
                 finished: false,
-                heard: 0,
+                acknowledged: 0,
                 started: false,
                 warned: false,
                 sleeper: None,
             }),
             taken: Condvar::new(),
             capacity,
-            elsewhere,
+            is_remote,
             threads: self.threads(),
             warnings: self.warnings(),
             patience: self.config().stall_after,
@@ -98,16 +98,16 @@ impl Environment {
         if self.hosts_if_several().is_some() {
             self.open_last_tie(move |links, part| {
                 let mut receiver = lock(&receiver);
-                if elsewhere {
-                    let first = links.to(HostId(0), part);
+                if is_remote {
+                    let first = links.to(HostId::FIRST, part);
                     if let Some(receiver) = receiver.take() {
                         // The network drops it, with the receiver, when the job is over on this host.
                         let receiver = Mutex::new(Some(receiver));
-                        links.open(part, Arc::new(Elsewhere { receiver, first }));
+                        links.open(part, Arc::new(OtherHost { receiver, first }));
                     }
                 } else if let Some(receiver) = &*receiver {
                     let _ = receiver.others.set(links.to_others(part));
-                    links.open(part, Arc::new(Heard { shared: Arc::clone(&receiver.shared) }));
+                    links.open(part, Arc::new(FirstHost { shared: Arc::clone(&receiver.shared) }));
                 }
             });
         }
@@ -150,7 +150,7 @@ struct Shared<T> {
     taken: Condvar,
     capacity: usize,
     /// Whether the source is on another host: records are dropped then.
-    elsewhere: bool,
+    is_remote: bool,
     /// The threads of the job's runtime, which must not block on the channel.
     threads: Threads,
     /// The receiver of the warning that a sender waits for a job that has not started, and the time before it.
@@ -166,10 +166,10 @@ struct State<T> {
     waiting: usize,
     /// Whether the channel accepts no more records.
     closed: bool,
-    /// Whether the other hosts were told that all senders of the first are dropped.
+    /// Whether `FINISHED` was sent or, on another host, received: all senders of the first host are dropped.
     finished: bool,
-    /// How many of them have heard that.
-    heard: usize,
+    /// How many other hosts have acknowledged that.
+    acknowledged: usize,
     /// Whether the job has started.
     started: bool,
     /// Whether the warning that a sender waits for the start was emitted.
@@ -239,7 +239,7 @@ impl<T> Sender<T> {
     /// ```
     pub fn send(&self, record: T) -> Result<(), SendError<T>> {
         let mut state = lock(&self.shared.state);
-        if self.shared.elsewhere && !state.closed {
+        if self.shared.is_remote && !state.closed {
             drop(state);
             drop(record);
             return Ok(());
@@ -282,7 +282,7 @@ impl<T> Sender<T> {
         if state.closed {
             return Err(TrySendError::Closed(record));
         }
-        if self.shared.elsewhere {
+        if self.shared.is_remote {
             drop(state);
             drop(record);
             return Ok(());
@@ -391,7 +391,7 @@ impl<T> Receiver<T> {
         let mut state = lock(&self.shared.state);
         if !state.closed && !state.finished {
             state.closed = true;
-            self.tell_others(CLOSED);
+            self.send_others(CLOSED);
         }
         state
     }
@@ -400,12 +400,12 @@ impl<T> Receiver<T> {
     fn finish(&self, state: &mut State<T>) -> bool {
         if !state.finished && !state.closed {
             state.finished = true;
-            self.tell_others(FINISHED);
+            self.send_others(FINISHED);
         }
-        state.closed || state.heard >= self.others.get().map_or(0, Vec::len)
+        state.closed || state.acknowledged >= self.others.get().map_or(0, Vec::len)
     }
 
-    fn tell_others(&self, what: u8) {
+    fn send_others(&self, what: u8) {
         self.others.get().into_iter().flatten().for_each(|link| link.send(vec![what]));
     }
 }
@@ -414,17 +414,17 @@ impl<T> Receiver<T> {
 const CLOSED: u8 = 0;
 /// All senders of the first host are dropped, and what they have sent has been taken.
 const FINISHED: u8 = 1;
-/// A host has heard that.
-const HEARD: u8 = 2;
+/// Acknowledges [`FINISHED`].
+const ACKNOWLEDGED: u8 = 2;
 
 /// The channel on a host without its source.
-struct Elsewhere<T> {
+struct OtherHost<T> {
     /// Dropped when the channel is closed or the job is over, so that senders fail.
     receiver: Mutex<Option<Receiver<T>>>,
     first: Link,
 }
 
-impl<T: Send> Receive for Elsewhere<T> {
+impl<T: Send> Receive for OtherHost<T> {
     fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
         match frame {
             [CLOSED] => drop(lock(&self.receiver).take()),
@@ -432,7 +432,7 @@ impl<T: Send> Receive for Elsewhere<T> {
                 if let Some(receiver) = &*lock(&self.receiver) {
                     lock(&receiver.shared.state).finished = true;
                 }
-                self.first.send(vec![HEARD]);
+                self.first.send(vec![ACKNOWLEDGED]);
             }
             _ => return Err(no_such_frame(from)),
         }
@@ -441,17 +441,17 @@ impl<T: Send> Receive for Elsewhere<T> {
 }
 
 /// The channel on the host with its source.
-struct Heard<T> {
+struct FirstHost<T> {
     shared: Arc<Shared<T>>,
 }
 
-impl<T: Send> Receive for Heard<T> {
+impl<T: Send> Receive for FirstHost<T> {
     fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
-        if frame != [HEARD] {
+        if frame != [ACKNOWLEDGED] {
             return Err(no_such_frame(from));
         }
         let mut state = lock(&self.shared.state);
-        state.heard += 1;
+        state.acknowledged += 1;
         let sleeper = state.sleeper.take();
         drop(state);
         if let Some(task) = sleeper {

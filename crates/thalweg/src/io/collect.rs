@@ -32,7 +32,8 @@ impl<C: Chain> Stream<C> {
     /// Collects all records: into a `Vec`, a `HashMap` of pairs, a `String`, ….
     ///
     /// The records of one task stay in order; the records of several tasks follow each other, task by task.
-    /// Everything is held in memory. Borrowed records are collected as owned ones (`str` as `String`).
+    /// Everything is held in memory. Borrowed records are collected as owned ones (`str` as `String`). On several hosts,
+    /// every record is sent to each of them, and the program on each gets the same result.
     ///
     /// # Errors
     ///
@@ -109,11 +110,11 @@ impl<C: Chain> Stream<C> {
 type Finish<O, R> = fn(Vec<Vec<O>>) -> R;
 
 impl<C: Chain<Item: Portable>> Stream<C> {
-    /// Ends the stage in a sink that collects at most so many records in each task, and hands the result of all of them
+    /// Ends the stage in a sink that collects at most `most` records in each task, and hands the result of all of them
     /// to the program on every host.
     ///
-    /// On one host the tasks meet in memory. Of several hosts each has a task which all the others send their records
-    /// to.
+    /// On one host the tasks share their parts in memory. On several, each host has a task to which all tasks broadcast
+    /// their records.
     fn collect_parts<R: Send + 'static>(
         self,
         origin: Origin,

@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 impl<C: Chain> Stream<C> {
-    /// Calls the closure with every record, one after the other, in one task.
+    /// Calls the closure with every record, one after the other, in one task: of several hosts, on the first.
     ///
     /// Records of one preceding task keep their order. For work that can run in parallel,
     /// [`for_each_parallel`](Self::for_each_parallel) is faster. If the job fails, the closure has been called for
@@ -39,7 +39,8 @@ impl<C: Chain> Stream<C> {
         self.gather(origin).call_each(origin, f);
     }
 
-    /// Calls the closure with every record in the task that has the record: several tasks call it concurrently.
+    /// Calls the closure with every record in the task that has the record: several tasks call it concurrently. On several
+    /// hosts, each calls its own closure for the records of its tasks.
     ///
     /// ```
     /// use std::sync::Arc;

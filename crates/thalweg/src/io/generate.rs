@@ -22,7 +22,7 @@ impl Environment {
     /// after back-pressure from the job it catches up as fast as it can. This is an open-loop load, which shows the
     /// latency that users of a slow job would see. Rates from one record in hours to tens of millions a second are
     /// supported; above 20 000 a second, records due within 50 us are generated together. With an infinite rate, the
-    /// source is as fast as the job.
+    /// source is as fast as the job. On several hosts, the first generates the records.
     ///
     /// For the plan the stream is unbounded, so an operator that needs a bounded stream (`collect`, `count`) is
     /// refused. For records without a rate see [`iter`](Self::iter).

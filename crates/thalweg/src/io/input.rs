@@ -11,7 +11,7 @@
 use super::files::{
     Compression, InputFile, Split, assign_files, expand_inputs, largest_first, plan_splits,
 };
-use super::portions::{FIRST, Next, Share, Shared, Work};
+use super::portions::{Next, Share, Shared, Work};
 use crate::data::DecodeError;
 use crate::error::{Error, Result};
 use crate::flow::{Partitions, Waker};
@@ -154,7 +154,7 @@ impl Inputs {
 
     fn queue(&self, cx: &TaskContext<'_>) -> Result<SplitQueue> {
         let hosts = cx.links.hosts();
-        if hosts.me() != FIRST {
+        if hosts.me() != HostId::FIRST {
             return Ok(SplitQueue::new(cx.partitions));
         }
         self.plan(cx.hosts, cx.partitions).or_else(|error| {
@@ -247,13 +247,13 @@ impl Work for SplitQueue {
     /// The file, the start and the end of a split.
     type Piece = (usize, u64, u64);
     /// The path and the size of each file.
-    type Head = Vec<(PathBuf, u64)>;
+    type Preamble = Vec<(PathBuf, u64)>;
 
     fn size(_: &Self::Piece) -> u64 {
         1
     }
 
-    fn head(&self) -> Self::Head {
+    fn preamble(&self) -> Self::Preamble {
         self.files().iter().map(|file| (file.path.clone(), file.bytes)).collect()
     }
 
@@ -282,7 +282,7 @@ impl Work for SplitQueue {
 
     fn accept(
         &self,
-        head: Option<Self::Head>,
+        preamble: Option<Self::Preamble>,
         pieces: Vec<Self::Piece>,
     ) -> Result<Vec<Self::Piece>, DecodeError> {
         let listed = |(path, bytes): (PathBuf, u64)| InputFile {
@@ -290,8 +290,8 @@ impl Work for SplitQueue {
             path,
             bytes,
         };
-        if let Some(head) = head
-            && self.files.set(head.into_iter().map(listed).collect()).is_err()
+        if let Some(preamble) = preamble
+            && self.files.set(preamble.into_iter().map(listed).collect()).is_err()
         {
             return Err(DecodeError::invalid("the files of a source, which are known"));
         }

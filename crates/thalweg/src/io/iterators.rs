@@ -18,7 +18,7 @@ use std::sync::Arc;
 const RUN: usize = 4096;
 
 impl Environment {
-    /// The records of an iterator, in one task.
+    /// The records of an iterator, in one task: on several hosts, those of the iterator on the first.
     ///
     /// For several tasks see [`parallel_iter`](Self::parallel_iter) and [`range`](Self::range), or add
     /// [`shuffle`](Stream::shuffle) after it. An iterator that blocks also blocks one of the engine's threads: send
@@ -45,8 +45,8 @@ impl Environment {
         self.source(Origin::here("iter"), Details::none(), 1, true, Iterators { open })
     }
 
-    /// The records of as many iterators as there are cores, each in a task of its own. The closure receives the index
-    /// of the iterator to make, and their number.
+    /// The records of as many iterators as there are cores, on all hosts together, each in a task of its own. The
+    /// closure receives the index of the iterator to make, and their number; it is called on the host of the task.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -260,13 +260,13 @@ impl Numbers {
 
 impl Work for Numbers {
     type Piece = (u64, u64);
-    type Head = ();
+    type Preamble = ();
 
     fn size((from, to): &(u64, u64)) -> u64 {
         to - from
     }
 
-    fn head(&self) {}
+    fn preamble(&self) {}
 
     fn grant(&self, _: HostId, share: Share) -> (Vec<(u64, u64)>, bool) {
         let granted = self.take(|left| share.of(left, RUN as u64, GRANT));

@@ -20,7 +20,8 @@ impl Environment {
     /// `files` names files, directories and globs (see [`Paths`]), or is a [`Text`] with further options. Files
     /// ending in `.gz` and `.zst` are decompressed. Plain files are read in ranges, which the tasks take from a
     /// queue, so one large file keeps every core busy; a compressed file is read by one task. Every line is read
-    /// exactly once. Lines of one range are in order, ranges are not.
+    /// exactly once. Lines of one range are in order, ranges are not. On several hosts, the first lists the files, and
+    /// all must find them under the same paths.
     ///
     /// The records are borrowed: each is a slice of the buffer that it was read into, and costs neither an allocation
     /// nor a copy. Text is checked for UTF-8 a block at a time; for lines that need not be text use
@@ -28,8 +29,8 @@ impl Environment {
     ///
     /// # Errors
     ///
-    /// The job is refused at its start when an input is missing, unreadable or matches nothing.
-    /// It stops when bytes are not UTF-8 (unless [`Text::utf8`] says otherwise), a line is too
+    /// The job is refused at its start when an input is missing, unreadable or matches nothing; on several hosts it starts,
+    /// and fails on all of them. It stops when bytes are not UTF-8 (unless [`Text::utf8`] says otherwise), a line is too
     /// long, or a compressed file is corrupt; the message names file and offset.
     ///
     /// ```

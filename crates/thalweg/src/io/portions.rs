@@ -8,7 +8,7 @@
 //!
 //! The first host answers a request at once, whatever its own tasks do, so a task never waits for long.
 
-use crate::data::{Data, DecodeError};
+use crate::data::{Data, DecodeError, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Waker;
 use crate::net::{HostId, Link, Receive};
@@ -22,22 +22,22 @@ pub(super) trait Work: Send + Sync + 'static {
     /// What a task takes at a time, or cuts what it takes from.
     type Piece: Data;
     /// What another host needs to know before its first piece.
-    type Head: Data;
+    type Preamble: Data;
 
     /// The size of a piece, in the units in which the work is measured.
     fn size(piece: &Self::Piece) -> u64;
 
     /// What another host needs to know. Called on the first host.
-    fn head(&self) -> Self::Head;
+    fn preamble(&self) -> Self::Preamble;
 
     /// Removes a portion for a host; also returns whether nothing is left after it. Called on the first host.
     fn grant(&self, to: HostId, share: Share) -> (Vec<Self::Piece>, bool);
 
     /// Checks what has arrived, and returns the pieces that tasks take by [`Shared::take`]. Called on the other
-    /// hosts, with the head the first time.
+    /// hosts, with the preamble the first time.
     fn accept(
         &self,
-        head: Option<Self::Head>,
+        preamble: Option<Self::Preamble>,
         pieces: Vec<Self::Piece>,
     ) -> Result<Vec<Self::Piece>, DecodeError>;
 }
@@ -104,18 +104,18 @@ struct Granted<P> {
     waiting: BTreeMap<usize, Waker>,
 }
 
-/// The host that has the work.
-pub(super) const FIRST: HostId = HostId(0);
-
 impl<W: Work> Shared<W> {
     /// The work of the source that a task is created for. Made for the first of its tasks on each host; what is in
     /// `work` counts on the first host only.
     pub(super) fn new(cx: &TaskContext<'_>, work: W) -> Result<Arc<Self>> {
         let op = cx.first_operator().unwrap_or_default();
-        let part = cx.tie(TieKind::Splits, op)?;
-        let is_first = cx.links.hosts().me() == FIRST;
-        let links =
-            if is_first { cx.links.to_others(part) } else { vec![cx.links.to(FIRST, part)] };
+        let part = cx.tie(TieKind::Splits, op)?.part();
+        let is_first = cx.links.hosts().me() == HostId::FIRST;
+        let links = if is_first {
+            cx.links.to_others(part)
+        } else {
+            vec![cx.links.to(HostId::FIRST, part)]
+        };
         let granted = Granted {
             pieces: VecDeque::new(),
             last: 0,
@@ -183,15 +183,15 @@ impl<W: Work> Shared<W> {
         let share = Share { own, all: self.tasks.len() as u64, waiting: waiting.min(own) };
         let (pieces, over) = self.work.grant(from, share);
         let mut frame = Vec::new();
-        (is_new.then(|| self.work.head()), pieces, over).encode(&mut frame);
+        (is_new.then(|| self.work.preamble()), pieces, over).encode(&mut frame);
         link.send(frame);
         Ok(())
     }
 
     /// On another host: takes an answer.
     fn answered(&self, input: &mut &[u8]) -> Result<(), DecodeError> {
-        let (head, pieces, over) = <(Option<W::Head>, Vec<W::Piece>, bool)>::decode(input)?;
-        let pieces = self.work.accept(head, pieces)?;
+        let (preamble, pieces, over) = <(Option<W::Preamble>, Vec<W::Piece>, bool)>::decode(input)?;
+        let pieces = self.work.accept(preamble, pieces)?;
         let mut granted = lock(&self.granted);
         granted.last = pieces.iter().map(W::size).sum();
         granted.scarce |= granted.last == 0;
@@ -207,13 +207,11 @@ impl<W: Work> Shared<W> {
 
 impl<W: Work> Receive for Shared<W> {
     fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
-        let input = &mut &*frame;
-        let taken = if self.is_first { self.requested(from, input) } else { self.answered(input) };
-        let taken = taken.and_then(|()| match input {
-            [] => Ok(()),
-            _ => Err(DecodeError::invalid("read to their end")),
-        });
-        taken.map_err(|error| {
+        let take = |input: &mut &[u8]| match self.is_first {
+            true => self.requested(from, input),
+            false => self.answered(input),
+        };
+        decode_whole(frame, take).map_err(|error| {
             let what = if self.is_first { "request for" } else { "grant of" };
             let what = format!("host {} has sent what is no {what} work: {error}", from.0);
             Error::new(ErrorKind::Internal, what).in_operator(&*self.operator)

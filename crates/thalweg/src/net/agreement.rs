@@ -1,9 +1,9 @@
 //! Agreement of the hosts of a job on one value a round, such as whether a loop goes on.
 //!
-//! Hosts that have something to say are the contributors. What they say is merged up a tree, in the order of the hosts,
-//! and the result goes down the same tree, and from its root to the hosts that only listen. So a round takes twice the
-//! logarithm of the hosts in messages one after the other, and no host sends or receives more than that many, save
-//! those to listeners.
+//! Contributors are the hosts that have a value in each round. Their values are merged up a tree, in the order of the
+//! hosts, and the result goes down the same tree, and from its root to the listeners, which have no value. So with n
+//! hosts a round takes 2 log2(n) messages one after the other, and no host sends or receives more than that many, except
+//! for the messages to listeners.
 //!
 //! The tree is binomial: the host with rank `r` merges those of the ranks `r .. r + b`, where `b` is the lowest bit of
 //! `r`, and its parent has the rank `r - b`.
@@ -17,11 +17,11 @@ use std::sync::Arc;
 
 /// What is merged, and what is done with the result.
 pub(crate) trait Agree: Send + Sync {
-    /// Merges what later hosts have said into what earlier ones have.
+    /// Merges the contributions of later hosts into those of earlier ones.
     fn merge(&self, earlier: Vec<u8>, later: &[u8]) -> Result<Vec<u8>>;
 
-    /// Makes the result of a round of what all contributors have said: called on one host, the first contributor, before
-    /// any host takes the result.
+    /// Makes the result of a round of all merged contributions: called on one host, the first contributor, before any
+    /// host takes the result.
     fn conclude(&self, merged: Vec<u8>) -> Result<Vec<u8>> {
         Ok(merged)
     }
@@ -36,9 +36,9 @@ pub(crate) struct Agreement<A> {
     /// What it is about.
     part: Part,
     parent: Option<Link>,
-    /// Those whose contributions are merged into this host's, in order.
+    /// The hosts whose contributions are merged into this one's, in order.
     children: Vec<Link>,
-    /// Those that get the result from this host, and contribute nothing.
+    /// The hosts that get the result from this one, and contribute nothing.
     listeners: Vec<Link>,
     rounds: Mutex<Rounds>,
 }
@@ -55,7 +55,7 @@ const UP: u8 = 0;
 const DOWN: u8 = 1;
 
 impl<A: Agree + 'static> Agreement<A> {
-    /// Joins the agreement of a part of a job. `contributors` are the hosts that have something to say in every round,
+    /// Joins the agreement of a part of a job. `contributors` are the hosts that contribute to every round,
     /// in order; there is at least one. Of the other hosts, `listeners` get the results. All of these have to join.
     pub(crate) fn join(
         links: &Links,
@@ -87,17 +87,17 @@ impl<A: Agree + 'static> Agreement<A> {
         joined
     }
 
-    /// Says something in the next round.
+    /// Contributes to the next round.
     pub(crate) fn contribute(&self, value: Vec<u8>) -> Result<()> {
         let mut rounds = lock(&self.rounds);
         let round = rounds.contributed;
         rounds.contributed += 1;
         drop(rounds);
-        self.heard(round, 0, value)
+        self.take(round, 0, value)
     }
 
     /// Takes the contribution of this host (0) or of a child (from 1).
-    fn heard(&self, round: u64, from: usize, value: Vec<u8>) -> Result<()> {
+    fn take(&self, round: u64, from: usize, value: Vec<u8>) -> Result<()> {
         let mut rounds = lock(&self.rounds);
         let all = rounds.waiting.entry(round).or_default();
         all.resize(1 + self.children.len(), None);
@@ -140,9 +140,9 @@ impl<A: Agree + 'static> Receive for Agreement<A> {
         let (way, round) = read(input).map_err(|error| wrong(format!("a torn frame ({error})")))?;
         let child = self.children.iter().position(|link| link.to() == from);
         match (way, child) {
-            (UP, Some(child)) => self.heard(round, 1 + child, input.to_vec()),
+            (UP, Some(child)) => self.take(round, 1 + child, input.to_vec()),
             (DOWN, None) => self.pass_down(round, input),
-            _ => Err(wrong("a frame that it has no reason to".to_owned())),
+            _ => Err(wrong("a frame against the direction of the tree".to_owned())),
         }
     }
 }
@@ -154,12 +154,12 @@ fn frame(way: u8, round: u64, value: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The rank that a rank, which is not 0, tells what it has merged.
+/// The rank to which a rank, which is not 0, sends what it has merged.
 fn parent(rank: usize) -> usize {
     rank & (rank - 1)
 }
 
-/// The ranks that tell this one, in order.
+/// The ranks that send to this one what they have merged, in order.
 fn children(rank: usize, count: usize) -> impl Iterator<Item = usize> {
     let reach = if rank == 0 { count } else { rank & rank.wrapping_neg() };
     let steps = std::iter::successors(Some(1), |step| Some(2 * step));
@@ -172,31 +172,11 @@ fn children(rank: usize, count: usize) -> impl Iterator<Item = usize> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::data::splitmix64;
     use crate::flow::Signals;
-    use crate::net::{Channel, Hosts, Network, Receiver};
+    use crate::net::TestNetwork;
 
-    /// Frames under way between hosts, delivered when the test says so.
-    #[derive(Default)]
-    struct Post {
-        frames: Mutex<Vec<(HostId, HostId, Vec<u8>)>>,
-        receivers: Mutex<BTreeMap<HostId, Receiver>>,
-    }
-
-    struct At(Arc<Post>, HostId);
-
-    impl Network for At {
-        fn send(&self, to: HostId, _: Channel, frame: Vec<u8>) {
-            lock(&self.0.frames).push((self.1, to, frame));
-        }
-
-        fn open(&self, _: Channel, receiver: Receiver) {
-            lock(&self.0.receivers).insert(self.1, receiver);
-        }
-
-        fn close(&self, _: u64) {}
-    }
-
-    /// Appends what is said, marks the result, and remembers what was agreed.
+    /// Appends later contributions to earlier ones, marks the result, and keeps the results.
     #[derive(Default)]
     struct Append(Mutex<Vec<Vec<u8>>>);
 
@@ -217,38 +197,19 @@ mod tests {
         }
     }
 
-    /// Delivers frames, those between two hosts in order, in an order drawn from the seed.
-    fn deliver(post: &Post, mut seed: u64) {
-        loop {
-            let mut frames = lock(&post.frames);
-            if frames.is_empty() {
-                return;
-            }
-            let drawn = crate::data::splitmix64(&mut seed) as usize % frames.len();
-            let pair = (frames[drawn].0, frames[drawn].1);
-            let first = frames.iter().position(|frame| (frame.0, frame.1) == pair);
-            let (from, to, frame) = frames.remove(first.unwrap_or(drawn));
-            drop(frames);
-            let receiver = lock(&post.receivers).get(&to).cloned();
-            receiver.expect("all hosts have joined").take(from, &frame);
-        }
-    }
-
     #[test]
-    fn all_hosts_get_what_the_contributors_say_in_their_order() {
+    fn all_hosts_get_the_contributions_merged_in_the_order_of_hosts() {
         for count in 1..=9 {
             for silent in [None, Some(0), Some(count / 2)] {
-                let speaks = |host: &HostId| Some(host.0) != silent || count == 1;
-                let contributors: Vec<_> = (0..count).map(HostId).filter(speaks).collect();
+                let contributes = |host: &HostId| Some(host.0) != silent || count == 1;
+                let contributors: Vec<_> = (0..count).map(HostId).filter(contributes).collect();
                 let listeners: Vec<_> =
                     silent.filter(|_| count > 1).into_iter().map(HostId).collect();
-                let post = Arc::new(Post::default());
+                let network = Arc::new(TestNetwork::default());
                 let joined: Vec<_> = (0..count)
                     .map(|host| {
-                        let me = HostId(host);
-                        let network = Arc::new(At(Arc::clone(&post), me));
-                        let hosts = Arc::new(Hosts::several(me, vec![1; count], network));
-                        let links = Links::new(hosts, 0, Arc::new(Signals::default()));
+                        let links =
+                            network.links(HostId(host), count, &Arc::new(Signals::default()));
                         let append = Append::default();
                         Agreement::join(&links, Part::Tie(0), &contributors, &listeners, append)
                     })
@@ -259,9 +220,10 @@ mod tests {
                         joined[host.0].contribute(vec![round, host.0 as u8]).unwrap();
                     }
                 }
-                deliver(&post, count as u64);
-                let said = |round| contributors.iter().flat_map(move |host| [round, host.0 as u8]);
-                let result = |round| said(round).chain([u8::MAX]).collect();
+                let mut seed = count as u64;
+                while network.deliver(splitmix64(&mut seed) as usize) {}
+                let all = |round| contributors.iter().flat_map(move |host| [round, host.0 as u8]);
+                let result = |round| all(round).chain([u8::MAX]).collect();
                 let expected: Vec<Vec<u8>> = (0..3).map(result).collect();
                 for joined in joined {
                     assert_eq!(*lock(&joined.agree.0), expected, "{count} hosts");

@@ -7,6 +7,11 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct HostId(pub(crate) usize);
 
+impl HostId {
+    /// The host that has the first task of each stage, and with it the work of sources, permits and the end of a job.
+    pub(crate) const FIRST: Self = Self(0);
+}
+
 /// The hosts on which the jobs of an environment run, as one of them sees it.
 pub(crate) struct Hosts {
     me: HostId,
@@ -19,7 +24,7 @@ pub(crate) struct Hosts {
 impl Hosts {
     /// The only host.
     pub(crate) fn one(cores: usize) -> Self {
-        Self { me: HostId(0), cores: vec![cores.max(1)], network: None }
+        Self { me: HostId::FIRST, cores: vec![cores.max(1)], network: None }
     }
 
     /// One of several hosts.

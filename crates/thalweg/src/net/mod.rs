@@ -1,16 +1,20 @@
 //! How the hosts of a job reach each other.
 //!
-//! Every host describes the same plan and runs the tasks that [`Hosts`] assigns to it. What one host tells another is a
-//! frame on a [`Channel`]: each edge of the plan has one, each [tie](crate::plan::Tie), and the job as a whole. A
-//! [`Network`] carries frames; what they mean is known only to those who send and receive them.
+//! Every host describes the same plan and runs the tasks that [`Hosts`] assigns to it. Hosts exchange frames on
+//! [`Channel`]s: each edge of the plan has one, each [tie](crate::plan::Tie), and the job as a whole. A [`Network`]
+//! carries frames and does not look into them.
 //!
 //! A job on one host has no network, and nothing in this module is called while it runs.
 
 mod agreement;
 mod hosts;
+#[cfg(all(test, not(loom)))]
+mod test_network;
 
 pub(crate) use agreement::{Agree, Agreement};
 pub(crate) use hosts::{HostId, Hosts};
+#[cfg(all(test, not(loom)))]
+pub(crate) use test_network::TestNetwork;
 
 use crate::error::Result;
 use crate::flow::{Signals, catch};
@@ -41,7 +45,7 @@ pub(crate) trait Network: Send + Sync {
     /// between channels, and between pairs of hosts, there is no order.
     fn send(&self, to: HostId, channel: Channel, frame: Vec<u8>);
 
-    /// Sets what takes the frames of a channel. Those that have arrived before wait for it.
+    /// Sets the receiver of a channel. Frames that have arrived before wait for it.
     fn open(&self, channel: Channel, receiver: Receiver);
 
     /// Forgets the channels of a job, and drops what still arrives for them.
@@ -61,7 +65,7 @@ pub(crate) trait Receive: Send + Sync {
     fn lost(&self, _host: HostId) {}
 }
 
-/// What takes the frames of a channel, and the job that it belongs to.
+/// The receiver of a channel's frames, and the job that it belongs to.
 #[derive(Clone)]
 pub(crate) struct Receiver {
     receive: Arc<dyn Receive>,
@@ -69,7 +73,7 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Takes a frame. One that makes no sense fails the job.
+    /// Takes a frame. If it cannot be taken, the job fails.
     pub(crate) fn take(&self, from: HostId, frame: &[u8]) {
         if let Err(error) = catch(|| self.receive.receive(from, frame)).and_then(|taken| taken) {
             self.signals.fail(error);
@@ -98,7 +102,7 @@ impl Links {
         &self.hosts
     }
 
-    /// Sets what takes the frames of a part of the job. Nothing happens on a job's only host.
+    /// Sets the receiver of the frames of a part of the job. Does nothing on a job's only host.
     pub(crate) fn open(&self, part: Part, receive: Arc<dyn Receive>) {
         if let Some(network) = self.hosts.network() {
             let receiver = Receiver { receive, signals: Arc::clone(&self.signals) };
@@ -106,13 +110,13 @@ impl Links {
         }
     }
 
-    /// The way to another host, for a part of the job.
+    /// The link to another host, for a part of the job.
     pub(crate) fn to(&self, host: HostId, part: Part) -> Link {
         let network = self.hosts.network().cloned();
         Link { network, to: host, channel: Channel { job: self.job, part } }
     }
 
-    /// The ways to all other hosts, for a part of the job.
+    /// The links to all other hosts, for a part of the job.
     pub(crate) fn to_others(&self, part: Part) -> Vec<Link> {
         self.hosts.others().map(|host| self.to(host, part)).collect()
     }
@@ -126,7 +130,7 @@ impl Drop for Links {
     }
 }
 
-/// The way to another host, for a part of a job.
+/// Sends frames to another host, for a part of a job.
 #[derive(Clone)]
 pub(crate) struct Link {
     /// `None` on a job's only host, from which no link leads anywhere.

@@ -75,7 +75,7 @@ mod tests {
     use crate::operators::time::Watermarks;
     use crate::operators::window::{CountWindow, EventTimeWindow, SessionWindow};
     use crate::plan::explain::tests::word_count;
-    use crate::plan::{Details, Scope, Strategy};
+    use crate::plan::{Details, Placement, Scope, Strategy, Tie, TieKind};
     use crate::time::Timestamp;
     use crate::{Environment, data::Schema};
     use std::collections::HashMap;
@@ -215,6 +215,10 @@ mod tests {
         assert_ne!(on(2), on(3));
     }
 
+    fn tie(kind: TieKind, operators: &[usize]) -> Tie {
+        Tie { id: 0, kind, operators: operators.to_vec() }
+    }
+
     /// Each edit alone changes the fingerprint, whether a program could make it or not.
     #[test]
     fn every_field_of_a_plan_counts() {
@@ -237,6 +241,10 @@ mod tests {
             |plan| plan.stages[0].tasks += 1,
             |plan| plan.stages[0].bounded = false,
             |plan| plan.stages[0].loops += 1,
+            |plan| plan.stages[0].placement = Placement::EachHost,
+            |plan| plan.ties = vec![tie(TieKind::Splits, &[0])],
+            |plan| plan.ties = vec![tie(TieKind::Program, &[0])],
+            |plan| plan.ties = vec![tie(TieKind::Splits, &[0, 1])],
             |plan| _ = plan.stages[1].operators.pop(),
             |plan| plan.edges[0].to = 0,
             |plan| plan.edges[0].strategy = Strategy::Shuffle,

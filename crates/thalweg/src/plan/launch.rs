@@ -1,5 +1,6 @@
 //! Turns a plan into running tasks.
 
+use super::builder::Factory;
 use super::conserve::conserved;
 use super::measure::measure;
 use super::{Builder, Plan, Stage, Strategy, Tie, TieKind};
@@ -8,7 +9,7 @@ use crate::exchange::{LaneSettings, TasksOf};
 use crate::flow::{Depth, Op, Partitions, Signals, Task, Waker, catch};
 use crate::memory::{Claim, MemoryPool, Reservation};
 use crate::metrics::Stats;
-use crate::net::{HostId, Links, Part};
+use crate::net::{HostId, Links};
 use crate::runtime::{Cell, Job, Runtime, TaskCounts};
 use crate::state::SpillDir;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ pub struct TaskContext<'a> {
     pub(crate) plan: &'a Plan,
 }
 
-impl TaskContext<'_> {
+impl<'a> TaskContext<'a> {
     /// The operator with this number in the plan.
     pub(crate) fn op(&self, id: usize) -> Op {
         self.ops[id].clone()
@@ -65,11 +66,10 @@ impl TaskContext<'_> {
         self.plan.stages[self.stage].operators.first().copied()
     }
 
-    /// The channel of the tie of this kind that joins the tasks of an operator.
-    pub(crate) fn tie(&self, kind: TieKind, op: usize) -> Result<Part> {
+    /// The tie of this kind that joins the tasks of an operator.
+    pub(crate) fn tie(&self, kind: TieKind, op: usize) -> Result<&'a Tie> {
         let joins = |tie: &&Tie| tie.kind == kind && tie.operators.contains(&op);
-        let tie = self.plan.ties.iter().find(joins).map(|tie| Part::Tie(tie.id));
-        tie.ok_or_else(|| {
+        self.plan.ties.iter().find(joins).ok_or_else(|| {
             let what = format!("the tie {kind:?} of this operator was not declared");
             Error::new(ErrorKind::Internal, what).in_operator(&*self.ops[op].name())
         })
@@ -167,7 +167,7 @@ pub(crate) fn launch(mut builder: Builder, runtime: &Runtime) -> Result<Launched
     let links = runtime.links(&signals);
     let made = match catch(|| make(builder, runtime, &signals, &links)).and_then(|made| made) {
         Err(error) if several => {
-            // The others have begun it, or will, and all end with the same error.
+            // The other hosts have begun the job, or will: they must end with the same error.
             let job = Job::new(signals, 0, links);
             job.fail(error);
             runtime.start(&job, &[])?;
@@ -273,20 +273,32 @@ fn make(
 
     let operators: Vec<Arc<str>> =
         plan.stages.iter().map(|stage| operators_of(stage, &plan)).collect();
-    // Dropped before anything runs: the destructors of captured values may panic.
     let factories =
         factories.into_iter().enumerate().filter_map(|(stage, made)| Some((stage, made?)));
-    for (stage, factory) in factories.chain(unconsumed) {
+    drop_all(factories.chain(unconsumed), &operators)?;
+    let all_hosts = (0..links.hosts().count()).map(HostId);
+    let stages_on_hosts = all_hosts.map(|host| stages_on(host, &hosts)).collect();
+    Ok(Made { plan, tasks, stage_of, stages_on_hosts, operators, blocks })
+}
+
+/// Drops the factories of stages before anything runs: the destructors of captured values may panic.
+fn drop_all(
+    factories: impl Iterator<Item = (usize, Factory)>,
+    operators: &[Arc<str>],
+) -> Result<()> {
+    for (stage, factory) in factories {
         catch(|| drop(factory)).map_err(|panic| panic.in_operator(&*operators[stage]))?;
     }
+    Ok(())
+}
 
-    let stages_on = |host: HostId| {
-        let tasks =
-            hosts.iter().enumerate().flat_map(|(stage, of)| of.iter().map(move |at| (at, stage)));
-        tasks.filter(move |(at, _)| **at == host).map(|(_, stage)| stage).collect()
-    };
-    let stages_on_hosts = (0..links.hosts().count()).map(|host| stages_on(HostId(host))).collect();
-    Ok(Made { plan, tasks, stage_of, stages_on_hosts, operators, blocks })
+/// The stage of each task of a host, in the order in which its tasks are made. `hosts` are those of the tasks of each
+/// stage.
+fn stages_on(host: HostId, hosts: &[Vec<HostId>]) -> Vec<usize> {
+    let of_stage = |tasks: &[HostId]| tasks.iter().filter(|of| **of == host).count();
+    let repeated =
+        |(stage, tasks): (usize, &Vec<HostId>)| std::iter::repeat_n(stage, of_stage(tasks));
+    hosts.iter().enumerate().flat_map(repeated).collect()
 }
 
 /// The operators of a stage, by name and place.

@@ -24,7 +24,7 @@ pub(crate) use launch::{Launched, check, launch, linked};
 use crate::config::BatchMode;
 use crate::data::{HASH_VERSION, Portable, Schema};
 use crate::exchange::KEY_GROUPS;
-use crate::net::{HostId, Hosts};
+use crate::net::{HostId, Hosts, Part};
 use serde::{Deserialize, Serialize};
 
 /// The version of the format of plans. It is raised when a field or a variant is removed, renamed, or changes its
@@ -239,6 +239,13 @@ pub enum Strategy {
     Custom,
     /// The only task.
     Gather,
+}
+
+impl Tie {
+    /// The part of the job that its frames are for.
+    pub(crate) fn part(&self) -> Part {
+        Part::Tie(self.id)
+    }
 }
 
 impl Stage {

@@ -1,15 +1,15 @@
 //! What the hosts of a job agree on: how it ends, its barriers, and whether it is drained.
 //!
-//! The first host decides how a job ends: well, when every host has told it that all of its tasks have ended and its
-//! outputs are prepared; or by the first failure that it hears of. So all hosts return the same outcome, and none
-//! publishes an output of a job that fails elsewhere.
+//! The first host decides how a job ends: well, when every host has reported that all of its tasks have ended and its
+//! outputs are prepared; or by the first failure that is reported. So all hosts return the same outcome, and none
+//! publishes an output of a job that fails on another.
 //!
 //! Where a host has files to publish, a job that ends well is over when all hosts have published theirs: what runs next
 //! finds them, on whatever host it looks. With the decision, every host gets what the tasks of all hosts have counted.
 
 use super::counts::TaskCounts;
 use super::job::Job;
-use crate::data::{Data, DecodeError};
+use crate::data::{Data, DecodeError, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Epoch, Others};
 use crate::net::{HostId, Link, Links, Part, Receive};
@@ -28,12 +28,12 @@ pub(crate) struct JobHosts {
 
 #[derive(Default)]
 struct State {
-    /// What the hosts have prepared that can end well, by host; only the first host knows of others.
+    /// On the first host: the hosts that are prepared, and what they have reported.
     prepared: BTreeMap<HostId, Prepared>,
     decided: bool,
-    /// The hosts that have published their files, on the first host.
+    /// On the first host: the number of hosts that have published their files, or failed to.
     published: usize,
-    /// The first error of those.
+    /// The first error of publishing.
     unpublished: Option<Error>,
     /// What the tasks of each host have counted, if the job ends well.
     counted: Option<Vec<Vec<TaskCounts>>>,
@@ -41,11 +41,8 @@ struct State {
     passed: Vec<Epoch>,
 }
 
-/// The host that decides.
-const FIRST: HostId = HostId(0);
-
-/// What hosts tell each other about a job.
-enum Told {
+/// A message from one host to another about a job.
+enum JobMessage {
     Failed(Error),
     Prepared(Prepared),
     Decided(Result<Prepared>),
@@ -68,7 +65,7 @@ struct Prepared {
 }
 
 impl JobHosts {
-    /// The hosts of `job`; what they tell is taken from now on.
+    /// The hosts of `job`.
     pub(super) fn new(job: &Weak<Job>, links: &Links) -> Arc<Self> {
         let others = links.to_others(Part::Job);
         let state = State { passed: vec![Epoch::default(); others.len()], ..State::default() };
@@ -80,25 +77,25 @@ impl JobHosts {
         })
     }
 
-    fn tell(&self, host: HostId, told: &Told) {
+    fn send(&self, host: HostId, message: &JobMessage) {
         if let Some(link) = self.others.iter().find(|link| link.to() == host) {
-            link.send(told.encoded());
+            link.send(message.encoded());
         }
     }
 
-    fn tell_all(&self, told: &Told) {
-        let frame = told.encoded();
+    fn send_all(&self, message: &JobMessage) {
+        let frame = message.encoded();
         self.others.iter().for_each(|link| link.send(frame.clone()));
     }
 
     /// All tasks of this host have ended, and its outputs are prepared.
     pub(super) fn prepared(&self, files: bool, counted: Vec<TaskCounts>) {
-        self.hear(self.me, Told::Prepared(Prepared { files, counted: vec![counted] }));
+        self.take(self.me, JobMessage::Prepared(Prepared { files, counted: vec![counted] }));
     }
 
     /// The files of this host have their names, or one of them could not be given its name.
     pub(super) fn published(&self, published: Result<()>) {
-        self.hear(self.me, Told::Published(published));
+        self.take(self.me, JobMessage::Published(published));
     }
 
     /// What the tasks of each host have counted, once it is decided that the job ends well.
@@ -108,7 +105,7 @@ impl JobHosts {
 
     /// A barrier has left every task of this host.
     pub(super) fn passed(&self, epoch: Epoch) {
-        self.tell_all(&Told::Passed(epoch));
+        self.send_all(&JobMessage::Passed(epoch));
     }
 
     /// Whether a barrier has left every task of the other hosts.
@@ -116,13 +113,15 @@ impl JobHosts {
         lock(&self.state).passed.iter().all(|passed| *passed >= epoch)
     }
 
-    fn hear(&self, from: HostId, told: Told) {
-        match told {
-            Told::Failed(_) | Told::Prepared(_) | Told::Published(_) if self.me != FIRST => {
-                self.tell(FIRST, &told);
+    fn take(&self, from: HostId, message: JobMessage) {
+        match message {
+            JobMessage::Failed(_) | JobMessage::Prepared(_) | JobMessage::Published(_)
+                if self.me != HostId::FIRST =>
+            {
+                self.send(HostId::FIRST, &message);
             }
-            Told::Failed(error) => self.decide(Err(error)),
-            Told::Prepared(prepared) => {
+            JobMessage::Failed(error) => self.decide(Err(error)),
+            JobMessage::Prepared(prepared) => {
                 let mut state = lock(&self.state);
                 state.prepared.insert(from, prepared);
                 if state.prepared.len() <= self.others.len() {
@@ -134,12 +133,12 @@ impl JobHosts {
                 let counted = all.into_values().flat_map(|host| host.counted).collect();
                 self.decide(Ok(Prepared { files, counted }));
             }
-            Told::Decided(outcome) => {
+            JobMessage::Decided(outcome) => {
                 if !std::mem::replace(&mut lock(&self.state).decided, true) {
                     self.decided(outcome);
                 }
             }
-            Told::Published(published) => {
+            JobMessage::Published(published) => {
                 let mut state = lock(&self.state);
                 state.published += 1;
                 if let Err(error) = published {
@@ -148,15 +147,15 @@ impl JobHosts {
                 if state.published <= self.others.len() {
                     return;
                 }
-                let over = Told::Over(state.unpublished.take().map_or(Ok(()), Err));
+                let over = JobMessage::Over(state.unpublished.take().map_or(Ok(()), Err));
                 drop(state);
-                self.tell_all(&over);
-                self.hear(self.me, over);
+                self.send_all(&over);
+                self.take(self.me, over);
             }
-            Told::Over(published) => self.with_job(|job| job.over(published)),
-            Told::Drain => self.with_job(|job| job.drain_here()),
-            Told::Barrier(epoch) => self.with_job(|job| job.barrier_asked(epoch)),
-            Told::Passed(epoch) => {
+            JobMessage::Over(published) => self.with_job(|job| job.over(published)),
+            JobMessage::Drain => self.with_job(|job| job.drain_here()),
+            JobMessage::Barrier(epoch) => self.with_job(|job| job.barrier_asked(epoch)),
+            JobMessage::Passed(epoch) => {
                 let mut state = lock(&self.state);
                 let of_others = usize::from(from > self.me);
                 if let Some(passed) = state.passed.get_mut(from.0 - of_others) {
@@ -173,9 +172,9 @@ impl JobHosts {
         if std::mem::replace(&mut lock(&self.state).decided, true) {
             return;
         }
-        let told = Told::Decided(outcome);
-        self.tell_all(&told);
-        if let Told::Decided(outcome) = told {
+        let message = JobMessage::Decided(outcome);
+        self.send_all(&message);
+        if let JobMessage::Decided(outcome) = message {
             self.decided(outcome);
         }
     }
@@ -197,15 +196,15 @@ impl JobHosts {
 
 impl Others for JobHosts {
     fn failed(&self, error: Error) {
-        self.hear(self.me, Told::Failed(error));
+        self.take(self.me, JobMessage::Failed(error));
     }
 
     fn drain(&self) {
-        self.tell_all(&Told::Drain);
+        self.send_all(&JobMessage::Drain);
     }
 
     fn barrier(&self, epoch: Epoch) {
-        self.tell_all(&Told::Barrier(epoch));
+        self.send_all(&JobMessage::Barrier(epoch));
     }
 }
 
@@ -228,16 +227,16 @@ impl Receive for JobHosts {
     }
 
     fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
-        let told = Told::decode(frame).map_err(|error| {
+        let message = decode_whole(frame, JobMessage::decode).map_err(|error| {
             let what = format!("host {} has sent what is no message about a job: {error}", from.0);
             Error::new(ErrorKind::Internal, what)
         })?;
-        self.hear(from, told);
+        self.take(from, message);
         Ok(())
     }
 }
 
-impl Told {
+impl JobMessage {
     fn encoded(&self) -> Vec<u8> {
         let out = &mut Vec::new();
         match self {
@@ -274,9 +273,8 @@ impl Told {
         std::mem::take(out)
     }
 
-    fn decode(mut input: &[u8]) -> Result<Self, DecodeError> {
-        let input = &mut input;
-        let told = match u8::decode(input)? {
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        Ok(match u8::decode(input)? {
             0 => Self::Failed(Error::decode(input)?),
             1 => Self::Prepared(Prepared::decode(input)?),
             2 => Self::Decided(Ok(Prepared::decode(input)?)),
@@ -289,11 +287,7 @@ impl Told {
             9 => Self::Over(Ok(())),
             10 => Self::Over(Err(Error::decode(input)?)),
             _ => return Err(DecodeError::invalid("a message about a job")),
-        };
-        match input {
-            [] => Ok(told),
-            _ => Err(DecodeError::invalid("read to their end")),
-        }
+        })
     }
 }
 

@@ -167,7 +167,7 @@ impl Job {
     fn all_ended(&self) {
         let Some(hosts) = &self.hosts else {
             self.signals.finish();
-            self.is_done();
+            self.set_over();
             return;
         };
         self.signals.prepare();
@@ -212,10 +212,11 @@ impl Job {
         let Some(links) = lock(&self.end).links.take() else { return };
         self.signals.conclude(published);
         drop(links);
-        self.is_done();
+        self.set_over();
     }
 
-    fn is_done(&self) {
+    /// Nothing is left to be done on this host: wakes waiting threads.
+    fn set_over(&self) {
         let members = std::mem::take(&mut *lock(&self.members));
         drop(members);
         *lock(&self.over) = true;

@@ -115,6 +115,9 @@ impl Environment {
     /// not exist. If the system refuses to rename a finished file after all tasks have succeeded, the error says
     /// which files already have their final names.
     ///
+    /// On several hosts, the same failure on all of them; if a host is lost, an error of kind
+    /// [`Lost`](ErrorKind::Lost) on the others.
+    ///
     /// Also an error in a closure of a job that runs on the same threads: see [`JobHandle::wait`].
     #[doc(alias("execute", "execute_blocking"))]
     pub fn run(&self) -> Result<()> {
@@ -275,11 +278,14 @@ impl Environment {
         });
     }
 
-    /// Has this called for the last tie, at the launch on every host, with the part of the job that its frames are for.
+    /// Calls `open` for the last tie when the job is launched, on every host and before tasks are made. For ties of which
+    /// every host needs the channel; where only the hosts of its tasks do, tasks open it ([`TaskContext::tie`]).
+    ///
+    /// [`TaskContext::tie`]: crate::plan::TaskContext::tie
     pub(crate) fn open_last_tie(&self, open: impl FnOnce(&Links, Part) + Send + 'static) {
         self.build(|builder| {
             if let Some(tie) = builder.plan.ties.last() {
-                let part = Part::Tie(tie.id);
+                let part = tie.part();
                 builder.openers.push(Box::new(move |links| open(links, part)));
             }
         });
@@ -287,7 +293,7 @@ impl Environment {
 
     /// Whether this is the first host, which has the first task of each stage.
     pub(crate) fn is_first_host(&self) -> bool {
-        self.runtime.hosts.me() == HostId(0)
+        self.runtime.hosts.me() == HostId::FIRST
     }
 
     /// The number of hosts, if there are several.

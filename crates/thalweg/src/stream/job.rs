@@ -96,7 +96,8 @@ impl JobHandle {
     /// [`Cancelled`](crate::ErrorKind::Cancelled).
     ///
     /// Once all tasks have succeeded and their results are computed, the job is done, and cancelling it has no
-    /// effect: all of its output appears, and `wait` returns no error. Before that, no output appears.
+    /// effect: all of its output appears, and `wait` returns no error. Before that, no output appears. A job on several
+    /// hosts ends on all of them.
     pub fn cancel(&self) {
         self.running.launched.job.cancel(CANCELLED);
     }
@@ -104,7 +105,7 @@ impl JobHandle {
     /// Ends the job's sources as if their input had ended: what was read is processed, and the job succeeds.
     ///
     /// A [channel](Environment::channel) accepts no more records, and the job processes all that it has accepted: a
-    /// concurrent `send` either fails or its record is processed.
+    /// concurrent `send` either fails or its record is processed. On several hosts, the sources of all of them end.
     pub fn drain(&self) {
         self.running.launched.job.drain();
     }
@@ -117,7 +118,7 @@ impl JobHandle {
     /// Sends a barrier through the job and waits until every task has passed it: all records that the sources had
     /// read before this call have then been processed, up to the sinks and the state of operators. The barrier makes
     /// exchanges send batches that are not full. The job goes on meanwhile, and may read more. Returns when the job
-    /// ends, however it ends, and at once if it is over.
+    /// ends, however it ends, and at once if it is over. On several hosts, waits for the tasks of all of them.
     ///
     /// Records that were pushed into a channel but not yet read are not waited for.
     ///

@@ -168,15 +168,15 @@ fn resolve(path: &Path) -> Result<PathBuf> {
 /// Whether this host checks that no two sinks of a job write the same file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Claims {
-    /// It is the first, and knows of all files.
-    Here,
-    /// The first one does.
-    Elsewhere,
+    /// It is the first, which knows of all files, and checks them.
+    Checked,
+    /// It is another, and relies on the first.
+    Trusted,
 }
 
 /// Refuses the target of another sink of the job: each would replace the other's output.
 fn claim(path: &Path, target: &Path, op: &Op, claims: Claims) -> Result<()> {
-    if claims == Claims::Elsewhere {
+    if claims == Claims::Trusted {
         return Ok(());
     }
     match op.signals().claim(target, op.name()) {
@@ -264,20 +264,20 @@ impl NewDir {
     }
 
     /// On the first call, creates the directory, or checks that it is empty except for left-overs of killed jobs,
-    /// which it removes. Other hosts write the files with the names `elsewhere` into it.
+    /// which it removes. Other hosts write the files with the names `of_others` into it.
     pub(super) fn prepare(
         &self,
         op: &Op,
         claims: Claims,
-        elsewhere: impl Iterator<Item = String>,
+        of_others: impl Iterator<Item = String>,
     ) -> Result<&Path> {
         let mut state = lock(&self.state);
         if *state != DirState::Untouched {
             return Ok(&self.path);
         }
         let failed = |cause| Error::io(&self.path, "make the directory", cause);
-        let mut elsewhere = elsewhere.peekable();
-        let shared = elsewhere.peek().is_some();
+        let mut of_others = of_others.peekable();
+        let shared = of_others.peek().is_some();
         let made = match fs::create_dir(&self.path) {
             Ok(()) => true,
             Err(_) if self.path.is_dir() => false,
@@ -288,16 +288,16 @@ impl NewDir {
         match (made, shared) {
             (true, true) => drop(File::create(&mark).map_err(failed)?),
             (true, false) => {}
-            (false, true) => self.look()?,
+            (false, true) => self.check_empty()?,
             (false, false) => {
-                self.look()?;
+                self.check_empty()?;
                 // Left over from a job on several hosts.
                 let _ = fs::remove_file(&mark);
             }
         }
         let resolved = fs::canonicalize(&self.path).map_err(failed)?;
         claim(&self.path, &resolved, op, claims)?;
-        for name in elsewhere {
+        for name in of_others {
             claim(&self.path.join(&name), &resolved.join(&name), op, claims)?;
         }
         // A job on fewer cores has fewer files than the one that was killed.
@@ -305,7 +305,8 @@ impl NewDir {
         Ok(&self.path)
     }
 
-    fn look(&self) -> Result<()> {
+    /// Fails if there is a file that is not hidden.
+    fn check_empty(&self) -> Result<()> {
         let list = |cause| Error::io(&self.path, "list the directory", cause);
         for entry in fs::read_dir(&self.path).map_err(list)? {
             if !entry.map_err(list)?.file_name().as_encoded_bytes().starts_with(b".") {
@@ -316,9 +317,7 @@ impl NewDir {
         }
         Ok(())
     }
-}
 
-impl NewDir {
     /// A file in it has its final name: the directory stays.
     pub(super) fn published(&self) {
         if matches!(*lock(&self.state), DirState::Ready { shared: true, .. }) {

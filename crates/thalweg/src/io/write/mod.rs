@@ -54,7 +54,7 @@ impl<C: Chain> Stream<C> {
         let encoded = self.encoded(origin, encode);
         let open = move |cx: &TaskContext<'_>, op| {
             let op = cx.op(op);
-            let file = NewFile::create(&path, &op, Claims::Here)
+            let file = NewFile::create(&path, &op, Claims::Checked)
                 .map_err(|error| error.in_operator(&*op.name()))?;
             Ok(FilePush::new(op, file, None))
         };
@@ -82,10 +82,10 @@ impl<C: Chain> Stream<C> {
             let op = cx.op(op);
             let part = |task: usize| format!("part-{task:05}.{ending}");
             let me = cx.links.hosts().me();
-            let elsewhere = (0..cx.tasks).filter(|task| cx.hosts[*task] != me).map(part);
-            let claims = if me == HostId(0) { Claims::Here } else { Claims::Elsewhere };
+            let of_others = (0..cx.tasks).filter(|task| cx.hosts[*task] != me).map(part);
+            let claims = if me == HostId::FIRST { Claims::Checked } else { Claims::Trusted };
             let create = || {
-                let dir = dir.prepare(&op, claims, elsewhere)?;
+                let dir = dir.prepare(&op, claims, of_others)?;
                 NewFile::create(&dir.join(part(cx.task)), &op, claims)
             };
             let file = create().map_err(|error| error.in_operator(&*op.name()))?;

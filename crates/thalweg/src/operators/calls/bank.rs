@@ -1,9 +1,9 @@
-//! How the permits of an operator are shared out among hosts: a function from what hosts ask to what they are told.
+//! How the permits of an operator are shared out among hosts: a function from requests to orders.
 //!
 //! The first host lends permits to each host, itself included, a portion at a time. A host keeps what it does not need,
-//! until it is told that others wait; from then on it returns what is idle. A host that has a fair share and waits for
+//! until an order says that others wait; from then on it returns what is idle. A host that has a fair share and waits for
 //! more gets nothing but what is idle. One that has less gets a permit from the host that has most: that host returns the
-//! next one that is free, whoever waits for it there. So the tasks of each host get on, however few permits there are.
+//! next one that is free, even if its own tasks wait. So the tasks of each host get on, however few permits there are.
 
 use std::collections::VecDeque;
 
@@ -22,13 +22,13 @@ pub(super) struct Bank {
 #[derive(Clone, Default)]
 struct Account {
     lent: usize,
-    /// Of these, those that it was told to return as soon as they are free, whoever waits for them.
+    /// Of these, those that it must return as soon as they are free, even if its own tasks wait.
     recalled: usize,
-    /// Whether it was told that others wait.
+    /// Whether it was ordered to return idle permits.
     returns_idle: bool,
 }
 
-/// What a host is told.
+/// What the first host orders a host to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// It may use this many more. The flag says whether to return those that are idle.
@@ -54,7 +54,7 @@ impl Bank {
         }
     }
 
-    /// A host asks for permits. Returns what hosts are told.
+    /// A host requests permits. Returns orders, each with its host.
     pub(super) fn ask(&mut self, host: usize) -> Vec<(usize, Order)> {
         if !self.waiting.contains(&host) {
             self.waiting.push_back(host);
@@ -62,7 +62,7 @@ impl Bank {
         self.settle()
     }
 
-    /// A host returns permits. `None` if it has not so many.
+    /// A host returns permits. Returns orders, or `None` if the host was not lent that many.
     pub(super) fn take_back(&mut self, host: usize, permits: usize) -> Option<Vec<(usize, Order)>> {
         let account = self.accounts.get_mut(host)?;
         account.lent = account.lent.checked_sub(permits)?;
@@ -89,7 +89,7 @@ impl Bank {
             return orders;
         }
         let mut recalls = vec![0; self.accounts.len()];
-        // Those who have waited longest get what was recalled before.
+        // The hosts that have waited longest get what was recalled before.
         let coming = self.accounts.iter().map(|account| account.recalled).sum();
         for &host in self.waiting.iter().skip(coming) {
             let own = self.accounts[host].keeps();

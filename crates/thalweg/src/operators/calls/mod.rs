@@ -255,11 +255,17 @@ where
 {
     let (details, fault) = (calls.rules.details(), calls.fault());
     let Calls { rules, .. } = calls;
-    let (permits, env) = (Permits::new(rules.most), stream.env.clone());
-    let called = stream.then_described(origin, details, |prev, op| {
-        let tie = env.build(|builder| builder.tie(TieKind::Permits, &[op]));
-        Calling { prev, op, rules, permits, tie, keep, make, failed }
+    let permits = Permits::new(rules.most);
+    let called = stream.then_described(origin, details, |prev, op| Calling {
+        prev,
+        op,
+        rules,
+        permits,
+        keep,
+        make,
+        failed,
     });
+    let called = called.tied(TieKind::Permits);
     if let Some(fault) = fault {
         called.refuse(Error::new(ErrorKind::Plan, fault));
     }

@@ -8,7 +8,7 @@
 //! lent among its tasks as above.
 
 use super::bank::{Bank, Order};
-use crate::data::{Data, DecodeError};
+use crate::data::{Data, DecodeError, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Waker;
 use crate::net::{HostId, Link, Links, Part, Receive};
@@ -38,7 +38,7 @@ struct Lender {
     first: First,
     /// Whether it was asked for permits, and has not lent any since.
     asked: bool,
-    /// The number of permits to be returned as soon as they are free, whoever waits for them.
+    /// The number of permits to be returned as soon as they are free, even if tasks wait.
     recalled: usize,
     /// Whether to return permits that are idle.
     returns_idle: bool,
@@ -50,9 +50,9 @@ enum First {
     There(Link),
 }
 
-/// What a host tells the one that lends.
+/// What a host sends the one that lends.
 #[derive(Clone, Copy)]
-enum Told {
+enum Request {
     Ask,
     TakeBack(usize),
 }
@@ -82,8 +82,8 @@ impl Permits {
             return;
         }
         let first = match links.hosts().me() {
-            FIRST => First::Here(Bank::new(self.most, hosts), links.to_others(part)),
-            _ => First::There(links.to(FIRST, part)),
+            HostId::FIRST => First::Here(Bank::new(self.most, hosts), links.to_others(part)),
+            _ => First::There(links.to(HostId::FIRST, part)),
         };
         state.left = 0;
         state.lender = Some(Lender { first, asked: false, recalled: 0, returns_idle: false });
@@ -110,16 +110,13 @@ impl Permits {
     }
 }
 
-/// The host that lends.
-const FIRST: HostId = HostId(0);
-
 impl State {
     fn give_back(&mut self, wake: &mut Vec<Waker>) {
         if let Some(lender) = &mut self.lender
             && lender.recalled > 0
         {
             lender.recalled -= 1;
-            self.tell(Told::TakeBack(1), wake);
+            self.request(Request::TakeBack(1), wake);
             return;
         }
         self.supply(1, wake);
@@ -143,7 +140,7 @@ impl State {
         {
             let idle = std::mem::take(&mut self.left);
             lender.recalled = lender.recalled.saturating_sub(idle);
-            self.tell(Told::TakeBack(idle), wake);
+            self.request(Request::TakeBack(idle), wake);
         }
     }
 
@@ -153,41 +150,41 @@ impl State {
             && !self.waiting.is_empty()
             && !std::mem::replace(&mut lender.asked, true)
         {
-            self.tell(Told::Ask, wake);
+            self.request(Request::Ask, wake);
         }
     }
 
-    /// Tells the host that lends.
-    fn tell(&mut self, told: Told, wake: &mut Vec<Waker>) {
+    /// Sends a request to the host that lends.
+    fn request(&mut self, request: Request, wake: &mut Vec<Waker>) {
         match &self.lender {
-            Some(Lender { first: First::There(link), .. }) => link.send(told.encoded()),
+            Some(Lender { first: First::There(link), .. }) => link.send(request.encoded()),
             // It has lent itself what it takes back.
-            Some(_) => _ = self.hear(FIRST, told, wake),
+            Some(_) => _ = self.serve(HostId::FIRST, request, wake),
             None => {}
         }
     }
 
-    /// On the host that lends: takes what a host tells. `None` if that makes no sense.
-    fn hear(&mut self, from: HostId, told: Told, wake: &mut Vec<Waker>) -> Option<()> {
+    /// On the host that lends: takes a request. `None` if the host cannot have sent it.
+    fn serve(&mut self, from: HostId, request: Request, wake: &mut Vec<Waker>) -> Option<()> {
         let Some(Lender { first: First::Here(bank, others), .. }) = &mut self.lender else {
             return None;
         };
-        let orders = match told {
-            Told::Ask => bank.ask(from.0),
-            Told::TakeBack(permits) => bank.take_back(from.0, permits)?,
+        let orders = match request {
+            Request::Ask => bank.ask(from.0),
+            Request::TakeBack(permits) => bank.take_back(from.0, permits)?,
         };
         // Its own last, since they may lead to further ones.
         for (host, order) in &orders {
             if let Some(link) = others.iter().find(|link| link.to().0 == *host) {
-                link.send(encoded(*order));
+                link.send(order.encoded());
             }
         }
-        let own = orders.into_iter().filter(|(host, _)| *host == FIRST.0);
+        let own = orders.into_iter().filter(|(host, _)| *host == HostId::FIRST.0);
         own.for_each(|(_, order)| self.obey(order, wake));
         Some(())
     }
 
-    /// Takes what the host that lends tells this one.
+    /// Follows an order of the host that lends.
     fn obey(&mut self, order: Order, wake: &mut Vec<Waker>) {
         let Some(lender) = &mut self.lender else { return };
         match order {
@@ -210,11 +207,11 @@ impl Receive for Permits {
     fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
         let understood = self.change(|state, wake| match &state.lender {
             Some(Lender { first: First::Here(..), .. }) => {
-                let told = Told::decode(frame).ok()?;
-                state.hear(from, told, wake)
+                let request = decode_whole(frame, Request::decode).ok()?;
+                state.serve(from, request, wake)
             }
-            Some(_) if from == FIRST => {
-                state.obey(decode(frame).ok()?, wake);
+            Some(_) if from == HostId::FIRST => {
+                state.obey(decode_whole(frame, Order::decode).ok()?, wake);
                 Some(())
             }
             _ => None,
@@ -226,7 +223,7 @@ impl Receive for Permits {
     }
 }
 
-impl Told {
+impl Request {
     fn encoded(self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
@@ -236,38 +233,32 @@ impl Told {
         out
     }
 
-    fn decode(mut input: &[u8]) -> Result<Self, DecodeError> {
-        let input = &mut input;
-        let told = match u8::decode(input)? {
-            0 => Self::Ask,
-            1 => Self::TakeBack(usize::decode(input)?),
-            _ => return Err(DecodeError::invalid("a request for permits")),
-        };
-        read_to_end(input, told)
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        match u8::decode(input)? {
+            0 => Ok(Self::Ask),
+            1 => Ok(Self::TakeBack(usize::decode(input)?)),
+            _ => Err(DecodeError::invalid("a request for permits")),
+        }
     }
 }
 
-fn encoded(order: Order) -> Vec<u8> {
-    let mut out = Vec::new();
-    match order {
-        Order::Lend(permits, others_wait) => (2u8, permits, others_wait).encode(&mut out),
-        Order::Return(permits) => (3u8, permits).encode(&mut out),
+impl Order {
+    fn encoded(self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Self::Lend(permits, others_wait) => (2u8, permits, others_wait).encode(&mut out),
+            Self::Return(permits) => (3u8, permits).encode(&mut out),
+        }
+        out
     }
-    out
-}
 
-fn decode(mut input: &[u8]) -> Result<Order, DecodeError> {
-    let input = &mut input;
-    let order = match u8::decode(input)? {
-        2 => Order::Lend(usize::decode(input)?, bool::decode(input)?),
-        3 => Order::Return(usize::decode(input)?),
-        _ => return Err(DecodeError::invalid("a message about permits")),
-    };
-    read_to_end(input, order)
-}
-
-fn read_to_end<T>(rest: &[u8], read: T) -> Result<T, DecodeError> {
-    if rest.is_empty() { Ok(read) } else { Err(DecodeError::invalid("read to their end")) }
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        match u8::decode(input)? {
+            2 => Ok(Self::Lend(usize::decode(input)?, bool::decode(input)?)),
+            3 => Ok(Self::Return(usize::decode(input)?)),
+            _ => Err(DecodeError::invalid("an order of the host that lends permits")),
+        }
+    }
 }
 
 impl Drop for Permit {
@@ -321,8 +312,7 @@ mod tests {
     use super::*;
     use crate::data::splitmix64;
     use crate::flow::Signals;
-    use crate::net::{Channel, Hosts, Network, Receiver};
-    use std::collections::BTreeMap;
+    use crate::net::TestNetwork;
 
     #[test]
     fn whoever_waits_longest_is_next() {
@@ -341,54 +331,17 @@ mod tests {
         assert!(desks[1].take().is_some());
     }
 
-    /// Frames under way between hosts.
-    #[derive(Default)]
-    struct Post {
-        frames: Mutex<Vec<(HostId, HostId, Vec<u8>)>>,
-        receivers: Mutex<BTreeMap<HostId, Receiver>>,
-    }
-
-    struct At(Arc<Post>, HostId);
-
-    impl Network for At {
-        fn send(&self, to: HostId, _: Channel, frame: Vec<u8>) {
-            lock(&self.0.frames).push((self.1, to, frame));
-        }
-
-        fn open(&self, _: Channel, receiver: Receiver) {
-            lock(&self.0.receivers).insert(self.1, receiver);
-        }
-
-        fn close(&self, _: u64) {}
-    }
-
-    impl Post {
-        /// Delivers one frame, in the order of its sender and receiver; returns whether there was one.
-        fn deliver(&self, drawn: usize) -> bool {
-            let mut frames = lock(&self.frames);
-            let Some((from, to, _)) = frames.get(drawn % frames.len().max(1)) else { return false };
-            let (from, to) = (*from, *to);
-            let first = frames.iter().position(|frame| (frame.0, frame.1) == (from, to));
-            let (.., frame) = frames.remove(first.unwrap_or(0));
-            drop(frames);
-            let receiver = lock(&self.receivers)[&to].clone();
-            receiver.take(from, &frame);
-            true
-        }
-    }
-
     #[test]
     fn the_bound_holds_over_hosts_and_every_task_gets_on() {
         for seed in 0..300u64 {
             let mut state = seed;
             let mut draw = |below: usize| splitmix64(&mut state) as usize % below;
             let (hosts, most) = (2 + draw(2), 1 + draw(9));
-            let (post, signals) = (Arc::new(Post::default()), Arc::new(Signals::default()));
+            let (network, signals) =
+                (Arc::new(TestNetwork::default()), Arc::new(Signals::default()));
             let permits: Vec<_> = (0..hosts)
                 .map(|host| {
-                    let network = Arc::new(At(Arc::clone(&post), HostId(host)));
-                    let known = Hosts::several(HostId(host), vec![1; hosts], network);
-                    let links = Links::new(Arc::new(known), 0, Arc::clone(&signals));
+                    let links = network.links(HostId(host), hosts, &signals);
                     let permits = Permits::new(most);
                     permits.join(&links, Part::Tie(0));
                     permits
@@ -408,7 +361,7 @@ mod tests {
                         }
                     }
                     2 if !held.is_empty() => drop(held.swap_remove(draw(held.len()))),
-                    _ => _ = post.deliver(draw(1000)),
+                    _ => _ = network.deliver(draw(1000)),
                 }
                 assert!(held.len() <= most, "seed {seed}");
             };
@@ -419,7 +372,7 @@ mod tests {
             let last = seed as usize % desks.len();
             held.clear();
             for _ in 0..200 * most {
-                while post.deliver(0) {}
+                while network.deliver(0) {}
                 held.extend(desks[last].take());
             }
             assert_eq!(held.len(), most, "seed {seed}");

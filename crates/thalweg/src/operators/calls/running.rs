@@ -13,9 +13,8 @@ use crate::clock::{Clock, Nanos, nanos};
 use crate::error::Result;
 use crate::flow::{CHUNK, Event, Flow, Forked, Op, Pipe, Push, pump};
 use crate::metrics::Report;
-use crate::net::Part;
 use crate::operators::side_outlet::MaybeSideOutput;
-use crate::plan::TaskContext;
+use crate::plan::{TaskContext, TieKind};
 use crate::stream::Chain;
 use crate::time::Time;
 use std::collections::{BTreeSet, VecDeque};
@@ -80,8 +79,6 @@ pub(super) struct Calling<C, D, M, L> {
     pub(super) op: usize,
     pub(super) rules: Rules,
     pub(super) permits: Arc<Permits>,
-    /// The tie by which hosts share the permits.
-    pub(super) tie: usize,
     /// Clones a record that may be needed again.
     pub(super) keep: fn(&D) -> Option<D>,
     pub(super) make: M,
@@ -105,7 +102,7 @@ where
     where
         N: Push<Self::Item, C::Time> + 'static,
     {
-        self.permits.join(cx.links, Part::Tie(self.tie));
+        self.permits.join(cx.links, cx.tie(TieKind::Permits, self.op)?.part());
         let push = CallingPush {
             op: cx.op(self.op),
             clock: cx.clock.clone(),

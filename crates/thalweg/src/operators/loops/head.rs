@@ -27,8 +27,8 @@ pub trait Input<I: Record + ?Sized, T: Time>: Send + 'static {
     #[doc(hidden)]
     const AT_ONCE: bool;
 
-    /// Whether the first round waits until the input of every task is complete: the tie of the loop by which hosts tell
-    /// each other.
+    /// If the first round waits until the input of every task is complete: the tie of the loop by which hosts learn
+    /// that it is.
     #[doc(hidden)]
     const AFTER_ALL: Option<TieKind> = None;
 
@@ -41,7 +41,7 @@ pub trait Input<I: Record + ?Sized, T: Time>: Send + 'static {
     #[doc(hidden)]
     fn complete(&mut self) -> Result<()>;
 
-    /// Called when the head resumes.
+    /// Called when the head resumes. Writes records of other hosts to disk for which there is no memory.
     #[doc(hidden)]
     fn tend(&mut self) -> Result<()> {
         Ok(())

@@ -10,7 +10,7 @@
 
 use super::control::Control;
 use crate::clock::Clock;
-use crate::data::{Data, DecodeError};
+use crate::data::{Data, DecodeError, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Op, guard};
 use crate::net::{Agree, Agreement, HostId, Part};
@@ -45,10 +45,9 @@ pub(super) struct Tied<'a> {
 
 impl<'a> Tied<'a> {
     pub(super) fn of(cx: &TaskContext<'a>, kind: TieKind, op: usize) -> Result<Self> {
-        let mut ties = cx.plan.ties.iter();
-        let tie = ties.find(|tie| tie.kind == kind && tie.operators.contains(&op));
-        match tie.map(|tie| (tie, &tie.operators[..])) {
-            Some((tie, &[head, tail, ..])) => Ok(Self { tie, head, tail }),
+        let tie = cx.tie(kind, op)?;
+        match tie.operators[..] {
+            [head, tail, ..] => Ok(Self { tie, head, tail }),
             _ => {
                 let what = "a part of a loop does not belong to one";
                 Err(Error::new(ErrorKind::Internal, what).in_operator(&*cx.op(op).name()))
@@ -57,7 +56,7 @@ impl<'a> Tied<'a> {
     }
 
     pub(super) fn part(&self) -> Part {
-        Part::Tie(self.tie.id)
+        self.tie.part()
     }
 }
 
@@ -133,12 +132,10 @@ impl<D: Data> RoundEnd<D> {
         bytes
     }
 
-    fn decode(mut input: &[u8]) -> Result<Self, DecodeError> {
-        let (counts, part) = (Data::decode(&mut input)?, D::decode(&mut input)?);
-        match input {
-            [] => Ok(Self { counts, part }),
-            _ => Err(DecodeError::invalid("read to their end")),
-        }
+    fn decode(input: &[u8]) -> Result<Self, DecodeError> {
+        let read =
+            |input: &mut &[u8]| Ok(Self { counts: Data::decode(input)?, part: D::decode(input)? });
+        decode_whole(input, read)
     }
 }
 

@@ -133,7 +133,7 @@ impl RemoteHead {
         }
     }
 
-    /// The tail has ended a round. With the last one of this host, other hosts are told so.
+    /// The tail has ended a round. With the last one of this host, a marker is sent to the hosts that it feeds.
     pub(super) fn close(&self) {
         let closed = self.outbox.closed.fetch_add(1, Ordering::AcqRel) + 1;
         if closed.is_multiple_of(self.outbox.tails) {
@@ -217,7 +217,7 @@ impl Inbox {
         Ok(())
     }
 
-    fn heard(&self, from: HostId, mut frame: &[u8]) -> Result<(), DecodeError> {
+    fn take_frame(&self, from: HostId, mut frame: &[u8]) -> Result<(), DecodeError> {
         let mut ended = lock(&self.ended);
         let rounds = ended.get_mut(&from);
         let rounds =
@@ -243,8 +243,8 @@ impl Inbox {
 
 impl Receive for Inbox {
     fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
-        self.heard(from, frame).map_err(|error| {
-            let what = format!("what host {} feeds back makes no sense: {error}", from.0);
+        self.take_frame(from, frame).map_err(|error| {
+            let what = format!("what host {} feeds back cannot be decoded: {error}", from.0);
             Error::new(ErrorKind::Internal, what).in_operator(&*self.label)
         })
     }

@@ -9,7 +9,7 @@
 //! than before, as after a pause. So what is known of another host is behind by less than the allowed distance. The
 //! last task of all is therefore never too far ahead of what its host knows of the others, and does not wait.
 
-use crate::data::{Data, DecodeError};
+use crate::data::{Data, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Waker;
 use crate::net::{HostId, Link, Links, Part, Receive};
@@ -64,7 +64,7 @@ impl Drift {
         *lock(&self.tasks[cx.task].waker) = Some(cx.waker.clone());
         let me = cx.links.hosts().me();
         if self.others.get().is_none() && cx.hosts.iter().any(|host| *host != me) {
-            let part = cx.tie(TieKind::Drift, op)?;
+            let part = cx.tie(TieKind::Drift, op)?.part();
             self.join_others(cx.links, part, cx.hosts, cx.op(op).name());
         }
         Ok(())
@@ -140,12 +140,7 @@ impl Drift {
 impl Receive for Drift {
     fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
         let Some(others) = self.others.get() else { return Ok(()) };
-        let input = &mut &*frame;
-        let at = i64::decode(input).and_then(|at| match input {
-            [] => Ok(at),
-            _ => Err(DecodeError::invalid("read to their end")),
-        });
-        let at = at.map_err(|error| {
+        let at = decode_whole(frame, i64::decode).map_err(|error| {
             let what =
                 format!("host {} has sent what is no progress in event time: {error}", from.0);
             Error::new(ErrorKind::Internal, what).in_operator(&*others.operator)
@@ -198,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_tell_each_other_their_least_progress_now_and_then() {
+    fn hosts_send_each_other_their_least_progress_now_and_then() {
         // Two tasks on each of two hosts.
         let of = [HostId(0), HostId(0), HostId(1), HostId(1)];
         let on = |me: HostId| {

@@ -133,12 +133,9 @@ impl Cluster {
         }
         let frames = lock(&self.frames);
         let ready = self.hosts.iter().map(|host| lock(&host.ready).len()).sum::<usize>();
-        let waited_for = |frames: &Frames| {
-            let is_open =
-                |key: &&(HostId, HostId, Channel)| frames.receivers.contains_key(&(key.1, key.2));
-            frames.under_way.keys().filter(is_open).copied().collect::<Vec<_>>()
-        };
-        let deliverable = waited_for(&frames);
+        let is_open =
+            |key: &&(HostId, HostId, Channel)| frames.receivers.contains_key(&(key.1, key.2));
+        let deliverable: Vec<_> = frames.under_way.keys().filter(is_open).copied().collect();
         if ready + deliverable.len() == 0 {
             drop(frames);
             return self.pass_time().then_some(false);

@@ -1,7 +1,7 @@
 //! The sink that fills a cache.
 //!
-//! Each task keeps its records, and says at its end how many they are. When all tasks have said so, the cache is full: on
-//! one host that is noted in memory; of several hosts each has a task that all the others tell.
+//! Each task keeps its records, and emits their number at its end. The cache is full when the numbers of all tasks are
+//! known: on one host they are noted in memory; on several, they are broadcast to a task on each host.
 
 use super::{Cached, Parts};
 use crate::data::{Data, Portable};
@@ -42,7 +42,7 @@ impl<D: Data + Sync, T: Time> Filling<D, T> {
         Self { cached, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Keeps the records of a task, and tells `next` how many they are.
+    /// Keeps the records of a task, and passes their number to `next` at the end.
     pub(super) fn task<I, N>(&self, cx: &TaskContext<'_>, op: usize, next: N) -> Fill<I, D, T, N>
     where
         I: Portable<Owned = D> + ?Sized,
@@ -61,17 +61,17 @@ impl<D: Data + Sync, T: Time> Filling<D, T> {
         }
     }
 
-    /// Notes how many records the tasks have.
+    /// Notes the numbers of records of the tasks.
     pub(super) fn noted(&self, cx: &TaskContext<'_>, op: usize) -> Noted<D, T> {
         Noted { op: cx.op(op), all: self.clone() }
     }
 
-    /// Notes that a task has ended with so many records. With the last task, the cache is filled once the job has
+    /// Notes that a task has ended with `len` records. With the last task, the cache is filled once the job has
     /// succeeded.
     fn note(&self, op: &Op, task: usize, len: u64) -> Result<()> {
         let mut state = lock(&self.state);
         let Some(noted) = state.lens.get_mut(task) else {
-            return Err(Error::new(ErrorKind::Internal, "a part of a task that is not there"));
+            return Err(Error::new(ErrorKind::Internal, "a cache has no task with this number"));
         };
         *noted = Some(len);
         let Some(len) = state.lens.iter().copied().sum() else { return Ok(()) };
@@ -87,7 +87,7 @@ impl<D: Data + Sync, T: Time> Filling<D, T> {
     }
 }
 
-/// The chain that ends in keeping records, and emits how many each task has.
+/// The chain that keeps records, and emits the number of those of each task.
 pub(super) struct Filled<C, D: Data, T: Time> {
     pub(super) prev: C,
     pub(super) op: usize,
@@ -111,7 +111,7 @@ where
     }
 }
 
-/// Takes how many records the tasks have.
+/// Receives the numbers of records of the tasks.
 pub(super) struct Noted<D: Data, T: Time> {
     op: Op,
     all: Filling<D, T>,
@@ -141,7 +141,7 @@ pub(super) struct Fill<I: ?Sized, D: Data, T: Time, N> {
     failed: bool,
     records: u64,
     written: u64,
-    /// Whether the number of records is a record for other tasks.
+    /// Whether the number of records is sent on an exchange.
     sends: bool,
     next: N,
     types: PhantomData<fn(&I)>,

@@ -1,8 +1,8 @@
 //! Caches: the result of a stream, kept for further jobs.
 //!
 //! A cache has a part for each task that filled it, on the host of that task. A job that reads it has a task for each
-//! part, so that the records of a task stay together, and on their host. Where a keyed stream is read by another number of tasks, each reads the
-//! records of its own keys from the parts that may have them.
+//! part, so that the records of a task stay together, and on their host. Where a keyed stream is read by another number
+//! of tasks, each reads the records of its own keys from the parts that may have them.
 
 mod fill;
 mod read;
@@ -69,7 +69,8 @@ impl<C: Chain<Item: Portable<Owned: Sync>>> Stream<C> {
     /// Costs one copy of the records, in memory as long as no more than half of the budget of the environment
     /// that fills it is taken, and beyond that on disk. Borrowed records are kept as owned ones (`str` as
     /// `String`). Records keep their timestamps and their order in a task; watermarks are not kept, so that in
-    /// a further job no record is late, and windows are emitted at the end.
+    /// a further job no record is late, and windows are emitted at the end. On several hosts, each keeps the records of
+    /// its tasks.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -89,7 +90,8 @@ impl<C: Chain<Item: Portable<Owned: Sync>>> Stream<C> {
     ///
     /// If the stream does not end, the job is refused at its start. A job that reads a cache that has not been
     /// filled, because the job that fills it has not run, has not ended, or has failed, is refused at its start
-    /// with an error of kind [`NotProduced`](crate::ErrorKind::NotProduced).
+    /// with an error of kind [`NotProduced`](crate::ErrorKind::NotProduced). What several hosts have filled can only be
+    /// read on the same hosts, by as many tasks.
     #[track_caller]
     pub fn cache(self) -> Cached<<C::Item as Portable>::Owned, C::Time> {
         self.kept(Origin::here("cache"))

@@ -1,0 +1,60 @@
+//! A network in memory, for tests: frames arrive when the test says so.
+
+use super::{Channel, HostId, Hosts, Links, Network, Receiver};
+use crate::flow::Signals;
+use crate::sync::{Mutex, lock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The frames of one channel that are under way between hosts.
+#[derive(Default)]
+pub(crate) struct TestNetwork {
+    /// Sender, receiver and content, in the order in which they were sent.
+    frames: Mutex<Vec<(HostId, HostId, Vec<u8>)>>,
+    receivers: Mutex<BTreeMap<HostId, Receiver>>,
+}
+
+/// The network as one host sees it.
+struct End {
+    network: Arc<TestNetwork>,
+    me: HostId,
+}
+
+impl TestNetwork {
+    /// The links of one of so many hosts, for a job with these signals.
+    pub(crate) fn links(
+        self: &Arc<Self>,
+        me: HostId,
+        hosts: usize,
+        signals: &Arc<Signals>,
+    ) -> Links {
+        let end = Arc::new(End { network: Arc::clone(self), me });
+        let hosts = Arc::new(Hosts::several(me, vec![1; hosts], end));
+        Links::new(hosts, 0, Arc::clone(signals))
+    }
+
+    /// Delivers the first frame between the two hosts of the one with this number; returns whether there was any.
+    pub(crate) fn deliver(&self, drawn: usize) -> bool {
+        let mut frames = lock(&self.frames);
+        let Some((from, to, _)) = frames.get(drawn % frames.len().max(1)) else { return false };
+        let (from, to) = (*from, *to);
+        let first = frames.iter().position(|frame| (frame.0, frame.1) == (from, to));
+        let (.., frame) = frames.remove(first.unwrap_or(0));
+        drop(frames);
+        let receiver = lock(&self.receivers).get(&to).cloned();
+        receiver.expect("every host opens the channel").take(from, &frame);
+        true
+    }
+}
+
+impl Network for End {
+    fn send(&self, to: HostId, _: Channel, frame: Vec<u8>) {
+        lock(&self.network.frames).push((self.me, to, frame));
+    }
+
+    fn open(&self, _: Channel, receiver: Receiver) {
+        lock(&self.network.receivers).insert(self.me, receiver);
+    }
+
+    fn close(&self, _: u64) {}
+}
