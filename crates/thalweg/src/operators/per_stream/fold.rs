@@ -25,7 +25,7 @@ impl<C: Chain> Stream<C> {
     /// use thalweg::Environment;
     ///
     /// let env = Environment::new();
-    /// let line = env.iter(["a", "b", "c"]).map(str::to_owned).fold(Details::none(), |line, part| {
+    /// let line = env.iter(["a", "b", "c"]).map(str::to_owned).fold(String::new(), |line, part| {
     ///     line.push_str(&part);
     /// });
     /// let out = line.collect::<Vec<_>>();
