@@ -20,6 +20,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 /// Adds the last operator of a stage, the tail of a loop, to the ties of the loop's head: in the second place.
 pub(super) fn tie_tail(builder: &mut Builder, head: usize, stage: usize) {
+    builder.open_loops.retain(|open| *open != head);
     let Some(&tail) = builder.plan.stages[stage].operators.last() else { return };
     for tie in builder.plan.ties.iter_mut().filter(|tie| tie.operators.first() == Some(&head)) {
         tie.operators.insert(1, tail);
