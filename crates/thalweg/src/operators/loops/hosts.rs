@@ -160,7 +160,7 @@ where
     D: Data,
 {
     fn decoded(&self, input: &[u8]) -> Result<RoundEnd<D>> {
-        RoundEnd::decode(input).map_err(|error| {
+        guard(&self.op, || RoundEnd::decode(input)).map_err(|error| {
             let what = format!(
                 "what the rounds of a loop come to on another host cannot be decoded: {error}"
             );
@@ -192,8 +192,10 @@ where
         for (count, later) in all.counts.iter_mut().zip(later.counts) {
             *count = count.saturating_add(later);
         }
-        guard(&self.op, || (self.ending.global)(&mut all.part, later.part));
-        Ok(all.encoded())
+        Ok(guard(&self.op, || {
+            (self.ending.global)(&mut all.part, later.part);
+            all.encoded()
+        }))
     }
 
     /// Puts before what was merged whether the condition holds.
