@@ -1,7 +1,8 @@
 //! Loops over several hosts in one process, which share nothing but encoded messages.
 
 use std::collections::BTreeMap;
-use thalweg::check::check;
+use thalweg::check::{check, every_host};
+use thalweg::data::{Data, DecodeError, Schema};
 use thalweg::operators::loops::Ended;
 use thalweg::{Chain, Environment, Stream};
 
@@ -420,4 +421,42 @@ fn a_closure_that_panics_on_one_host_ends_the_job_on_all() {
         solution
     })
     .fails_with("improving fails");
+}
+
+/// Cannot be decoded.
+#[derive(Clone, Debug, Default)]
+struct Torn;
+
+impl Data for Torn {
+    fn encode(&self, _: &mut Vec<u8>) {}
+
+    fn decode(_: &mut &[u8]) -> Result<Self, DecodeError> {
+        panic!("torn")
+    }
+
+    fn key_hash(&self) -> u64 {
+        0
+    }
+
+    fn schema() -> Schema {
+        Schema::U64
+    }
+}
+
+#[test]
+fn a_partial_state_whose_decoding_panics_fails_the_loop_by_name() {
+    every_host(|env, _| {
+        numbers(env, 9)
+            .replay(2, 0, |numbers, _| numbers.map(|n| *n).shuffle())
+            .fold(|_: &mut Torn, _| {}, |_, _| {})
+            .all_rounds(|rounds, _| *rounds += 1)
+            .for_each(drop);
+        // On one host, partial states are not encoded.
+        if let Err(error) = env.run() {
+            let operator = error.operator().unwrap_or_default();
+            assert!(operator.starts_with("replay ("), "{error}");
+            assert_eq!(error.message(), "panicked: torn");
+        }
+        Ok(())
+    });
 }

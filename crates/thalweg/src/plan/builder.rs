@@ -36,6 +36,8 @@ pub(crate) struct Builder {
     pub(crate) batch_modes: HashMap<usize, BatchMode>,
     /// Open the channels of ties that concern hosts without tasks of them.
     pub(crate) openers: Vec<Opener>,
+    /// The heads of the loops that have no tail yet.
+    pub(crate) open_loops: Vec<usize>,
     /// Whether records are blocks of rows.
     pub(crate) blocks: bool,
     /// The mistakes in the job, in the order found.

@@ -331,6 +331,13 @@ pub(crate) fn check(builder: &mut Builder) -> Result<()> {
             return Err(Error::new(ErrorKind::Plan, what).in_operator(last.unwrap_or_default()));
         }
     }
+    // Without a tail, its head would wait for the end of the first round for ever. The last stream of its body may be one
+    // that needs no sink.
+    if let Some(&head) = builder.open_loops.first() {
+        let what = "its rounds have no end: add `all_rounds` or `until`";
+        let head = plan.operators[head].label();
+        return Err(Error::new(ErrorKind::Plan, what).in_operator(head));
+    }
     Ok(())
 }
 

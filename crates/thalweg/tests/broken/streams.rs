@@ -16,6 +16,7 @@ pub(super) const ALL: &[Broken] = &[
     Broken::new("symmetric-join-in-a-loop", symmetric_join_in_a_loop),
     Broken::new("loop-without-end", loop_without_end),
     Broken::new("loop-of-no-rounds", loop_of_no_rounds),
+    Broken::new("loop-without-a-tail", loop_without_a_tail),
     Broken::new("panic-in-a-loop", panic_in_a_loop),
     Broken::new("no-calls-in-flight", no_calls_in_flight),
     Broken::new("call-that-fails", call_that_fails),
@@ -107,6 +108,16 @@ fn loop_of_no_rounds() -> Result<()> {
     let replayed = env.range(0..10).replay(0, 0, |numbers, _| numbers.map(|n| *n));
     let summed = replayed.fold(|sum: &mut u64, n| *sum += n, |sum, part| *sum += part);
     summed.all_rounds(|all, sum| *all += sum).for_each(|_| ());
+    env.run()
+}
+
+fn loop_without_a_tail() -> Result<()> {
+    let env = Environment::from_args()?;
+    let _replayed = env.range(0..10).replay(3, 0, |numbers, _| {
+        let (_outcome, doubled) =
+            numbers.map(|n| *n).iterate(2, (), |numbers, _| numbers.map(|n| n * 2)).all_rounds();
+        doubled
+    });
     env.run()
 }
 

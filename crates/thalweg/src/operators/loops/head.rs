@@ -103,8 +103,11 @@ impl<C: Chain> Stream<C> {
             let what = "a loop of no rounds";
             head.refuse(crate::Error::new(crate::ErrorKind::Plan, what));
         }
-        env.build(|builder| builder.plan.stages[from].loops += 1);
         let control = Arc::clone(&head.chain.control);
+        env.build(|builder| {
+            builder.plan.stages[from].loops += 1;
+            builder.open_loops.push(control.head);
+        });
         (head, control, outcome)
     }
 }

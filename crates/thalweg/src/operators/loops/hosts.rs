@@ -20,6 +20,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 /// Adds the last operator of a stage, the tail of a loop, to the ties of the loop's head: in the second place.
 pub(super) fn tie_tail(builder: &mut Builder, head: usize, stage: usize) {
+    builder.open_loops.retain(|open| *open != head);
     let Some(&tail) = builder.plan.stages[stage].operators.last() else { return };
     for tie in builder.plan.ties.iter_mut().filter(|tie| tie.operators.first() == Some(&head)) {
         tie.operators.insert(1, tail);
@@ -156,7 +157,7 @@ where
     D: Data,
 {
     fn decoded(&self, input: &[u8]) -> Result<RoundEnd<D>> {
-        RoundEnd::decode(input).map_err(|error| {
+        guard(&self.op, || RoundEnd::decode(input)).map_err(|error| {
             let what = format!(
                 "what the rounds of a loop come to on another host cannot be decoded: {error}"
             );
@@ -188,8 +189,10 @@ where
         for (count, later) in all.counts.iter_mut().zip(later.counts) {
             *count = count.saturating_add(later);
         }
-        guard(&self.op, || (self.ending.global)(&mut all.part, later.part));
-        Ok(all.encoded())
+        Ok(guard(&self.op, || {
+            (self.ending.global)(&mut all.part, later.part);
+            all.encoded()
+        }))
     }
 
     /// Puts before what was merged whether the condition holds.
