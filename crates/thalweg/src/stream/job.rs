@@ -126,6 +126,9 @@ impl JobHandle {
     ///
     /// Returns an error in a closure of a job, where [`wait`](Self::wait) is refused too.
     ///
+    /// On several hosts, calls of different hosts at the same time may share a barrier, which may then not cover what
+    /// sources of other hosts have read just before one of the calls.
+    ///
     /// ```
     /// use std::sync::Arc;
     /// use std::sync::atomic::{AtomicU64, Ordering};
