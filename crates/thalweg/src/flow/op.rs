@@ -75,8 +75,8 @@ pub(crate) struct Signals {
 
 /// The other hosts of a job.
 pub(crate) trait Others: Send + Sync {
-    /// Something has failed on this host. The error is sent to the host that decides, and comes back as the decision
-    /// unless that has decided before.
+    /// Something has failed on this host. The host that decides gets the error, and decides for it unless it has
+    /// decided before.
     fn failed(&self, error: Error);
 
     /// Sources of the other hosts should end too.

@@ -36,7 +36,7 @@ struct State {
 /// The host that lends permits, as another or itself sees it.
 struct Lender {
     first: First,
-    /// Whether it was asked for permits, and has not lent any since.
+    /// Whether permits were requested of it, and it has not lent any since.
     asked: bool,
     /// The number of permits to be returned as soon as they are free, even if tasks wait.
     recalled: usize,
