@@ -20,7 +20,7 @@ pub(crate) use running::Running;
 pub(crate) use scheduler::Cluster;
 
 use crate::clock::Clock;
-use crate::config::{self, Config};
+use crate::config::{self, Config, HostConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Signals;
 use crate::memory::MemoryPool;
@@ -53,6 +53,15 @@ impl World {
             }
         };
         Self { clock, hosts: Arc::new(Hosts::one(cores)), scheduler }
+    }
+
+    /// This process, as one of several hosts, to which it connects.
+    pub(crate) fn on_hosts(config: &Config, hosts: &HostConfig) -> Result<Self> {
+        hosts.validate()?;
+        if hosts.count > 1 {
+            return Err(Error::new(ErrorKind::Config, "more than one host is not supported yet"));
+        }
+        Ok(Self::of_this_process(config))
     }
 
     /// One of the hosts of a cluster, of which each has this many cores.
