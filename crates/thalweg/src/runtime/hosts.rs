@@ -152,7 +152,8 @@ impl JobHosts {
                 self.send_all(&over);
                 self.take(self.me, over);
             }
-            JobMessage::Over(published) => self.with_job(|job| job.over(published)),
+            JobMessage::Over(Ok(())) => self.with_job(|job| job.over(Ok(()))),
+            JobMessage::Over(Err(error)) => self.with_job(|job| job.unpublished(error)),
             JobMessage::Drain => self.with_job(|job| job.drain_here()),
             JobMessage::Barrier(epoch) => self.with_job(|job| job.barrier_asked(epoch)),
             JobMessage::Passed(epoch) => {
@@ -210,20 +211,26 @@ impl Others for JobHosts {
 
 impl JobHosts {
     /// The failure of a job whose host is lost.
-    fn loss(host: HostId) -> Error {
-        let what = format!("host {} is lost, and with it the tasks that ran there", host.0);
+    fn loss(host: HostId, how: &str) -> Error {
+        let what = format!("host {} is lost, and with it the tasks that ran there: {how}", host.0);
         Error::new(ErrorKind::Lost, what)
     }
 }
 
 impl Receive for JobHosts {
-    /// Every host ends its tasks by itself: the first one, which decides otherwise, may be the one that is lost.
-    fn lost(&self, host: HostId) {
-        if !std::mem::replace(&mut lock(&self.state).decided, true) {
-            self.decided(Err(Self::loss(host)));
+    /// Every host ends its tasks by itself: the first one, which decides otherwise, may be the one that is lost. It also
+    /// lets the first one know, or the first one all others: they may hear of the lost host still.
+    fn lost(&self, host: HostId, how: &str) {
+        if self.me == HostId::FIRST {
+            self.decide(Err(Self::loss(host, how)));
+            // They may wait for the lost host to publish its files.
+            self.send_all(&JobMessage::Over(Err(Self::loss(host, how))));
+        } else if !std::mem::replace(&mut lock(&self.state).decided, true) {
+            self.send(HostId::FIRST, &JobMessage::Failed(Self::loss(host, how)));
+            self.decided(Err(Self::loss(host, how)));
         }
         // It may have been lost with files that it has not published.
-        self.with_job(|job| job.unpublished(Self::loss(host)));
+        self.with_job(|job| job.unpublished(Self::loss(host, how)));
     }
 
     fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {

@@ -24,7 +24,7 @@ use crate::config::{self, Config, HostConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Signals;
 use crate::memory::MemoryPool;
-use crate::net::{HostId, Hosts, Links};
+use crate::net::{HostId, Hosts, Links, TcpNetwork};
 use crate::sync::{AtomicU64, Ordering};
 use cell::Schedule;
 use scheduler::{Deterministic, Scheduler, ThreadPerTask, WorkStealing};
@@ -58,10 +58,18 @@ impl World {
     /// This process, as one of several hosts, to which it connects.
     pub(crate) fn on_hosts(config: &Config, hosts: &HostConfig) -> Result<Self> {
         hosts.validate()?;
-        if hosts.count > 1 {
-            return Err(Error::new(ErrorKind::Config, "more than one host is not supported yet"));
+        let world = Self::of_this_process(config);
+        if hosts.count == 1 {
+            return Ok(world);
         }
-        Ok(Self::of_this_process(config))
+        if let config::Scheduler::Deterministic { .. } = config.scheduler {
+            let what =
+                "the deterministic scheduler runs jobs on one host only: its time is simulated";
+            return Err(Error::new(ErrorKind::Config, what));
+        }
+        let (network, cores) = TcpNetwork::connect(hosts, config.cores.get(), config.credit)?;
+        let hosts = Hosts::several(HostId(hosts.id), cores, Arc::new(network));
+        Ok(Self { hosts: Arc::new(hosts), ..world })
     }
 
     /// One of the hosts of a cluster, of which each has this many cores.
