@@ -323,6 +323,12 @@ impl Environment {
         });
     }
 
+    /// The number of this host.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn host(&self) -> HostId {
+        self.runtime.hosts.me()
+    }
+
     /// Whether this is the first host, which has the first task of each stage.
     pub(crate) fn is_first_host(&self) -> bool {
         self.runtime.hosts.me() == HostId::FIRST
