@@ -54,6 +54,11 @@ fn run_host(program: &str) -> Result<String> {
                 let env = Environment::on_hosts(config.clone(), host.clone())?;
                 counts(&env, 100)?;
             }
+            // The last thread of a job may be about to end.
+            let began = Instant::now();
+            while (entries("fd"), entries("task")) != before && began.elapsed() < MINUTE / 2 {
+                std::thread::sleep(Duration::from_millis(10));
+            }
             let after = (entries("fd"), entries("task"));
             Ok(format!(
                 "{} descriptors and {} threads more",
