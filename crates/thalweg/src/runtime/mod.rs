@@ -114,9 +114,9 @@ impl Runtime {
     pub(crate) fn barrier(&self, job: &Arc<Job>) -> Result<()> {
         if !job.is_over() {
             self.may_wait_for(job)?;
-            let epoch = job.ask_barrier();
-            self.scheduler.drive(&|| job.is_past(epoch) || job.is_over());
-            job.wait_past(epoch);
+            let barrier = job.ask_barrier();
+            self.scheduler.drive(&|| job.is_past(&barrier) || job.is_over());
+            job.wait_past(&barrier);
         }
         Ok(())
     }
