@@ -11,7 +11,8 @@ use crate::exchange::{Edge, TasksOf};
 use crate::flow::{catch, discard};
 use crate::net::{HostId, Links, Part};
 use crate::plan::{
-    self, Builder, Details, Distribution, Origin, Plan, TieKind, check, launch, linked, schema_of,
+    self, Builder, Details, Distribution, Origin, Plan, Strategy, TieKind, check, launch, linked,
+    schema_of,
 };
 use crate::runtime::{Cluster, Runtime, Threads, World};
 use crate::sync::{Mutex, lock};
@@ -232,6 +233,20 @@ impl Environment {
         before: [usize; 2],
         tasks: usize,
         bounded: bool,
+    /// A stage with a task on each of these hosts, to which every task of the stage `from` broadcasts: the edge, and what
+    /// is received.
+    pub(crate) fn to_each_host<I: Portable + ?Sized, T: Time>(
+        &self,
+        hosts: usize,
+        from: usize,
+        origin: Origin,
+    ) -> (Edge<I, T>, Stream<Received<I, T>>) {
+        let to = self.build(|builder| builder.stage_on_each_host(from, hosts));
+        let edge = self.link(from, to, Strategy::Broadcast);
+        let received = self.receive(to, origin, vec![edge.clone()]);
+        (edge, received)
+    }
+
     ) -> usize {
         let same = self.is_same(other);
         if !same {
