@@ -68,7 +68,8 @@ impl<C: Chain> Stream<C> {
         let find = Arc::new(find);
         let drift = watermarks.drift.map(|most| Arc::new(Drift::new(most, self.tasks())));
         let drifts = drift.is_some();
-        let timed = self.then(Origin::here("assign_timestamps"), |prev, op| Assign {
+        let (origin, details) = (Origin::here("assign_timestamps"), watermarks.details());
+        let timed = self.then_described(origin, details, |prev, op| Assign {
             prev,
             op,
             find,
