@@ -389,10 +389,10 @@ mod tests {
         struct Seen([Mutex<BTreeSet<(usize, u64)>>; 2]);
 
         for seed in 0..300 {
-            let hosts = 2 + seed as usize % 3;
+            let hosts = 3 + seed as usize % 2;
             let cores: Vec<_> =
                 (0..hosts).map(|host| if host == 0 { 1 + TASKS - hosts } else { 1 }).collect();
-            let batch = [BatchMode::Single, BatchMode::Fixed { size: 5 }][seed as usize / 3 % 2];
+            let batch = [BatchMode::Single, BatchMode::Fixed { size: 5 }][seed as usize / 2 % 2];
             let config = Config { batch, credit: 100, ..Config::default() };
             let seen = Arc::new(Seen::default());
             let cluster = Cluster::new(seed, 4, hosts);
@@ -404,7 +404,7 @@ mod tests {
                     .for_each_parallel(move |record| _ = lock(&sinks.0[1]).insert(record));
                 let barriers = || {
                     let job = env.start()?;
-                    for _ in 0..3 {
+                    for _ in 0..5 {
                         let read = lock(&seen.0[0]).clone();
                         job.barrier()?;
                         let missing = read.difference(&lock(&seen.0[1])).count();

@@ -26,7 +26,7 @@ fn timed(
     env: &Environment,
     all: &[Reading],
 ) -> Stream<impl crate::Chain<Item = Reading, Time = Timestamp> + use<>> {
-    let tasks = env.config().cores.get();
+    let tasks = env.default_tasks();
     let mut greatest = vec![Timestamp::MIN; tasks];
     let mut worst = Duration::ZERO;
     for (number, (_, at, _)) in all.iter().enumerate() {
