@@ -6,6 +6,7 @@
 
 #[cfg(feature = "cli")]
 mod file;
+mod hosts;
 mod machine;
 #[cfg(feature = "cli")]
 mod settings;
@@ -13,6 +14,7 @@ mod text;
 
 #[cfg(feature = "cli")]
 pub(crate) use file::read_file;
+pub use hosts::{HostConfig, Secret};
 #[cfg(feature = "cli")]
 pub(crate) use settings::{
     CONFIG_VARIABLE, Format, Given, Progress, SETTINGS, Setting, Settings, StatsFormat,

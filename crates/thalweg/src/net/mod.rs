@@ -8,15 +8,17 @@
 
 mod agreement;
 mod hosts;
+mod tcp;
 #[cfg(all(test, not(loom)))]
 mod test_network;
 
 pub(crate) use agreement::{Agree, Agreement};
 pub(crate) use hosts::{HostId, Hosts};
+pub(crate) use tcp::{TcpNetwork, free_port};
 #[cfg(all(test, not(loom)))]
 pub(crate) use test_network::TestNetwork;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::flow::{Signals, catch};
 use std::sync::Arc;
 
@@ -62,8 +64,9 @@ pub(crate) trait Receive: Send + Sync {
     /// If the frame is not one that the sender could have sent. That ends the job.
     fn receive(&self, from: HostId, frame: &[u8]) -> Result<()>;
 
-    /// A host is lost: nothing comes from it any more. Also called on a host that is lost itself.
-    fn lost(&self, _host: HostId) {}
+    /// A host is lost: nothing comes from it any more. `how` says what is known of it. Also called on a host that is lost
+    /// itself.
+    fn lost(&self, _host: HostId, _how: &str) {}
 }
 
 /// The receiver of a channel's frames, and the job that it belongs to.
@@ -74,6 +77,10 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
+    fn new(receive: Arc<dyn Receive>, signals: Arc<Signals>) -> Self {
+        Self { receive, signals }
+    }
+
     /// Takes a frame. If it cannot be taken, the job fails.
     pub(crate) fn take(&self, from: HostId, frame: &[u8]) {
         if let Err(error) = catch(|| self.receive.receive(from, frame)).and_then(|taken| taken) {
@@ -82,8 +89,15 @@ impl Receiver {
     }
 
     /// A host is lost.
-    pub(crate) fn lost(&self, host: HostId) {
-        self.receive.lost(host);
+    pub(crate) fn lost(&self, host: HostId, how: &str) {
+        if let Err(panic) = catch(|| self.receive.lost(host, how)) {
+            self.signals.fail(panic);
+        }
+    }
+
+    /// Fails the job.
+    fn fail(&self, error: Error) {
+        self.signals.fail(error);
     }
 }
 
@@ -106,7 +120,7 @@ impl Links {
     /// Sets the receiver of the frames of a part of the job. Does nothing on a job's only host.
     pub(crate) fn open(&self, part: Part, receive: Arc<dyn Receive>) {
         if let Some(network) = self.hosts.network() {
-            let receiver = Receiver { receive, signals: Arc::clone(&self.signals) };
+            let receiver = Receiver::new(receive, Arc::clone(&self.signals));
             network.open(Channel { job: self.job, part }, receiver);
         }
     }

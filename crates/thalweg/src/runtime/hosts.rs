@@ -1,4 +1,7 @@
-//! What the hosts of a job agree on: how it ends, its barriers, and whether it is drained.
+//! What the hosts of a job agree on: that it is the same job, how it ends, its barriers, and whether it is drained.
+//!
+//! No task runs before all hosts have described the job to the first one, and it is the same: see [`Description`]. A job
+//! that fails before that starts its tasks too, which end at once.
 //!
 //! The first host decides how a job ends: well, when every host has reported that all of its tasks have ended and its
 //! outputs are prepared; or by the first failure that is reported. So all hosts return the same outcome, and none
@@ -11,6 +14,7 @@
 //! finds them, on whatever host it looks. With the decision, every host gets what the tasks of all hosts have counted.
 
 use super::counts::TaskCounts;
+use super::description::{DescribedPart, Description, difference};
 use super::job::{Job, Requested};
 use crate::data::{Data, DecodeError, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
@@ -31,6 +35,12 @@ pub(crate) struct JobHosts {
 
 #[derive(Default)]
 struct State {
+    /// The job, as this host describes it.
+    description: Option<Description>,
+    /// Starts the tasks of this host.
+    start: Option<Box<dyn FnOnce() + Send>>,
+    /// On the first host: the fingerprint of the job on each host that has described it.
+    fingerprints: BTreeMap<HostId, u128>,
     /// On the first host: the hosts that are prepared, and what they have reported.
     prepared: BTreeMap<HostId, Prepared>,
     decided: bool,
@@ -50,6 +60,12 @@ struct State {
 
 /// A message from one host to another about a job.
 enum JobMessage {
+    /// A host has described the job, with this fingerprint.
+    Described(u128),
+    /// All hosts have described the same job.
+    Same,
+    /// The parts of the job on the first host, for a host that has described another one.
+    Differs(Vec<DescribedPart>),
     Failed(Error),
     Prepared(Prepared),
     Decided(Result<Prepared>),
@@ -98,6 +114,53 @@ impl JobHosts {
         self.others.iter().for_each(|link| link.send(frame.clone()));
     }
 
+    /// This host has described the job. Its tasks are started when all hosts have described the same one.
+    pub(super) fn described(&self, description: Description, start: Box<dyn FnOnce() + Send>) {
+        let fingerprint = description.fingerprint;
+        let mut state = lock(&self.state);
+        (state.description, state.start) = (Some(description), Some(start));
+        let decided = state.decided;
+        drop(state);
+        if decided {
+            self.start();
+        } else {
+            self.take(self.me, JobMessage::Described(fingerprint));
+        }
+    }
+
+    /// Starts the tasks of this host, if that has not been done.
+    fn start(&self) {
+        let start = lock(&self.state).start.take();
+        if let Some(start) = start {
+            start();
+        }
+    }
+
+    /// On the first host: all hosts have described the job.
+    fn compare(&self, fingerprints: &BTreeMap<HostId, u128>) {
+        let own = fingerprints.get(&self.me);
+        match fingerprints.iter().find(|(_, other)| Some(*other) != own) {
+            None => {
+                self.send_all(&JobMessage::Same);
+                self.start();
+            }
+            Some((host, _)) => self.send(*host, &JobMessage::Differs(self.parts())),
+        }
+    }
+
+    /// The parts of the job, as this host describes it.
+    fn parts(&self) -> Vec<DescribedPart> {
+        lock(&self.state).description.as_ref().map(|job| (job.parts)()).unwrap_or_default()
+    }
+
+    /// Fails because the job of the first host has other parts.
+    fn differs(&self, first: &[DescribedPart]) {
+        let (me, own) = (self.me.0, self.parts());
+        let differs = difference(("host 0", first), (&format!("host {me}"), &own));
+        let what = format!("hosts 0 and {me} have described different jobs: {differs}");
+        self.take(self.me, JobMessage::Failed(Error::new(ErrorKind::Plan, what)));
+    }
+
     /// All tasks of this host have ended, and its outputs are prepared.
     pub(super) fn prepared(&self, files: bool, counted: Vec<TaskCounts>) {
         self.take(self.me, JobMessage::Prepared(Prepared { files, counted: vec![counted] }));
@@ -137,7 +200,8 @@ impl JobHosts {
 
     fn take(&self, from: HostId, message: JobMessage) {
         match message {
-            JobMessage::Failed(_)
+            JobMessage::Described(_)
+            | JobMessage::Failed(_)
             | JobMessage::Prepared(_)
             | JobMessage::Published(_)
             | JobMessage::BarrierRequest(_)
@@ -145,6 +209,17 @@ impl JobHosts {
             {
                 self.send(HostId::FIRST, &message);
             }
+            JobMessage::Described(fingerprint) => {
+                let mut state = lock(&self.state);
+                state.fingerprints.insert(from, fingerprint);
+                if state.fingerprints.len() > self.others.len() {
+                    let all = std::mem::take(&mut state.fingerprints);
+                    drop(state);
+                    self.compare(&all);
+                }
+            }
+            JobMessage::Same => self.start(),
+            JobMessage::Differs(parts) => self.differs(&parts),
             JobMessage::Failed(error) => self.decide(Err(error)),
             JobMessage::Prepared(prepared) => {
                 let mut state = lock(&self.state);
@@ -177,7 +252,8 @@ impl JobHosts {
                 self.send_all(&over);
                 self.take(self.me, over);
             }
-            JobMessage::Over(published) => self.with_job(|job| job.over(published)),
+            JobMessage::Over(Ok(())) => self.with_job(|job| job.over(Ok(()))),
+            JobMessage::Over(Err(error)) => self.with_job(|job| job.unpublished(error)),
             JobMessage::Drain => self.with_job(|job| job.drain_here()),
             JobMessage::BarrierRequest(request) => self.with_job(|job| {
                 let barrier = JobMessage::Barrier(job.number_barrier(), from, request);
@@ -222,6 +298,7 @@ impl JobHosts {
             prepared.files
         });
         self.with_job(|job| job.decided(outcome));
+        self.start();
     }
 
     fn with_job(&self, call: impl FnOnce(&Job)) {
@@ -243,20 +320,26 @@ impl Others for JobHosts {
 
 impl JobHosts {
     /// The failure of a job whose host is lost.
-    fn loss(host: HostId) -> Error {
-        let what = format!("host {} is lost, and with it the tasks that ran there", host.0);
+    fn loss(host: HostId, how: &str) -> Error {
+        let what = format!("host {} is lost, and with it the tasks that ran there: {how}", host.0);
         Error::new(ErrorKind::Lost, what)
     }
 }
 
 impl Receive for JobHosts {
-    /// Every host ends its tasks by itself: the first one, which decides otherwise, may be the one that is lost.
-    fn lost(&self, host: HostId) {
-        if !std::mem::replace(&mut lock(&self.state).decided, true) {
-            self.decided(Err(Self::loss(host)));
+    /// Every host ends its tasks by itself: the first one, which decides otherwise, may be the one that is lost. It also
+    /// lets the first one know, or the first one all others: they may hear of the lost host still.
+    fn lost(&self, host: HostId, how: &str) {
+        if self.me == HostId::FIRST {
+            self.decide(Err(Self::loss(host, how)));
+            // They may wait for the lost host to publish its files.
+            self.send_all(&JobMessage::Over(Err(Self::loss(host, how))));
+        } else if !std::mem::replace(&mut lock(&self.state).decided, true) {
+            self.send(HostId::FIRST, &JobMessage::Failed(Self::loss(host, how)));
+            self.decided(Err(Self::loss(host, how)));
         }
         // It may have been lost with files that it has not published.
-        self.with_job(|job| job.unpublished(Self::loss(host)));
+        self.with_job(|job| job.unpublished(Self::loss(host, how)));
     }
 
     fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
@@ -300,9 +383,15 @@ impl JobMessage {
                 error.encode(out);
             }
             Self::Drain => 4u8.encode(out),
-            Self::BarrierRequest(request) => (11u8, *request).encode(out),
+            Self::BarrierRequest(request) => (14u8, *request).encode(out),
             Self::Barrier(Epoch(epoch), by, request) => (5u8, *epoch, by.0, *request).encode(out),
             Self::Passed(Epoch(epoch)) => (6u8, *epoch).encode(out),
+            Self::Described(fingerprint) => (11u8, *fingerprint).encode(out),
+            Self::Same => 12u8.encode(out),
+            Self::Differs(parts) => {
+                13u8.encode(out);
+                parts.encode(out);
+            }
         }
         std::mem::take(out)
     }
@@ -323,7 +412,10 @@ impl JobMessage {
             8 => Self::Published(Err(Error::decode(input)?)),
             9 => Self::Over(Ok(())),
             10 => Self::Over(Err(Error::decode(input)?)),
-            11 => Self::BarrierRequest(u64::decode(input)?),
+            11 => Self::Described(u128::decode(input)?),
+            12 => Self::Same,
+            13 => Self::Differs(Data::decode(input)?),
+            14 => Self::BarrierRequest(u64::decode(input)?),
             _ => return Err(DecodeError::invalid("a message about a job")),
         })
     }
@@ -335,6 +427,7 @@ mod tests {
     use crate::check::on_cluster;
     use crate::config::{BatchMode, Config};
     use crate::runtime::Cluster;
+    use crate::sync::{AtomicBool, Ordering};
     use std::collections::BTreeSet;
 
     /// Runs two jobs on three hosts, one of which is dropped after so many steps; returns what each host saw.
@@ -418,6 +511,37 @@ mod tests {
             for host in ended {
                 host.unwrap();
             }
+        }
+    }
+
+    #[test]
+    fn a_job_that_hosts_describe_differently_fails_on_all_before_it_runs() {
+        for seed in 0..20 {
+            let differing = HostId(seed as usize % 3);
+            let cluster = Cluster::new(seed, 8, 3);
+            let ran = Arc::new(AtomicBool::new(false));
+            let ended = on_cluster(&cluster, &Config::default(), &[1, 2, 1], &|env| {
+                let ran = Arc::clone(&ran);
+                let numbers =
+                    env.iter(0..100u64).inspect(move |_| ran.store(true, Ordering::Relaxed));
+                let count = match env.host() == differing {
+                    true => numbers.filter(|n| n % 2 == 0).count().collect_one(),
+                    false => numbers.shuffle().count().collect_one(),
+                };
+                env.run().map_err(|error| format!("{:?}: {error}", error.kind()))?;
+                count.take().map_err(|error| error.to_string())
+            });
+            let errors: Vec<_> = ended.into_iter().map(Result::unwrap_err).collect();
+            let other = differing.0.max(1);
+            let expected = format!("Plan: hosts 0 and {other} have described different jobs: ");
+            assert!(errors[0].starts_with(&expected), "{}", errors[0]);
+            assert!(
+                errors[0].contains("filter (") && errors[0].contains("shuffle ("),
+                "{}",
+                errors[0]
+            );
+            assert!(errors.iter().all(|error| *error == errors[0]), "{errors:?}");
+            assert!(!ran.load(Ordering::Relaxed), "a task has run");
         }
     }
 

@@ -8,6 +8,7 @@
 
 mod cell;
 mod counts;
+mod description;
 mod hosts;
 mod job;
 mod running;
@@ -15,16 +16,17 @@ mod scheduler;
 
 pub(crate) use cell::Cell;
 pub(crate) use counts::{TaskCounts, TaskTimes};
+pub(crate) use description::{DescribedPart, Description};
 pub(crate) use job::Job;
 pub(crate) use running::Running;
 pub(crate) use scheduler::Cluster;
 
 use crate::clock::Clock;
-use crate::config::{self, Config};
+use crate::config::{self, Config, HostConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Signals;
 use crate::memory::MemoryPool;
-use crate::net::{HostId, Hosts, Links};
+use crate::net::{HostId, Hosts, Links, TcpNetwork};
 use crate::sync::{AtomicU64, Ordering};
 use cell::Schedule;
 use scheduler::{Deterministic, Scheduler, ThreadPerTask, WorkStealing};
@@ -54,6 +56,23 @@ impl World {
             }
         };
         Self { clock, hosts: Arc::new(Hosts::one(cores)), scheduler }
+    }
+
+    /// This process, as one of several hosts, to which it connects.
+    pub(crate) fn on_hosts(config: &Config, hosts: &HostConfig) -> Result<Self> {
+        hosts.validate()?;
+        let world = Self::of_this_process(config);
+        if hosts.count == 1 {
+            return Ok(world);
+        }
+        if let config::Scheduler::Deterministic { .. } = config.scheduler {
+            let what =
+                "the deterministic scheduler runs jobs on one host only: its time is simulated";
+            return Err(Error::new(ErrorKind::Config, what));
+        }
+        let (network, cores) = TcpNetwork::connect(hosts, config.cores.get(), config.credit)?;
+        let hosts = Hosts::several(HostId(hosts.id), cores, Arc::new(network));
+        Ok(Self { hosts: Arc::new(hosts), ..world })
     }
 
     /// One of the hosts of a cluster, of which each has this many cores.
@@ -162,6 +181,26 @@ impl Runtime {
         job.fail(error);
         cells.iter().for_each(|cell| cell.abandon());
         job.outcome()
+    }
+
+    /// Starts a job on several hosts with these tasks of this one, once all hosts have described the same job. If they
+    /// cannot be started, the job fails.
+    pub(crate) fn start_on_hosts(
+        &self,
+        job: &Arc<Job>,
+        cells: Vec<Arc<Cell>>,
+        description: Description,
+    ) {
+        job.set_members(cells.iter().map(|cell| Arc::clone(cell) as _).collect());
+        let (scheduler, starting) = (Arc::clone(&self.scheduler), Arc::clone(job));
+        let start = move || match scheduler.start(&cells) {
+            Ok(()) => starting.begin(),
+            Err(error) => {
+                starting.fail(error);
+                cells.iter().for_each(|cell| cell.abandon());
+            }
+        };
+        job.start(description, Box::new(start));
     }
 
     /// Blocks until the job is over. Fails at once where that could deadlock.

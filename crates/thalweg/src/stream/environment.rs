@@ -4,7 +4,7 @@ use super::application::Application;
 use super::running_job::RunningJob;
 use super::watch::{Warnings, Watch};
 use super::{JobHandle, Received, Stream};
-use crate::config::Config;
+use crate::config::{Config, HostConfig};
 use crate::data::Portable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Edge, TasksOf};
@@ -65,6 +65,38 @@ impl Environment {
         Self::in_world(config, world)
     }
 
+    /// The environment of one of several hosts, whose jobs run on all of them: each host runs the same program, and calls
+    /// this with the same number of hosts and another number of its own. Blocks until all hosts are connected.
+    ///
+    /// On every host the program describes the same jobs and runs them in the same order; each host runs a part of the
+    /// tasks, in proportion to its [`cores`](Config::cores). Outputs such as [`collect`](Stream::collect) and failures
+    /// are the same on all hosts.
+    ///
+    /// The connections are kept until the environment, its clones and its jobs are dropped. What hosts send each other is
+    /// not encrypted.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    /// use thalweg::config::{Config, HostConfig, Secret};
+    ///
+    /// // One host is enough for an example. A program on several has the number of its host from outside.
+    /// let hosts = HostConfig::new(0, 1, "127.0.0.1:4711", Secret::new("a secret that is long enough"));
+    /// let env = Environment::on_hosts(Config::default(), hosts)?;
+    /// let count = env.range(0..9).count().collect_one();
+    /// env.run()?;
+    /// assert_eq!(count.take()?, Some(9));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If a value is wrong, if this host cannot listen, if not all hosts have come within
+    /// [`connect_timeout`](HostConfig::connect_timeout), and if they differ in what has to be equal: the secret, the
+    /// number of hosts, the executable, the version of the engine, the [credit](Config::credit).
+    pub fn on_hosts(config: Config, hosts: HostConfig) -> Result<Self> {
+        Ok(Self::in_world(config.clone(), World::on_hosts(&config, &hosts)?))
+    }
+
     fn in_world(config: Config, world: World) -> Self {
         let runtime = Runtime::new(config, world);
         let numbers = Arc::new(JobNumbers::first());
@@ -86,6 +118,11 @@ impl Environment {
     /// An environment whose jobs fail if the counts of their tasks do not agree, for tests of jobs.
     pub(crate) fn checked(config: Config) -> Self {
         Self { checked: true, ..Self::with_config(config) }
+    }
+
+    /// As [`on_hosts`](Self::on_hosts), and the jobs fail if the counts of their tasks do not agree, for tests of jobs.
+    pub(crate) fn checked_on_hosts(config: Config, hosts: HostConfig) -> Result<Self> {
+        Ok(Self { checked: true, ..Self::on_hosts(config, hosts)? })
     }
 
     /// The environment of one of several hosts in this process, for tests of jobs.
@@ -312,6 +349,12 @@ impl Environment {
                 builder.openers.push(Box::new(move |links| open(links, part)));
             }
         });
+    }
+
+    /// The number of this host.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn host(&self) -> HostId {
+        self.runtime.hosts.me()
     }
 
     /// Whether this is the first host, which has the first task of each stage.

@@ -76,6 +76,8 @@ const STEPS: usize = 64;
 const LOOK: Duration = Duration::from_millis(5);
 /// How many looks in vain it takes to conclude that the hosts wait for each other.
 const PATIENCE: usize = 4000;
+/// How a host is lost.
+const DROPPED: &str = "it was dropped";
 /// By how much the clocks of two hosts differ.
 const APART: Nanos = 3_600_000_000_000;
 
@@ -193,7 +195,7 @@ impl Cluster {
         let heard = frames.receivers.values().cloned().collect::<Vec<_>>();
         drop(frames);
         let own: BTreeMap<_, Receiver> = own;
-        own.into_values().chain(heard).for_each(|receiver| receiver.lost(lost));
+        own.into_values().chain(heard).for_each(|receiver| receiver.lost(lost, DROPPED));
         lock(&self.hosts[lost.0].ready).clear();
         let started = std::mem::take(&mut *lock(&self.hosts[lost.0].started));
         started.iter().filter_map(Weak::upgrade).for_each(|cell| cell.abandon());
@@ -323,7 +325,7 @@ impl Network for SimulatedHost {
         let dropped = frames.dropped.clone();
         frames.receivers.insert((self.me, channel), receiver.clone());
         drop(frames);
-        dropped.into_iter().for_each(|lost| receiver.lost(lost));
+        dropped.into_iter().for_each(|lost| receiver.lost(lost, DROPPED));
     }
 
     fn close(&self, job: u64) {

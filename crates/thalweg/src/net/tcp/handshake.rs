@@ -1,0 +1,480 @@
+//! The handshake of two hosts: each proves that it knows the secret, and says what has to fit.
+//!
+//! | message | from | content |
+//! |---|---|---|
+//! | greeting | who connects, then who accepts | a magic value, the version of the protocol, a random nonce |
+//! | claim | who connects | what the host is, authenticated |
+//! | answer | who accepts | one byte: whether the claim is authentic; if so, a claim of its own |
+//!
+//! A claim is an [`Identity`], preceded by its length and followed by its HMAC-SHA-256 under the secret, over the role of
+//! the host, both nonces and the identity. So a claim cannot be sent again in another handshake, nor back to the host
+//! that made it, and nothing is decoded of hosts that do not know the secret. A greeting has a fixed length, and a claim at
+//! most [`LONGEST`] bytes.
+//!
+//! Here are only states and bytes: no socket, no clock.
+
+use crate::config::Secret;
+use crate::data::{Data, decode_whole};
+use hmac_sha256::HMAC;
+use std::time::Duration;
+
+/// The version of all that hosts send each other.
+pub(super) const VERSION: u32 = 1;
+
+const MAGIC: [u8; 8] = *b"thalweg\n";
+const NONCE: usize = 32;
+const GREETING: usize = MAGIC.len() + 4 + NONCE;
+const MAC: usize = 32;
+/// The most bytes of an identity.
+const LONGEST: usize = 512;
+
+const REFUSED: u8 = 0;
+const ACCEPTED: u8 = 1;
+
+/// What a host says about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Data)]
+pub(super) struct Identity {
+    /// Its number.
+    pub(super) host: u32,
+    /// The number of hosts.
+    pub(super) hosts: u32,
+    pub(super) cores: u32,
+    /// The digest of its executable.
+    pub(super) executable: u64,
+    /// The bytes that a sender may have in flight on a lane: a receiver returns them in parts of its own credit.
+    pub(super) credit: u64,
+    /// After how many milliseconds of silence it considers another host lost.
+    pub(super) lost_after: u64,
+    /// Where others reach it, such as `10.0.0.2:4711`.
+    pub(super) address: String,
+}
+
+impl Identity {
+    /// Why two hosts cannot run jobs together, if they cannot: the same on both.
+    pub(super) fn mismatch(&self, other: &Self) -> Option<String> {
+        let (a, b) = if self.host <= other.host { (self, other) } else { (other, self) };
+        let (first, second) = (a.host, b.host);
+        let at = |host: &Self| host.address.clone();
+        if a.hosts != b.hosts {
+            let (one, two) = (a.hosts, b.hosts);
+            return Some(format!(
+                "host {first} was started as one of {one} hosts, and host {second} as one of {two}"
+            ));
+        }
+        if first == second {
+            return Some(format!(
+                "two hosts have the number {first}, at {} and {}",
+                at(self).min(at(other)),
+                at(self).max(at(other))
+            ));
+        }
+        if a.executable != b.executable {
+            let (one, two) = (a.executable, b.executable);
+            return Some(format!(
+                "hosts {first} ({}) and {second} ({}) run different executables, with the digests {one:016x} and \
+                 {two:016x}",
+                at(a),
+                at(b)
+            ));
+        }
+        if a.credit != b.credit {
+            let (one, two) = (a.credit, b.credit);
+            return Some(format!(
+                "hosts have to be configured with the same credit: host {first} has {one} bytes, and host {second} has \
+                 {two}"
+            ));
+        }
+        None
+    }
+
+    pub(super) fn lost_after(&self) -> Duration {
+        Duration::from_millis(self.lost_after)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Connects,
+    Accepts,
+}
+
+/// Why the other side is not believed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It sends something else.
+    NoHost,
+    /// Its version of the protocol.
+    Version(u32),
+    /// It does not know the secret.
+    Secret,
+    /// It says that this host does not know the secret.
+    Refused,
+}
+
+/// What happens next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Read so many bytes more.
+    Read(usize),
+    /// The other host is who it claims to be.
+    Done(Identity),
+}
+
+/// One side of a handshake.
+pub(super) struct Handshake {
+    role: Role,
+    secret: Secret,
+    mine: Identity,
+    nonce: [u8; NONCE],
+    /// The nonce of the other side, once it has sent its greeting.
+    theirs: Option<[u8; NONCE]>,
+    /// Whether the answer has said that this host is accepted.
+    accepted: bool,
+    /// Bytes of a message that is not complete.
+    input: Vec<u8>,
+    /// What is to be written.
+    output: Vec<u8>,
+}
+
+impl Handshake {
+    /// Begins a handshake with a nonce that was never used before.
+    pub(super) fn new(role: Role, mine: Identity, secret: Secret, nonce: [u8; NONCE]) -> Self {
+        let mut handshake = Self {
+            role,
+            secret,
+            mine,
+            nonce,
+            theirs: None,
+            accepted: false,
+            input: Vec::new(),
+            output: Vec::new(),
+        };
+        if role == Role::Connects {
+            handshake.greet();
+        }
+        handshake
+    }
+
+    /// Takes what is to be written.
+    pub(super) fn output(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.output)
+    }
+
+    /// How many bytes to read before [`take`](Self::take), at most. A message that comes after the handshake is not read.
+    pub(super) fn wanted(&self) -> usize {
+        self.length() - self.input.len()
+    }
+
+    /// Takes bytes, at most as many as are [wanted](Self::wanted).
+    ///
+    /// # Errors
+    ///
+    /// If the other side is refused. Its [output](Self::output) is to be written nevertheless: it may say why.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Step, Refusal> {
+        self.input.extend_from_slice(bytes);
+        // What cannot become a greeting is refused at once.
+        let seen = self.input.len().min(MAGIC.len());
+        if self.theirs.is_none() && self.input[..seen] != MAGIC[..seen] {
+            return Err(Refusal::NoHost);
+        }
+        while self.input.len() >= self.length() {
+            if let Some(done) = self.message()? {
+                return Ok(Step::Done(done));
+            }
+        }
+        Ok(Step::Read(self.wanted()))
+    }
+
+    /// The length of the message that begins the input, as far as it is known.
+    fn length(&self) -> usize {
+        if self.theirs.is_none() {
+            return GREETING;
+        }
+        if self.awaits_answer() {
+            return 1;
+        }
+        match self.input.first_chunk() {
+            Some(length) => 2 + usize::from(u16::from_le_bytes(*length)).min(LONGEST) + MAC,
+            None => 2,
+        }
+    }
+
+    fn awaits_answer(&self) -> bool {
+        self.role == Role::Connects && !self.accepted
+    }
+
+    /// Takes the message that begins the input, which is complete, or the length of a claim.
+    fn message(&mut self) -> Result<Option<Identity>, Refusal> {
+        let Some(theirs) = self.theirs else {
+            self.greeting()?;
+            return Ok(None);
+        };
+        if self.awaits_answer() {
+            match std::mem::take(&mut self.input)[..] {
+                [ACCEPTED] => self.accepted = true,
+                [REFUSED] => return Err(Refusal::Refused),
+                _ => return Err(Refusal::NoHost),
+            }
+            return Ok(None);
+        }
+        let Some((length, claim)) = self.input.split_first_chunk() else { return Ok(None) };
+        let length = usize::from(u16::from_le_bytes(*length));
+        if length > LONGEST {
+            return Err(Refusal::NoHost);
+        }
+        let Some((identity, mac)) = claim.split_at_checked(length) else { return Ok(None) };
+        let Ok(mac) = mac.try_into() else { return Ok(None) };
+        let other = match self.role {
+            Role::Connects => Role::Accepts,
+            Role::Accepts => Role::Connects,
+        };
+        if !self.authenticate(other, theirs, identity).finalize_verify(mac) {
+            if self.role == Role::Accepts {
+                self.output.push(REFUSED);
+            }
+            return Err(Refusal::Secret);
+        }
+        let decoded = decode_whole(identity, Identity::decode).map_err(|_| Refusal::NoHost)?;
+        self.input.clear();
+        if self.role == Role::Accepts {
+            self.output.push(ACCEPTED);
+            self.claim(theirs);
+        }
+        Ok(Some(decoded))
+    }
+
+    fn greeting(&mut self) -> Result<(), Refusal> {
+        let greeting = std::mem::take(&mut self.input);
+        if self.role == Role::Accepts {
+            self.greet();
+        }
+        let after = greeting.split_at_checked(MAGIC.len()).map_or(&[][..], |(_, after)| after);
+        let (Some(version), Some(nonce)) = (after.first_chunk(), after.last_chunk()) else {
+            return Err(Refusal::NoHost);
+        };
+        let version = u32::from_le_bytes(*version);
+        if version != VERSION {
+            return Err(Refusal::Version(version));
+        }
+        // Who mirrors everything would learn nothing, but it is no host.
+        if *nonce == self.nonce {
+            return Err(Refusal::NoHost);
+        }
+        self.theirs = Some(*nonce);
+        if self.role == Role::Connects {
+            self.claim(*nonce);
+        }
+        Ok(())
+    }
+
+    fn greet(&mut self) {
+        self.output.extend_from_slice(&MAGIC);
+        self.output.extend_from_slice(&VERSION.to_le_bytes());
+        self.output.extend_from_slice(&self.nonce);
+    }
+
+    /// Writes what this host is.
+    fn claim(&mut self, theirs: [u8; NONCE]) {
+        let mut identity = Vec::new();
+        self.mine.encode(&mut identity);
+        let mac = self.authenticate(self.role, theirs, &identity).finalize();
+        self.output.extend_from_slice(&(identity.len() as u16).to_le_bytes());
+        self.output.extend_from_slice(&identity);
+        self.output.extend_from_slice(&mac);
+    }
+
+    /// The HMAC of an identity that a side claims.
+    fn authenticate(&self, role: Role, theirs: [u8; NONCE], identity: &[u8]) -> HMAC {
+        let [connects, accepts] = match self.role {
+            Role::Connects => [self.nonce, theirs],
+            Role::Accepts => [theirs, self.nonce],
+        };
+        let mut mac = HMAC::new(self.secret.bytes());
+        mac.update([role as u8]);
+        mac.update(VERSION.to_le_bytes());
+        mac.update(connects);
+        mac.update(accepts);
+        mac.update(identity);
+        mac
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(host: u32) -> Identity {
+        Identity {
+            host,
+            hosts: 3,
+            cores: 2,
+            executable: 0xe1e,
+            credit: 1000,
+            lost_after: 10_000,
+            address: format!("10.0.0.{host}:4711"),
+        }
+    }
+
+    fn side(role: Role, host: u32, secret: &str) -> Handshake {
+        Handshake::new(role, identity(host), Secret::new(secret), [host as u8; NONCE])
+    }
+
+    /// Hands the output of each side to the other, in pieces of this size at most; returns how each side ended, if it did.
+    fn meet(
+        connects: &mut Handshake,
+        accepts: &mut Handshake,
+        piece: usize,
+    ) -> [Option<Result<Identity, Refusal>>; 2] {
+        let mut ended = [None, None];
+        loop {
+            let sent = [connects.output(), accepts.output()];
+            if sent.iter().all(Vec::is_empty) {
+                return ended;
+            }
+            for ((to, bytes), ended) in
+                [(&mut *accepts, &sent[0]), (&mut *connects, &sent[1])].into_iter().zip(&mut ended)
+            {
+                let mut bytes = &bytes[..];
+                while !bytes.is_empty() && ended.is_none() {
+                    let (now, later) = bytes.split_at(bytes.len().min(piece).min(to.wanted()));
+                    bytes = later;
+                    match to.take(now) {
+                        Ok(Step::Read(more)) => assert_eq!(more, to.wanted()),
+                        Ok(Step::Done(identity)) => *ended = Some(Ok(identity)),
+                        Err(refusal) => *ended = Some(Err(refusal)),
+                    }
+                }
+            }
+        }
+    }
+
+    const SECRET: &str = "a secret that is long enough";
+
+    #[test]
+    fn hosts_with_one_secret_believe_each_other_however_messages_are_torn() {
+        for piece in [1, 2, 7, 43, 44, 45, 1000] {
+            let mut connects = side(Role::Connects, 2, SECRET);
+            let mut accepts = side(Role::Accepts, 0, SECRET);
+            let [at_accepting, at_connecting] = meet(&mut connects, &mut accepts, piece);
+            assert_eq!(at_accepting, Some(Ok(identity(2))), "pieces of {piece}");
+            assert_eq!(at_connecting, Some(Ok(identity(0))), "pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn another_secret_is_refused_on_both_sides() {
+        let mut connects = side(Role::Connects, 2, "some other secret of hosts");
+        let mut accepts = side(Role::Accepts, 0, SECRET);
+        let ended = meet(&mut connects, &mut accepts, 50);
+        assert_eq!(ended, [Some(Err(Refusal::Secret)), Some(Err(Refusal::Refused))]);
+    }
+
+    #[test]
+    fn another_version_is_named_on_both_sides() {
+        let mut accepts = side(Role::Accepts, 0, SECRET);
+        let mut connects = side(Role::Connects, 2, SECRET);
+        let mut greeting = connects.output();
+        greeting[MAGIC.len()] = 9;
+        assert_eq!(accepts.take(&greeting), Err(Refusal::Version(9)));
+        let mut greeting = accepts.output();
+        assert_eq!(greeting.len(), GREETING, "it says its own version");
+        greeting[MAGIC.len()] = 9;
+        assert_eq!(connects.take(&greeting), Err(Refusal::Version(9)));
+    }
+
+    #[test]
+    fn what_is_no_host_is_refused_at_its_first_wrong_byte() {
+        for role in [Role::Accepts, Role::Connects] {
+            assert_eq!(side(role, 0, SECRET).take(b"G"), Err(Refusal::NoHost));
+            assert_eq!(side(role, 0, SECRET).take(b"thalweG"), Err(Refusal::NoHost));
+        }
+        let mut accepts = side(Role::Accepts, 0, SECRET);
+        assert_eq!(accepts.take(b"GET / HTTP/1.1"), Err(Refusal::NoHost));
+        assert!(accepts.output().is_empty(), "and hears nothing");
+        // A greeting that comes back.
+        let mut connects = side(Role::Connects, 2, SECRET);
+        let greeting = connects.output();
+        assert_eq!(connects.take(&greeting), Err(Refusal::NoHost));
+    }
+
+    /// The greeting and the claim of a host, for this one that accepts.
+    fn claim(accepts: &mut Handshake) -> Vec<u8> {
+        let mut connects = side(Role::Connects, 2, SECRET);
+        accepts.take(&connects.output()).unwrap();
+        connects.take(&accepts.output()).unwrap();
+        connects.output()
+    }
+
+    #[test]
+    fn a_claim_with_any_other_bit_is_refused() {
+        let mut accepts = side(Role::Accepts, 0, SECRET);
+        let length = claim(&mut accepts).len();
+        for at in 0..length {
+            let mut accepts = side(Role::Accepts, 0, SECRET);
+            let mut claim = claim(&mut accepts);
+            claim[at] ^= 1 << (at % 8);
+            match accepts.take(&claim) {
+                Err(Refusal::Secret | Refusal::NoHost) => {}
+                // A length that is not complete.
+                Ok(Step::Read(more)) => assert!(at < 2 && more <= LONGEST),
+                other => panic!("byte {at}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_claim_of_any_length_is_bounded_before_it_is_authentic() {
+        let mut accepts = side(Role::Accepts, 0, SECRET);
+        claim(&mut accepts);
+        assert_eq!(accepts.take(&u16::MAX.to_le_bytes()), Ok(Step::Read(LONGEST + MAC)));
+        assert_eq!(accepts.take(&[0; LONGEST + MAC]), Err(Refusal::NoHost));
+    }
+
+    #[test]
+    fn a_claim_is_good_for_one_handshake_and_one_role() {
+        let mut accepts = side(Role::Accepts, 0, SECRET);
+        let claim = claim(&mut accepts);
+        // The same greeting again, to a host with another nonce.
+        let mut other = Handshake::new(Role::Accepts, identity(0), Secret::new(SECRET), [9; NONCE]);
+        other.take(&side(Role::Connects, 2, SECRET).output()).unwrap();
+        assert_eq!(other.take(&claim), Err(Refusal::Secret));
+        // Sent back to who made it.
+        let mut connects = side(Role::Connects, 2, SECRET);
+        let mut accepts = side(Role::Accepts, 0, SECRET);
+        accepts.take(&connects.output()).unwrap();
+        connects.take(&accepts.output()).unwrap();
+        let own = connects.output();
+        connects.take(&[ACCEPTED]).unwrap();
+        assert_eq!(connects.take(&own), Err(Refusal::Secret));
+    }
+
+    #[test]
+    fn a_mismatch_is_said_in_the_same_words_on_both_sides() {
+        let said = |edit: fn(&mut Identity)| {
+            let (one, mut two) = (identity(0), identity(2));
+            edit(&mut two);
+            let mismatch = one.mismatch(&two);
+            assert_eq!(mismatch, two.mismatch(&one));
+            mismatch.unwrap_or_default()
+        };
+        assert_eq!(said(|_| ()), "");
+        assert_eq!(said(|host| host.cores = 64), "");
+        assert_eq!(
+            said(|host| host.hosts = 4),
+            "host 0 was started as one of 3 hosts, and host 2 as one of 4"
+        );
+        assert_eq!(
+            said(|host| host.host = 0),
+            "two hosts have the number 0, at 10.0.0.0:4711 and 10.0.0.2:4711"
+        );
+        assert_eq!(
+            said(|host| host.executable = 1),
+            "hosts 0 (10.0.0.0:4711) and 2 (10.0.0.2:4711) run different executables, with the digests \
+             0000000000000e1e and 0000000000000001"
+        );
+        assert_eq!(
+            said(|host| host.credit = 1),
+            "hosts have to be configured with the same credit: host 0 has 1000 bytes, and host 2 has 1"
+        );
+    }
+}

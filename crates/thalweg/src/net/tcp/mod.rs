@@ -1,0 +1,173 @@
+//! The network between processes: one TCP connection for every two hosts, and one thread that reads from all of them.
+//!
+//! [`rendezvous`] connects the hosts, by the [`handshake`] of every two. Then frames ([`frames`]) go over the connections: who
+//! sends one writes it if nobody writes at that time ([`outgoing`]), and the network's thread ([`thread`]) reads, gives
+//! frames to the receivers of their channels ([`channels`]), goes on writing where a connection was full, and finds out
+//! which hosts are lost. It does not look into frames: batches are decoded by the tasks that receive them.
+//!
+//! A host that has no more jobs says goodbye, and the other side closes the connection: so nothing that was sent is lost.
+
+mod channels;
+mod connection;
+mod executable;
+mod frames;
+mod handshake;
+mod outgoing;
+mod rendezvous;
+mod thread;
+
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests;
+
+pub(crate) use rendezvous::free_port;
+
+use super::{Channel, HostId, Network, Receiver};
+use crate::config::HostConfig;
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::{AtomicBool, Mutex, Ordering, lock, spawn};
+use channels::Channels;
+use frames::{Frame, LARGEST, Notice};
+use handshake::Identity;
+use mio::net::TcpStream;
+use mio::{Interest, Poll, Token, Waker};
+use outgoing::{Outgoing, Rest};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use thread::NetworkThread;
+
+/// The network as one host sees it.
+pub(crate) struct TcpNetwork {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What tasks and the network's thread share.
+struct Shared {
+    peers: BTreeMap<HostId, Peer>,
+    channels: Channels,
+    /// Wakes the network's thread.
+    waker: Waker,
+    /// Whether this host leaves.
+    leaving: AtomicBool,
+}
+
+/// Another host.
+struct Peer {
+    address: String,
+    stream: TcpStream,
+    outgoing: Outgoing,
+    /// Whether a sender has left frames to the network's thread.
+    behind: AtomicBool,
+}
+
+impl TcpNetwork {
+    /// Connects this host with all others. Returns the cores of each host too.
+    pub(crate) fn connect(
+        config: &HostConfig,
+        cores: usize,
+        credit: usize,
+    ) -> Result<(Self, Vec<usize>)> {
+        let mine = Identity {
+            host: config.id as u32,
+            hosts: config.count as u32,
+            cores: u32::try_from(cores).unwrap_or(u32::MAX),
+            executable: executable::digest()?,
+            credit: credit as u64,
+            lost_after: config.lost_after.as_millis().try_into().unwrap_or(u64::MAX),
+            address: String::new(),
+        };
+        Self::connect_as(config, mine)
+    }
+
+    fn connect_as(config: &HostConfig, mine: Identity) -> Result<(Self, Vec<usize>)> {
+        let met = rendezvous::meet(config, mine)?;
+        let cores = met.hosts.iter().map(|host| host.cores as usize).collect();
+        let most_silent = met.hosts.iter().map(Identity::lost_after).min();
+        let network =
+            Self::start(met, config.lost_after, most_silent.unwrap_or(config.lost_after))?;
+        Ok((network, cores))
+    }
+
+    /// Starts the network's thread. No host may be silent for `most_silent`.
+    fn start(met: rendezvous::Met, lost_after: Duration, most_silent: Duration) -> Result<Self> {
+        let failed = |cause: io::Error| {
+            Error::new(ErrorKind::Io, "cannot wait for other hosts").caused_by(cause)
+        };
+        let poll = Poll::new().map_err(failed)?;
+        let mut peers = BTreeMap::new();
+        for (host, mut stream) in met.streams {
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            poll.registry().register(&mut stream, Token(host), interest).map_err(failed)?;
+            let address = met.hosts.get(host).map(|peer| peer.address.clone()).unwrap_or_default();
+            let (outgoing, behind) = (Outgoing::default(), AtomicBool::new(false));
+            peers.insert(HostId(host), Peer { address, stream, outgoing, behind });
+        }
+        let waker = Waker::new(poll.registry(), thread::WAKE).map_err(failed)?;
+        let channels = Channels::default();
+        let shared = Arc::new(Shared { peers, channels, waker, leaving: AtomicBool::new(false) });
+        let of_thread = NetworkThread::new(Arc::clone(&shared), poll, lost_after, most_silent);
+        let thread = spawn("thalweg-net".to_owned(), move || of_thread.run())?;
+        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
+    }
+}
+
+impl Shared {
+    fn send(&self, peer: &Peer, frame: Frame) {
+        if peer.outgoing.send(frame, &mut &peer.stream) == Rest::Network {
+            peer.behind.store(true, Ordering::Release);
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        // It fails only if the system is out of memory; the thread wakes at the next heartbeat then.
+        let _ = self.waker.wake();
+    }
+}
+
+impl Network for TcpNetwork {
+    fn send(&self, to: HostId, channel: Channel, frame: Vec<u8>) {
+        if frame.len() > LARGEST {
+            let what = format!(
+                "{} bytes are to be sent to another host at once, and {LARGEST} is the most",
+                frame.len()
+            );
+            self.shared.channels.fail(channel, Error::new(ErrorKind::Plan, what));
+        } else if let Some(peer) = self.shared.peers.get(&to) {
+            self.shared.send(peer, Frame::new(channel, frame));
+        }
+    }
+
+    fn open(&self, channel: Channel, receiver: Receiver) {
+        if self.shared.channels.open(channel, receiver) {
+            self.shared.wake();
+        }
+    }
+
+    fn close(&self, job: u64) {
+        self.shared.channels.close(job);
+        for peer in self.shared.peers.values() {
+            self.shared.send(peer, Frame::notice(Notice::Over(job)));
+        }
+    }
+}
+
+impl Drop for TcpNetwork {
+    /// Waits until what was sent has arrived, or for a few seconds.
+    fn drop(&mut self) {
+        for peer in self.shared.peers.values() {
+            self.shared.send(peer, Frame::notice(Notice::Goodbye));
+        }
+        self.shared.leaving.store(true, Ordering::Release);
+        self.shared.wake();
+        if let Some(thread) = lock(&self.thread).take() {
+            // The last handle may be dropped by a receiver, on the network's thread, which cannot join itself.
+            if thread.thread().id() != std::thread::current().id() {
+                let _ = thread.join();
+            }
+        }
+    }
+}

@@ -1,0 +1,688 @@
+//! How hosts find each other and connect: all connect to the first one, which then tells each where the others are; each
+//! of those connects to the ones with lower numbers. When all are connected, all are told to begin.
+//!
+//! All of it is done on the thread that waits for it. Whoever connects and is not authentic is dropped, and cannot keep a
+//! host from connecting: the number of such connections is bounded, and so are their bytes and their time. When the
+//! hosts are connected, nobody listens any more.
+#![expect(clippy::disallowed_methods, reason = "the door to the network")]
+
+use super::connection::{Connection, Happened, Message};
+use super::handshake::{Handshake, Identity, Refusal, Role, VERSION};
+use crate::clock::{Clock, Nanos, nanos};
+use crate::config::HostConfig;
+use crate::error::{Error, ErrorKind, Result};
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+/// The hosts, connected to this one.
+pub(super) struct Met {
+    /// All hosts, in order.
+    pub(super) hosts: Vec<Identity>,
+    /// The connections to all hosts but this one.
+    pub(super) streams: BTreeMap<usize, TcpStream>,
+}
+
+/// How long a handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long an attempt to connect may take.
+const ATTEMPT: Duration = Duration::from_secs(3);
+/// The first pause between attempts to connect, which doubles up to the longest.
+const PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// How much longer a host waits for what another one decides: that one then says why.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long a host tries to tell the others why it gives up.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// Connections that are not authentic yet, beyond one for each host.
+const STRANGERS: usize = 64;
+
+const LISTENER: Token = Token(0);
+const FIRST: u32 = 0;
+
+/// Connects this host with all others. The address in `mine` is set here.
+pub(super) fn meet(config: &HostConfig, mine: Identity) -> Result<Met> {
+    let mut meeting = Meeting::new(config, mine)?;
+    match meeting.connect() {
+        Ok(()) => meeting.met(),
+        Err(error) => {
+            meeting.report(&error);
+            Err(error)
+        }
+    }
+}
+
+struct Meeting<'a> {
+    config: &'a HostConfig,
+    mine: Identity,
+    clock: Clock,
+    deadline: Nanos,
+    poll: Poll,
+    listener: Option<TcpListener>,
+    /// By token.
+    connections: BTreeMap<usize, Connection>,
+    next_token: usize,
+    /// The tokens of the hosts that are connected.
+    joined: BTreeMap<u32, usize>,
+    /// The hosts that this one connects to, and has not reached.
+    calls: BTreeMap<u32, Call>,
+    /// Of the hosts that are connected, what they are.
+    known: BTreeMap<u32, Identity>,
+    /// All hosts, once the first one has told.
+    roster: Option<Vec<Identity>>,
+    /// On the first host: those that are connected to all others.
+    connected: BTreeSet<u32>,
+    /// Whether this host is connected to all others and has said so.
+    ready: bool,
+    /// Whether all hosts are connected.
+    begun: bool,
+    /// The last who has been refused, and why.
+    refused: Option<String>,
+}
+
+/// A host that is to be reached.
+struct Call {
+    address: String,
+    attempts: usize,
+    /// The connection that is tried.
+    token: Option<usize>,
+    next: Nanos,
+    pause: Duration,
+    /// Why the last attempt has failed.
+    failed: String,
+}
+
+impl Call {
+    fn new(address: &str, now: Nanos) -> Self {
+        let failed = "it does not answer".to_owned();
+        Self {
+            address: address.to_owned(),
+            attempts: 0,
+            token: None,
+            next: now,
+            pause: PAUSE,
+            failed,
+        }
+    }
+
+    /// The attempt has failed.
+    fn again(&mut self, why: String, now: Nanos) {
+        self.token = None;
+        self.failed = why;
+        self.next = now.saturating_add(nanos(self.pause));
+        self.pause = (2 * self.pause).min(LONGEST_PAUSE);
+    }
+}
+
+impl<'a> Meeting<'a> {
+    fn new(config: &'a HostConfig, mine: Identity) -> Result<Self> {
+        let clock = Clock::system();
+        let poll = Poll::new().map_err(|cause| failed("wait for the network", cause))?;
+        let mut meeting = Self {
+            config,
+            mine,
+            deadline: clock.now().saturating_add(nanos(config.connect_timeout)),
+            clock,
+            poll,
+            listener: None,
+            connections: BTreeMap::new(),
+            next_token: LISTENER.0 + 1,
+            joined: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            known: BTreeMap::new(),
+            roster: None,
+            connected: BTreeSet::new(),
+            ready: false,
+            begun: false,
+            refused: None,
+        };
+        if meeting.is_first() {
+            let listen = config.listen.as_ref().unwrap_or(&config.first);
+            let addresses = resolve(listen).map_err(|why| cannot_listen(listen, &why))?;
+            meeting.listen(listen, &addresses)?;
+            meeting.mine.address.clone_from(&config.first);
+        } else {
+            meeting.calls.insert(FIRST, Call::new(&config.first, meeting.clock.now()));
+        }
+        Ok(meeting)
+    }
+
+    fn is_first(&self) -> bool {
+        self.mine.host == FIRST
+    }
+
+    /// Listens at the first of these addresses at which that works.
+    fn listen(&mut self, name: &str, addresses: &[SocketAddr]) -> Result<SocketAddr> {
+        let mut failed = "the name has no address".to_owned();
+        for address in addresses {
+            let bound = TcpListener::bind(*address).and_then(|mut listener| {
+                self.poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+                Ok((listener.local_addr()?, listener))
+            });
+            match bound {
+                Ok((address, listener)) => {
+                    self.listener = Some(listener);
+                    return Ok(address);
+                }
+                Err(error) => failed = error.to_string(),
+            }
+        }
+        Err(cannot_listen(name, &failed))
+    }
+
+    /// Runs until all hosts are connected.
+    fn connect(&mut self) -> Result<()> {
+        let mut events = Events::with_capacity(256);
+        loop {
+            self.call()?;
+            if self.begun && self.joined_flushed() {
+                return Ok(());
+            }
+            match self.poll.poll(&mut events, Some(self.until_next())) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                polled => polled.map_err(|cause| failed("wait for the network", cause))?,
+            }
+            for event in &events {
+                match event.token() {
+                    LISTENER => self.accept()?,
+                    Token(token) => self.advance(token)?,
+                }
+            }
+            self.expire()?;
+        }
+    }
+
+    fn joined_flushed(&self) -> bool {
+        let connection = |token: &usize| self.connections.get(token);
+        self.joined.values().filter_map(connection).all(Connection::is_flushed)
+    }
+
+    /// The time until something is to be done without an event.
+    fn until_next(&self) -> Duration {
+        let calls = self.calls.values().filter(|call| call.token.is_none()).map(|call| call.next);
+        let handshakes = self.connections.values().filter(|connection| !connection.is_joined());
+        let next = calls
+            .chain(handshakes.map(|connection| connection.began + limit(connection)))
+            .chain([self.deadline])
+            .min();
+        let left = next.unwrap_or(self.deadline).saturating_sub(self.clock.now());
+        // Rounded up to the granularity of the system call.
+        Duration::from_nanos(left) + Duration::from_millis(1)
+    }
+
+    /// Begins the attempts to connect that are due.
+    fn call(&mut self) -> Result<()> {
+        let now = self.clock.now();
+        let due = |call: &&mut Call| call.token.is_none() && call.next <= now;
+        let mut tried = Vec::new();
+        for call in self.calls.values_mut().filter(due) {
+            let attempt = resolve(&call.address).and_then(|addresses| {
+                let address = addresses[call.attempts % addresses.len()];
+                TcpStream::connect(address)
+                    .map(|stream| (stream, address))
+                    .map_err(|e| e.to_string())
+            });
+            call.attempts += 1;
+            match attempt {
+                Ok((stream, address)) => {
+                    let token = self.next_token;
+                    self.next_token += 1;
+                    call.token = Some(token);
+                    tried.push((token, Connection::made(stream, address, now)));
+                }
+                Err(why) => call.again(why, now),
+            }
+        }
+        for (token, connection) in tried {
+            self.add(token, connection)?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, token: usize, mut connection: Connection) -> Result<()> {
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        self.poll
+            .registry()
+            .register(connection.stream(), Token(token), interest)
+            .map_err(|cause| failed("wait for a connection", cause))?;
+        self.connections.insert(token, connection);
+        Ok(())
+    }
+
+    fn accept(&mut self) -> Result<()> {
+        loop {
+            let Some(listener) = &self.listener else { return Ok(()) };
+            match listener.accept() {
+                Ok((stream, address)) => {
+                    let mut connection = Connection::accepted(stream, address, self.clock.now());
+                    connection.begin(self.handshake(Role::Accepts)?);
+                    self.make_room();
+                    let token = self.next_token;
+                    self.next_token += 1;
+                    self.add(token, connection)?;
+                    self.advance(token)?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                // Of a connection that was closed before it was accepted; or too many files are open.
+                Err(error) if is_transient(&error) => {}
+                Err(error) => return Err(failed("accept connections of hosts", error)),
+            }
+        }
+    }
+
+    /// Drops the oldest of the connections that are not authentic, if there are too many.
+    fn make_room(&mut self) {
+        let called: BTreeSet<_> = self.calls.values().filter_map(|call| call.token).collect();
+        let is_stranger = |(token, connection): &(&usize, &Connection)| {
+            !connection.is_joined() && !called.contains(token)
+        };
+        let strangers = self.connections.iter().filter(is_stranger);
+        let full = strangers.clone().count() >= STRANGERS + self.config.count;
+        let oldest = strangers.min_by_key(|(_, connection)| connection.began);
+        if let (true, Some(token)) = (full, oldest.map(|(token, _)| *token)) {
+            self.connections.remove(&token);
+        }
+    }
+
+    fn handshake(&self, role: Role) -> Result<Handshake> {
+        let mut nonce = [0; 32];
+        getrandom::fill(&mut nonce).map_err(|cause| {
+            Error::new(ErrorKind::Io, "cannot get random numbers from the system").caused_by(cause)
+        })?;
+        Ok(Handshake::new(role, self.mine.clone(), self.config.secret.clone(), nonce))
+    }
+
+    /// Goes on with a connection, as far as it can.
+    fn advance(&mut self, token: usize) -> Result<()> {
+        loop {
+            // Another host may have begun its first job, whose frames are not read here.
+            let talks_here = |(host, of): (&u32, &usize)| *of == token && *host != FIRST;
+            let done = self.begun || !self.is_first() && self.joined.iter().any(talks_here);
+            let Some(connection) = self.connections.get_mut(&token) else { return Ok(()) };
+            if done {
+                // If it is broken, that is found when it is read.
+                let _ = connection.write();
+                return Ok(());
+            }
+            match connection.advance() {
+                None => return Ok(()),
+                Some(happened) => self.happened(token, happened)?,
+            }
+        }
+    }
+
+    fn happened(&mut self, token: usize, happened: Happened) -> Result<()> {
+        let called = self.calls.iter().find(|(_, call)| call.token == Some(token));
+        let called = called.map(|(host, _)| *host);
+        let joined = self.joined.iter().find(|(_, of)| **of == token).map(|(host, _)| *host);
+        match (happened, called, joined) {
+            (Happened::Established, _, _) => self.established(token),
+            (Happened::Joined(identity), Some(host), _) => self.reached(token, host, identity),
+            (Happened::Joined(identity), None, _) => self.came(token, identity),
+            (Happened::Message(message), _, Some(host)) => self.message(host, message),
+            (Happened::Message(_), _, None) => Ok(()),
+            (Happened::Refused(refusal), Some(host), _) => Err(self.refused_by(host, &refusal)),
+            (Happened::Refused(refusal), None, _) => {
+                self.refuse(token, &refusal);
+                Ok(())
+            }
+            (Happened::Closed(why), Some(host), _) => {
+                self.connections.remove(&token);
+                let now = self.clock.now();
+                if let Some(call) = self.calls.get_mut(&host) {
+                    call.again(why, now);
+                }
+                Ok(())
+            }
+            (Happened::Closed(why), None, Some(host)) => self.left(token, host, &why),
+            (Happened::Closed(_), None, None) => {
+                self.connections.remove(&token);
+                Ok(())
+            }
+        }
+    }
+
+    /// A connection to another host is established.
+    fn established(&mut self, token: usize) -> Result<()> {
+        if self.listener.is_none() {
+            self.listen_for_others(token)?;
+        }
+        let handshake = self.handshake(Role::Connects)?;
+        if let Some(connection) = self.connections.get_mut(&token) {
+            connection.begin(handshake);
+        }
+        Ok(())
+    }
+
+    /// Listens where the first host has been reached from, or where the program says.
+    fn listen_for_others(&mut self, token: usize) -> Result<()> {
+        let local = self.connections.get(&token).map(Connection::local);
+        let Some(local) = local.transpose().map_err(|cause| failed("read an address", cause))?
+        else {
+            return Ok(());
+        };
+        let any_port = SocketAddr::new(local.ip(), 0);
+        let bound = match &self.config.listen {
+            Some(listen) => {
+                let addresses = resolve(listen).map_err(|why| cannot_listen(listen, &why))?;
+                self.listen(listen, &addresses)?
+            }
+            None => self.listen(&any_port.to_string(), &[any_port])?,
+        };
+        self.mine.address = bound.to_string();
+        Ok(())
+    }
+
+    /// This host has connected to another.
+    fn reached(&mut self, token: usize, called: u32, identity: Identity) -> Result<()> {
+        if identity.host != called {
+            let (at, is) = (&self.calls[&called].address, identity.host);
+            let what = format!(
+                "host {called} was expected at {at}, and it is host {is} that listens there"
+            );
+            return Err(Error::new(ErrorKind::Config, what));
+        }
+        self.fits(&identity)?;
+        self.calls.remove(&called);
+        self.join(token, identity);
+        if called == FIRST {
+            self.wait_on(GRACE);
+        }
+        self.is_connected()
+    }
+
+    /// Another host has connected to this one.
+    fn came(&mut self, token: usize, mut identity: Identity) -> Result<()> {
+        self.fits(&identity)?;
+        let from = self.connections.get(&token).map(|connection| connection.address);
+        if let (Ok(address), Some(from)) = (identity.address.parse::<SocketAddr>(), from)
+            && address.ip().is_unspecified()
+        {
+            identity.address = SocketAddr::new(from.ip(), address.port()).to_string();
+        }
+        if let Some(known) = self.known.get(&identity.host)
+            && let Some(mismatch) = known.mismatch(&identity)
+        {
+            return Err(Error::new(ErrorKind::Config, mismatch));
+        }
+        self.join(token, identity);
+        if self.is_first() && self.joined.len() + 1 == self.config.count {
+            let all = self.known.values().cloned();
+            let roster: Vec<_> = std::iter::once(self.mine.clone()).chain(all).collect();
+            self.tell_all(&Message::Roster(roster.clone()))?;
+            self.roster = Some(roster);
+            self.wait_on(2 * GRACE);
+        }
+        self.is_connected()
+    }
+
+    /// Checks that another host fits this one.
+    fn fits(&self, other: &Identity) -> Result<()> {
+        match self.mine.mismatch(other) {
+            Some(mismatch) => Err(Error::new(ErrorKind::Config, mismatch)),
+            None => Ok(()),
+        }
+    }
+
+    fn join(&mut self, token: usize, identity: Identity) {
+        self.joined.insert(identity.host, token);
+        self.known.insert(identity.host, identity);
+    }
+
+    /// Begins to wait for the next thing, and a little longer.
+    fn wait_on(&mut self, longer: Duration) {
+        let wait = nanos(self.config.connect_timeout.saturating_add(longer));
+        self.deadline = self.clock.now().saturating_add(wait);
+    }
+
+    /// Tells the first host when this one is connected to all others.
+    fn is_connected(&mut self) -> Result<()> {
+        let all = self.joined.len() + 1 == self.config.count && self.roster.is_some();
+        if all && !self.is_first() && !self.ready {
+            self.ready = true;
+            self.tell(FIRST, &Message::Connected)?;
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, from: u32, message: Message) -> Result<()> {
+        match message {
+            Message::Roster(hosts) if from == FIRST && self.roster.is_none() => {
+                let numbers = hosts.iter().map(|identity| identity.host as usize);
+                if !numbers.eq(0..self.config.count) {
+                    let what = "the first host has sent a list of other hosts than there are";
+                    return Err(Error::new(ErrorKind::Internal, what));
+                }
+                let now = self.clock.now();
+                for identity in &hosts[1..self.mine.host as usize] {
+                    self.calls.insert(identity.host, Call::new(&identity.address, now));
+                }
+                self.roster = Some(hosts);
+                self.wait_on(Duration::ZERO);
+                self.is_connected()
+            }
+            Message::Connected if self.is_first() => {
+                self.connected.insert(from);
+                if self.connected.len() + 1 == self.config.count {
+                    self.tell_all(&Message::Begin)?;
+                    self.begun = true;
+                }
+                Ok(())
+            }
+            Message::Begin if from == FIRST => {
+                self.begun = true;
+                Ok(())
+            }
+            Message::Failed(kind, what) => Err(Error::new(kind, what)),
+            Message::Roster(_) | Message::Connected | Message::Begin => {
+                let what =
+                    format!("host {from} has sent a message that it does not send at this time");
+                Err(Error::new(ErrorKind::Internal, what))
+            }
+        }
+    }
+
+    fn tell(&mut self, host: u32, message: &Message) -> Result<()> {
+        let token = self.joined.get(&host).copied();
+        let connection = token.and_then(|token| self.connections.get_mut(&token));
+        if let Some(connection) = connection {
+            connection.send(message);
+            if let Err(error) = connection.write() {
+                return self.left(token.unwrap_or_default(), host, &error.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    fn tell_all(&mut self, message: &Message) -> Result<()> {
+        let hosts: Vec<u32> = self.joined.keys().copied().collect();
+        hosts.into_iter().try_for_each(|host| self.tell(host, message))
+    }
+
+    /// The connection to a host is broken. Before all have come, it may come again.
+    fn left(&mut self, token: usize, host: u32, why: &str) -> Result<()> {
+        self.connections.remove(&token);
+        self.joined.remove(&host);
+        let address = self.known.remove(&host).map(|known| known.address).unwrap_or_default();
+        if self.roster.is_some() {
+            let what =
+                format!("host {host} ({address}) is lost, before all hosts were connected: {why}");
+            return Err(Error::new(ErrorKind::Lost, what));
+        }
+        if host == FIRST {
+            let mut call = Call::new(&self.config.first, self.clock.now());
+            call.again(why.to_owned(), self.clock.now());
+            self.calls.insert(FIRST, call);
+        } else {
+            self.refused = Some(format!("host {host} had come from {address}, and left: {why}"));
+        }
+        Ok(())
+    }
+
+    /// Drops a connection that is not authentic.
+    fn refuse(&mut self, token: usize, refusal: &Refusal) {
+        let Some(connection) = self.connections.remove(&token) else { return };
+        let why = match refusal {
+            Refusal::NoHost => "it is no host of a job".to_owned(),
+            Refusal::Version(version) => {
+                format!("its version of the protocol between hosts is {version}, not {VERSION}")
+            }
+            Refusal::Secret | Refusal::Refused => "it does not know the secret".to_owned(),
+        };
+        let refused = format!("a connection from {} was refused: {why}", connection.address);
+        log::warn!(target: "thalweg::hosts", "{refused}");
+        self.refused = Some(refused);
+    }
+
+    /// The error where a host that this one has called is not what it should be, or says that of this one.
+    fn refused_by(&self, host: u32, refusal: &Refusal) -> Error {
+        let at = self.calls.get(&host).map_or("", |call| &call.address);
+        let what = match refusal {
+            Refusal::NoHost => format!("what listens at {at} is no host of a job"),
+            Refusal::Version(version) => format!(
+                "the version of the protocol between hosts is {version} at host {host} ({at}), and {VERSION} at this one"
+            ),
+            Refusal::Secret => format!("host {host} ({at}) does not know the secret of this host"),
+            Refusal::Refused => {
+                format!("host {host} ({at}) has refused this host, which has another secret")
+            }
+        };
+        Error::new(ErrorKind::Config, what)
+    }
+
+    /// Ends what has taken too long.
+    fn expire(&mut self) -> Result<()> {
+        let now = self.clock.now();
+        let late = |(token, connection): (&usize, &Connection)| {
+            let late = !connection.is_joined() && connection.began + limit(connection) <= now;
+            late.then_some(*token)
+        };
+        let late: Vec<_> = self.connections.iter().filter_map(late).collect();
+        for token in late {
+            self.happened(token, Happened::Closed("it does not answer".to_owned()))?;
+        }
+        if now < self.deadline || self.begun {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::TimedOut, self.too_late()))
+    }
+
+    /// What has not happened in time.
+    fn too_late(&self) -> String {
+        let within = format!("within {:?}", self.config.connect_timeout);
+        let refused = self.refused.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+        if let Some((host, call)) = self.calls.first_key_value() {
+            let (address, why) = (&call.address, &call.failed);
+            return format!(
+                "host {host} could not be reached at {address} {within}: {why}{refused}"
+            );
+        }
+        let missing = |there: &dyn Fn(u32) -> bool| {
+            let hosts =
+                (0..self.mine.hosts).filter(|host| *host != self.mine.host && !there(*host));
+            list(hosts.collect())
+        };
+        if self.is_first() && self.roster.is_some() {
+            let hosts = missing(&|host| self.connected.contains(&host));
+            return format!("{hosts} not connected to all others {within}");
+        }
+        if !self.is_first() && self.roster.is_none() {
+            let at = &self.config.first;
+            return format!(
+                "not all hosts have come {within}: the first one, at {at}, waits for others{refused}"
+            );
+        }
+        if self.ready {
+            let at = &self.config.first;
+            return format!("the first host, at {at}, has not begun {within}");
+        }
+        let hosts = missing(&|host| self.joined.contains_key(&host));
+        format!("{hosts} not come {within}{refused}")
+    }
+
+    /// Tells the others why the hosts cannot work together, if they take it.
+    fn report(&mut self, error: &Error) {
+        let message = Message::Failed(error.kind(), error.to_string());
+        let to_first = !self.is_first();
+        for (_, token) in self.joined.iter().filter(|(host, _)| !to_first || **host == FIRST) {
+            if let Some(connection) = self.connections.get_mut(token) {
+                connection.send(&message);
+                let _ = connection.write();
+            }
+        }
+        let until = self.clock.now().saturating_add(nanos(FAREWELL));
+        let mut events = Events::with_capacity(256);
+        while !self.joined_flushed() && self.clock.now() < until {
+            if self.poll.poll(&mut events, Some(FAREWELL)).is_err() {
+                return;
+            }
+            for event in &events {
+                let Some(connection) = self.connections.get_mut(&event.token().0) else { continue };
+                if connection.write().is_err() {
+                    self.connections.remove(&event.token().0);
+                }
+            }
+        }
+    }
+
+    fn met(mut self) -> Result<Met> {
+        let mut streams = BTreeMap::new();
+        for (host, token) in std::mem::take(&mut self.joined) {
+            if let Some(mut connection) = self.connections.remove(&token) {
+                self.poll
+                    .registry()
+                    .deregister(connection.stream())
+                    .map_err(|cause| failed("wait for a connection", cause))?;
+                streams.insert(host as usize, connection.into_stream());
+            }
+        }
+        Ok(Met { hosts: self.roster.take().unwrap_or_default(), streams })
+    }
+}
+
+/// A port of loopback at which nobody listens now.
+pub(crate) fn free_port() -> Result<u16> {
+    let bound = std::net::TcpListener::bind("127.0.0.1:0").and_then(|bound| bound.local_addr());
+    bound.map(|address| address.port()).map_err(|cause| failed("find a free port", cause))
+}
+
+/// How long a connection may take until it is authentic.
+fn limit(connection: &Connection) -> Nanos {
+    nanos(if connection.is_established() { HANDSHAKE } else { ATTEMPT })
+}
+
+/// The addresses of a name; at least one.
+fn resolve(name: &str) -> Result<Vec<SocketAddr>, String> {
+    let addresses: Vec<_> = name.to_socket_addrs().map_err(|error| error.to_string())?.collect();
+    if addresses.is_empty() {
+        return Err("the name has no address".to_owned());
+    }
+    Ok(addresses)
+}
+
+fn is_transient(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
+}
+
+fn cannot_listen(address: &str, why: &str) -> Error {
+    Error::new(ErrorKind::Io, format!("this host cannot listen at {address}: {why}"))
+}
+
+fn failed(doing: &str, cause: io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("cannot {doing}")).caused_by(cause)
+}
+
+/// Names hosts, a few of many.
+fn list(hosts: Vec<u32>) -> String {
+    const SHOWN: usize = 10;
+    let numbers: Vec<_> = hosts.iter().take(SHOWN).map(u32::to_string).collect();
+    match (hosts.len(), numbers.split_last()) {
+        (1, _) => format!("host {} has", numbers[0]),
+        (2..=SHOWN, Some((last, before))) => format!("hosts {} and {last} have", before.join(", ")),
+        (all, _) => format!("hosts {} and {} more have", numbers.join(", "), all - numbers.len()),
+    }
+}

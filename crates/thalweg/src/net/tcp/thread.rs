@@ -1,0 +1,262 @@
+//! The network's thread: reads from all hosts, goes on writing, and finds out which hosts are lost.
+
+use super::Shared;
+use super::frames::{Arrived, Frame, FrameReader, Notice};
+use super::outgoing::Rest;
+use crate::clock::{Clock, Nanos, nanos};
+use crate::net::{Channel, HostId, Part};
+use crate::sync::{AtomicBool, Ordering};
+use mio::{Events, Poll, Token};
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) const WAKE: Token = Token(usize::MAX);
+/// The bytes that are read at once.
+const BUFFER: usize = 256 << 10;
+/// How long a host that leaves waits for the others to take what it has sent.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+pub(super) struct NetworkThread {
+    shared: Arc<Shared>,
+    poll: Poll,
+    clock: Clock,
+    buffer: Vec<u8>,
+    peers: BTreeMap<HostId, Incoming>,
+    lost_after: Nanos,
+    /// The time between two heartbeats.
+    interval: Nanos,
+    /// When the next one is due.
+    next_beat: Nanos,
+}
+
+/// What comes from another host.
+struct Incoming {
+    reader: FrameReader,
+    /// Whether there may be bytes to read.
+    readable: bool,
+    /// Whether there are bytes to write which nobody is told of by the system.
+    behind: bool,
+    heard: Heard,
+    state: State,
+}
+
+/// The last that was heard of a host, and when.
+#[derive(Clone, Copy)]
+struct Heard {
+    at: Nanos,
+    what: Option<Channel>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    There,
+    /// It has said goodbye.
+    Leaving,
+    /// Nothing more is read or written.
+    Closed,
+}
+
+impl NetworkThread {
+    /// No host may be silent for `most_silent`.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        poll: Poll,
+        lost_after: Duration,
+        most_silent: Duration,
+    ) -> Self {
+        let clock = Clock::system();
+        let heard = Heard { at: clock.now(), what: None };
+        let incoming = || Incoming {
+            reader: FrameReader::default(),
+            readable: true,
+            behind: false,
+            heard,
+            state: State::There,
+        };
+        let peers = shared.peers.keys().map(|host| (*host, incoming())).collect();
+        Self {
+            shared,
+            poll,
+            clock,
+            buffer: vec![0; BUFFER],
+            peers,
+            lost_after: nanos(lost_after),
+            interval: nanos(most_silent / 4),
+            next_beat: 0,
+        }
+    }
+
+    pub(super) fn run(mut self) {
+        let mut events = Events::with_capacity(1024);
+        let mut until = None;
+        loop {
+            let busy = self.peers.values().any(|peer| peer.readable || peer.behind);
+            let now = self.clock.now();
+            let next = until.unwrap_or(Nanos::MAX).min(self.next_beat);
+            let pause = if busy { 0 } else { next.saturating_sub(now) };
+            match self.poll.poll(&mut events, Some(Duration::from_nanos(pause))) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    return self.lose_all(&format!("cannot wait for the network: {error}"));
+                }
+                Ok(()) => {}
+            }
+            for event in &events {
+                let host = HostId(event.token().0);
+                if let Some(peer) = self.peers.get_mut(&host) {
+                    peer.readable |=
+                        event.is_readable() || event.is_read_closed() || event.is_error();
+                    peer.behind |= event.is_writable();
+                }
+            }
+            self.shared.channels.deliver_waiting();
+            self.read_and_write();
+            self.beat();
+            if self.shared.leaving.load(Ordering::Acquire) {
+                let until = *until.get_or_insert(self.clock.now().saturating_add(nanos(FAREWELL)));
+                let all_closed = self.peers.values().all(|peer| peer.state == State::Closed);
+                if all_closed || self.clock.now() >= until {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Reads once from each host that has sent something, and writes what was left to this thread.
+    fn read_and_write(&mut self) {
+        for (host, peer) in &mut self.peers {
+            if peer.state == State::Closed {
+                (peer.readable, peer.behind) = (false, false);
+                continue;
+            }
+            let shared = &self.shared.peers[host];
+            if take(&shared.behind) || peer.behind {
+                peer.behind = shared.outgoing.go_on(&mut &shared.stream) == Rest::Network;
+            }
+            if peer.readable {
+                let now = self.clock.now();
+                match peer.read(*host, &self.shared, &mut self.buffer, now) {
+                    Ok(()) => {}
+                    Err(why) => peer.close(*host, &self.shared, &why),
+                }
+            }
+        }
+    }
+
+    /// Sends heartbeats when they are due, and looks who has sent none.
+    fn beat(&mut self) {
+        let now = self.clock.now();
+        if now < self.next_beat {
+            return;
+        }
+        self.next_beat = now.saturating_add(self.interval);
+        for (host, peer) in &mut self.peers {
+            let shared = &self.shared.peers[host];
+            if peer.state == State::Closed {
+                continue;
+            }
+            let silent = now.saturating_sub(peer.heard.at);
+            if silent >= self.lost_after && !peer.readable {
+                let seconds = silent as f64 / 1e9;
+                let before = peer.heard;
+                let why =
+                    format!("nothing was heard of it for {seconds:.1} s, and {before} before");
+                peer.close(*host, &self.shared, &why);
+            } else if shared.outgoing.is_empty() {
+                self.shared.send(shared, Frame::notice(Notice::Alive));
+            }
+        }
+    }
+
+    fn lose_all(&mut self, why: &str) {
+        for (host, peer) in &mut self.peers {
+            peer.close(*host, &self.shared, why);
+        }
+    }
+}
+
+impl Incoming {
+    /// Reads once.
+    ///
+    /// # Errors
+    ///
+    /// Why nothing more can be read.
+    fn read(
+        &mut self,
+        host: HostId,
+        shared: &Shared,
+        buffer: &mut [u8],
+        now: Nanos,
+    ) -> Result<(), String> {
+        let peer = &shared.peers[&host];
+        let read = match (&peer.stream).read(buffer) {
+            Ok(0) => return Err("its connection was closed, as when its process ends".to_owned()),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.readable = false;
+                return Ok(());
+            }
+            Err(error) => return Err(format!("its connection is broken: {error}")),
+        };
+        self.heard.at = now;
+        let Self { reader, heard, state, .. } = self;
+        reader.read(&buffer[..read], |arrived| match arrived {
+            Arrived::Frame(channel, frame) => {
+                heard.what = Some(channel);
+                shared.channels.take(host, channel, frame);
+            }
+            Arrived::Notice(Notice::Alive) => heard.what = None,
+            Arrived::Notice(Notice::Over(job)) => shared.channels.over_on(host, job),
+            Arrived::Notice(Notice::Goodbye) => *state = State::Leaving,
+        })?;
+        if self.state == State::Leaving {
+            shared.channels.lose(host, &lost(&peer.address, "it has left"));
+            // The other side waits for this, to know that it has arrived.
+            peer.outgoing.close();
+            let _ = peer.stream.shutdown(Shutdown::Write);
+        }
+        Ok(())
+    }
+
+    /// Nothing can be read or written any more. That is a loss, unless the host has said goodbye.
+    fn close(&mut self, host: HostId, shared: &Shared, why: &str) {
+        let peer = &shared.peers[&host];
+        if self.state == State::There && !shared.leaving.load(Ordering::Acquire) {
+            shared.channels.lose(host, &lost(&peer.address, why));
+        }
+        self.state = State::Closed;
+        (self.readable, self.behind) = (false, false);
+        self.reader = FrameReader::default();
+        peer.outgoing.close();
+        let _ = peer.stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// How a host at an address is lost.
+fn lost(address: &str, how: &str) -> String {
+    format!("{how} (it was at {address})")
+}
+
+impl std::fmt::Display for Heard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.what {
+            None => f.write_str("a sign of life"),
+            Some(Channel { job, part: Part::Job }) => write!(f, "a message of job {job}"),
+            Some(Channel { job, part: Part::Edge(edge) }) => {
+                write!(f, "a frame of edge {edge} of job {job}")
+            }
+            Some(Channel { job, part: Part::Tie(tie) }) => {
+                write!(f, "a frame of tie {tie} of job {job}")
+            }
+        }
+    }
+}
+
+/// Clears a flag; returns whether it was set.
+fn take(flag: &AtomicBool) -> bool {
+    flag.load(Ordering::Relaxed) && flag.swap(false, Ordering::AcqRel)
+}
