@@ -125,7 +125,7 @@ fn jobs_that_hosts_may_tell_apart_otherwise_are_refused() {
         let first = env.sharing();
         run(&first)?;
         let elsewhere = |job: &(dyn Fn() -> Result<()> + Sync)| {
-            std::thread::scope(|scope| scope.spawn(|| job()).join().unwrap())
+            std::thread::scope(|scope| scope.spawn(job).join().unwrap())
         };
         let started = elsewhere(&|| run(env));
         let made = elsewhere(&|| run(&env.sharing()));

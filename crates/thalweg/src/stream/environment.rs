@@ -112,7 +112,13 @@ impl Environment {
     /// have one each; jobs whose order is not known in that way are refused at their start.
     pub fn sharing(&self) -> Self {
         let numbers = Arc::new(self.runtime.share());
-        Self { builder: Arc::default(), numbers, ..self.clone() }
+        Self { numbers, ..self.beside() }
+    }
+
+    /// An environment for a job beside the one that is described here. The jobs of both are numbered together.
+    #[inline]
+    pub(crate) fn beside(&self) -> Self {
+        Self { builder: Arc::default(), ..self.clone() }
     }
 
     /// An environment whose jobs fail if the counts of their tasks do not agree, for tests of jobs.
