@@ -14,7 +14,7 @@ use crate::operators::window::{
 use crate::plan::TaskContext;
 use crate::stream::{Boxed, Chain, Stream};
 use crate::time::{Time, Timestamp};
-use crate::{Data, Environment, Result};
+use crate::{Data, Environment, Result, VisitInPieces};
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 
@@ -130,6 +130,20 @@ impl Process<u64, u64> for Numbering {
     }
 }
 
+/// Half of a number, and the rest.
+struct Halves;
+
+impl VisitInPieces<u64> for Halves {
+    type Out = u64;
+    type Cursor = bool;
+
+    fn visit_piece(&self, n: &u64, second: &mut bool, emit: &mut impl FnMut(u64)) -> bool {
+        emit(if *second { n - n / 2 } else { n / 2 });
+        *second = !*second;
+        *second
+    }
+}
+
 /// Windows of three values.
 struct Threes;
 
@@ -174,6 +188,7 @@ fn one_by_one() -> Vec<Body> {
             let words = n.flat_map_str(|n, out| out.push(&format!("{n} of {n}")));
             words.flat_each(crate::text::Words).map(|word: &str| word.len() as u64)
         };
+        "flat_each_in_pieces": |n| n.flat_each_in_pieces(Halves);
         "views": |n| {
             let named = n.map(|n| Named { name: n.to_string(), n });
             named.views().map(|named: View<'_, Named>| named.name.len() as u64 + named.n)
