@@ -11,10 +11,10 @@
     reason = "the part of the crate that speaks for a whole program"
 )]
 
+use super::hosts::Lines;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stream::RunningJob;
 use crate::sync::{Mutex, lock};
-use std::io::Write as _;
 use std::sync::{Arc, OnceLock, Weak};
 
 /// A signal that asks the program to end.
@@ -192,7 +192,7 @@ fn handle(signal: Signal) {
     };
     state.asked = Some(asked);
     drop(state);
-    let _ = writeln!(std::io::stderr(), "\n{}", asked.notice());
+    Lines::print(&format!("\n{}", asked.notice()));
     jobs.iter().for_each(|job| asked.end(job));
 }
 
