@@ -21,14 +21,17 @@
 //! is set to that number, only that run is made. `THALWEG_CHECK_SEEDS` sets the number of seeds of every check; each
 //! seed also determines the number of cores, the batches and the credit.
 //!
+//! If `THALWEG_CHECK_TCP` is set, every check of a job on several hosts also runs on hosts on threads of this process that are
+//! connected by TCP.
+//!
 //! A run also fails if the statistics of the job are inconsistent: every edge must have delivered what was sent on
 //! it, and operators must have emitted as many records as the next ones have received.
 //!
 //! For a job with several sinks, or to look at errors, see [`every`].
 
-use crate::config::{BatchMode, Config, Scheduler};
+use crate::config::{BatchMode, Config, HostConfig, Scheduler, Secret};
 use crate::data::{Data, Key, Portable, hash_u64};
-use crate::net::HostId;
+use crate::net::{HostId, free_port};
 use crate::operators::keyed::FirstOf;
 use crate::runtime::Cluster;
 use crate::stream::{Chain, Environment, Stream};
@@ -44,6 +47,8 @@ use std::sync::Arc;
 const ONLY: &str = "THALWEG_CHECK";
 /// The variable that holds the number of seeds of every check.
 const SEEDS: &str = "THALWEG_CHECK_SEEDS";
+/// The variable that adds runs on hosts which are connected by TCP.
+const TCP: &str = "THALWEG_CHECK_TCP";
 /// The number of differing records that are shown.
 const SHOWN: usize = 5;
 
@@ -398,6 +403,21 @@ impl Runs {
                 }
             }
         }
+        if only.is_none() && std::env::var_os(TCP).is_some() {
+            let number = before + self.clusters().len();
+            for (config, cores, _) in self.clusters() {
+                let results = on_tcp(&config, &cores, &|env| run(env, number));
+                for (host, result) in results.into_iter().enumerate() {
+                    if let Err(difference) = result.and_then(&mut judge) {
+                        panic!(
+                            "host {host} of hosts with {cores:?} cores, connected by TCP: {}\n  \
+                             {difference}\n  {TCP} has added this run",
+                            show(&config)
+                        );
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -426,6 +446,30 @@ pub(crate) fn on_cluster<T: Send>(
             let own = NonZeroUsize::new(cores[host]).unwrap_or(config.cores);
             let config = Config { cores: own, ..config.clone() };
             run(&Environment::on_host(config, &program.0, HostId(host), cores))
+        }
+    };
+    let ended = join_all((0..cores.len()).map(host).collect());
+    ended.into_iter().map(|host| host.unwrap_or_else(|panic| resume_unwind(panic))).collect()
+}
+
+/// Runs the same program on each of several hosts of this process that are connected by TCP.
+fn on_tcp<T: Send>(
+    config: &Config,
+    cores: &[usize],
+    run: &(impl Fn(&Environment) -> Result<T, String> + Sync),
+) -> Vec<Result<T, String>> {
+    let first = match free_port() {
+        Ok(port) => format!("127.0.0.1:{port}"),
+        Err(error) => panic!("{error}"),
+    };
+    let host = |host: usize| {
+        let own = NonZeroUsize::new(cores[host]).unwrap_or(config.cores);
+        let config = Config { cores: own, ..config.clone() };
+        let secret = Secret::new("the secret of hosts in a test");
+        let hosts = HostConfig::new(host, cores.len(), first.clone(), secret);
+        move || {
+            let env = Environment::checked_on_hosts(config, hosts);
+            run(&env.map_err(|error| error.to_string())?)
         }
     };
     let ended = join_all((0..cores.len()).map(host).collect());

@@ -14,7 +14,7 @@ mod test_network;
 
 pub(crate) use agreement::{Agree, Agreement};
 pub(crate) use hosts::{HostId, Hosts};
-pub(crate) use tcp::TcpNetwork;
+pub(crate) use tcp::{TcpNetwork, free_port};
 #[cfg(all(test, not(loom)))]
 pub(crate) use test_network::TestNetwork;
 

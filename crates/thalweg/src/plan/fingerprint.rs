@@ -3,6 +3,8 @@
 use super::Plan;
 use crate::config::BatchMode;
 use crate::data::{Data, hash_bytes};
+use crate::runtime::DescribedPart;
+use serde::Serialize;
 use std::fmt;
 
 /// The details that do not count: two that bound what an operator uses and cannot change a result, and one that names a
@@ -20,6 +22,12 @@ pub struct Fingerprint(u128);
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)
+    }
+}
+
+impl Fingerprint {
+    pub(crate) fn value(self) -> u128 {
+        self.0
     }
 }
 
@@ -50,6 +58,18 @@ impl Plan {
     /// assert_eq!(fingerprint(3).to_string().len(), 32);
     /// ```
     pub fn fingerprint(&self) -> Fingerprint {
+        let plan = self.compared();
+        // Whatever is added to plans counts. Fields are written in the order of their declaration.
+        let mut bytes = plan.to_json().into_bytes();
+        let low = hash_bytes(&bytes);
+        // A byte more changes the words that are hashed, all of them.
+        bytes.insert(0, 0);
+        let high = hash_bytes(&bytes);
+        Fingerprint(u128::from(high) << 64 | u128::from(low))
+    }
+
+    /// The plan without what does not count.
+    fn compared(&self) -> Self {
         let mut plan = self.clone();
         for operator in &mut plan.operators {
             operator.place.clear();
@@ -58,13 +78,30 @@ impl Plan {
         for edge in &mut plan.edges {
             edge.batch = BatchMode::Single;
         }
-        // Whatever is added to plans counts. Fields are written in the order of their declaration.
-        let mut bytes = plan.to_json().into_bytes();
-        let low = hash_bytes(&bytes);
-        // A byte more changes the words that are hashed, all of them.
-        bytes.insert(0, 0);
-        let high = hash_bytes(&bytes);
-        Fingerprint(u128::from(high) << 64 | u128::from(low))
+        plan
+    }
+
+    /// What counts, part by part, for two hosts to find out in what their jobs differ.
+    pub(crate) fn described_parts(&self) -> Vec<DescribedPart> {
+        fn json(value: &impl Serialize) -> String {
+            // Every value in a plan can be represented in JSON.
+            serde_json::to_string(value).unwrap_or_default()
+        }
+        let plan = self.compared();
+        let operators = plan.operators.iter().zip(&self.operators);
+        let operators = operators.map(|(operator, labelled)| {
+            (format!("operator {}, {}", operator.id, labelled.label()), json(operator))
+        });
+        let stages = plan.stages.iter().map(|stage| (format!("stage {}", stage.id), json(stage)));
+        let edges = plan.edges.iter().enumerate();
+        let edges = edges.map(|(id, edge)| (format!("edge {id}"), json(edge)));
+        let ties = plan.ties.iter().map(|tie| (format!("tie {}", tie.id), json(tie)));
+        let versions = (plan.version, plan.hash_version, plan.key_groups);
+        let versions = (
+            "the versions of the plan and the hash, and the key groups".to_owned(),
+            json(&versions),
+        );
+        operators.chain(stages).chain(edges).chain(ties).chain([versions]).collect()
     }
 }
 

@@ -10,7 +10,7 @@ use crate::flow::{Depth, Op, Partitions, Signals, Task, Waker, catch};
 use crate::memory::{Claim, MemoryPool, Reservation};
 use crate::metrics::Stats;
 use crate::net::{HostId, Links};
-use crate::runtime::{Cell, Job, Runtime, TaskCounts};
+use crate::runtime::{Cell, Description, Job, Runtime, TaskCounts};
 use crate::state::SpillDir;
 use std::sync::Arc;
 use std::time::Duration;
@@ -191,8 +191,18 @@ pub(crate) fn launch(mut builder: Builder, runtime: &Runtime) -> Result<Launched
             cell
         })
         .collect();
-    runtime.start(&job, &cells)?;
+    if several {
+        runtime.start_on_hosts(&job, cells, describe(&plan));
+    } else {
+        runtime.start(&job, &cells)?;
+    }
     Ok(Launched { job, plan, stage_of, stages_on_hosts, started, blocks })
+}
+
+/// Describes the job to the other hosts.
+fn describe(plan: &Plan) -> Description {
+    let (fingerprint, plan) = (plan.fingerprint().value(), plan.clone());
+    Description { fingerprint, parts: Box::new(move || plan.described_parts()) }
 }
 
 /// The tasks of a job on this host, and what is known of all of them.

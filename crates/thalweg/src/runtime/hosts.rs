@@ -1,4 +1,7 @@
-//! What the hosts of a job agree on: how it ends, its barriers, and whether it is drained.
+//! What the hosts of a job agree on: that it is the same job, how it ends, its barriers, and whether it is drained.
+//!
+//! No task runs before all hosts have described the job to the first one, and it is the same: see [`Description`]. A job
+//! that fails before that starts its tasks too, which end at once.
 //!
 //! The first host decides how a job ends: well, when every host has reported that all of its tasks have ended and its
 //! outputs are prepared; or by the first failure that is reported. So all hosts return the same outcome, and none
@@ -8,6 +11,7 @@
 //! finds them, on whatever host it looks. With the decision, every host gets what the tasks of all hosts have counted.
 
 use super::counts::TaskCounts;
+use super::description::{DescribedPart, Description, difference};
 use super::job::Job;
 use crate::data::{Data, DecodeError, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
@@ -28,6 +32,12 @@ pub(crate) struct JobHosts {
 
 #[derive(Default)]
 struct State {
+    /// The job, as this host describes it.
+    description: Option<Description>,
+    /// Starts the tasks of this host.
+    start: Option<Box<dyn FnOnce() + Send>>,
+    /// On the first host: the fingerprint of the job on each host that has described it.
+    fingerprints: BTreeMap<HostId, u128>,
     /// On the first host: the hosts that are prepared, and what they have reported.
     prepared: BTreeMap<HostId, Prepared>,
     decided: bool,
@@ -43,6 +53,12 @@ struct State {
 
 /// A message from one host to another about a job.
 enum JobMessage {
+    /// A host has described the job, with this fingerprint.
+    Described(u128),
+    /// All hosts have described the same job.
+    Same,
+    /// The parts of the job on the first host, for a host that has described another one.
+    Differs(Vec<DescribedPart>),
     Failed(Error),
     Prepared(Prepared),
     Decided(Result<Prepared>),
@@ -88,6 +104,53 @@ impl JobHosts {
         self.others.iter().for_each(|link| link.send(frame.clone()));
     }
 
+    /// This host has described the job. Its tasks are started when all hosts have described the same one.
+    pub(super) fn described(&self, description: Description, start: Box<dyn FnOnce() + Send>) {
+        let fingerprint = description.fingerprint;
+        let mut state = lock(&self.state);
+        (state.description, state.start) = (Some(description), Some(start));
+        let decided = state.decided;
+        drop(state);
+        if decided {
+            self.start();
+        } else {
+            self.take(self.me, JobMessage::Described(fingerprint));
+        }
+    }
+
+    /// Starts the tasks of this host, if that has not been done.
+    fn start(&self) {
+        let start = lock(&self.state).start.take();
+        if let Some(start) = start {
+            start();
+        }
+    }
+
+    /// On the first host: all hosts have described the job.
+    fn compare(&self, fingerprints: &BTreeMap<HostId, u128>) {
+        let own = fingerprints.get(&self.me);
+        match fingerprints.iter().find(|(_, other)| Some(*other) != own) {
+            None => {
+                self.send_all(&JobMessage::Same);
+                self.start();
+            }
+            Some((host, _)) => self.send(*host, &JobMessage::Differs(self.parts())),
+        }
+    }
+
+    /// The parts of the job, as this host describes it.
+    fn parts(&self) -> Vec<DescribedPart> {
+        lock(&self.state).description.as_ref().map(|job| (job.parts)()).unwrap_or_default()
+    }
+
+    /// Fails because the job of the first host has other parts.
+    fn differs(&self, first: &[DescribedPart]) {
+        let (me, own) = (self.me.0, self.parts());
+        let differs = difference(("host 0", first), (&format!("host {me}"), &own));
+        let what = format!("hosts 0 and {me} have described different jobs: {differs}");
+        self.take(self.me, JobMessage::Failed(Error::new(ErrorKind::Plan, what)));
+    }
+
     /// All tasks of this host have ended, and its outputs are prepared.
     pub(super) fn prepared(&self, files: bool, counted: Vec<TaskCounts>) {
         self.take(self.me, JobMessage::Prepared(Prepared { files, counted: vec![counted] }));
@@ -115,11 +178,25 @@ impl JobHosts {
 
     fn take(&self, from: HostId, message: JobMessage) {
         match message {
-            JobMessage::Failed(_) | JobMessage::Prepared(_) | JobMessage::Published(_)
+            JobMessage::Described(_)
+            | JobMessage::Failed(_)
+            | JobMessage::Prepared(_)
+            | JobMessage::Published(_)
                 if self.me != HostId::FIRST =>
             {
                 self.send(HostId::FIRST, &message);
             }
+            JobMessage::Described(fingerprint) => {
+                let mut state = lock(&self.state);
+                state.fingerprints.insert(from, fingerprint);
+                if state.fingerprints.len() > self.others.len() {
+                    let all = std::mem::take(&mut state.fingerprints);
+                    drop(state);
+                    self.compare(&all);
+                }
+            }
+            JobMessage::Same => self.start(),
+            JobMessage::Differs(parts) => self.differs(&parts),
             JobMessage::Failed(error) => self.decide(Err(error)),
             JobMessage::Prepared(prepared) => {
                 let mut state = lock(&self.state);
@@ -186,6 +263,7 @@ impl JobHosts {
             prepared.files
         });
         self.with_job(|job| job.decided(outcome));
+        self.start();
     }
 
     fn with_job(&self, call: impl FnOnce(&Job)) {
@@ -276,6 +354,12 @@ impl JobMessage {
             Self::Drain => 4u8.encode(out),
             Self::Barrier(Epoch(epoch)) => (5u8, *epoch).encode(out),
             Self::Passed(Epoch(epoch)) => (6u8, *epoch).encode(out),
+            Self::Described(fingerprint) => (11u8, *fingerprint).encode(out),
+            Self::Same => 12u8.encode(out),
+            Self::Differs(parts) => {
+                13u8.encode(out);
+                parts.encode(out);
+            }
         }
         std::mem::take(out)
     }
@@ -293,6 +377,9 @@ impl JobMessage {
             8 => Self::Published(Err(Error::decode(input)?)),
             9 => Self::Over(Ok(())),
             10 => Self::Over(Err(Error::decode(input)?)),
+            11 => Self::Described(u128::decode(input)?),
+            12 => Self::Same,
+            13 => Self::Differs(Data::decode(input)?),
             _ => return Err(DecodeError::invalid("a message about a job")),
         })
     }
@@ -304,6 +391,7 @@ mod tests {
     use crate::check::on_cluster;
     use crate::config::{BatchMode, Config};
     use crate::runtime::Cluster;
+    use crate::sync::{AtomicBool, Ordering};
 
     /// Runs two jobs on three hosts, one of which is dropped after so many steps; returns what each host saw.
     fn with_a_loss(seed: u64, lost: HostId, after: u64) -> Vec<Result<Vec<(u64, u64)>, String>> {
@@ -347,6 +435,37 @@ mod tests {
             }
         }
         assert!(well > 20 && ill > 100, "{well} ended well, {ill} ill");
+    }
+
+    #[test]
+    fn a_job_that_hosts_describe_differently_fails_on_all_before_it_runs() {
+        for seed in 0..20 {
+            let differing = HostId(seed as usize % 3);
+            let cluster = Cluster::new(seed, 8, 3);
+            let ran = Arc::new(AtomicBool::new(false));
+            let ended = on_cluster(&cluster, &Config::default(), &[1, 2, 1], &|env| {
+                let ran = Arc::clone(&ran);
+                let numbers =
+                    env.iter(0..100u64).inspect(move |_| ran.store(true, Ordering::Relaxed));
+                let count = match env.host() == differing {
+                    true => numbers.filter(|n| n % 2 == 0).count().collect_one(),
+                    false => numbers.shuffle().count().collect_one(),
+                };
+                env.run().map_err(|error| format!("{:?}: {error}", error.kind()))?;
+                count.take().map_err(|error| error.to_string())
+            });
+            let errors: Vec<_> = ended.into_iter().map(Result::unwrap_err).collect();
+            let other = differing.0.max(1);
+            let expected = format!("Plan: hosts 0 and {other} have described different jobs: ");
+            assert!(errors[0].starts_with(&expected), "{}", errors[0]);
+            assert!(
+                errors[0].contains("filter (") && errors[0].contains("shuffle ("),
+                "{}",
+                errors[0]
+            );
+            assert!(errors.iter().all(|error| *error == errors[0]), "{errors:?}");
+            assert!(!ran.load(Ordering::Relaxed), "a task has run");
+        }
     }
 
     #[test]

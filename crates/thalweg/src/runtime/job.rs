@@ -1,6 +1,7 @@
 //! A job: tasks that end together, with one outcome.
 
 use super::counts::TaskCounts;
+use super::description::Description;
 use super::hosts::JobHosts;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Epoch, Signals, Wake};
@@ -72,6 +73,14 @@ impl Job {
             lock(&job.end).links = Some(links);
         }
         job
+    }
+
+    /// Calls `start` when all hosts of the job have described the same one, or at once if there is one host.
+    pub(super) fn start(&self, description: Description, start: Box<dyn FnOnce() + Send>) {
+        match &self.hosts {
+            Some(hosts) => hosts.described(description, start),
+            None => start(),
+        }
     }
 
     /// The tasks are there, and may run. On a host without any, they have all ended.

@@ -8,6 +8,7 @@
 
 mod cell;
 mod counts;
+mod description;
 mod hosts;
 mod job;
 mod running;
@@ -15,6 +16,7 @@ mod scheduler;
 
 pub(crate) use cell::Cell;
 pub(crate) use counts::{TaskCounts, TaskTimes};
+pub(crate) use description::{DescribedPart, Description};
 pub(crate) use job::Job;
 pub(crate) use running::Running;
 pub(crate) use scheduler::Cluster;
@@ -115,6 +117,26 @@ impl Runtime {
         job.fail(error);
         cells.iter().for_each(|cell| cell.abandon());
         job.outcome()
+    }
+
+    /// Starts a job on several hosts with these tasks of this one, once all hosts have described the same job. If they
+    /// cannot be started, the job fails.
+    pub(crate) fn start_on_hosts(
+        &self,
+        job: &Arc<Job>,
+        cells: Vec<Arc<Cell>>,
+        description: Description,
+    ) {
+        job.set_members(cells.iter().map(|cell| Arc::clone(cell) as _).collect());
+        let (scheduler, starting) = (Arc::clone(&self.scheduler), Arc::clone(job));
+        let start = move || match scheduler.start(&cells) {
+            Ok(()) => starting.begin(),
+            Err(error) => {
+                starting.fail(error);
+                cells.iter().for_each(|cell| cell.abandon());
+            }
+        };
+        job.start(description, Box::new(start));
     }
 
     /// Blocks until the job is over. Fails at once where that could deadlock.

@@ -111,6 +111,11 @@ impl Environment {
         Self { checked: true, ..Self::with_config(config) }
     }
 
+    /// As [`on_hosts`](Self::on_hosts), and the jobs fail if the counts of their tasks do not agree, for tests of jobs.
+    pub(crate) fn checked_on_hosts(config: Config, hosts: HostConfig) -> Result<Self> {
+        Ok(Self { checked: true, ..Self::on_hosts(config, hosts)? })
+    }
+
     /// The environment of one of several hosts in this process, for tests of jobs.
     pub(crate) fn on_host(
         config: Config,
@@ -329,6 +334,12 @@ impl Environment {
                 builder.openers.push(Box::new(move |links| open(links, part)));
             }
         });
+    }
+
+    /// The number of this host.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn host(&self) -> HostId {
+        self.runtime.hosts.me()
     }
 
     /// Whether this is the first host, which has the first task of each stage.

@@ -19,6 +19,8 @@ mod thread;
 #[cfg(all(test, not(loom), not(miri)))]
 mod tests;
 
+pub(crate) use rendezvous::free_port;
+
 use super::{Channel, HostId, Network, Receiver};
 use crate::config::HostConfig;
 use crate::error::{Error, ErrorKind, Result};

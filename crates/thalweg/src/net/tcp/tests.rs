@@ -1,1 +1,384 @@
+//! Hosts on threads of this process that connect over loopback, and strangers between them.
 
+use super::*;
+use crate::config::Secret;
+use crate::data::splitmix64;
+use crate::flow::Signals;
+use crate::net::{Part, Receive};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream as StdStream};
+use std::time::Instant;
+
+const SECRET: &str = "the secret of these tests";
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn port() -> u16 {
+    rendezvous::free_port().unwrap()
+}
+
+fn config(id: usize, count: usize, port: u16) -> HostConfig {
+    let mut config = HostConfig::new(id, count, format!("127.0.0.1:{port}"), Secret::new(SECRET));
+    config.connect_timeout = Duration::from_secs(30);
+    config
+}
+
+fn identity(config: &HostConfig) -> Identity {
+    Identity {
+        host: config.id as u32,
+        hosts: config.count as u32,
+        cores: 1 + config.id as u32,
+        executable: 7,
+        credit: 100,
+        lost_after: config.lost_after.as_millis() as u64,
+        address: String::new(),
+    }
+}
+
+/// Connects hosts, each on a thread, after `edit` has changed what it is.
+fn meet(
+    count: usize,
+    port: u16,
+    edit: impl Fn(usize, &mut HostConfig, &mut Identity) + Sync,
+) -> Vec<Result<(TcpNetwork, Vec<usize>)>> {
+    let edit = &edit;
+    std::thread::scope(|scope| {
+        let start = |id| {
+            scope.spawn(move || {
+                let mut config = config(id, count, port);
+                let mut identity = identity(&config);
+                edit(id, &mut config, &mut identity);
+                TcpNetwork::connect_as(&config, identity)
+            })
+        };
+        let threads: Vec<_> = (0..count).map(start).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+fn networks(count: usize) -> Vec<TcpNetwork> {
+    let met = meet(count, port(), |_, _, _| ());
+    met.into_iter().map(|met| met.unwrap().0).collect()
+}
+
+/// Keeps what arrives.
+#[derive(Default)]
+struct Keep {
+    frames: Mutex<Vec<(usize, Vec<u8>)>>,
+    lost: Mutex<Vec<(usize, String)>>,
+}
+
+impl Receive for Keep {
+    fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
+        lock(&self.frames).push((from.0, frame.to_vec()));
+        Ok(())
+    }
+
+    fn lost(&self, host: HostId, how: &str) {
+        lock(&self.lost).push((host.0, how.to_owned()));
+    }
+}
+
+fn edge(job: u64, edge: usize) -> Channel {
+    Channel { job, part: Part::Edge(edge) }
+}
+
+fn open(network: &TcpNetwork, channel: Channel) -> Arc<Keep> {
+    let keep = Arc::new(Keep::default());
+    network.open(channel, Receiver::new(Arc::clone(&keep) as _, Arc::default()));
+    keep
+}
+
+/// Waits until something holds; at most a minute.
+fn until(holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < MINUTE, "it does not happen");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn loss(keep: &Keep) -> (usize, String) {
+    until(|| !lock(&keep.lost).is_empty());
+    lock(&keep.lost)[0].clone()
+}
+
+fn message<T>(result: Result<T>) -> String {
+    result.err().expect("the hosts do not fit").to_string()
+}
+
+#[test]
+fn every_host_knows_the_cores_of_all() {
+    for count in [2, 3, 7] {
+        for met in meet(count, port(), |_, _, _| ()) {
+            assert_eq!(met.unwrap().1, (1..=count).collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn a_mismatch_has_the_same_message_on_every_host() {
+    type Edit = fn(usize, &mut HostConfig, &mut Identity);
+    let mismatches: [(Edit, &str); 4] = [
+        (|id, _, identity| identity.executable += (id == 1) as u64, "hosts 0 ("),
+        (|id, _, identity| identity.credit += (id == 2) as u64, "host 2 has 101"),
+        (
+            |id, config, identity| {
+                config.count += usize::from(id == 1);
+                identity.hosts += u32::from(id == 1);
+            },
+            "host 0 was started as one of 3 hosts, and host 1 as one of 4",
+        ),
+        (
+            |id, config, identity| {
+                config.id = config.id.min(1);
+                identity.host = config.id as u32;
+                // The other one has come by then.
+                std::thread::sleep(Duration::from_millis(300 * u64::from(id == 2)));
+            },
+            "two hosts have the number 1, at 127.0.0.1:",
+        ),
+    ];
+    for (edit, expected) in mismatches {
+        let messages: Vec<_> = meet(3, port(), edit).into_iter().map(message).collect();
+        assert!(messages[0].contains(expected), "{messages:?}");
+        let same = |message: &&String| **message == messages[0];
+        // Of two hosts with one number, the second hears that it is not alone.
+        assert!(messages.iter().filter(same).count() >= 2, "{messages:?}");
+        assert!(messages.iter().all(|message| !message.contains(SECRET)));
+    }
+}
+
+#[test]
+fn a_host_with_another_secret_is_refused_and_named_to_all() {
+    let messages: Vec<_> = meet(3, port(), |id, config, _| {
+        config.connect_timeout = Duration::from_secs(2);
+        if id == 1 {
+            config.secret = Secret::new("the secret of other tests");
+        }
+    })
+    .into_iter()
+    .map(message)
+    .collect();
+    assert!(
+        messages[1].contains("has refused this host, which has another secret"),
+        "{messages:?}"
+    );
+    for other in [&messages[0], &messages[2]] {
+        assert!(other.contains("host 1 has not come within 2s"), "{other}");
+        assert!(other.contains("it does not know the secret"), "{other}");
+    }
+    assert!(messages.iter().all(|message| !message.contains("of other tests")));
+}
+
+#[test]
+fn hosts_that_do_not_come_are_named() {
+    let mut alone = config(0, 4, port());
+    alone.connect_timeout = Duration::from_millis(300);
+    let error = TcpNetwork::connect_as(&alone, identity(&alone)).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    assert_eq!(error.to_string(), "hosts 1, 2 and 3 have not come within 300ms");
+
+    let mut alone = config(2, 4, port());
+    alone.connect_timeout = Duration::from_millis(300);
+    let error = message(TcpNetwork::connect_as(&alone, identity(&alone)));
+    let expected = format!("host 0 could not be reached at {} within 300ms: ", alone.first);
+    assert!(error.starts_with(&expected) && error.contains("refused"), "{error}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let first = config(0, 2, address.port());
+    let error = TcpNetwork::connect_as(&first, identity(&first)).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert!(error.to_string().starts_with(&format!("this host cannot listen at {address}: ")));
+}
+
+#[test]
+fn hosts_wait_for_each_other() {
+    for late in 0..3 {
+        let met = meet(3, port(), |id, _, _| {
+            std::thread::sleep(Duration::from_millis(700 * u64::from(id == late)));
+        });
+        met.into_iter().for_each(|met| drop(met.unwrap()));
+    }
+}
+
+#[test]
+fn a_host_listens_where_it_is_told_and_others_find_it() {
+    let met = meet(3, port(), |id, config, _| {
+        if id > 0 {
+            config.listen = Some("0.0.0.0:0".to_owned());
+        }
+    });
+    met.into_iter().for_each(|met| drop(met.unwrap()));
+}
+
+/// Connects again and again, and does this with the connection, until the hosts are connected.
+fn strange(port: u16, done: &AtomicBool, mut act: impl FnMut(StdStream)) {
+    while !done.load(Ordering::Acquire) {
+        match StdStream::connect(("127.0.0.1", port)) {
+            Ok(stream) => act(stream),
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}
+
+#[test]
+fn strangers_keep_no_host_from_connecting() {
+    let (port, done) = (port(), AtomicBool::new(false));
+    let done = &done;
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut seed = 1;
+            strange(port, done, |mut stream| {
+                // Garbage, also behind a right beginning.
+                let begins: &[u8] = if splitmix64(&mut seed) % 2 == 0 { b"thalweg\n" } else { b"" };
+                let garbage: Vec<u8> = (0..200).map(|_| splitmix64(&mut seed) as u8).collect();
+                let _ = stream.write_all(begins).and_then(|()| stream.write_all(&garbage));
+                let _ = stream.set_read_timeout(Some(Duration::from_millis(5)));
+                let _ = stream.read(&mut [0; 100]);
+            });
+        });
+        scope.spawn(move || {
+            // Many that are silent for ever.
+            let mut silent = Vec::new();
+            strange(port, done, |mut stream| {
+                let _ = stream.write_all(&b"thalweg\n"[..silent.len() % 9]);
+                silent.push(stream);
+                if silent.len() > 300 {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+        });
+        // The last host comes when the strangers are there.
+        let met = meet(3, port, |id, _, _| {
+            std::thread::sleep(Duration::from_millis(500 * u64::from(id == 2)));
+        });
+        done.store(true, Ordering::Release);
+        let networks: Vec<_> = met.into_iter().map(|met| met.unwrap().0).collect();
+        // Nobody listens when all are connected.
+        assert!(StdStream::connect(("127.0.0.1", port)).is_err());
+        drop(networks);
+    });
+}
+
+#[test]
+fn frames_of_many_senders_arrive_whole_and_in_order() {
+    let hosts = networks(3);
+    let channels: Vec<_> = (0..4).map(|number| edge(1, number)).collect();
+    const FRAMES: u64 = 3000;
+    let size = |number: u64| if number % 500 == 7 { 700_000 } else { 16 + number as usize % 3000 };
+    let mut keeps = Vec::new();
+    std::thread::scope(|scope| {
+        for (me, host) in hosts.iter().enumerate() {
+            for channel in &channels {
+                let others = (0..3).filter(move |other| *other != me).map(HostId);
+                scope.spawn(move || {
+                    for number in 0..FRAMES {
+                        for to in others.clone() {
+                            let mut frame = number.to_le_bytes().to_vec();
+                            frame.resize(size(number), number as u8);
+                            host.send(to, *channel, frame);
+                        }
+                    }
+                });
+            }
+        }
+        // Channels are opened while frames arrive.
+        std::thread::sleep(Duration::from_millis(20));
+        for channel in &channels {
+            keeps.extend(hosts.iter().map(|host| open(host, *channel)));
+        }
+    });
+    for keep in &keeps {
+        until(|| lock(&keep.frames).len() as u64 == 2 * FRAMES);
+        let mut next = [0u64; 3];
+        for (from, frame) in lock(&keep.frames).iter() {
+            let number = next[*from];
+            next[*from] += 1;
+            assert_eq!(frame[..8], number.to_le_bytes());
+            assert_eq!(frame.len(), size(number));
+            assert!(frame[8..].iter().all(|byte| *byte == number as u8));
+        }
+    }
+    assert!(keeps.iter().all(|keep| lock(&keep.lost).is_empty()));
+}
+
+#[test]
+fn a_host_that_leaves_has_sent_everything_and_is_lost_to_later_jobs_only() {
+    let mut hosts = networks(2);
+    let second = hosts.pop().unwrap();
+    let first = &hosts[0];
+    let channel = edge(0, 0);
+    (0..200).for_each(|_| second.send(HostId(0), channel, vec![1; 100_000]));
+    second.close(0);
+    drop(second);
+    let keep = open(first, channel);
+    until(|| lock(&keep.frames).len() == 200);
+    assert!(lock(&keep.lost).is_empty());
+    let (host, how) = loss(&open(first, edge(1, 0)));
+    assert!(host == 1 && how.starts_with("it has left (it was at 127.0.0.1:"), "{how}");
+}
+
+/// A host whose network is not started, so that it says what the test writes, and another one.
+fn with_puppet(lost_after: Duration) -> (TcpNetwork, rendezvous::Met) {
+    let port = port();
+    let lasting = |id| {
+        let mut config = config(id, 2, port);
+        config.lost_after = lost_after;
+        config
+    };
+    std::thread::scope(|scope| {
+        let puppet = scope.spawn(move || rendezvous::meet(&lasting(1), identity(&lasting(1))));
+        let host = TcpNetwork::connect_as(&lasting(0), identity(&lasting(0))).unwrap().0;
+        (host, puppet.join().unwrap().unwrap())
+    })
+}
+
+#[test]
+fn a_host_is_lost_when_it_is_silent_gone_or_sends_nonsense() {
+    let long = Duration::from_secs(600);
+    let (host, met) = with_puppet(Duration::from_millis(300));
+    let keep = open(&host, edge(0, 0));
+    let mut stream = &met.streams[&0];
+    let frame = Frame::new(edge(0, 0), vec![1, 2, 3]);
+    stream.write_all(&[&frame.header[..], &frame.content].concat()).unwrap();
+    let (_, how) = loss(&keep);
+    assert!(how.starts_with("nothing was heard of it for "), "{how}");
+    assert!(
+        how.contains(" s, and a frame of edge 0 of job 0 before (it was at 127.0.0.1:"),
+        "{how}"
+    );
+    assert_eq!(lock(&keep.frames).len(), 1);
+
+    let (host, met) = with_puppet(long);
+    let keep = open(&host, edge(0, 0));
+    drop(met);
+    let (_, how) = loss(&keep);
+    assert!(how.starts_with("its connection "), "{how}");
+
+    let (host, met) = with_puppet(long);
+    let keep = open(&host, edge(0, 0));
+    (&met.streams[&0]).write_all(&[0xff; 16]).unwrap();
+    let (_, how) = loss(&keep);
+    assert!(how.starts_with("it has sent the header of a frame of 4294967295 bytes"), "{how}");
+    // What is sent to a host that is lost goes nowhere.
+    host.send(HostId(1), edge(0, 0), vec![0; 1000]);
+}
+
+#[test]
+fn a_frame_that_is_too_long_fails_its_job() {
+    let hosts = networks(2);
+    let signals = Arc::new(Signals::default());
+    let receiver = Receiver::new(Arc::new(Keep::default()), Arc::clone(&signals));
+    hosts[0].open(edge(0, 0), receiver);
+    // Zeros are not in memory before they are read.
+    hosts[0].send(HostId(1), edge(0, 0), vec![0; LARGEST + 1]);
+    let error = signals.take_failure().unwrap().to_string();
+    assert!(
+        error.starts_with("1073741825 bytes are to be sent to another host at once"),
+        "{error}"
+    );
+}
