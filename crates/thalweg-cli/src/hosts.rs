@@ -181,17 +181,11 @@ fn utf8<'a>(what: &str, text: &'a OsStr) -> Result<&'a str> {
 
 /// The address of the first host, with a port.
 fn first_address(listed: &HostsFile, port: Option<u16>) -> Result<String> {
-    let address = &listed.hosts.first().context("no host is listed")?.address;
-    let has_port = address
-        .rsplit_once(':')
-        .is_some_and(|(name, _)| !name.contains(':') || name.ends_with(']'));
-    let (name, listed_port) = match address.rsplit_once(':') {
-        Some((name, port)) if has_port => (name, Some(port.to_owned())),
-        _ => (address.as_str(), None),
-    };
+    let first = listed.hosts.first().context("no host is listed")?;
+    let (name, listed_port) = first.name_and_port();
     let port = match (port, listed_port) {
         (Some(port), _) => port.to_string(),
-        (None, Some(port)) => port,
+        (None, Some(port)) => port.to_owned(),
         (None, None) => {
             let mut random = [0; 2];
             getrandom::fill(&mut random)
@@ -258,11 +252,7 @@ fn variables_of(
     set("HOST_ID", id.to_string());
     set("HOST_COUNT", listed.hosts.len().to_string());
     set("FIRST_HOST", first.to_owned());
-    let listens = host
-        .address
-        .rsplit_once(':')
-        .is_some_and(|(name, _)| !name.contains(':') || name.ends_with(']'));
-    if id > 0 && listens {
+    if id > 0 && host.name_and_port().1.is_some() {
         set("LISTEN", host.address.clone());
     }
     if let Some(cores) = arguments.cores.or(host.cores) {

@@ -81,7 +81,9 @@ fn free_port() -> std::io::Result<u16> {
 /// A file without a name that processes which are started from now on inherit. Nothing of it is left when all have
 /// ended, however they end.
 fn inherited(text: &str) -> Result<File> {
-    let mut file = tempfile::tempfile()?;
+    // Only this user may read it, as long as it has a name.
+    let (mut file, path) = tempfile::NamedTempFile::new()?.into_parts();
+    path.close()?;
     file.write_all(text.as_bytes())?;
     fcntl_setfd(&file, FdFlags::empty())?;
     Ok(file)

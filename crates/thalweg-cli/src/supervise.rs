@@ -24,6 +24,8 @@ const GRACE: Duration = Duration::from_secs(5);
 const ASKED: Duration = Duration::from_secs(5);
 /// How long the output of processes that have ended is waited for: what they have started may still have it open.
 const REST: Duration = Duration::from_secs(1);
+/// The exit status of a process that a signal has ended is this and the number of the signal.
+const BY_SIGNAL: u8 = 128;
 /// Signals that are passed on; the next one kills.
 const PASSED_ON: usize = 2;
 
@@ -159,6 +161,7 @@ fn watch(all: &mut [Started], events: &Sender<Event>) -> Result<Handle> {
 fn decide(all: &mut [Started], events: &Receiver<Event>) -> Result<u8> {
     let mut failed = None;
     let mut signals = 0;
+    let mut asked = false;
     let mut copied = 0;
     let mut next: Option<(Instant, Next)> = None;
     while all.iter().any(Started::is_running) {
@@ -171,7 +174,10 @@ fn decide(all: &mut [Started], events: &Receiver<Event>) -> Result<u8> {
                 let status = all[at].child.wait().context("cannot wait for a process")?;
                 all[at].status = Some(status);
                 let code = code_of(status);
-                if code != 0 && failed.is_none() {
+                // A process that was killed is why others have failed, even if they were faster.
+                let killed = code > BY_SIGNAL && signals == 0 && !asked;
+                let first = failed.is_none_or(|failed| killed && failed <= BY_SIGNAL);
+                if code != 0 && first {
                     failed = Some(code);
                     say(&format!("{} {}", all[at].name, described(status)));
                     next.get_or_insert((Instant::now() + GRACE, Next::Ask));
@@ -193,6 +199,7 @@ fn decide(all: &mut [Started], events: &Receiver<Event>) -> Result<u8> {
                 let names = running.map(|started| started.name.as_str()).collect::<Vec<_>>();
                 say(&format!("ending {}", names.join(", ")));
                 all.iter_mut().for_each(|started| started.signal(Signal::TERM));
+                asked = true;
                 next = Some((Instant::now() + ASKED, Next::Kill));
             }
             (Err(RecvTimeoutError::Timeout), Some((_, Next::Kill))) => {
@@ -218,7 +225,7 @@ fn decide(all: &mut [Started], events: &Receiver<Event>) -> Result<u8> {
 
 /// The exit status by which a shell reports how a process ended.
 fn code_of(status: ExitStatus) -> u8 {
-    let code = status.code().or(status.signal().map(|signal| 128 + signal));
+    let code = status.code().or(status.signal().map(|signal| i32::from(BY_SIGNAL) + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 

@@ -68,8 +68,13 @@ pub struct ListedHost {
 impl ListedHost {
     /// What `ssh` connects to: [`ssh`](Self::ssh), or the name in the address.
     pub fn ssh_destination(&self) -> &str {
-        let name = split_port(&self.address).0;
+        let (name, _) = self.name_and_port();
         self.ssh.as_deref().unwrap_or_else(|| name.trim_start_matches('[').trim_end_matches(']'))
+    }
+
+    /// The name in the [`address`](Self::address), and its port if it has one.
+    pub fn name_and_port(&self) -> (&str, Option<&str>) {
+        split_port(&self.address)
     }
 }
 

@@ -163,8 +163,8 @@ fn listen(
         let port = port.filter(|port| id != 0 || *port != "0");
         return Some(format!("{name}:{}", port.unwrap_or(any)));
     }
-    match this.map(|host| host.address.as_str()) {
-        Some(address) if id != 0 && split_port(address).1.is_some() => Some(address.to_owned()),
+    match this {
+        Some(host) if id != 0 && host.name_and_port().1.is_some() => Some(host.address.clone()),
         _ if is_name(first) => Some(format!("0.0.0.0:{any}")),
         _ => None,
     }
