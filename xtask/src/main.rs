@@ -8,6 +8,7 @@ mod data;
 mod examples;
 mod first_program;
 mod fuzz;
+mod hosts;
 mod lines;
 mod long;
 mod metadata;
