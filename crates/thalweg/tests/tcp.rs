@@ -41,28 +41,28 @@ fn config(cores: usize) -> Config {
 /// Runs a program on hosts with these cores; returns what it returned on each.
 fn on_hosts<T: Send>(
     cores: &[usize],
+    set: impl Fn(&mut Config),
     program: impl Fn(usize, &Environment) -> Result<T> + Sync,
 ) -> Vec<Result<T>> {
     let (port, program) = (free_port(), &program);
     std::thread::scope(|scope| {
-        let threads: Vec<_> = cores
-            .iter()
-            .enumerate()
-            .map(|(id, own)| {
-                let (config, host) = (config(*own), host(id, cores.len(), port));
-                scope.spawn(move || program(id, &Environment::on_hosts(config, host)?))
-            })
-            .collect();
+        let start = |(id, own): (usize, &usize)| {
+            let (mut config, host) = (config(*own), host(id, cores.len(), port));
+            set(&mut config);
+            scope.spawn(move || program(id, &Environment::on_hosts(config, host)?))
+        };
+        let threads: Vec<_> = cores.iter().enumerate().map(start).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
 }
 
 /// As [`on_hosts`], for programs that succeed and return the same on each host, in any order.
-fn agreed<T: Send + Ord + std::fmt::Debug>(
+fn agreed_with<T: Send + Ord + std::fmt::Debug>(
     cores: &[usize],
+    set: impl Fn(&mut Config),
     program: impl Fn(&Environment) -> Result<Vec<T>> + Sync,
 ) -> Vec<T> {
-    let results = on_hosts(cores, |_, env| program(env));
+    let results = on_hosts(cores, set, |_, env| program(env));
     let mut results = results.into_iter().map(|result| {
         let mut records = result.unwrap();
         records.sort();
@@ -71,6 +71,13 @@ fn agreed<T: Send + Ord + std::fmt::Debug>(
     let first = results.next().unwrap();
     results.for_each(|other| assert_eq!(other, first));
     first
+}
+
+fn agreed<T: Send + Ord + std::fmt::Debug>(
+    cores: &[usize],
+    program: impl Fn(&Environment) -> Result<Vec<T>> + Sync,
+) -> Vec<T> {
+    agreed_with(cores, |_| (), program)
 }
 
 #[test]
@@ -84,4 +91,222 @@ fn records_cross_hosts() {
         });
         assert_eq!(doubled, (0..10_000u64).map(|n| n * 2).collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn words_are_counted_the_same_as_on_one_host() {
+    let words = |env: &Environment| {
+        let text = env.iter((0..3000).map(|n| format!("w{} w{} w{}", n % 7, n % 3, n % 500)));
+        let words =
+            text.shuffle().flat_map(|line| line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        let counts = words.group_by(|word| word.clone()).count().unkey().collect::<Vec<_>>();
+        env.run()?;
+        counts.take()
+    };
+    let mut expected = words(&Environment::new()).unwrap();
+    expected.sort();
+    for scheduler in [Scheduler::WorkStealing, Scheduler::ThreadPerTask] {
+        let set = |config: &mut Config| config.scheduler = scheduler;
+        assert_eq!(agreed_with(&[2, 1, 1], set, words), expected);
+    }
+    // So little credit that senders wait for hosts all the time.
+    assert_eq!(agreed_with(&[1, 2], |config| config.credit = 100, words), expected);
+}
+
+#[test]
+fn windows_joins_and_loops_span_hosts() {
+    let panes = agreed(&[1, 1, 1], |env| {
+        let timed = env
+            .iter(0..5000i64)
+            .assign_timestamps(|n| Timestamp::from_millis(*n), Watermarks::monotonous());
+        let counts = timed
+            .shuffle()
+            .group_by(|n| n % 5)
+            .window(EventTimeWindow::tumbling(Duration::from_millis(100)))
+            .count()
+            .unkey()
+            .map(|(key, pane)| (key, pane.value))
+            .collect::<Vec<_>>();
+        env.run()?;
+        counts.take()
+    });
+    let expected: Vec<_> = (0..5).flat_map(|key| (0..50).map(move |_| (key, 20u64))).collect();
+    assert_eq!(panes, expected);
+
+    let joined = agreed(&[1, 2], |env| {
+        let left = env.iter((0..200u32).map(|n| (n % 20, n)));
+        let right = env.iter((0..30u32).map(|n| (n, n * n)));
+        let joined = left
+            .group_by(|pair| pair.0)
+            .join(right.group_by(|pair| pair.0))
+            .map(|_, (l, r)| (l.1, r.1))
+            .unkey()
+            .map(|(_, pair)| pair)
+            .collect::<Vec<_>>();
+        env.run()?;
+        joined.take()
+    });
+    assert_eq!(joined, (0..200u32).map(|n| (n, (n % 20) * (n % 20))).collect::<Vec<_>>());
+
+    let rounds = agreed(&[1, 1, 2], |env| {
+        let (outcome, left) = env
+            .iter(0..100u64)
+            .shuffle()
+            .iterate(20, 0, |numbers, _| numbers.map(|n| n + 1).shuffle())
+            .fold(|count: &mut u64, _| *count += 1, |count, other| *count += other)
+            .all_rounds(|all, count| *all += count);
+        let (outcome, left) = (outcome.collect::<Vec<_>>(), left.collect::<Vec<_>>());
+        env.run()?;
+        assert_eq!(outcome.take()?[0].state, 2000);
+        left.take()
+    });
+    assert_eq!(rounds, (20..120).collect::<Vec<_>>());
+}
+
+#[test]
+fn files_are_written_once_by_all_hosts_and_read_in_parts() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("numbers");
+    let lines = agreed(&[1, 2], |env| {
+        env.iter(0..5000u32).shuffle().map(|n| n.to_string()).write_lines_parallel(&path);
+        env.run()?;
+        let lines = env.lines(&path).map(str::to_owned).collect::<Vec<_>>();
+        env.run()?;
+        lines.take()
+    });
+    let mut expected: Vec<_> = (0..5000u32).map(|n| n.to_string()).collect();
+    expected.sort();
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn a_failure_on_one_host_is_the_outcome_on_all() {
+    for result in on_hosts(
+        &[1, 1, 1],
+        |_| (),
+        |_, env| {
+            env.iter(0..900i32).shuffle().map(|n| 10 / (n - 500)).for_each(drop);
+            env.run()
+        },
+    ) {
+        let error = result.unwrap_err();
+        assert!(error.to_string().contains("attempt to divide by zero"), "{error}");
+    }
+}
+
+#[test]
+fn a_job_is_cancelled_and_drained_from_any_host() {
+    for from in 0..3 {
+        let ended = on_hosts(
+            &[1, 1, 1],
+            |_| (),
+            |id, env| {
+                env.iter(0u64..).shuffle().for_each(drop);
+                let job = env.start()?;
+                if id == from {
+                    job.cancel();
+                }
+                job.wait().map(drop)
+            },
+        );
+        for result in ended {
+            assert_eq!(result.unwrap_err().kind(), ErrorKind::Cancelled);
+        }
+        let ended = on_hosts(
+            &[1, 1, 1],
+            |_| (),
+            |id, env| {
+                let count = env.iter(0u64..).shuffle().count().collect_one();
+                let job = env.start()?;
+                if id == from {
+                    job.drain();
+                }
+                job.wait()?;
+                count.take()
+            },
+        );
+        let counts: Vec<_> = ended.into_iter().map(Result::unwrap).collect();
+        assert!(counts.iter().all(|count| *count == counts[0]), "{counts:?}");
+    }
+}
+
+#[test]
+fn many_jobs_share_the_connections() {
+    let sums = agreed(&[1, 1], |env| {
+        let mut sums = Vec::new();
+        for round in 0..30u64 {
+            // Two side by side.
+            let other = env.sharing();
+            let start = |env: &Environment, step: u64| {
+                let sum = env.iter(0..100u64).shuffle().map(move |n| n * step).sum(|n| *n);
+                let sum = sum.collect_one();
+                Ok::<_, thalweg::Error>((env.start()?, sum))
+            };
+            let (one, two) = (start(env, round)?, start(&other, round + 1)?);
+            two.0.wait()?;
+            one.0.wait()?;
+            sums.extend([one.1.take()?, two.1.take()?].into_iter().flatten());
+        }
+        Ok(sums)
+    });
+    let mut expected: Vec<u64> = (0..30).flat_map(|n| [n * 4950, (n + 1) * 4950]).collect();
+    expected.sort();
+    assert_eq!(sums, expected);
+}
+
+#[test]
+fn programs_that_differ_fail_on_all_hosts() {
+    for result in on_hosts(
+        &[1, 1],
+        |_| (),
+        |id, env| {
+            let numbers = env.range(0..10 + id as u64).shuffle();
+            let count = numbers.count().collect_one();
+            env.run()?;
+            count.take()
+        },
+    ) {
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Plan);
+        let expected = "hosts 0 and 1 have described different jobs: operator 0, range (";
+        assert!(error.to_string().starts_with(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_program_that_has_ended_leaves_others_with_an_error() {
+    let ended = on_hosts(
+        &[1, 1, 1],
+        |_| (),
+        |id, env| {
+            let run = || {
+                env.iter(0..100u32).shuffle().for_each(drop);
+                env.run()
+            };
+            run()?;
+            // Its environment is dropped while the others describe another job.
+            if id == 1 { Ok(()) } else { run() }
+        },
+    );
+    assert!(ended[1].is_ok());
+    for id in [0, 2] {
+        let error = ended[id].as_ref().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Lost);
+        let expected = "host 1 is lost, and with it the tasks that ran there: it has left";
+        assert!(error.to_string().starts_with(expected), "{error}");
+    }
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    let port = free_port();
+    let refused = |config: Config, host: HostConfig| {
+        let error = Environment::on_hosts(config, host).err().expect("it is refused");
+        assert_eq!(error.kind(), ErrorKind::Config);
+        error.to_string()
+    };
+    let mut deterministic = config(1);
+    deterministic.scheduler = Scheduler::Deterministic { seed: 1 };
+    assert!(refused(deterministic, host(0, 2, port)).starts_with("the deterministic scheduler"));
+    assert!(refused(config(1), host(2, 2, port)).starts_with("there is no host 2 of 2"));
 }

@@ -1,0 +1,280 @@
+//! Jobs on several processes: this program starts itself as hosts, and does to them what happens to processes.
+#![cfg(target_os = "linux")]
+
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use thalweg::config::{Config, HostConfig, Secret};
+use thalweg::{Environment, Result};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const SECRET: &str = "the secret of these processes";
+/// Marks what a host says to the test.
+const MARK: &str = "host says: ";
+
+/// Not a test: what a host does that a test has started.
+#[test]
+fn host_of_a_test() {
+    let Ok(program) = std::env::var("TEST_PROGRAM") else { return };
+    let said = match run_host(&program) {
+        Ok(result) => result,
+        Err(error) => format!("{:?}: {error}", error.kind()),
+    };
+    println!("{MARK}{said}");
+}
+
+fn run_host(program: &str) -> Result<String> {
+    let given = |name: &str| std::env::var(name).expect("the test sets it");
+    let number = |name: &str| given(name).parse::<usize>().expect("it is a number");
+    let secret = Secret::new(given("TEST_SECRET"));
+    let mut host =
+        HostConfig::new(number("TEST_ID"), number("TEST_COUNT"), given("TEST_FIRST"), secret);
+    host.connect_timeout = Duration::from_millis(number("TEST_TIMEOUT") as u64);
+    host.lost_after = Duration::from_secs(2);
+    let mut config = Config::default();
+    config.cores = NonZeroUsize::MIN;
+    match program {
+        "counts" => counts(&Environment::on_hosts(config, host)?, 10_000),
+        "endless" => {
+            let env = Environment::on_hosts(config, host)?;
+            env.iter(0u64..).shuffle().for_each(drop);
+            let job = env.start()?;
+            println!("{MARK}running");
+            job.wait().map(|_| "ended well".to_owned())
+        }
+        "leaks" => {
+            let before = (entries("fd"), entries("task"));
+            for _ in 0..10 {
+                let env = Environment::on_hosts(config.clone(), host.clone())?;
+                counts(&env, 100)?;
+            }
+            let after = (entries("fd"), entries("task"));
+            Ok(format!(
+                "{} descriptors and {} threads more",
+                after.0 - before.0,
+                after.1 - before.1
+            ))
+        }
+        other => panic!("there is no program {other}"),
+    }
+}
+
+fn counts(env: &Environment, numbers: u64) -> Result<String> {
+    let counts = env.iter(0..numbers).shuffle().group_by(|n| n % 3).count();
+    let counts = counts.unkey().collect::<Vec<_>>();
+    env.run()?;
+    let mut counts = counts.take()?;
+    counts.sort_unstable();
+    Ok(format!("{counts:?}"))
+}
+
+/// The number of open files, or of threads.
+fn entries(of: &str) -> i64 {
+    std::fs::read_dir(format!("/proc/self/{of}")).unwrap().count() as i64
+}
+
+/// A process that is a host.
+struct Host {
+    process: Child,
+    said: Receiver<String>,
+}
+
+impl Host {
+    /// The next that it says.
+    fn says(&self) -> String {
+        self.said.recv_timeout(MINUTE).expect("the host says something")
+    }
+
+    fn signal(&self, name: &str) {
+        let process = self.process.id().to_string();
+        assert!(Command::new("kill").args([name, &process]).status().unwrap().success());
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Hosts that belong together.
+struct Cluster {
+    port: u16,
+    count: usize,
+    program: &'static str,
+    timeout: Duration,
+}
+
+impl Cluster {
+    fn new(count: usize, program: &'static str) -> Self {
+        Self { port: free_port(), count, program, timeout: MINUTE }
+    }
+
+    fn start(&self, id: usize) -> Host {
+        self.start_as(id, &std::env::current_exe().unwrap(), SECRET)
+    }
+
+    fn start_as(&self, id: usize, executable: &Path, secret: &str) -> Host {
+        let mut process = Command::new(executable)
+            .args(["--exact", "host_of_a_test", "--nocapture"])
+            .env("TEST_PROGRAM", self.program)
+            .env("TEST_ID", id.to_string())
+            .env("TEST_COUNT", self.count.to_string())
+            .env("TEST_FIRST", format!("127.0.0.1:{}", self.port))
+            .env("TEST_SECRET", secret)
+            .env("TEST_TIMEOUT", self.timeout.as_millis().to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(process.stdout.take().unwrap());
+        let (say, said) = channel();
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if let Some((_, said)) = line.split_once(MARK)
+                    && say.send(said.to_owned()).is_err()
+                {
+                    return;
+                }
+            }
+        });
+        Host { process, said }
+    }
+
+    fn start_all(&self) -> Vec<Host> {
+        (0..self.count).map(|id| self.start(id)).collect()
+    }
+}
+
+/// A port that nobody listens on, below those that the system gives away.
+fn free_port() -> u16 {
+    static GIVEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let given = given.get_or_insert_default();
+    let begin = std::process::id().wrapping_mul(137);
+    let mut ports = (0..20_000).map(|step| 10_240 + (begin.wrapping_add(step) % 20_000) as u16);
+    let free =
+        |port: &u16| !given.contains(port) && TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let port = ports.find(free).expect("a port is free");
+    given.insert(port);
+    port
+}
+
+/// A copy of this program that differs from it, and runs the same.
+fn other_executable(dir: &Path) -> PathBuf {
+    use std::io::Write as _;
+    let path = dir.join("other");
+    std::fs::copy(std::env::current_exe().unwrap(), &path).unwrap();
+    let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+    file.write_all(b"another build").unwrap();
+    path
+}
+
+const COUNTS: &str = "[(0, 3334), (1, 3333), (2, 3333)]";
+
+#[test]
+fn processes_run_a_job_together() {
+    for count in [2, 3, 5] {
+        for host in Cluster::new(count, "counts").start_all() {
+            assert_eq!(host.says(), COUNTS);
+        }
+    }
+}
+
+#[test]
+fn a_host_may_be_started_late_whichever_it_is() {
+    for late in [0, 1] {
+        let cluster = Cluster::new(2, "counts");
+        let first = cluster.start(1 - late);
+        std::thread::sleep(Duration::from_secs(2));
+        let second = cluster.start(late);
+        assert_eq!([first.says(), second.says()], [COUNTS, COUNTS]);
+    }
+}
+
+#[test]
+fn two_jobs_run_side_by_side() {
+    let (one, other) = (Cluster::new(2, "counts"), Cluster::new(3, "counts"));
+    let mut hosts = one.start_all();
+    hosts.extend(other.start_all());
+    hosts.iter().for_each(|host| assert_eq!(host.says(), COUNTS));
+}
+
+#[test]
+fn a_host_that_is_killed_ends_the_job_on_all_by_its_number() {
+    for killed in 0..3 {
+        let hosts = Cluster::new(3, "endless").start_all();
+        hosts.iter().for_each(|host| assert_eq!(host.says(), "running"));
+        hosts[killed].signal("-KILL");
+        for host in hosts.iter().enumerate().filter(|(id, _)| *id != killed).map(|(_, host)| host) {
+            let said = host.says();
+            let expected =
+                format!("Lost: host {killed} is lost, and with it the tasks that ran there: ");
+            assert!(said.starts_with(&expected), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_host_that_is_stopped_is_lost_and_learns_it_when_it_goes_on() {
+    for stopped in 0..2 {
+        let hosts = Cluster::new(3, "endless").start_all();
+        hosts.iter().for_each(|host| assert_eq!(host.says(), "running"));
+        hosts[stopped].signal("-STOP");
+        for host in hosts.iter().enumerate().filter(|(id, _)| *id != stopped).map(|(_, host)| host)
+        {
+            let said = host.says();
+            let expected = format!("Lost: host {stopped} is lost, ");
+            assert!(
+                said.starts_with(&expected) && said.contains("nothing was heard of it"),
+                "{said}"
+            );
+        }
+        hosts[stopped].signal("-CONT");
+        let said = hosts[stopped].says();
+        assert!(said.starts_with("Lost: host "), "{said}");
+    }
+}
+
+#[test]
+fn another_executable_is_refused_on_all_hosts() {
+    let dir = tempfile::tempdir().unwrap();
+    let other = other_executable(dir.path());
+    let cluster = Cluster::new(3, "counts");
+    let hosts = [cluster.start(0), cluster.start_as(1, &other, SECRET), cluster.start(2)];
+    for host in &hosts {
+        let said = host.says();
+        assert!(
+            said.starts_with("Config: hosts ") && said.contains("run different executables"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn another_secret_is_refused_and_the_host_named() {
+    let cluster = Cluster { timeout: Duration::from_secs(5), ..Cluster::new(2, "counts") };
+    let executable = std::env::current_exe().unwrap();
+    let hosts =
+        [cluster.start(0), cluster.start_as(1, &executable, "the secret of other processes")];
+    let said = hosts[0].says();
+    assert!(said.starts_with("TimedOut: host 1 has not come within 5s"), "{said}");
+    assert!(said.contains("it does not know the secret"), "{said}");
+    let said = hosts[1].says();
+    assert!(said.contains("has refused this host, which has another secret"), "{said}");
+}
+
+#[test]
+fn environments_leave_no_descriptor_and_no_thread() {
+    for host in Cluster::new(2, "leaks").start_all() {
+        assert_eq!(host.says(), "0 descriptors and 0 threads more");
+    }
+}
