@@ -9,6 +9,7 @@ mod examples;
 mod first_program;
 mod fuzz;
 mod hosts;
+mod kubernetes;
 mod lines;
 mod long;
 mod metadata;

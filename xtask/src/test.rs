@@ -5,7 +5,9 @@
 //! cannot fail.
 
 use crate::process::{Totals, cargo, program, root, run as execute, run_tests};
-use crate::{examples, first_program, fuzz, hosts, metadata, oracles, setup, tidy, unlinked};
+use crate::{
+    examples, first_program, fuzz, hosts, kubernetes, metadata, oracles, setup, tidy, unlinked,
+};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 use std::time::{Duration, Instant};
@@ -122,6 +124,16 @@ const STEPS: &[Step] = &[
         run: |totals| {
             let before = *totals;
             hosts::check(totals)?;
+            some_ran(before, totals)
+        },
+    },
+    Step {
+        name: "kubernetes",
+        about: "manifests fit the schemas, and processes with their variables are hosts of one job",
+        fast: false,
+        run: |totals| {
+            let before = *totals;
+            kubernetes::check(totals)?;
             some_ran(before, totals)
         },
     },
