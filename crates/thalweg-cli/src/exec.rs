@@ -1,7 +1,9 @@
 //! `thalweg exec`: becomes a program that is killed when the launcher dies. `launch --local` starts processes by it.
+//!
+//! Only Linux can do so; elsewhere the processes of a launcher that was killed go on.
 
 use anyhow::{Context as _, Result};
-use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use rustix::process::{Pid, getppid};
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -19,7 +21,8 @@ pub(crate) struct Arguments {
 
 /// Replaces this process by the program. What the system is to do at the death of the parent is kept.
 pub(crate) fn run(arguments: &Arguments) -> Result<Infallible> {
-    set_parent_process_death_signal(Some(Signal::KILL))
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .context("cannot have this process end with the launcher")?;
     // It may have died before.
     if getppid() != Pid::from_raw(arguments.parent) {

@@ -7,7 +7,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use std::env;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{IsTerminal as _, Seek as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::num::NonZeroUsize;
 use std::os::fd::AsRawFd as _;
@@ -28,11 +28,12 @@ pub(crate) fn start(
         Some(port) => port,
         None => free_port().context("there is no free port on loopback")?,
     };
-    let secret = inherited(&secret()?).context("cannot pass the secret on")?;
+    let secret = secret()?;
     let this = env::current_exe().context("the path of this program is not known")?;
     let machine = Config::default();
     let mut started = Vec::new();
     for id in 0..count {
+        let secret = inherited(&secret).context("cannot pass the secret on")?;
         let mut command = Command::new(&this);
         command.args(["exec", "--parent", &std::process::id().to_string(), "--"]);
         command.arg(program).args(rest);
@@ -78,13 +79,14 @@ fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
-/// A file without a name that processes which are started from now on inherit. Nothing of it is left when all have
-/// ended, however they end.
+/// A file without a name that a process inherits which is started while this is open. Nothing of it is left when that
+/// has ended, however it ends.
 fn inherited(text: &str) -> Result<File> {
     // Only this user may read it, as long as it has a name.
     let (mut file, path) = tempfile::NamedTempFile::new()?.into_parts();
     path.close()?;
     file.write_all(text.as_bytes())?;
+    file.rewind()?;
     fcntl_setfd(&file, FdFlags::empty())?;
     Ok(file)
 }

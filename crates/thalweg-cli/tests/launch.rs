@@ -180,7 +180,7 @@ fn a_killed_process_is_named_by_the_launcher_and_by_the_others() {
     let (mut command, mark) = launch(&["--local", "3"], "misbehave", &["endless"]);
     let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap());
-    wait_for(&mut lines, "connected", 3);
+    wait_for(&mut lines, "running", 3);
     let of_host = |id: &str| {
         let wanted = format!("THALWEG_HOST_ID={id}").into_bytes();
         let found = processes(&mark).into_iter().find(|process| {
@@ -204,20 +204,23 @@ fn a_killed_process_is_named_by_the_launcher_and_by_the_others() {
 
 #[test]
 fn the_first_ctrl_c_drains_and_the_second_cancels() {
-    for (signals, status) in [(&[Signal::INT][..], 0), (&[Signal::TERM, Signal::INT], 130)] {
+    for (signals, statuses) in [
+        (&[Signal::INT][..], &[0][..]),
+        // Signals that come at the same time have no order, and a job may have drained before the second comes.
+        (&[Signal::TERM, Signal::INT], &[0, 130, 143]),
+    ] {
         let (mut command, mark) = launch(&["--local", "3"], "misbehave", &["endless"]);
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap());
-        wait_for(&mut lines, "connected", 3);
+        wait_for(&mut lines, "running", 3);
         for number in signals {
             signal(&child, *number);
         }
         let mut said = String::new();
         lines.read_to_string(&mut said).unwrap();
         let output = finish(child, &mark);
-        // A job that drained before the second signal came has ended well.
-        let drained = signals.len() == 2 && output.status.code() == Some(0);
-        assert!(drained || output.status.code() == Some(status), "{:?}: {said}", output.status);
+        let status = output.status.code().unwrap();
+        assert!(statuses.contains(&status), "{status}: {said}");
     }
 }
 
@@ -242,7 +245,7 @@ fn nothing_is_left_when_the_launcher_is_killed() {
     let (mut command, mark) = launch(&["--local", "3"], "misbehave", &["endless"]);
     let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap());
-    wait_for(&mut lines, "connected", 3);
+    wait_for(&mut lines, "running", 3);
     assert_eq!(processes(&mark).len(), 4);
     child.kill().unwrap();
     finish(child, &mark);

@@ -105,12 +105,7 @@ impl Server {
             programs.same(&String::from_utf8_lossy(&output.stdout))?;
             said.push(stderr);
         }
-        let digest = answer(program("sha256sum").arg(&copy))?;
-        let digest = digest.split_whitespace().next().unwrap_or_default().to_owned();
-        if let Some(home) = std::env::home_dir() {
-            std::fs::remove_dir_all(home.join(".cache/thalweg").join(digest))
-                .context("the copy is not where it should be")?;
-        }
+        remove_copy(&copy).context("the copy is not where it should be")?;
         if !said[0].contains("copying word count to host ") || said[1].contains("copying") {
             bail!("copied twice, or not at all: {said:?}");
         }
@@ -133,10 +128,10 @@ impl Server {
         let mut child =
             command.arg("endless").stdin(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         let lines = child.stderr.take().context("standard error is not piped")?;
-        let mut connected = 0;
+        let mut running = 0;
         for line in std::io::BufRead::lines(std::io::BufReader::new(lines)) {
-            connected += usize::from(line?.ends_with("connected"));
-            if connected == 3 {
+            running += usize::from(line?.ends_with("running"));
+            if running == 3 {
                 return Ok(child);
             }
         }
@@ -169,6 +164,15 @@ impl Server {
         if !status.success() {
             bail!("it did not drain: {status}");
         }
-        self.none_is_left()
+        self.none_is_left()?;
+        remove_copy(&programs.examples.join("misbehave"))
     }
+}
+
+/// Removes the copy of a program from the home of this user, which is that of all hosts.
+fn remove_copy(file: &Path) -> Result<()> {
+    let digest = answer(program("sha256sum").arg(file))?;
+    let digest = digest.split_whitespace().next().context("there is no digest")?;
+    let home = std::env::home_dir().context("there is no home")?;
+    Ok(std::fs::remove_dir_all(home.join(".cache/thalweg").join(digest))?)
 }

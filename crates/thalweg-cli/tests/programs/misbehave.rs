@@ -61,9 +61,11 @@ fn count(args: &Args, id: usize) -> Result<()> {
         println!("host {id}");
     }
     if args.how == How::Endless {
-        eprintln!("connected");
         env.generate(1000.0, Some).shuffle().for_each(|_| {});
-        return env.run();
+        let job = env.start()?;
+        // From now on a signal ends the job, and no longer the process.
+        eprintln!("running");
+        return job.wait().map(drop);
     }
     let panics = args.how == How::Panic && id == args.at;
     let numbers = env.iter(0..10_000_u64).shuffle().map(move |n| {
