@@ -161,6 +161,7 @@ fn watch(all: &mut [Started], events: &Sender<Event>) -> Result<Handle> {
 fn decide(all: &mut [Started], events: &Receiver<Event>) -> Result<u8> {
     let mut failed = None;
     let mut signals = 0;
+    let mut last_signal = None;
     let mut asked = false;
     let mut copied = 0;
     let mut next: Option<(Instant, Next)> = None;
@@ -186,6 +187,7 @@ fn decide(all: &mut [Started], events: &Receiver<Event>) -> Result<u8> {
             (Ok(Event::Copied), _) => copied += 1,
             (Ok(Event::Signal(signal)), _) => {
                 signals += 1;
+                last_signal = Some(signal);
                 if signals > PASSED_ON {
                     all.iter_mut().for_each(Started::kill);
                     next = Some((Instant::now() + ASKED, Next::Cut));
@@ -220,7 +222,11 @@ fn decide(all: &mut [Started], events: &Receiver<Event>) -> Result<u8> {
             Err(_) => break,
         }
     }
-    Ok(failed.unwrap_or(0))
+    Ok(match (failed, last_signal) {
+        // The job was cancelled: a host that was told so by another does not know by what.
+        (Some(code), Some(signal)) if code <= BY_SIGNAL => BY_SIGNAL.saturating_add(signal as u8),
+        (code, _) => code.unwrap_or(0),
+    })
 }
 
 /// The exit status by which a shell reports how a process ended.

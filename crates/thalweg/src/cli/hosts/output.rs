@@ -22,6 +22,11 @@ impl Lines {
         let _ = HOST.set(host);
     }
 
+    /// Whether this is one of several hosts.
+    pub(in crate::cli) fn are_of_several_hosts() -> bool {
+        HOST.get().is_some()
+    }
+
     /// Prints lines; what they lack if standard error is closed is no error of the program.
     pub(in crate::cli) fn print(text: &str) {
         let _ = std::io::stderr().write_all(lines(HOST.get().copied(), text).as_bytes());
