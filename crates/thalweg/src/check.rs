@@ -31,7 +31,7 @@
 
 use crate::config::{BatchMode, Config, HostConfig, Scheduler, Secret};
 use crate::data::{Data, Key, Portable, hash_u64};
-use crate::net::{HostId, free_port};
+use crate::net::{self, HostId, free_port};
 use crate::operators::keyed::FirstOf;
 use crate::runtime::Cluster;
 use crate::stream::{Chain, Environment, Stream};
@@ -80,6 +80,12 @@ where
     fn collected(self) -> Output<Vec<Self::Record>> {
         self.unkey().collect()
     }
+}
+
+/// Reads bytes as if a host had sent them, torn after so many of them, for fuzzing: fails if it matters where.
+#[doc(hidden)]
+pub fn read_from_host(bytes: &[u8], torn_at: usize) {
+    net::read_from_host(bytes, torn_at);
 }
 
 /// Begins a check of the job that the closure describes. The closure is called once for each run.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thalweg::config::{Config, HostConfig, Secret};
 use thalweg::{Environment, Result};
 
@@ -53,6 +53,11 @@ fn run_host(program: &str) -> Result<String> {
             for _ in 0..10 {
                 let env = Environment::on_hosts(config.clone(), host.clone())?;
                 counts(&env, 100)?;
+            }
+            // The last thread of a job may be about to end.
+            let began = Instant::now();
+            while (entries("fd"), entries("task")) != before && began.elapsed() < MINUTE / 2 {
+                std::thread::sleep(Duration::from_millis(10));
             }
             let after = (entries("fd"), entries("task"));
             Ok(format!(
@@ -220,27 +225,6 @@ fn a_host_that_is_killed_ends_the_job_on_all_by_its_number() {
                 format!("Lost: host {killed} is lost, and with it the tasks that ran there: ");
             assert!(said.starts_with(&expected), "{said}");
         }
-    }
-}
-
-#[test]
-fn a_host_that_is_stopped_is_lost_and_learns_it_when_it_goes_on() {
-    for stopped in 0..2 {
-        let hosts = Cluster::new(3, "endless").start_all();
-        hosts.iter().for_each(|host| assert_eq!(host.says(), "running"));
-        hosts[stopped].signal("-STOP");
-        for host in hosts.iter().enumerate().filter(|(id, _)| *id != stopped).map(|(_, host)| host)
-        {
-            let said = host.says();
-            let expected = format!("Lost: host {stopped} is lost, ");
-            assert!(
-                said.starts_with(&expected) && said.contains("nothing was heard of it"),
-                "{said}"
-            );
-        }
-        hosts[stopped].signal("-CONT");
-        let said = hosts[stopped].says();
-        assert!(said.starts_with("Lost: host "), "{said}");
     }
 }
 

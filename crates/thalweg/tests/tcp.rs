@@ -1,9 +1,11 @@
 //! Jobs on several hosts that are connected by TCP: environments on threads of this process, over loopback.
 
 use std::collections::HashSet;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::time::Duration;
 use thalweg::config::{Config, HostConfig, Scheduler, Secret};
 use thalweg::operators::time::Watermarks;
@@ -309,4 +311,64 @@ fn settings_that_make_no_sense_are_refused() {
     deterministic.scheduler = Scheduler::Deterministic { seed: 1 };
     assert!(refused(deterministic, host(0, 2, port)).starts_with("the deterministic scheduler"));
     assert!(refused(config(1), host(2, 2, port)).starts_with("there is no host 2 of 2"));
+}
+
+/// Forwards what comes from one side to the other, until it is cut: then it takes bytes and drops them.
+fn forward(mut from: TcpStream, mut to: TcpStream, cut: Arc<AtomicBool>) {
+    std::thread::spawn(move || {
+        let mut bytes = vec![0; 64 << 10];
+        while let Ok(read @ 1..) = from.read(&mut bytes) {
+            if !cut.load(Ordering::Relaxed) && to.write_all(&bytes[..read]).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(std::net::Shutdown::Both);
+    });
+}
+
+#[test]
+fn a_network_that_is_cut_in_a_direction_ends_the_job_on_both_sides() {
+    for (to_first, to_second) in [(true, false), (false, true), (true, true)] {
+        // The second host connects to the first one by a proxy.
+        let (proxy, first) = (TcpListener::bind("127.0.0.1:0").unwrap(), free_port());
+        let proxied = proxy.local_addr().unwrap().port();
+        let cuts = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let of_proxy = cuts.clone();
+        std::thread::spawn(move || {
+            for from in proxy.incoming().map_while(Result::ok) {
+                // It closes what it cannot forward yet, and the host tries again.
+                let Ok(to) = TcpStream::connect(("127.0.0.1", first)) else { continue };
+                let (Ok(from_too), Ok(to_too)) = (from.try_clone(), to.try_clone()) else { return };
+                forward(from, to, Arc::clone(&of_proxy[0]));
+                forward(to_too, from_too, Arc::clone(&of_proxy[1]));
+            }
+        });
+        let (both, cuts) = (Barrier::new(2), &cuts);
+        let run = |id: usize| {
+            let mut host = host(id, 2, proxied);
+            host.lost_after = Duration::from_millis(1500);
+            host.listen = (id == 0).then(|| format!("127.0.0.1:{first}"));
+            let env = Environment::on_hosts(config(1), host)?;
+            env.iter(0u64..).shuffle().for_each(drop);
+            let job = env.start()?;
+            both.wait();
+            std::thread::sleep(Duration::from_millis(200));
+            cuts[0].store(to_first, Ordering::Relaxed);
+            cuts[1].store(to_second, Ordering::Relaxed);
+            job.wait().map(drop)
+        };
+        let ended = std::thread::scope(|scope| {
+            let threads = [scope.spawn(|| run(0)), scope.spawn(|| run(1))];
+            threads.map(|thread| thread.join().unwrap())
+        });
+        for (id, ended) in ended.into_iter().enumerate() {
+            let error = ended.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Lost);
+            // Which of them finds it first, the other may hear.
+            let expected = format!("host {} is lost, and with it", 1 - id);
+            let heard = format!("host {id} is lost, and with it");
+            let error = error.to_string();
+            assert!(error.contains(&expected) || error.contains(&heard), "{error}");
+        }
+    }
 }

@@ -14,7 +14,7 @@ mod test_network;
 
 pub(crate) use agreement::{Agree, Agreement};
 pub(crate) use hosts::{HostId, Hosts};
-pub(crate) use tcp::{TcpNetwork, free_port};
+pub(crate) use tcp::{TcpNetwork, free_port, read_from_host};
 #[cfg(all(test, not(loom)))]
 pub(crate) use test_network::TestNetwork;
 

@@ -22,12 +22,14 @@ mod tests;
 pub(crate) use rendezvous::free_port;
 
 use super::{Channel, HostId, Network, Receiver};
-use crate::config::HostConfig;
+use crate::config::{HostConfig, Secret};
+use crate::data::{Data, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{AtomicBool, Mutex, Ordering, lock, spawn};
 use channels::Channels;
-use frames::{Frame, LARGEST, Notice};
-use handshake::Identity;
+use connection::Message;
+use frames::{Frame, FrameReader, LARGEST, Notice};
+use handshake::{Handshake, Identity, Role, Step};
 use mio::net::TcpStream;
 use mio::{Interest, Poll, Token, Waker};
 use outgoing::{Outgoing, Rest};
@@ -111,6 +113,45 @@ impl TcpNetwork {
         let of_thread = NetworkThread::new(Arc::clone(&shared), poll, lost_after, most_silent);
         let thread = spawn("thalweg-net".to_owned(), move || of_thread.run())?;
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
+    }
+}
+
+/// Reads bytes as a host would, torn after so many of them: as a handshake, as a message, and as frames.
+///
+/// # Panics
+///
+/// If it matters where frames are torn, or a handshake succeeds.
+pub(crate) fn read_from_host(bytes: &[u8], torn_at: usize) {
+    let torn = bytes.split_at(torn_at.min(bytes.len()));
+    shake_hands(Role::Connects, [torn.0, torn.1]);
+    shake_hands(Role::Accepts, [torn.0, torn.1]);
+    let _ = decode_whole(bytes, Message::decode);
+    let frames = |pieces: &[&[u8]]| {
+        let (mut reader, mut frames) = (FrameReader::default(), Vec::new());
+        let read = pieces.iter().try_for_each(|piece| {
+            reader.read(piece, |arrived| frames.push(format!("{arrived:?}")))
+        });
+        (read, frames)
+    };
+    assert_eq!(frames(&[bytes]), frames(&[torn.0, torn.1]));
+}
+
+/// Gives bytes of a stranger to a handshake.
+fn shake_hands(role: Role, pieces: [&[u8]; 2]) {
+    let (address, executable, credit, lost_after) = (String::new(), 0, 0, 0);
+    let mine = Identity { host: 0, hosts: 2, cores: 1, executable, credit, lost_after, address };
+    let secret = Secret::new("the secret of nobody else");
+    let mut handshake = Handshake::new(role, mine, secret, [0; 32]);
+    for mut rest in pieces {
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(handshake.wanted().min(rest.len()));
+            rest = later;
+            match handshake.take(now) {
+                Ok(Step::Read(_)) => {}
+                Ok(Step::Done(_)) => panic!("a handshake without the secret"),
+                Err(_) => return,
+            }
+        }
     }
 }
 

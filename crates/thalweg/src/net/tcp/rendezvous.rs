@@ -37,8 +37,13 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 const GRACE: Duration = Duration::from_secs(2);
 /// How long a host tries to tell the others why it gives up.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// How long the first host waits for others, to tell them why the hosts cannot work together.
+const LINGER: Duration = Duration::from_secs(2);
 /// Connections that are not authentic yet, beyond one for each host.
 const STRANGERS: usize = 64;
+
+/// The refusals that are reported while hosts connect.
+const REPORTED: usize = 20;
 
 const LISTENER: Token = Token(0);
 const FIRST: u32 = 0;
@@ -79,6 +84,11 @@ struct Meeting<'a> {
     ready: bool,
     /// Whether all hosts are connected.
     begun: bool,
+    /// On the first host: why the hosts cannot work together. It waits a little for those that are to be told.
+    verdict: Option<String>,
+    /// On the first host: the hosts that have been told.
+    told: BTreeSet<u32>,
+    refusals: usize,
     /// The last who has been refused, and why.
     refused: Option<String>,
 }
@@ -148,6 +158,9 @@ impl<'a> Meeting<'a> {
             connected: BTreeSet::new(),
             ready: false,
             begun: false,
+            verdict: None,
+            told: BTreeSet::new(),
+            refusals: 0,
             refused: None,
         };
         if meeting.is_first() {
@@ -407,17 +420,20 @@ impl<'a> Meeting<'a> {
 
     /// Another host has connected to this one.
     fn came(&mut self, token: usize, mut identity: Identity) -> Result<()> {
-        self.fits(&identity)?;
+        let known = self.known.get(&identity.host).and_then(|known| known.mismatch(&identity));
+        let mismatch = self.mine.mismatch(&identity).or(known);
+        if self.is_first() && (mismatch.is_some() || self.verdict.is_some()) {
+            self.condemn(token, identity.host, mismatch);
+            return Ok(());
+        }
+        if let Some(mismatch) = mismatch {
+            return Err(Error::new(ErrorKind::Config, mismatch));
+        }
         let from = self.connections.get(&token).map(|connection| connection.address);
         if let (Ok(address), Some(from)) = (identity.address.parse::<SocketAddr>(), from)
             && address.ip().is_unspecified()
         {
             identity.address = SocketAddr::new(from.ip(), address.port()).to_string();
-        }
-        if let Some(known) = self.known.get(&identity.host)
-            && let Some(mismatch) = known.mismatch(&identity)
-        {
-            return Err(Error::new(ErrorKind::Config, mismatch));
         }
         self.join(token, identity);
         if self.is_first() && self.joined.len() + 1 == self.config.count {
@@ -428,6 +444,27 @@ impl<'a> Meeting<'a> {
             self.wait_on(2 * GRACE);
         }
         self.is_connected()
+    }
+
+    /// On the first host: the hosts cannot work together. Tells all that are there, and this one.
+    fn condemn(&mut self, token: usize, host: u32, mismatch: Option<String>) {
+        if self.verdict.is_none() {
+            self.verdict = mismatch;
+            self.deadline = self.deadline.min(self.clock.now().saturating_add(nanos(LINGER)));
+            self.told.extend(self.joined.keys());
+            let there: Vec<_> = self.joined.values().copied().collect();
+            there.into_iter().for_each(|token| self.tell_verdict(token));
+        }
+        self.tell_verdict(token);
+        self.told.insert(host);
+    }
+
+    fn tell_verdict(&mut self, token: usize) {
+        if let (Some(why), Some(to)) = (&self.verdict, self.connections.get_mut(&token)) {
+            to.send(&Message::Failed(ErrorKind::Config, why.clone()));
+            // Who is gone needs no message.
+            let _ = to.write();
+        }
     }
 
     /// Checks that another host fits this one.
@@ -547,7 +584,10 @@ impl<'a> Meeting<'a> {
             Refusal::Secret | Refusal::Refused => "it does not know the secret".to_owned(),
         };
         let refused = format!("a connection from {} was refused: {why}", connection.address);
-        log::warn!(target: "thalweg::hosts", "{refused}");
+        self.refusals += 1;
+        if self.refusals <= REPORTED {
+            log::warn!(target: "thalweg::hosts", "{refused}");
+        }
         self.refused = Some(refused);
     }
 
@@ -577,6 +617,10 @@ impl<'a> Meeting<'a> {
         let late: Vec<_> = self.connections.iter().filter_map(late).collect();
         for token in late {
             self.happened(token, Happened::Closed("it does not answer".to_owned()))?;
+        }
+        let all_told = self.told.len() + 1 >= self.config.count;
+        if let Some(verdict) = self.verdict.take_if(|_| all_told || now >= self.deadline) {
+            return Err(Error::new(ErrorKind::Config, verdict));
         }
         if now < self.deadline || self.begun {
             return Ok(());

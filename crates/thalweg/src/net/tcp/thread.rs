@@ -16,6 +16,8 @@ use std::time::Duration;
 pub(super) const WAKE: Token = Token(usize::MAX);
 /// The bytes that are read at once.
 const BUFFER: usize = 256 << 10;
+/// How often it reads from one host before it looks at others.
+const IN_TURN: usize = 8;
 /// How long a host that leaves waits for the others to take what it has sent.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -125,7 +127,7 @@ impl NetworkThread {
         }
     }
 
-    /// Reads once from each host that has sent something, and writes what was left to this thread.
+    /// Reads a few times from each host that has sent something, and writes what was left to this thread.
     fn read_and_write(&mut self) {
         for (host, peer) in &mut self.peers {
             if peer.state == State::Closed {
@@ -136,11 +138,13 @@ impl NetworkThread {
             if take(&shared.behind) || peer.behind {
                 peer.behind = shared.outgoing.go_on(&mut &shared.stream) == Rest::Network;
             }
-            if peer.readable {
+            for _ in 0..IN_TURN {
+                if !peer.readable {
+                    break;
+                }
                 let now = self.clock.now();
-                match peer.read(*host, &self.shared, &mut self.buffer, now) {
-                    Ok(()) => {}
-                    Err(why) => peer.close(*host, &self.shared, &why),
+                if let Err(why) = peer.read(*host, &self.shared, &mut self.buffer, now) {
+                    peer.close(*host, &self.shared, &why);
                 }
             }
         }
