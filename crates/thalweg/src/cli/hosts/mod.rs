@@ -100,14 +100,16 @@ mod tests {
     fn values_are_checked_before_anything_is_connected() {
         let mut settings = Settings::default();
         settings.hosts.first = Some("10.0.0.1:port".to_owned());
-        let variables = variables(&format!("{SLURM}\nHOME=/nonexistent"));
-        // Without a secret first of all.
-        let error = find(&mut settings, None, &variables).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Config);
-        assert!(error.to_string().contains("/nonexistent/.thalweg/secret"), "{error}");
-        let folder = tempfile::tempdir().unwrap();
-        settings.hosts.secret_file = Some(folder.path().join("s"));
-        let error = find(&mut settings, None, &variables).unwrap_err();
-        assert!(error.to_string().contains("cannot read the secret"), "{error}");
+        let home = tempfile::tempdir().unwrap();
+        let mut refused = |home: &Path| {
+            let variables = variables(&format!("{SLURM}\nHOME={}", home.display()));
+            let error = find(&mut settings, None, &variables).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Config);
+            error.to_string()
+        };
+        assert!(refused(home.path()).contains("is no address of a host"));
+        // A home that is no folder.
+        let message = refused(Path::new("/dev/null"));
+        assert!(message.starts_with("/dev/null/.thalweg/secret: cannot read"), "{message}");
     }
 }
