@@ -80,7 +80,13 @@ impl<F: Format> Segment<F> {
     /// read.
     #[inline]
     pub fn events(&self) -> Events<'_, F> {
-        Events { rest: &self.bytes, format: PhantomData }
+        self.events_from(0)
+    }
+
+    /// The events from a byte on, which is where one begins: see [`Events::offset_in`].
+    #[inline]
+    pub fn events_from(&self, offset: usize) -> Events<'_, F> {
+        Events { rest: &self.bytes[offset..], format: PhantomData }
     }
 }
 
@@ -89,6 +95,14 @@ impl<F: Format> Segment<F> {
 pub struct Events<'a, F> {
     rest: &'a [u8],
     format: PhantomData<F>,
+}
+
+impl<F> Events<'_, F> {
+    /// The byte of the segment at which the next event begins; the number of its bytes when there is none left.
+    #[inline]
+    pub fn offset_in(&self, segment: &Segment<F>) -> usize {
+        segment.bytes.len() - self.rest.len()
+    }
 }
 
 impl<'a, F: Format> Iterator for Events<'a, F> {

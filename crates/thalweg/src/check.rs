@@ -27,7 +27,8 @@
 //! A run also fails if the statistics of the job are inconsistent: every edge must have delivered what was sent on
 //! it, and operators must have emitted as many records as the next ones have received.
 //!
-//! For a job with several sinks, or to look at errors, see [`every`].
+//! For a job with several sinks, or to look at errors, see [`every`]; where the test depends on what closures of the job
+//! do outside of it, [`every_on_one_host`].
 
 use crate::config::{BatchMode, Config, HostConfig, Scheduler, Secret};
 use crate::data::{Data, Key, Portable, hash_u64};
@@ -99,6 +100,11 @@ where
 
 /// Calls `test` with an environment for each way to run a job. See the [module](self).
 ///
+/// On several hosts, `test` is called once for each of them, at the same time, each on a thread of its own. So it runs
+/// the same jobs on all of them, and looks only at what every host gets: results, errors and statistics, and files once
+/// a job is over. What it captures is shared by the hosts. A test that looks at what closures of the job do elsewhere, such
+/// as numbers that `for_each` sends away, sees only its own host's part: see [`every_on_one_host`].
+///
 /// # Panics
 ///
 /// If `test` returns an error or panics.
@@ -115,12 +121,36 @@ where
 /// });
 /// ```
 #[track_caller]
-pub fn every(test: impl Fn(&Environment) -> Result<()>) {
+pub fn every(test: impl Fn(&Environment) -> Result<()> + Sync) {
+    let run = |env: &Environment, _| test(env).map_err(|error| error.to_string());
+    Runs { clusters: FEW_CLUSTERS, ..Runs::default() }.on_hosts(run, Ok);
+}
+
+/// As [`every`], but only on one host: for tests of what closures of the job do outside of it, of more than one thread
+/// that runs jobs, and of what is there only on one host.
+///
+/// # Panics
+///
+/// If `test` returns an error or panics.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use thalweg::check;
+///
+/// check::every_on_one_host(|env| {
+///     let (sender, receiver) = mpsc::channel();
+///     env.range(0..100).shuffle().for_each(move |n| sender.send(n).unwrap());
+///     env.run()?;
+///     assert_eq!(receiver.iter().sum::<u64>(), 4950);
+///     Ok(())
+/// });
+/// ```
+#[track_caller]
+pub fn every_on_one_host(test: impl Fn(&Environment) -> Result<()>) {
     Runs::default().each(|env, _| test(env).map_err(|error| error.to_string()), Ok);
 }
 
-/// As [`every`], and also on each host of clusters in this process, where `test` runs once for each host, on a thread of
-/// its own. What it captures is shared by the hosts. The number identifies the run, and is the same on all hosts of it.
+/// As [`every`], with more clusters. The number identifies the run, and is the same on all hosts of it.
 #[doc(hidden)]
 #[track_caller]
 pub fn every_host(test: impl Fn(&Environment, usize) -> Result<()> + Sync) {
@@ -150,6 +180,7 @@ where
     /// Sets the number of seeds, eight by default, unless the variable `THALWEG_CHECK_SEEDS` overrides it.
     pub fn seeds(mut self, seeds: u64) -> Self {
         self.runs.seeds = seeds;
+        self.runs.clusters = seeds.div_ceil(2);
         self
     }
 
@@ -298,14 +329,19 @@ fn without<'a, T>(these: &[(Vec<u8>, &'a T)], those: &[(Vec<u8>, &T)]) -> Vec<&'
 #[derive(Clone, Debug)]
 struct Runs {
     seeds: u64,
+    /// The number of seeds of orders on several hosts.
+    clusters: u64,
     memory: Option<usize>,
 }
 
 impl Default for Runs {
     fn default() -> Self {
-        Self { seeds: 8, memory: None }
+        Self { seeds: 8, clusters: 4, memory: None }
     }
 }
+
+/// The clusters of [`every`], of which there are many tests: one of two hosts, one of three.
+const FEW_CLUSTERS: u64 = 2;
 
 /// The credit of a lane, in bytes: less than a batch, so that senders wait often.
 const LITTLE_CREDIT: usize = 500;
@@ -349,7 +385,7 @@ impl Runs {
 
     /// Of each run on several hosts: the configuration, the cores of each host, and the seed of the order.
     fn clusters(&self) -> Vec<(Config, Vec<usize>, u64)> {
-        let seeds = 0..variable(SEEDS).unwrap_or(self.seeds.div_ceil(2));
+        let seeds = 0..variable(SEEDS).unwrap_or(self.clusters);
         let cluster = |seed: u64| {
             let drawn = hash_u64(seed + HOSTS_APART).to_le_bytes().map(usize::from);
             let size = 1 + drawn[1] % 40;
@@ -582,7 +618,7 @@ mod tests {
 
     #[test]
     fn seeds_draw_more_than_the_order_of_tasks() {
-        let configs = Runs { seeds: 8, memory: None }.configs();
+        let configs = Runs::default().configs();
         let drawn = configs.iter().filter(|config| config.scheduler != Scheduler::WorkStealing);
         let drawn: Vec<_> =
             drawn.filter(|config| config.scheduler != Scheduler::ThreadPerTask).collect();
@@ -602,7 +638,7 @@ mod tests {
 
     #[test]
     fn hosts_are_unequal_and_two_or_three() {
-        let clusters = Runs { seeds: 8, memory: None }.clusters();
+        let clusters = Runs::default().clusters();
         let counts: HashSet<_> = clusters.iter().map(|(_, cores, _)| cores.len()).collect();
         assert_eq!(counts, HashSet::from([2, 3]));
         assert!(clusters.iter().any(|(_, cores, _)| cores.iter().any(|own| *own != cores[0])));

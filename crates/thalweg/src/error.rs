@@ -110,6 +110,18 @@ impl Error {
         self
     }
 
+    /// A copy as another host would get it: with its causes as text.
+    pub(crate) fn for_others(&self) -> Self {
+        let Inner { kind, message, operator, place, source } = &*self.0;
+        Self(Box::new(Inner {
+            kind: *kind,
+            message: message.clone(),
+            operator: operator.clone(),
+            place: place.clone(),
+            source: source.as_ref().map(|source| source.to_string().into()),
+        }))
+    }
+
     /// What sort of failure this is.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

@@ -40,5 +40,5 @@ pub use io::{Incoming, Output};
 #[doc(no_inline)]
 pub use operators::keyed::{self, Keyed, KeyedStream};
 #[doc(no_inline)]
-pub use operators::{Number, Texts, Visit, aggregates, join, loops, text, window};
+pub use operators::{Number, Texts, Visit, VisitInPieces, aggregates, join, loops, text, window};
 pub use stream::{Boxed, Chain, Environment, JobControl, JobHandle, Stream};

@@ -1,12 +1,13 @@
 //! Jobs on several hosts in one process, which share nothing but encoded messages.
 
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use thalweg::check::check;
-
-use thalweg::Environment;
+use thalweg::check::{check, every_host};
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::EventTimeWindow;
 use thalweg::time::Timestamp;
+use thalweg::{Environment, ErrorKind, Result};
 
 #[test]
 fn records_cross_hosts() {
@@ -41,9 +42,19 @@ fn watermarks_cross_hosts() {
             .window(EventTimeWindow::tumbling(Duration::from_millis(100)))
             .count()
             .unkey()
-            .map(|(key, pane)| (key, pane.value))
+            .map(|(key, pane)| (key, pane.start.as_micros() / 1000, pane.value))
     })
-    .agrees();
+    .equals((0..25).map(|n| (n % 5, n / 5 * 100, 20u64)));
+    // The source does not end, so that only watermarks complete windows.
+    check(|env| {
+        let timed = env
+            .iter(0..)
+            .assign_timestamps(|n: &i64| Timestamp::from_millis(*n), Watermarks::monotonous());
+        let windows = timed.shuffle().group_by(|n| n % 5);
+        let counts = windows.window(EventTimeWindow::tumbling(Duration::from_millis(10))).count();
+        counts.unkey().map(|(_, pane)| pane.value).limit(20)
+    })
+    .equals([2u64; 20]);
 }
 
 #[test]
@@ -62,9 +73,12 @@ fn joins_cross_hosts() {
 
 #[test]
 fn a_consumer_that_has_enough_closes_senders_of_other_hosts() {
-    check(|env| env.iter(0u64..).shuffle().limit(3)).satisfies(|records| match records.len() {
-        3 => Ok(()),
-        n => Err(format!("{n} records")),
+    check(|env| env.iter(0u64..).shuffle().limit(3)).satisfies(|records| {
+        // None comes twice, and senders do not get far ahead of a closed receiver.
+        let distinct = BTreeSet::from_iter(&records);
+        let near = records.iter().all(|n| *n < 1_000_000);
+        let right = records.len() == 3 && distinct.len() == 3 && near;
+        if right { Ok(()) } else { Err(format!("{records:?}")) }
     });
 }
 
@@ -72,4 +86,79 @@ fn a_consumer_that_has_enough_closes_senders_of_other_hosts() {
 fn a_failure_on_one_host_is_the_outcome_on_all() {
     check(|env| env.iter(0..9i32).shuffle().map(|n| 10 / (n - 5)))
         .fails_with("attempt to divide by zero");
+}
+
+#[test]
+fn jobs_that_threads_run_side_by_side_are_told_apart() {
+    every_host(|env, _| {
+        let shared: Vec<_> = (0..4).map(|_| env.sharing()).collect();
+        let count = |env: &Environment, n: u64| {
+            let count = env.range(0..n).shuffle().count().collect_one();
+            env.start().map(|job| (job, count))
+        };
+        // Of each host, the threads come in an order of their own.
+        let started = std::thread::scope(|scope| {
+            let start = |(n, env)| scope.spawn(move || (count(env, n), count(env, n + 10)));
+            let threads: Vec<_> = (0..).zip(&shared).map(start).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        for (n, (one, other)) in (0..).zip(started) {
+            for (n, job) in [(n, one), (n + 10, other)] {
+                let (job, count) = job?;
+                job.wait()?;
+                assert_eq!(count.take()?, Some(n));
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn jobs_that_hosts_may_tell_apart_otherwise_are_refused() {
+    let (alone, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    every_host(|env, _| {
+        let run = |env: &Environment| {
+            env.range(0..9).shuffle().for_each(drop);
+            env.start()?.wait().map(drop)
+        };
+        run(env)?;
+        let first = env.sharing();
+        run(&first)?;
+        let elsewhere = |job: &(dyn Fn() -> Result<()> + Sync)| {
+            std::thread::scope(|scope| scope.spawn(job).join().unwrap())
+        };
+        let started = elsewhere(&|| run(env));
+        let made = elsewhere(&|| run(&env.sharing()));
+        for (job, why) in [(started, "let one thread start"), (made, "let one thread call")] {
+            match job {
+                Ok(()) => _ = alone.fetch_add(1, Ordering::Relaxed),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Plan, "{error}");
+                    assert!(error.to_string().contains(why), "{error}");
+                    refused.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+        run(&first)
+    });
+    assert!(alone.into_inner() > 20 && refused.into_inner() >= 20);
+}
+
+#[test]
+fn a_job_that_a_closure_cannot_start_says_why() {
+    check(|env| {
+        let others: Vec<_> = (0..20).map(|_| env.sharing()).collect();
+        let numbers = env.parallel_iter(|task, _| std::iter::once(task));
+        numbers.map(move |task| {
+            let env = &others[task];
+            let fails = move |_, _| -> std::ops::Range<u64> { panic!("no numbers of task {task}") };
+            env.parallel_iter(fails).shuffle().for_each(drop);
+            let error = env.start().map(drop).unwrap_err();
+            error.to_string().contains(&format!("no numbers of task {task}"))
+        })
+    })
+    .satisfies(|right| match right.contains(&false) {
+        false => Ok(()),
+        true => Err("another error".to_owned()),
+    });
 }

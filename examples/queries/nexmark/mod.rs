@@ -13,7 +13,7 @@ use thalweg::data::Record;
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::EventTimeWindow;
 use thalweg::time::Timestamp;
-use thalweg::{Chain, Environment, Stream, Visit};
+use thalweg::{Chain, Environment, Stream, Visit, VisitInPieces};
 use thalweg_workloads::nexmark::oracle::{
     CATEGORY, HIGHEST_BID, HOT_ITEMS, NEW_USERS, Row2, Row3, Row4, Row5, Row6, Row7, Row8, SKIP,
     STATES, euros,
@@ -39,19 +39,31 @@ impl Record for Bids {
     type Of<'a> = BidRef<'a>;
 }
 
-/// Reads the events of a segment.
+/// Reads the events of a segment, of which a few megabytes are encoded.
 struct Decode;
 
-impl Visit<Segment> for Decode {
+/// The number of events that are read at a time.
+const PIECE: usize = 1024;
+
+impl VisitInPieces<Segment> for Decode {
     type Out = Events;
-    type Scratch = ();
+    /// The byte at which the next event begins.
+    type Cursor = usize;
 
     #[inline(always)]
-    fn visit(&self, segment: Segment, (): &mut (), emit: &mut impl FnMut(EventRef<'_>)) {
+    fn visit_piece(
+        &self,
+        segment: &Segment,
+        at: &mut usize,
+        emit: &mut impl FnMut(EventRef<'_>),
+    ) -> bool {
+        let mut events = segment.events_from(*at);
         // A loop, which calls `emit` itself: handed to `for_each`, it would not be seen through.
-        for event in segment.events() {
+        for event in events.by_ref().take(PIECE) {
             emit(event);
         }
+        *at = events.offset_in(segment);
+        *at < segment.bytes().len()
     }
 }
 
@@ -77,7 +89,7 @@ pub fn events(
 ) -> Stream<impl Chain<Item = Events, Time = Timestamp> + use<>> {
     let segments = segments.segments().to_vec();
     env.parallel_iter(move |task, tasks| segments.clone().into_iter().skip(task).step_by(tasks))
-        .flat_each(Decode)
+        .flat_each_in_pieces(Decode)
         .assign_timestamps(|event| Timestamp::from_micros(event.time()), Watermarks::monotonous())
 }
 

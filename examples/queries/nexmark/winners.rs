@@ -54,22 +54,21 @@ impl Visit<Events> for Happenings {
 
     #[inline(always)]
     fn visit(&self, event: EventRef<'_>, (): &mut (), emit: &mut impl FnMut((u64, Happening))) {
-        match event {
+        let (auction, happening) = match event {
             EventRef::Auction(auction) => {
-                let opened = Happening::Opened(Open {
+                let opened = Open {
                     seller: auction.seller,
                     category: auction.category,
                     opened: auction.date_time,
                     expires: auction.expires,
                     reserve: auction.reserve,
-                });
-                emit((auction.id, opened));
+                };
+                (auction.id, Happening::Opened(opened))
             }
-            EventRef::Bid(bid) => {
-                emit((bid.auction, Happening::Offered((bid.price, bid.date_time))));
-            }
-            EventRef::Person(_) => {}
-        }
+            EventRef::Bid(bid) => (bid.auction, Happening::Offered((bid.price, bid.date_time))),
+            EventRef::Person(_) => return,
+        };
+        emit((auction, happening));
     }
 }
 

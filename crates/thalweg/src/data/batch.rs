@@ -1,6 +1,7 @@
 //! Batches: several records stored together, in an exchange, a buffer or a spill file.
 
 use super::codec::list_heap;
+use super::drain::drain_each;
 use super::{Data, DecodeError, Record};
 use std::mem::needs_drop;
 
@@ -74,10 +75,8 @@ impl<T: Data> Batch<T> for Vec<T> {
     }
 
     #[inline]
-    fn drain(&mut self, mut each: impl FnMut(T)) {
-        for item in Vec::drain(self, ..) {
-            each(item);
-        }
+    fn drain(&mut self, each: impl FnMut(T)) {
+        drain_each(self, each);
     }
 
     #[inline]

@@ -13,6 +13,10 @@ use super::hash::{hash_bytes, hash_words};
 use super::short::short_words;
 use super::{Data, DecodeError, Portable, Wire};
 use std::fmt::Debug;
+use std::mem::needs_drop;
+
+/// The bytes up to which a key is copied rather than referred to.
+const COPIED: usize = 16;
 
 /// A kind of key, looked up by reference and copied only when it is new.
 ///
@@ -91,6 +95,13 @@ pub trait Key: Portable + Debug {
     {
         self.own()
     }
+    /// Calls `see` with the key, or with a copy where that costs nothing. No reference to the record of which the key is
+    /// a part leaves the caller then, so the record may stay in registers.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn apart<R>(&self, see: impl FnOnce(&Self) -> R) -> R {
+        see(self)
+    }
     /// The bytes that the arena occupies.
     #[doc(hidden)]
     fn arena_bytes(arena: &Self::Arena) -> usize;
@@ -163,6 +174,13 @@ impl<T: Data + Eq + Clone + Debug> Key for T {
     #[inline(always)]
     fn into_owned(self) -> T {
         self
+    }
+    #[inline(always)]
+    fn apart<R>(&self, see: impl FnOnce(&T) -> R) -> R {
+        if needs_drop::<T>() || size_of::<T>() > COPIED {
+            return see(self);
+        }
+        see(&self.clone())
     }
     fn arena_bytes(_arena: &()) -> usize {
         0

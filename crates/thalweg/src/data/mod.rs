@@ -12,6 +12,7 @@
 
 mod batch;
 mod codec;
+mod drain;
 mod hash;
 mod key;
 mod labelled;

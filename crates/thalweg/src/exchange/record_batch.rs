@@ -74,14 +74,18 @@ impl<I: Portable + ?Sized, T: Time> RecordBatch<I, T> {
     /// Passes every record to `each`, in order, and keeps the capacity.
     #[inline(always)]
     pub(crate) fn drain(&mut self, mut each: impl FnMut(I::Of<'_>, T)) {
-        let mut times = self.times.drain(..);
-        self.items.drain(|item| {
-            // `push` adds one time with every item.
-            if let Some(time) = times.next() {
-                each(item, time);
-            }
-        });
+        let mut times = self.times.iter();
+        self.items.drain(|item| each(item, *times.next().unwrap_or_else(|| unequal())));
+        self.times.clear();
     }
+}
+
+/// A batch from another host may have been encoded so; here, each record is pushed with its time and hash. Not a
+/// condition in the loop that drains: a record would be moved to memory and back before it is used.
+#[cold]
+#[inline(never)]
+fn unequal() -> ! {
+    panic!("a batch has fewer times or hashes than records")
 }
 
 /// A record with the hash of its key, computed once by the task that sends it.
@@ -163,12 +167,9 @@ impl<I: Portable + ?Sized> Batch<Hashed<I>> for HashedBatch<I> {
 
     #[inline(always)]
     fn drain(&mut self, mut each: impl FnMut((u64, I::Of<'_>))) {
-        let mut hashes = self.hashes.drain(..);
-        self.items.drain(|item| {
-            if let Some(hash) = hashes.next() {
-                each((hash, item));
-            }
-        });
+        let mut hashes = self.hashes.iter();
+        self.items.drain(|item| each((*hashes.next().unwrap_or_else(|| unequal()), item)));
+        self.hashes.clear();
     }
 
     fn clear(&mut self) {

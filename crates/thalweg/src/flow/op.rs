@@ -81,9 +81,6 @@ pub(crate) trait Others: Send + Sync {
 
     /// Sources of the other hosts should end too.
     fn drain(&self);
-
-    /// Sources of the other hosts should send this barrier too.
-    fn barrier(&self, epoch: Epoch);
 }
 
 /// How a job ends.
@@ -166,16 +163,12 @@ impl Signals {
         self.draining.load(Ordering::Acquire)
     }
 
-    /// Requests sources to send one more barrier; returns its number.
-    pub(crate) fn ask_barrier(&self) -> Epoch {
-        let epoch = Epoch(self.epoch.fetch_add(1, Ordering::AcqRel) + 1);
-        if let Some(others) = self.others.get() {
-            others.barrier(epoch);
-        }
-        epoch
+    /// Requests the sources of this host to send one more barrier; returns its number.
+    pub(crate) fn number_barrier(&self) -> Epoch {
+        Epoch(self.epoch.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
-    /// Another host has requested this barrier.
+    /// Requests the sources of this host to send this barrier, which the first host has numbered.
     pub(crate) fn barrier_asked(&self, Epoch(epoch): Epoch) {
         self.epoch.fetch_max(epoch, Ordering::AcqRel);
     }

@@ -4,10 +4,10 @@ use super::Output;
 use super::output::Slot;
 use crate::data::{Data, Portable};
 use crate::error::{Error, ErrorKind};
-use crate::exchange::{Broadcast, Edge};
+use crate::exchange::Broadcast;
 use crate::flow::{Event, Op, Pipe, Push};
 use crate::metrics::Report;
-use crate::plan::{Details, Origin, Strategy};
+use crate::plan::{Details, Origin};
 use crate::stream::{Chain, Stream};
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 use crate::time::Time;
@@ -124,10 +124,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     ) {
         let tasks = self.tasks();
         let to_each_host = self.env.hosts_if_several().map(|hosts| {
-            let (env, from) = (self.env.clone(), self.stage);
-            let to = env.build(|builder| builder.stage_on_each_host(from, hosts));
-            let edge: Edge<[u8], C::Time> = env.link(from, to, Strategy::Broadcast);
-            let parts = env.receive(to, origin, vec![edge.clone()]);
+            let (edge, parts) = self.env.to_each_host::<[u8], C::Time>(hosts, self.stage, origin);
             let slot = Arc::clone(&slot);
             parts.close(origin, Details::none(), move |cx, op| {
                 slot.begin();

@@ -108,13 +108,14 @@ where
 #[cfg(test)]
 mod tests {
     use crate::Environment;
-    use crate::check::every;
+    use crate::check::every_on_one_host;
     use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
     use std::sync::Arc;
 
     #[test]
     fn one_place_means_one_at_a_time() {
-        every(|env| {
+        // The closure runs on the first host only.
+        every_on_one_host(|env| {
             let (inside, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
             let list = Arc::clone(&seen);
             env.range(0..500).for_each(move |n| {

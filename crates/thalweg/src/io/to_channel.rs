@@ -14,10 +14,10 @@
 use crate::clock::{Clock, Nanos, nanos};
 use crate::data::{Data, Portable};
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::{Broadcast, Edge};
+use crate::exchange::Broadcast;
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, Waker};
 use crate::metrics::{Awaits, Report};
-use crate::plan::{Details, Origin, Strategy, TieKind};
+use crate::plan::{Details, Origin, TieKind};
 use crate::runtime::Threads;
 use crate::stream::{Chain, Stream};
 use crate::sync::{Condvar, Mutex, lock};
@@ -77,10 +77,7 @@ impl<C: Chain> Stream<C> {
             return self.into_queue(origin, tasks, |push| push);
         };
         let one = self.gather(origin);
-        let (env, from) = (one.env.clone(), one.stage);
-        let to = env.build(|builder| builder.stage_on_each_host(from, hosts));
-        let edge: Edge<[u8], C::Time> = env.link(from, to, Strategy::Broadcast);
-        let all = env.receive(to, origin, vec![edge.clone()]);
+        let (edge, all) = one.env.to_each_host(hosts, one.stage, origin);
         one.close(Origin { kind: "broadcast", ..origin }, Details::none(), move |cx, op| {
             let hosts = Broadcast::new(edge.lanes_from(cx.task, cx.op(op)));
             Ok(ToHosts { hosts, record: Vec::new(), types: PhantomData::<fn(&C::Item)> })

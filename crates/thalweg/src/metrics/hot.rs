@@ -1,6 +1,6 @@
 //! Hot keys: the most frequent keys of a stream, estimated from a sample.
 
-use std::fmt::Debug;
+use crate::data::Key;
 
 /// At first, one record in this many is sampled.
 const FIRST_EVERY: u64 = 251;
@@ -56,10 +56,13 @@ impl HotKeys {
 
     /// Counts a record, and samples it if a sample is due.
     #[inline(always)]
-    pub(crate) fn see(&mut self, hash: u64, key: &(impl Debug + ?Sized)) {
+    pub(crate) fn see<K: Key + ?Sized>(&mut self, hash: u64, key: &K) {
         self.pass(1);
         if self.is_due() {
-            self.sample(hash, || format!("{key:?}"));
+            // A copy, so that the record of which the key is a part may stay in registers.
+            let mut arena = K::Arena::default();
+            let slot = key.store(key.probe(), &mut arena);
+            self.sample(hash, || K::view(&slot, &arena, |key| format!("{key:?}")));
         }
     }
 

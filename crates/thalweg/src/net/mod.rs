@@ -25,7 +25,8 @@ use std::sync::Arc;
 /// What a frame belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Channel {
-    /// The number of the job: how many jobs its environment's threads had been given before.
+    /// The number of the job: how many its environment had before, and in the upper half the number of the environment
+    /// among those that share its threads.
     pub(crate) job: u64,
     pub(crate) part: Part,
 }

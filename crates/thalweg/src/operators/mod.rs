@@ -21,5 +21,5 @@ pub mod window;
 
 pub use aggregates::{Number, Summand};
 pub use multi_stream::{Route, connect};
-pub use per_record::{Side, Texts, Visit, text};
+pub use per_record::{Side, Texts, Visit, VisitInPieces, text};
 pub use per_stream::cache;

@@ -119,7 +119,7 @@ impl MakeWindows<u64> for Tens {
 }
 
 /// Runs a job with every scheduler and configuration, and asserts the number of records of its result.
-fn holds<C: Chain<Item: Portable>>(count: u64, stream: impl Fn(&Environment) -> Stream<C>) {
+fn holds<C: Chain<Item: Portable>>(count: u64, stream: impl Fn(&Environment) -> Stream<C> + Sync) {
     every(|env| {
         let strict = stream(env).then(Origin::here("strict"), |prev, _| Strict(prev));
         let found = strict.count().collect_one();

@@ -207,6 +207,14 @@ impl Builder {
         }
     }
 
+    /// Adds properties of the last operator of a stage.
+    pub(crate) fn describe_end(&mut self, stage: usize, details: Details) {
+        if let Some(&last) = self.plan.stages[stage].operators.last() {
+            let operator = &mut self.plan.operators[last];
+            operator.details = std::mem::take(&mut operator.details).with_all(details);
+        }
+    }
+
     /// Adds a tie between the tasks of these operators; returns its number.
     pub(crate) fn tie(&mut self, kind: TieKind, operators: &[usize]) -> usize {
         let id = self.plan.ties.len();

@@ -5,7 +5,7 @@
 //! whose count must follow from the counts of the operators before it. These pairs are compared.
 
 use super::measure::OperatorFlow;
-use super::{Edge, Plan, Strategy};
+use super::{Edge, Placement, Plan, Strategy};
 use crate::metrics::Passed;
 use crate::runtime::TaskCounts;
 use std::collections::BTreeMap;
@@ -60,9 +60,13 @@ pub(super) fn conserved(
                 }
                 _ => passed.sent.records,
             });
+            let to_each_host = ends.iter().all(|(edge, _)| {
+                plan.stages[plan.edges[*edge].to].placement == Placement::EachHost
+            });
             let left = match &*ends {
-                // A sink of blocks counts blocks; everything else counts their rows.
-                [] if blocks => records_in,
+                // A sink of blocks counts blocks, and sends them to each host if there are several; everything else
+                // counts their rows.
+                _ if blocks && to_each_host => records_in,
                 [] => flow.count.emitted.unwrap_or(records_in),
                 // Every branch receives every record.
                 _ if operator.kind == "split" => {

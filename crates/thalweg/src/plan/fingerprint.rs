@@ -109,7 +109,7 @@ impl Plan {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::operators::time::Watermarks;
+    use crate::operators::time::{Disorder, Watermarks};
     use crate::operators::window::{CountWindow, EventTimeWindow, SessionWindow};
     use crate::plan::explain::tests::word_count;
     use crate::plan::{Details, Placement, Scope, Strategy, Tie, TieKind};
@@ -181,6 +181,11 @@ mod tests {
         ) -> crate::Stream<impl crate::Chain<Item = i64, Time = Timestamp>> {
             env.iter(0..9).assign_timestamps(|n| Timestamp::from_secs(*n), Watermarks::monotonous())
         }
+        fn with_watermarks(env: &Environment, watermarks: Watermarks<Disorder>) {
+            env.iter(0..9)
+                .assign_timestamps(|n| Timestamp::from_secs(*n), watermarks)
+                .for_each(drop);
+        }
         const SECOND: Duration = Duration::from_secs(1);
         let jobs: &[fn(&Environment)] = &[
             |env| env.range(0..9).for_each(drop),
@@ -206,6 +211,7 @@ mod tests {
             // Exchanges, tasks and types.
             |env| env.range(0..9).shuffle().for_each_parallel(drop),
             |env| env.range(0..9).random(1).for_each_parallel(drop),
+            |env| env.range(0..9).random(2).for_each_parallel(drop),
             |env| env.range(0..9).broadcast().for_each_parallel(drop),
             |env| env.range(0..9).parallelism(3).for_each_parallel(drop),
             |env| env.range(0..9).parallelism(4).for_each_parallel(drop),
@@ -218,6 +224,13 @@ mod tests {
             |env| env.range(0..9).group_by(|n| *n).sum(|n| *n as u32).unkey().for_each(drop),
             |env| env.range(0..9).unique().for_each(drop),
             |env| env.range(0..9).unique().name("seen").for_each(drop),
+            // Event time.
+            |env| with_watermarks(env, Watermarks::bounded_disorder(SECOND)),
+            |env| with_watermarks(env, Watermarks::bounded_disorder(2 * SECOND)),
+            |env| with_watermarks(env, Watermarks::monotonous().at_most_every(SECOND)),
+            |env| with_watermarks(env, Watermarks::monotonous().idle_after(SECOND)),
+            |env| with_watermarks(env, Watermarks::monotonous().aligned(SECOND)),
+            |env| with_watermarks(env, Watermarks::monotonous().aligned(2 * SECOND)),
             // Windows.
             |env| timed(env).shuffle().for_each_parallel(drop),
             |env| timed(env).window_all(EventTimeWindow::tumbling(SECOND)).count().for_each(drop),

@@ -10,7 +10,7 @@ use crate::flow::{Depth, Op, Partitions, Signals, Task, Waker, catch};
 use crate::memory::{Claim, MemoryPool, Reservation};
 use crate::metrics::Stats;
 use crate::net::{HostId, Links};
-use crate::runtime::{Cell, Description, Job, Runtime, TaskCounts};
+use crate::runtime::{Cell, Description, Job, JobNumbers, Runtime, TaskCounts};
 use crate::state::SpillDir;
 use std::sync::Arc;
 use std::time::Duration;
@@ -160,15 +160,23 @@ impl Launched {
 }
 
 /// Creates a job's lanes and tasks, and starts them.
-pub(crate) fn launch(mut builder: Builder, runtime: &Runtime) -> Result<Launched> {
+pub(crate) fn launch(
+    mut builder: Builder,
+    runtime: &Runtime,
+    numbers: &JobNumbers,
+) -> Result<Launched> {
     check(&mut builder)?;
     let several = runtime.hosts.count() > 1;
     let signals = Arc::default();
-    let links = runtime.links(&signals);
+    let links = runtime.links(numbers, &signals)?;
     let made = match catch(|| make(builder, runtime, &signals, &links)).and_then(|made| made) {
         Err(error) if several => {
             // The other hosts have begun the job, or will: they must end with the same error.
             let job = Job::new(signals, 0, links);
+            if runtime.may_wait().is_err() {
+                job.fail(error.for_others());
+                return Err(error);
+            }
             job.fail(error);
             runtime.start(&job, &[])?;
             runtime.wait(&job)?;

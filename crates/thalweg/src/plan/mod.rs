@@ -210,7 +210,8 @@ pub enum TieKind {
     Drift,
     /// The tasks of an operator share out the calls that may run at once.
     Permits,
-    /// The tasks of an operator share what they have found out about their input. It affects speed only.
+    /// The tasks of a combiner read what it costs those behind it to receive a record. It affects speed only, so each
+    /// host has its own, and hosts send each other nothing. Its operators are the combiner and the table of the results.
     Hints,
     /// The tasks of an operator write into one set of files.
     Files,

@@ -7,12 +7,15 @@
 //! outputs are prepared; or by the first failure that is reported. So all hosts return the same outcome, and none
 //! publishes an output of a job that fails on another.
 //!
+//! It also numbers the barriers, so that those which several hosts request at the same time differ. A host that has
+//! requested a barrier learns its number with the order to send it.
+//!
 //! Where a host has files to publish, a job that ends well is over when all hosts have published theirs: what runs next
 //! finds them, on whatever host it looks. With the decision, every host gets what the tasks of all hosts have counted.
 
 use super::counts::TaskCounts;
 use super::description::{DescribedPart, Description, difference};
-use super::job::Job;
+use super::job::{Job, Requested};
 use crate::data::{Data, DecodeError, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Epoch, Others};
@@ -49,6 +52,10 @@ struct State {
     counted: Option<Vec<Vec<TaskCounts>>>,
     /// The last barrier that has left every task of each other host.
     passed: Vec<Epoch>,
+    /// How many barriers this host has requested.
+    requests: u64,
+    /// Those that have no number yet.
+    requested: BTreeMap<u64, Requested>,
 }
 
 /// A message from one host to another about a job.
@@ -67,7 +74,10 @@ enum JobMessage {
     /// All hosts have, or one could not.
     Over(Result<()>),
     Drain,
-    Barrier(Epoch),
+    /// A host requests a barrier. It numbers its requests.
+    BarrierRequest(u64),
+    /// All sources are to send this barrier, which a host has requested by the request with this number.
+    Barrier(Epoch, HostId, u64),
     Passed(Epoch),
 }
 
@@ -166,6 +176,18 @@ impl JobHosts {
         lock(&self.state).counted.clone()
     }
 
+    /// Requests a barrier of all hosts.
+    pub(super) fn ask_barrier(&self) -> Requested {
+        let requested = Requested::default();
+        let mut state = lock(&self.state);
+        let request = state.requests;
+        state.requests += 1;
+        state.requested.insert(request, requested.clone());
+        drop(state);
+        self.take(self.me, JobMessage::BarrierRequest(request));
+        requested
+    }
+
     /// A barrier has left every task of this host.
     pub(super) fn passed(&self, epoch: Epoch) {
         self.send_all(&JobMessage::Passed(epoch));
@@ -182,6 +204,7 @@ impl JobHosts {
             | JobMessage::Failed(_)
             | JobMessage::Prepared(_)
             | JobMessage::Published(_)
+            | JobMessage::BarrierRequest(_)
                 if self.me != HostId::FIRST =>
             {
                 self.send(HostId::FIRST, &message);
@@ -232,7 +255,19 @@ impl JobHosts {
             JobMessage::Over(Ok(())) => self.with_job(|job| job.over(Ok(()))),
             JobMessage::Over(Err(error)) => self.with_job(|job| job.unpublished(error)),
             JobMessage::Drain => self.with_job(|job| job.drain_here()),
-            JobMessage::Barrier(epoch) => self.with_job(|job| job.barrier_asked(epoch)),
+            JobMessage::BarrierRequest(request) => self.with_job(|job| {
+                let barrier = JobMessage::Barrier(job.number_barrier(), from, request);
+                self.send_all(&barrier);
+                self.take(self.me, barrier);
+            }),
+            JobMessage::Barrier(epoch, by, request) => {
+                if by == self.me
+                    && let Some(requested) = lock(&self.state).requested.remove(&request)
+                {
+                    requested.number(epoch);
+                }
+                self.with_job(|job| job.barrier_asked(epoch));
+            }
             JobMessage::Passed(epoch) => {
                 let mut state = lock(&self.state);
                 let of_others = usize::from(from > self.me);
@@ -280,10 +315,6 @@ impl Others for JobHosts {
 
     fn drain(&self) {
         self.send_all(&JobMessage::Drain);
-    }
-
-    fn barrier(&self, epoch: Epoch) {
-        self.send_all(&JobMessage::Barrier(epoch));
     }
 }
 
@@ -352,7 +383,8 @@ impl JobMessage {
                 error.encode(out);
             }
             Self::Drain => 4u8.encode(out),
-            Self::Barrier(Epoch(epoch)) => (5u8, *epoch).encode(out),
+            Self::BarrierRequest(request) => (14u8, *request).encode(out),
+            Self::Barrier(Epoch(epoch), by, request) => (5u8, *epoch, by.0, *request).encode(out),
             Self::Passed(Epoch(epoch)) => (6u8, *epoch).encode(out),
             Self::Described(fingerprint) => (11u8, *fingerprint).encode(out),
             Self::Same => 12u8.encode(out),
@@ -371,7 +403,10 @@ impl JobMessage {
             2 => Self::Decided(Ok(Prepared::decode(input)?)),
             3 => Self::Decided(Err(Error::decode(input)?)),
             4 => Self::Drain,
-            5 => Self::Barrier(Epoch(u64::decode(input)?)),
+            5 => {
+                let (epoch, by, request) = Data::decode(input)?;
+                Self::Barrier(Epoch(epoch), HostId(by), request)
+            }
             6 => Self::Passed(Epoch(u64::decode(input)?)),
             7 => Self::Published(Ok(())),
             8 => Self::Published(Err(Error::decode(input)?)),
@@ -380,6 +415,7 @@ impl JobMessage {
             11 => Self::Described(u128::decode(input)?),
             12 => Self::Same,
             13 => Self::Differs(Data::decode(input)?),
+            14 => Self::BarrierRequest(u64::decode(input)?),
             _ => return Err(DecodeError::invalid("a message about a job")),
         })
     }
@@ -392,6 +428,7 @@ mod tests {
     use crate::config::{BatchMode, Config};
     use crate::runtime::Cluster;
     use crate::sync::{AtomicBool, Ordering};
+    use std::collections::BTreeSet;
 
     /// Runs two jobs on three hosts, one of which is dropped after so many steps; returns what each host saw.
     fn with_a_loss(seed: u64, lost: HostId, after: u64) -> Vec<Result<Vec<(u64, u64)>, String>> {
@@ -435,6 +472,46 @@ mod tests {
             }
         }
         assert!(well > 20 && ill > 100, "{well} ended well, {ill} ill");
+    }
+
+    #[test]
+    fn barriers_that_several_hosts_request_at_once_cover_all_that_was_read_before() {
+        const TASKS: usize = 4;
+        /// The records that sources have read and sinks have got, by the task of the source.
+        #[derive(Default)]
+        struct Seen([Mutex<BTreeSet<(usize, u64)>>; 2]);
+
+        for seed in 0..300 {
+            let hosts = 3 + seed as usize % 2;
+            let cores: Vec<_> =
+                (0..hosts).map(|host| if host == 0 { 1 + TASKS - hosts } else { 1 }).collect();
+            let batch = [BatchMode::Single, BatchMode::Fixed { size: 5 }][seed as usize / 2 % 2];
+            let config = Config { batch, credit: 100, ..Config::default() };
+            let seen = Arc::new(Seen::default());
+            let cluster = Cluster::new(seed, 4, hosts);
+            let ended = on_cluster(&cluster, &config, &cores, &|env| {
+                let (sources, sinks) = (Arc::clone(&seen), Arc::clone(&seen));
+                let numbers = env.parallel_iter(|task, _| (0u64..).map(move |n| (task, n)));
+                let read = numbers.inspect(move |record| _ = lock(&sources.0[0]).insert(*record));
+                read.shuffle()
+                    .for_each_parallel(move |record| _ = lock(&sinks.0[1]).insert(record));
+                let barriers = || {
+                    let job = env.start()?;
+                    for _ in 0..5 {
+                        let read = lock(&seen.0[0]).clone();
+                        job.barrier()?;
+                        let missing = read.difference(&lock(&seen.0[1])).count();
+                        assert_eq!(missing, 0, "of {} records, seed {seed}", read.len());
+                    }
+                    job.drain();
+                    job.wait()
+                };
+                barriers().map_err(|error: Error| error.to_string())
+            });
+            for host in ended {
+                host.unwrap();
+            }
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Epoch, Signals, Wake};
 use crate::net::{Links, Part};
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, lock};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// A task, as its job sees it.
@@ -37,6 +37,17 @@ pub(crate) struct Job {
     /// The other hosts of the job, if there are any.
     hosts: Option<Arc<JobHosts>>,
     end: Mutex<End>,
+}
+
+/// A barrier that was requested. On several hosts, the first one gives it its number.
+#[derive(Clone, Default)]
+pub(crate) struct Requested(Arc<OnceLock<Epoch>>);
+
+impl Requested {
+    /// Gives the barrier its number.
+    pub(super) fn number(&self, epoch: Epoch) {
+        let _ = self.0.set(epoch);
+    }
 }
 
 /// How far a job on several hosts has come to its end on this one.
@@ -232,17 +243,27 @@ impl Job {
         self.changed.notify_all();
     }
 
-    /// Requests all sources to send a barrier; returns its number.
-    pub(crate) fn ask_barrier(&self) -> Epoch {
-        let epoch = self.signals.ask_barrier();
+    /// Requests all sources to send a barrier.
+    pub(crate) fn ask_barrier(&self) -> Requested {
+        if let Some(hosts) = &self.hosts {
+            return hosts.ask_barrier();
+        }
+        let requested = Requested::default();
+        requested.number(self.number_barrier());
         self.wake_all();
-        epoch
+        requested
     }
 
-    /// Another host has requested this barrier.
+    /// The number of one more barrier. On several hosts, the first one numbers them.
+    pub(super) fn number_barrier(&self) -> Epoch {
+        self.signals.number_barrier()
+    }
+
+    /// The sources of all hosts are to send this barrier.
     pub(super) fn barrier_asked(&self, epoch: Epoch) {
         self.signals.barrier_asked(epoch);
         self.wake_all();
+        self.notify();
     }
 
     /// Records that a barrier has left a task.
@@ -268,8 +289,9 @@ impl Job {
         self.changed.notify_all();
     }
 
-    /// Whether a barrier has left every task of every host, or the job is over.
-    pub(crate) fn is_past(&self, epoch: Epoch) -> bool {
+    /// Whether a barrier has left every task of every host.
+    pub(crate) fn is_past(&self, barrier: &Requested) -> bool {
+        let Some(&epoch) = barrier.0.get() else { return false };
         lock(&self.passed).iter().all(|&passed| passed >= epoch)
             && self.hosts.as_ref().is_none_or(|hosts| hosts.are_past(epoch))
     }
@@ -286,9 +308,9 @@ impl Job {
     }
 
     /// Waits until a barrier has left every task, or the job is over.
-    pub(crate) fn wait_past(&self, epoch: Epoch) {
+    pub(crate) fn wait_past(&self, barrier: &Requested) {
         let mut over = lock(&self.over);
-        while !*over && !self.is_past(epoch) {
+        while !*over && !self.is_past(barrier) {
             over = self.changed.wait(over).unwrap_or_else(PoisonError::into_inner);
         }
     }

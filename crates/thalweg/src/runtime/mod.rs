@@ -30,7 +30,8 @@ use crate::net::{HostId, Hosts, Links, TcpNetwork};
 use crate::sync::{AtomicU64, Ordering};
 use cell::Schedule;
 use scheduler::{Deterministic, Scheduler, ThreadPerTask, WorkStealing};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread::{self, ThreadId};
 
 /// What a runtime needs from outside, and does not make itself.
 pub(crate) struct World {
@@ -89,22 +90,85 @@ pub(crate) struct Runtime {
     pub(crate) memory: MemoryPool,
     pub(crate) hosts: Arc<Hosts>,
     scheduler: Arc<dyn Scheduler>,
-    /// How many jobs were launched.
-    jobs: AtomicU64,
+    /// The environments that share this runtime, but for the one that it was made for.
+    environments: Numbering,
 }
+
+/// Numbers things that one thread makes, one after the other: so the numbers are the same on all hosts.
+#[derive(Default)]
+struct Numbering {
+    next: AtomicU64,
+    by: OnceLock<ThreadId>,
+}
+
+impl Numbering {
+    /// The next number; `None` if another thread has taken one before.
+    fn next(&self) -> Option<u64> {
+        let me = thread::current().id();
+        let is_mine = *self.by.get_or_init(|| me) == me;
+        is_mine.then(|| self.next.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// Numbers the jobs of an environment, in the same way on all hosts.
+pub(crate) struct JobNumbers {
+    /// The number of the environment among those that share a runtime; `None` if it may not be the same on all hosts.
+    environment: Option<u64>,
+    jobs: Numbering,
+}
+
+impl JobNumbers {
+    /// Those of the environment that a runtime is made for.
+    pub(crate) fn first() -> Self {
+        Self { environment: Some(0), jobs: Numbering::default() }
+    }
+
+    /// The number of the environment's next job among all jobs of the runtime.
+    ///
+    /// # Errors
+    ///
+    /// If hosts may number jobs differently.
+    fn next(&self) -> Result<u64> {
+        let refused = |what: &str| {
+            let why = "on several hosts, jobs are told apart by the order in which the program makes them";
+            Error::new(ErrorKind::Plan, format!("{why}: {what}"))
+        };
+        let Some(environment) = self.environment else {
+            return Err(refused("let one thread call `sharing` for all environments"));
+        };
+        let job = self.jobs.next().ok_or_else(|| {
+            refused("let one thread start all jobs of an environment, and give other threads one that shares with it")
+        })?;
+        Ok(environment << JOBS | job)
+    }
+}
+
+/// The bits of a job's number that tell apart the jobs of one environment.
+const JOBS: u32 = 32;
 
 impl Runtime {
     /// A runtime in a world; no thread is started yet.
     pub(crate) fn new(config: Config, world: World) -> Arc<Self> {
         let World { clock, hosts, scheduler } = world;
         let memory = MemoryPool::new(config.memory);
-        Arc::new(Self { config, clock, memory, hosts, scheduler, jobs: AtomicU64::new(0) })
+        let environments = Numbering::default();
+        Arc::new(Self { config, clock, memory, hosts, scheduler, environments })
     }
 
-    /// The channels of the next job. Programs are the same on all hosts, so the numbers of their jobs are too.
-    pub(crate) fn links(&self, signals: &Arc<Signals>) -> Links {
-        let job = self.jobs.fetch_add(1, Ordering::Relaxed);
-        Links::new(Arc::clone(&self.hosts), job, Arc::clone(signals))
+    /// The numbers of the jobs of one more environment.
+    pub(crate) fn share(&self) -> JobNumbers {
+        let environment = self.environments.next().map(|shared| 1 + shared);
+        JobNumbers { environment, jobs: Numbering::default() }
+    }
+
+    /// The channels of an environment's next job. Programs are the same on all hosts, so the numbers of their jobs are too.
+    ///
+    /// # Errors
+    ///
+    /// On several hosts, if several threads start jobs of the environment.
+    pub(crate) fn links(&self, numbers: &JobNumbers, signals: &Arc<Signals>) -> Result<Links> {
+        let job = if self.hosts.count() > 1 { numbers.next()? } else { 0 };
+        Ok(Links::new(Arc::clone(&self.hosts), job, Arc::clone(signals)))
     }
 
     /// Starts a job with these tasks. If not all can be started, the job has failed when this returns.
@@ -153,9 +217,9 @@ impl Runtime {
     pub(crate) fn barrier(&self, job: &Arc<Job>) -> Result<()> {
         if !job.is_over() {
             self.may_wait_for(job)?;
-            let epoch = job.ask_barrier();
-            self.scheduler.drive(&|| job.is_past(epoch) || job.is_over());
-            job.wait_past(epoch);
+            let barrier = job.ask_barrier();
+            self.scheduler.drive(&|| job.is_past(&barrier) || job.is_over());
+            job.wait_past(&barrier);
         }
         Ok(())
     }
@@ -232,7 +296,7 @@ mod tests {
         task: fn() -> Box<dyn Task>,
     ) -> (Arc<Job>, Result<()>) {
         let signals = Arc::new(Signals::default());
-        let links = runtime.links(&signals);
+        let links = runtime.links(&JobNumbers::first(), &signals).unwrap();
         let job = Job::new(signals, tasks, links);
         let cell = |index| {
             Cell::new(index, task(), Arc::clone(&job), runtime.scheduler(), Arc::from("cell"), 0)

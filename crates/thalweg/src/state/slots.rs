@@ -208,7 +208,12 @@ impl<E> Slots<E> {
     ) -> &mut E {
         let at = match self.finder().position(hash, |entry| is_it(entry, shared)) {
             Ok(at) => at,
-            Err(vacant) => self.insert(vacant, hash, shared, make, hash_of),
+            Err(vacant) => {
+                // Made here, not in `insert`: what `make` refers to stays in registers on the path of known entries,
+                // since no reference to it leaves this function.
+                let entry = make(shared);
+                self.insert(vacant, hash, shared, entry, hash_of)
+            }
         };
         // SAFETY: `position` found an initialised entry there, or `insert` wrote one.
         unsafe { self.entries.get_unchecked_mut(at).assume_init_mut() }
@@ -223,8 +228,8 @@ impl<E> Slots<E> {
         make: impl FnOnce(&mut S) -> E,
         hash_of: impl Fn(&E, &S) -> u64,
     ) {
-        let vacant = self.vacant(hash);
-        self.insert(vacant, hash, shared, make, hash_of);
+        let (vacant, entry) = (self.vacant(hash), make(shared));
+        self.insert(vacant, hash, shared, entry, hash_of);
     }
 
     #[inline(never)]
@@ -233,14 +238,13 @@ impl<E> Slots<E> {
         mut at: usize,
         hash: u64,
         shared: &mut S,
-        make: impl FnOnce(&mut S) -> E,
+        entry: E,
         hash_of: impl Fn(&E, &S) -> u64,
     ) -> usize {
         if self.room == 0 {
             self.grow(|entry| hash_of(entry, shared));
             at = self.vacant(hash);
         }
-        let entry = make(shared);
         self.put(at, hash, entry);
         at
     }

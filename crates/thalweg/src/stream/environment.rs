@@ -11,9 +11,10 @@ use crate::exchange::{Edge, TasksOf};
 use crate::flow::{catch, discard};
 use crate::net::{HostId, Links, Part};
 use crate::plan::{
-    self, Builder, Details, Distribution, Origin, Plan, TieKind, check, launch, linked, schema_of,
+    self, Builder, Details, Distribution, Origin, Plan, Strategy, TieKind, check, launch, linked,
+    schema_of,
 };
-use crate::runtime::{Cluster, Runtime, Threads, World};
+use crate::runtime::{Cluster, JobNumbers, Runtime, Threads, World};
 use crate::sync::{Mutex, lock};
 use crate::time::Time;
 use std::sync::Arc;
@@ -38,6 +39,8 @@ use std::sync::Arc;
 pub struct Environment {
     runtime: Arc<Runtime>,
     builder: Arc<Mutex<Builder>>,
+    /// The numbers of its jobs.
+    numbers: Arc<JobNumbers>,
     /// The hooks around its jobs, if it belongs to an application.
     application: Option<Arc<dyn Application>>,
     /// Whether a job that succeeds fails all the same if its counts do not agree.
@@ -96,13 +99,25 @@ impl Environment {
 
     fn in_world(config: Config, world: World) -> Self {
         let runtime = Runtime::new(config, world);
-        Self { runtime, builder: Arc::default(), application: None, checked: false }
+        let numbers = Arc::new(JobNumbers::first());
+        Self { runtime, builder: Arc::default(), numbers, application: None, checked: false }
     }
 
     /// An environment for other jobs on the threads and memory of this one.
     ///
     /// A closure of a job may describe and start such jobs, and cannot wait for them: see [`JobHandle::wait`].
+    ///
+    /// On several hosts, jobs are told apart by the order in which the program makes environments, and that in which it
+    /// starts the jobs of each. So one thread makes all environments that share, and threads that run jobs side by side
+    /// have one each; jobs whose order is not known in that way are refused at their start.
     pub fn sharing(&self) -> Self {
+        let numbers = Arc::new(self.runtime.share());
+        Self { numbers, ..self.beside() }
+    }
+
+    /// An environment for a job beside the one that is described here. The jobs of both are numbered together.
+    #[inline]
+    pub(crate) fn beside(&self) -> Self {
         Self { builder: Arc::default(), ..self.clone() }
     }
 
@@ -190,7 +205,7 @@ impl Environment {
             check(&mut builder)?;
             application.starting(&builder.plan, self.config())?;
         }
-        let launched = launch(builder, &self.runtime)?;
+        let launched = launch(builder, &self.runtime, &self.numbers)?;
         let running = RunningJob::new(launched, Arc::clone(&self.runtime));
         let attendance = match &self.application {
             Some(application) => match application.started(&running) {
@@ -267,6 +282,20 @@ impl Environment {
             builder.edge(in_plan, Box::new(connect));
             edge
         })
+    }
+
+    /// A stage with a task on each of these hosts, to which every task of the stage `from` broadcasts: the edge, and what
+    /// is received.
+    pub(crate) fn to_each_host<I: Portable + ?Sized, T: Time>(
+        &self,
+        hosts: usize,
+        from: usize,
+        origin: Origin,
+    ) -> (Edge<I, T>, Stream<Received<I, T>>) {
+        let to = self.build(|builder| builder.stage_on_each_host(from, hosts));
+        let edge = self.link(from, to, Strategy::Broadcast);
+        let received = self.receive(to, origin, vec![edge.clone()]);
+        (edge, received)
     }
 
     /// A stage that reads two streams, which must be of one environment.

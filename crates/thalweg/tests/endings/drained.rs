@@ -4,12 +4,13 @@ use crate::in_time;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use thalweg::check::every;
+use thalweg::check::{every, every_on_one_host};
 
 #[test]
 fn records_accepted_by_a_channel_are_processed() {
     in_time(|| {
-        every(|env| {
+        // Another thread sends while the job runs, and closures count.
+        every_on_one_host(|env| {
             for capacity in [1, 50, 5000] {
                 let (sender, numbers) = env.channel::<u64>(capacity);
                 let (count, sum) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
@@ -63,7 +64,8 @@ fn records_sent_before_the_start_are_processed() {
 #[test]
 fn a_sender_that_waits_for_a_slow_job_is_refused() {
     in_time(|| {
-        every(|env| {
+        // Senders of hosts without the source never wait.
+        every_on_one_host(|env| {
             let (sender, numbers) = env.channel::<u64>(1);
             // There is no reader, so the job stands still and the channel stays full.
             let unread = numbers.map(|n| [n; 4096]).to_channel();

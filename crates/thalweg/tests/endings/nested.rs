@@ -2,7 +2,7 @@
 
 use crate::in_time;
 use std::sync::{Arc, Mutex, OnceLock};
-use thalweg::check::every;
+use thalweg::check::{every, every_on_one_host};
 use thalweg::config::Scheduler;
 use thalweg::operators::calls::Calls;
 use thalweg::{Boxed, Environment, ErrorKind, JobHandle, Result, Stream};
@@ -63,7 +63,8 @@ fn in_an_environment_with_threads_of_its_own_is_possible() {
 #[test]
 fn a_job_that_is_only_started_is_waited_for_outside() {
     in_time(|| {
-        every(|env| {
+        // Jobs that only one host starts cannot span hosts.
+        every_on_one_host(|env| {
             let shared = env.sharing();
             let started = Arc::new(Mutex::new(Vec::new()));
             let list = Arc::clone(&started);
@@ -112,10 +113,12 @@ fn wait_for(itself: &Itself) {
 #[test]
 fn a_job_that_waits_for_itself_is_refused() {
     in_time(|| {
-        every(|env| {
+        // It looks again and again whether the job is over, and a simulated host runs while its program waits.
+        every_on_one_host(|env| {
             with_itself(env, |numbers, itself| numbers.for_each(move |_| wait_for(&itself)))
         });
-        every(|env| {
+        // It looks again and again whether the job is over, and a simulated host runs while its program waits.
+        every_on_one_host(|env| {
             with_itself(env, |numbers, itself| {
                 let called = numbers.map_blocking(Calls::in_flight(2), move |_| wait_for(&itself));
                 called.for_each(drop);
@@ -127,7 +130,8 @@ fn a_job_that_waits_for_itself_is_refused() {
 #[test]
 fn threads_for_blocking_calls_may_wait() {
     in_time(|| {
-        every(|env| {
+        // Simulated hosts have no threads for blocking calls.
+        every_on_one_host(|env| {
             // Under the deterministic scheduler there are none.
             if matches!(env.config().scheduler, Scheduler::Deterministic { .. }) {
                 return Ok(());

@@ -5,7 +5,7 @@ use crate::records::Record;
 use std::time::Duration;
 use thalweg::config::BatchMode;
 use thalweg::operators::calls::Calls;
-use thalweg::{Data, Visit};
+use thalweg::{Data, Visit, VisitInPieces};
 
 /// Gives each record twice.
 struct Twice;
@@ -18,6 +18,25 @@ impl Visit<Record> for Twice {
         record.act();
         emit(record.clone());
         emit(record);
+    }
+}
+
+struct TwiceInPieces;
+
+impl VisitInPieces<Record> for TwiceInPieces {
+    type Out = Record;
+    type Cursor = bool;
+
+    fn visit_piece(
+        &self,
+        record: &Record,
+        first: &mut bool,
+        emit: &mut impl FnMut(Record),
+    ) -> bool {
+        record.act();
+        emit(record.clone());
+        *first = !*first;
+        *first
     }
 }
 
@@ -38,6 +57,7 @@ operators! {
     "filter_map" exact |job, s| job.end(s.filter_map(|r| (r.number() % 3 > 0).then_some(r)));
     "flat_map" exact |job, s| job.end(s.flat_map(|r| (0..r.number() % 4).map(move |_| r.clone())));
     "flat_each" exact |job, s| job.end(s.flat_each(Twice));
+    "flat_each_in_pieces" exact |job, s| job.end(s.flat_each_in_pieces(TwiceInPieces));
     "views" exact |job, s| job.end(
         s.map(|record| Shown { text: record.text.clone(), record }).views().shuffle().map(|view| view.record)
     );

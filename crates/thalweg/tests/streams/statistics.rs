@@ -1,10 +1,10 @@
-//! The statistics of a job against counts taken by its own closures.
+//! The statistics of a job against counts taken by its own closures: on one host, since a closure sees only records of its host.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use thalweg::check::every;
+use thalweg::check::every_on_one_host;
 use thalweg::metrics::{OperatorStats, Stats};
 use thalweg::operators::calls::Calls;
 use thalweg::operators::keyed::{Process, ProcessContext, Timer};
@@ -108,7 +108,7 @@ impl Process<u64, u64> for Odds {
 
 #[test]
 fn second_streams_have_counts_of_their_own() {
-    every(|env| {
+    every_on_one_host(|env| {
         let passed = both!(env, "side_output", env.range(0..1000), |n| n.side_output(|n, side| {
             (0..n % 3).for_each(|_| side.push(n));
             (n % 10 == 9).then_some(n)
@@ -124,7 +124,7 @@ fn second_streams_have_counts_of_their_own() {
 
 #[test]
 fn calls_that_fail_are_counted_aside() {
-    every(|env| {
+    every_on_one_host(|env| {
         let odd = |n: u64| if n.is_multiple_of(4) { Err("no") } else { Ok(n) };
         let passed = both!(env, "try_map_async", env.range(0..400), |n| {
             n.try_map_async_with_side_output(Calls::in_flight(9), move |n| async move { odd(n) })
@@ -144,7 +144,7 @@ fn lines_that_are_no_records_are_counted_aside() {
     let path = folder.path().join("numbers.csv");
     let lines = (0..500).map(|n| if n % 5 == 0 { "x\n".to_owned() } else { format!("{n}\n") });
     std::fs::write(&path, format!("n\n{}", lines.collect::<String>())).unwrap();
-    every(|env| {
+    every_on_one_host(|env| {
         let mut counters = Counters::default();
         let (good, bad) = env.csv::<(u64,)>(&path).dead_letters();
         end(counters.add("good", good));
@@ -159,7 +159,7 @@ fn lines_that_are_no_records_are_counted_aside() {
 
 #[test]
 fn late_records_are_counted_aside() {
-    every(|env| {
+    every_on_one_host(|env| {
         for sessions in [false, true] {
             let mut counters = Counters::default();
             let numbers = env.iter((0..2000i64).map(|n| if n % 10 == 9 { n - 700 } else { n }));
@@ -192,7 +192,7 @@ fn late_records_are_counted_aside() {
 
 #[test]
 fn side_outputs_of_process_are_counted_apart() {
-    every(|env| {
+    every_on_one_host(|env| {
         let at = |n: &u64| Timestamp::from_millis(*n as i64);
         let timed = env.range(0..900).assign_timestamps(at, Watermarks::monotonous());
         let mut counters = Counters::default();
@@ -209,7 +209,7 @@ fn side_outputs_of_process_are_counted_apart() {
 /// Operators that end a stage in several edges: what they hand on is what they send on all of them.
 #[test]
 fn branches_have_the_counts_of_their_edges() {
-    every(|env| {
+    every_on_one_host(|env| {
         let mut counters = Counters::default();
         let input = counters.add("input", env.range(0..600));
         let ([evens, thirds], rest) = input.route().to(|n| n % 2 == 0).to(|n| n % 3 == 0).split();
@@ -234,7 +234,7 @@ fn branches_have_the_counts_of_their_edges() {
 /// A loop gives its body the same records in each round, and has an outcome and what is left beside.
 #[test]
 fn loops_count_what_their_bodies_get() {
-    every(|env| {
+    every_on_one_host(|env| {
         let mut counters = Counters::default();
         let input = counters.add("input", env.range(0..100));
         let outcome = input

@@ -48,7 +48,7 @@ impl Graph {
     #[inline]
     #[track_caller]
     pub fn run(&self, env: &Environment) -> Result<Results> {
-        let env = env.sharing();
+        let env = env.beside();
         let attached = self.attach(&env)?;
         env.run()?;
         attached.results()

@@ -199,7 +199,7 @@ fn exchanges_lose_and_double_nothing() {
         let sum: u64 = (0..20_000).map(|n| n * 3).sum();
         assert_eq!(sorted(&dealt.results()?.only()?), [[sum.to_string()]]);
         let copies = copied.results()?.take("copies")?;
-        assert_eq!(copies.len(), 10 * env.config().cores.get());
+        assert_eq!(copies.len(), 10 * env.default_tasks());
         Ok(())
     });
 }

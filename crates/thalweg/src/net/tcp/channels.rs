@@ -137,7 +137,7 @@ impl State {
     }
 }
 
-/// A set of jobs, as ranges of numbers: of jobs that are over there are at most one more than of jobs that run.
+/// A set of jobs, as ranges of numbers: those of jobs that are over are at most as many as environments and jobs that run.
 #[derive(Debug, Default)]
 struct Jobs {
     /// The first of each range, and the last.

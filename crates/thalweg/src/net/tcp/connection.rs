@@ -55,7 +55,7 @@ enum State {
     Connecting,
     /// Established, before the handshake.
     Established,
-    Handshake(Handshake),
+    Handshake(Box<Handshake>),
     Joined,
 }
 
@@ -76,7 +76,7 @@ impl Connection {
     /// Begins the handshake.
     pub(super) fn begin(&mut self, mut handshake: Handshake) {
         self.output.extend(handshake.output());
-        self.state = State::Handshake(handshake);
+        self.state = State::Handshake(Box::new(handshake));
     }
 
     pub(super) fn send(&mut self, message: &Message) {

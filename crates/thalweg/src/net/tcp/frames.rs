@@ -164,8 +164,10 @@ mod tests {
         Channel { job, part: Part::Edge(edge) }
     }
 
+    type Frames = Vec<(Channel, Vec<u8>)>;
+
     /// Frames and notices of every kind, as bytes.
-    fn sent() -> (Vec<(Channel, Vec<u8>)>, Vec<u8>) {
+    fn sent() -> (Frames, Vec<u8>) {
         let frames = vec![
             (edge(0, 0), vec![1; 5]),
             (edge(1 << 40, 70_000), Vec::new()),
@@ -189,7 +191,7 @@ mod tests {
     /// What a reader makes of these pieces.
     fn read<'a>(
         pieces: impl IntoIterator<Item = &'a [u8]>,
-    ) -> Result<(Vec<(Channel, Vec<u8>)>, Vec<Notice>), String> {
+    ) -> Result<(Frames, Vec<Notice>), String> {
         let (mut reader, mut frames, mut notices) =
             (FrameReader::default(), Vec::new(), Vec::new());
         for piece in pieces {

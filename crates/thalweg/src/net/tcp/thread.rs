@@ -26,6 +26,7 @@ pub(super) struct NetworkThread {
     poll: Poll,
     clock: Clock,
     buffer: Vec<u8>,
+    /// The same hosts as those of `shared`, in the same order.
     peers: BTreeMap<HostId, Incoming>,
     lost_after: Nanos,
     /// The time between two heartbeats.
@@ -129,14 +130,13 @@ impl NetworkThread {
 
     /// Reads a few times from each host that has sent something, and writes what was left to this thread.
     fn read_and_write(&mut self) {
-        for (host, peer) in &mut self.peers {
+        for ((host, peer), to) in self.peers.iter_mut().zip(self.shared.peers.values()) {
             if peer.state == State::Closed {
                 (peer.readable, peer.behind) = (false, false);
                 continue;
             }
-            let shared = &self.shared.peers[host];
-            if take(&shared.behind) || peer.behind {
-                peer.behind = shared.outgoing.go_on(&mut &shared.stream) == Rest::Network;
+            if take(&to.behind) || peer.behind {
+                peer.behind = to.outgoing.go_on(&mut &to.stream) == Rest::Network;
             }
             for _ in 0..IN_TURN {
                 if !peer.readable {
@@ -157,8 +157,7 @@ impl NetworkThread {
             return;
         }
         self.next_beat = now.saturating_add(self.interval);
-        for (host, peer) in &mut self.peers {
-            let shared = &self.shared.peers[host];
+        for ((host, peer), to) in self.peers.iter_mut().zip(self.shared.peers.values()) {
             if peer.state == State::Closed {
                 continue;
             }
@@ -169,8 +168,8 @@ impl NetworkThread {
                 let why =
                     format!("nothing was heard of it for {seconds:.1} s, and {before} before");
                 peer.close(*host, &self.shared, &why);
-            } else if shared.outgoing.is_empty() {
-                self.shared.send(shared, Frame::notice(Notice::Alive));
+            } else if to.outgoing.is_empty() {
+                self.shared.send(to, Frame::notice(Notice::Alive));
             }
         }
     }

@@ -157,6 +157,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
         chunks(size: usize);
         cross<D>(other: D);
         flat_each<F>(visit: F);
+        flat_each_in_pieces<F>(visit: F);
         flat_map_str<F>(f: F);
         forward();
         group_by<K, F>(key: F) [F: for<'a, 'b> Fn(&'b Item<'a, C>) -> K];

@@ -313,13 +313,16 @@ where
         let (parts, receive) = (Arc::clone(&aggregate), cost.clone());
         let combined =
             stream.then(local, |prev, op| Combiner { prev, op, keys, aggregate: parts, receive });
-        by_hash::<_, G::Key>(combined, Origin { kind: "repartition", ..origin })
+        let combiner = combined.chain.op;
+        let grouped = by_hash::<_, G::Key>(combined, Origin { kind: "repartition", ..origin })
             .then(origin, |prev, op| Grouped { prev, op, absorb: Partials::new(aggregate), cost })
             .with_state::<A::State>(Scope::key::<G::Key>())
-            .tied(TieKind::Hints)
             .bounded_for(
                 "its result is known only at the end; `window(…)` has results before the end",
-            )
+            );
+        let table = grouped.chain.op;
+        grouped.build(|builder| builder.tie(TieKind::Hints, &[combiner, table]));
+        grouped
     }
 }
 

@@ -35,9 +35,7 @@ pub struct Control<S> {
     run: Mutex<Run<S>>,
     /// Rounds of all runs so far, times two, and one more if the run is over.
     decided: AtomicU64,
-    heads: Mutex<Vec<Waker>>,
-    /// The tasks that read the state, on several hosts: there they may be ahead of it.
-    readers: Mutex<Vec<Waker>>,
+    tasks: Mutex<Tasks>,
     /// How often the input of a head was complete, in all runs.
     complete: AtomicU64,
     /// How often the input of all heads was complete.
@@ -51,6 +49,14 @@ pub struct Control<S> {
 /// Joins the agreement on the rounds of a loop, of which an operator with this number is a part.
 type Join<S> =
     Box<dyn Fn(&Arc<Control<S>>, &TaskContext<'_>, usize) -> Result<()> + Send + Sync + 'static>;
+
+/// The tasks that are woken when a round has ended.
+#[derive(Default)]
+struct Tasks {
+    heads: Vec<Waker>,
+    /// Those that read the state, on several hosts: there they may be ahead of it.
+    readers: Vec<Waker>,
+}
 
 /// A run of a loop: the only one, unless the loop is in the body of another.
 struct Run<S> {
@@ -93,8 +99,7 @@ impl<S: Clone> Control<S> {
             feeds: needs == Needs::Records,
             run: Mutex::new(Run { begun: false, rounds: 0, outcome: None, log }),
             decided: AtomicU64::new(0),
-            heads: Mutex::new(Vec::new()),
-            readers: Mutex::new(Vec::new()),
+            tasks: Mutex::default(),
             complete: AtomicU64::new(0),
             gathered: AtomicU64::new(0),
             join: OnceLock::new(),
@@ -104,12 +109,12 @@ impl<S: Clone> Control<S> {
 
     /// Registers a head, to be woken when a round has ended.
     pub(super) fn add_head(&self, head: Waker) {
-        lock(&self.heads).push(head);
+        lock(&self.tasks).heads.push(head);
     }
 
     /// Registers a task that waits for the state of a round, to be woken when it is there.
     pub(super) fn add_reader(&self, reader: Waker) {
-        lock(&self.readers).push(reader);
+        lock(&self.tasks).readers.push(reader);
     }
 
     /// Joins the other hosts of the loop, if there are any. Called in each task of the loop's operators, with the number
@@ -146,7 +151,7 @@ impl<S: Clone> Control<S> {
     /// The input of all heads of all hosts is complete.
     pub(super) fn all_gathered(&self) {
         self.gathered.fetch_add(1, Ordering::Release);
-        lock(&self.heads).iter().for_each(Waker::wake);
+        lock(&self.tasks).heads.iter().for_each(Waker::wake);
     }
 
     /// Whether the input of every head is complete in `runs` runs.
@@ -204,9 +209,8 @@ impl<S: Clone> Control<S> {
         drop(state);
         let rounds = self.decided.load(Ordering::Relaxed) / 2 + 1;
         self.decided.store(2 * rounds + u64::from(ended.is_some()), Ordering::Release);
-        for tasks in [&self.heads, &self.readers] {
-            lock(tasks).iter().for_each(Waker::wake);
-        }
+        let tasks = lock(&self.tasks);
+        tasks.heads.iter().chain(&tasks.readers).for_each(Waker::wake);
     }
 
     /// The outcome of the run that has ended.
@@ -220,7 +224,7 @@ impl<S: Clone> Control<S> {
 impl<S: Clone + Send + Sync + 'static> Control<S> {
     /// Called when the input of a head is complete, if the first round waits for the input of all heads.
     pub(super) fn gather(&self) -> Result<()> {
-        let heads = lock(&self.heads).len() as u64;
+        let heads = lock(&self.tasks).heads.len() as u64;
         let complete = self.complete.fetch_add(1, Ordering::AcqRel) + 1;
         if !complete.is_multiple_of(heads) {
             return Ok(());

@@ -56,7 +56,8 @@ pub trait Visit<I: Record + ?Sized>: Send + Sync + 'static {
     /// space depends on the tasks.
     type Scratch: Default + Send + 'static;
 
-    /// Calls `emit` with each part of `item`, in order.
+    /// Calls `emit` with each part of `item`, in order. It is fastest with one call of `emit` in the code: the
+    /// operators after it are compiled into that place.
     fn visit(
         &self,
         item: I::Of<'_>,
@@ -70,7 +71,8 @@ impl<C: Chain> Stream<C> {
     ///
     /// This is [`flat_map`](Self::flat_map) without copies: nothing is allocated and the visitor is compiled
     /// into the loop. A visit is not interrupted: however many parts a record has, all are emitted before the
-    /// operator checks for back-pressure.
+    /// operator checks for back-pressure. For records of a megabyte or more, see
+    /// [`flat_each_in_pieces`](Self::flat_each_in_pieces).
     ///
     /// Keeps the order of the records, and of each record's parts.
     ///

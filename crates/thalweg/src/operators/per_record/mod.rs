@@ -3,6 +3,7 @@
 pub(crate) mod filter;
 mod filter_map;
 mod flat_each;
+mod flat_each_in_pieces;
 mod flat_map;
 mod flat_map_str;
 mod flatten;
@@ -19,6 +20,7 @@ pub(crate) mod try_map;
 mod views;
 
 pub use flat_each::Visit;
+pub use flat_each_in_pieces::VisitInPieces;
 pub use flat_map_str::Texts;
 pub use side_output::Side;
 
@@ -27,6 +29,7 @@ pub mod chains {
     pub use super::filter::{Filter, Filtering};
     pub use super::filter_map::{FilterMap, FilterMapping};
     pub use super::flat_each::FlatEach;
+    pub use super::flat_each_in_pieces::FlatEachInPieces;
     pub use super::flat_map::FlatMap;
     pub use super::flat_map_str::Emitter;
     pub use super::inspect::{Inspect, Inspection};

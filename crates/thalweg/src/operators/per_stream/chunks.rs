@@ -164,7 +164,7 @@ mod tests {
     fn nothing_is_lost_and_only_the_last_of_a_task_is_short() {
         every(|env| {
             let out = env.range(0..10_007).shuffle().chunks(100).collect::<Vec<_>>();
-            let tasks = env.config().cores.get();
+            let tasks = env.default_tasks();
             env.run()?;
             let chunks = out.take()?;
             assert!(chunks.iter().filter(|chunk| chunk.len() < 100).count() <= tasks);

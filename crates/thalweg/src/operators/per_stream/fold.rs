@@ -152,7 +152,7 @@ mod tests {
                     },
                 )
                 .collect::<Vec<_>>();
-            let tasks = env.config().cores.get();
+            let tasks = env.default_tasks();
             env.run()?;
             assert_eq!(whole.take()?, [(0..1000).collect::<Vec<u64>>()]);
             assert_eq!(parts.take()?, [(10 + 90 * 2 + 900 * 3, tasks)]);

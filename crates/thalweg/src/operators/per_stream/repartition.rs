@@ -2,7 +2,7 @@
 
 use crate::data::{Portable, Record};
 use crate::exchange::{Broadcast, Custom, Random, RoundRobin};
-use crate::plan::{Origin, Strategy};
+use crate::plan::{Details, Origin, Strategy};
 use crate::stream::{Chain, Received, Stream};
 use std::sync::Arc;
 
@@ -83,12 +83,15 @@ impl<C: Chain> Stream<C> {
     where
         C::Item: Portable,
     {
-        let tasks = self.env.default_tasks();
-        self.exchange(Origin::here("random"), Strategy::Random, tasks, move |cx, op, edge| {
+        let (stage, env, tasks) = (self.stage, self.env.clone(), self.env.default_tasks());
+        let origin = Origin::here("random");
+        let received = self.exchange(origin, Strategy::Random, tasks, move |cx, op, edge| {
             // Odd multiples keep the tasks' sequences apart.
             let route = Random::seeded(seed ^ (cx.task as u64).wrapping_mul(0xa076_1d64_78bd_642f));
             edge.outlet(cx.task, cx.op(op), route)
-        })
+        });
+        env.build(|builder| builder.describe_end(stage, Details::of("seed", seed)));
+        received
     }
 
     /// Sends each record to every task of the operators that follow.

@@ -207,7 +207,7 @@ mod tests {
                 .scan(0, move |count, n| (counted(count, n) <= 10).then_some(n))
                 .count()
                 .collect_one();
-            let tasks = env.config().cores.get() as u64;
+            let tasks = env.default_tasks() as u64;
             env.run()?;
             assert_eq!((one.take()?, each.take()?), (vec![100], vec![99_u64.div_ceil(tasks)]));
             assert_eq!(first.take()?.unwrap(), 10 * tasks);

@@ -68,7 +68,8 @@ impl<C: Chain> Stream<C> {
         let find = Arc::new(find);
         let drift = watermarks.drift.map(|most| Arc::new(Drift::new(most, self.tasks())));
         let drifts = drift.is_some();
-        let timed = self.then(Origin::here("assign_timestamps"), |prev, op| Assign {
+        let (origin, details) = (Origin::here("assign_timestamps"), watermarks.details());
+        let timed = self.then_described(origin, details, |prev, op| Assign {
             prev,
             op,
             find,
@@ -375,7 +376,7 @@ where
 mod tests {
     use super::*;
     use crate::Environment;
-    use crate::check::every;
+    use crate::check::{every, every_on_one_host};
     use crate::config::{Config, Scheduler};
     use crate::operators::window::EventTimeWindow;
     use crate::sync::{AtomicI64, Ordering};
@@ -383,7 +384,8 @@ mod tests {
     /// Measures the greatest distance in event time between the records that two tasks emit at the same time.
     #[test]
     fn partitions_are_kept_together() {
-        every(|env| {
+        // Tasks look at the progress of others in memory.
+        every_on_one_host(|env| {
             let n = 300_000;
             let most = 20_000;
             let tasks = env.config().cores.get();

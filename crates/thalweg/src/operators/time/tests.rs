@@ -177,7 +177,7 @@ fn a_generator_that_panics_is_named() {
 #[test]
 fn tasks_that_wait_for_others_go_on() {
     every(|env| {
-        let tasks = env.config().cores.get() as u64;
+        let tasks = env.default_tasks() as u64;
         let through = env
             .parallel_iter(|task, _| (0..50_000i64).step_by(if task == 0 { 1 } else { 10 }))
             .assign_timestamps(

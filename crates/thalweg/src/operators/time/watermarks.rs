@@ -1,6 +1,7 @@
 //! Watermark generators: estimate the progress of event time from timestamps.
 
 use crate::data::Record;
+use crate::plan::Details;
 use crate::time::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,6 +73,8 @@ pub(super) fn watermark_of<I: Record + ?Sized>(
 #[derive(Clone, Debug)]
 pub struct Watermarks<G> {
     pub(super) generator: G,
+    /// The bound of the disorder, where there is one.
+    disorder: Option<Duration>,
     pub(super) interval: Option<Duration>,
     pub(super) idle_after: Option<Duration>,
     pub(super) drift: Option<Duration>,
@@ -86,7 +89,8 @@ impl Watermarks<Disorder> {
     /// Bounds the disorder: within a partition, no record comes after one whose timestamp is more than `by`
     /// above its own. A record that violates this is late. The greater the bound, the longer windows stay open.
     pub fn bounded_disorder(by: Duration) -> Self {
-        Self::generated_by(Disorder { by, greatest: None })
+        let generator = Disorder { by, greatest: None };
+        Self { disorder: Some(by), ..Self::generated_by(generator) }
     }
 }
 
@@ -139,7 +143,16 @@ impl<F> Watermarks<Punctuated<F>> {
 impl<G> Watermarks<G> {
     /// Uses a [`WatermarkGenerator`], which is cloned for every partition, or piece of a file.
     pub fn generated_by(generator: G) -> Self {
-        Self { generator, interval: None, idle_after: None, drift: None }
+        Self { generator, disorder: None, interval: None, idle_after: None, drift: None }
+    }
+
+    /// The settings, for the plan.
+    pub(super) fn details(&self) -> Details {
+        Details::none()
+            .with_some("disorder", self.disorder)
+            .with_some("at_most_every", self.interval)
+            .with_some("idle_after", self.idle_after)
+            .with_some("aligned", self.drift)
     }
 
     /// Limits each task to one watermark in each such span of processing time. Event time then advances in fewer

@@ -78,7 +78,7 @@ pub(super) fn readings(
     env: &Environment,
     all: &[Reading],
 ) -> Stream<impl crate::Chain<Item = Reading, Time = Timestamp> + use<>> {
-    let watermarks = Watermarks::bounded_disorder(disorder(all, env.config().cores.get()));
+    let watermarks = Watermarks::bounded_disorder(disorder(all, env.default_tasks()));
     let all = all.to_vec();
     env.parallel_iter(move |task, tasks| {
         let mine: Vec<Reading> = all.iter().copied().skip(task).step_by(tasks).collect();

@@ -20,7 +20,7 @@ type Pair = (u32, u8);
 
 /// Runs the job in every configuration; in each it must fail because of the sum of this key.
 #[track_caller]
-fn overflows<C: Chain<Item: Sized>>(key: &str, job: impl Fn(&Environment) -> Stream<C>) {
+fn overflows<C: Chain<Item: Sized>>(key: &str, job: impl Fn(&Environment) -> Stream<C> + Sync) {
     every(|env| {
         let out = job(env).count().collect_one();
         let error = env.run().unwrap_err();

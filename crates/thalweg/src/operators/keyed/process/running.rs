@@ -258,7 +258,8 @@ where
         let at = time.timestamp().unwrap_or(*came);
         let now = Now { at, watermark: keys.watermark(), ended: false };
         let (hash, key) = guard(&calls.op, || (by.hash(&item), by.key(&item)));
-        let Some(mut visit) = keys.visit(hash, key, KeyState::new) else { return };
+        let visit = key.apart(|key| keys.visit(hash, key, KeyState::new));
+        let Some(mut visit) = visit else { return };
         visit.see(|key, kept, weighed| {
             calls.call::<_, G::Value, T>(key, kept, weighed, now, |handler, state, cx| {
                 handler.on_record(key, state, by.value(item), at, cx);

@@ -270,7 +270,7 @@ where
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use crate::check::{check, every};
+    use crate::check::{check, every_on_one_host};
     use crate::config::Config;
     use crate::operators::time::Watermarks;
     use crate::time::Timestamp;
@@ -319,7 +319,8 @@ mod tests {
 
     #[test]
     fn a_remembered_result_is_not_computed_again() {
-        every(|env| {
+        // The calls of the closure are counted.
+        every_on_one_host(|env| {
             let calls = Arc::new(AtomicU64::new(0));
             let counter = Arc::clone(&calls);
             let out = env.iter(0..1000u64).map(|n| n % 10).map_memo(10, move |n| {

@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::Broadcast;
 use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned, Placed};
 use crate::operators::loops::ByRef;
-use crate::plan::{Details, Origin, Strategy, TieKind};
+use crate::plan::{Details, Origin, TieKind};
 use crate::stream::{Chain, Environment, Stream};
 use crate::support::replay_buffer::ReplayBuffer;
 use crate::time::Time;
@@ -114,12 +114,11 @@ impl<C: Chain<Item: Portable<Owned: Sync>>> Stream<C> {
                 let here = filling.clone();
                 let filled = self.then(origin, |prev, op| Filled { prev, op, filling });
                 env.tie_last(stage, TieKind::Cache);
-                let to = env.build(|builder| builder.stage_on_each_host(stage, hosts));
+                let (edge, all) = env.to_each_host(hosts, stage, origin);
                 let send = Origin { kind: "broadcast", ..origin };
-                let edge = filled.send_to(to, send, Strategy::Broadcast, |cx, op, edge| {
-                    Broadcast::new(edge.lanes_from(cx.task, cx.op(op)))
+                filled.close(send, Details::none(), move |cx, op| {
+                    Ok(Broadcast::new(edge.lanes_from(cx.task, cx.op(op))))
                 });
-                let all = env.receive(to, origin, vec![edge]);
                 all.close(origin, Details::none(), move |cx, op| Ok(here.noted(cx, op)));
             }
         }

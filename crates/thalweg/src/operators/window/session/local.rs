@@ -99,11 +99,12 @@ const WAITING: usize = 64;
 /// How long, in nanoseconds, a watermark may wait for more records in a busy task.
 const PATIENCE: Nanos = 5_000_000;
 /// The number of records that it waits for at most, also if the clock does not advance.
-const MOST: u64 = 1 << 16;
+const MOST: u64 = 1 << 18;
 /// A watermark does not wait if there are as many records to a part.
-const ENOUGH: u64 = 8;
-/// Records after which it is decided whether merging pays.
-const TRIAL: u64 = 1 << 14;
+const ENOUGH: u64 = 32;
+/// Records after which it is decided whether merging pays. As many as a watermark may wait for in a table that is nearly
+/// full, since parts are counted when they are sent, many at a time.
+const TRIAL: u64 = 1 << 16;
 /// Records sent by themselves before merging is tried again. Doubled every time it has not paid.
 const FIRST_PATIENCE: u64 = 1 << 20;
 const LAST_PATIENCE: u64 = 1 << 26;
@@ -450,7 +451,10 @@ where
     }
 
     fn idle(&mut self, now: Nanos) -> Option<Nanos> {
-        if let Some(delayed) = &mut self.delayed {
+        // A task whose receivers have no room does not lack input.
+        if let Some(delayed) = &mut self.delayed
+            && self.next.resume() != Flow::Blocked
+        {
             delayed.is_dry = true;
             // Passed on here: a task that waits for something else than input, such as a call in flight, is not resumed
             // before that has come.

@@ -8,6 +8,7 @@ use super::early::Had;
 use crate::data::Data;
 use crate::operators::window::early::{Counts, Tick};
 use crate::support::keyed_timers::{EventClock, TimedState, TimerClock};
+use smallvec::SmallVec;
 
 /// One session.
 #[derive(Debug)]
@@ -19,25 +20,18 @@ pub struct Open<S> {
     pub(super) state: S,
 }
 
-/// The sessions of a key. Nearly always there is one at most, which lies in place.
+/// The sessions of a key, in order. Nearly always there is one at most, which lies in place.
 ///
 /// With many keys, each record waits for the cache lines of its key. So this is kept small: with an ordinary key, timer
-/// and count, sessions that have results only at their end occupy one line of 64 bytes.
+/// and count, sessions that have results only at their end occupy 56 bytes.
 pub struct Sessions<S, K> {
     /// When results are due by the clock, early ones or those of late records.
     pub(super) tick: K,
-    latest: Option<Open<S>>,
-    /// Those before it.
-    earlier: Option<Box<Earlier<S>>>,
+    open: SmallVec<[Open<S>; 1]>,
 }
 
 /// The sessions of a key whose sessions have such states.
 pub type SessionsOf<S, H> = Sessions<(S, H), <H as Counts>::Tick>;
-
-/// Sessions before the latest, in order.
-struct Earlier<S> {
-    open: Vec<Open<S>>,
-}
 
 /// What became of a record.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,28 +44,7 @@ pub(super) enum Taken {
 
 impl<S, K: Tick> Sessions<S, K> {
     pub(super) fn new() -> Self {
-        Self { tick: K::default(), latest: None, earlier: None }
-    }
-
-    /// Those before the latest, in order.
-    #[inline(always)]
-    fn earlier(&self) -> &[Open<S>] {
-        self.earlier.as_ref().map_or(&[], |earlier| &earlier.open)
-    }
-
-    /// Those before the latest, to be changed or added to.
-    fn earlier_mut(&mut self) -> &mut Vec<Open<S>> {
-        &mut self.earlier.get_or_insert_with(|| Box::new(Earlier { open: Vec::new() })).open
-    }
-
-    /// All of them, in order.
-    fn iter(&self) -> impl Iterator<Item = &Open<S>> {
-        self.earlier().iter().chain(&self.latest)
-    }
-
-    /// All of them, in order, to be changed.
-    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Open<S>> {
-        self.earlier.iter_mut().flat_map(|earlier| &mut earlier.open).chain(&mut self.latest)
+        Self { tick: K::default(), open: SmallVec::new() }
     }
 
     /// Adds a record with the span from `at` to `until`. `gone` returns whether a session that ends at a time is
@@ -79,117 +52,90 @@ impl<S, K: Tick> Sessions<S, K> {
     #[inline(always)]
     pub(super) fn take(
         &mut self,
-        (at, until): (i64, i64),
+        span: (i64, i64),
         gone: impl Fn(i64) -> bool,
         start: impl FnOnce() -> S,
         update: impl FnOnce(&mut S, i64),
         combine: impl FnMut(&mut S, S),
     ) -> Taken {
-        if let Some(open) = &mut self.latest
-            && at <= open.until
-            && open.first <= until
-            && self.earlier.as_ref().is_none_or(|earlier| earlier.ends_before(at))
+        if let [earlier @ .., latest] = &mut *self.open
+            && latest.overlaps(span)
+            && earlier.last().is_none_or(|open| open.until < span.0)
         {
-            open.first = open.first.min(at);
-            open.until = open.until.max(until);
-            update(&mut open.state, open.until);
+            latest.extend(span);
+            update(&mut latest.state, latest.until);
             return Taken::In;
         }
-        let Some(open) = self.join((at, until), combine) else {
-            if gone(until) {
-                return Taken::Late;
+        match self.join(span, combine) {
+            Ok(open) => update(&mut open.state, open.until),
+            Err(_) if gone(span.1) => return Taken::Late,
+            Err(place) => {
+                let mut state = start();
+                update(&mut state, span.1);
+                self.open.insert(place, Open { first: span.0, until: span.1, state });
             }
-            let mut state = start();
-            update(&mut state, until);
-            self.add(Open { first: at, until, state });
-            return Taken::In;
-        };
-        update(&mut open.state, open.until);
+        }
         Taken::In
     }
 
-    /// Merges all sessions that overlap the span, and extends the result by it.
+    /// Merges all sessions that overlap the span, and extends the result by it. If there are none, returns the place
+    /// of a session with this span.
     #[inline(never)]
     fn join(
         &mut self,
-        (at, until): (i64, i64),
+        span: (i64, i64),
         mut combine: impl FnMut(&mut S, S),
-    ) -> Option<&mut Open<S>> {
-        // The latest alone would have been found.
-        let earlier = &mut self.earlier.as_mut()?.open;
-        let touched = earlier.partition_point(|open| open.until < at)
-            ..earlier.partition_point(|open| open.first <= until);
-        let in_latest = |open: &Open<S>| at <= open.until && open.first <= until;
-        if touched.len() == 1 && !self.latest.as_ref().is_some_and(in_latest) {
-            // What comes out of order is nearly always in one session, which must not be moved for it.
-            let open = &mut earlier[touched.start];
-            open.first = open.first.min(at);
-            open.until = open.until.max(until);
-            return Some(open);
+    ) -> Result<&mut Open<S>, usize> {
+        let place = self.open.partition_point(|open| open.until < span.0);
+        let count = self.open[place..].partition_point(|open| open.first <= span.1);
+        if count > 1 {
+            let joined = self.open.drain(place..place + count).reduce(|mut one, other| {
+                one.until = other.until;
+                combine(&mut one.state, other.state);
+                one
+            });
+            if let Some(joined) = joined {
+                self.open.insert(place, joined);
+            }
         }
-        let latest = self.latest.take_if(|open| in_latest(open));
-        let into_latest = latest.is_some();
-        let place = touched.start;
-        let joined = earlier.drain(touched).chain(latest).reduce(|mut one, other| {
-            one.until = other.until;
-            combine(&mut one.state, other.state);
-            one
-        });
-        let mut joined = joined?;
-        joined.first = joined.first.min(at);
-        joined.until = joined.until.max(until);
-        if into_latest {
-            return Some(self.latest.insert(joined));
+        match self.open.get_mut(place) {
+            Some(open) if count > 0 => {
+                open.extend(span);
+                Ok(open)
+            }
+            _ => Err(place),
         }
-        earlier.insert(place, joined);
-        Some(&mut earlier[place])
     }
 
     /// Calls a closure with all sessions, in order.
     pub(super) fn each_open(&mut self, each: impl FnMut(&mut Open<S>)) {
-        self.iter_mut().for_each(each);
-    }
-
-    /// Adds a session that overlaps no other.
-    fn add(&mut self, open: Open<S>) {
-        match &mut self.latest {
-            Some(latest) if latest.first < open.first => {
-                let former = std::mem::replace(latest, open);
-                self.earlier_mut().push(former);
-            }
-            Some(_) => {
-                let earlier = self.earlier_mut();
-                let place = earlier.partition_point(|other| other.first < open.first);
-                earlier.insert(place, open);
-            }
-            None => self.latest = Some(open),
-        }
+        self.open.iter_mut().for_each(each);
     }
 
     /// Removes the sessions that end by `at`.
-    pub(super) fn end(&mut self, at: i64, mut give: impl FnMut(Open<S>)) {
-        if let Some(Earlier { open: earlier }) = self.earlier.as_deref_mut() {
-            let ended = earlier.partition_point(|open| open.until <= at);
-            earlier.drain(..ended).for_each(&mut give);
-        }
-        if self.earlier().is_empty() {
-            self.earlier = None;
-            if let Some(open) = self.latest.take_if(|open| open.until <= at) {
-                give(open);
-            }
+    pub(super) fn end(&mut self, at: i64, give: impl FnMut(Open<S>)) {
+        let ended = self.open.partition_point(|open| open.until <= at);
+        self.remove(ended, give);
+    }
+
+    /// Removes the first sessions.
+    fn remove(&mut self, count: usize, each: impl FnMut(Open<S>)) {
+        self.open.drain(..count).for_each(each);
+        if self.open.spilled() && self.open.len() <= 1 {
+            self.open.shrink_to_fit();
         }
     }
 }
 
-impl<S> Earlier<S> {
-    /// The bytes that they occupy.
-    fn bytes(&self) -> usize {
-        size_of::<Self>() + self.open.capacity() * size_of::<Open<S>>()
+impl<S> Open<S> {
+    #[inline(always)]
+    fn overlaps(&self, (at, until): (i64, i64)) -> bool {
+        at <= self.until && self.first <= until
     }
 
-    /// Whether all of them end before a moment.
-    fn ends_before(&self, at: i64) -> bool {
-        self.open.last().is_none_or(|open| open.until < at)
+    #[inline(always)]
+    fn extend(&mut self, (at, until): (i64, i64)) {
+        (self.first, self.until) = (self.first.min(at), self.until.max(until));
     }
 }
 
@@ -203,41 +149,29 @@ impl<S, H: Had> SessionsOf<S, H> {
         mut drop: impl FnMut(Open<(S, H)>),
     ) {
         // Those that have ended are before the others.
-        let first = self.earlier().partition_point(has_ended);
-        let ending = self.iter_mut().skip(first);
+        let first = self.open.partition_point(has_ended);
+        let ending = self.open.iter_mut().skip(first);
         ending
             .filter(|open| !has_ended(open))
             .take_while(|open| open.until <= at)
             .for_each(&mut show);
-        let is_gone = |open: &Open<(S, H)>| gone(open) <= at;
-        if let Some(Earlier { open: earlier }) = self.earlier.as_deref_mut() {
-            let gone = earlier.partition_point(is_gone);
-            for mut open in earlier.drain(..gone) {
-                if has_changed(&open) {
-                    show(&mut open);
-                }
-                drop(open);
+        let gone = self.open.partition_point(|open| gone(open) <= at);
+        self.remove(gone, |mut open| {
+            if has_changed(&open) {
+                show(&mut open);
             }
-        }
-        if self.earlier().is_empty() {
-            self.earlier = None;
-            if let Some(mut open) = self.latest.take_if(|open| is_gone(open)) {
-                if has_changed(&open) {
-                    show(&mut open);
-                }
-                drop(open);
-            }
-        }
+            drop(open);
+        });
     }
 
     /// Calls a closure with the sessions that late records have changed.
     pub(super) fn each_changed(&mut self, show: impl FnMut(&mut Open<(S, H)>)) {
-        self.iter_mut().filter(|open| has_changed(open)).for_each(show);
+        self.open.iter_mut().filter(|open| has_changed(open)).for_each(show);
     }
 
     /// Whether a session has records that were in no result.
     pub(super) fn is_fresh(&self) -> bool {
-        self.iter().any(|open| open.state.1.fresh() > 0)
+        self.open.iter().any(|open| open.state.1.fresh() > 0)
     }
 }
 
@@ -264,14 +198,13 @@ impl<S: Data, H: Had> TimedState for SessionsOf<S, H> {
     fn due(&self, clock: TimerClock) -> Option<i64> {
         match clock {
             TimerClock::Event => {
-                let first = self.earlier().first().or(self.latest.as_ref())?;
+                let first = self.open.first()?;
                 if !has_ended(first) {
                     return Some(first.until);
                 }
                 // Those that have ended are before the others.
-                let earlier = self.earlier();
-                let open = earlier.get(earlier.partition_point(has_ended));
-                let open = open.or(self.latest.as_ref()).filter(|open| !has_ended(open));
+                let open = self.open.get(self.open.partition_point(has_ended));
+                let open = open.filter(|open| !has_ended(open));
                 Some(open.map_or(i64::MAX, |open| open.until).min(gone(first)))
             }
             TimerClock::Processing => self.tick.due(clock),
@@ -280,15 +213,88 @@ impl<S: Data, H: Had> TimedState for SessionsOf<S, H> {
 
     #[inline(always)]
     fn is_spent(&self) -> bool {
-        self.latest.is_none()
+        self.open.is_empty()
     }
 
     #[inline(always)]
     fn heap(&self) -> usize {
-        self.earlier.as_ref().map_or(0, |earlier| earlier.bytes())
+        match self.open.spilled() {
+            true => self.open.capacity() * size_of::<Open<S>>(),
+            false => 0,
+        }
     }
 
     fn owned(&self) -> usize {
-        self.iter().map(|open| open.state.0.heap_size()).sum()
+        self.open.iter().map(|open| open.state.0.heap_size()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    type Sums = SessionsOf<u64, ()>;
+
+    fn take(sessions: &mut Sums, span: (i64, i64), value: u64) -> Taken {
+        sessions.take(
+            span,
+            |until| until < 0,
+            || (0, ()),
+            |(sum, ()), _| *sum += value,
+            |(sum, ()), (other, ())| *sum += other,
+        )
+    }
+
+    fn all(sessions: &mut Sums) -> Vec<(i64, i64, u64)> {
+        let mut all = Vec::new();
+        sessions.each_open(|open| all.push((open.first, open.until, open.state.0)));
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn sessions_are_the_unions_of_spans_that_overlap(
+            spans in proptest::collection::vec((-10..200i64, 0..20i64, 1..9u64), 0..60),
+            ended in 0..200i64,
+        ) {
+            let (mut sessions, mut expected) = (Sums::new(), Vec::<(i64, i64, u64)>::new());
+            for (at, gap, value) in spans {
+                let mut joined = (at, at + gap, value);
+                let (touched, apart): (Vec<_>, Vec<_>) =
+                    expected.into_iter().partition(|one| one.0 <= at + gap && at <= one.1);
+                expected = apart;
+                let is_late = touched.is_empty() && at + gap < 0;
+                for one in touched {
+                    joined = (joined.0.min(one.0), joined.1.max(one.1), joined.2 + one.2);
+                }
+                if !is_late {
+                    expected.push(joined);
+                }
+                expected.sort_unstable();
+                prop_assert_eq!(take(&mut sessions, (at, at + gap), value) == Taken::Late, is_late);
+                prop_assert_eq!(&all(&mut sessions), &expected);
+                let first = expected.first().map(|one| one.1);
+                prop_assert_eq!(sessions.due(TimerClock::Event), first);
+            }
+            let mut gone = Vec::new();
+            sessions.end(ended, |open| gone.push((open.first, open.until, open.state.0)));
+            let (before, after): (Vec<_>, Vec<_>) =
+                expected.into_iter().partition(|one| one.1 <= ended);
+            prop_assert_eq!(gone, before);
+            prop_assert_eq!(sessions.is_spent(), after.is_empty());
+            prop_assert_eq!(all(&mut sessions), after);
+        }
+    }
+
+    #[test]
+    fn one_session_owns_no_memory_and_that_of_more_is_returned() {
+        let mut sessions = Sums::new();
+        for (at, owns) in [(10, false), (30, true), (50, true), (70, true)] {
+            take(&mut sessions, (at, at + 5), 1);
+            assert_eq!(sessions.heap() > 0, owns, "{at}");
+        }
+        sessions.end(60, drop);
+        assert_eq!((all(&mut sessions).len(), sessions.heap()), (1, 0));
     }
 }

@@ -17,8 +17,8 @@ enum Out<S> {
     Event(Event),
 }
 
-/// The end of the stage.
-struct Last<S>(Vec<Out<S>>);
+/// The end of the stage, and whether it has room.
+struct Last<S>(Vec<Out<S>>, Flow);
 
 impl<S: Send> Pipe for Last<S> {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
@@ -27,6 +27,10 @@ impl<S: Send> Pipe for Last<S> {
 
     fn event(&mut self, event: Event) {
         self.0.push(Out::Event(event));
+    }
+
+    fn resume(&mut self) -> Flow {
+        self.1
     }
 }
 
@@ -67,7 +71,7 @@ fn local<A: Combine<u64>>(aggregate: A) -> Local<A> {
         hot: HotKeys::default(),
         trial: Trial::new(),
         emitted: 0,
-        next: Last(Vec::new()),
+        next: Last(Vec::new(), Flow::Ready),
         types: PhantomData,
     }
 }
@@ -275,6 +279,37 @@ fn a_watermark_does_not_wait_for_the_next_turn_of_a_task_without_input() {
     let out = mem::take(&mut local.next.0);
     assert_eq!(out.len(), 2 * CHUNK + 1);
     assert!(matches!(out.last(), Some(Out::Event(Event::Watermark(last))) if *last == at));
+}
+
+#[test]
+fn a_watermark_waits_for_more_records_while_receivers_have_no_room() {
+    let mut local = local(Aggregates::<u64>::new().count());
+    (0..1000).for_each(|key| local.add(key, 11, 1));
+    let watermark = Event::Watermark(Timestamp::from_micros(12));
+    assert!(local.pass(watermark).is_empty());
+    local.next.1 = Flow::Blocked;
+    assert_eq!(local.resume(), Flow::Blocked);
+    assert!(local.dry().is_empty());
+    local.next.1 = Flow::Ready;
+    assert!(local.sent().is_empty());
+    assert_eq!(local.dry().len(), 1001);
+}
+
+#[test]
+fn parts_that_are_replaced_at_once_do_not_end_merging() {
+    let mut local = local(Aggregates::<u64>::new().count());
+    let mut sent = 0;
+    for span in 0..20 {
+        for record in 0..1 << 16 {
+            local.add(record % 10_000, span * 1000, 1);
+            if record % 4096 == 4095 {
+                sent += local.pass(Event::Watermark(Timestamp::from_micros(span * 1000))).len();
+                assert!(local.merged_from < i64::MAX, "in span {span}");
+            }
+        }
+    }
+    // A part of each key in each span, and some that a watermark has divided.
+    assert!((190_000..250_000).contains(&sent), "{sent}");
 }
 
 #[test]
