@@ -4,6 +4,7 @@ use crate::metadata;
 use crate::process::{cargo, program, root, run};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 /// One run of an example.
@@ -237,6 +238,8 @@ const RUNS: &[Run] = &[
         ],
         expects: &["      events/s         p50         p99         slope  sustainable"],
     },
+    // The tests of launches run it on several hosts.
+    Run { example: "misbehave", arguments: &["show"], expects: &["host 0", "Some(10000)"] },
     Run { example: "graph", arguments: &[], expects: &["word\tcount"] },
     Run {
         example: "graph",
@@ -275,6 +278,20 @@ pub(crate) fn check() -> Result<()> {
     RUNS.iter().try_for_each(|run| run.check(&folder))
 }
 
+/// The runs of programs that look at one process, or that start others of their own.
+const ONE_PROCESS: [&str; 5] = ["fusion", "latency", "misbehave", "skew", "sustain"];
+
+/// Runs every example with a known answer on this many processes; what they should print is the same.
+pub(crate) fn check_launched(folder: &Path, launcher: &Path, count: &str) -> Result<()> {
+    let known = RUNS.iter().filter(|run| !run.expects.is_empty());
+    for run in known.filter(|run| !ONE_PROCESS.contains(&run.example)) {
+        let mut command = program("timeout");
+        command.arg(LIMIT_SECONDS).arg(launcher).args(["launch", "--local", count, "--"]);
+        run.check_by(command.arg(folder.join(run.example)))?;
+    }
+    Ok(())
+}
+
 /// Checks that every example is run, and that every run has its example.
 fn match_up<'a>(examples: &[String], runs: impl Iterator<Item = &'a str> + Clone) -> Result<()> {
     if let Some(example) = examples.iter().find(|&example| !runs.clone().any(|run| run == example))
@@ -289,11 +306,14 @@ fn match_up<'a>(examples: &[String], runs: impl Iterator<Item = &'a str> + Clone
 
 impl Run {
     fn check(&self, folder: &Path) -> Result<()> {
+        self.check_by(program("timeout").arg(LIMIT_SECONDS).arg(folder.join(self.example)))
+    }
+
+    /// Runs the example by a command that lacks its arguments.
+    fn check_by(&self, command: &mut Command) -> Result<()> {
         let title = [&[self.example], self.arguments].concat().join(" ");
         let start = Instant::now();
-        let output = program("timeout")
-            .arg(LIMIT_SECONDS)
-            .arg(folder.join(self.example))
+        let output = command
             .args(self.arguments)
             .output()
             .with_context(|| format!("cannot start {title}"))?;

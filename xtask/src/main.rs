@@ -8,6 +8,8 @@ mod data;
 mod examples;
 mod first_program;
 mod fuzz;
+mod hosts;
+mod kubernetes;
 mod lines;
 mod long;
 mod metadata;

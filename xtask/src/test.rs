@@ -5,7 +5,9 @@
 //! cannot fail.
 
 use crate::process::{Totals, cargo, program, root, run as execute, run_tests};
-use crate::{examples, first_program, fuzz, metadata, oracles, setup, tidy, unlinked};
+use crate::{
+    examples, first_program, fuzz, hosts, kubernetes, metadata, oracles, setup, tidy, unlinked,
+};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 use std::time::{Duration, Instant};
@@ -114,6 +116,26 @@ const STEPS: &[Step] = &[
         about: "example programs build, run and give the known answer",
         fast: false,
         run: |_| examples::check().map(|()| Outcome::Done),
+    },
+    Step {
+        name: "hosts",
+        about: "examples agree on several processes, ssh, MPI and SLURM start them",
+        fast: false,
+        run: |totals| {
+            let before = *totals;
+            hosts::check(totals)?;
+            some_ran(before, totals)
+        },
+    },
+    Step {
+        name: "kubernetes",
+        about: "manifests fit the schemas, and processes with their variables are hosts of one job",
+        fast: false,
+        run: |totals| {
+            let before = *totals;
+            kubernetes::check(totals)?;
+            some_ran(before, totals)
+        },
     },
     Step {
         name: "oracles",

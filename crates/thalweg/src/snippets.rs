@@ -46,5 +46,8 @@ struct Performance;
 #[doc = include_str!("../../../docs/book/src/running.md")]
 struct Running;
 
+#[doc = include_str!("../../../docs/book/src/hosts.md")]
+struct ManyHosts;
+
 #[doc = include_str!("../../../docs/book/src/names.md")]
 struct Names;

@@ -4,6 +4,7 @@
     reason = "the part of the crate that speaks for a whole program"
 )]
 
+use super::hosts::Lines;
 use super::interrupt;
 use super::progress::Shown;
 use crate::config::{Config, Format, Settings, StatsFormat};
@@ -45,8 +46,7 @@ impl Application for Attended {
     }
 
     fn warn(&self, what: &str) {
-        // A job does not fail because standard error is closed.
-        let _ = writeln!(std::io::stderr(), "{what}");
+        Lines::print(what);
     }
 }
 

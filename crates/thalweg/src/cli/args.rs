@@ -2,8 +2,11 @@
 #![expect(clippy::disallowed_methods, reason = "settings are a small file, read before any job")]
 
 use super::application::Attended;
+use super::hosts::{self, Lines};
 use super::interrupt;
-use crate::config::{CONFIG_VARIABLE, Config, Given, Setting, Settings, read_file};
+use crate::config::{
+    CONFIG_VARIABLE, Config, Given, HostsFile, Progress, Setting, Settings, read_file,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::stream::Environment;
 use clap::{Args, Parser};
@@ -126,7 +129,59 @@ pub struct EngineArgs {
     /// [env: THALWEG_STALL_AFTER] [default: 10s]
     #[arg(long, value_name = "SPAN", value_parser = allowed("stall-after"))]
     stall_after: Option<String>,
+
+    /// Run on the hosts that this TOML file lists, of which this process is one
+    ///
+    /// [env: THALWEG_HOSTS] [default: one host, or those of SLURM, MPI or Kubernetes]
+    #[arg(long, value_name = "FILE", help_heading = HOSTS, value_parser = allowed("hosts"))]
+    hosts: Option<String>,
+
+    /// The number of this host, from 0
+    ///
+    /// [env: THALWEG_HOST_ID] [default: what SLURM, MPI or Kubernetes says]
+    #[arg(long, value_name = "N", help_heading = HOSTS, value_parser = allowed("host-id"))]
+    host_id: Option<String>,
+
+    /// Run on this many hosts; 1 also within SLURM or MPI
+    ///
+    /// [env: THALWEG_HOST_COUNT] [default: what the file of hosts, SLURM or MPI says]
+    #[arg(long, value_name = "N", help_heading = HOSTS, value_parser = allowed("host-count"))]
+    host_count: Option<String>,
+
+    /// Where the first host, number 0, is reached by the others; the same on all of them
+    ///
+    /// [env: THALWEG_FIRST_HOST] [default: what the file of hosts or SLURM says; port 4711]
+    #[arg(long, value_name = "NAME[:PORT]", help_heading = HOSTS, value_parser = allowed("first-host"))]
+    first_host: Option<String>,
+
+    /// Where this host accepts connections of the others
+    ///
+    /// [env: THALWEG_LISTEN] [default: loopback if the first host is there; else at the first
+    /// host's address, or at all of this machine's]
+    #[arg(long, value_name = "NAME[:PORT]", help_heading = HOSTS, value_parser = allowed("listen"))]
+    listen: Option<String>,
+
+    /// The file that contains the secret of the hosts, by which they know each other
+    ///
+    /// [env: THALWEG_SECRET_FILE] [default: ~/.thalweg/secret, made when it is needed]
+    #[arg(long, value_name = "FILE", help_heading = HOSTS, value_parser = allowed("secret-file"))]
+    secret_file: Option<String>,
+
+    /// How long hosts wait for each other at the start, as in 120s
+    ///
+    /// [env: THALWEG_CONNECT_TIMEOUT] [default: 60s]
+    #[arg(long, value_name = "SPAN", help_heading = HOSTS, value_parser = allowed("connect-timeout"))]
+    connect_timeout: Option<String>,
+
+    /// After how long without a sign of life a host is lost, which ends the job on all of them
+    ///
+    /// [env: THALWEG_LOST_AFTER] [default: 10s]
+    #[arg(long, value_name = "SPAN", help_heading = HOSTS, value_parser = allowed("lost-after"))]
+    lost_after: Option<String>,
 }
+
+/// The heading of the flags that say which hosts there are.
+const HOSTS: &str = "Hosts";
 
 /// Parses a value that the setting allows; the same rules apply in a file and on a command line.
 fn allowed(name: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone + Send + Sync {
@@ -150,10 +205,15 @@ const USUAL_FILE: &str = "thalweg.toml";
 impl EngineArgs {
     /// An environment with these settings, in application mode (see the [module](super)).
     ///
+    /// Its jobs run on several hosts if the settings say so, or the variables of the launcher that has started the
+    /// process together with others: SLURM, Open MPI, MPICH, or `thalweg launch`. Then this blocks until all hosts are
+    /// connected, as [`Environment::on_hosts`] does. A program makes one such environment at a time, and others from it
+    /// by [`Environment::sharing`].
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::Config`]: a file that cannot be read or is wrong, a variable that is wrong,
-    /// with the place, what was found, and what is allowed.
+    /// with the place, what was found, and what is allowed. On several hosts, as [`Environment::on_hosts`].
     pub fn environment(&self) -> Result<Environment> {
         self.environment_with(|_| {})
     }
@@ -173,11 +233,31 @@ impl EngineArgs {
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     pub fn environment_with(&self, change: impl FnOnce(&mut Config)) -> Result<Environment> {
-        let mut settings = self.settings(&Outside::process()?)?;
+        let outside = Outside::process()?;
+        let mut settings = self.settings(&outside)?;
+        let file = Self::hosts_file(&settings, &outside)?;
+        let hosts = hosts::find(&mut settings, file.as_ref(), &outside.variables)?;
         change(&mut settings.config);
         interrupt::install()?;
+        if let Some(host) = &hosts {
+            Lines::begin_with(host.id);
+            if host.id != 0 {
+                hosts::silence_output()?;
+                (settings.progress, settings.stats) = (Progress::Never, None);
+            }
+        }
         let config = settings.config.clone();
-        Ok(Environment::for_application(config, Arc::new(Attended::new(settings))))
+        Environment::for_application(config, hosts.as_ref(), Arc::new(Attended::new(settings)))
+    }
+
+    /// The file of hosts, if these settings name one.
+    fn hosts_file(settings: &Settings, outside: &Outside) -> Result<Option<HostsFile>> {
+        let Some(path) = &settings.hosts.file else { return Ok(None) };
+        let text = (outside.read)(path).map_err(|cause| {
+            let error = Error::new(ErrorKind::Config, "cannot read the file of hosts");
+            error.at(crate::Place::File(path.clone())).caused_by(cause)
+        })?;
+        HostsFile::parse(path, &text).map(Some)
     }
 
     /// The settings alone, for a program without application mode, or one that makes an environment by
@@ -205,7 +285,7 @@ impl EngineArgs {
     }
 
     /// The flags and their values.
-    fn given(&self) -> [(&'static str, Option<&str>); 12] {
+    fn given(&self) -> [(&'static str, Option<&str>); 20] {
         [
             ("cores", self.cores.as_deref()),
             ("scheduler", self.scheduler.as_deref()),
@@ -219,6 +299,14 @@ impl EngineArgs {
             ("stats", self.stats.as_deref()),
             ("progress", self.progress.as_deref()),
             ("stall-after", self.stall_after.as_deref()),
+            ("hosts", self.hosts.as_deref()),
+            ("host-id", self.host_id.as_deref()),
+            ("host-count", self.host_count.as_deref()),
+            ("first-host", self.first_host.as_deref()),
+            ("listen", self.listen.as_deref()),
+            ("secret-file", self.secret_file.as_deref()),
+            ("connect-timeout", self.connect_timeout.as_deref()),
+            ("lost-after", self.lost_after.as_deref()),
         ]
     }
 

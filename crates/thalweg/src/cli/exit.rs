@@ -1,8 +1,8 @@
 //! Exit statuses.
 
+use super::hosts::Lines;
 use super::interrupt::{self, Signal};
 use crate::error::{Error, ErrorKind};
-use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Runs a program and turns how it ended into an exit status.
@@ -33,8 +33,7 @@ where
 {
     let Err(error) = program() else { return ExitCode::SUCCESS };
     let error = error.into();
-    // If standard error is closed, the status still reports the failure.
-    let _ = writeln!(std::io::stderr(), "error: {}", message(&*error));
+    Lines::print(&format!("error: {}", message(&*error)));
     ExitCode::from(status(&*error, interrupt::signal()))
 }
 

@@ -11,10 +11,10 @@
     reason = "the part of the crate that speaks for a whole program"
 )]
 
+use super::hosts::Lines;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stream::RunningJob;
 use crate::sync::{Mutex, lock};
-use std::io::Write as _;
 use std::sync::{Arc, OnceLock, Weak};
 
 /// A signal that asks the program to end.
@@ -109,6 +109,8 @@ fn is_unbounded(job: &RunningJob) -> bool {
 #[derive(Default)]
 struct State {
     jobs: Vec<Weak<RunningJob>>,
+    /// Whether a job was started.
+    has_run: bool,
     asked: Option<Asked>,
 }
 
@@ -164,6 +166,7 @@ fn refused(cause: impl std::error::Error + Send + Sync + 'static) -> Error {
 pub(super) fn watch(job: &Arc<RunningJob>) {
     let mut state = lock(state());
     state.running();
+    state.has_run = true;
     state.jobs.push(Arc::downgrade(job));
     if let Some(asked) = state.asked {
         asked.end(job);
@@ -187,18 +190,38 @@ fn handle(signal: Signal) {
     let mut state = lock(state());
     let jobs = state.running();
     let asked = Asked::next(state.asked, signal, jobs.iter().any(|job| is_unbounded(job)));
-    let (Some(asked), false) = (asked, jobs.is_empty()) else {
+    let late = may_be_late(&state, Lines::are_of_several_hosts());
+    let (Some(asked), true) = (asked, late || !jobs.is_empty()) else {
         std::process::exit(signal.status().into())
     };
     state.asked = Some(asked);
     drop(state);
-    let _ = writeln!(std::io::stderr(), "\n{}", asked.notice());
+    if jobs.is_empty() {
+        return;
+    }
+    Lines::print(&format!("\n{}", asked.notice()));
     jobs.iter().for_each(|job| asked.end(job));
+}
+
+/// Whether the signal may have ended the job of this host before it came here: it is sent to all hosts, and the first
+/// to get it drains or cancels the job on all of them. Then the program ends by itself; at the latest, at its next job.
+fn may_be_late(state: &State, several_hosts: bool) -> bool {
+    several_hosts && state.has_run && state.asked.is_none()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_signal_may_come_after_the_job_that_it_has_ended_on_other_hosts() {
+        let state = |has_run, asked| State { jobs: Vec::new(), has_run, asked };
+        assert!(may_be_late(&state(true, None), true));
+        assert!(!may_be_late(&state(true, None), false));
+        // Hosts that wait for each other are to end at once.
+        assert!(!may_be_late(&state(false, None), true));
+        assert!(!may_be_late(&state(true, Some(Asked::Drain(Signal::CtrlC))), true));
+    }
 
     #[test]
     fn each_signal_asks_for_more_than_the_one_before() {

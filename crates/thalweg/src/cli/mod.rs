@@ -24,6 +24,12 @@
 //!   iterator or closure blocks.
 //! - When a job that has dropped late records is over, a warning on standard error says which operator dropped them,
 //!   how many, and what to do.
+//! - On several hosts (see [`EngineArgs::environment`]) the progress and the statistics are printed by the first one
+//!   alone, and standard output is that of the first alone: what other hosts print there is discarded as soon as they
+//!   have an environment. Lines that the engine prints to standard error begin with the number of the host, as in
+//!   `[1] error: …`. Launchers send
+//!   signals to all hosts, and the first that gets one drains or cancels the job on all of them; so a first signal that
+//!   comes to a host when its job is over does not end the process, and only keeps it from starting another job.
 //!
 //! Settings come from the defaults, from a TOML file, from variables named `THALWEG_…`, and from the command line;
 //! each of these overrides the ones before it. The file is named by `--config` or `THALWEG_CONFIG`; else it is
@@ -39,6 +45,7 @@
 mod application;
 mod args;
 mod exit;
+mod hosts;
 mod interrupt;
 mod progress;
 

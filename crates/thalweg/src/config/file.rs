@@ -4,7 +4,8 @@ use super::settings::{Given, SETTINGS, Setting, Settings, most_like};
 use crate::error::Result;
 use std::ops::Range;
 use std::path::Path;
-use toml::de::{DeTable, DeValue};
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
 
 /// Applies the settings in a file's text; `path` is for messages alone.
 ///
@@ -13,17 +14,10 @@ use toml::de::{DeTable, DeValue};
 /// Of kind [`Config`](crate::ErrorKind::Config), with the file and the line: text that is not
 /// TOML, a key that is no setting, a value that is not allowed.
 pub(crate) fn read_file(settings: &mut Settings, path: &Path, text: &str) -> Result<()> {
-    let given = |span: Option<Range<usize>>| {
-        let upto = text.get(..span.map_or(0, |span| span.start)).unwrap_or(text);
-        Given::File(path, 1 + upto.bytes().filter(|&byte| byte == b'\n').count() as u64)
-    };
-    let table = DeTable::parse(text)
-        .map_err(|error| given(error.span()).error(format!("not TOML: {}", error.message())))?;
-    // Sorted by place, so that the first mistake in the file is reported.
-    let mut entries: Vec<_> = table.get_ref().iter().collect();
-    entries.sort_by_key(|(key, _)| key.span().start);
-    for (key, value) in entries {
-        let at = given(Some(key.span()));
+    let source = Source { path, text };
+    let table = source.parse()?;
+    for (key, value) in in_order(table.get_ref()) {
+        let at = source.given(key.span());
         let key = key.get_ref().as_ref();
         let Some(setting) = Setting::named(key) else { return Err(at.error(unknown(key))) };
         match value.get_ref() {
@@ -40,6 +34,37 @@ pub(crate) fn read_file(settings: &mut Settings, path: &Path, text: &str) -> Res
         }
     }
     Ok(())
+}
+
+/// A file in TOML, of which messages name the lines.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) path: &'a Path,
+    pub(super) text: &'a str,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn parse(&self) -> Result<Spanned<DeTable<'a>>> {
+        DeTable::parse(self.text).map_err(|error| {
+            let at = self.given(error.span().unwrap_or(0..0));
+            at.error(format!("not TOML: {}", error.message()))
+        })
+    }
+
+    /// The place of what is in this range of bytes.
+    pub(super) fn given(&self, span: Range<usize>) -> Given<'a> {
+        let upto = self.text.get(..span.start).unwrap_or(self.text);
+        Given::File(self.path, 1 + upto.bytes().filter(|&byte| byte == b'\n').count() as u64)
+    }
+}
+
+/// The entries of a table by place, so that the first mistake in the file is reported.
+pub(super) fn in_order<'a, 't>(
+    table: &'t DeTable<'a>,
+) -> Vec<(&'t Spanned<DeString<'a>>, &'t Spanned<DeValue<'a>>)> {
+    let mut entries: Vec<_> = table.iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    entries
 }
 
 fn unknown(key: &str) -> String {
@@ -95,7 +120,8 @@ mod tests {
             "job.toml:1: unknown setting `keyed_tasks`; did you mean `keyed-tasks`?"
         );
         assert!(
-            message("\nhosts = 3\n").starts_with("job.toml:2: unknown setting `hosts`; the set")
+            message("\nprocesses = 3\n")
+                .starts_with("job.toml:2: unknown setting `processes`; the")
         );
         assert_eq!(
             message("cores = 2\nspill-dir = [\"/a\"]\n"),

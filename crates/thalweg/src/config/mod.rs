@@ -7,6 +7,8 @@
 #[cfg(feature = "cli")]
 mod file;
 mod hosts;
+#[cfg(feature = "cli")]
+mod hosts_file;
 mod machine;
 #[cfg(feature = "cli")]
 mod settings;
@@ -16,8 +18,13 @@ mod text;
 pub(crate) use file::read_file;
 pub use hosts::{HostConfig, Secret};
 #[cfg(feature = "cli")]
+pub(crate) use hosts_file::split_port;
+#[cfg(feature = "cli")]
+pub use hosts_file::{HostsFile, ListedHost};
+#[cfg(feature = "cli")]
 pub(crate) use settings::{
-    CONFIG_VARIABLE, Format, Given, Progress, SETTINGS, Setting, Settings, StatsFormat,
+    CONFIG_VARIABLE, Format, Given, HostSettings, Progress, SETTINGS, Setting, Settings,
+    StatsFormat,
 };
 pub use text::NotAllowed;
 

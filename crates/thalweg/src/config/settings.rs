@@ -7,7 +7,8 @@
 use super::text::{BATCH, BYTES, SCHEDULER, WHOLE, bytes, span, whole};
 use super::{BatchMode, Config, Scheduler};
 use crate::error::{Error, ErrorKind, Place, Result};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The configuration of a job, and what is shown of it.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +19,26 @@ pub(crate) struct Settings {
     /// Show the statistics when a job is over.
     pub(crate) stats: Option<StatsFormat>,
     pub(crate) progress: Progress,
+    pub(crate) hosts: HostSettings,
+    /// Whether the number of cores was set; otherwise what starts the process may determine it.
+    pub(crate) cores_are_set: bool,
+    /// The same of the memory.
+    pub(crate) memory_is_set: bool,
+}
+
+/// What is set of the hosts of the program's jobs; a launcher's variables may say the rest.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HostSettings {
+    /// The file that lists the hosts.
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) id: Option<usize>,
+    pub(crate) count: Option<usize>,
+    /// The first host, as `name` or `name:port`.
+    pub(crate) first: Option<String>,
+    pub(crate) listen: Option<String>,
+    pub(crate) secret_file: Option<PathBuf>,
+    pub(crate) connect_timeout: Option<Duration>,
+    pub(crate) lost_after: Option<Duration>,
 }
 
 /// How a plan is shown.
@@ -66,7 +87,11 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         name: "cores",
         allowed: WHOLE,
-        set: |to, text| whole(text).map(|n| to.config.cores = n),
+        set: |to, text| {
+            to.config.cores = whole(text)?;
+            to.cores_are_set = true;
+            Some(())
+        },
     },
     Setting {
         name: "scheduler",
@@ -81,7 +106,11 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         name: "memory",
         allowed: BYTES,
-        set: |to, text| bytes(text).map(|n| to.config.memory = n),
+        set: |to, text| {
+            to.config.memory = bytes(text)?;
+            to.memory_is_set = true;
+            Some(())
+        },
     },
     Setting {
         name: "turn",
@@ -149,13 +178,60 @@ pub(crate) const SETTINGS: &[Setting] = &[
         set: |to, text| {
             let span = match text {
                 "never" | "false" => None,
-                _ => Some(span(text).filter(|span| !span.is_zero())?),
+                _ => Some(positive(text)?),
             };
             to.config.stall_after = span;
             Some(())
         },
     },
+    Setting {
+        name: "hosts",
+        allowed: "the path of a file",
+        set: |to, text| (!text.is_empty()).then(|| to.hosts.file = Some(text.into())),
+    },
+    Setting {
+        name: "host-id",
+        allowed: "a whole number from 0",
+        set: |to, text| text.parse().ok().map(|id| to.hosts.id = Some(id)),
+    },
+    Setting {
+        name: "host-count",
+        allowed: WHOLE,
+        set: |to, text| whole(text).map(|count| to.hosts.count = Some(count.get())),
+    },
+    Setting {
+        name: "first-host",
+        allowed: "a name or an IP address, and a port if it is not the usual one, as in node1:4711",
+        set: |to, text| (!text.is_empty()).then(|| to.hosts.first = Some(text.to_owned())),
+    },
+    Setting {
+        name: "listen",
+        allowed: "a name or an IP address, and a port, as in 0.0.0.0:4711",
+        set: |to, text| (!text.is_empty()).then(|| to.hosts.listen = Some(text.to_owned())),
+    },
+    Setting {
+        name: "secret-file",
+        allowed: "the path of a file",
+        set: |to, text| (!text.is_empty()).then(|| to.hosts.secret_file = Some(text.into())),
+    },
+    Setting {
+        name: "connect-timeout",
+        allowed: SPAN,
+        set: |to, text| positive(text).map(|span| to.hosts.connect_timeout = Some(span)),
+    },
+    Setting {
+        name: "lost-after",
+        allowed: SPAN,
+        set: |to, text| positive(text).map(|span| to.hosts.lost_after = Some(span)),
+    },
 ];
+
+/// What [`positive`] takes.
+const SPAN: &str = "a span of time above 0, as in 10s or 500ms";
+
+fn positive(text: &str) -> Option<Duration> {
+    span(text).filter(|span| !span.is_zero())
+}
 
 /// The prefix of all variables.
 const PREFIX: &str = "THALWEG_";
@@ -249,7 +325,6 @@ pub(super) fn most_like<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn variables(given: &[(&str, &str)]) -> Result<Settings> {
         let mut settings = Settings::default();
@@ -273,6 +348,14 @@ mod tests {
             ("THALWEG_STATS", "true"),
             ("THALWEG_PROGRESS", "never"),
             ("THALWEG_STALL_AFTER", "1500ms"),
+            ("THALWEG_HOSTS", "hosts.toml"),
+            ("THALWEG_HOST_ID", "0"),
+            ("THALWEG_HOST_COUNT", "3"),
+            ("THALWEG_FIRST_HOST", "node1:4711"),
+            ("THALWEG_LISTEN", "0.0.0.0:4711"),
+            ("THALWEG_SECRET_FILE", "/etc/secret"),
+            ("THALWEG_CONNECT_TIMEOUT", "120s"),
+            ("THALWEG_LOST_AFTER", "1s"),
         ];
         assert_eq!(given.len(), SETTINGS.len(), "every setting is tried here");
         let settings = variables(&given).unwrap();
@@ -287,6 +370,14 @@ mod tests {
         assert_eq!(settings.stats, Some(StatsFormat::Text));
         assert_eq!(settings.progress, Progress::Never);
         assert_eq!(config.stall_after, Some(Duration::from_millis(1500)));
+        let hosts = &settings.hosts;
+        assert_eq!((hosts.id, hosts.count), (Some(0), Some(3)));
+        assert_eq!(hosts.file.as_deref(), Some(Path::new("hosts.toml")));
+        assert_eq!(hosts.first.as_deref(), Some("node1:4711"));
+        assert_eq!(hosts.listen.as_deref(), Some("0.0.0.0:4711"));
+        assert_eq!(hosts.secret_file.as_deref(), Some(Path::new("/etc/secret")));
+        assert_eq!(hosts.connect_timeout, Some(Duration::from_secs(120)));
+        assert_eq!(hosts.lost_after, Some(Duration::from_secs(1)));
         let never = variables(&[("THALWEG_STALL_AFTER", "never")]).unwrap();
         assert_eq!(never.config.stall_after, None);
         assert!(variables(&[("THALWEG_STALL_AFTER", "0s")]).is_err());

@@ -144,8 +144,16 @@ impl Environment {
 
     /// An environment whose jobs run within the hooks of an application.
     #[cfg(feature = "cli")]
-    pub(crate) fn for_application(config: Config, application: Arc<dyn Application>) -> Self {
-        Self { application: Some(application), ..Self::with_config(config) }
+    pub(crate) fn for_application(
+        config: Config,
+        hosts: Option<&HostConfig>,
+        application: Arc<dyn Application>,
+    ) -> Result<Self> {
+        let world = match hosts {
+            Some(hosts) => World::on_hosts(&config, hosts)?,
+            None => World::of_this_process(&config),
+        };
+        Ok(Self { application: Some(application), ..Self::in_world(config, world) })
     }
 
     /// The settings.

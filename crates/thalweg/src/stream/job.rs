@@ -7,6 +7,7 @@ use super::running_job::RunningJob;
 use super::watch::{Warnings, Watch};
 use crate::error::Result;
 use crate::metrics::Stats;
+use crate::net::HostId;
 use crate::plan::Plan;
 use std::sync::{Arc, Weak};
 
@@ -71,7 +72,10 @@ impl JobHandle {
         if let Some(attendance) = self.attendance.take() {
             attendance.ended(&stats);
         }
-        self.warnings.of_losses(&stats);
+        // The statistics are the same on all hosts.
+        if runtime.hosts.me() == HostId::FIRST {
+            self.warnings.of_losses(&stats);
+        }
         launched.job.outcome()?;
         if self.checked {
             launched.conserved()?;

@@ -127,6 +127,17 @@ impl Call {
     }
 }
 
+/// The address of a host as this one reaches it. One that the first host sees on loopback is on the same machine, where
+/// this host reaches the first.
+fn seen_from_here(address: &str, first: Option<SocketAddr>) -> String {
+    match (address.parse::<SocketAddr>(), first) {
+        (Ok(host), Some(first)) if host.ip().is_loopback() && !first.ip().is_loopback() => {
+            SocketAddr::new(first.ip(), host.port()).to_string()
+        }
+        _ => address.to_owned(),
+    }
+}
+
 impl<'a> Meeting<'a> {
     fn new(config: &'a HostConfig, mine: Identity) -> Result<Self> {
         let clock = Clock::system();
@@ -494,8 +505,11 @@ impl<'a> Meeting<'a> {
                     return Err(Error::new(ErrorKind::Internal, what));
                 }
                 let now = self.clock.now();
+                let first = self.joined.get(&FIRST).and_then(|token| self.connections.get(token));
+                let first = first.map(|connection| connection.address);
                 for identity in &hosts[1..self.mine.host as usize] {
-                    self.calls.insert(identity.host, Call::new(&identity.address, now));
+                    let address = seen_from_here(&identity.address, first);
+                    self.calls.insert(identity.host, Call::new(&address, now));
                 }
                 self.roster = Some(hosts);
                 self.wait_on(Duration::ZERO);
@@ -728,5 +742,21 @@ fn list(hosts: Vec<u32>) -> String {
         (1, _) => format!("host {} has", numbers[0]),
         (2..=SHOWN, Some((last, before))) => format!("hosts {} and {last} have", before.join(", ")),
         (all, _) => format!("hosts {} and {} more have", numbers.join(", "), all - numbers.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_neighbour_of_the_first_host_is_reached_where_the_first_is() {
+        let first = |text: &str| Some(text.parse().unwrap());
+        let away = first("10.0.0.1:4711");
+        assert_eq!(seen_from_here("127.0.0.1:77", away), "10.0.0.1:77");
+        assert_eq!(seen_from_here("10.0.0.2:77", away), "10.0.0.2:77");
+        assert_eq!(seen_from_here("127.0.0.1:77", first("127.0.0.1:4711")), "127.0.0.1:77");
+        assert_eq!(seen_from_here("node:77", away), "node:77");
+        assert_eq!(seen_from_here("127.0.0.1:77", None), "127.0.0.1:77");
     }
 }

@@ -1,0 +1,42 @@
+//! The command `thalweg`, which starts a job on many hosts.
+
+mod exec;
+mod hosts;
+mod launch;
+mod lines;
+mod local;
+mod script;
+mod ssh;
+mod supervise;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Starts jobs of Thalweg on many hosts
+#[derive(Parser)]
+#[command(name = "thalweg", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Launch(launch::Arguments),
+    #[command(hide = true)]
+    Exec(exec::Arguments),
+}
+
+fn main() -> ExitCode {
+    let ended = match Arguments::parse().command {
+        Command::Launch(arguments) => launch::run(&arguments),
+        Command::Exec(arguments) => exec::run(&arguments).map(|never| match never {}),
+    };
+    match ended {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            lines::say(&format!("{error:#}"));
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! `thalweg launch --local` with real processes.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Longer than anything here should take; a hang fails.
+const LONG: Duration = Duration::from_secs(90);
+
+/// The root of the repository, where the examples find their input.
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// The folder of example programs of other packages, built in the profile of this test.
+fn programs() -> &'static Path {
+    static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAMS.get_or_init(|| {
+        let test = std::env::current_exe().unwrap();
+        let profile = test.parent().and_then(Path::parent).unwrap();
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--package", "thalweg-first", "--example", "wordcount"]);
+        build.args(["--package", "thalweg-cli", "--example", "misbehave"]);
+        build.args(["--package", "thalweg-examples", "--example", "connected_components"]);
+        build.args(["--example", "kmeans"]).current_dir(root());
+        build.arg("--target-dir").arg(profile.parent().unwrap());
+        if profile.ends_with("release") {
+            build.arg("--release");
+        }
+        assert!(build.status().unwrap().success());
+        profile.join("examples")
+    })
+}
+
+/// A command without settings from outside, and a mark by which its processes are found.
+fn command(program: impl AsRef<std::ffi::OsStr>) -> (Command, String) {
+    static MARKS: AtomicUsize = AtomicUsize::new(0);
+    let mark = format!("{}-{}", std::process::id(), MARKS.fetch_add(1, Ordering::Relaxed));
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("THALWEG_") {
+            command.env_remove(name);
+        }
+    }
+    command.current_dir(root()).env("MARK_OF_TEST", &mark).stdin(Stdio::null());
+    (command, mark)
+}
+
+/// `thalweg launch` with these flags, and an example program with its arguments.
+fn launch(flags: &[&str], program: &str, arguments: &[&str]) -> (Command, String) {
+    let (mut command, mark) = command(env!("CARGO_BIN_EXE_thalweg"));
+    command.arg("launch").args(flags).arg("--").arg(programs().join(program)).args(arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    (command, mark)
+}
+
+/// The processes with a mark.
+fn processes(mark: &str) -> Vec<u32> {
+    let wanted = format!("MARK_OF_TEST={mark}").into_bytes();
+    let all = std::fs::read_dir("/proc").unwrap();
+    let numbers = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    numbers
+        .filter(|process| {
+            let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|variable| variable == wanted)
+        })
+        .collect()
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < LONG, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The output of a command that ends by itself and leaves nothing behind.
+fn output((mut command, mark): (Command, String)) -> Output {
+    let child = command.spawn().unwrap();
+    finish(child, &mark)
+}
+
+fn finish(child: Child, mark: &str) -> Output {
+    let pid = child.id();
+    let waiter = std::thread::spawn(move || child.wait_with_output().unwrap());
+    until("the launcher does not end", || waiter.is_finished());
+    let output = waiter.join().unwrap();
+    until(&format!("processes of {pid} are left"), || processes(mark).is_empty());
+    output
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_raw(child.id() as i32).unwrap(), signal).unwrap();
+}
+
+/// Waits for lines that end like this, of as many hosts.
+fn wait_for(lines: &mut impl std::io::BufRead, end: &str, hosts: usize) {
+    let mut line = String::new();
+    let mut seen = 0;
+    while seen < hosts {
+        line.clear();
+        assert!(lines.read_line(&mut line).unwrap() > 0, "standard error has ended");
+        seen += usize::from(line.trim_end().ends_with(end));
+    }
+}
+
+#[test]
+fn programs_give_the_same_answer_on_any_number_of_processes() {
+    for (program, arguments) in [
+        ("wordcount", &["--tsv", "LICENSE-APACHE"][..]),
+        ("connected_components", &["--tsv", "examples/edges.txt"]),
+        ("kmeans", &["--k", "2", "examples/points.csv"]),
+    ] {
+        let (mut alone, _) = command(programs().join(program));
+        let expected = alone.args(arguments).output().unwrap();
+        assert!(expected.status.success());
+        let sorted = |output: &[u8]| {
+            let mut lines: Vec<_> = text(output).lines().map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        for count in ["1", "2", "3", "5"] {
+            let output = output(launch(&["--local", count], program, arguments));
+            let said = text(&output.stderr);
+            assert!(output.status.success(), "{program} on {count}: {said}");
+            assert_eq!(sorted(&output.stdout), sorted(&expected.stdout), "{program} on {count}");
+        }
+    }
+}
+
+#[test]
+fn the_first_host_has_the_streams_and_each_its_part_of_the_machine() {
+    let (mut command, mark) = launch(&["--local", "3", "--cores", "2"], "misbehave", &["show"]);
+    command.env("THALWEG_MEMORY", "1MiB");
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"to the first\n").unwrap();
+    let output = finish(child, &mark);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "host 0\nSome(10000)\n");
+    let said = text(&output.stderr);
+    let mut lines: Vec<_> = said.lines().map(str::trim).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["[0] 2 1048576 to the first", "[1] 2 1048576", "[2] 2 1048576"]);
+}
+
+#[test]
+fn a_process_that_fails_at_the_start_ends_the_others() {
+    let output = output(launch(&["--local", "3"], "misbehave", &["exit", "--at", "1"]));
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("thalweg: host 1 ended with status 3\n"), "{said}");
+    assert!(said.contains("thalweg: ending host 0, host 2\n"), "{said}");
+}
+
+#[test]
+fn a_panic_on_one_host_is_the_error_of_all() {
+    let output = output(launch(&["--local", "3"], "misbehave", &["panic", "--at", "2"]));
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for host in 0..3 {
+        let error = |line: &str| {
+            line.starts_with(&format!("[{host}] error: ")) && line.contains("told to panic")
+        };
+        assert!(said.lines().any(error), "{host}: {said}");
+    }
+}
+
+#[test]
+fn a_killed_process_is_named_by_the_launcher_and_by_the_others() {
+    let (mut command, mark) = launch(&["--local", "3"], "misbehave", &["endless"]);
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    wait_for(&mut lines, "running", 3);
+    let of_host = |id: &str| {
+        let wanted = format!("THALWEG_HOST_ID={id}").into_bytes();
+        let found = processes(&mark).into_iter().find(|process| {
+            let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap();
+            environment.split(|byte| *byte == 0).any(|variable| variable == wanted)
+        });
+        Pid::from_raw(found.unwrap() as i32).unwrap()
+    };
+    kill_process(of_host("2"), Signal::KILL).unwrap();
+    let mut said = String::new();
+    lines.read_to_string(&mut said).unwrap();
+    let output = finish(child, &mark);
+    assert_eq!(output.status.code(), Some(137), "{said}");
+    assert!(said.contains("thalweg: host 2 was ended by signal 9\n"), "{said}");
+    for host in 0..2 {
+        let lost =
+            |line: &str| line.starts_with(&format!("[{host}] error: ")) && line.contains("host 2");
+        assert!(said.lines().any(lost), "{host}: {said}");
+    }
+}
+
+#[test]
+fn the_first_ctrl_c_drains_and_the_second_cancels() {
+    for (signals, statuses) in [
+        (&[Signal::INT][..], &[0][..]),
+        // Signals that come at the same time have no order, and a job may have drained before the second comes.
+        (&[Signal::TERM, Signal::INT], &[0, 130, 143]),
+    ] {
+        let (mut command, mark) = launch(&["--local", "3"], "misbehave", &["endless"]);
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap());
+        wait_for(&mut lines, "running", 3);
+        for number in signals {
+            signal(&child, *number);
+        }
+        let mut said = String::new();
+        lines.read_to_string(&mut said).unwrap();
+        let output = finish(child, &mark);
+        let status = output.status.code().unwrap();
+        assert!(statuses.contains(&status), "{status}: {said}");
+    }
+}
+
+#[test]
+fn the_third_signal_kills() {
+    let (mut command, mark) = launch(&["--local", "2"], "misbehave", &["deaf"]);
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    wait_for(&mut lines, "deaf", 2);
+    // Different ones: two of a kind may arrive as one.
+    for number in [Signal::INT, Signal::TERM, Signal::HUP] {
+        signal(&child, number);
+    }
+    let mut said = String::new();
+    lines.read_to_string(&mut said).unwrap();
+    let output = finish(child, &mark);
+    assert_eq!(output.status.code(), Some(137), "{said}");
+}
+
+#[test]
+fn nothing_is_left_when_the_launcher_is_killed() {
+    let (mut command, mark) = launch(&["--local", "3"], "misbehave", &["endless"]);
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    wait_for(&mut lines, "running", 3);
+    assert_eq!(processes(&mark).len(), 4);
+    child.kill().unwrap();
+    finish(child, &mark);
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let output = output(launch(&["--local", "2", "--port", &port], "wordcount", &[]));
+    let said = text(&output.stderr);
+    assert!(!output.status.success());
+    let names = |line: &str| line.starts_with("[0] error: ") && line.contains(&port);
+    assert!(said.lines().any(names), "{said}");
+}
+
+#[test]
+fn the_launcher_says_what_is_wrong_with_its_arguments() {
+    let said = |arguments: &[&str]| {
+        let (mut command, _) = command(env!("CARGO_BIN_EXE_thalweg"));
+        let output = command.arg("launch").args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        text(&output.stderr)
+    };
+    assert!(said(&["--", "x"]).contains("--local <N>"));
+    assert!(said(&["--local", "2"]).contains("PROGRAM"));
+    let none = said(&["--local", "2", "--", "./none"]);
+    assert!(none.starts_with("thalweg: there is no program ./none: "), "{none}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("hosts.toml");
+    std::fs::write(&file, "[[hosts]]\nname = 'a'\n").unwrap();
+    let message = said(&["--hosts", file.to_str().unwrap(), "--", "sh"]);
+    assert!(message.contains("hosts.toml:2: unknown key `name`"), "{message}");
+}

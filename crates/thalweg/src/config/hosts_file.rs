@@ -1,0 +1,242 @@
+//! A file in TOML that lists the hosts of a cluster.
+
+use super::file::{Source, in_order};
+use super::settings::{Given, most_like};
+use super::text::{span, whole};
+use crate::error::Result;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// The hosts of a cluster as a file lists them: the argument of `--hosts`, and of `thalweg launch --hosts`.
+///
+/// The hosts are numbered in the order of the file, from 0. Their addresses are those at which they can be reached;
+/// the first host listens at its own, at port 4711 if there is none.
+///
+/// ```
+/// use std::path::Path;
+/// use thalweg::config::HostsFile;
+///
+/// let file = HostsFile::parse(
+///     Path::new("hosts.toml"),
+///     r#"
+///     secret-file = "/etc/thalweg/secret"
+///     connect-timeout = "120s"
+///
+///     [[hosts]]
+///     address = "node1:4711"
+///     cores = 8
+///
+///     [[hosts]]
+///     address = "node2"
+///     ssh = "me@node2.example.org"
+///     "#,
+/// )?;
+/// assert_eq!(file.hosts.len(), 2);
+/// assert_eq!(file.hosts[1].ssh_destination(), "me@node2.example.org");
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HostsFile {
+    /// The hosts by their numbers.
+    pub hosts: Vec<ListedHost>,
+    /// The file that contains the secret of the hosts, on each of them. By default `~/.thalweg/secret`. `thalweg launch`
+    /// needs none: it makes a secret for each launch.
+    pub secret_file: Option<PathBuf>,
+    /// How long hosts wait for each other at the start: see
+    /// [`HostConfig::connect_timeout`](super::HostConfig::connect_timeout).
+    pub connect_timeout: Option<Duration>,
+    /// After how long without a sign of life a host is lost: see [`HostConfig::lost_after`](super::HostConfig::lost_after).
+    pub lost_after: Option<Duration>,
+}
+
+/// A host in a [`HostsFile`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ListedHost {
+    /// The name or the IP address at which the other hosts reach this one, and a port if it is to listen at a certain one.
+    pub address: String,
+    /// The cores that the job may use there. By default all that the process may use.
+    pub cores: Option<NonZeroUsize>,
+    /// The destination for ssh, if it is not the name in the address.
+    pub ssh: Option<String>,
+}
+
+impl ListedHost {
+    /// What `ssh` connects to: [`ssh`](Self::ssh), or the name in the address.
+    pub fn ssh_destination(&self) -> &str {
+        let (name, _) = self.name_and_port();
+        self.ssh.as_deref().unwrap_or_else(|| name.trim_start_matches('[').trim_end_matches(']'))
+    }
+
+    /// The name in the [`address`](Self::address), and its port if it has one.
+    pub fn name_and_port(&self) -> (&str, Option<&str>) {
+        split_port(&self.address)
+    }
+}
+
+/// An address without its port, and the port if it has one. The colons of an IPv6 address count as part of the name
+/// unless it is in brackets.
+pub(crate) fn split_port(address: &str) -> (&str, Option<&str>) {
+    match address.rsplit_once(':') {
+        Some((name, port)) if !name.contains(':') || name.ends_with(']') => (name, Some(port)),
+        _ => (address, None),
+    }
+}
+
+impl HostsFile {
+    /// The hosts in this text; `path` is for messages alone.
+    ///
+    /// # Errors
+    ///
+    /// Of kind [`Config`](crate::ErrorKind::Config), with the file and the line: text that is not TOML, an unknown key, a
+    /// value that is not allowed, no host at all.
+    pub fn parse(path: &Path, text: &str) -> Result<Self> {
+        let source = Source { path, text };
+        let table = source.parse()?;
+        let mut file =
+            Self { hosts: Vec::new(), secret_file: None, connect_timeout: None, lost_after: None };
+        for (key, value) in in_order(table.get_ref()) {
+            let at = source.given(key.span());
+            match key.get_ref().as_ref() {
+                "hosts" => file.hosts = source.hosts(value, at)?,
+                "secret-file" => file.secret_file = Some(source.text_of(value, at)?.into()),
+                "connect-timeout" => file.connect_timeout = Some(source.span(value, at)?),
+                "lost-after" => file.lost_after = Some(source.span(value, at)?),
+                other => {
+                    let known = ["hosts", "secret-file", "connect-timeout", "lost-after"];
+                    return Err(at.error(unknown(other, &known)));
+                }
+            }
+        }
+        if file.hosts.is_empty() {
+            let what = "no host is listed: each has a table `[[hosts]]` with its `address`";
+            return Err(source.given(0..0).error(what.to_owned()));
+        }
+        Ok(file)
+    }
+}
+
+fn unknown(key: &str, known: &[&str]) -> String {
+    match most_like(&key.replace('_', "-"), known.iter().copied()) {
+        Some(meant) => format!("unknown key `{key}`; did you mean `{meant}`?"),
+        None => format!("unknown key `{key}`; allowed are {}", known.join(", ")),
+    }
+}
+
+impl<'a> Source<'a> {
+    fn hosts(&self, value: &Spanned<DeValue<'a>>, at: Given<'a>) -> Result<Vec<ListedHost>> {
+        let wrong = |at: Given<'_>| {
+            at.error("`hosts` is a list of tables, each written as `[[hosts]]`".to_owned())
+        };
+        let DeValue::Array(list) = value.get_ref() else { return Err(wrong(at)) };
+        list.iter()
+            .map(|host| match host.get_ref() {
+                DeValue::Table(table) => self.host(table, self.given(host.span())),
+                _ => Err(wrong(self.given(host.span()))),
+            })
+            .collect()
+    }
+
+    fn host(&self, table: &DeTable<'a>, at: Given<'a>) -> Result<ListedHost> {
+        let (mut address, mut cores, mut ssh) = (None, None, None);
+        for (key, value) in in_order(table) {
+            let at = self.given(key.span());
+            match key.get_ref().as_ref() {
+                "address" => address = Some(self.text_of(value, at)?),
+                "ssh" => ssh = Some(self.text_of(value, at)?),
+                "cores" => {
+                    let written = self.text.get(value.span()).unwrap_or_default();
+                    let number = whole(written).ok_or_else(|| {
+                        at.error(format!(
+                            "`cores` cannot be `{written}`: allowed is a whole number of at least 1"
+                        ))
+                    })?;
+                    cores = Some(number);
+                }
+                other => return Err(at.error(unknown(other, &["address", "cores", "ssh"]))),
+            }
+        }
+        match address {
+            Some(address) => Ok(ListedHost { address, cores, ssh }),
+            None => Err(at.error("a host needs an `address`".to_owned())),
+        }
+    }
+
+    fn text_of(&self, value: &Spanned<DeValue<'a>>, at: Given<'a>) -> Result<String> {
+        match value.get_ref() {
+            DeValue::String(text) if !text.is_empty() => Ok(text.clone().into_owned()),
+            _ => {
+                let written = self.text.get(value.span()).unwrap_or_default();
+                Err(at.error(format!("expected a text in quotes, found `{written}`")))
+            }
+        }
+    }
+
+    fn span(&self, value: &Spanned<DeValue<'a>>, at: Given<'a>) -> Result<Duration> {
+        let text = self.text_of(value, at)?;
+        span(&text).filter(|span| !span.is_zero()).ok_or_else(|| {
+            at.error(format!("`{text}` is no span of time above 0, such as 10s or 500ms"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    fn parse(text: &str) -> Result<HostsFile> {
+        HostsFile::parse(Path::new("hosts.toml"), text)
+    }
+
+    #[test]
+    fn hosts_are_listed_in_order() {
+        let file = parse(
+            "lost-after = '2s'\n[[hosts]]\naddress = 'a:1'\ncores = 1_0\n[[hosts]]\nssh = 'me@c'\n\
+             address = 'b'\n",
+        )
+        .unwrap();
+        assert_eq!(file.lost_after, Some(Duration::from_secs(2)));
+        let [a, b] = &file.hosts[..] else { panic!("{file:?}") };
+        assert_eq!((&*a.address, a.cores.unwrap().get(), a.ssh_destination()), ("a:1", 10, "a"));
+        assert_eq!((&*b.address, b.cores, b.ssh_destination()), ("b", None, "me@c"));
+    }
+
+    #[test]
+    fn addresses_have_ports_or_not() {
+        assert_eq!(split_port("node1:4711"), ("node1", Some("4711")));
+        assert_eq!(split_port("node1"), ("node1", None));
+        assert_eq!(split_port("[::1]:7"), ("[::1]", Some("7")));
+        assert_eq!(split_port("::1"), ("::1", None));
+        let six = ListedHost { address: "[::1]:7".into(), cores: None, ssh: None };
+        assert_eq!(six.ssh_destination(), "::1");
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_line() {
+        let message = |text: &str| {
+            let error = parse(text).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Config);
+            error.to_string()
+        };
+        let starts = |text: &str, start: &str| {
+            let message = message(text);
+            assert!(message.starts_with(start), "{message}");
+        };
+        starts("", "hosts.toml:1: no host is listed");
+        starts("\nhosts = 3", "hosts.toml:2: `hosts` is a list of tables");
+        starts("hosts = ['a']", "hosts.toml:1: `hosts` is a list of tables");
+        starts("[[hosts]]\ncores = 1", "hosts.toml:1: a host needs an `address`");
+        starts("[[hosts]]\naddress = 'a'\ncores = 0", "hosts.toml:3: `cores` cannot be `0`");
+        starts("[[hosts]]\naddress = 7", "hosts.toml:2: expected a text in quotes, found `7`");
+        starts("[[hosts]]\nadress = 'a'", "hosts.toml:2: unknown key `adress`; did you mean `ad");
+        starts("secret_file = 'a'", "hosts.toml:1: unknown key `secret_file`; did you mean `sec");
+        starts("secret = 'a'", "hosts.toml:1: unknown key `secret`; allowed are hosts, ");
+        starts("lost-after = '0s'", "hosts.toml:1: `0s` is no span of time above 0");
+        starts("hosts = ", "hosts.toml:1: not TOML: ");
+    }
+}
