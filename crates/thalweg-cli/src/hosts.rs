@@ -58,14 +58,13 @@ pub(crate) fn start(
     prepare_all(&machines, &names, &copy)?;
 
     let secret = secret()?;
-    let passed_on = variables_passed_on(&arguments.variables)?;
+    let passed_on = variables_passed_on(env::vars_os(), &arguments.variables)?;
     let first = first_address(&listed, arguments.port)?;
     let place = script::place(&copy.digest, copy.name);
     let mut started: Vec<Started> = Vec::new();
     for (id, ((machine, name), host)) in machines.iter().zip(&names).zip(&listed.hosts).enumerate()
     {
-        let mut variables = passed_on.clone();
-        variables.extend(variables_of(id, host, &listed, &first, arguments));
+        let variables = variables_of(id, host, &listed, &first, &passed_on, arguments);
         let script = script::run(&Run {
             program: &place,
             arguments: &rest,
@@ -200,23 +199,28 @@ fn first_address(listed: &HostsFile, port: Option<u16>) -> Result<String> {
 }
 
 /// The variables that this command sets by itself.
-const OURS: [&str; 6] = [
+const OURS: [&str; 7] = [
     "THALWEG_HOSTS",
     "THALWEG_HOST_ID",
     "THALWEG_HOST_COUNT",
     "THALWEG_FIRST_HOST",
     "THALWEG_LISTEN",
+    "THALWEG_LOCAL_HOSTS",
     "THALWEG_SECRET_FILE",
 ];
 
-/// The engine's settings in variables here, and the variables that are named on the command line.
-fn variables_passed_on(named: &[String]) -> Result<Vec<(String, String)>> {
+/// The engine's settings in these variables, and the variables that are named on the command line.
+fn variables_passed_on(
+    here: impl IntoIterator<Item = (OsString, OsString)>,
+    named: &[String],
+) -> Result<Vec<(String, String)>> {
     let mut variables = Vec::new();
-    for (name, value) in env::vars_os() {
+    for (name, value) in here {
         let Some(name) = name.to_str().filter(|name| name.starts_with("THALWEG_")) else {
             continue;
         };
-        if !OURS.contains(&name) {
+        // An empty one counts as not set, and must not hide what the file of hosts says.
+        if !OURS.contains(&name) && !value.is_empty() {
             variables.push((name.to_owned(), utf8(name, &value)?.to_owned()));
         }
     }
@@ -239,15 +243,28 @@ fn variables_passed_on(named: &[String]) -> Result<Vec<(String, String)>> {
     Ok(variables)
 }
 
-/// The variables of one host.
+/// What the file says of one host and the program may override.
+fn settings_of(host: &ListedHost, listed: &HostsFile) -> Vec<(String, String)> {
+    let span = |span: Option<Duration>| span.map(|span| format!("{}ms", span.as_millis().max(1)));
+    let settings = [
+        ("THALWEG_CORES", host.cores.map(|cores| cores.to_string())),
+        ("THALWEG_CONNECT_TIMEOUT", span(listed.connect_timeout)),
+        ("THALWEG_LOST_AFTER", span(listed.lost_after)),
+    ];
+    settings.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+/// The variables of one host. Of those that are set twice, the later counts.
 fn variables_of(
     id: usize,
     host: &ListedHost,
     listed: &HostsFile,
     first: &str,
+    passed_on: &[(String, String)],
     arguments: &Arguments,
 ) -> Vec<(String, String)> {
-    let mut variables = Vec::new();
+    let mut variables = settings_of(host, listed);
+    variables.extend_from_slice(passed_on);
     let mut set = |name: &str, value: String| variables.push((format!("THALWEG_{name}"), value));
     set("HOST_ID", id.to_string());
     set("HOST_COUNT", listed.hosts.len().to_string());
@@ -255,16 +272,9 @@ fn variables_of(
     if id > 0 && host.name_and_port().1.is_some() {
         set("LISTEN", host.address.clone());
     }
-    if let Some(cores) = arguments.cores.or(host.cores) {
+    if let Some(cores) = arguments.cores {
         set("CORES", cores.to_string());
     }
-    let mut span = |name: &str, span: Option<Duration>| {
-        if let Some(span) = span {
-            set(name, format!("{}ms", span.as_millis().max(1)));
-        }
-    };
-    span("CONNECT_TIMEOUT", listed.connect_timeout);
-    span("LOST_AFTER", listed.lost_after);
     variables
 }
 
@@ -292,13 +302,43 @@ mod tests {
 
     #[test]
     fn variables_have_names() {
-        let of = |named: &str| variables_passed_on(&[named.to_owned()]);
+        let of = |named: &str| variables_passed_on([], &[named.to_owned()]);
         let set = of("X=a=b").unwrap();
         assert!(set.contains(&("X".to_owned(), "a=b".to_owned())));
         assert!(of("PATH").unwrap().iter().any(|(name, _)| name == "PATH"));
         for wrong in ["1X=a", "=a", "a;b=c", "NO_SUCH_VARIABLE_HERE"] {
             assert!(of(wrong).is_err(), "{wrong}");
         }
+    }
+
+    /// The values that a host sees, where these variables are set and these flags are given.
+    fn seen(here: &[(&str, &str)], flags: &[&str], name: &str) -> Option<String> {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            arguments: Arguments,
+        }
+        let line = [&["launch", "--hosts=hosts.toml"], flags, &["--", "job"]].concat();
+        let arguments = <Line as clap::Parser>::parse_from(line).arguments;
+        let here = here.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        let passed_on = variables_passed_on(here, &arguments.variables).unwrap();
+        let listed = listed("lost-after = '5s'\n[[hosts]]\naddress = 'a'\ncores = 3\n");
+        let all = variables_of(0, &listed.hosts[0], &listed, "a:7", &passed_on, &arguments);
+        all.into_iter().rfind(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
+    #[test]
+    fn flags_go_over_variables_over_the_file_of_hosts() {
+        let (cores, lost) = ("THALWEG_CORES", "THALWEG_LOST_AFTER");
+        assert_eq!(seen(&[], &[], cores).as_deref(), Some("3"));
+        assert_eq!(seen(&[], &[], lost).as_deref(), Some("5000ms"));
+        let here = [(cores, "4"), (lost, "9s"), ("THALWEG_HOST_ID", "7")];
+        assert_eq!(seen(&here, &[], cores).as_deref(), Some("4"));
+        assert_eq!(seen(&here, &[], lost).as_deref(), Some("9s"));
+        assert_eq!(seen(&here, &["--env", "THALWEG_CORES=6"], cores).as_deref(), Some("6"));
+        assert_eq!(seen(&here, &["--cores", "5"], cores).as_deref(), Some("5"));
+        assert_eq!(seen(&here, &[], "THALWEG_HOST_ID").as_deref(), Some("0"));
+        assert_eq!(seen(&[(cores, "")], &[], cores).as_deref(), Some("3"), "empty is not set");
     }
 
     #[test]

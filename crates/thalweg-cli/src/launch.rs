@@ -24,11 +24,11 @@ Examples:
 
 hosts.toml:
   [[hosts]]
-  address = \"node1\"              # how the other hosts reach it; \"node1:4711\" for a certain port
+  address = \"node1\"              # of host 0: how the others reach it
   cores = 8                      # all by default
 
   [[hosts]]
-  address = \"10.0.0.2\"
+  address = \"10.0.0.2\"           # of others: for ssh, and with a port where it listens
   ssh = \"me@node2.example.org\"   # how ssh reaches it, if not by its address
 
 Under SLURM and MPI this command is not needed: srun ./wordcount, mpirun ./wordcount.")]
@@ -50,15 +50,15 @@ pub(crate) struct Arguments {
     pub(crate) port: Option<u16>,
 
     /// Set a variable on all hosts, or pass on the one that is set here; those named THALWEG_... always are
-    #[arg(long = "env", value_name = "NAME[=VALUE]", requires = "hosts")]
+    #[arg(long = "env", value_name = "NAME[=VALUE]", requires = "hosts", conflicts_with = "local")]
     pub(crate) variables: Vec<String>,
 
     /// The folder in which the program runs on all hosts [default: the one with this path]
-    #[arg(long, value_name = "DIR", requires = "hosts")]
+    #[arg(long, value_name = "DIR", requires = "hosts", conflicts_with = "local")]
     pub(crate) directory: Option<PathBuf>,
 
     /// A configuration file for ssh and scp in place of your own
-    #[arg(long, value_name = "FILE", requires = "hosts")]
+    #[arg(long, value_name = "FILE", requires = "hosts", conflicts_with = "local")]
     pub(crate) ssh_config: Option<PathBuf>,
 
     /// The program and its arguments

@@ -14,7 +14,6 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use thalweg::config::Config;
 
 /// Starts `count` processes.
 pub(crate) fn start(
@@ -30,7 +29,6 @@ pub(crate) fn start(
     };
     let secret = secret()?;
     let this = env::current_exe().context("the path of this program is not known")?;
-    let machine = Config::default();
     let mut started = Vec::new();
     for id in 0..count {
         let secret = inherited(&secret).context("cannot pass the secret on")?;
@@ -42,13 +40,10 @@ pub(crate) fn start(
         command.env("THALWEG_HOST_COUNT", count.to_string());
         command.env("THALWEG_FIRST_HOST", format!("{}:{port}", Ipv4Addr::LOCALHOST));
         command.env("THALWEG_SECRET_FILE", format!("/dev/fd/{}", secret.as_raw_fd()));
+        // No variables for cores and memory, which would override the program's file of settings.
+        command.env("THALWEG_LOCAL_HOSTS", count.to_string());
         if let Some(cores) = arguments.cores {
             command.env("THALWEG_CORES", cores.to_string());
-        } else if env::var_os("THALWEG_CORES").is_none() {
-            command.env("THALWEG_CORES", share(machine.cores.get(), count, id).to_string());
-        }
-        if env::var_os("THALWEG_MEMORY").is_none() {
-            command.env("THALWEG_MEMORY", (machine.memory / count).max(1).to_string());
         }
         // A group of its own, so that the terminal's Ctrl-C comes from the launcher alone; a process in the background
         // could not read a terminal.
@@ -89,24 +84,4 @@ fn inherited(text: &str) -> Result<File> {
     file.rewind()?;
     fcntl_setfd(&file, FdFlags::empty())?;
     Ok(file)
-}
-
-/// The cores of a process: the first ones get what is left over.
-fn share(cores: usize, processes: usize, id: usize) -> usize {
-    (cores / processes + usize::from(id < cores % processes)).max(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn processes_share_the_cores() {
-        let all = |cores, processes| {
-            (0..processes).map(|id| share(cores, processes, id)).collect::<Vec<_>>()
-        };
-        assert_eq!(all(8, 3), [3, 3, 2]);
-        assert_eq!(all(4, 2), [2, 2]);
-        assert_eq!(all(2, 3), [1, 1, 1]);
-    }
 }

@@ -112,10 +112,11 @@ pub(crate) fn run(run: &Run<'_>) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(variables, "export {name}={}", quoted(value));
     }
+    let no_directory = format!("cannot enter the folder {} here: see --directory", run.directory);
     let arguments = run.arguments.iter().map(|argument| format!(" {}", quoted(argument)));
     format!(
         "program=\"$HOME\"/{program}
-cd {directory} || exit 125
+cd {directory} || {{ echo {no_directory} >&2; exit 125; }}
 file=$(umask 077 && mktemp \"${{TMPDIR:-/tmp}}/thalweg-XXXXXX\") || exit 125
 printf %s {secret} > \"$file\" || exit 125
 exec 3< \"$file\" 4<&0
@@ -136,6 +137,7 @@ exit $status
 ",
         program = quoted(run.program),
         directory = quoted(run.directory),
+        no_directory = quoted(&no_directory),
         secret = quoted(run.secret),
         arguments = arguments.collect::<String>(),
     )
@@ -273,6 +275,10 @@ mod tests {
         });
         let (_, output) = output(&script, home.path());
         assert_eq!(output.status.code(), Some(125));
-        assert!(String::from_utf8_lossy(&output.stderr).contains("no such folder"));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            said.contains("cannot enter the folder /no such folder here: see --directory\n"),
+            "{said}"
+        );
     }
 }

@@ -68,11 +68,8 @@ impl Machine<'_> {
             .output()
             .context("cannot start scp: is it installed?")?;
         if !output.status.success() {
-            bail!(
-                "scp to {}: {}",
-                self.destination,
-                why(&output.stderr, &output.status.to_string())
-            );
+            let why = why(&output.stderr, &output.status.to_string());
+            bail!("scp to {}: {why}{}", self.destination, hint(&why));
         }
         Ok(())
     }
@@ -102,9 +99,26 @@ fn why(said: &[u8], status: &str) -> String {
     }
 }
 
+/// What else to say of a failure of scp. It is run where ssh has worked, so a connection that is closed has been refused.
+fn hint(why: &str) -> &'static str {
+    if why.contains("subsystem request failed") || why.contains("Connection closed") {
+        " (does sshd there have \"Subsystem sftp\"?)"
+    } else {
+        ""
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_machine_without_sftp_is_recognised() {
+        assert!(
+            hint("subsystem request failed on channel 0\nscp: Connection closed").contains("sftp")
+        );
+        assert_eq!(hint("scp: write remote: No space left on device"), "");
+    }
 
     #[test]
     fn destinations_are_no_options() {

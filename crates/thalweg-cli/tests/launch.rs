@@ -154,6 +154,21 @@ fn the_first_host_has_the_streams_and_each_its_part_of_the_machine() {
 }
 
 #[test]
+fn settings_of_a_file_go_over_the_share_of_the_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("thalweg.toml"), "cores = 3\nmemory = '1MiB'\n").unwrap();
+    for (flags, cores) in [(&["--local", "2"][..], 3), (&["--local", "2", "--cores", "4"], 4)] {
+        let (mut command, mark) = launch(flags, "misbehave", &["show"]);
+        command.current_dir(folder.path());
+        let said = text(&output((command, mark)).stderr);
+        for host in 0..2 {
+            let line = format!("[{host}] {cores} 1048576");
+            assert!(said.lines().any(|said| said.trim() == line), "{said}");
+        }
+    }
+}
+
+#[test]
 fn a_process_that_fails_at_the_start_ends_the_others() {
     let output = output(launch(&["--local", "3"], "misbehave", &["exit", "--at", "1"]));
     let said = text(&output.stderr);
@@ -272,6 +287,10 @@ fn the_launcher_says_what_is_wrong_with_its_arguments() {
     };
     assert!(said(&["--", "x"]).contains("--local <N>"));
     assert!(said(&["--local", "2"]).contains("PROGRAM"));
+    for [flag, value] in [["--env", "X=1"], ["--directory", "/"], ["--ssh-config", "x"]] {
+        let message = said(&["--local", "2", flag, value, "--", "sh"]);
+        assert!(message.contains("cannot be used with"), "{flag}: {message}");
+    }
     let none = said(&["--local", "2", "--", "./none"]);
     assert!(none.starts_with("thalweg: there is no program ./none: "), "{none}");
     let folder = tempfile::tempdir().unwrap();

@@ -12,8 +12,8 @@ use toml::de::{DeTable, DeValue};
 
 /// The hosts of a cluster as a file lists them: the argument of `--hosts`, and of `thalweg launch --hosts`.
 ///
-/// The hosts are numbered in the order of the file, from 0. Their addresses are those at which they can be reached;
-/// the first host listens at its own, at port 4711 if there is none.
+/// The hosts are numbered in the order of the file, from 0. The first one listens at its address, at port 4711 if there
+/// is none. Another one listens at its address if that has a port.
 ///
 /// ```
 /// use std::path::Path;
@@ -57,7 +57,8 @@ pub struct HostsFile {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListedHost {
-    /// The name or the IP address at which the other hosts reach this one, and a port if it is to listen at a certain one.
+    /// A name or an IP address, with or without a port. Of the first host: how the others reach it. Of another one: for
+    /// ssh, and with a port, where it listens; without, it listens at any port of the addresses that the others know it by.
     pub address: String,
     /// The cores that the job may use there. By default all that the process may use.
     pub cores: Option<NonZeroUsize>,

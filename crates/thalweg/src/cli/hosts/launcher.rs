@@ -16,6 +16,11 @@ impl<'a> Variables<'a> {
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     }
 
+    /// How many of the hosts are on this machine, if `thalweg launch --local` has started this process.
+    pub(super) fn local_hosts(self) -> Result<Option<usize>> {
+        self.number("THALWEG_LOCAL_HOSTS")
+    }
+
     fn number(self, name: &str) -> Result<Option<usize>> {
         self.get(name).map(|value| value.parse().map_err(|_| wrong(name, value))).transpose()
     }

@@ -38,20 +38,29 @@ fn parent_in(stat: &str) -> Option<u32> {
     fields.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// The cores for each of `local` processes on this machine, if nobody has said how many this one should use.
-pub(super) fn share(local: usize, launcher: Option<u32>) -> NonZeroUsize {
+/// The cores for each of `local` processes on this machine, where none are set. `this` is the number of this process
+/// among them, if it is known.
+pub(super) fn share(local: usize, this: Option<usize>, launcher: Option<u32>) -> NonZeroUsize {
     let available = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let own = affinity(None).unwrap_or(available.get());
     let of_all = launcher.and_then(|process| affinity(Some(process))).unwrap_or(own);
-    share_of(available, own, of_all, local)
+    share_of(available, own, of_all, local, this)
 }
 
 /// The least of what this process may use, and its share of what all may. `own` are the cores of its affinity, which a
 /// launcher may have restricted, `of_all` those of the launcher; `available` is less than `own` where a container has a
-/// quota, which all processes share.
-fn share_of(available: NonZeroUsize, own: usize, of_all: usize, local: usize) -> NonZeroUsize {
+/// quota, which all processes share. The first processes get a core more if the cores cannot be divided evenly.
+fn share_of(
+    available: NonZeroUsize,
+    own: usize,
+    of_all: usize,
+    local: usize,
+    this: Option<usize>,
+) -> NonZeroUsize {
     let all = if available.get() < own { available.get().min(of_all) } else { of_all };
-    let share = NonZeroUsize::new(all / local.max(1)).unwrap_or(NonZeroUsize::MIN);
+    let local = local.max(1);
+    let more = usize::from(this.is_some_and(|this| this < all % local));
+    let share = NonZeroUsize::new(all / local + more).unwrap_or(NonZeroUsize::MIN);
     available.min(share)
 }
 
@@ -76,7 +85,7 @@ mod tests {
 
     fn share(available: usize, own: usize, of_all: usize, local: usize) -> usize {
         let available = NonZeroUsize::new(available).unwrap();
-        share_of(available, own, of_all, local).get()
+        share_of(available, own, of_all, local, None).get()
     }
 
     #[test]
@@ -91,6 +100,10 @@ mod tests {
         // A container with a quota of four.
         assert_eq!(share(4, 64, 64, 4), 1);
         assert_eq!(share(4, 64, 64, 1), 4);
+        // Their numbers are known.
+        let eight = NonZeroUsize::new(8).unwrap();
+        let numbered = |this| share_of(eight, 8, 8, 3, Some(this)).get();
+        assert_eq!([0, 1, 2].map(numbered), [3, 3, 2]);
     }
 
     #[test]

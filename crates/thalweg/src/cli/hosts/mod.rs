@@ -51,7 +51,9 @@ fn share_machine(settings: &mut Settings, host: &Resolved) {
             Some(listed) => listed,
             None if host.local > 1 => {
                 let launcher = host.launcher.map(launcher::Launcher::rank_variable);
-                machine::share(host.local, launcher.and_then(machine::launcher))
+                // Which of the processes of one machine this is, is known if there is no other machine.
+                let this = (host.local == host.count).then_some(host.id);
+                machine::share(host.local, this, launcher.and_then(machine::launcher))
             }
             None => config.cores,
         };
@@ -94,6 +96,14 @@ mod tests {
         (settings.memory_is_set, settings.cores_are_set) = (true, true);
         found(&mut settings, MPICH).unwrap();
         assert_eq!((settings.config.memory, settings.config.cores.get()), (900, 7));
+        let local = "THALWEG_LOCAL_HOSTS=3";
+        (settings.hosts.id, settings.hosts.count) = (Some(0), Some(3));
+        settings.hosts.first = Some("127.0.0.1:77".to_owned());
+        found(&mut settings, local).unwrap();
+        assert_eq!((settings.config.memory, settings.config.cores.get()), (900, 7));
+        (settings.memory_is_set, settings.cores_are_set) = (false, false);
+        found(&mut settings, local).unwrap();
+        assert_eq!(settings.config.memory, 300);
     }
 
     #[test]

@@ -62,10 +62,9 @@ pub(super) fn resolve(
         }
         (Some(count), _) | (None, Some((_, count))) => count,
         (None, None) if set.id.is_some() || set.first.is_some() => {
-            return wrong(format!(
-                "the number of hosts is not known: set {} or {}",
-                name("host-count"),
-                name("hosts")
+            return wrong(String::from(
+                "the number of hosts is not known: set `--host-count` or `--hosts` \
+                 (`THALWEG_HOST_COUNT` or `THALWEG_HOSTS`)",
             ));
         }
         (None, None) => return Ok(None),
@@ -85,6 +84,10 @@ pub(super) fn resolve(
     let this = file.and_then(|file| file.hosts.get(id));
     let limits = file.map(|file| (file.connect_timeout, file.lost_after));
     let (connect_timeout, lost_after) = limits.unwrap_or_default();
+    let local = match &launched {
+        Some(launched) => Some(launched.local),
+        None => variables.local_hosts()?,
+    };
     Ok(Some(Resolved {
         listen: listen(id, set.listen.as_deref(), this, &first, &port),
         id,
@@ -95,7 +98,7 @@ pub(super) fn resolve(
         connect_timeout: set.connect_timeout.or(connect_timeout),
         lost_after: set.lost_after.or(lost_after),
         launcher: launched.as_ref().map(|launched| launched.by),
-        local: launched.as_ref().map_or(1, |launched| launched.local),
+        local: local.unwrap_or(1).max(1),
         cores: this
             .and_then(|host| host.cores)
             .or(launched.as_ref().and_then(|launched| launched.cores)),
@@ -236,6 +239,9 @@ mod tests {
         assert_eq!((host.listen, host.local, host.run), (None, 1, None));
         // Complete settings count more than any launcher: `thalweg launch` makes them so.
         assert_eq!(one(&set, None, OPEN_MPI).count, 3);
+        assert_eq!(one(&set, None, "THALWEG_LOCAL_HOSTS=3").local, 3);
+        let wrong = refused(&set, None, "THALWEG_LOCAL_HOSTS=all");
+        assert_eq!(wrong, "`THALWEG_LOCAL_HOSTS` cannot be `all`: expected a whole number");
         set.first = Some("a:5".into());
         assert_eq!(one(&set, None, "").listen.as_deref(), Some("0.0.0.0:0"));
         set.id = Some(0);
@@ -314,7 +320,11 @@ mod tests {
              hosts alike"
         );
         let id = HostSettings { id: Some(1), ..none.clone() };
-        assert!(refused(&id, None, "").starts_with("the number of hosts is not known: set `--ho"));
+        assert_eq!(
+            refused(&id, None, ""),
+            "the number of hosts is not known: set `--host-count` or `--hosts` \
+             (`THALWEG_HOST_COUNT` or `THALWEG_HOSTS`)"
+        );
         let count = HostSettings { count: Some(3), ..none.clone() };
         assert_eq!(
             refused(&count, None, ""),
