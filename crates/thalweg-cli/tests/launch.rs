@@ -169,6 +169,34 @@ fn settings_of_a_file_go_over_the_share_of_the_machine() {
 }
 
 #[test]
+fn an_explained_plan_names_the_hosts() {
+    let flags = ["--explain", "LICENSE-APACHE"];
+    let output = output(launch(&["--local", "2", "--cores", "1"], "wordcount", &flags));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let plan = text(&output.stdout);
+    let last = "\nto be run on 2 hosts, this one with 1 core, by work-stealing, ";
+    assert!(plan.contains(last), "{plan}");
+}
+
+#[test]
+fn a_host_says_that_it_waits_and_for_which_other() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (mut command, mark) = command(programs().join("wordcount"));
+    command.args(["--host-id", "0", "--host-count", "2", "--connect-timeout", "6s"]);
+    command.args(["--first-host", &format!("127.0.0.1:{port}"), "LICENSE-APACHE"]);
+    let home = tempfile::tempdir().unwrap();
+    command.env("HOME", home.path());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let said = text(&output((command, mark)).stderr);
+    assert_eq!(
+        said,
+        "[0] waiting for the other hosts, for up to 6s (--connect-timeout)\n\
+         [0] error: host 1 has not connected within 6s (`--connect-timeout`): was it started, and \
+         does it know the address of this first host?\n"
+    );
+}
+
+#[test]
 fn a_process_that_fails_at_the_start_ends_the_others() {
     let output = output(launch(&["--local", "3"], "misbehave", &["exit", "--at", "1"]));
     let said = text(&output.stderr);

@@ -250,7 +250,7 @@ fn another_secret_is_refused_and_the_host_named() {
     let hosts =
         [cluster.start(0), cluster.start_as(1, &executable, "the secret of other processes")];
     let said = hosts[0].says();
-    assert!(said.starts_with("TimedOut: host 1 has not come within 5s"), "{said}");
+    assert!(said.starts_with("TimedOut: host 1 has not connected within 5s"), "{said}");
     assert!(said.contains("it does not know the secret"), "{said}");
     let said = hosts[1].says();
     assert!(said.contains("has refused this host, which has another secret"), "{said}");

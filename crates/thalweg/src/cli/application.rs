@@ -18,11 +18,13 @@ use std::sync::Arc;
 /// The application mode of these settings.
 pub(super) struct Attended {
     settings: Settings,
+    /// The number of hosts, if there are several.
+    hosts: Option<usize>,
 }
 
 impl Attended {
-    pub(super) fn new(settings: Settings) -> Self {
-        Self { settings }
+    pub(super) fn new(settings: Settings, hosts: Option<usize>) -> Self {
+        Self { settings, hosts }
     }
 }
 
@@ -30,7 +32,7 @@ impl Application for Attended {
     fn starting(&self, plan: &Plan, config: &Config) -> Result<()> {
         if let Some(format) = self.settings.explain {
             let mut out = std::io::stdout();
-            let written = out.write_all(explained(plan, config, format).as_bytes());
+            let written = out.write_all(explained(plan, config, self.hosts, format).as_bytes());
             if let Err(cause) = written.and_then(|()| out.flush()) {
                 return Err(Error::new(ErrorKind::Io, "cannot print the plan").caused_by(cause));
             }
@@ -51,15 +53,19 @@ impl Application for Attended {
 }
 
 /// The plan in the requested format; the text also says what the job would run on.
-fn explained(plan: &Plan, config: &Config, format: Format) -> String {
+fn explained(plan: &Plan, config: &Config, hosts: Option<usize>, format: Format) -> String {
     match format {
         Format::Text => {
             let Config { cores, scheduler, batch, .. } = config;
             let memory = show::bytes(config.memory as u64);
+            let s = if cores.get() == 1 { "" } else { "s" };
+            let place = match hosts {
+                Some(hosts) => format!("{hosts} hosts, this one with {cores} core{s},"),
+                None => format!("{cores} core{s}"),
+            };
             format!(
-                "{plan}\nto be run on {cores} core{} by {scheduler}, batches {batch}, with {memory} \
-                 of memory; fingerprint {}\n",
-                if cores.get() == 1 { "" } else { "s" },
+                "{plan}\nto be run on {place} by {scheduler}, batches {batch}, with {memory} of \
+                 memory; fingerprint {}\n",
                 plan.fingerprint()
             )
         }

@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "settings are a small file, read before any job")]
 
 use super::application::Attended;
-use super::hosts::{self, Lines};
+use super::hosts::{self, Lines, announce_waiting};
 use super::interrupt;
 use crate::config::{
     CONFIG_VARIABLE, Config, Given, HostsFile, Progress, Setting, Settings, read_file,
@@ -247,7 +247,12 @@ impl EngineArgs {
             }
         }
         let config = settings.config.clone();
-        Environment::for_application(config, hosts.as_ref(), Arc::new(Attended::new(settings)))
+        let attended = Attended::new(settings, hosts.as_ref().map(|host| host.count));
+        let waiting = hosts.as_ref().map(|host| announce_waiting(host.connect_timeout));
+        let waiting = waiting.transpose()?;
+        let environment = Environment::for_application(config, hosts.as_ref(), Arc::new(attended));
+        drop(waiting);
+        environment
     }
 
     /// The file of hosts, if these settings name one.

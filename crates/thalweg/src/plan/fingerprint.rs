@@ -1,6 +1,6 @@
 //! Fingerprints: whether two processes describe the same job.
 
-use super::Plan;
+use super::{Detail, Plan, Value};
 use crate::config::BatchMode;
 use crate::data::{Data, hash_bytes};
 use crate::runtime::DescribedPart;
@@ -83,25 +83,49 @@ impl Plan {
 
     /// What counts, part by part, for two hosts to find out in what their jobs differ.
     pub(crate) fn described_parts(&self) -> Vec<DescribedPart> {
-        fn json(value: &impl Serialize) -> String {
-            // Every value in a plan can be represented in JSON.
-            serde_json::to_string(value).unwrap_or_default()
-        }
         let plan = self.compared();
         let operators = plan.operators.iter().zip(&self.operators);
         let operators = operators.map(|(operator, labelled)| {
-            (format!("operator {}, {}", operator.id, labelled.label()), json(operator))
+            let mut fields = fields(operator);
+            fields.retain(|(name, _)| name != "details");
+            let detail = |detail: &Detail| (detail.name.clone(), shown(&detail.value));
+            fields.extend(operator.details.iter().map(detail));
+            (format!("operator {}, {}", operator.id, labelled.label()), fields)
         });
-        let stages = plan.stages.iter().map(|stage| (format!("stage {}", stage.id), json(stage)));
+        let stages = plan.stages.iter().map(|stage| (format!("stage {}", stage.id), fields(stage)));
         let edges = plan.edges.iter().enumerate();
-        let edges = edges.map(|(id, edge)| (format!("edge {id}"), json(edge)));
-        let ties = plan.ties.iter().map(|tie| (format!("tie {}", tie.id), json(tie)));
-        let versions = (plan.version, plan.hash_version, plan.key_groups);
-        let versions = (
-            "the versions of the plan and the hash, and the key groups".to_owned(),
-            json(&versions),
-        );
+        let edges = edges.map(|(id, edge)| (format!("edge {id}"), fields(edge)));
+        let ties = plan.ties.iter().map(|tie| (format!("tie {}", tie.id), fields(tie)));
+        let versions = [
+            ("version", plan.version),
+            ("hash_version", plan.hash_version),
+            ("key_groups", plan.key_groups),
+        ];
+        let versions = versions.map(|(name, version)| (name.to_owned(), version.to_string()));
+        let versions = ("the plan".to_owned(), versions.to_vec());
         operators.chain(stages).chain(edges).chain(ties).chain([versions]).collect()
+    }
+}
+
+/// The fields of a part of a plan.
+fn fields(part: &impl Serialize) -> Vec<(String, String)> {
+    // Every value in a plan can be represented in JSON, and every part of one is an object.
+    match serde_json::to_value(part) {
+        Ok(serde_json::Value::Object(fields)) => {
+            fields.into_iter().map(|(name, value)| (name, value.to_string())).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The value of a detail: as in an explained plan, but texts are in quotes, and lists in brackets.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Text(text) => format!("{text:?}"),
+        Value::List(values) => {
+            format!("[{}]", values.iter().map(shown).collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
     }
 }
 
@@ -269,6 +293,14 @@ mod tests {
         Tie { id: 0, kind, operators: operators.to_vec() }
     }
 
+    #[test]
+    fn details_are_described_one_by_one() {
+        let parts = plan(|env| env.lines("a.txt").for_each(|_| ())).described_parts();
+        let (name, fields) = &parts[0];
+        assert!(name.starts_with("operator 0, lines ("), "{name}");
+        assert!(fields.contains(&("paths".into(), "[\"a.txt\"]".into())), "{fields:?}");
+    }
+
     /// Each edit alone changes the fingerprint, whether a program could make it or not.
     #[test]
     fn every_field_of_a_plan_counts() {
@@ -309,6 +341,7 @@ mod tests {
             edit(&mut plan);
             let other = seen.insert(plan.fingerprint(), at);
             assert_eq!(other, None, "edit {at}");
+            assert_ne!(plan.described_parts(), word_count().described_parts(), "edit {at}");
         }
     }
 }

@@ -157,7 +157,9 @@ impl JobHosts {
     fn differs(&self, first: &[DescribedPart]) {
         let (me, own) = (self.me.0, self.parts());
         let differs = difference(("host 0", first), (&format!("host {me}"), &own));
-        let what = format!("hosts 0 and {me} have described different jobs: {differs}");
+        let what = format!(
+            "hosts 0 and {me} have described different jobs: {differs}; do all have the same arguments and settings?"
+        );
         self.take(self.me, JobMessage::Failed(Error::new(ErrorKind::Plan, what)));
     }
 

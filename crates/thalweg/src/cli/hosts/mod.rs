@@ -10,7 +10,7 @@ mod output;
 mod resolve;
 mod secret;
 
-pub(super) use output::{Lines, silence_output};
+pub(super) use output::{Lines, announce_waiting, silence_output};
 
 use crate::config::{HostConfig, HostsFile, Settings};
 use crate::error::Result;

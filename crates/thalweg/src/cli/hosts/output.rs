@@ -6,9 +6,15 @@
 )]
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::spawn;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::OnceLock;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// How long hosts connect before a line says that this one waits for the others.
+const UNANNOUNCED: Duration = Duration::from_secs(5);
 
 static HOST: OnceLock<usize> = OnceLock::new();
 
@@ -41,6 +47,18 @@ fn lines(host: Option<usize>, text: &str) -> String {
         let _ = writeln!(lines, "[{host}] {line}");
         lines
     })
+}
+
+/// Prints once that this host waits for the others, for at most `limit`, unless the result is dropped soon.
+pub(in crate::cli) fn announce_waiting(limit: Duration) -> Result<Sender<()>> {
+    let (connected, ended) = channel();
+    spawn("thalweg-waiting".to_owned(), move || {
+        if ended.recv_timeout(UNANNOUNCED) == Err(RecvTimeoutError::Timeout) {
+            let limit = format!("for up to {limit:?} (--connect-timeout)");
+            Lines::print(&format!("waiting for the other hosts, {limit}"));
+        }
+    })?;
+    Ok(connected)
 }
 
 /// From now on, what this process prints to standard output is discarded.

@@ -29,7 +29,7 @@ const LONGEST: usize = 64 << 20;
 pub(super) enum Happened {
     /// It is established; the handshake may begin.
     Established,
-    /// The other host is who it claims to be.
+    /// The other host is authenticated.
     Joined(Identity),
     Message(Message),
     /// The other side is no host that this one may talk to.

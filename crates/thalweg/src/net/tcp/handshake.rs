@@ -3,13 +3,13 @@
 //! | message | from | content |
 //! |---|---|---|
 //! | greeting | who connects, then who accepts | a magic value, the version of the protocol, a random nonce |
-//! | claim | who connects | what the host is, authenticated |
-//! | answer | who accepts | one byte: whether the claim is authentic; if so, a claim of its own |
+//! | credentials | who connects | what the host is, authenticated |
+//! | answer | who accepts | one byte: whether the credentials are authentic; if so, credentials of its own |
 //!
-//! A claim is an [`Identity`], preceded by its length and followed by its HMAC-SHA-256 under the secret, over the role of
-//! the host, both nonces and the identity. So a claim cannot be sent again in another handshake, nor back to the host
-//! that made it, and nothing is decoded of hosts that do not know the secret. A greeting has a fixed length, and a claim at
-//! most [`LONGEST`] bytes.
+//! Credentials are an [`Identity`], preceded by its length and followed by its HMAC-SHA-256 under the secret, over the role
+//! of the host, both nonces and the identity. So credentials cannot be sent again in another handshake, nor back to the
+//! host that made them, and nothing is decoded of hosts that do not know the secret. A greeting has a fixed length, and the
+//! identity in credentials at most [`LONGEST`] bytes.
 //!
 //! Here are only states and bytes: no socket, no clock.
 
@@ -116,7 +116,7 @@ pub(super) enum Refusal {
 pub(super) enum Step {
     /// Read so many bytes more.
     Read(usize),
-    /// The other host is who it claims to be.
+    /// The other host is authenticated.
     Done(Identity),
 }
 
@@ -203,7 +203,7 @@ impl Handshake {
         self.role == Role::Connects && !self.accepted
     }
 
-    /// Takes the message that begins the input, which is complete, or the length of a claim.
+    /// Takes the message that begins the input, which is complete, or the length of credentials.
     fn message(&mut self) -> Result<Option<Identity>, Refusal> {
         let Some(theirs) = self.theirs else {
             self.greeting()?;
@@ -217,12 +217,12 @@ impl Handshake {
             }
             return Ok(None);
         }
-        let Some((length, claim)) = self.input.split_first_chunk() else { return Ok(None) };
+        let Some((length, credentials)) = self.input.split_first_chunk() else { return Ok(None) };
         let length = usize::from(u16::from_le_bytes(*length));
         if length > LONGEST {
             return Err(Refusal::NoHost);
         }
-        let Some((identity, mac)) = claim.split_at_checked(length) else { return Ok(None) };
+        let Some((identity, mac)) = credentials.split_at_checked(length) else { return Ok(None) };
         let Ok(mac) = mac.try_into() else { return Ok(None) };
         let other = match self.role {
             Role::Connects => Role::Accepts,
@@ -238,7 +238,7 @@ impl Handshake {
         self.input.clear();
         if self.role == Role::Accepts {
             self.output.push(ACCEPTED);
-            self.claim(theirs);
+            self.send_credentials(theirs);
         }
         Ok(Some(decoded))
     }
@@ -256,13 +256,13 @@ impl Handshake {
         if version != VERSION {
             return Err(Refusal::Version(version));
         }
-        // Who mirrors everything would learn nothing, but it is no host.
+        // A peer that mirrors everything would learn nothing, but it is no host.
         if *nonce == self.nonce {
             return Err(Refusal::NoHost);
         }
         self.theirs = Some(*nonce);
         if self.role == Role::Connects {
-            self.claim(*nonce);
+            self.send_credentials(*nonce);
         }
         Ok(())
     }
@@ -273,8 +273,8 @@ impl Handshake {
         self.output.extend_from_slice(&self.nonce);
     }
 
-    /// Writes what this host is.
-    fn claim(&mut self, theirs: [u8; NONCE]) {
+    /// Writes what this host is, authenticated.
+    fn send_credentials(&mut self, theirs: [u8; NONCE]) {
         let mut identity = Vec::new();
         self.mine.encode(&mut identity);
         let mac = self.authenticate(self.role, theirs, &identity).finalize();
@@ -283,7 +283,7 @@ impl Handshake {
         self.output.extend_from_slice(&mac);
     }
 
-    /// The HMAC of an identity that a side claims.
+    /// The HMAC of the identity of a side.
     fn authenticate(&self, role: Role, theirs: [u8; NONCE], identity: &[u8]) -> HMAC {
         let [connects, accepts] = match self.role {
             Role::Connects => [self.nonce, theirs],
@@ -397,8 +397,8 @@ mod tests {
         assert_eq!(connects.take(&greeting), Err(Refusal::NoHost));
     }
 
-    /// The greeting and the claim of a host, for this one that accepts.
-    fn claim(accepts: &mut Handshake) -> Vec<u8> {
+    /// The greeting and the credentials of a host, for this one that accepts.
+    fn credentials(accepts: &mut Handshake) -> Vec<u8> {
         let mut connects = side(Role::Connects, 2, SECRET);
         accepts.take(&connects.output()).unwrap();
         connects.take(&accepts.output()).unwrap();
@@ -406,14 +406,14 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_with_any_other_bit_is_refused() {
+    fn credentials_with_any_other_bit_are_refused() {
         let mut accepts = side(Role::Accepts, 0, SECRET);
-        let length = claim(&mut accepts).len();
+        let length = credentials(&mut accepts).len();
         for at in 0..length {
             let mut accepts = side(Role::Accepts, 0, SECRET);
-            let mut claim = claim(&mut accepts);
-            claim[at] ^= 1 << (at % 8);
-            match accepts.take(&claim) {
+            let mut credentials = credentials(&mut accepts);
+            credentials[at] ^= 1 << (at % 8);
+            match accepts.take(&credentials) {
                 Err(Refusal::Secret | Refusal::NoHost) => {}
                 // A length that is not complete.
                 Ok(Step::Read(more)) => assert!(at < 2 && more <= LONGEST),
@@ -423,22 +423,22 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_of_any_length_is_bounded_before_it_is_authentic() {
+    fn credentials_of_any_length_are_bounded_before_they_are_authentic() {
         let mut accepts = side(Role::Accepts, 0, SECRET);
-        claim(&mut accepts);
+        credentials(&mut accepts);
         assert_eq!(accepts.take(&u16::MAX.to_le_bytes()), Ok(Step::Read(LONGEST + MAC)));
         assert_eq!(accepts.take(&[0; LONGEST + MAC]), Err(Refusal::NoHost));
     }
 
     #[test]
-    fn a_claim_is_good_for_one_handshake_and_one_role() {
+    fn credentials_are_good_for_one_handshake_and_one_role() {
         let mut accepts = side(Role::Accepts, 0, SECRET);
-        let claim = claim(&mut accepts);
+        let credentials = credentials(&mut accepts);
         // The same greeting again, to a host with another nonce.
         let mut other = Handshake::new(Role::Accepts, identity(0), Secret::new(SECRET), [9; NONCE]);
         other.take(&side(Role::Connects, 2, SECRET).output()).unwrap();
-        assert_eq!(other.take(&claim), Err(Refusal::Secret));
-        // Sent back to who made it.
+        assert_eq!(other.take(&credentials), Err(Refusal::Secret));
+        // Sent back to the host that made them.
         let mut connects = side(Role::Connects, 2, SECRET);
         let mut accepts = side(Role::Accepts, 0, SECRET);
         accepts.take(&connects.output()).unwrap();

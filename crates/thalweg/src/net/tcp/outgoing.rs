@@ -1,15 +1,15 @@
 //! The frames that wait to be written to a connection, and who writes them.
 //!
-//! Whoever sends a frame while nobody writes, writes it, together with the frames that others add meanwhile: so a frame
-//! needs no other thread on light load, and many frames take one system call on heavy load. The network's thread goes on
-//! where the connection takes no more, and where a sender has written for long enough.
+//! A sender writes its frame itself if there is no other writer, together with the frames that other senders add
+//! meanwhile: so a frame needs no other thread on light load, and many frames take one system call on heavy load. The
+//! network's thread continues where the connection takes no more, and where a sender has written for long enough.
 //!
 //! | writer | entered by | left by |
 //! |---|---|---|
-//! | nobody | a writer that has found the queue empty | a sender, which becomes the writer |
-//! | somebody | a sender or the network's thread | the writer |
-//! | somebody, again | the network's thread, as the connection accepts bytes while somebody writes | the writer, which tries again before it leaves |
-//! | the network | a writer to which the connection takes no more, or which has written enough | the network's thread, which becomes the writer |
+//! | none | a writer that has found the queue empty | a sender, which becomes the writer |
+//! | active | a sender or the network's thread | the writer |
+//! | retry | the network's thread, as the connection accepts bytes while a writer is active | the writer, which tries again before it leaves |
+//! | network thread | a writer to which the connection takes no more, or which has written enough | the network's thread, which becomes the writer |
 
 use super::frames::{Frame, HEADER};
 use crate::sync::{Mutex, MutexGuard, lock};
@@ -40,10 +40,10 @@ struct State {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Writer {
     #[default]
-    Nobody,
-    Somebody,
-    Again,
-    Network,
+    None,
+    Active,
+    Retry,
+    NetworkThread,
 }
 
 /// Who writes the rest.
@@ -64,21 +64,21 @@ impl Outgoing {
             return Rest::None;
         }
         state.queue.push_back(frame);
-        if state.writer != Writer::Nobody {
+        if state.writer != Writer::None {
             return Rest::None;
         }
-        state.writer = Writer::Somebody;
+        state.writer = Writer::Active;
         self.write(state, to)
     }
 
     /// Called by the network's thread: the connection accepts bytes again, or a writer has left the rest to it.
     pub(super) fn go_on(&self, to: &mut impl Write) -> Rest {
         let mut state = lock(&self.0);
-        if let Writer::Somebody | Writer::Again = state.writer {
-            state.writer = Writer::Again;
+        if let Writer::Active | Writer::Retry = state.writer {
+            state.writer = Writer::Retry;
             return Rest::None;
         }
-        state.writer = Writer::Somebody;
+        state.writer = Writer::Active;
         self.write(state, to)
     }
 
@@ -90,7 +90,7 @@ impl Outgoing {
     /// Whether everything is written.
     pub(super) fn is_empty(&self) -> bool {
         let state = lock(&self.0);
-        state.queue.is_empty() && matches!(state.writer, Writer::Nobody | Writer::Network)
+        state.queue.is_empty() && matches!(state.writer, Writer::None | Writer::NetworkThread)
     }
 
     /// Writes the queue. The caller has become the writer.
@@ -99,10 +99,10 @@ impl Outgoing {
         let mut frames = std::mem::take(&mut state.spare);
         let (writer, rest) = loop {
             if state.queue.is_empty() {
-                break (Writer::Nobody, Rest::None);
+                break (Writer::None, Rest::None);
             }
             if left == 0 {
-                break (Writer::Network, Rest::Network);
+                break (Writer::NetworkThread, Rest::Network);
             }
             std::mem::swap(&mut frames, &mut state.queue);
             let mut written = std::mem::take(&mut state.written);
@@ -111,7 +111,7 @@ impl Outgoing {
             state = lock(&self.0);
             if state.closed {
                 frames.clear();
-                break (Writer::Nobody, Rest::None);
+                break (Writer::None, Rest::None);
             }
             while let Some(frame) = frames.pop_back() {
                 state.queue.push_front(frame);
@@ -120,12 +120,12 @@ impl Outgoing {
             match wrote {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if state.writer != Writer::Again {
-                        break (Writer::Network, Rest::None);
+                    if state.writer != Writer::Retry {
+                        break (Writer::NetworkThread, Rest::None);
                     }
-                    state.writer = Writer::Somebody;
+                    state.writer = Writer::Active;
                 }
-                // Whoever reads from the connection finds that it is broken, after the last that has arrived.
+                // The thread that reads from the connection finds that it is broken, after the last frame that has arrived.
                 Err(_) => state.close(),
             }
         };
@@ -262,7 +262,7 @@ mod tests {
         let mut rounds = 1;
         while outgoing.go_on(&mut to) == Rest::Network {
             rounds += 1;
-            // Nobody else writes meanwhile.
+            // No sender writes meanwhile.
             let before = to.bytes.len();
             assert_eq!(outgoing.send(frame(9, 0), &mut to), Rest::None);
             assert_eq!(to.bytes.len(), before);

@@ -1,9 +1,9 @@
-//! How hosts find each other and connect: all connect to the first one, which then tells each where the others are; each
-//! of those connects to the ones with lower numbers. When all are connected, all are told to begin.
+//! How hosts find each other and connect: all connect to the first one, which then sends each the addresses of the others; each
+//! of those connects to the ones with lower numbers. When all are connected, the first one sends all the message to begin.
 //!
-//! All of it is done on the thread that waits for it. Whoever connects and is not authentic is dropped, and cannot keep a
+//! All of it is done on the thread that waits for it. A connection that is not authenticated is dropped, and cannot keep a
 //! host from connecting: the number of such connections is bounded, and so are their bytes and their time. When the
-//! hosts are connected, nobody listens any more.
+//! hosts are connected, the listening socket is closed.
 #![expect(clippy::disallowed_methods, reason = "the door to the network")]
 
 use super::connection::{Connection, Happened, Message};
@@ -35,9 +35,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// How much longer a host waits for what another one decides: that one then says why.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long a host tries to tell the others why it gives up.
+/// How long a host tries to send the others the reason why it gives up.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// How long the first host waits for others, to tell them why the hosts cannot work together.
+/// How long the first host waits for others, to send them the reason why the hosts cannot work together.
 const LINGER: Duration = Duration::from_secs(2);
 /// Connections that are not authentic yet, beyond one for each host.
 const STRANGERS: usize = 64;
@@ -76,7 +76,7 @@ struct Meeting<'a> {
     calls: BTreeMap<u32, Call>,
     /// Of the hosts that are connected, what they are.
     known: BTreeMap<u32, Identity>,
-    /// All hosts, once the first one has told.
+    /// All hosts, once the first one has sent them.
     roster: Option<Vec<Identity>>,
     /// On the first host: those that are connected to all others.
     connected: BTreeSet<u32>,
@@ -84,12 +84,12 @@ struct Meeting<'a> {
     ready: bool,
     /// Whether all hosts are connected.
     begun: bool,
-    /// On the first host: why the hosts cannot work together. It waits a little for those that are to be told.
+    /// On the first host: why the hosts cannot work together. It waits a little for hosts that are not notified yet.
     verdict: Option<String>,
-    /// On the first host: the hosts that have been told.
-    told: BTreeSet<u32>,
+    /// On the first host: the hosts to which the verdict was sent.
+    notified: BTreeSet<u32>,
     refusals: usize,
-    /// The last who has been refused, and why.
+    /// The last connection that was refused, and why.
     refused: Option<String>,
 }
 
@@ -159,7 +159,7 @@ impl<'a> Meeting<'a> {
             ready: false,
             begun: false,
             verdict: None,
-            told: BTreeSet::new(),
+            notified: BTreeSet::new(),
             refusals: 0,
             refused: None,
         };
@@ -191,7 +191,14 @@ impl<'a> Meeting<'a> {
                     self.listener = Some(listener);
                     return Ok(address);
                 }
-                Err(error) => failed = error.to_string(),
+                Err(error) => {
+                    failed = error.to_string();
+                    let elsewhere = error.kind() == io::ErrorKind::AddrNotAvailable;
+                    if elsewhere && self.is_first() && self.config.listen.is_none() {
+                        failed += ": host 0 has to run on the machine of that address, or needs an \
+                                   address to listen at (`--listen`)";
+                    }
+                }
             }
         }
         Err(cannot_listen(name, &failed))
@@ -323,8 +330,8 @@ impl<'a> Meeting<'a> {
     fn advance(&mut self, token: usize) -> Result<()> {
         loop {
             // Another host may have begun its first job, whose frames are not read here.
-            let talks_here = |(host, of): (&u32, &usize)| *of == token && *host != FIRST;
-            let done = self.begun || !self.is_first() && self.joined.iter().any(talks_here);
+            let is_joined = |(host, of): (&u32, &usize)| *of == token && *host != FIRST;
+            let done = self.begun || !self.is_first() && self.joined.iter().any(is_joined);
             let Some(connection) = self.connections.get_mut(&token) else { return Ok(()) };
             if done {
                 // If it is broken, that is found when it is read.
@@ -345,7 +352,7 @@ impl<'a> Meeting<'a> {
         match (happened, called, joined) {
             (Happened::Established, _, _) => self.established(token),
             (Happened::Joined(identity), Some(host), _) => self.reached(token, host, identity),
-            (Happened::Joined(identity), None, _) => self.came(token, identity),
+            (Happened::Joined(identity), None, _) => self.accepted(token, identity),
             (Happened::Message(message), _, Some(host)) => self.message(host, message),
             (Happened::Message(_), _, None) => Ok(()),
             (Happened::Refused(refusal), Some(host), _) => Err(self.refused_by(host, &refusal)),
@@ -413,17 +420,17 @@ impl<'a> Meeting<'a> {
         self.calls.remove(&called);
         self.join(token, identity);
         if called == FIRST {
-            self.wait_on(GRACE);
+            self.extend_deadline(GRACE);
         }
         self.is_connected()
     }
 
     /// Another host has connected to this one.
-    fn came(&mut self, token: usize, mut identity: Identity) -> Result<()> {
+    fn accepted(&mut self, token: usize, mut identity: Identity) -> Result<()> {
         let known = self.known.get(&identity.host).and_then(|known| known.mismatch(&identity));
         let mismatch = self.mine.mismatch(&identity).or(known);
         if self.is_first() && (mismatch.is_some() || self.verdict.is_some()) {
-            self.condemn(token, identity.host, mismatch);
+            self.reject(token, identity.host, mismatch);
             return Ok(());
         }
         if let Some(mismatch) = mismatch {
@@ -439,30 +446,30 @@ impl<'a> Meeting<'a> {
         if self.is_first() && self.joined.len() + 1 == self.config.count {
             let all = self.known.values().cloned();
             let roster: Vec<_> = std::iter::once(self.mine.clone()).chain(all).collect();
-            self.tell_all(&Message::Roster(roster.clone()))?;
+            self.send_all(&Message::Roster(roster.clone()))?;
             self.roster = Some(roster);
-            self.wait_on(2 * GRACE);
+            self.extend_deadline(2 * GRACE);
         }
         self.is_connected()
     }
 
-    /// On the first host: the hosts cannot work together. Tells all that are there, and this one.
-    fn condemn(&mut self, token: usize, host: u32, mismatch: Option<String>) {
+    /// On the first host: the hosts cannot work together. Sends the reason to all that are connected, and to this one.
+    fn reject(&mut self, token: usize, host: u32, mismatch: Option<String>) {
         if self.verdict.is_none() {
             self.verdict = mismatch;
             self.deadline = self.deadline.min(self.clock.now().saturating_add(nanos(LINGER)));
-            self.told.extend(self.joined.keys());
-            let there: Vec<_> = self.joined.values().copied().collect();
-            there.into_iter().for_each(|token| self.tell_verdict(token));
+            self.notified.extend(self.joined.keys());
+            let connected: Vec<_> = self.joined.values().copied().collect();
+            connected.into_iter().for_each(|token| self.send_verdict(token));
         }
-        self.tell_verdict(token);
-        self.told.insert(host);
+        self.send_verdict(token);
+        self.notified.insert(host);
     }
 
-    fn tell_verdict(&mut self, token: usize) {
+    fn send_verdict(&mut self, token: usize) {
         if let (Some(why), Some(to)) = (&self.verdict, self.connections.get_mut(&token)) {
             to.send(&Message::Failed(ErrorKind::Config, why.clone()));
-            // Who is gone needs no message.
+            // A host whose connection is broken needs no message.
             let _ = to.write();
         }
     }
@@ -480,18 +487,18 @@ impl<'a> Meeting<'a> {
         self.known.insert(identity.host, identity);
     }
 
-    /// Begins to wait for the next thing, and a little longer.
-    fn wait_on(&mut self, longer: Duration) {
+    /// Sets the deadline for the next step: the connect timeout from now, and `longer`.
+    fn extend_deadline(&mut self, longer: Duration) {
         let wait = nanos(self.config.connect_timeout.saturating_add(longer));
         self.deadline = self.clock.now().saturating_add(wait);
     }
 
-    /// Tells the first host when this one is connected to all others.
+    /// Notifies the first host when this one is connected to all others.
     fn is_connected(&mut self) -> Result<()> {
         let all = self.joined.len() + 1 == self.config.count && self.roster.is_some();
         if all && !self.is_first() && !self.ready {
             self.ready = true;
-            self.tell(FIRST, &Message::Connected)?;
+            self.send(FIRST, &Message::Connected)?;
         }
         Ok(())
     }
@@ -512,13 +519,13 @@ impl<'a> Meeting<'a> {
                     self.calls.insert(identity.host, Call::new(&address, now));
                 }
                 self.roster = Some(hosts);
-                self.wait_on(Duration::ZERO);
+                self.extend_deadline(Duration::ZERO);
                 self.is_connected()
             }
             Message::Connected if self.is_first() => {
                 self.connected.insert(from);
                 if self.connected.len() + 1 == self.config.count {
-                    self.tell_all(&Message::Begin)?;
+                    self.send_all(&Message::Begin)?;
                     self.begun = true;
                 }
                 Ok(())
@@ -536,7 +543,7 @@ impl<'a> Meeting<'a> {
         }
     }
 
-    fn tell(&mut self, host: u32, message: &Message) -> Result<()> {
+    fn send(&mut self, host: u32, message: &Message) -> Result<()> {
         let token = self.joined.get(&host).copied();
         let connection = token.and_then(|token| self.connections.get_mut(&token));
         if let Some(connection) = connection {
@@ -548,9 +555,9 @@ impl<'a> Meeting<'a> {
         Ok(())
     }
 
-    fn tell_all(&mut self, message: &Message) -> Result<()> {
+    fn send_all(&mut self, message: &Message) -> Result<()> {
         let hosts: Vec<u32> = self.joined.keys().copied().collect();
-        hosts.into_iter().try_for_each(|host| self.tell(host, message))
+        hosts.into_iter().try_for_each(|host| self.send(host, message))
     }
 
     /// The connection to a host is broken. Before all have come, it may come again.
@@ -595,7 +602,9 @@ impl<'a> Meeting<'a> {
     fn refused_by(&self, host: u32, refusal: &Refusal) -> Error {
         let at = self.calls.get(&host).map_or("", |call| &call.address);
         let what = match refusal {
-            Refusal::NoHost => format!("what listens at {at} is no host of a job"),
+            Refusal::NoHost => {
+                format!("what listens at {at} is no host of a job: another program has this port")
+            }
             Refusal::Version(version) => format!(
                 "the version of the protocol between hosts is {version} at host {host} ({at}), and {VERSION} at this one"
             ),
@@ -618,8 +627,8 @@ impl<'a> Meeting<'a> {
         for token in late {
             self.happened(token, Happened::Closed("it does not answer".to_owned()))?;
         }
-        let all_told = self.told.len() + 1 >= self.config.count;
-        if let Some(verdict) = self.verdict.take_if(|_| all_told || now >= self.deadline) {
+        let all = self.notified.len() + 1 >= self.config.count;
+        if let Some(verdict) = self.verdict.take_if(|_| all || now >= self.deadline) {
             return Err(Error::new(ErrorKind::Config, verdict));
         }
         if now < self.deadline || self.begun {
@@ -630,7 +639,7 @@ impl<'a> Meeting<'a> {
 
     /// What has not happened in time.
     fn too_late(&self) -> String {
-        let within = format!("within {:?}", self.config.connect_timeout);
+        let within = format!("within {:?} (`--connect-timeout`)", self.config.connect_timeout);
         let refused = self.refused.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
         if let Some((host, call)) = self.calls.first_key_value() {
             let (address, why) = (&call.address, &call.failed);
@@ -641,27 +650,33 @@ impl<'a> Meeting<'a> {
         let missing = |there: &dyn Fn(u32) -> bool| {
             let hosts =
                 (0..self.mine.hosts).filter(|host| *host != self.mine.host && !there(*host));
-            list(hosts.collect())
+            hosts.collect::<Vec<_>>()
         };
         if self.is_first() && self.roster.is_some() {
-            let hosts = missing(&|host| self.connected.contains(&host));
+            let hosts = list(&missing(&|host| self.connected.contains(&host)));
             return format!("{hosts} not connected to all others {within}");
         }
         if !self.is_first() && self.roster.is_none() {
             let at = &self.config.first;
             return format!(
-                "not all hosts have come {within}: the first one, at {at}, waits for others{refused}"
+                "not all hosts have connected {within}: the first one, at {at}, waits for others{refused}"
             );
         }
         if self.ready {
             let at = &self.config.first;
             return format!("the first host, at {at}, has not begun {within}");
         }
-        let hosts = missing(&|host| self.joined.contains_key(&host));
-        format!("{hosts} not come {within}{refused}")
+        let missing = missing(&|host| self.joined.contains_key(&host));
+        let hosts = list(&missing);
+        let question = match missing.len() {
+            _ if !self.is_first() => "",
+            1 => ": was it started, and does it know the address of this first host?",
+            _ => ": were they started, and do they know the address of this first host?",
+        };
+        format!("{hosts} not connected {within}{refused}{question}")
     }
 
-    /// Tells the others why the hosts cannot work together, if they take it.
+    /// Sends the others the reason why the hosts cannot work together, as far as they take it.
     fn report(&mut self, error: &Error) {
         let message = Message::Failed(error.kind(), error.to_string());
         let to_first = !self.is_first();
@@ -701,7 +716,7 @@ impl<'a> Meeting<'a> {
     }
 }
 
-/// A port of loopback at which nobody listens now.
+/// A port of loopback that is free now.
 pub(crate) fn free_port() -> Result<u16> {
     let bound = std::net::TcpListener::bind("127.0.0.1:0").and_then(|bound| bound.local_addr());
     bound.map(|address| address.port()).map_err(|cause| failed("find a free port", cause))
@@ -735,7 +750,7 @@ fn failed(doing: &str, cause: io::Error) -> Error {
 }
 
 /// Names hosts, a few of many.
-fn list(hosts: Vec<u32>) -> String {
+fn list(hosts: &[u32]) -> String {
     const SHOWN: usize = 10;
     let numbers: Vec<_> = hosts.iter().take(SHOWN).map(u32::to_string).collect();
     match (hosts.len(), numbers.split_last()) {

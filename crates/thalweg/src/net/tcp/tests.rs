@@ -162,7 +162,7 @@ fn a_host_with_another_secret_is_refused_and_named_to_all() {
         "{messages:?}"
     );
     for other in [&messages[0], &messages[2]] {
-        assert!(other.contains("host 1 has not come within 2s"), "{other}");
+        assert!(other.contains("host 1 has not connected within 2s"), "{other}");
         assert!(other.contains("it does not know the secret"), "{other}");
     }
     assert!(messages.iter().all(|message| !message.contains("of other tests")));
@@ -174,12 +174,19 @@ fn hosts_that_do_not_come_are_named() {
     alone.connect_timeout = Duration::from_millis(300);
     let error = TcpNetwork::connect_as(&alone, identity(&alone)).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
-    assert_eq!(error.to_string(), "hosts 1, 2 and 3 have not come within 300ms");
+    assert_eq!(
+        error.to_string(),
+        "hosts 1, 2 and 3 have not connected within 300ms (`--connect-timeout`): were they started, \
+         and do they know the address of this first host?"
+    );
 
     let mut alone = config(2, 4, port());
     alone.connect_timeout = Duration::from_millis(300);
     let error = message(TcpNetwork::connect_as(&alone, identity(&alone)));
-    let expected = format!("host 0 could not be reached at {} within 300ms: ", alone.first);
+    let expected = format!(
+        "host 0 could not be reached at {} within 300ms (`--connect-timeout`): ",
+        alone.first
+    );
     assert!(error.starts_with(&expected) && error.contains("refused"), "{error}");
 }
 
@@ -191,6 +198,34 @@ fn a_port_that_is_taken_is_named() {
     let error = TcpNetwork::connect_as(&first, identity(&first)).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Io);
     assert!(error.to_string().starts_with(&format!("this host cannot listen at {address}: ")));
+}
+
+#[test]
+fn an_address_of_another_machine_is_explained() {
+    // An address for documentation, which no machine has.
+    let mut first = config(0, 2, 4711);
+    first.first = "192.0.2.1:4711".to_owned();
+    let failed = |first: &HostConfig| message(TcpNetwork::connect_as(first, identity(first)));
+    let explained = "host 0 has to run on the machine of that address";
+    assert!(failed(&first).contains(explained));
+    first.listen = Some("192.0.2.1:4711".to_owned());
+    assert!(!failed(&first).contains(explained), "the program has said where to listen");
+}
+
+#[test]
+fn another_program_at_the_port_of_the_first_host_is_recognised() {
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let second = config(1, 2, other.local_addr().unwrap().port());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = other.accept().unwrap();
+            // It is read first, so that closing it does not reset the connection.
+            let _ = stream.read(&mut [0; 100]);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        });
+        let said = message(TcpNetwork::connect_as(&second, identity(&second)));
+        assert!(said.ends_with("is no host of a job: another program has this port"), "{said}");
+    });
 }
 
 #[test]
@@ -257,7 +292,7 @@ fn strangers_keep_no_host_from_connecting() {
         });
         done.store(true, Ordering::Release);
         let networks: Vec<_> = met.into_iter().map(|met| met.unwrap().0).collect();
-        // Nobody listens when all are connected.
+        // The listening socket is closed when all are connected.
         assert!(StdStream::connect(("127.0.0.1", port)).is_err());
         drop(networks);
     });
@@ -345,9 +380,9 @@ fn a_host_is_lost_when_it_is_silent_gone_or_sends_nonsense() {
     let frame = Frame::new(edge(0, 0), vec![1, 2, 3]);
     stream.write_all(&[&frame.header[..], &frame.content].concat()).unwrap();
     let (_, how) = loss(&keep);
-    assert!(how.starts_with("nothing was heard of it for "), "{how}");
+    assert!(how.starts_with("nothing arrived from it for "), "{how}");
     assert!(
-        how.contains(" s, and a frame of edge 0 of job 0 before (it was at 127.0.0.1:"),
+        how.contains(" s; the last frame was of edge 0 of job 0 (it was at 127.0.0.1:"),
         "{how}"
     );
     assert_eq!(lock(&keep.frames).len(), 1);

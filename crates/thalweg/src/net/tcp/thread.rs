@@ -40,17 +40,20 @@ struct Incoming {
     reader: FrameReader,
     /// Whether there may be bytes to read.
     readable: bool,
-    /// Whether there are bytes to write which nobody is told of by the system.
+    /// Whether there are bytes to write that the system sends no event for.
     behind: bool,
-    heard: Heard,
+    /// When bytes arrived last.
+    arrived: Nanos,
+    last: LastFrame,
     state: State,
 }
 
-/// The last that was heard of a host, and when.
+/// The last frame that has arrived from a host.
 #[derive(Clone, Copy)]
-struct Heard {
-    at: Nanos,
-    what: Option<Channel>,
+enum LastFrame {
+    None,
+    Heartbeat,
+    Of(Channel),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,12 +74,13 @@ impl NetworkThread {
         most_silent: Duration,
     ) -> Self {
         let clock = Clock::system();
-        let heard = Heard { at: clock.now(), what: None };
+        let now = clock.now();
         let incoming = || Incoming {
             reader: FrameReader::default(),
             readable: true,
             behind: false,
-            heard,
+            arrived: now,
+            last: LastFrame::None,
             state: State::There,
         };
         let peers = shared.peers.keys().map(|host| (*host, incoming())).collect();
@@ -150,7 +154,7 @@ impl NetworkThread {
         }
     }
 
-    /// Sends heartbeats when they are due, and looks who has sent none.
+    /// Sends heartbeats when they are due, and closes connections from which nothing has arrived for too long.
     fn beat(&mut self) {
         let now = self.clock.now();
         if now < self.next_beat {
@@ -161,12 +165,11 @@ impl NetworkThread {
             if peer.state == State::Closed {
                 continue;
             }
-            let silent = now.saturating_sub(peer.heard.at);
+            let silent = now.saturating_sub(peer.arrived);
             if silent >= self.lost_after && !peer.readable {
                 let seconds = silent as f64 / 1e9;
-                let before = peer.heard;
-                let why =
-                    format!("nothing was heard of it for {seconds:.1} s, and {before} before");
+                let last = peer.last;
+                let why = format!("nothing arrived from it for {seconds:.1} s; {last}");
                 peer.close(*host, &self.shared, &why);
             } else if to.outgoing.is_empty() {
                 self.shared.send(to, Frame::notice(Notice::Alive));
@@ -205,14 +208,14 @@ impl Incoming {
             }
             Err(error) => return Err(format!("its connection is broken: {error}")),
         };
-        self.heard.at = now;
-        let Self { reader, heard, state, .. } = self;
+        self.arrived = now;
+        let Self { reader, last, state, .. } = self;
         reader.read(&buffer[..read], |arrived| match arrived {
             Arrived::Frame(channel, frame) => {
-                heard.what = Some(channel);
+                *last = LastFrame::Of(channel);
                 shared.channels.take(host, channel, frame);
             }
-            Arrived::Notice(Notice::Alive) => heard.what = None,
+            Arrived::Notice(Notice::Alive) => *last = LastFrame::Heartbeat,
             Arrived::Notice(Notice::Over(job)) => shared.channels.over_on(host, job),
             Arrived::Notice(Notice::Goodbye) => *state = State::Leaving,
         })?;
@@ -244,17 +247,17 @@ fn lost(address: &str, how: &str) -> String {
     format!("{how} (it was at {address})")
 }
 
-impl std::fmt::Display for Heard {
+impl std::fmt::Display for LastFrame {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.what {
-            None => f.write_str("a sign of life"),
-            Some(Channel { job, part: Part::Job }) => write!(f, "a message of job {job}"),
-            Some(Channel { job, part: Part::Edge(edge) }) => {
-                write!(f, "a frame of edge {edge} of job {job}")
-            }
-            Some(Channel { job, part: Part::Tie(tie) }) => {
-                write!(f, "a frame of tie {tie} of job {job}")
-            }
+        let Channel { job, part } = match self {
+            Self::None => return f.write_str("it has sent no frame at all"),
+            Self::Heartbeat => return f.write_str("the last frame was a heartbeat"),
+            Self::Of(channel) => channel,
+        };
+        match part {
+            Part::Job => write!(f, "the last frame was a message of job {job}"),
+            Part::Edge(edge) => write!(f, "the last frame was of edge {edge} of job {job}"),
+            Part::Tie(tie) => write!(f, "the last frame was of tie {tie} of job {job}"),
         }
     }
 }
