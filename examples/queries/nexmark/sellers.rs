@@ -3,14 +3,11 @@
 use super::winners::Winner;
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::time::Duration;
 use thalweg::Data;
 use thalweg::operators::keyed::{Process, ProcessContext, Timer};
 use thalweg::time::Timestamp;
-use thalweg_workloads::SECOND;
 use thalweg_workloads::nexmark::oracle::{LAST, Row6};
-use thalweg_workloads::windows::Windows;
-
-const SECONDS: Windows = Windows::tumbling(SECOND);
 
 /// Averages over the last prices of a seller, in the order in which the auctions closed.
 pub struct LastPrices;
@@ -40,9 +37,7 @@ impl Process<u64, Winner> for LastPrices {
         cx: &mut ProcessContext<'_, Row6, Infallible>,
     ) {
         known.closed.push(winner);
-        // One timer for all auctions that close in the same second.
-        let end = SECONDS.last_start(at.as_micros()).saturating_add(SECONDS.size());
-        cx.set_timer(Timer::EventTime(Timestamp::from_micros(end)));
+        cx.set_timer(Timer::EventTime(at.saturating_add(Duration::from_micros(1))));
     }
 
     fn on_timer(
