@@ -36,7 +36,7 @@ use crate::net::{self, HostId, free_port};
 use crate::operators::keyed::FirstOf;
 use crate::runtime::Cluster;
 use crate::stream::{Chain, Environment, Stream};
-use crate::sync::join_all;
+use crate::sync::{AtomicU64, Ordering, join_all};
 use crate::{KeyedStream, Output, Result};
 use std::fmt::{Debug, Write};
 use std::num::NonZeroUsize;
@@ -504,10 +504,14 @@ fn on_tcp<T: Send>(
         Ok(port) => format!("127.0.0.1:{port}"),
         Err(error) => panic!("{error}"),
     };
+    // Other hosts that begin at the same port must not join.
+    static RUNS: AtomicU64 = AtomicU64::new(0);
+    let run_number = RUNS.fetch_add(1, Ordering::Relaxed);
+    let secret = format!("the secret of run {run_number} in process {}", std::process::id());
     let host = |host: usize| {
         let own = NonZeroUsize::new(cores[host]).unwrap_or(config.cores);
         let config = Config { cores: own, ..config.clone() };
-        let secret = Secret::new("the secret of hosts in a test");
+        let secret = Secret::new(secret.as_str());
         let hosts = HostConfig::new(host, cores.len(), first.clone(), secret);
         move || {
             let env = Environment::checked_on_hosts(config, hosts);

@@ -140,6 +140,11 @@ impl Signals {
         let _ = self.others.set(others);
     }
 
+    /// Requests tasks to stop at once. How the job ends is decided elsewhere.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+    }
+
     /// Whether tasks should stop at once.
     pub(crate) fn stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)

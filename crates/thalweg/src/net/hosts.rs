@@ -53,6 +53,13 @@ impl Hosts {
         self.cores.iter().sum()
     }
 
+    /// Waits until the system has taken what was sent to other hosts, for a few seconds at most.
+    pub(crate) fn flush(&self) {
+        if let Some(network) = &self.network {
+            network.flush();
+        }
+    }
+
     pub(super) fn network(&self) -> Option<&Arc<dyn Network>> {
         self.network.as_ref()
     }

@@ -53,6 +53,9 @@ pub(crate) trait Network: Send + Sync {
 
     /// Forgets the channels of a job, and drops what still arrives for them.
     fn close(&self, job: u64);
+
+    /// Waits until the system has taken what was sent, for a few seconds at most: the process may end after it.
+    fn flush(&self) {}
 }
 
 /// Takes the frames of a channel. It does not block, and is called for one frame of each sender at a time.

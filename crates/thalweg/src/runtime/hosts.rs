@@ -329,16 +329,23 @@ impl JobHosts {
 }
 
 impl Receive for JobHosts {
-    /// Every host ends its tasks by itself: the first one, which decides otherwise, may be the one that is lost. It also
-    /// lets the first one know, or the first one all others: they may hear of the lost host still.
+    /// Every host ends its tasks by itself, and the first one decides, which gets to know of the loss. Only where the first
+    /// one is lost, or this host itself, is it decided here: the others may have ended the job well already.
     fn lost(&self, host: HostId, how: &str) {
         if self.me == HostId::FIRST {
             self.decide(Err(Self::loss(host, how)));
             // They may wait for the lost host to publish its files.
             self.send_all(&JobMessage::Over(Err(Self::loss(host, how))));
-        } else if !std::mem::replace(&mut lock(&self.state).decided, true) {
-            self.send(HostId::FIRST, &JobMessage::Failed(Self::loss(host, how)));
-            self.decided(Err(Self::loss(host, how)));
+        } else if host == HostId::FIRST || host == self.me {
+            if !std::mem::replace(&mut lock(&self.state).decided, true) {
+                self.decided(Err(Self::loss(host, how)));
+            }
+        } else {
+            if !lock(&self.state).decided {
+                self.send(HostId::FIRST, &JobMessage::Failed(Self::loss(host, how)));
+                self.with_job(|job| job.stop());
+            }
+            return;
         }
         // It may have been lost with files that it has not published.
         self.with_job(|job| job.unpublished(Self::loss(host, how)));

@@ -150,6 +150,12 @@ impl Job {
         self.wake_all();
     }
 
+    /// Stops the tasks of this host, before it is decided how the job ends.
+    pub(super) fn stop(&self) {
+        self.signals.stop();
+        self.wake_all();
+    }
+
     /// Cancels the job with a reason, unless its end has been decided already.
     pub(crate) fn cancel(&self, why: &str) {
         self.fail(Error::new(ErrorKind::Cancelled, why));

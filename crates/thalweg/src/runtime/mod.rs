@@ -38,6 +38,8 @@ pub(crate) struct World {
     pub(crate) clock: Clock,
     pub(crate) hosts: Arc<Hosts>,
     scheduler: Arc<dyn Scheduler>,
+    /// The connections to the other hosts, if they are processes.
+    connections: Option<TcpNetwork>,
 }
 
 impl World {
@@ -55,7 +57,7 @@ impl World {
                 Arc::new(Deterministic::new(seed, turn, clock.clone()))
             }
         };
-        Self { clock, hosts: Arc::new(Hosts::one(cores)), scheduler }
+        Self { clock, hosts: Arc::new(Hosts::one(cores)), scheduler, connections: None }
     }
 
     /// This process, as one of several hosts, to which it connects.
@@ -70,16 +72,16 @@ impl World {
                 "the deterministic scheduler runs jobs on one host only: its time is simulated";
             return Err(Error::new(ErrorKind::Config, what));
         }
-        let (network, cores) = TcpNetwork::connect(hosts, config.cores.get(), config.credit)?;
-        let hosts = Hosts::several(HostId(hosts.id), cores, Arc::new(network));
-        Ok(Self { hosts: Arc::new(hosts), ..world })
+        let (connections, cores) = TcpNetwork::connect(hosts, config.cores.get(), config.credit)?;
+        let hosts = Hosts::several(HostId(hosts.id), cores, connections.network());
+        Ok(Self { hosts: Arc::new(hosts), connections: Some(connections), ..world })
     }
 
     /// One of the hosts of a cluster, of which each has this many cores.
     pub(crate) fn simulated(cluster: &Arc<Cluster>, me: HostId, cores: &[usize]) -> Self {
         let host = cluster.host(me);
         let hosts = Hosts::several(me, cores.to_vec(), Arc::clone(&host) as _);
-        Self { clock: host.clock(), hosts: Arc::new(hosts), scheduler: host }
+        Self { clock: host.clock(), hosts: Arc::new(hosts), scheduler: host, connections: None }
     }
 }
 
@@ -90,6 +92,8 @@ pub(crate) struct Runtime {
     pub(crate) memory: MemoryPool,
     pub(crate) hosts: Arc<Hosts>,
     scheduler: Arc<dyn Scheduler>,
+    /// Held here alone, so that this host leaves when no environment is left, and has said so before the program ends.
+    _connections: Option<TcpNetwork>,
     /// The environments that share this runtime, but for the one that it was made for.
     environments: Numbering,
 }
@@ -149,10 +153,11 @@ const JOBS: u32 = 32;
 impl Runtime {
     /// A runtime in a world; no thread is started yet.
     pub(crate) fn new(config: Config, world: World) -> Arc<Self> {
-        let World { clock, hosts, scheduler } = world;
+        let World { clock, hosts, scheduler, connections } = world;
         let memory = MemoryPool::new(config.memory);
         let environments = Numbering::default();
-        Arc::new(Self { config, clock, memory, hosts, scheduler, environments })
+        let _connections = connections;
+        Arc::new(Self { config, clock, memory, hosts, scheduler, _connections, environments })
     }
 
     /// The numbers of the jobs of one more environment.
@@ -210,6 +215,8 @@ impl Runtime {
             self.scheduler.drive(&|| job.is_over());
             job.wait();
         }
+        // The program may end the process after it.
+        self.hosts.flush();
         Ok(())
     }
 

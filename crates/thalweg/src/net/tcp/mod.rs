@@ -3,7 +3,8 @@
 //! [`rendezvous`] connects the hosts, by the [`handshake`] of every two. Then frames ([`frames`]) go over the connections: who
 //! sends one writes it if nobody writes at that time ([`outgoing`]), and the network's thread ([`thread`]) reads, gives
 //! frames to the receivers of their channels ([`channels`]), goes on writing where a connection was full, and finds out
-//! which hosts are lost. It does not look into frames: batches are decoded by the tasks that receive them.
+//! which hosts are lost. Another thread sends [`heartbeats`], so that a receiver which takes long does not make the others believe
+//! that this host is lost. It does not look into frames: batches are decoded by the tasks that receive them.
 //!
 //! A host that has no more jobs says goodbye, and the other side closes the connection: so nothing that was sent is lost.
 
@@ -12,6 +13,7 @@ mod connection;
 mod executable;
 mod frames;
 mod handshake;
+mod heartbeats;
 mod outgoing;
 mod rendezvous;
 mod thread;
@@ -22,14 +24,16 @@ mod tests;
 pub(crate) use rendezvous::free_port;
 
 use super::{Channel, HostId, Network, Receiver};
+use crate::clock::{Clock, nanos};
 use crate::config::{HostConfig, Secret};
 use crate::data::{Data, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::{AtomicBool, Mutex, Ordering, lock, spawn};
+use crate::sync::{AtomicBool, Ordering, spawn};
 use channels::Channels;
 use connection::Message;
 use frames::{Frame, FrameReader, LARGEST, Notice};
 use handshake::{Handshake, Identity, Role, Step};
+use heartbeats::Heartbeats;
 use mio::net::TcpStream;
 use mio::{Interest, Poll, Token, Waker};
 use outgoing::{Outgoing, Rest};
@@ -38,12 +42,13 @@ use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use thread::NetworkThread;
+use thread::{FAREWELL, NetworkThread};
 
-/// The network as one host sees it.
+/// The connections of a host, and the threads that serve them. When it is dropped, the host leaves.
 pub(crate) struct TcpNetwork {
     shared: Arc<Shared>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Option<JoinHandle<()>>,
+    heartbeats: Heartbeats,
 }
 
 /// What tasks and the network's thread share.
@@ -111,8 +116,14 @@ impl TcpNetwork {
         let channels = Channels::default();
         let shared = Arc::new(Shared { peers, channels, waker, leaving: AtomicBool::new(false) });
         let of_thread = NetworkThread::new(Arc::clone(&shared), poll, lost_after, most_silent);
-        let thread = spawn("thalweg-net".to_owned(), move || of_thread.run())?;
-        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
+        let thread = Some(spawn("thalweg-net".to_owned(), move || of_thread.run())?);
+        let heartbeats = Heartbeats::start(&shared, most_silent / 4)?;
+        Ok(Self { shared, thread, heartbeats })
+    }
+
+    /// Carries the frames of jobs.
+    pub(crate) fn network(&self) -> Arc<dyn Network> {
+        Arc::clone(&self.shared) as _
     }
 }
 
@@ -156,7 +167,8 @@ fn shake_hands(role: Role, pieces: [&[u8]; 2]) {
 }
 
 impl Shared {
-    fn send(&self, peer: &Peer, frame: Frame) {
+    /// Sends a frame; never waits.
+    fn send_to(&self, peer: &Peer, frame: Frame) {
         if peer.outgoing.send(frame, &mut &peer.stream) == Rest::Network {
             peer.behind.store(true, Ordering::Release);
             self.wake();
@@ -169,29 +181,38 @@ impl Shared {
     }
 }
 
-impl Network for TcpNetwork {
+impl Network for Shared {
     fn send(&self, to: HostId, channel: Channel, frame: Vec<u8>) {
         if frame.len() > LARGEST {
             let what = format!(
                 "{} bytes are to be sent to another host at once, and {LARGEST} is the most",
                 frame.len()
             );
-            self.shared.channels.fail(channel, Error::new(ErrorKind::Plan, what));
-        } else if let Some(peer) = self.shared.peers.get(&to) {
-            self.shared.send(peer, Frame::new(channel, frame));
+            self.channels.fail(channel, Error::new(ErrorKind::Plan, what));
+        } else if let Some(peer) = self.peers.get(&to) {
+            self.send_to(peer, Frame::new(channel, frame));
         }
     }
 
     fn open(&self, channel: Channel, receiver: Receiver) {
-        if self.shared.channels.open(channel, receiver) {
-            self.shared.wake();
+        if self.channels.open(channel, receiver) {
+            self.wake();
         }
     }
 
     fn close(&self, job: u64) {
-        self.shared.channels.close(job);
-        for peer in self.shared.peers.values() {
-            self.shared.send(peer, Frame::notice(Notice::Over(job)));
+        self.channels.close(job);
+        for peer in self.peers.values() {
+            self.send_to(peer, Frame::notice(Notice::Over(job)));
+        }
+    }
+
+    fn flush(&self) {
+        let clock = Clock::system();
+        while self.peers.values().any(|peer| !peer.outgoing.is_empty())
+            && clock.now() < nanos(FAREWELL)
+        {
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
@@ -199,16 +220,14 @@ impl Network for TcpNetwork {
 impl Drop for TcpNetwork {
     /// Waits until what was sent has arrived, or for a few seconds.
     fn drop(&mut self) {
+        self.heartbeats.stop();
         for peer in self.shared.peers.values() {
-            self.shared.send(peer, Frame::notice(Notice::Goodbye));
+            self.shared.send_to(peer, Frame::notice(Notice::Goodbye));
         }
         self.shared.leaving.store(true, Ordering::Release);
         self.shared.wake();
-        if let Some(thread) = lock(&self.thread).take() {
-            // The last handle may be dropped by a receiver, on the network's thread, which cannot join itself.
-            if thread.thread().id() != std::thread::current().id() {
-                let _ = thread.join();
-            }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
     }
 }

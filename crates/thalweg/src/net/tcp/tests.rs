@@ -5,6 +5,7 @@ use crate::config::Secret;
 use crate::data::splitmix64;
 use crate::flow::Signals;
 use crate::net::{Part, Receive};
+use crate::sync::{Mutex, lock};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream as StdStream};
 use std::time::Instant;
@@ -84,7 +85,7 @@ fn edge(job: u64, edge: usize) -> Channel {
 
 fn open(network: &TcpNetwork, channel: Channel) -> Arc<Keep> {
     let keep = Arc::new(Keep::default());
-    network.open(channel, Receiver::new(Arc::clone(&keep) as _, Arc::default()));
+    network.shared.open(channel, Receiver::new(Arc::clone(&keep) as _, Arc::default()));
     keep
 }
 
@@ -314,7 +315,7 @@ fn frames_of_many_senders_arrive_whole_and_in_order() {
                         for to in others.clone() {
                             let mut frame = number.to_le_bytes().to_vec();
                             frame.resize(size(number), number as u8);
-                            host.send(to, *channel, frame);
+                            host.shared.send(to, *channel, frame);
                         }
                     }
                 });
@@ -346,8 +347,8 @@ fn a_host_that_leaves_has_sent_everything_and_is_lost_to_later_jobs_only() {
     let second = hosts.pop().unwrap();
     let first = &hosts[0];
     let channel = edge(0, 0);
-    (0..200).for_each(|_| second.send(HostId(0), channel, vec![1; 100_000]));
-    second.close(0);
+    (0..200).for_each(|_| second.shared.send(HostId(0), channel, vec![1; 100_000]));
+    second.shared.close(0);
     drop(second);
     let keep = open(first, channel);
     until(|| lock(&keep.frames).len() == 200);
@@ -399,7 +400,7 @@ fn a_host_is_lost_when_it_is_silent_gone_or_sends_nonsense() {
     let (_, how) = loss(&keep);
     assert!(how.starts_with("it has sent the header of a frame of 4294967295 bytes"), "{how}");
     // What is sent to a host that is lost goes nowhere.
-    host.send(HostId(1), edge(0, 0), vec![0; 1000]);
+    host.shared.send(HostId(1), edge(0, 0), vec![0; 1000]);
 }
 
 #[test]
@@ -407,9 +408,9 @@ fn a_frame_that_is_too_long_fails_its_job() {
     let hosts = networks(2);
     let signals = Arc::new(Signals::default());
     let receiver = Receiver::new(Arc::new(Keep::default()), Arc::clone(&signals));
-    hosts[0].open(edge(0, 0), receiver);
+    hosts[0].shared.open(edge(0, 0), receiver);
     // Zeros are not in memory before they are read.
-    hosts[0].send(HostId(1), edge(0, 0), vec![0; LARGEST + 1]);
+    hosts[0].shared.send(HostId(1), edge(0, 0), vec![0; LARGEST + 1]);
     let error = signals.take_failure().unwrap().to_string();
     assert!(
         error.starts_with("1073741825 bytes are to be sent to another host at once"),

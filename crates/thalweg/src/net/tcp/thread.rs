@@ -1,7 +1,7 @@
 //! The network's thread: reads from all hosts, goes on writing, and finds out which hosts are lost.
 
 use super::Shared;
-use super::frames::{Arrived, Frame, FrameReader, Notice};
+use super::frames::{Arrived, FrameReader, Notice};
 use super::outgoing::Rest;
 use crate::clock::{Clock, Nanos, nanos};
 use crate::net::{Channel, HostId, Part};
@@ -19,7 +19,7 @@ const BUFFER: usize = 256 << 10;
 /// How often it reads from one host before it looks at others.
 const IN_TURN: usize = 8;
 /// How long a host that leaves waits for the others to take what it has sent.
-const FAREWELL: Duration = Duration::from_secs(5);
+pub(super) const FAREWELL: Duration = Duration::from_secs(5);
 
 pub(super) struct NetworkThread {
     shared: Arc<Shared>,
@@ -29,10 +29,10 @@ pub(super) struct NetworkThread {
     /// The same hosts as those of `shared`, in the same order.
     peers: BTreeMap<HostId, Incoming>,
     lost_after: Nanos,
-    /// The time between two heartbeats.
+    /// The time between two looks for hosts that are silent.
     interval: Nanos,
     /// When the next one is due.
-    next_beat: Nanos,
+    next_look: Nanos,
 }
 
 /// What comes from another host.
@@ -92,7 +92,7 @@ impl NetworkThread {
             peers,
             lost_after: nanos(lost_after),
             interval: nanos(most_silent / 4),
-            next_beat: 0,
+            next_look: 0,
         }
     }
 
@@ -102,7 +102,7 @@ impl NetworkThread {
         loop {
             let busy = self.peers.values().any(|peer| peer.readable || peer.behind);
             let now = self.clock.now();
-            let next = until.unwrap_or(Nanos::MAX).min(self.next_beat);
+            let next = until.unwrap_or(Nanos::MAX).min(self.next_look);
             let pause = if busy { 0 } else { next.saturating_sub(now) };
             match self.poll.poll(&mut events, Some(Duration::from_nanos(pause))) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -121,7 +121,8 @@ impl NetworkThread {
             }
             self.shared.channels.deliver_waiting();
             self.read_and_write();
-            self.beat();
+            // What has arrived since the time before the poll is read, or known to be there.
+            self.look(now);
             if self.shared.leaving.load(Ordering::Acquire) {
                 let until = *until.get_or_insert(self.clock.now().saturating_add(nanos(FAREWELL)));
                 let all_closed = self.peers.values().all(|peer| peer.state == State::Closed);
@@ -154,14 +155,13 @@ impl NetworkThread {
         }
     }
 
-    /// Sends heartbeats when they are due, and closes connections from which nothing has arrived for too long.
-    fn beat(&mut self) {
-        let now = self.clock.now();
-        if now < self.next_beat {
+    /// Closes connections from which nothing had arrived for too long at a time.
+    fn look(&mut self, now: Nanos) {
+        if now < self.next_look {
             return;
         }
-        self.next_beat = now.saturating_add(self.interval);
-        for ((host, peer), to) in self.peers.iter_mut().zip(self.shared.peers.values()) {
+        self.next_look = now.saturating_add(self.interval);
+        for (host, peer) in &mut self.peers {
             if peer.state == State::Closed {
                 continue;
             }
@@ -171,8 +171,6 @@ impl NetworkThread {
                 let last = peer.last;
                 let why = format!("nothing arrived from it for {seconds:.1} s; {last}");
                 peer.close(*host, &self.shared, &why);
-            } else if to.outgoing.is_empty() {
-                self.shared.send(to, Frame::notice(Notice::Alive));
             }
         }
     }
