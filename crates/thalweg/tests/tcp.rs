@@ -272,7 +272,7 @@ fn programs_that_differ_fail_on_all_hosts() {
         assert_eq!(error.kind(), ErrorKind::Plan);
         let expected = "hosts 0 and 1 have described different jobs: operator 0, range (";
         assert!(error.to_string().starts_with(expected), "{error}");
-        let ends = "): end is 10 on host 0, and 11 on host 1; do all have the same arguments and \
+        let ends = "): to is 10 on host 0, and 11 on host 1; do all have the same arguments and \
                     settings?";
         assert!(error.to_string().ends_with(ends), "{error}");
     }

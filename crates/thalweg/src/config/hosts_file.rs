@@ -58,7 +58,7 @@ pub struct HostsFile {
 #[non_exhaustive]
 pub struct ListedHost {
     /// A name or an IP address, with or without a port. Of the first host: how the others reach it. Of another one: for
-    /// ssh, and with a port, where it listens; without, it listens at any port of the addresses that the others know it by.
+    /// ssh, and with a port, where it listens; without a port, its system chooses one.
     pub address: String,
     /// The cores that the job may use there. By default all that the process may use.
     pub cores: Option<NonZeroUsize>,

@@ -207,6 +207,7 @@ impl Network for Shared {
         }
     }
 
+    #[expect(clippy::disallowed_methods, reason = "only threads of the program wait for jobs")]
     fn flush(&self) {
         let clock = Clock::system();
         while self.peers.values().any(|peer| !peer.outgoing.is_empty())

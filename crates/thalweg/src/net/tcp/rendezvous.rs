@@ -1,5 +1,6 @@
-//! How hosts find each other and connect: all connect to the first one, which then sends each the addresses of the others; each
-//! of those connects to the ones with lower numbers. When all are connected, the first one sends all the message to begin.
+//! How hosts find each other and connect: all connect to the first one, which then sends each the addresses of the
+//! others; each of those connects to the ones with lower numbers. When all are connected, the first one sends all the
+//! message to begin.
 //!
 //! All of it is done on the thread that waits for it. A connection that is not authenticated is dropped, and cannot keep a
 //! host from connecting: the number of such connections is bounded, and so are their bytes and their time. When the
