@@ -382,7 +382,7 @@ fn miri(totals: &mut Totals) -> Result<Outcome> {
     command.args(&modules).args(CALLERS_OF_UNSAFE);
     command.env("CARGO_TARGET_DIR", metadata::read()?.target.join("miri"));
     // A hundred times slower than the machine: a few random cases each, which may access the folder of failing cases.
-    command.env("MIRIFLAGS", "-Zmiri-disable-isolation").env("PROPTEST_CASES", "8");
+    command.env("MIRIFLAGS", "-Zmiri-disable-isolation").env("PROPTEST_CASES", "4");
     tests_of(&mut command, totals)
 }
 
