@@ -36,13 +36,13 @@ use crate::net::{self, HostId, free_port};
 use crate::operators::keyed::FirstOf;
 use crate::runtime::Cluster;
 use crate::stream::{Chain, Environment, Stream};
-use crate::sync::{AtomicU64, Ordering, join_all};
+use crate::sync::join_all;
 use crate::{KeyedStream, Output, Result};
 use std::fmt::{Debug, Write};
 use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, atomic};
 
 /// The variable that holds the number of the only run to make.
 const ONLY: &str = "THALWEG_CHECK";
@@ -505,8 +505,8 @@ fn on_tcp<T: Send>(
         Err(error) => panic!("{error}"),
     };
     // Other hosts that begin at the same port must not join.
-    static RUNS: AtomicU64 = AtomicU64::new(0);
-    let run_number = RUNS.fetch_add(1, Ordering::Relaxed);
+    static RUNS: atomic::AtomicU64 = atomic::AtomicU64::new(0);
+    let run_number = RUNS.fetch_add(1, atomic::Ordering::Relaxed);
     let secret = format!("the secret of run {run_number} in process {}", std::process::id());
     let host = |host: usize| {
         let own = NonZeroUsize::new(cores[host]).unwrap_or(config.cores);
