@@ -201,7 +201,12 @@ pub fn q5_in<C: Chain<Item = Events, Time = Timestamp>>(
 pub fn q6<C: Chain<Item = Events, Time = Timestamp>>(
     events: Stream<C>,
 ) -> Stream<impl Chain<Item = Row6, Time = Timestamp>> {
-    winners(events).group_by(|winner| winner.seller).process(LastPrices).unkey().map(|(_, row)| row)
+    winners(events)
+        .group_by(|winner| winner.seller)
+        .sorted_by_time(|winner| winner.auction)
+        .stateful_map(LastPrices::default(), |_, last, winner| last.add(&winner))
+        .unkey()
+        .map(|(_, row)| row)
 }
 
 /// The bids with the highest price, window by window.

@@ -115,6 +115,9 @@ operators! {
     "keyed stateful_map" loose |job, s| job.end(
         keyed(s).stateful_map(None, |_, last: &mut Option<Record>, r: Record| { r.act(); last.replace(r) }).unkey()
     );
+    "sorted_by_time" exact |job, s| job.end(
+        timed(s).group_by(|r| r.key.clone()).sorted_by_time(|r| r.clone()).map(|_, r| r.number()).unkey()
+    );
     "keyed map" exact |job, s| job.end(keyed(s).map(|key, r| key.id + r.number()).unkey());
     "keyed filter" exact |job, s| job.end(keyed(s).filter(|key, r| (key.id + r.number()) % 2 == 0).count().unkey());
     "keyed filter_map" exact |job, s| job.end(

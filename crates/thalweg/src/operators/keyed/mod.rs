@@ -38,6 +38,7 @@ mod other_names;
 mod partition;
 mod process;
 mod repartition;
+mod sorted_by_time;
 mod stateful;
 mod stateful_flat_map;
 mod stateful_map;
