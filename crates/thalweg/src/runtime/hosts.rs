@@ -329,6 +329,11 @@ impl JobHosts {
 }
 
 impl Receive for JobHosts {
+    /// Files are published with a decision.
+    fn may_block(&self) -> bool {
+        true
+    }
+
     /// Every host ends its tasks by itself, and the first one decides, which gets to know of the loss. Only where the first
     /// one is lost, or this host itself, is it decided here: the others may have ended the job well already.
     fn lost(&self, host: HostId, how: &str) {

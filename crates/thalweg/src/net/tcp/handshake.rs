@@ -160,6 +160,11 @@ impl Handshake {
         std::mem::take(&mut self.output)
     }
 
+    /// Whether the greeting of the other side has arrived.
+    pub(super) fn is_greeted(&self) -> bool {
+        self.theirs.is_some()
+    }
+
     /// How many bytes to read before [`take`](Self::take), at most. A message that comes after the handshake is not read.
     pub(super) fn wanted(&self) -> usize {
         self.length() - self.input.len()

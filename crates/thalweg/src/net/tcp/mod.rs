@@ -8,14 +8,17 @@
 //!
 //! A host that has no more jobs says goodbye, and the other side closes the connection: so nothing that was sent is lost.
 
+mod blocking;
 mod channels;
 mod connection;
 mod executable;
 mod frames;
 mod handshake;
 mod heartbeats;
+mod names;
 mod outgoing;
 mod rendezvous;
+mod strangers;
 mod thread;
 
 #[cfg(all(test, not(loom), not(miri)))]
@@ -176,7 +179,7 @@ impl Shared {
     }
 
     fn wake(&self) {
-        // It fails only if the system is out of memory; the thread wakes at the next heartbeat then.
+        // It fails only if the system is out of memory; the thread wakes within a quarter of the longest silence then.
         let _ = self.waker.wake();
     }
 }
@@ -195,6 +198,14 @@ impl Network for Shared {
     }
 
     fn open(&self, channel: Channel, receiver: Receiver) {
+        let receiver = match receiver.may_block() {
+            true => blocking::on_own_thread(receiver.clone()).unwrap_or_else(|error| {
+                // The job ends, and learns that through this channel.
+                receiver.fail(error);
+                receiver
+            }),
+            false => receiver,
+        };
         if self.channels.open(channel, receiver) {
             self.wake();
         }

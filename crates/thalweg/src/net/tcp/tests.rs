@@ -300,6 +300,65 @@ fn strangers_keep_no_host_from_connecting() {
 }
 
 #[test]
+fn a_host_half_way_outlasts_strangers() {
+    let port = port();
+    std::thread::scope(|scope| {
+        let first = scope.spawn(move || {
+            TcpNetwork::connect_as(&config(0, 2, port), identity(&config(0, 2, port)))
+        });
+        let connect = || loop {
+            match StdStream::connect(("127.0.0.1", port)) {
+                Ok(stream) => return stream,
+                Err(_) => std::thread::sleep(Duration::from_millis(1)),
+            }
+        };
+        let other = config(1, 2, port);
+        let mut handshake =
+            Handshake::new(Role::Connects, identity(&other), other.secret.clone(), [3; 32]);
+        let mut half_way = connect();
+        half_way.write_all(&handshake.output()).unwrap();
+        // The first host has answered, so it knows the greeting.
+        half_way.read_exact(&mut [0; 1]).unwrap();
+        let silent: Vec<_> = (0..300).map(|_| connect()).collect();
+        // The last is served after the others.
+        let mut last = connect();
+        last.write_all(b"GET /").unwrap();
+        assert_eq!(last.read(&mut [0; 1]).unwrap_or_default(), 0, "it is refused");
+        // The first host still reads from the one that is half way: it refuses what is no message.
+        half_way.set_read_timeout(Some(MINUTE)).unwrap();
+        let mut greeting = vec![0; 43];
+        half_way.read_exact(&mut greeting).expect("the connection is there");
+        drop((silent, half_way));
+        let met = rendezvous::meet(&other, identity(&other)).unwrap();
+        drop(first.join().unwrap().unwrap());
+        drop(met);
+    });
+}
+
+#[test]
+fn connections_without_end_keep_no_host_from_giving_up() {
+    let (port, done) = (port(), AtomicBool::new(false));
+    let done = &done;
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(move || {
+                let began = Instant::now();
+                while !done.load(Ordering::Acquire) && began.elapsed() < MINUTE {
+                    let _ = StdStream::connect(("127.0.0.1", port));
+                }
+            });
+        }
+        let mut alone = config(0, 2, port);
+        alone.connect_timeout = Duration::from_secs(1);
+        let began = Instant::now();
+        let error = TcpNetwork::connect_as(&alone, identity(&alone)).err().unwrap();
+        done.store(true, Ordering::Release);
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert!(began.elapsed() < MINUTE / 2, "it serves strangers only");
+    });
+}
+
+#[test]
 fn frames_of_many_senders_arrive_whole_and_in_order() {
     let hosts = networks(3);
     let channels: Vec<_> = (0..4).map(|number| edge(1, number)).collect();
@@ -416,4 +475,107 @@ fn a_frame_that_is_too_long_fails_its_job() {
         error.starts_with("1073741825 bytes are to be sent to another host at once"),
         "{error}"
     );
+}
+
+/// Waits for a message to the test before it takes a frame, and keeps it.
+struct Slow {
+    keep: Keep,
+    go: Mutex<std::sync::mpsc::Receiver<()>>,
+    may_block: bool,
+}
+
+impl Receive for Slow {
+    fn may_block(&self) -> bool {
+        self.may_block
+    }
+
+    fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
+        let _ = lock(&self.go).recv_timeout(MINUTE);
+        self.keep.receive(from, frame)
+    }
+
+    fn lost(&self, host: HostId, how: &str) {
+        self.keep.lost(host, how);
+    }
+}
+
+/// Opens a channel with such a receiver. It takes frames as soon as the sender is dropped.
+fn open_slow(
+    network: &TcpNetwork,
+    channel: Channel,
+    may_block: bool,
+) -> (Arc<Slow>, std::sync::mpsc::Sender<()>) {
+    let (going, go) = std::sync::mpsc::channel();
+    let slow = Arc::new(Slow { keep: Keep::default(), go: Mutex::new(go), may_block });
+    network.shared.open(channel, Receiver::new(Arc::clone(&slow) as _, Arc::default()));
+    (slow, going)
+}
+
+#[test]
+fn a_receiver_that_works_for_long_loses_no_host() {
+    let lost_after = Duration::from_secs(1);
+    let met = meet(3, port(), |_, config, identity| {
+        config.lost_after = lost_after;
+        identity.lost_after = lost_after.as_millis() as u64;
+    });
+    let hosts: Vec<_> = met.into_iter().map(|met| met.unwrap().0).collect();
+    let keeps: Vec<_> = hosts.iter().map(|host| open(host, edge(0, 0))).collect();
+    // It keeps the thread of its host busy that reads, for longer than a host may be silent.
+    let (slow, going) = open_slow(&hosts[0], edge(0, 1), false);
+    hosts[1].shared.send(HostId(0), edge(0, 1), vec![1]);
+    std::thread::sleep(3 * lost_after);
+    drop(going);
+    until(|| lock(&slow.keep.frames).len() == 1);
+    // And for long enough to find a host that has been silent.
+    std::thread::sleep(lost_after);
+    for keep in keeps {
+        assert!(lock(&keep.lost).is_empty(), "{:?}", lock(&keep.lost));
+    }
+}
+
+#[test]
+fn a_receiver_that_may_block_holds_up_no_other_channel() {
+    let mut hosts = networks(2);
+    let (slow, going) = open_slow(&hosts[0], edge(0, 0), true);
+    let other = open(&hosts[0], edge(0, 1));
+    for number in 0..100 {
+        hosts[1].shared.send(HostId(0), edge(0, 0), vec![number]);
+        hosts[1].shared.send(HostId(0), edge(0, 1), vec![number]);
+    }
+    until(|| lock(&other.frames).len() == 100);
+    assert!(lock(&slow.keep.frames).is_empty());
+    // Its own frames stay in order, and a loss comes after them.
+    drop(hosts.pop());
+    loss(&other);
+    assert!(lock(&slow.keep.lost).is_empty());
+    drop(going);
+    loss(&slow.keep);
+    let expected: Vec<_> = (0..100).map(|number| (1, vec![number])).collect();
+    assert_eq!(*lock(&slow.keep.frames), expected);
+    // The thread ends with the channel.
+    hosts[0].shared.close(0);
+    until(|| Arc::strong_count(&slow) == 1);
+}
+
+#[test]
+fn a_host_flushes_what_it_has_sent_before_its_process_ends() {
+    let (host, met) = with_puppet(Duration::from_secs(600));
+    // More than the system takes before the other side reads.
+    for _ in 0..64 {
+        host.shared.send(HostId(1), edge(0, 0), vec![0; 1 << 20]);
+    }
+    let peer = &host.shared.peers[&HostId(1)];
+    assert!(!peer.outgoing.is_empty());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, mut buffer) = (&met.streams[&0], vec![0; 1 << 20]);
+            let began = Instant::now();
+            // It does not block.
+            while !peer.outgoing.is_empty() && began.elapsed() < MINUTE {
+                let _ = stream.read(&mut buffer);
+            }
+        });
+        host.network().flush();
+        assert!(peer.outgoing.is_empty());
+    });
 }

@@ -97,7 +97,8 @@ impl NetworkThread {
     }
 
     pub(super) fn run(mut self) {
-        let mut events = Events::with_capacity(1024);
+        // One for every host: of a host without an event, nothing had arrived before the poll.
+        let mut events = Events::with_capacity(self.peers.len() + 1);
         let mut until = None;
         loop {
             let busy = self.peers.values().any(|peer| peer.readable || peer.behind);
@@ -121,7 +122,8 @@ impl NetworkThread {
             }
             self.shared.channels.deliver_waiting();
             self.read_and_write();
-            // What has arrived since the time before the poll is read, or known to be there.
+            // Judged at the time before the poll: what had arrived by then is read, or marked as readable, however long
+            // receivers have worked since.
             self.look(now);
             if self.shared.leaving.load(Ordering::Acquire) {
                 let until = *until.get_or_insert(self.clock.now().saturating_add(nanos(FAREWELL)));
