@@ -17,6 +17,7 @@ mod handshake;
 mod heartbeats;
 mod names;
 mod outgoing;
+mod ports;
 mod rendezvous;
 mod strangers;
 mod thread;
@@ -24,7 +25,7 @@ mod thread;
 #[cfg(all(test, not(loom), not(miri)))]
 mod tests;
 
-pub(crate) use rendezvous::free_port;
+pub(crate) use ports::free_port;
 
 use super::{Channel, HostId, Network, Receiver};
 use crate::clock::{Clock, nanos};

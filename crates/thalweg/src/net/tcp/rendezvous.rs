@@ -783,12 +783,6 @@ impl<'a> Meeting<'a> {
     }
 }
 
-/// A port of loopback that is free now.
-pub(crate) fn free_port() -> Result<u16> {
-    let bound = std::net::TcpListener::bind("127.0.0.1:0").and_then(|bound| bound.local_addr());
-    bound.map(|address| address.port()).map_err(|cause| failed("find a free port", cause))
-}
-
 /// How long a connection may take until it is authentic.
 fn limit(connection: &Connection) -> Nanos {
     nanos(if connection.is_established() { HANDSHAKE } else { ATTEMPT })
