@@ -599,7 +599,7 @@ mod tests {
                 env.iter(0..30).shuffle().for_each(drop);
                 env.run().map_err(|error| error.to_string())
             });
-            ended.remove(lost);
+            drop(ended.remove(lost));
             assert_eq!(ended[0], ended[1], "host {lost} was lost at step {}", 2 * step);
             match ended[0] {
                 Ok(()) => well += 1,
