@@ -50,7 +50,7 @@ fn run_host(program: &str) -> Result<String> {
             println!("{MARK}running");
             job.wait().map(|_| "ended well".to_owned())
         }
-        // The first host cancels the job, when a line comes and much waits for the second.
+        // The first host cancels the job, when a line comes and much waits for the others.
         "cancelled" => {
             let is_first = host.id == 0;
             config.credit = 128 << 20;
@@ -72,7 +72,11 @@ fn run_host(program: &str) -> Result<String> {
                 }
                 job.cancel();
             }
-            job.wait().map(|_| "ended well".to_owned())
+            let ended = job.wait().map_err(|error| error.to_string());
+            // Before the connections are closed, as in a program that ends its process here.
+            println!("{MARK}{:?}", ended.map(drop));
+            std::io::stdin().read_line(&mut String::new()).expect("the test writes a line");
+            Ok("over".to_owned())
         }
         // While the first host waits for others, it has no descriptor left, for some seconds.
         "without descriptors" => {
@@ -154,7 +158,7 @@ impl Host {
 
 impl Host {
     /// Writes a line to it.
-    fn tell(&mut self) {
+    fn send_line(&mut self) {
         self.process.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
     }
 }
@@ -240,6 +244,7 @@ fn other_executable(dir: &Path) -> PathBuf {
     path
 }
 
+const CANCELLED: &str = "Err(\"the job was cancelled\")";
 const COUNTS: &str = "[(0, 3334), (1, 3333), (2, 3333)]";
 
 #[test]
@@ -312,12 +317,30 @@ fn a_host_ends_when_the_others_can_learn_how_the_job_ended() {
     let mut hosts = Cluster { lost_after, ..Cluster::new(2, "cancelled") }.start_all();
     hosts.iter().for_each(|host| assert_eq!(host.says(), "running"));
     hosts[1].signal("-STOP");
-    hosts[0].tell();
+    hosts[0].send_line();
     let early = hosts[0].said.recv_timeout(Duration::from_secs(3));
     assert!(early.is_err(), "the other host is not notified, and this one says {early:?}");
     hosts[1].signal("-CONT");
     for host in &hosts {
-        assert_eq!(host.says(), "Cancelled: the job was cancelled");
+        assert_eq!(host.says(), CANCELLED);
+    }
+}
+
+#[test]
+fn hosts_that_are_all_stopped_go_on() {
+    let mut hosts = Cluster::new(3, "cancelled").start_all();
+    hosts.iter().for_each(|host| assert_eq!(host.says(), "running"));
+    hosts.iter().for_each(|host| host.signal("-STOP"));
+    // For longer than a host may be silent.
+    std::thread::sleep(Duration::from_secs(4));
+    for host in &hosts {
+        host.signal("-CONT");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    hosts[0].send_line();
+    for host in &hosts {
+        assert_eq!(host.says(), CANCELLED);
     }
 }
 

@@ -816,6 +816,29 @@ fn list(hosts: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Secret;
+
+    #[cfg(not(miri))]
+    #[test]
+    fn a_few_connections_are_accepted_at_a_time() {
+        let address = format!("127.0.0.1:{}", crate::net::free_port().unwrap());
+        let secret = Secret::new("the secret of this test");
+        let config = HostConfig::new(0, 2, address.as_str(), secret);
+        let (executable, credit, lost_after) = (0, 0, 1000);
+        let own = String::new();
+        let mine =
+            Identity { host: 0, hosts: 2, cores: 1, executable, credit, lost_after, address: own };
+        let mut meeting = Meeting::new(&config, mine).unwrap();
+        let connect = |_| std::net::TcpStream::connect(&address).unwrap();
+        let strangers: Vec<_> = (0..AT_ONCE + 8).map(connect).collect();
+        meeting.accept().unwrap();
+        assert_eq!(meeting.connections.len(), AT_ONCE);
+        // There is no other event for the rest.
+        assert_eq!(meeting.until_next(), Duration::ZERO);
+        meeting.accept().unwrap();
+        assert_eq!(meeting.connections.len(), strangers.len());
+        assert!(meeting.until_next() > Duration::ZERO);
+    }
 
     #[test]
     fn a_neighbour_of_the_first_host_is_reached_where_the_first_is() {

@@ -339,29 +339,6 @@ fn a_host_half_way_outlasts_strangers() {
 }
 
 #[test]
-fn connections_without_end_keep_no_host_from_giving_up() {
-    let (port, done) = (port(), AtomicBool::new(false));
-    let done = &done;
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(move || {
-                let began = Instant::now();
-                while !done.load(Ordering::Acquire) && began.elapsed() < MINUTE {
-                    let _ = StdStream::connect(("127.0.0.1", port));
-                }
-            });
-        }
-        let mut alone = config(0, 2, port);
-        alone.connect_timeout = Duration::from_secs(1);
-        let began = Instant::now();
-        let error = TcpNetwork::connect_as(&alone, identity(&alone)).err().unwrap();
-        done.store(true, Ordering::Release);
-        assert_eq!(error.kind(), ErrorKind::TimedOut);
-        assert!(began.elapsed() < MINUTE / 2, "it serves strangers only");
-    });
-}
-
-#[test]
 fn frames_of_many_senders_arrive_whole_and_in_order() {
     let hosts = networks(3);
     let channels: Vec<_> = (0..4).map(|number| edge(1, number)).collect();
