@@ -240,7 +240,7 @@ fn hosts_wait_for_each_other() {
 }
 
 #[test]
-fn a_host_listens_where_it_is_told_and_others_find_it() {
+fn a_host_listens_at_the_address_that_it_is_given() {
     let met = meet(3, port(), |id, config, _| {
         if id > 0 {
             config.listen = Some("0.0.0.0:0".to_owned());
