@@ -629,8 +629,7 @@ mod tests {
                 }
                 let links = runtime.links(&numbers, &signals).unwrap();
                 let job = Job::new(signals, 0, links);
-                let description =
-                    Description { fingerprint: 7, parts: Box::new(|| Vec::<DescribedPart>::new()) };
+                let description = Description { fingerprint: 7, parts: Box::new(Vec::new) };
                 runtime.start_on_hosts(&job, Vec::new(), description);
                 job
             };
