@@ -439,13 +439,10 @@ impl JobMessage {
 mod tests {
     use super::*;
     use crate::check::on_cluster;
-    use crate::config::{BatchMode, Config, HostConfig, Secret};
-    use crate::flow::{Publish, Signals};
-    use crate::runtime::{Cluster, JobNumbers, Runtime, World};
-    use crate::sync::{AtomicBool, Ordering, join_all};
+    use crate::config::{BatchMode, Config};
+    use crate::runtime::Cluster;
+    use crate::sync::{AtomicBool, Ordering};
     use std::collections::BTreeSet;
-    use std::sync::mpsc::channel;
-    use std::time::Duration;
 
     /// Runs two jobs on three hosts, one of which is dropped after so many steps; returns what each host saw.
     fn with_a_loss(seed: u64, lost: HostId, after: u64) -> Vec<Result<Vec<(u64, u64)>, String>> {
@@ -612,6 +609,13 @@ mod tests {
     #[cfg(not(miri))]
     #[test]
     fn a_slow_disk_holds_up_no_other_job() {
+        use crate::config::{HostConfig, Secret};
+        use crate::flow::{Publish, Signals};
+        use crate::runtime::{JobNumbers, Runtime, World};
+        use crate::sync::join_all;
+        use std::sync::mpsc::channel;
+        use std::time::Duration;
+
         let minute = Duration::from_secs(60);
         let port = crate::net::free_port().unwrap();
         let host = |id: usize| {

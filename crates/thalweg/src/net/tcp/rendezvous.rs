@@ -816,11 +816,12 @@ fn list(hosts: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Secret;
 
     #[cfg(not(miri))]
     #[test]
     fn a_few_connections_are_accepted_at_a_time() {
+        use crate::config::Secret;
+
         let address = format!("127.0.0.1:{}", crate::net::free_port().unwrap());
         let secret = Secret::new("the secret of this test");
         let config = HostConfig::new(0, 2, address.as_str(), secret);
