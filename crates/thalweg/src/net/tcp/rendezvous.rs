@@ -155,6 +155,7 @@ fn seen_from_here(address: &str, first: Option<SocketAddr>) -> String {
 impl<'a> Meeting<'a> {
     fn new(config: &'a HostConfig, mine: Identity) -> Result<Self> {
         let clock = Clock::system();
+        let deadline = clock.now().saturating_add(nanos(config.connect_timeout));
         let poll = Poll::new().map_err(|cause| failed("wait for the network", cause))?;
         let is_first = mine.host == FIRST;
         let listen = config.listen.as_ref().or(is_first.then_some(&config.first));
@@ -167,7 +168,7 @@ impl<'a> Meeting<'a> {
         let mut meeting = Self {
             config,
             mine,
-            deadline: clock.now().saturating_add(nanos(config.connect_timeout)),
+            deadline,
             clock,
             poll,
             listen_at,
