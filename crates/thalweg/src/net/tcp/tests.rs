@@ -559,3 +559,39 @@ fn a_host_flushes_what_it_has_sent_before_its_process_ends() {
         assert!(peer.outgoing.is_empty());
     });
 }
+
+/// Ends its job when a host is lost, as where the first host is.
+struct Ends(Arc<Shared>);
+
+impl Receive for Ends {
+    fn receive(&self, _: HostId, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn lost(&self, _: HostId, _: &str) {
+        self.0.close(0);
+    }
+}
+
+#[test]
+fn a_host_that_is_taken_for_lost_does_not_learn_that_a_job_is_over() {
+    let (host, met) = with_puppet(Duration::from_millis(300));
+    let ends = Ends(Arc::clone(&host.shared));
+    host.shared.open(edge(0, 0), Receiver::new(Arc::new(ends), Arc::default()));
+    loss(&open(&host, edge(1, 0)));
+    let (mut reader, mut buffer, mut stream) =
+        (FrameReader::default(), [0; 1000], &met.streams[&0]);
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(read @ 1..) => {
+                let alive = frames::Arrived::Notice(Notice::Alive);
+                reader.read(&buffer[..read], |arrived| assert_eq!(arrived, alive)).unwrap();
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            // The connection is closed.
+            _ => return,
+        }
+    }
+}
