@@ -14,7 +14,7 @@ pub(crate) fn say(what: &str) {
 /// Copies lines to standard error until the input ends.
 pub(crate) fn pass_on(host: usize, input: impl Read) {
     copy(host, input, |line| {
-        // The host goes on if nobody reads what it says.
+        // The host goes on if its output has no reader.
         let _ = std::io::stderr().write_all(line);
     });
 }

@@ -1,4 +1,4 @@
-//! What a remote machine is told: small scripts for its `sh`.
+//! The scripts that `sh` runs on remote machines.
 //!
 //! A script is sent over standard input, and the command line of ssh only says how many bytes it has: so any login shell
 //! will do, arguments need no quoting for it, and nothing of the script, the secret least of all, is shown in the list
@@ -32,7 +32,7 @@ const MARK: &str = "thalweg-launch";
 /// Prints what the machine is, whether it has the program with this digest, and what is missing to run it. If `part` is
 /// the name of a file that was just copied, makes it the program.
 ///
-/// Programs that nobody has launched for a month are removed.
+/// Programs that were not launched for a month are removed.
 pub(crate) fn prepare(digest: &str, name: &str, part: Option<&str>) -> String {
     let place = place(digest, name);
     let (digest, place) = (quoted(digest), quoted(&place));

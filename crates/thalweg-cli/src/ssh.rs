@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Nothing may wait for an answer that nobody gives, or for a machine that is gone.
+/// Without questions to a person, and with a limit on the wait for a machine that is gone.
 const OPTIONS: [&str; 8] = [
     "-o",
     "BatchMode=yes",

@@ -17,7 +17,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the others have to end by themselves when a process has failed: they are told by their connections, and
+/// How long the others have to end by themselves when a process has failed: they learn that from their connections, and
 /// their messages say more than the launcher could.
 const GRACE: Duration = Duration::from_secs(5);
 /// How long they have to end when they were asked to.
@@ -223,7 +223,7 @@ fn decide(all: &mut [Started], events: &Receiver<Event>) -> Result<u8> {
         }
     }
     Ok(match (failed, last_signal) {
-        // The job was cancelled: a host that was told so by another does not know by what.
+        // The job was cancelled: only the process that got the signal knows by which.
         (Some(code), Some(signal)) if code <= BY_SIGNAL => BY_SIGNAL.saturating_add(signal as u8),
         (code, _) => code.unwrap_or(0),
     })

@@ -212,7 +212,7 @@ fn a_panic_on_one_host_is_the_error_of_all() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     for host in 0..3 {
         let error = |line: &str| {
-            line.starts_with(&format!("[{host}] error: ")) && line.contains("told to panic")
+            line.starts_with(&format!("[{host}] error: ")) && line.contains("configured to panic")
         };
         assert!(said.lines().any(error), "{host}: {said}");
     }

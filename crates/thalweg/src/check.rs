@@ -32,7 +32,7 @@
 
 use crate::config::{BatchMode, Config, HostConfig, Scheduler, Secret};
 use crate::data::{Data, Key, Portable, hash_u64};
-use crate::net::{self, HostId, free_port};
+use crate::net::{self, HostId};
 use crate::operators::keyed::FirstOf;
 use crate::runtime::Cluster;
 use crate::stream::{Chain, Environment, Stream};
@@ -494,16 +494,29 @@ pub(crate) fn on_cluster<T: Send>(
     ended.into_iter().map(|host| host.unwrap_or_else(|panic| resume_unwind(panic))).collect()
 }
 
+/// A port of loopback for the first host of a test: without a listener, below the ports that the system gives to
+/// connections, and another one at each call in a process.
+///
+/// ```
+/// use thalweg::check::free_port;
+///
+/// assert_ne!(free_port(), free_port());
+/// ```
+///
+/// # Panics
+///
+/// If no port is free.
+pub fn free_port() -> u16 {
+    net::free_port().unwrap_or_else(|error| panic!("{error}"))
+}
+
 /// Runs the same program on each of several hosts of this process that are connected by TCP.
 fn on_tcp<T: Send>(
     config: &Config,
     cores: &[usize],
     run: &(impl Fn(&Environment) -> Result<T, String> + Sync),
 ) -> Vec<Result<T, String>> {
-    let first = match free_port() {
-        Ok(port) => format!("127.0.0.1:{port}"),
-        Err(error) => panic!("{error}"),
-    };
+    let first = format!("127.0.0.1:{}", free_port());
     // Other hosts that begin at the same port must not join.
     static RUNS: atomic::AtomicU64 = atomic::AtomicU64::new(0);
     let run_number = RUNS.fetch_add(1, atomic::Ordering::Relaxed);

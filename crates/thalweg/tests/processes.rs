@@ -1,15 +1,17 @@
 //! Jobs on several processes: this program starts itself as hosts, and does to them what happens to processes.
 #![cfg(target_os = "linux")]
 
-use std::collections::HashSet;
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write as _};
+use std::net::TcpStream;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use thalweg::check::free_port;
 use thalweg::config::{Config, HostConfig, Secret};
 use thalweg::{Environment, Result};
 
@@ -36,7 +38,7 @@ fn run_host(program: &str) -> Result<String> {
     let mut host =
         HostConfig::new(number("TEST_ID"), number("TEST_COUNT"), given("TEST_FIRST"), secret);
     host.connect_timeout = Duration::from_millis(number("TEST_TIMEOUT") as u64);
-    host.lost_after = Duration::from_secs(2);
+    host.lost_after = Duration::from_millis(number("TEST_LOST_AFTER") as u64);
     let mut config = Config::default();
     config.cores = NonZeroUsize::MIN;
     match program {
@@ -47,6 +49,58 @@ fn run_host(program: &str) -> Result<String> {
             let job = env.start()?;
             println!("{MARK}running");
             job.wait().map(|_| "ended well".to_owned())
+        }
+        // The first host cancels the job, when a line comes and much waits for the others.
+        "cancelled" => {
+            let is_first = host.id == 0;
+            config.credit = 128 << 20;
+            let env = Environment::on_hosts(config, host)?;
+            let sent = Arc::new(AtomicU64::new(0));
+            let count = Arc::clone(&sent);
+            let blocks = env.iter(0u64..).map(move |n| {
+                count.fetch_add(1, Ordering::Relaxed);
+                vec![n; 8 << 10]
+            });
+            blocks.shuffle().for_each(drop);
+            let job = env.start()?;
+            println!("{MARK}running");
+            if is_first {
+                std::io::stdin().read_line(&mut String::new()).expect("the test writes a line");
+                let (before, began) = (sent.load(Ordering::Relaxed), Instant::now());
+                while sent.load(Ordering::Relaxed) < before + 1200 && began.elapsed() < MINUTE {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                job.cancel();
+            }
+            let ended = job.wait().map_err(|error| error.to_string());
+            // Before the connections are closed, as in a program that ends its process here.
+            println!("{MARK}{:?}", ended.map(drop));
+            std::io::stdin().read_line(&mut String::new()).expect("the test writes a line");
+            Ok("over".to_owned())
+        }
+        // While the first host waits for others, it has no descriptor left, for some seconds.
+        "without descriptors" => {
+            let first = host.first.clone();
+            let exhaust = move || {
+                while TcpStream::connect(&first).is_err() {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                let (mut files, mut began) = (Vec::new(), None::<Instant>);
+                while began.is_none_or(|began| began.elapsed() < Duration::from_secs(5)) {
+                    match File::open("/dev/null") {
+                        Ok(file) => files.push(file),
+                        Err(_) if began.is_none() => {
+                            println!("{MARK}no descriptor is left");
+                            began = Some(Instant::now());
+                        }
+                        Err(_) => std::thread::sleep(Duration::from_millis(1)),
+                    }
+                }
+            };
+            if host.id == 0 {
+                std::thread::spawn(exhaust);
+            }
+            counts(&Environment::on_hosts(config, host)?, 10_000)
         }
         "leaks" => {
             let before = (entries("fd"), entries("task"));
@@ -102,6 +156,13 @@ impl Host {
     }
 }
 
+impl Host {
+    /// Writes a line to it.
+    fn send_line(&mut self) {
+        self.process.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    }
+}
+
 impl Drop for Host {
     fn drop(&mut self) {
         let _ = self.process.kill();
@@ -115,11 +176,13 @@ struct Cluster {
     count: usize,
     program: &'static str,
     timeout: Duration,
+    lost_after: Duration,
 }
 
 impl Cluster {
     fn new(count: usize, program: &'static str) -> Self {
-        Self { port: free_port(), count, program, timeout: MINUTE }
+        let lost_after = Duration::from_secs(2);
+        Self { port: free_port(), count, program, timeout: MINUTE, lost_after }
     }
 
     fn start(&self, id: usize) -> Host {
@@ -127,7 +190,19 @@ impl Cluster {
     }
 
     fn start_as(&self, id: usize, executable: &Path, secret: &str) -> Host {
-        let mut process = Command::new(executable)
+        self.start_by(Command::new(executable), id, secret)
+    }
+
+    /// Starts a host that may open so many files.
+    fn start_with_files(&self, id: usize, files: usize) -> Host {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -n {files}; exec \"$0\" \"$@\"")]);
+        shell.arg(std::env::current_exe().unwrap());
+        self.start_by(shell, id, SECRET)
+    }
+
+    fn start_by(&self, mut command: Command, id: usize, secret: &str) -> Host {
+        let mut process = command
             .args(["--exact", "host_of_a_test", "--nocapture"])
             .env("TEST_PROGRAM", self.program)
             .env("TEST_ID", id.to_string())
@@ -135,7 +210,8 @@ impl Cluster {
             .env("TEST_FIRST", format!("127.0.0.1:{}", self.port))
             .env("TEST_SECRET", secret)
             .env("TEST_TIMEOUT", self.timeout.as_millis().to_string())
-            .stdin(Stdio::null())
+            .env("TEST_LOST_AFTER", self.lost_after.as_millis().to_string())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -159,23 +235,8 @@ impl Cluster {
     }
 }
 
-/// A port that nobody listens on, below those that the system gives away.
-fn free_port() -> u16 {
-    static GIVEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
-    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let given = given.get_or_insert_default();
-    let begin = std::process::id().wrapping_mul(137);
-    let mut ports = (0..20_000).map(|step| 10_240 + (begin.wrapping_add(step) % 20_000) as u16);
-    let free =
-        |port: &u16| !given.contains(port) && TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    let port = ports.find(free).expect("a port is free");
-    given.insert(port);
-    port
-}
-
 /// A copy of this program that differs from it, and runs the same.
 fn other_executable(dir: &Path) -> PathBuf {
-    use std::io::Write as _;
     let path = dir.join("other");
     std::fs::copy(std::env::current_exe().unwrap(), &path).unwrap();
     let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
@@ -183,6 +244,7 @@ fn other_executable(dir: &Path) -> PathBuf {
     path
 }
 
+const CANCELLED: &str = "Err(\"the job was cancelled\")";
 const COUNTS: &str = "[(0, 3334), (1, 3333), (2, 3333)]";
 
 #[test]
@@ -225,6 +287,85 @@ fn a_host_that_is_killed_ends_the_job_on_all_by_its_number() {
                 format!("Lost: host {killed} is lost, and with it the tasks that ran there: ");
             assert!(said.starts_with(&expected), "{said}");
         }
+    }
+}
+
+#[test]
+fn a_host_that_is_stopped_ends_the_job_on_all_by_its_number() {
+    for stopped in 0..3 {
+        let hosts = Cluster::new(3, "endless").start_all();
+        hosts.iter().for_each(|host| assert_eq!(host.says(), "running"));
+        hosts[stopped].signal("-STOP");
+        for host in hosts.iter().enumerate().filter(|(id, _)| *id != stopped).map(|(_, host)| host)
+        {
+            let said = host.says();
+            let expected = format!(
+                "Lost: host {stopped} is lost, and with it the tasks that ran there: nothing arrived from it for "
+            );
+            assert!(said.starts_with(&expected), "{said}");
+        }
+        // When it goes on, it has lost them.
+        hosts[stopped].signal("-CONT");
+        let said = hosts[stopped].says();
+        assert!(said.starts_with("Lost: host "), "{said}");
+    }
+}
+
+#[test]
+fn a_host_ends_when_the_others_can_learn_how_the_job_ended() {
+    let lost_after = MINUTE;
+    let mut hosts = Cluster { lost_after, ..Cluster::new(2, "cancelled") }.start_all();
+    hosts.iter().for_each(|host| assert_eq!(host.says(), "running"));
+    hosts[1].signal("-STOP");
+    hosts[0].send_line();
+    let early = hosts[0].said.recv_timeout(Duration::from_secs(3));
+    assert!(early.is_err(), "the other host is not notified, and this one says {early:?}");
+    hosts[1].signal("-CONT");
+    for host in &hosts {
+        assert_eq!(host.says(), CANCELLED);
+    }
+}
+
+#[test]
+fn hosts_that_are_all_stopped_go_on() {
+    let mut hosts = Cluster::new(3, "cancelled").start_all();
+    hosts.iter().for_each(|host| assert_eq!(host.says(), "running"));
+    hosts.iter().for_each(|host| host.signal("-STOP"));
+    // For longer than a host may be silent.
+    std::thread::sleep(Duration::from_secs(4));
+    for host in &hosts {
+        host.signal("-CONT");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    hosts[0].send_line();
+    for host in &hosts {
+        assert_eq!(host.says(), CANCELLED);
+    }
+}
+
+#[test]
+fn a_host_without_descriptors_accepts_others_later() {
+    let cluster = Cluster::new(2, "without descriptors");
+    let first = cluster.start_with_files(0, 100);
+    assert_eq!(first.says(), "no descriptor is left");
+    let second = cluster.start(1);
+    assert_eq!([first.says(), second.says()], [COUNTS, COUNTS]);
+}
+
+#[test]
+fn a_signal_while_hosts_connect_changes_nothing() {
+    for late in [0, 1] {
+        let cluster = Cluster::new(2, "counts");
+        let early = cluster.start(1 - late);
+        // A wait of a process that is stopped and goes on is interrupted.
+        for _ in 0..10 {
+            std::thread::sleep(Duration::from_millis(100));
+            early.signal("-STOP");
+            early.signal("-CONT");
+        }
+        let other = cluster.start(late);
+        assert_eq!([early.says(), other.says()], [COUNTS, COUNTS]);
     }
 }
 

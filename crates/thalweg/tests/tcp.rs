@@ -1,31 +1,20 @@
 //! Jobs on several hosts that are connected by TCP: environments on threads of this process, over loopback.
 
-use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::time::Duration;
+use thalweg::check::free_port;
 use thalweg::config::{Config, HostConfig, Scheduler, Secret};
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::EventTimeWindow;
 use thalweg::time::Timestamp;
 use thalweg::{Environment, ErrorKind, Result};
 
-/// A port that nobody listens on, below those that the system gives away.
-fn free_port() -> u16 {
-    static GIVEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
-    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let given = given.get_or_insert_default();
-    let begin = std::process::id().wrapping_mul(131);
-    let mut ports = (0..20_000).map(|step| 10_240 + (begin.wrapping_add(step) % 20_000) as u16);
-    let free =
-        |port: &u16| !given.contains(port) && TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    let port = ports.find(free).expect("a port is free");
-    given.insert(port);
-    port
-}
+const MINUTE: Duration = Duration::from_secs(60);
 
 fn host(id: usize, count: usize, port: u16) -> HostConfig {
     let secret = Secret::new("the secret of these tests");
@@ -254,6 +243,46 @@ fn many_jobs_share_the_connections() {
     let mut expected: Vec<u64> = (0..30).flat_map(|n| [n * 4950, (n + 1) * 4950]).collect();
     expected.sort();
     assert_eq!(sums, expected);
+}
+
+#[test]
+fn a_round_that_ends_slowly_holds_up_no_other_job() {
+    let sums = on_hosts(
+        &[1, 1],
+        |_| (),
+        |id, env| {
+            let other = env.sharing();
+            let (begun, has_begun) = channel();
+            let (go, gone) = channel();
+            let gone = Mutex::new(gone);
+            let sum = env
+                .iter(0..10u64)
+                .replay(3, 0, |numbers, _| numbers.map(|n| *n).shuffle())
+                .fold(|part: &mut u64, n| *part += n, |part, other| *part += other)
+                .until(move |sum, part| {
+                    *sum += part;
+                    // The second host hears of the round from the first.
+                    if id == 1 {
+                        let _ = begun.send(());
+                        let gone = gone.lock().unwrap_or_else(PoisonError::into_inner);
+                        gone.recv_timeout(MINUTE).expect("the other job ends before");
+                    }
+                    true
+                })
+                .map(|outcome| outcome.state)
+                .collect_one();
+            let job = env.start()?;
+            if id == 1 {
+                has_begun.recv_timeout(MINUTE).expect("the round ends");
+            }
+            let others = other.iter(0..100u64).shuffle().sum(|n| *n).collect_one();
+            other.run()?;
+            let _ = go.send(());
+            job.wait()?;
+            Ok((sum.take()?, others.take()?))
+        },
+    );
+    sums.into_iter().for_each(|sums| assert_eq!(sums.unwrap(), (Some(45), Some(4950))));
 }
 
 #[test]

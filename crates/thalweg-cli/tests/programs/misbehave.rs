@@ -69,7 +69,7 @@ fn count(args: &Args, id: usize) -> Result<()> {
     }
     let panics = args.how == How::Panic && id == args.at;
     let numbers = env.iter(0..10_000_u64).shuffle().map(move |n| {
-        assert!(!panics, "this host was told to panic");
+        assert!(!panics, "this host was configured to panic");
         n
     });
     let count = numbers.count().collect_one();

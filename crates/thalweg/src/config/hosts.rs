@@ -89,7 +89,7 @@ impl HostConfig {
 
 /// The most hosts that a job may have: their numbers have 16 bits in messages.
 const MOST: usize = 1 << 16;
-/// Less could not be told from a host that is merely busy.
+/// A busy host may be silent for less than this.
 const LEAST_LOST_AFTER: Duration = Duration::from_millis(100);
 
 /// Checks the form of an address.
@@ -110,10 +110,10 @@ fn address(text: &str, any_port: bool) -> Result<()> {
     }
 }
 
-/// What the hosts of a job know, and nobody else: a host that does not is refused. It is not sent to other hosts, and
+/// What only the hosts of a job know: a process that does not know it is refused. It is not sent to other hosts, and
 /// not shown.
 ///
-/// It proves who connects. It does not encrypt what hosts send each other afterwards.
+/// It authenticates connections. It does not encrypt what hosts send each other afterwards.
 #[derive(Clone)]
 pub struct Secret(Vec<u8>);
 

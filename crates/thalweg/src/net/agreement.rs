@@ -17,6 +17,9 @@ use std::sync::Arc;
 
 /// What is merged, and what is done with the result.
 pub(crate) trait Agree: Send + Sync {
+    /// Whether it runs closures of the program, which may take long.
+    const MAY_BLOCK: bool;
+
     /// Merges the contributions of later hosts into those of earlier ones.
     fn merge(&self, earlier: Vec<u8>, later: &[u8]) -> Result<Vec<u8>>;
 
@@ -128,6 +131,10 @@ impl<A: Agree + 'static> Agreement<A> {
 }
 
 impl<A: Agree + 'static> Receive for Agreement<A> {
+    fn may_block(&self) -> bool {
+        A::MAY_BLOCK
+    }
+
     fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
         let wrong = |what: String| {
             let (from, part) = (from.0, self.part);
@@ -181,6 +188,8 @@ mod tests {
     struct Append(Mutex<Vec<Vec<u8>>>);
 
     impl Agree for Append {
+        const MAY_BLOCK: bool = false;
+
         fn merge(&self, mut earlier: Vec<u8>, later: &[u8]) -> Result<Vec<u8>> {
             earlier.extend_from_slice(later);
             Ok(earlier)

@@ -58,8 +58,14 @@ pub(crate) trait Network: Send + Sync {
     fn flush(&self) {}
 }
 
-/// Takes the frames of a channel. It does not block, and is called for one frame of each sender at a time.
+/// Takes the frames of a channel. It is called for one frame of each sender at a time.
 pub(crate) trait Receive: Send + Sync {
+    /// Whether it may take long: because it runs closures of the program, or waits for a disk. Frames of other channels do
+    /// not wait for it.
+    fn may_block(&self) -> bool {
+        false
+    }
+
     /// Takes a frame.
     ///
     /// # Errors
@@ -89,6 +95,11 @@ impl Receiver {
         if let Err(error) = catch(|| self.receive.receive(from, frame)).and_then(|taken| taken) {
             self.signals.fail(error);
         }
+    }
+
+    /// Whether taking a frame may take long.
+    fn may_block(&self) -> bool {
+        self.receive.may_block()
     }
 
     /// A host is lost.

@@ -329,6 +329,11 @@ impl JobHosts {
 }
 
 impl Receive for JobHosts {
+    /// Files are published with a decision.
+    fn may_block(&self) -> bool {
+        true
+    }
+
     /// Every host ends its tasks by itself, and the first one decides, which gets to know of the loss. Only where the first
     /// one is lost, or this host itself, is it decided here: the others may have ended the job well already.
     fn lost(&self, host: HostId, how: &str) {
@@ -577,5 +582,78 @@ mod tests {
             }
         }
         assert!(well > 20 && ill > 20, "{well} ended well, {ill} ill");
+    }
+
+    #[test]
+    fn a_host_that_is_lost_leaves_the_others_with_one_outcome() {
+        let (mut well, mut ill) = (0, 0);
+        for step in 0..200 {
+            // Not the first host, which decides.
+            let lost = 1 + step as usize % 2;
+            let cluster = Cluster::new(step, 8, 3);
+            cluster.drop_after(2 * step, HostId(lost));
+            let mut ended = on_cluster(&cluster, &Config::default(), &[1, 2, 1], &|env| {
+                env.iter(0..30).shuffle().for_each(drop);
+                env.run().map_err(|error| error.to_string())
+            });
+            drop(ended.remove(lost));
+            assert_eq!(ended[0], ended[1], "host {lost} was lost at step {}", 2 * step);
+            match ended[0] {
+                Ok(()) => well += 1,
+                Err(_) => ill += 1,
+            }
+        }
+        assert!(well > 20 && ill > 20, "{well} ended well, {ill} ill");
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    fn a_slow_disk_holds_up_no_other_job() {
+        use crate::config::{HostConfig, Secret};
+        use crate::flow::{Publish, Signals};
+        use crate::runtime::{JobNumbers, Runtime, World};
+        use crate::sync::join_all;
+        use std::sync::mpsc::channel;
+        use std::time::Duration;
+
+        let minute = Duration::from_secs(60);
+        let port = crate::net::free_port().unwrap();
+        let host = |id: usize| {
+            let secret = Secret::new("the secret of this test");
+            let hosts = HostConfig::new(id, 2, format!("127.0.0.1:{port}"), secret);
+            let config = Config::default();
+            let world = World::on_hosts(&config, &hosts).unwrap();
+            let runtime = Runtime::new(config, world);
+            let numbers = JobNumbers::first();
+            // Without tasks: it ends well at once.
+            let job = |file: Option<Publish>| {
+                let signals = Arc::new(Signals::default());
+                if let Some(file) = file {
+                    signals.on_success(move || Ok(file));
+                }
+                let links = runtime.links(&numbers, &signals).unwrap();
+                let job = Job::new(signals, 0, links);
+                let description = Description { fingerprint: 7, parts: Box::new(Vec::new) };
+                runtime.start_on_hosts(&job, Vec::new(), description);
+                job
+            };
+            let (begun, has_begun) = channel();
+            let (go, gone) = channel();
+            let rename = move || {
+                let _ = begun.send(());
+                gone.recv_timeout(minute).map_err(|_| Error::new(ErrorKind::Io, "nothing goes on"))
+            };
+            let slow = job(Some(Publish::File { name: "a".to_owned(), rename: Box::new(rename) }));
+            has_begun.recv_timeout(minute).unwrap();
+            let other = job(None);
+            runtime.wait(&other).unwrap();
+            other.outcome().unwrap();
+            assert!(!slow.is_over());
+            go.send(()).unwrap();
+            runtime.wait(&slow).unwrap();
+            slow.outcome().map_err(|error| error.to_string())
+        };
+        let ended = join_all([0, 1].map(|id| move || host(id)).into());
+        ended.into_iter().for_each(|host| host.unwrap().unwrap());
     }
 }

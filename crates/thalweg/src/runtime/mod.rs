@@ -92,7 +92,7 @@ pub(crate) struct Runtime {
     pub(crate) memory: MemoryPool,
     pub(crate) hosts: Arc<Hosts>,
     scheduler: Arc<dyn Scheduler>,
-    /// Held here alone, so that this host leaves when no environment is left, and has said so before the program ends.
+    /// The only handle to the connections: this host leaves, and says so, when its last environment is dropped.
     _connections: Option<TcpNetwork>,
     /// The environments that share this runtime, but for the one that it was made for.
     environments: Numbering,
@@ -156,8 +156,15 @@ impl Runtime {
         let World { clock, hosts, scheduler, connections } = world;
         let memory = MemoryPool::new(config.memory);
         let environments = Numbering::default();
-        let _connections = connections;
-        Arc::new(Self { config, clock, memory, hosts, scheduler, _connections, environments })
+        Arc::new(Self {
+            config,
+            clock,
+            memory,
+            hosts,
+            scheduler,
+            _connections: connections,
+            environments,
+        })
     }
 
     /// The numbers of the jobs of one more environment.

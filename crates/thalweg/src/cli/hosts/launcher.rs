@@ -173,8 +173,8 @@ fn unreadable(name: &str, value: &str) -> Error {
     Error::new(ErrorKind::Config, what)
 }
 
-/// A pod of an Indexed Job, or of a StatefulSet, whose number is the end of its name. Only a program that was told the
-/// number of hosts may ask for it: the pods of other jobs work alone.
+/// A pod of an Indexed Job, or of a StatefulSet, whose number is the end of its name. Only a program that is given
+/// the number of hosts calls this: the pods of other jobs work alone.
 fn kubernetes(variables: Variables<'_>) -> Result<Option<Launched>> {
     let by = Launcher::Kubernetes;
     if variables.get("KUBERNETES_SERVICE_HOST").is_none() {

@@ -41,7 +41,7 @@ fn below_home(path: &Path, home: Option<&Path>) -> PathBuf {
     }
 }
 
-/// The contents of a file that nobody else may read or change, without white space at its end.
+/// The contents of a file that only its owner may read or change, without white space at its end.
 fn read(path: &Path) -> Result<Vec<u8>> {
     let cannot = |cause| refused(path, "cannot read the secret of the hosts").caused_by(cause);
     let file = File::open(path).map_err(cannot)?;

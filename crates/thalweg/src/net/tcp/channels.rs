@@ -1,4 +1,4 @@
-//! The channels of a host: who takes the frames of each, and the frames that wait for their channel to be opened.
+//! The channels of a host: the receiver of each, and the frames that wait for their channel to be opened.
 //!
 //! Only the network's thread gives frames to receivers, so those of a channel arrive in order, and the ones that have
 //! waited before all others.

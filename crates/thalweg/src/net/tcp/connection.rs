@@ -95,6 +95,15 @@ impl Connection {
         !matches!(self.state, State::Connecting)
     }
 
+    /// Whether the other side has sent its greeting, or more.
+    pub(super) fn is_greeted(&self) -> bool {
+        match &self.state {
+            State::Connecting | State::Established => false,
+            State::Handshake(handshake) => handshake.is_greeted(),
+            State::Joined => true,
+        }
+    }
+
     pub(super) fn is_joined(&self) -> bool {
         matches!(self.state, State::Joined)
     }
@@ -136,7 +145,7 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(None),
                 Err(error) => return Err(error),
             }
-            // A port that nobody listens on may be given to the connection itself.
+            // A connection to a port without a listener may get that port for its own side, and so reach itself.
             if self.stream.peer_addr()? == self.stream.local_addr()? {
                 return Err(io::ErrorKind::ConnectionRefused.into());
             }

@@ -3,7 +3,7 @@
 //! | bytes | header |
 //! |---|---|
 //! | 0 to 3 | the length of the content |
-//! | 4 to 11 | the number of the job, or [`NETWORK`] for what the networks of two hosts tell each other |
+//! | 4 to 11 | the number of the job, or [`NETWORK`] for a notice from one host's network to another's |
 //! | 12 to 15 | the part of the job: 0 for the job, 1 + 2n for edge n, 2 + 2n for tie n; or the kind of notice |
 //!
 //! Integers are little-endian.
@@ -24,7 +24,7 @@ pub(super) struct Frame {
     pub(super) content: Vec<u8>,
 }
 
-/// What the networks of two hosts tell each other.
+/// What the network of one host sends that of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Notice {
     /// The host is there.

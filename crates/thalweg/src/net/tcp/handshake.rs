@@ -2,9 +2,9 @@
 //!
 //! | message | from | content |
 //! |---|---|---|
-//! | greeting | who connects, then who accepts | a magic value, the version of the protocol, a random nonce |
-//! | credentials | who connects | what the host is, authenticated |
-//! | answer | who accepts | one byte: whether the credentials are authentic; if so, credentials of its own |
+//! | greeting | the connecting side, then the accepting side | a magic value, the version of the protocol, a random nonce |
+//! | credentials | the connecting side | what the host is, authenticated |
+//! | answer | the accepting side | one byte: whether the credentials are authentic; if so, credentials of its own |
 //!
 //! Credentials are an [`Identity`], preceded by its length and followed by its HMAC-SHA-256 under the secret, over the role
 //! of the host, both nonces and the identity. So credentials cannot be sent again in another handshake, nor back to the
@@ -158,6 +158,11 @@ impl Handshake {
     /// Takes what is to be written.
     pub(super) fn output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.output)
+    }
+
+    /// Whether the greeting of the other side has arrived.
+    pub(super) fn is_greeted(&self) -> bool {
+        self.theirs.is_some()
     }
 
     /// How many bytes to read before [`take`](Self::take), at most. A message that comes after the handshake is not read.

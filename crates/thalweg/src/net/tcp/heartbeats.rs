@@ -1,4 +1,4 @@
-//! Signs of life to the other hosts.
+//! Heartbeats: frames without content, so that other hosts can tell silence from a lack of data.
 
 use super::Shared;
 use super::frames::{Frame, Notice};
@@ -9,7 +9,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A thread that sends a heartbeat to each host to which nothing else is under way.
+/// A thread that sends a heartbeat to each host for which no frame is queued. It runs no receivers, which may take long.
 pub(super) struct Heartbeats {
     /// Dropped to end the thread.
     until: Option<Sender<()>>,

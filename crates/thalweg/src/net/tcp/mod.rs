@@ -1,27 +1,32 @@
 //! The network between processes: one TCP connection for every two hosts, and one thread that reads from all of them.
 //!
-//! [`rendezvous`] connects the hosts, by the [`handshake`] of every two. Then frames ([`frames`]) go over the connections: who
-//! sends one writes it if nobody writes at that time ([`outgoing`]), and the network's thread ([`thread`]) reads, gives
-//! frames to the receivers of their channels ([`channels`]), goes on writing where a connection was full, and finds out
-//! which hosts are lost. Another thread sends [`heartbeats`], so that a receiver which takes long does not make the others believe
-//! that this host is lost. It does not look into frames: batches are decoded by the tasks that receive them.
+//! [`rendezvous`] connects the hosts, by the [`handshake`] of every two. Then frames ([`frames`]) go over the connections. The
+//! sender of a frame writes it, unless another thread writes to that host ([`outgoing`]). The network's thread ([`thread`])
+//! reads, gives frames to the receivers of their channels ([`channels`]), continues to write where a connection was full,
+//! and detects lost hosts. Receivers that may block have threads of their own ([`blocking`]). So do [`heartbeats`], so that
+//! a host on which receivers take long is not lost to the others. The network does not look into frames: batches are
+//! decoded by the tasks that receive them.
 //!
 //! A host that has no more jobs says goodbye, and the other side closes the connection: so nothing that was sent is lost.
 
+mod blocking;
 mod channels;
 mod connection;
 mod executable;
 mod frames;
 mod handshake;
 mod heartbeats;
+mod names;
 mod outgoing;
+mod ports;
 mod rendezvous;
+mod strangers;
 mod thread;
 
 #[cfg(all(test, not(loom), not(miri)))]
 mod tests;
 
-pub(crate) use rendezvous::free_port;
+pub(crate) use ports::free_port;
 
 use super::{Channel, HostId, Network, Receiver};
 use crate::clock::{Clock, nanos};
@@ -151,7 +156,7 @@ pub(crate) fn read_from_host(bytes: &[u8], torn_at: usize) {
 fn shake_hands(role: Role, pieces: [&[u8]; 2]) {
     let (address, executable, credit, lost_after) = (String::new(), 0, 0, 0);
     let mine = Identity { host: 0, hosts: 2, cores: 1, executable, credit, lost_after, address };
-    let secret = Secret::new("the secret of nobody else");
+    let secret = Secret::new("a secret of this host alone");
     let mut handshake = Handshake::new(role, mine, secret, [0; 32]);
     for mut rest in pieces {
         while !rest.is_empty() {
@@ -176,7 +181,7 @@ impl Shared {
     }
 
     fn wake(&self) {
-        // It fails only if the system is out of memory; the thread wakes at the next heartbeat then.
+        // It fails only if the system is out of memory; the thread wakes within a quarter of the longest silence then.
         let _ = self.waker.wake();
     }
 }
@@ -195,6 +200,14 @@ impl Network for Shared {
     }
 
     fn open(&self, channel: Channel, receiver: Receiver) {
+        let receiver = match receiver.may_block() {
+            true => blocking::on_own_thread(receiver.clone()).unwrap_or_else(|error| {
+                // The job ends, and learns that through this channel.
+                receiver.fail(error);
+                receiver
+            }),
+            false => receiver,
+        };
         if self.channels.open(channel, receiver) {
             self.wake();
         }

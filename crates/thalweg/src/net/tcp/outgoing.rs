@@ -1,4 +1,4 @@
-//! The frames that wait to be written to a connection, and who writes them.
+//! The frames that wait to be written to a connection, and which thread writes them.
 //!
 //! A sender writes its frame itself if there is no other writer, together with the frames that other senders add
 //! meanwhile: so a frame needs no other thread on light load, and many frames take one system call on heavy load. The
@@ -46,7 +46,7 @@ enum Writer {
     NetworkThread,
 }
 
-/// Who writes the rest.
+/// Which thread writes the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Rest {

@@ -2,13 +2,16 @@
 //! others; each of those connects to the ones with lower numbers. When all are connected, the first one sends all the
 //! message to begin.
 //!
-//! All of it is done on the thread that waits for it. A connection that is not authenticated is dropped, and cannot keep a
-//! host from connecting: the number of such connections is bounded, and so are their bytes and their time. When the
-//! hosts are connected, the listening socket is closed.
+//! All of it is done on the thread that waits for it, but for looking names up ([`names`](super::names)). A connection that
+//! is not authenticated is dropped, and cannot keep a host from connecting: the number of such connections is bounded
+//! ([`strangers`](super::strangers)), and so are their bytes and their time. When the hosts are connected, the listening
+//! socket is closed.
 #![expect(clippy::disallowed_methods, reason = "the door to the network")]
 
 use super::connection::{Connection, Happened, Message};
 use super::handshake::{Handshake, Identity, Refusal, Role, VERSION};
+use super::names::resolve;
+use super::strangers::{Stranger, expendable};
 use crate::clock::{Clock, Nanos, nanos};
 use crate::config::HostConfig;
 use crate::error::{Error, ErrorKind, Result};
@@ -16,7 +19,7 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// The hosts, connected to this one.
@@ -42,6 +45,10 @@ const FAREWELL: Duration = Duration::from_secs(1);
 const LINGER: Duration = Duration::from_secs(2);
 /// Connections that are not authentic yet, beyond one for each host.
 const STRANGERS: usize = 64;
+/// The connections that are accepted before others are served.
+const AT_ONCE: usize = 32;
+/// How long no connection is accepted after the system has refused to.
+const RELIEF: Duration = Duration::from_millis(200);
 
 /// The refusals that are reported while hosts connect.
 const REPORTED: usize = 20;
@@ -67,7 +74,13 @@ struct Meeting<'a> {
     clock: Clock,
     deadline: Nanos,
     poll: Poll,
+    /// The addresses to listen at, if they are given: at the first of them where that works.
+    listen_at: Vec<SocketAddr>,
     listener: Option<TcpListener>,
+    /// When to accept connections, if some may wait: there is no other event for them.
+    accept_at: Option<Nanos>,
+    /// Whether it was reported that the system accepts no connection.
+    is_full: bool,
     /// By token.
     connections: BTreeMap<usize, Connection>,
     next_token: usize,
@@ -142,14 +155,26 @@ fn seen_from_here(address: &str, first: Option<SocketAddr>) -> String {
 impl<'a> Meeting<'a> {
     fn new(config: &'a HostConfig, mine: Identity) -> Result<Self> {
         let clock = Clock::system();
+        let deadline = clock.now().saturating_add(nanos(config.connect_timeout));
         let poll = Poll::new().map_err(|cause| failed("wait for the network", cause))?;
+        let is_first = mine.host == FIRST;
+        let listen = config.listen.as_ref().or(is_first.then_some(&config.first));
+        let listen_at = match listen {
+            None => Vec::new(),
+            Some(name) => {
+                resolve(name, config.connect_timeout).map_err(|why| cannot_listen(name, &why))?
+            }
+        };
         let mut meeting = Self {
             config,
             mine,
-            deadline: clock.now().saturating_add(nanos(config.connect_timeout)),
+            deadline,
             clock,
             poll,
+            listen_at,
             listener: None,
+            accept_at: None,
+            is_full: false,
             connections: BTreeMap::new(),
             next_token: LISTENER.0 + 1,
             joined: BTreeMap::new(),
@@ -164,10 +189,8 @@ impl<'a> Meeting<'a> {
             refusals: 0,
             refused: None,
         };
-        if meeting.is_first() {
-            let listen = config.listen.as_ref().unwrap_or(&config.first);
-            let addresses = resolve(listen).map_err(|why| cannot_listen(listen, &why))?;
-            meeting.listen(listen, &addresses)?;
+        if is_first {
+            meeting.listen()?;
             meeting.mine.address.clone_from(&config.first);
         } else {
             meeting.calls.insert(FIRST, Call::new(&config.first, meeting.clock.now()));
@@ -179,10 +202,10 @@ impl<'a> Meeting<'a> {
         self.mine.host == FIRST
     }
 
-    /// Listens at the first of these addresses at which that works.
-    fn listen(&mut self, name: &str, addresses: &[SocketAddr]) -> Result<SocketAddr> {
-        let mut failed = "the name has no address".to_owned();
-        for address in addresses {
+    /// Listens at the first address at which that works.
+    fn listen(&mut self) -> Result<SocketAddr> {
+        let mut failed = String::new();
+        for address in &self.listen_at {
             let bound = TcpListener::bind(*address).and_then(|mut listener| {
                 self.poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
                 Ok((listener.local_addr()?, listener))
@@ -202,7 +225,9 @@ impl<'a> Meeting<'a> {
                 }
             }
         }
-        Err(cannot_listen(name, &failed))
+        let given = self.config.listen.as_ref().or(self.is_first().then_some(&self.config.first));
+        let any = || self.listen_at.first().map(SocketAddr::to_string).unwrap_or_default();
+        Err(cannot_listen(&given.cloned().unwrap_or_else(any), &failed))
     }
 
     /// Runs until all hosts are connected.
@@ -213,17 +238,33 @@ impl<'a> Meeting<'a> {
             if self.begun && self.joined_flushed() {
                 return Ok(());
             }
-            match self.poll.poll(&mut events, Some(self.until_next())) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                polled => polled.map_err(|cause| failed("wait for the network", cause))?,
-            }
+            let until_next = self.until_next();
+            self.wait(&mut events, until_next)
+                .map_err(|cause| failed("wait for the network", cause))?;
+            let now = self.clock.now();
             for event in &events {
                 match event.token() {
-                    LISTENER => self.accept()?,
+                    LISTENER => {
+                        self.accept_at.get_or_insert(now);
+                    }
                     Token(token) => self.advance(token)?,
                 }
             }
+            if self.accept_at.is_some_and(|at| at <= now) {
+                self.accept()?;
+            }
             self.expire()?;
+        }
+    }
+
+    /// Waits for events. A signal to the process may end the wait without one.
+    fn wait(&mut self, events: &mut Events, at_most: Duration) -> io::Result<()> {
+        match self.poll.poll(events, Some(at_most)) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                events.clear();
+                Ok(())
+            }
+            polled => polled,
         }
     }
 
@@ -234,24 +275,31 @@ impl<'a> Meeting<'a> {
 
     /// The time until something is to be done without an event.
     fn until_next(&self) -> Duration {
+        let now = self.clock.now();
+        if self.accept_at.is_some_and(|at| at <= now) {
+            return Duration::ZERO;
+        }
         let calls = self.calls.values().filter(|call| call.token.is_none()).map(|call| call.next);
         let handshakes = self.connections.values().filter(|connection| !connection.is_joined());
         let next = calls
             .chain(handshakes.map(|connection| connection.began + limit(connection)))
+            .chain(self.accept_at)
             .chain([self.deadline])
             .min();
-        let left = next.unwrap_or(self.deadline).saturating_sub(self.clock.now());
+        let left = next.unwrap_or(self.deadline).saturating_sub(now);
         // Rounded up to the granularity of the system call.
         Duration::from_nanos(left) + Duration::from_millis(1)
     }
 
-    /// Begins the attempts to connect that are due.
+    /// Begins the attempts to connect that are due. Looking a name up may take until the deadline. Only the first host is
+    /// called by a name, and a host that has not reached it has nothing else to do.
     fn call(&mut self) -> Result<()> {
         let now = self.clock.now();
+        let left = Duration::from_nanos(self.deadline.saturating_sub(now));
         let due = |call: &&mut Call| call.token.is_none() && call.next <= now;
         let mut tried = Vec::new();
         for call in self.calls.values_mut().filter(due) {
-            let attempt = resolve(&call.address).and_then(|addresses| {
+            let attempt = resolve(&call.address, left).and_then(|addresses| {
                 let address = addresses[call.attempts % addresses.len()];
                 TcpStream::connect(address)
                     .map(|stream| (stream, address))
@@ -284,8 +332,9 @@ impl<'a> Meeting<'a> {
         Ok(())
     }
 
+    /// Accepts a few connections.
     fn accept(&mut self) -> Result<()> {
-        loop {
+        for _ in 0..AT_ONCE {
             let Some(listener) = &self.listener else { return Ok(()) };
             match listener.accept() {
                 Ok((stream, address)) => {
@@ -297,24 +346,47 @@ impl<'a> Meeting<'a> {
                     self.add(token, connection)?;
                     self.advance(token)?;
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                // Of a connection that was closed before it was accepted; or too many files are open.
-                Err(error) if is_transient(&error) => {}
-                Err(error) => return Err(failed("accept connections of hosts", error)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.accept_at = None;
+                    return Ok(());
+                }
+                Err(error) if is_of_one_connection(&error) => {}
+                Err(error) => {
+                    self.cannot_accept(&error);
+                    return Ok(());
+                }
             }
         }
+        self.accept_at = Some(self.clock.now());
+        Ok(())
     }
 
-    /// Drops the oldest of the connections that are not authentic, if there are too many.
+    /// The system accepts no connection, as when too many files are open: it may do so later.
+    fn cannot_accept(&mut self, why: &io::Error) {
+        self.accept_at = Some(self.clock.now().saturating_add(nanos(RELIEF)));
+        let what = format!("the system does not accept connections for this host: {why}");
+        if !std::mem::replace(&mut self.is_full, true) {
+            log::warn!(target: "thalweg::hosts", "{what}");
+        }
+        self.refused = Some(what);
+    }
+
+    /// Drops one of the connections that are not authentic, if there are too many.
     fn make_room(&mut self) {
         let called: BTreeSet<_> = self.calls.values().filter_map(|call| call.token).collect();
-        let is_stranger = |(token, connection): &(&usize, &Connection)| {
-            !connection.is_joined() && !called.contains(token)
+        let stranger = |(token, connection): (&usize, &Connection)| {
+            let is_stranger = !connection.is_joined() && !called.contains(token);
+            is_stranger.then(|| Stranger {
+                token: *token,
+                address: connection.address.ip(),
+                greeted: connection.is_greeted(),
+                began: connection.began,
+            })
         };
-        let strangers = self.connections.iter().filter(is_stranger);
-        let full = strangers.clone().count() >= STRANGERS + self.config.count;
-        let oldest = strangers.min_by_key(|(_, connection)| connection.began);
-        if let (true, Some(token)) = (full, oldest.map(|(token, _)| *token)) {
+        let strangers: Vec<_> = self.connections.iter().filter_map(stranger).collect();
+        if strangers.len() >= STRANGERS + self.config.count
+            && let Some(token) = expendable(&strangers)
+        {
             self.connections.remove(&token);
         }
     }
@@ -396,15 +468,10 @@ impl<'a> Meeting<'a> {
         else {
             return Ok(());
         };
-        let any_port = SocketAddr::new(local.ip(), 0);
-        let bound = match &self.config.listen {
-            Some(listen) => {
-                let addresses = resolve(listen).map_err(|why| cannot_listen(listen, &why))?;
-                self.listen(listen, &addresses)?
-            }
-            None => self.listen(&any_port.to_string(), &[any_port])?,
-        };
-        self.mine.address = bound.to_string();
+        if self.listen_at.is_empty() {
+            self.listen_at.push(SocketAddr::new(local.ip(), 0));
+        }
+        self.mine.address = self.listen()?.to_string();
         Ok(())
     }
 
@@ -690,7 +757,7 @@ impl<'a> Meeting<'a> {
         let until = self.clock.now().saturating_add(nanos(FAREWELL));
         let mut events = Events::with_capacity(256);
         while !self.joined_flushed() && self.clock.now() < until {
-            if self.poll.poll(&mut events, Some(FAREWELL)).is_err() {
+            if self.wait(&mut events, FAREWELL).is_err() {
                 return;
             }
             for event in &events {
@@ -717,27 +784,13 @@ impl<'a> Meeting<'a> {
     }
 }
 
-/// A port of loopback that is free now.
-pub(crate) fn free_port() -> Result<u16> {
-    let bound = std::net::TcpListener::bind("127.0.0.1:0").and_then(|bound| bound.local_addr());
-    bound.map(|address| address.port()).map_err(|cause| failed("find a free port", cause))
-}
-
 /// How long a connection may take until it is authentic.
 fn limit(connection: &Connection) -> Nanos {
     nanos(if connection.is_established() { HANDSHAKE } else { ATTEMPT })
 }
 
-/// The addresses of a name; at least one.
-fn resolve(name: &str) -> Result<Vec<SocketAddr>, String> {
-    let addresses: Vec<_> = name.to_socket_addrs().map_err(|error| error.to_string())?.collect();
-    if addresses.is_empty() {
-        return Err("the name has no address".to_owned());
-    }
-    Ok(addresses)
-}
-
-fn is_transient(error: &io::Error) -> bool {
+/// Whether the connection that was to be accepted has failed, and another may be accepted at once.
+fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
 }
@@ -764,6 +817,30 @@ fn list(hosts: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(not(miri))]
+    #[test]
+    fn a_few_connections_are_accepted_at_a_time() {
+        use crate::config::Secret;
+
+        let address = format!("127.0.0.1:{}", crate::net::free_port().unwrap());
+        let secret = Secret::new("the secret of this test");
+        let config = HostConfig::new(0, 2, address.as_str(), secret);
+        let (executable, credit, lost_after) = (0, 0, 1000);
+        let own = String::new();
+        let mine =
+            Identity { host: 0, hosts: 2, cores: 1, executable, credit, lost_after, address: own };
+        let mut meeting = Meeting::new(&config, mine).unwrap();
+        let connect = |_| std::net::TcpStream::connect(&address).unwrap();
+        let strangers: Vec<_> = (0..AT_ONCE + 8).map(connect).collect();
+        meeting.accept().unwrap();
+        assert_eq!(meeting.connections.len(), AT_ONCE);
+        // There is no other event for the rest.
+        assert_eq!(meeting.until_next(), Duration::ZERO);
+        meeting.accept().unwrap();
+        assert_eq!(meeting.connections.len(), strangers.len());
+        assert!(meeting.until_next() > Duration::ZERO);
+    }
 
     #[test]
     fn a_neighbour_of_the_first_host_is_reached_where_the_first_is() {

@@ -14,7 +14,7 @@ const SECRET: &str = "the secret of these tests";
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn port() -> u16 {
-    rendezvous::free_port().unwrap()
+    free_port().unwrap()
 }
 
 fn config(id: usize, count: usize, port: u16) -> HostConfig {
@@ -240,7 +240,7 @@ fn hosts_wait_for_each_other() {
 }
 
 #[test]
-fn a_host_listens_where_it_is_told_and_others_find_it() {
+fn a_host_listens_at_the_address_that_it_is_given() {
     let met = meet(3, port(), |id, config, _| {
         if id > 0 {
             config.listen = Some("0.0.0.0:0".to_owned());
@@ -296,6 +296,45 @@ fn strangers_keep_no_host_from_connecting() {
         // The listening socket is closed when all are connected.
         assert!(StdStream::connect(("127.0.0.1", port)).is_err());
         drop(networks);
+    });
+}
+
+#[test]
+fn a_host_half_way_outlasts_strangers() {
+    let port = port();
+    std::thread::scope(|scope| {
+        let first = scope.spawn(move || {
+            TcpNetwork::connect_as(&config(0, 2, port), identity(&config(0, 2, port)))
+        });
+        let connect = || loop {
+            match StdStream::connect(("127.0.0.1", port)) {
+                Ok(stream) => return stream,
+                Err(_) => std::thread::sleep(Duration::from_millis(1)),
+            }
+        };
+        let other = config(1, 2, port);
+        let mut handshake =
+            Handshake::new(Role::Connects, identity(&other), other.secret.clone(), [3; 32]);
+        let mut half_way = connect();
+        half_way.write_all(&handshake.output()).unwrap();
+        // The first host has answered, so it knows the greeting.
+        let mut greeting = [0; 44];
+        half_way.read_exact(&mut greeting[..1]).unwrap();
+        let silent: Vec<_> = (0..300).map(|_| connect()).collect();
+        // The last is served after the others.
+        let mut last = connect();
+        last.write_all(b"GET /").unwrap();
+        assert_eq!(last.read(&mut [0; 1]).unwrap_or_default(), 0, "it is refused");
+        // The one that is half way goes on, and is accepted.
+        half_way.set_read_timeout(Some(MINUTE)).unwrap();
+        half_way.read_exact(&mut greeting[1..]).unwrap();
+        assert!(matches!(handshake.take(&greeting), Ok(Step::Read(1))));
+        half_way.write_all(&handshake.output()).unwrap();
+        let mut answer = [0; 1];
+        half_way.read_exact(&mut answer).expect("the connection is there");
+        assert!(matches!(handshake.take(&answer), Ok(Step::Read(_))), "{answer:?}");
+        drop((silent, half_way));
+        assert_eq!(first.join().unwrap().err().unwrap().kind(), ErrorKind::Lost);
     });
 }
 
@@ -416,4 +455,143 @@ fn a_frame_that_is_too_long_fails_its_job() {
         error.starts_with("1073741825 bytes are to be sent to another host at once"),
         "{error}"
     );
+}
+
+/// Waits for a message to the test before it takes a frame, and keeps it.
+struct Slow {
+    keep: Keep,
+    go: Mutex<std::sync::mpsc::Receiver<()>>,
+    may_block: bool,
+}
+
+impl Receive for Slow {
+    fn may_block(&self) -> bool {
+        self.may_block
+    }
+
+    fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
+        let _ = lock(&self.go).recv_timeout(MINUTE);
+        self.keep.receive(from, frame)
+    }
+
+    fn lost(&self, host: HostId, how: &str) {
+        self.keep.lost(host, how);
+    }
+}
+
+/// Opens a channel with such a receiver. It takes frames as soon as the sender is dropped.
+fn open_slow(
+    network: &TcpNetwork,
+    channel: Channel,
+    may_block: bool,
+) -> (Arc<Slow>, std::sync::mpsc::Sender<()>) {
+    let (going, go) = std::sync::mpsc::channel();
+    let slow = Arc::new(Slow { keep: Keep::default(), go: Mutex::new(go), may_block });
+    network.shared.open(channel, Receiver::new(Arc::clone(&slow) as _, Arc::default()));
+    (slow, going)
+}
+
+#[test]
+fn a_receiver_that_works_for_long_loses_no_host() {
+    let lost_after = Duration::from_secs(1);
+    let met = meet(3, port(), |_, config, identity| {
+        config.lost_after = lost_after;
+        identity.lost_after = lost_after.as_millis() as u64;
+    });
+    let hosts: Vec<_> = met.into_iter().map(|met| met.unwrap().0).collect();
+    let keeps: Vec<_> = hosts.iter().map(|host| open(host, edge(0, 0))).collect();
+    // It keeps the thread of its host busy that reads, for longer than a host may be silent.
+    let (slow, going) = open_slow(&hosts[0], edge(0, 1), false);
+    hosts[1].shared.send(HostId(0), edge(0, 1), vec![1]);
+    std::thread::sleep(3 * lost_after);
+    drop(going);
+    until(|| lock(&slow.keep.frames).len() == 1);
+    // And for long enough to find a host that has been silent.
+    std::thread::sleep(lost_after);
+    for keep in keeps {
+        assert!(lock(&keep.lost).is_empty(), "{:?}", lock(&keep.lost));
+    }
+}
+
+#[test]
+fn a_receiver_that_may_block_holds_up_no_other_channel() {
+    let mut hosts = networks(2);
+    let (slow, going) = open_slow(&hosts[0], edge(0, 0), true);
+    let other = open(&hosts[0], edge(0, 1));
+    for number in 0..100 {
+        hosts[1].shared.send(HostId(0), edge(0, 0), vec![number]);
+        hosts[1].shared.send(HostId(0), edge(0, 1), vec![number]);
+    }
+    until(|| lock(&other.frames).len() == 100);
+    assert!(lock(&slow.keep.frames).is_empty());
+    // Its own frames stay in order, and a loss comes after them.
+    drop(hosts.pop());
+    loss(&other);
+    assert!(lock(&slow.keep.lost).is_empty());
+    drop(going);
+    loss(&slow.keep);
+    let expected: Vec<_> = (0..100).map(|number| (1, vec![number])).collect();
+    assert_eq!(*lock(&slow.keep.frames), expected);
+    // The thread ends with the channel.
+    hosts[0].shared.close(0);
+    until(|| Arc::strong_count(&slow) == 1);
+}
+
+#[test]
+fn a_host_flushes_what_it_has_sent_before_its_process_ends() {
+    let (host, met) = with_puppet(Duration::from_secs(600));
+    // More than the system takes before the other side reads.
+    for _ in 0..64 {
+        host.shared.send(HostId(1), edge(0, 0), vec![0; 1 << 20]);
+    }
+    let peer = &host.shared.peers[&HostId(1)];
+    assert!(!peer.outgoing.is_empty());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, mut buffer) = (&met.streams[&0], vec![0; 1 << 20]);
+            let began = Instant::now();
+            // It does not block.
+            while !peer.outgoing.is_empty() && began.elapsed() < MINUTE {
+                let _ = stream.read(&mut buffer);
+            }
+        });
+        host.network().flush();
+        assert!(peer.outgoing.is_empty());
+    });
+}
+
+/// Ends its job when a host is lost, as where the first host is.
+struct Ends(Arc<Shared>);
+
+impl Receive for Ends {
+    fn receive(&self, _: HostId, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn lost(&self, _: HostId, _: &str) {
+        self.0.close(0);
+    }
+}
+
+#[test]
+fn a_host_that_is_taken_for_lost_does_not_learn_that_a_job_is_over() {
+    let (host, met) = with_puppet(Duration::from_millis(300));
+    let ends = Ends(Arc::clone(&host.shared));
+    host.shared.open(edge(0, 0), Receiver::new(Arc::new(ends), Arc::default()));
+    loss(&open(&host, edge(1, 0)));
+    let (mut reader, mut buffer, mut stream) =
+        (FrameReader::default(), [0; 1000], &met.streams[&0]);
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(read @ 1..) => {
+                let alive = frames::Arrived::Notice(Notice::Alive);
+                reader.read(&buffer[..read], |arrived| assert_eq!(arrived, alive)).unwrap();
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            // The connection is closed.
+            _ => return,
+        }
+    }
 }

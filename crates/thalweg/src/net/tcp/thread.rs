@@ -83,6 +83,7 @@ impl NetworkThread {
             last: LastFrame::None,
             state: State::There,
         };
+        let interval = nanos(most_silent / 4);
         let peers = shared.peers.keys().map(|host| (*host, incoming())).collect();
         Self {
             shared,
@@ -91,13 +92,14 @@ impl NetworkThread {
             buffer: vec![0; BUFFER],
             peers,
             lost_after: nanos(lost_after),
-            interval: nanos(most_silent / 4),
-            next_look: 0,
+            interval,
+            next_look: now.saturating_add(interval),
         }
     }
 
     pub(super) fn run(mut self) {
-        let mut events = Events::with_capacity(1024);
+        // One for every host: of a host without an event, nothing had arrived before the poll.
+        let mut events = Events::with_capacity(self.peers.len() + 1);
         let mut until = None;
         loop {
             let busy = self.peers.values().any(|peer| peer.readable || peer.behind);
@@ -121,8 +123,7 @@ impl NetworkThread {
             }
             self.shared.channels.deliver_waiting();
             self.read_and_write();
-            // What has arrived since the time before the poll is read, or known to be there.
-            self.look(now);
+            self.look();
             if self.shared.leaving.load(Ordering::Acquire) {
                 let until = *until.get_or_insert(self.clock.now().saturating_add(nanos(FAREWELL)));
                 let all_closed = self.peers.values().all(|peer| peer.state == State::Closed);
@@ -155,16 +156,17 @@ impl NetworkThread {
         }
     }
 
-    /// Closes connections from which nothing had arrived for too long at a time.
-    fn look(&mut self, now: Nanos) {
-        if now < self.next_look {
-            return;
-        }
+    /// Closes connections from which nothing has arrived for too long. The time by which this look is late is not counted:
+    /// a receiver took long, and what has arrived meanwhile is not read yet, or all hosts were stopped.
+    fn look(&mut self) {
+        let now = self.clock.now();
+        let Some(late) = now.checked_sub(self.next_look) else { return };
         self.next_look = now.saturating_add(self.interval);
         for (host, peer) in &mut self.peers {
             if peer.state == State::Closed {
                 continue;
             }
+            peer.arrived = peer.arrived.saturating_add(late).min(now);
             let silent = now.saturating_sub(peer.arrived);
             if silent >= self.lost_after && !peer.readable {
                 let seconds = silent as f64 / 1e9;
@@ -229,14 +231,17 @@ impl Incoming {
     /// Nothing can be read or written any more. That is a loss, unless the host has said goodbye.
     fn close(&mut self, host: HostId, shared: &Shared, why: &str) {
         let peer = &shared.peers[&host];
-        if self.state == State::There && !shared.leaving.load(Ordering::Acquire) {
-            shared.channels.lose(host, &lost(&peer.address, why));
-        }
+        let is_loss = self.state == State::There && !shared.leaving.load(Ordering::Acquire);
         self.state = State::Closed;
         (self.readable, self.behind) = (false, false);
         self.reader = FrameReader::default();
+        // Before the loss ends jobs: a host that only was silent must not learn that they are over here, as if they had
+        // ended well.
         peer.outgoing.close();
         let _ = peer.stream.shutdown(Shutdown::Both);
+        if is_loss {
+            shared.channels.lose(host, &lost(&peer.address, why));
+        }
     }
 }
 

@@ -184,6 +184,8 @@ where
     S: Clone + Send + Sync + 'static,
     D: Data,
 {
+    const MAY_BLOCK: bool = true;
+
     fn merge(&self, earlier: Vec<u8>, later: &[u8]) -> Result<Vec<u8>> {
         let (mut all, later) = (self.decoded(&earlier)?, self.decoded(later)?);
         for (count, later) in all.counts.iter_mut().zip(later.counts) {
@@ -257,6 +259,8 @@ impl<S: Clone + Send + Sync + 'static> Gathering<S> {
 }
 
 impl<S: Clone + Send + Sync + 'static> Agree for Gathering<S> {
+    const MAY_BLOCK: bool = false;
+
     fn merge(&self, earlier: Vec<u8>, _: &[u8]) -> Result<Vec<u8>> {
         Ok(earlier)
     }

@@ -1,0 +1,50 @@
+//! Channels whose receivers may block: each has a thread of its own, so that no other frame waits for it.
+
+use crate::error::Result;
+use crate::net::{HostId, Receive, Receiver};
+use crate::sync::spawn;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+
+/// Queues what a channel receives for the thread of the channel.
+struct Queued {
+    /// The only lasting handle to it: what arrives for a channel that is closed is dropped.
+    _receiver: Arc<Receiver>,
+    /// Dropped with the channel, which ends the thread.
+    events: Sender<Event>,
+}
+
+enum Event {
+    Frame(HostId, Vec<u8>),
+    Lost(HostId, String),
+}
+
+impl Receive for Queued {
+    fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
+        // It fails only if the thread has ended, with its channel.
+        let _ = self.events.send(Event::Frame(from, frame.to_vec()));
+        Ok(())
+    }
+
+    fn lost(&self, host: HostId, how: &str) {
+        let _ = self.events.send(Event::Lost(host, how.to_owned()));
+    }
+}
+
+/// Passes on what arrives to this receiver, in order, on a thread that ends when the channel is closed.
+pub(super) fn on_own_thread(receiver: Receiver) -> Result<Receiver> {
+    let (events, arrived) = channel();
+    let signals = Arc::clone(&receiver.signals);
+    let receiver = Arc::new(receiver);
+    let weak = Arc::downgrade(&receiver);
+    spawn("thalweg-channel".to_owned(), move || {
+        for event in arrived {
+            let Some(receiver) = weak.upgrade() else { return };
+            match event {
+                Event::Frame(from, frame) => receiver.take(from, &frame),
+                Event::Lost(host, how) => receiver.lost(host, &how),
+            }
+        }
+    })?;
+    Ok(Receiver::new(Arc::new(Queued { _receiver: receiver, events }), signals))
+}
