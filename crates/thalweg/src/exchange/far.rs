@@ -45,12 +45,18 @@ impl Far {
         self.link.send(bytes);
     }
 
-    /// Sends a batch that `encode` appends to the frame.
+    /// Sends a batch that `encode` appends to the frame. It may wait for more until the lane is
+    /// [released](Self::release).
     pub(super) fn send_batch(&self, credit: usize, encode: impl FnOnce(&mut Vec<u8>)) {
         let mut bytes = Vec::with_capacity(credit + 32);
         Frame::Batch(credit, &[]).encode(self.ends, &mut bytes);
         encode(&mut bytes);
-        self.link.send(bytes);
+        self.link.hold(bytes);
+    }
+
+    /// Sends the batches that wait for more.
+    pub(super) fn release(&self) {
+        self.link.release();
     }
 }
 

@@ -12,7 +12,7 @@ use crate::time::Time;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a record of a busy task may wait in a batch that is not full.
+/// How long a record of a busy task may wait in a batch that is not full, or for more batches to the same host.
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// Bytes on the heap at which a batch is sent, however few its records; the credit of a lane if that is more.
@@ -33,6 +33,8 @@ pub(crate) struct Lanes<I: Portable + ?Sized, T: Time> {
     heavy: usize,
     /// The buffer that batches are encoded into, if `settings.encode`.
     bytes: Vec<u8>,
+    /// The lanes to other hosts on which batches may wait for more.
+    held: Vec<usize>,
     /// The number of lanes that were short of credit when last checked.
     short: usize,
     /// Whether all lanes were closed, as of the last time that one was found closed.
@@ -45,6 +47,8 @@ struct Sending<I: Portable + ?Sized, T: Time> {
     open: RecordBatch<I, T>,
     /// The bytes that the records of the open batch own on the heap.
     heap: usize,
+    /// Whether the lane is in `held`.
+    held: bool,
     lane: Arc<Lane<RecordBatch<I, T>>>,
     credit: Credit,
 }
@@ -60,6 +64,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             .map(|lane| Sending {
                 open: RecordBatch::default(),
                 heap: 0,
+                held: false,
                 lane,
                 credit: Credit::Left,
             })
@@ -72,6 +77,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             heavy: settings.credit.max(HEAVY),
             settings,
             bytes: Vec::new(),
+            held: Vec::new(),
             short: 0,
             shut: false,
             last_flush: 0,
@@ -101,7 +107,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     #[cold]
     #[inline(never)]
     fn send(&mut self, to: usize) {
-        let Sending { open, heap, lane, credit } = &mut self.lanes[to];
+        let Sending { open, heap, held, lane, credit } = &mut self.lanes[to];
         *heap = 0;
         let bytes = open.bytes();
         let measured = self.sent.batches.is_multiple_of(MEASURED);
@@ -119,6 +125,9 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         let after = if let Some(far) = lane.far() {
             let after = lane.send_far(far, bytes, |out| open.encode(out));
             open.clear();
+            if !std::mem::replace(held, true) {
+                self.held.push(to);
+            }
             after
         } else {
             let (spare, after) = lane.send(std::mem::take(open), bytes);
@@ -142,6 +151,18 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         for to in 0..self.lanes.len() {
             if !self.lanes[to].open.is_empty() {
                 self.send(to);
+            }
+        }
+        self.release();
+    }
+
+    /// Sends the batches that wait for more.
+    fn release(&mut self) {
+        for to in self.held.drain(..) {
+            let Sending { held, lane, .. } = &mut self.lanes[to];
+            *held = false;
+            if let Some(far) = lane.far() {
+                far.release();
             }
         }
     }
@@ -184,6 +205,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     }
 
     fn idle(&mut self, now: Nanos) -> Option<Nanos> {
+        self.release();
         match self.settings.batch {
             BatchMode::Adaptive { .. } | BatchMode::Single => {
                 self.flush();
@@ -210,7 +232,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         let patience = match self.settings.batch {
             BatchMode::Adaptive { .. } => PATIENCE,
             BatchMode::Timed { delay, .. } => delay,
-            BatchMode::Fixed { .. } | BatchMode::Single => return,
+            BatchMode::Fixed { .. } | BatchMode::Single => return self.release(),
         };
         if now.saturating_sub(self.last_flush) >= nanos(patience) {
             self.last_flush = now;
