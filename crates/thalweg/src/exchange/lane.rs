@@ -249,11 +249,11 @@ impl<B> Lane<B> {
         }
     }
 
-    /// Returns credit to a sender on another host: not for every batch, but while less than a quarter of it is kept
-    /// back, so that a sender that waits for half of it always gets it.
+    /// Returns credit to a sender on another host: not for every batch, but so that at most half of it is kept back, and a
+    /// sender that waits for half of it always gets it.
     fn give_back(&self, mut state: MutexGuard<'_, State<B>>, far: &Far, bytes: usize) {
         state.unreturned += bytes;
-        if state.unreturned > self.credit / 4 {
+        if state.unreturned > self.credit / 2 {
             let returned = std::mem::take(&mut state.unreturned);
             drop(state);
             far.send(Frame::Returned(returned));
