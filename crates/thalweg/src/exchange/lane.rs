@@ -26,7 +26,7 @@ use std::collections::VecDeque;
 /// A message on a lane.
 pub(crate) enum Message<B> {
     Batch(B),
-    /// A batch from another host, as it was encoded there.
+    /// Batches from another host, as they were encoded there.
     Encoded(Vec<u8>),
     Event(Event),
 }
@@ -130,14 +130,9 @@ impl<B> Lane<B> {
         self.far.as_ref()
     }
 
-    /// Sends a batch to another host, which `encode` appends to its argument, and which takes this much credit.
-    /// Returns whether there is credit left; a closed lane sends nothing.
-    pub(super) fn send_far(
-        &self,
-        far: &Far,
-        bytes: usize,
-        encode: impl FnOnce(&mut Vec<u8>),
-    ) -> Credit {
+    /// Sends a frame of batches to another host, which takes this much credit. Returns whether there is credit left; a closed
+    /// lane sends nothing.
+    pub(super) fn send_far(&self, far: &Far, frame: Vec<u8>, bytes: usize) -> Credit {
         let mut state = lock(&self.state);
         if state.open != Open::Yes {
             return Credit::Closed;
@@ -145,7 +140,7 @@ impl<B> Lane<B> {
         state.used += bytes;
         let credit = if state.used > self.credit { Credit::Short } else { Credit::Left };
         drop(state);
-        far.send_batch(bytes, encode);
+        far.send_batches(frame, bytes);
         credit
     }
 

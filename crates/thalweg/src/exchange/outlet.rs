@@ -1,5 +1,6 @@
 //! The end of a stage: fills batches and sends them.
 
+use super::far::{Far, HEADER};
 use super::lane::{Credit, Lane};
 use super::record_batch::RecordBatch;
 use super::{BatchMode, LaneSettings, Route};
@@ -17,6 +18,10 @@ const PATIENCE: Duration = Duration::from_millis(1);
 
 /// Bytes on the heap at which a batch is sent, however few its records; the credit of a lane if that is more.
 const HEAVY: usize = 64 << 10;
+
+/// The records of a batch to another host, if they own memory on the heap. The allocator keeps some freed blocks of each size
+/// at hand.
+const OWNING: usize = 16;
 
 /// The time in flight is measured for one batch in this many.
 const MEASURED: u64 = 16;
@@ -45,12 +50,27 @@ pub(crate) struct Lanes<I: Portable + ?Sized, T: Time> {
 
 struct Sending<I: Portable + ?Sized, T: Time> {
     open: RecordBatch<I, T>,
-    /// The bytes that the records of the open batch own on the heap.
+    /// The bytes that the records of the open batch, and of the frame, own on the heap.
     heap: usize,
+    /// The records of the open batch after which it is sent if they own memory on the heap.
+    owning: usize,
+    /// On a lane to another host.
+    frame: Filling,
     /// Whether the lane is in `held`.
     held: bool,
     lane: Arc<Lane<RecordBatch<I, T>>>,
     credit: Credit,
+}
+
+/// A frame that is being filled with batches. Where records own memory on the heap, there are many small batches in it, so
+/// that memory which the encoded records have owned is used again by those that follow.
+#[derive(Default)]
+struct Filling {
+    bytes: Vec<u8>,
+    records: usize,
+    credit: usize,
+    /// The length of the last frame.
+    usual: usize,
 }
 
 impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
@@ -64,6 +84,8 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             .map(|lane| Sending {
                 open: RecordBatch::default(),
                 heap: 0,
+                owning: if lane.far().is_some() { OWNING } else { usize::MAX },
+                frame: Filling::default(),
                 held: false,
                 lane,
                 credit: Credit::Left,
@@ -97,7 +119,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         let heap = sending.open.items.last_heap();
         let heavy = heap > 0 && {
             sending.heap += heap;
-            sending.heap >= self.heavy
+            sending.heap >= self.heavy || sending.open.len() >= sending.owning
         };
         if heavy || sending.open.len() >= self.size {
             self.send(to);
@@ -107,13 +129,19 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     #[cold]
     #[inline(never)]
     fn send(&mut self, to: usize) {
-        let Sending { open, heap, held, lane, credit } = &mut self.lanes[to];
+        let Sending { open, heap, lane, frame, .. } = &mut self.lanes[to];
+        if let Some(far) = lane.far() {
+            frame.add(open, far);
+            if frame.records >= self.size || *heap >= self.heavy {
+                self.send_frame(to);
+            }
+            return;
+        }
         *heap = 0;
         let bytes = open.bytes();
         let measured = self.sent.batches.is_multiple_of(MEASURED);
         open.sent_at = measured.then(|| self.settings.clock.now());
         if self.settings.encode
-            && lane.far().is_none()
             && let Err(error) = open.recode(&mut self.bytes)
         {
             let what = format!("a batch cannot be decoded as it was encoded: {error}");
@@ -122,21 +150,34 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         self.sent.records += open.len() as u64;
         self.sent.batches += 1;
         self.sent.bytes += bytes as u64;
-        let after = if let Some(far) = lane.far() {
-            let after = lane.send_far(far, bytes, |out| open.encode(out));
-            open.clear();
-            if !std::mem::replace(held, true) {
-                self.held.push(to);
-            }
-            after
-        } else {
-            let (spare, after) = lane.send(std::mem::take(open), bytes);
-            *open = spare.unwrap_or_default();
-            after
-        };
+        let (spare, after) = lane.send(std::mem::take(open), bytes);
+        *open = spare.unwrap_or_default();
         if after == Credit::Closed {
             open.drain(|_, _| {});
         }
+        self.note(to, after);
+    }
+
+    /// Sends the frame to another host, if there is anything in it.
+    fn send_frame(&mut self, to: usize) {
+        let Sending { heap, lane, frame, held, .. } = &mut self.lanes[to];
+        let Some(far) = lane.far().filter(|_| !frame.bytes.is_empty()) else { return };
+        *heap = 0;
+        let Filling { bytes, records, credit, .. } = std::mem::take(frame);
+        frame.usual = bytes.len();
+        self.sent.records += records as u64;
+        self.sent.batches += 1;
+        self.sent.bytes += credit as u64;
+        let after = lane.send_far(far, bytes, credit);
+        if !std::mem::replace(held, true) {
+            self.held.push(to);
+        }
+        self.note(to, after);
+    }
+
+    /// Notes whether a lane has credit left.
+    fn note(&mut self, to: usize, after: Credit) {
+        let credit = &mut self.lanes[to].credit;
         self.short += usize::from(after == Credit::Short && *credit == Credit::Left);
         self.short -= usize::from(after == Credit::Closed && *credit == Credit::Short);
         if !(after == Credit::Left && *credit == Credit::Short) {
@@ -152,6 +193,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             if !self.lanes[to].open.is_empty() {
                 self.send(to);
             }
+            self.send_frame(to);
         }
         self.release();
     }
@@ -213,7 +255,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             }
             BatchMode::Fixed { .. } => None,
             BatchMode::Timed { delay, .. } => {
-                if self.lanes.iter().all(|sending| sending.open.is_empty()) {
+                if self.lanes.iter().all(Sending::is_empty) {
                     self.last_flush = now;
                     return None;
                 }
@@ -238,6 +280,28 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             self.last_flush = now;
             self.flush();
         }
+    }
+}
+
+impl<I: Portable + ?Sized, T: Time> Sending<I, T> {
+    /// Whether there is nothing to send.
+    fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.frame.bytes.is_empty()
+    }
+}
+
+impl Filling {
+    /// Adds the records of a batch, and leaves it empty.
+    fn add<I: Portable + ?Sized, T: Time>(&mut self, batch: &mut RecordBatch<I, T>, far: &Far) {
+        let credit = batch.bytes();
+        if self.bytes.is_empty() {
+            // The first frame may be the last one, and small.
+            self.bytes = far.begin(self.usual.max(credit) + HEADER);
+        }
+        self.records += batch.len();
+        self.credit += credit;
+        batch.encode(&mut self.bytes);
+        batch.clear();
     }
 }
 
