@@ -67,12 +67,12 @@ impl Others {
         Ok(others)
     }
 
-    /// Waits until the others have prepared what is not timed.
+    /// Waits until the others have prepared what is not timed. Before, a library may print what it waits for.
     pub(crate) fn ready(&mut self) -> Result<()> {
-        self.0.iter_mut().try_for_each(|other| match other.line()?.as_str() {
-            "ready" => Ok(()),
-            line => Err(format!("another host is not ready: {line}").into()),
-        })
+        for other in &mut self.0 {
+            while other.line()? != "ready" {}
+        }
+        Ok(())
     }
 
     /// Begins a round on the others.
