@@ -48,6 +48,13 @@ impl Far {
         self.link.send(bytes);
     }
 
+    /// Sends a frame that may wait for more until the lane is [released](Self::release).
+    pub(super) fn hold(&self, frame: Frame<'_>) {
+        let mut bytes = Vec::new();
+        frame.encode(self.ends, &mut bytes);
+        self.link.hold(bytes);
+    }
+
     /// Begins a frame of batches, to be filled with one after the other.
     pub(super) fn begin(&self, capacity: usize) -> Vec<u8> {
         let mut frame = Vec::with_capacity(capacity);
@@ -64,7 +71,7 @@ impl Far {
         self.link.hold(frame);
     }
 
-    /// Sends the batches that wait for more.
+    /// Sends the frames that wait for more.
     pub(super) fn release(&self) {
         self.link.release();
     }

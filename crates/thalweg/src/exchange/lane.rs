@@ -165,7 +165,8 @@ impl<B> Lane<B> {
         (spare, credit)
     }
 
-    /// Sends an event. Events need no credit. The end of a round reopens a lane that was closed for that round.
+    /// Sends an event. Events need no credit. The end of a round reopens a lane that was closed for that round. To another
+    /// host, the event may wait for more until the lane is [released](Far::release).
     pub(crate) fn send_event(&self, event: Event) {
         let mut state = lock(&self.state);
         if state.open == Open::Never {
@@ -178,7 +179,7 @@ impl<B> Lane<B> {
         }
         if let Some(far) = &self.far {
             drop(state);
-            far.send(Frame::Event(event));
+            far.hold(Frame::Event(event));
             return;
         }
         state.arrive(event);

@@ -38,7 +38,7 @@ pub(crate) struct Lanes<I: Portable + ?Sized, T: Time> {
     heavy: usize,
     /// The buffer that batches are encoded into, if `settings.encode`.
     bytes: Vec<u8>,
-    /// The lanes to other hosts on which batches may wait for more.
+    /// The lanes to other hosts on which frames may wait for more.
     held: Vec<usize>,
     /// The number of lanes that were short of credit when last checked.
     short: usize,
@@ -173,6 +173,9 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             self.held.push(to);
         }
         self.note(to, after);
+        if self.settings.batch == BatchMode::Single {
+            self.release();
+        }
     }
 
     /// Notes whether a lane has credit left.
@@ -195,10 +198,9 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             }
             self.send_frame(to);
         }
-        self.release();
     }
 
-    /// Sends the batches that wait for more.
+    /// Sends the frames that wait for more.
     fn release(&mut self) {
         for to in self.held.drain(..) {
             let Sending { held, lane, .. } = &mut self.lanes[to];
@@ -218,12 +220,19 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         if matches!(event, Event::Round(_)) {
             self.shut = false;
         }
-        for Sending { lane, credit, .. } in &mut self.lanes {
+        for (to, Sending { lane, credit, held, .. }) in self.lanes.iter_mut().enumerate() {
             lane.send_event(event);
+            if lane.far().is_some() && !std::mem::replace(held, true) {
+                self.held.push(to);
+            }
             // The lane may have been closed for that round only.
             if matches!(event, Event::Round(_)) && *credit == Credit::Closed {
                 *credit = Credit::Left;
             }
+        }
+        // There may be many watermarks, which are no more urgent than the records before them.
+        if !matches!(event, Event::Watermark(_) | Event::Idle) {
+            self.release();
         }
     }
 
@@ -247,27 +256,31 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     }
 
     fn idle(&mut self, now: Nanos) -> Option<Nanos> {
-        self.release();
-        match self.settings.batch {
+        let again = match self.settings.batch {
             BatchMode::Adaptive { .. } | BatchMode::Single => {
                 self.flush();
                 None
             }
             BatchMode::Fixed { .. } => None,
-            BatchMode::Timed { delay, .. } => {
-                if self.lanes.iter().all(Sending::is_empty) {
-                    self.last_flush = now;
-                    return None;
-                }
-                let due = self.last_flush.saturating_add(nanos(delay));
-                if now < due {
-                    return Some(due);
-                }
-                self.last_flush = now;
-                self.flush();
-                None
-            }
+            BatchMode::Timed { delay, .. } => self.flush_if_due(now, delay),
+        };
+        self.release();
+        again
+    }
+
+    /// Flushes if a record may have waited for so long; returns when that will be otherwise.
+    fn flush_if_due(&mut self, now: Nanos, delay: Duration) -> Option<Nanos> {
+        if self.lanes.iter().all(Sending::is_empty) {
+            self.last_flush = now;
+            return None;
         }
+        let due = self.last_flush.saturating_add(nanos(delay));
+        if now < due {
+            return Some(due);
+        }
+        self.last_flush = now;
+        self.flush();
+        None
     }
 
     fn tick(&mut self, now: Nanos) {
@@ -279,6 +292,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         if now.saturating_sub(self.last_flush) >= nanos(patience) {
             self.last_flush = now;
             self.flush();
+            self.release();
         }
     }
 }
