@@ -54,10 +54,8 @@ struct Sending<I: Portable + ?Sized, T: Time> {
     heap: usize,
     /// The records of the open batch after which it is sent if they own memory on the heap.
     owning: usize,
-    /// On a lane to another host.
-    frame: Filling,
-    /// Whether the lane is in `held`.
-    held: bool,
+    /// On a lane to another host. Boxed, so that the lanes of a task are close together.
+    frame: Option<Box<Filling>>,
     lane: Arc<Lane<RecordBatch<I, T>>>,
     credit: Credit,
 }
@@ -71,6 +69,8 @@ struct Filling {
     credit: usize,
     /// The length of the last frame.
     usual: usize,
+    /// Whether the lane is in `held`.
+    held: bool,
 }
 
 impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
@@ -85,8 +85,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
                 open: RecordBatch::default(),
                 heap: 0,
                 owning: if lane.far().is_some() { OWNING } else { usize::MAX },
-                frame: Filling::default(),
-                held: false,
+                frame: lane.far().map(|_| Box::default()),
                 lane,
                 credit: Credit::Left,
             })
@@ -130,7 +129,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     #[inline(never)]
     fn send(&mut self, to: usize) {
         let Sending { open, heap, lane, frame, .. } = &mut self.lanes[to];
-        if let Some(far) = lane.far() {
+        if let (Some(far), Some(frame)) = (lane.far(), frame) {
             frame.add(open, far);
             if frame.records >= self.size || *heap >= self.heavy {
                 self.send_frame(to);
@@ -160,16 +159,18 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
 
     /// Sends the frame to another host, if there is anything in it.
     fn send_frame(&mut self, to: usize) {
-        let Sending { heap, lane, frame, held, .. } = &mut self.lanes[to];
-        let Some(far) = lane.far().filter(|_| !frame.bytes.is_empty()) else { return };
+        let Sending { heap, lane, frame, .. } = &mut self.lanes[to];
+        let (Some(far), Some(frame)) = (lane.far(), frame) else { return };
+        if frame.bytes.is_empty() {
+            return;
+        }
         *heap = 0;
-        let Filling { bytes, records, credit, .. } = std::mem::take(frame);
-        frame.usual = bytes.len();
+        let (bytes, records, credit) = frame.take();
         self.sent.records += records as u64;
         self.sent.batches += 1;
         self.sent.bytes += credit as u64;
         let after = lane.send_far(far, bytes, credit);
-        if !std::mem::replace(held, true) {
+        if frame.begin_hold() {
             self.held.push(to);
         }
         self.note(to, after);
@@ -203,9 +204,9 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     /// Sends the frames that wait for more.
     fn release(&mut self) {
         for to in self.held.drain(..) {
-            let Sending { held, lane, .. } = &mut self.lanes[to];
-            *held = false;
-            if let Some(far) = lane.far() {
+            let Sending { frame, lane, .. } = &mut self.lanes[to];
+            if let (Some(far), Some(frame)) = (lane.far(), frame) {
+                frame.held = false;
                 far.release();
             }
         }
@@ -220,9 +221,9 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         if matches!(event, Event::Round(_)) {
             self.shut = false;
         }
-        for (to, Sending { lane, credit, held, .. }) in self.lanes.iter_mut().enumerate() {
+        for (to, Sending { lane, credit, frame, .. }) in self.lanes.iter_mut().enumerate() {
             lane.send_event(event);
-            if lane.far().is_some() && !std::mem::replace(held, true) {
+            if frame.as_mut().is_some_and(|frame| frame.begin_hold()) {
                 self.held.push(to);
             }
             // The lane may have been closed for that round only.
@@ -300,7 +301,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
 impl<I: Portable + ?Sized, T: Time> Sending<I, T> {
     /// Whether there is nothing to send.
     fn is_empty(&self) -> bool {
-        self.open.is_empty() && self.frame.bytes.is_empty()
+        self.open.is_empty() && self.frame.as_ref().is_none_or(|frame| frame.bytes.is_empty())
     }
 }
 
@@ -316,6 +317,19 @@ impl Filling {
         self.credit += credit;
         batch.encode(&mut self.bytes);
         batch.clear();
+    }
+
+    /// The frame, its records and the credit that it takes.
+    fn take(&mut self) -> (Vec<u8>, usize, usize) {
+        self.usual = self.bytes.len();
+        let (records, credit) =
+            (std::mem::take(&mut self.records), std::mem::take(&mut self.credit));
+        (std::mem::take(&mut self.bytes), records, credit)
+    }
+
+    /// Notes that a frame may wait for more; returns whether none did.
+    fn begin_hold(&mut self) -> bool {
+        !std::mem::replace(&mut self.held, true)
     }
 }
 
