@@ -14,9 +14,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bench_protocol::workload::{NumberCheck, Record, RecordCheck, number, record};
-use bench_protocol::{Answer, Request, Result};
+use bench_protocol::{Answer, Part, Request, Result, Stopwatch, serve_parts};
 use crossbeam_queue::ArrayQueue;
 
+use crate::hosts::Connections;
 use crate::threads::{on_each, part};
 
 /// Buffers between one sender and one receiver.
@@ -31,31 +32,52 @@ const LANES: usize = 8;
 const BYTES: usize = 32 * 1024;
 
 pub(crate) fn serve_numbers(request: &Request) -> Result<()> {
-    let cores = request.cores()?;
     let records: u64 = request.value("records")?;
-    bench_protocol::serve(request, |stopwatch| {
-        let check = stopwatch.time(|| exchange::<Numbers>(records, cores));
-        let mut all = NumberCheck::default();
-        check.into_iter().for_each(|part| all.merge(part));
-        Ok(Answer { digest: all.digest(), records, bytes: records * 8, ..Answer::default() })
+    serve::<Numbers>(request, records, |all| Answer {
+        digest: all.digest(),
+        records,
+        bytes: records * 8,
+        ..Answer::default()
     })
 }
 
 pub(crate) fn serve_records(request: &Request) -> Result<()> {
-    let cores = request.cores()?;
     let records: u64 = request.value("records")?;
-    bench_protocol::serve(request, |stopwatch| {
-        let check = stopwatch.time(|| exchange::<Records>(records, cores));
-        let mut all = RecordCheck::default();
-        check.into_iter().for_each(|part| all.merge(part));
-        Ok(Answer { digest: all.digest(), records, bytes: all.bytes(), ..Answer::default() })
+    serve::<Records>(request, records, |all| Answer {
+        digest: all.digest(),
+        records,
+        bytes: all.bytes(),
+        ..Answer::default()
     })
 }
 
+/// On the threads of one process, or on one thread of each host.
+fn serve<K: Kind>(
+    request: &Request,
+    records: u64,
+    answer: impl Fn(K::Check) -> Answer,
+) -> Result<()> {
+    let all = |checks: Vec<K::Check>| {
+        let mut all = K::Check::default();
+        checks.into_iter().for_each(|part| all.merge(part));
+        all
+    };
+    if request.hosts()? == 1 {
+        let cores = request.cores()?;
+        let round =
+            |stopwatch: &mut Stopwatch| Ok(all(stopwatch.time(|| exchange::<K>(records, cores))));
+        return serve_parts(request, round, answer);
+    }
+    let mut connections = Connections::of(request)?;
+    let round =
+        |stopwatch: &mut Stopwatch| Ok(all(stopwatch.time(|| connections.exchange::<K>(records))?));
+    serve_parts(request, round, answer)
+}
+
 /// What is exchanged, how it lies in a buffer, and what its receiver keeps of it.
-trait Kind {
+pub(crate) trait Kind {
     type Buffer: Send;
-    type Check: Default + Send;
+    type Check: Part + Default + Send;
 
     fn buffer() -> Self::Buffer;
     /// Makes records of these numbers and puts each into the buffer of its receiver, until the next one may not fit or
@@ -68,6 +90,10 @@ trait Kind {
     ) -> Option<usize>;
     /// Takes in a buffer's records and leaves it empty.
     fn take_all(check: &mut Self::Check, buffer: &mut Self::Buffer);
+    /// Appends a buffer's records as bytes, and leaves it empty.
+    fn encode(buffer: &mut Self::Buffer, out: &mut Vec<u8>);
+    /// Takes in records from bytes.
+    fn take_encoded(check: &mut Self::Check, bytes: &[u8]) -> Result<()>;
 }
 
 /// The receiver of a record: the low half of its number, scaled to the number of receivers without a division.
@@ -117,6 +143,18 @@ impl Kind for Numbers {
     fn take_all(check: &mut NumberCheck, buffer: &mut NumberBuffer) {
         buffer.numbers[..buffer.len].iter().for_each(|number| check.add(*number));
         buffer.len = 0;
+    }
+
+    fn encode(buffer: &mut NumberBuffer, out: &mut Vec<u8>) {
+        // SAFETY: numbers have no padding, and any bytes are bytes. Both hosts are on this machine.
+        let bytes = unsafe { buffer.numbers[..buffer.len].align_to::<u8>().1 };
+        out.extend_from_slice(bytes);
+        buffer.len = 0;
+    }
+
+    fn take_encoded(check: &mut NumberCheck, bytes: &[u8]) -> Result<()> {
+        bytes.as_chunks().0.iter().for_each(|number| check.add(u64::from_ne_bytes(*number)));
+        Ok(())
     }
 }
 
@@ -220,6 +258,42 @@ impl Kind for Records {
             check.add(Record { id, name, url, body });
         }
         buffer.texts.clear();
+    }
+
+    /// The numbers of records and of the bytes of their strings, then as in the buffer.
+    fn encode(buffer: &mut RecordBuffer, out: &mut Vec<u8>) {
+        let sizes = [buffer.heads.len(), buffer.texts.len()];
+        sizes.iter().for_each(|size| out.extend_from_slice(&(*size as u32).to_le_bytes()));
+        for (id, lengths) in buffer.heads.drain(..) {
+            out.extend_from_slice(&id.to_le_bytes());
+            out.extend_from_slice(&lengths);
+        }
+        out.extend_from_slice(buffer.texts.as_bytes());
+        buffer.texts.clear();
+    }
+
+    fn take_encoded(check: &mut RecordCheck, mut bytes: &[u8]) -> Result<()> {
+        const TORN: &str = "a piece is torn";
+        while let Some((sizes, rest)) = bytes.split_first_chunk::<8>() {
+            let [heads, texts] = [&sizes[..4], &sizes[4..]]
+                .map(|size| size.iter().rev().fold(0, |all, byte| all << 8 | usize::from(*byte)));
+            let (heads, rest) = rest.split_at_checked(heads * 11).ok_or(TORN)?;
+            let (texts, rest) = rest.split_at_checked(texts).ok_or(TORN)?;
+            bytes = rest;
+            let mut texts = std::str::from_utf8(texts)?;
+            for &[a, b, c, d, e, f, g, h, name, url, body] in heads.as_chunks().0 {
+                let mut text = |length: u8| {
+                    let (text, after) = texts.split_at_checked(usize::from(length))?;
+                    texts = after;
+                    Some(text)
+                };
+                let all = (text(name), text(url), text(body));
+                let (Some(name), Some(url), Some(body)) = all else { return Err(TORN.into()) };
+                let id = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+                check.add(Record { id, name, url, body });
+            }
+        }
+        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@ mod collatz;
 mod collisions;
 mod exchange;
 mod graphs;
+mod hosts;
 mod join;
 mod keyed_count;
 mod kmeans;

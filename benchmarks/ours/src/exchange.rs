@@ -6,15 +6,15 @@
 use crate::environment;
 use crate::kept::Kept;
 use bench_protocol::workload::{self, NumberCheck, Record as Row, RecordCheck};
-use bench_protocol::{Answer, Request, Result, serve};
+use bench_protocol::{Answer, Request, Result, Stopwatch, serve_parts};
 use thalweg::data::{View, ViewOf};
 use thalweg::{Chain, Data, Environment, Stream, Visit};
 
 pub(crate) fn serve_numbers(request: &Request) -> Result<()> {
     let env = environment(request)?;
     let records: u64 = request.value("records")?;
-    serve(request, |stopwatch| {
-        let all = stopwatch.time(|| -> thalweg::Result<NumberCheck> {
+    let round = |stopwatch: &mut Stopwatch| {
+        Ok(stopwatch.time(|| -> thalweg::Result<NumberCheck> {
             let kept = Kept::<NumberCheck>::new();
             let mut part = kept.part();
             let seen = env
@@ -30,8 +30,13 @@ pub(crate) fn serve_numbers(request: &Request) -> Result<()> {
             env.run()?;
             seen.take()?;
             Ok(kept.take())
-        })?;
-        Ok(Answer { digest: all.digest(), records, bytes: records * 8, ..Answer::default() })
+        })?)
+    };
+    serve_parts(request, round, |all| Answer {
+        digest: all.digest(),
+        records,
+        bytes: records * 8,
+        ..Answer::default()
     })
 }
 
@@ -44,9 +49,12 @@ pub(crate) fn serve_records(request: &Request) -> Result<()> {
         Some("borrowed") => borrowed,
         Some(form) => return Err(format!("there is no form {form:?}: views, borrowed").into()),
     };
-    serve(request, |stopwatch| {
-        let all = stopwatch.time(|| work(&env, records))?;
-        Ok(Answer { digest: all.digest(), records, bytes: all.bytes(), ..Answer::default() })
+    let round = |stopwatch: &mut Stopwatch| Ok(stopwatch.time(|| work(&env, records))?);
+    serve_parts(request, round, |all| Answer {
+        digest: all.digest(),
+        records,
+        bytes: all.bytes(),
+        ..Answer::default()
     })
 }
 

@@ -3,6 +3,7 @@
 //! `--interval-us N` sets the schedule (0: as fast as it can), `--records N` how many records, `--work-us N` how long
 //! the map works on each, and `--batch default|single|fixed` the batch mode.
 
+use crate::environment_of;
 use bench_protocol::histogram::Histogram;
 use bench_protocol::workload::{NumberCheck, number, work_for};
 use bench_protocol::{Answer, Request, Result};
@@ -25,14 +26,13 @@ struct Seen {
 
 pub(crate) fn serve_latency(request: &Request) -> Result<()> {
     let mut config = Config::default();
-    config.cores = request.cores()?.try_into()?;
     match request.get("batch").unwrap_or("default") {
         "default" => {}
         "single" => config.batch = BatchMode::Single,
         "fixed" => config.batch = BatchMode::Fixed { size: 1024 },
         other => return Err(format!("there is no mode {other:?}: default, single, fixed").into()),
     }
-    let env = Environment::with_config(config);
+    let env = environment_of(request, config)?;
     let records: u64 = request.value("records")?;
     let interval = Duration::from_micros(request.value("interval-us")?);
     let work = Duration::from_micros(request.value_or("work-us", 0)?);

@@ -24,7 +24,8 @@ mod ysb;
 
 use bench_protocol::{Request, Result};
 use std::process::ExitCode;
-use thalweg::{Environment, config::Config};
+use thalweg::Environment;
+use thalweg::config::{Config, HostConfig, Secret};
 
 fn main() -> ExitCode {
     bench_protocol::run(|request| match request.case() {
@@ -58,9 +59,18 @@ fn main() -> ExitCode {
     })
 }
 
-/// An environment with as many cores as were given, and otherwise its defaults.
+/// An environment with as many cores as were given, on as many hosts, and otherwise its defaults.
 fn environment(request: &Request) -> Result<Environment> {
-    let mut config = Config::default();
+    environment_of(request, Config::default())
+}
+
+pub(crate) fn environment_of(request: &Request, mut config: Config) -> Result<Environment> {
     config.cores = request.cores()?.try_into()?;
-    Ok(Environment::with_config(config))
+    let hosts = request.hosts()?;
+    if hosts == 1 {
+        return Ok(Environment::with_config(config));
+    }
+    let secret = Secret::new("known to whoever reads this");
+    let host = HostConfig::new(request.host()?, hosts, request.addresses()?.swap_remove(0), secret);
+    Ok(Environment::on_hosts(config, host)?)
 }

@@ -8,6 +8,7 @@
 //! little-endian bytes; a floating-point value its bits. The order of the rows does not matter; a
 //! row more, less or different does. `peers-python/digest.py` is the same in NumPy.
 
+use crate::Part;
 use std::fmt;
 
 /// The digest of an answer, built up row by row or merged from parts.
@@ -65,6 +66,21 @@ impl Digest {
     fn add_hashed(&mut self, hash: u64, value: u64) {
         self.rows += 1;
         self.sum = self.sum.wrapping_add(mix(hash ^ mix(value)));
+    }
+}
+
+impl Part for Digest {
+    fn merge(&mut self, other: Self) {
+        Self::merge(self, other);
+    }
+
+    fn to_words(&self) -> Vec<u64> {
+        vec![self.rows, self.sum]
+    }
+
+    fn from_words(words: &[u64]) -> Option<Self> {
+        let &[rows, sum] = words else { return None };
+        Some(Self { rows, sum })
     }
 }
 

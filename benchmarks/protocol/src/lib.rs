@@ -10,6 +10,8 @@
 //!    ([`serve`]).
 //! 3. At the end of its input it leaves.
 //!
+//! With `--hosts` it is several processes, of which the harness speaks to the first ([`serve_parts`]).
+//!
 //! The crate has no dependency, so that no contestant gets one from it. Work that several
 //! contestants must do alike (the records of an exchange, a Newton step) is in [`workload`], what
 //! concerns graphs in [`graphs`], and the digest by which answers are compared in [`digest`].
@@ -18,14 +20,16 @@ pub mod collisions;
 pub mod digest;
 pub mod graphs;
 pub mod histogram;
+mod hosts;
 pub mod open_loop;
 pub mod points;
 mod request;
 mod serve;
 pub mod workload;
 
+pub use hosts::Part;
 pub use request::Request;
-pub use serve::{Answer, Stopwatch, serve};
+pub use serve::{Answer, Stopwatch, serve, serve_parts};
 
 /// What a benchmark program returns when it cannot do its work.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -33,7 +37,8 @@ pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + S
 /// Runs a contestant's `main`: reads the request, dispatches, and reports an error on standard
 /// error with exit code 1.
 pub fn run(program: impl FnOnce(&Request) -> Result<()>) -> std::process::ExitCode {
-    match Request::from_args(std::env::args().skip(1)).and_then(|request| program(&request)) {
+    let request = Request::from_args(std::env::args().skip(1)).and_then(Request::with_others);
+    match request.and_then(|request| program(&request)) {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");

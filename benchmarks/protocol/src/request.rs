@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::Result;
+use crate::hosts::Others;
 
 /// What a contestant is asked to run: a case and its options.
 ///
@@ -20,6 +22,8 @@ use crate::Result;
 pub struct Request {
     case: String,
     options: BTreeMap<String, String>,
+    /// The other hosts, if this is the first of several. Taken when rounds begin.
+    others: Arc<Mutex<Others>>,
 }
 
 impl Request {
@@ -38,7 +42,7 @@ impl Request {
             let value = args.next().ok_or_else(|| format!("--{name} needs a value"))?;
             options.insert(name.to_owned(), value);
         }
-        Ok(Self { case, options })
+        Ok(Self { case, options, others: Arc::default() })
     }
 
     /// The case's name, the first argument.
@@ -86,6 +90,61 @@ impl Request {
             0 => Err("--cores must be above zero".into()),
             cores => Ok(cores),
         }
+    }
+
+    /// `--hosts`: how many processes the contestant is, each with as many cores as [`cores`](Self::cores) says; one when it
+    /// was not given.
+    ///
+    /// # Errors
+    /// When it is not a number above zero.
+    pub fn hosts(&self) -> Result<usize> {
+        match self.value_or("hosts", 1)? {
+            0 => Err("--hosts must be above zero".into()),
+            hosts => Ok(hosts),
+        }
+    }
+
+    /// Which of the hosts this process is, from 0.
+    ///
+    /// # Errors
+    /// When it is not a number.
+    pub fn host(&self) -> Result<usize> {
+        self.value_or("host", 0)
+    }
+
+    /// Whether this process was started by the first host.
+    pub(crate) fn is_follower(&self) -> bool {
+        self.get("host").is_some()
+    }
+
+    /// An address for each host, at which nobody listens unless the contestant does.
+    ///
+    /// # Errors
+    /// When there is but one host.
+    pub fn addresses(&self) -> Result<Vec<String>> {
+        let ports = self.get("ports").ok_or("one host has no addresses")?;
+        Ok(ports.split(',').map(|port| format!("127.0.0.1:{port}")).collect())
+    }
+
+    /// Starts the other hosts, if this is the first of several.
+    pub(crate) fn with_others(mut self) -> Result<Self> {
+        self.others = Arc::new(Mutex::new(Others::start(&mut self)?));
+        Ok(self)
+    }
+
+    pub(crate) fn take_others(&self) -> Others {
+        std::mem::take(&mut *self.others.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set(&mut self, name: &str, value: String) {
+        self.options.insert(name.to_owned(), value);
+    }
+
+    /// The command line that this request was read from.
+    pub(crate) fn to_args(&self) -> Vec<String> {
+        let options =
+            self.options.iter().flat_map(|(name, value)| [format!("--{name}"), value.clone()]);
+        std::iter::once(self.case.clone()).chain(options).collect()
     }
 
     /// The error for a case that this program does not have.

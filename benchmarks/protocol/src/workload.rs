@@ -1,6 +1,7 @@
 //! Work that all contestants of a bench must do alike: the records they make and the arithmetic
 //! they do on each. Everything is deterministic.
 
+use crate::Part;
 use crate::digest::Digest;
 use std::time::{Duration, Instant};
 
@@ -68,6 +69,21 @@ impl NumberCheck {
         digest.add(b"sum", self.sum);
         digest.add(b"xor", self.xor);
         digest
+    }
+}
+
+impl Part for NumberCheck {
+    fn merge(&mut self, other: Self) {
+        Self::merge(self, other);
+    }
+
+    fn to_words(&self) -> Vec<u64> {
+        vec![self.count, self.sum, self.xor]
+    }
+
+    fn from_words(words: &[u64]) -> Option<Self> {
+        let &[count, sum, xor] = words else { return None };
+        Some(Self { count, sum, xor })
     }
 }
 
@@ -169,6 +185,21 @@ impl RecordCheck {
         digest.add(b"bytes", self.bytes);
         digest.add(b"ends", self.ends);
         digest
+    }
+}
+
+impl Part for RecordCheck {
+    fn merge(&mut self, other: Self) {
+        Self::merge(self, other);
+    }
+
+    fn to_words(&self) -> Vec<u64> {
+        [self.ids.to_words(), vec![self.bytes, self.ends]].concat()
+    }
+
+    fn from_words(words: &[u64]) -> Option<Self> {
+        let (ids, &[bytes, ends]) = words.split_at_checked(3)? else { return None };
+        Some(Self { ids: NumberCheck::from_words(ids)?, bytes, ends })
     }
 }
 

@@ -21,6 +21,24 @@ fn records_cross_hosts() {
     check(words).agrees();
 }
 
+/// A frame has several batches of such records.
+#[test]
+fn records_that_own_memory_cross_hosts() {
+    let texts = || (0..500u32).map(|n| "x".repeat(n as usize % 90) + &n.to_string());
+    check(|env| env.iter(texts()).shuffle()).equals(texts());
+    let mut sorted: Vec<_> = texts().collect();
+    sorted.sort_unstable();
+    check(|env| env.iter(texts()).shuffle().sorted_by_key(|text| text.clone()))
+        .ordered()
+        .equals(sorted);
+    check(|env| {
+        let lengths = env.iter(0..100usize).group_by(|length| *length);
+        let texts = env.iter(texts()).shuffle().group_by(|text| text.len());
+        texts.join(lengths).map(|_, (text, _)| text).unkey().map(|(_, text)| text)
+    })
+    .equals(texts());
+}
+
 #[test]
 fn aggregates_span_hosts() {
     check(|env| env.range(0..10_000).sum(|n| *n)).equals([49_995_000u64]);

@@ -52,9 +52,11 @@ impl Running {
         let orders = child.stdin.take().context("standard input was piped")?;
         let output = child.stdout.take().context("standard output was piped")?;
         let (sender, lines) = channel();
-        // In a thread of its own, so that waiting for a line can time out.
+        // In a thread of its own, so that waiting for a line can time out. What is no JSON a library has printed while it connected
+        // the processes of its contestant.
         std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(|line| line.ok()) {
+            let lines = BufReader::new(output).lines().map_while(|line| line.ok());
+            for line in lines.skip_while(|line| !line.starts_with('{')) {
                 if sender.send(line).is_err() {
                     return;
                 }

@@ -108,7 +108,7 @@ const PINS: Pins = Pins("requirements.txt");
 const JAVA_WARM_UP: u32 = 8;
 
 /// The names of all benches, in the order in which `all` runs them.
-pub(super) const BENCHES: [&str; 21] = [
+pub(super) const BENCHES: [&str; 22] = [
     "wordcount",
     "keyed-count",
     "exchange",
@@ -130,6 +130,7 @@ pub(super) const BENCHES: [&str; 21] = [
     "closure",
     "kmeans",
     "barrier",
+    "hosts",
 ];
 
 /// The benches whose cases are summarised by the geometric mean of their ratios.
@@ -159,6 +160,7 @@ pub(super) fn cases(bench: &str, size: Size, cores: usize) -> Option<Vec<Case>> 
         "closure" => closure(size),
         "kmeans" => kmeans(size, cores),
         "barrier" => barrier(size, cores),
+        "hosts" => hosts(size, cores),
         _ => return None,
     };
     Some(cases.into_iter().map(Case::beside_portable).collect())
@@ -701,6 +703,52 @@ fn barrier(size: Size, cores: usize) -> Vec<Case> {
         .against("openmp", OPENMP, &work);
     case.rivals[0].own_answer = true;
     vec![case.on_cores(cores.min(2))]
+}
+
+/// Work of other benches on two processes of one core each, beside one process of ours with two cores.
+fn hosts(size: Size, cores: usize) -> Vec<Case> {
+    if cores < 2 {
+        return Vec::new();
+    }
+    let case = |name: String, work: &str, rivals: &[(&'static str, Program)], own: &str| {
+        let on_two = format!("{work} --hosts 2");
+        let mut case = Case::new("hosts", name, &format!("{on_two}{own}"));
+        for (peer, program) in rivals {
+            case = case.against(peer, *program, &on_two);
+        }
+        let mut case =
+            case.on_cores(1).against("thalweg-one-process", OURS, &format!("{work}{own}"));
+        case.rivals
+            .iter_mut()
+            .filter(|rival| rival.cores.is_none())
+            .for_each(|rival| rival.cores = Some(2));
+        case
+    };
+    let both = [("timely", TIMELY), ("bound", BOUNDS)];
+    let exchange = |name: &str, records: u64| {
+        case(name.to_owned(), &format!("exchange-{name} --records {records}"), &both, "")
+    };
+    let mut cases = vec![
+        exchange("u64", size.pick(32_000_000, 256_000_000)),
+        exchange("strings", size.pick(2_000_000, 16_000_000)),
+        case("wordcount".to_owned(), "wordcount", &both[..1], " --form assoc")
+            .on(&format!("text:{}", size.pick(128, 1024))),
+    ];
+    cases.extend(QUERIES.map(|query| {
+        let events: u64 = size.pick(2_000_000, 20_000_000);
+        case(
+            format!("q{query}"),
+            &format!("nexmark --query {query} --events {events}"),
+            &both[..1],
+            "",
+        )
+    }));
+    let records = size.pick(2000, 20_000);
+    let light = format!("latency --interval-us 1000 --records {records}");
+    let mut light = case("light".to_owned(), &light, &[], "");
+    light.metric = Metric::P99;
+    cases.push(light);
+    cases
 }
 
 #[cfg(test)]

@@ -1,39 +1,49 @@
 //! Exchange: a source operator that yields after each piece, and a sink that exchanges its input
-//! and folds whole batches. Worker threads of one process hand over owned records without encoding them.
+//! and folds whole batches. Worker threads of one process hand over owned records without encoding them;
+//! between processes timely encodes them by serde.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use bench_protocol::workload::{self, NumberCheck, Record, RecordCheck};
-use bench_protocol::{Answer, Request, Result};
+use bench_protocol::{Answer, Request, Result, Stopwatch, serve_parts};
 use serde::{Deserialize, Serialize};
 use timely::ExchangeData;
 use timely::dataflow::channels::pact::Exchange;
 use timely::dataflow::operators::generic::operator::{Operator, source};
 
+use crate::workers::Workers;
+
 /// Records a source makes before it lets the other operators of its worker run.
 const PIECE: u64 = 16 * 1024;
 
 pub(crate) fn serve_numbers(request: &Request) -> Result<()> {
-    let cores = request.cores()?;
+    let workers = Workers::start(request)?;
     let records: u64 = request.value("records")?;
-    bench_protocol::serve(request, |stopwatch| {
-        let checks = stopwatch
-            .time(|| run(records, cores, workload::number, |number| *number, NumberCheck::add))?;
+    let round = |stopwatch: &mut Stopwatch| {
+        let checks = stopwatch.time(|| {
+            run(records, &workers, workload::number, |number| *number, NumberCheck::add)
+        })?;
         let mut all = NumberCheck::default();
         checks.into_iter().for_each(|check| all.merge(check));
-        Ok(Answer { digest: all.digest(), records, bytes: records * 8, ..Answer::default() })
+        Ok(all)
+    };
+    serve_parts(request, round, |all| Answer {
+        digest: all.digest(),
+        records,
+        bytes: records * 8,
+        ..Answer::default()
     })
 }
 
 pub(crate) fn serve_records(request: &Request) -> Result<()> {
-    let cores = request.cores()?;
+    let workers = Workers::start(request)?;
     let records: u64 = request.value("records")?;
-    bench_protocol::serve(request, |stopwatch| {
+    let round = |stopwatch: &mut Stopwatch| {
         let checks = stopwatch.time(|| {
             run(
                 records,
-                cores,
+                &workers,
                 |i| Owned::of(workload::record(i)),
                 |record| record.id,
                 |check: &mut RecordCheck, record: Owned| check.add(record.borrow()),
@@ -41,7 +51,13 @@ pub(crate) fn serve_records(request: &Request) -> Result<()> {
         })?;
         let mut all = RecordCheck::default();
         checks.into_iter().for_each(|check| all.merge(check));
-        Ok(Answer { digest: all.digest(), records, bytes: all.bytes(), ..Answer::default() })
+        Ok(all)
+    };
+    serve_parts(request, round, |all| Answer {
+        digest: all.digest(),
+        records,
+        bytes: all.bytes(),
+        ..Answer::default()
     })
 }
 
@@ -68,7 +84,7 @@ impl Owned {
 /// Runs the job and returns what each worker's sink has kept.
 fn run<D, C>(
     records: u64,
-    cores: usize,
+    workers: &Workers,
     make: impl Fn(u64) -> D + Copy + Send + Sync + 'static,
     route: impl Fn(&D) -> u64 + Copy + Send + Sync + 'static,
     take: impl Fn(&mut C, D) + Copy + Send + Sync + 'static,
@@ -77,7 +93,7 @@ where
     D: ExchangeData,
     C: Default + Clone + Send + 'static,
 {
-    let guards = timely::execute(timely::Config::process(cores), move |worker| {
+    workers.run(move |worker| {
         let check = Rc::new(RefCell::new(C::default()));
         let kept = Rc::clone(&check);
         let (index, peers) = (worker.index() as u64, worker.peers() as u64);
@@ -112,6 +128,5 @@ where
         });
         while worker.step_or_park(None) {}
         check.take()
-    })?;
-    guards.join().into_iter().map(|check| check.map_err(Into::into)).collect()
+    })
 }

@@ -11,6 +11,7 @@ mod open_loop;
 mod streams;
 mod windows;
 mod wordcount;
+mod workers;
 mod ysb;
 
 use std::process::ExitCode;

@@ -5,7 +5,7 @@
 
 use bench_by_hand::auctions::{self, Auctions, Winner, happening};
 use bench_by_hand::sellers::Sellers;
-use bench_protocol::{Request, Result};
+use bench_protocol::{Answer, Request, Result, Stopwatch, serve_parts};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use thalweg_workloads::nexmark::oracle::{
@@ -20,30 +20,55 @@ use timely::dataflow::operators::vec::Map;
 use timely::dataflow::{Scope, Stream};
 
 use crate::streams::{
-    Rows, SEED, aggregated, aggregated_in_all, answer, by_key, digest_of, digested, hottest,
+    Rows, SEED, aggregated, aggregated_in_all, by_key, digest_of, digested, hashed, hottest,
     keep_best, records, timestamp,
 };
+use crate::workers::Workers;
 
 pub(crate) fn serve(request: &Request) -> Result<()> {
-    let cores = request.cores()?;
+    let workers = Workers::start(request)?;
     let query: u8 = request.value("query")?;
     let segments = Segments::generate(recipe(SEED), request.value("events")?);
     let (count, bytes) = (segments.count(), segments.size());
     let source: &'static [Segment] = segments.segments().to_vec().leak();
-    bench_protocol::serve(request, |stopwatch| {
+    let round = |stopwatch: &mut Stopwatch| {
         let digest = stopwatch.time(|| match query {
-            0 => digest_of(cores, move |scope, at, of, rows| q0(scope, part(source, at, of), rows)),
-            1 => digest_of(cores, move |scope, at, of, rows| q1(scope, part(source, at, of), rows)),
-            2 => digest_of(cores, move |scope, at, of, rows| q2(scope, part(source, at, of), rows)),
-            3 => digest_of(cores, move |scope, at, of, rows| q3(scope, part(source, at, of), rows)),
-            4 => digest_of(cores, move |scope, at, of, rows| q4(scope, part(source, at, of), rows)),
-            5 => digest_of(cores, move |scope, at, of, rows| q5(scope, part(source, at, of), rows)),
-            6 => digest_of(cores, move |scope, at, of, rows| q6(scope, part(source, at, of), rows)),
-            7 => digest_of(cores, move |scope, at, of, rows| q7(scope, part(source, at, of), rows)),
-            8 => digest_of(cores, move |scope, at, of, rows| q8(scope, part(source, at, of), rows)),
+            0 => digest_of(&workers, move |scope, at, of, rows| {
+                q0(scope, part(source, at, of), rows)
+            }),
+            1 => digest_of(&workers, move |scope, at, of, rows| {
+                q1(scope, part(source, at, of), rows)
+            }),
+            2 => digest_of(&workers, move |scope, at, of, rows| {
+                q2(scope, part(source, at, of), rows)
+            }),
+            3 => digest_of(&workers, move |scope, at, of, rows| {
+                q3(scope, part(source, at, of), rows)
+            }),
+            4 => digest_of(&workers, move |scope, at, of, rows| {
+                q4(scope, part(source, at, of), rows)
+            }),
+            5 => digest_of(&workers, move |scope, at, of, rows| {
+                q5(scope, part(source, at, of), rows)
+            }),
+            6 => digest_of(&workers, move |scope, at, of, rows| {
+                q6(scope, part(source, at, of), rows)
+            }),
+            7 => digest_of(&workers, move |scope, at, of, rows| {
+                q7(scope, part(source, at, of), rows)
+            }),
+            8 => digest_of(&workers, move |scope, at, of, rows| {
+                q8(scope, part(source, at, of), rows)
+            }),
             other => Err(format!("there is no query {other} here").into()),
         })?;
-        Ok(answer(digest, count, bytes))
+        Ok(hashed(digest))
+    };
+    serve_parts(request, round, |digest| Answer {
+        digest,
+        records: count,
+        bytes,
+        ..Answer::default()
     })
 }
 

@@ -14,6 +14,8 @@ use timely::dataflow::channels::pact::{Exchange, ParallelizationContract, Pipeli
 use timely::dataflow::operators::generic::operator::{Operator, source};
 use timely::dataflow::{Scope, Stream};
 
+use crate::workers::Workers;
+
 /// The seed of all events.
 pub(crate) const SEED: u64 = 42;
 
@@ -29,12 +31,12 @@ pub(crate) fn timestamp(start: i64) -> u64 {
     start.unsigned_abs()
 }
 
-/// Runs a dataflow on so many workers: it gets its worker's number and how many there are.
+/// Runs a dataflow on workers: it gets its worker's number and how many there are.
 pub(crate) fn digest_of(
-    cores: usize,
+    workers: &Workers,
     dataflow: impl Fn(Scope<'_, u64>, usize, usize, Rows) + Send + Sync + 'static,
 ) -> Result<Digest> {
-    let guards = timely::execute(timely::Config::process(cores), move |worker| {
+    let digests = workers.run(move |worker| {
         let rows = Rows::default();
         let (index, peers, kept) = (worker.index(), worker.peers(), rows.clone());
         worker.dataflow::<u64, _, _>(|scope| dataflow(scope, index, peers, kept));
@@ -42,16 +44,18 @@ pub(crate) fn digest_of(
         *rows.0.borrow()
     })?;
     let mut all = Digest::default();
-    for digest in guards.join() {
-        all.merge(digest?);
-    }
+    digests.into_iter().for_each(|digest| all.merge(digest));
     Ok(all)
 }
 
 /// A round's report.
 pub(crate) fn answer(digest: Digest, records: u64, bytes: u64) -> Answer {
-    let digest = digest::Digest::of_hashes(digest.rows(), digest.sum());
-    Answer { digest, records, bytes, ..Answer::default() }
+    Answer { digest: hashed(digest), records, bytes, ..Answer::default() }
+}
+
+/// The digest as the protocol has it.
+pub(crate) fn hashed(digest: Digest) -> digest::Digest {
+    digest::Digest::of_hashes(digest.rows(), digest.sum())
 }
 
 /// A stream of records, each after its timestamp; those never decrease.

@@ -7,6 +7,7 @@ use timely::dataflow::Scope;
 use timely::dataflow::operators::generic::operator::Operator;
 
 use crate::streams::{Rows, SEED, answer, by_key, digest_of, digested, records, timestamp};
+use crate::workers::Workers;
 
 /// Readings that a worker takes at a time.
 const CHUNK: u64 = 1 << 16;
@@ -20,7 +21,7 @@ pub(crate) fn serve(request: &Request) -> Result<()> {
 }
 
 fn sessions(request: &Request, aggregate: fn(u64, u64) -> u64) -> Result<()> {
-    let cores = request.cores()?;
+    let workers = Workers::start(request)?;
     let readings = Readings::generate(SEED, request.value("keys")?, request.value("events")?);
     let gap = request.value::<i64>("gap-ms")? * 1000;
     let count = readings.count();
@@ -28,7 +29,7 @@ fn sessions(request: &Request, aggregate: fn(u64, u64) -> u64) -> Result<()> {
     bench_protocol::serve(request, |stopwatch| {
         let readings = readings.clone();
         let digest = stopwatch.time(|| {
-            digest_of(cores, move |scope, at, of, rows| {
+            digest_of(&workers, move |scope, at, of, rows| {
                 let chunks = (at as u64..readings.count().div_ceil(CHUNK)).step_by(of);
                 let readings = readings.clone();
                 let mine = chunks

@@ -6,11 +6,13 @@ use std::hash::BuildHasher;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use bench_protocol::{Request, Result};
+use bench_protocol::{Request, Result, Stopwatch, serve_parts};
 use bench_words::{Counts, Split, WithSplit, answer, line_end, with_split};
 use rustc_hash::FxBuildHasher;
 use timely::dataflow::channels::pact::Exchange;
 use timely::dataflow::operators::generic::operator::{Operator, source};
+
+use crate::workers::Workers;
 
 /// Bytes of text a source goes through before it lets the other operators of its worker run. They and their copy
 /// stay in cache.
@@ -25,17 +27,18 @@ struct Serve<'a>(&'a Request);
 impl WithSplit for Serve<'_> {
     fn run(self, split: impl Split) -> Result<()> {
         let Self(request) = self;
-        let cores = request.cores()?;
+        let workers = Workers::start(request)?;
         let path = request.data()?;
-        bench_protocol::serve(request, |stopwatch| {
+        let round = |stopwatch: &mut Stopwatch| {
             let (rows, bytes) = stopwatch.time(|| -> Result<_> {
                 let text =
                     std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
                 let bytes = text.len() as u64;
-                Ok((count(split, Arc::new(text), cores)?, bytes))
+                Ok((count(split, Arc::new(text), &workers)?, bytes))
             })?;
             Ok(answer(rows.iter().map(|(word, count)| (word.as_str(), *count)), bytes))
-        })
+        };
+        serve_parts(request, round, |answer| answer)
     }
 }
 
@@ -47,8 +50,8 @@ fn begin(text: &[u8], index: usize, count: usize) -> usize {
     }
 }
 
-fn count(split: impl Split, text: Arc<Vec<u8>>, cores: usize) -> Result<Vec<(String, u64)>> {
-    let guards = timely::execute(timely::Config::process(cores), move |worker| {
+fn count(split: impl Split, text: Arc<Vec<u8>>, workers: &Workers) -> Result<Vec<(String, u64)>> {
+    let parts = workers.run(move |worker| {
         let counts = Rc::new(RefCell::new(Counts::default()));
         let failure = Rc::new(RefCell::new(None));
         let (kept, failed) = (Rc::clone(&counts), Rc::clone(&failure));
@@ -103,8 +106,8 @@ fn count(split: impl Split, text: Arc<Vec<u8>>, cores: usize) -> Result<Vec<(Str
         }
     })?;
     let mut rows = Vec::new();
-    for counts in guards.join() {
-        rows.extend(counts??);
+    for counts in parts {
+        rows.extend(counts?);
     }
     Ok(rows)
 }

@@ -18,6 +18,7 @@ use timely::dataflow::operators::vec::{Filter, Map};
 use crate::streams::{
     Rows, SEED, aggregated, answer, by_key, digest_of, digested, records, timestamp,
 };
+use crate::workers::Workers;
 
 type Source = &'static [Segment<Fixed>];
 
@@ -25,14 +26,14 @@ fn serve(
     request: &Request,
     dataflow: impl Fn(Scope<'_, u64>, Source, usize, usize, Rows) + Clone + Send + Sync + 'static,
 ) -> Result<()> {
-    let cores = request.cores()?;
+    let workers = Workers::start(request)?;
     let segments = FixedSegments::generate(recipe(SEED), request.value("events")?);
     let (count, bytes) = (segments.count(), segments.size());
     let source: Source = segments.segments().to_vec().leak();
     bench_protocol::serve(request, |stopwatch| {
         let dataflow = dataflow.clone();
         let digest = stopwatch.time(|| {
-            digest_of(cores, move |scope, at, of, rows| dataflow(scope, source, at, of, rows))
+            digest_of(&workers, move |scope, at, of, rows| dataflow(scope, source, at, of, rows))
         })?;
         Ok(answer(digest, count, bytes))
     })

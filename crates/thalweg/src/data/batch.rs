@@ -89,7 +89,12 @@ impl<T: Data> Batch<T> for Vec<T> {
     }
 
     fn decode_all(&mut self, input: &mut &[u8]) -> Result<(), DecodeError> {
-        self.append(&mut <Self as Data>::decode(input)?);
+        let mut decoded = <Self as Data>::decode(input)?;
+        if self.is_empty() {
+            *self = decoded;
+        } else {
+            self.append(&mut decoded);
+        }
         Ok(())
     }
 }

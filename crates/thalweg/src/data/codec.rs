@@ -603,10 +603,12 @@ fn first_capacity<T>(input: &[u8], len: usize) -> usize {
 }
 
 fn check_progress(before: usize, after: usize, at: usize) -> Result<(), DecodeError> {
-    if before == after && at >= MAX_EMPTY {
-        return Err(DecodeError::invalid("a list of at most 2^16 elements without bytes"));
-    }
-    Ok(())
+    if before == after && at >= MAX_EMPTY { Err(too_many_empty()) } else { Ok(()) }
+}
+
+#[cold]
+fn too_many_empty() -> DecodeError {
+    DecodeError::invalid("a list of at most 2^16 elements without bytes")
 }
 
 /// The bytes that elements own on the heap; constant time when they cannot own any.

@@ -27,7 +27,7 @@ pub(super) struct Far {
 /// What one half of a lane sends the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame<'a> {
-    /// A batch, and the credit that it takes.
+    /// Batches one after the other, and the credit that they take in all.
     Batch(usize, &'a [u8]),
     Event(Event),
     /// Credit that is free again.
@@ -38,6 +38,9 @@ pub(super) enum Frame<'a> {
     ClosedRound(u64),
 }
 
+/// The bytes before the batches of a frame: the ends, the kind, the credit.
+pub(super) const HEADER: usize = 17;
+
 impl Far {
     pub(super) fn send(&self, frame: Frame<'_>) {
         let mut bytes = Vec::new();
@@ -45,12 +48,32 @@ impl Far {
         self.link.send(bytes);
     }
 
-    /// Sends a batch that `encode` appends to the frame.
-    pub(super) fn send_batch(&self, credit: usize, encode: impl FnOnce(&mut Vec<u8>)) {
-        let mut bytes = Vec::with_capacity(credit + 32);
-        Frame::Batch(credit, &[]).encode(self.ends, &mut bytes);
-        encode(&mut bytes);
-        self.link.send(bytes);
+    /// Sends a frame that may wait for more until the lane is [released](Self::release).
+    pub(super) fn hold(&self, frame: Frame<'_>) {
+        let mut bytes = Vec::new();
+        frame.encode(self.ends, &mut bytes);
+        self.link.hold(bytes);
+    }
+
+    /// Begins a frame of batches, to be filled with one after the other.
+    pub(super) fn begin(&self, capacity: usize) -> Vec<u8> {
+        let mut frame = Vec::with_capacity(capacity);
+        Frame::Batch(0, &[]).encode(self.ends, &mut frame);
+        frame
+    }
+
+    /// Sends a frame of batches that was [begun](Self::begin). It may wait for more until the lane is
+    /// [released](Self::release).
+    pub(super) fn send_batches(&self, mut frame: Vec<u8>, credit: usize) {
+        let mut header = Vec::with_capacity(HEADER);
+        Frame::Batch(credit, &[]).encode(self.ends, &mut header);
+        frame[..header.len()].copy_from_slice(&header);
+        self.link.hold(frame);
+    }
+
+    /// Sends the frames that wait for more.
+    pub(super) fn release(&self) {
+        self.link.release();
     }
 }
 

@@ -46,15 +46,20 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
             self.intake.skip_round();
         }
         match self.take(turn) {
-            Some((from, Taken::Batch(mut batch, bytes))) => {
+            Some((from, Taken::Batch(mut batch, mut rest, bytes))) => {
                 self.intake.head.pushed();
                 let next = &mut self.next;
-                if skips {
-                    self.intake.dropped(from, batch.len());
-                    batch.drain(|_, _| {});
-                } else {
-                    batch.items.each_hash(|hash| next.prefetch(hash));
-                    batch.drain(|item, time| next.push(item, time));
+                loop {
+                    if skips {
+                        self.intake.dropped(from, batch.len());
+                        batch.drain(|_, _| {});
+                    } else {
+                        batch.items.each_hash(|hash| next.prefetch(hash));
+                        batch.drain(|item, time| next.push(item, time));
+                    }
+                    if !self.intake.continues(from, &mut batch, &mut rest) {
+                        break;
+                    }
                 }
                 self.intake.lanes[from].return_batch(batch, bytes);
                 None

@@ -40,9 +40,18 @@ pub(super) fn close_round<B>(lanes: &[Arc<Lane<B>>], complete: impl Fn(usize) ->
 
 /// What is taken from a lane.
 pub(super) enum Taken<I: Portable + ?Sized, T: Time> {
-    /// A batch, and the bytes of credit to return for it.
-    Batch(RecordBatch<I, T>, usize),
+    /// A batch, what follows it in the same frame, and the bytes of credit to return for all of it.
+    Batch(RecordBatch<I, T>, Rest, usize),
     Event(Event),
+}
+
+/// The batches of a frame of another host that are not decoded yet. Each is decoded when the records of the one before
+/// are processed.
+#[derive(Default)]
+pub(super) struct Rest {
+    frame: Vec<u8>,
+    /// Where the next batch begins.
+    at: usize,
 }
 
 impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
@@ -151,10 +160,15 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         if !lane.has_messages() {
             return None;
         }
-        let (batch, bytes) = match lane.take()? {
+        let (batch, rest, bytes) = match lane.take()? {
             (Message::Event(event), _) => return Some(Taken::Event(event)),
-            (Message::Batch(batch), bytes) => (batch, bytes),
-            (Message::Encoded(encoded), bytes) => (self.decoded(from, &encoded), bytes),
+            (Message::Batch(batch), bytes) => (batch, Rest::default(), bytes),
+            (Message::Encoded(frame), bytes) => {
+                let mut batch = lane.spare().unwrap_or_default();
+                let mut rest = Rest { frame, at: 0 };
+                self.decode_next(&mut batch, &mut rest);
+                (batch, rest, bytes)
+            }
         };
         self.batches += 1;
         self.records[from] += batch.len() as u64;
@@ -162,19 +176,35 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
             let span = turn.clock.now().saturating_sub(sent_at);
             self.under_way.record(Duration::from_nanos(span));
         }
-        Some(Taken::Batch(batch, bytes))
+        Some(Taken::Batch(batch, rest, bytes))
     }
 
-    /// A batch from another host.
+    /// Decodes the next batch of a frame into one whose records are processed; returns whether there was one.
+    #[inline]
+    pub(super) fn continues(
+        &mut self,
+        from: usize,
+        batch: &mut RecordBatch<I, T>,
+        rest: &mut Rest,
+    ) -> bool {
+        if rest.at >= rest.frame.len() {
+            return false;
+        }
+        self.decode_next(batch, rest);
+        self.records[from] += batch.len() as u64;
+        true
+    }
+
     #[cold]
-    fn decoded(&self, from: usize, encoded: &[u8]) -> RecordBatch<I, T> {
-        let mut batch = self.lanes[from].spare().unwrap_or_default();
-        if let Err(error) = batch.decode(encoded) {
+    fn decode_next(&self, batch: &mut RecordBatch<I, T>, rest: &mut Rest) {
+        let mut input = &rest.frame[rest.at..];
+        if let Err(error) = batch.decode_next(&mut input) {
             let what = format!("a batch from another host cannot be decoded: {error}");
             self.op.fail(Error::new(ErrorKind::Internal, what));
             batch.clear();
+            input = &[];
         }
-        batch
+        rest.at = rest.frame.len() - input.len();
     }
 
     pub(super) fn report(&self, report: &mut Report) {

@@ -26,7 +26,7 @@ use std::collections::VecDeque;
 /// A message on a lane.
 pub(crate) enum Message<B> {
     Batch(B),
-    /// A batch from another host, as it was encoded there.
+    /// Batches from another host, as they were encoded there.
     Encoded(Vec<u8>),
     Event(Event),
 }
@@ -130,14 +130,9 @@ impl<B> Lane<B> {
         self.far.as_ref()
     }
 
-    /// Sends a batch to another host, which `encode` appends to its argument, and which takes this much credit.
-    /// Returns whether there is credit left; a closed lane sends nothing.
-    pub(super) fn send_far(
-        &self,
-        far: &Far,
-        bytes: usize,
-        encode: impl FnOnce(&mut Vec<u8>),
-    ) -> Credit {
+    /// Sends a frame of batches to another host, which takes this much credit. Returns whether there is credit left; a closed
+    /// lane sends nothing.
+    pub(super) fn send_far(&self, far: &Far, frame: Vec<u8>, bytes: usize) -> Credit {
         let mut state = lock(&self.state);
         if state.open != Open::Yes {
             return Credit::Closed;
@@ -145,7 +140,7 @@ impl<B> Lane<B> {
         state.used += bytes;
         let credit = if state.used > self.credit { Credit::Short } else { Credit::Left };
         drop(state);
-        far.send_batch(bytes, encode);
+        far.send_batches(frame, bytes);
         credit
     }
 
@@ -170,7 +165,8 @@ impl<B> Lane<B> {
         (spare, credit)
     }
 
-    /// Sends an event. Events need no credit. The end of a round reopens a lane that was closed for that round.
+    /// Sends an event. Events need no credit. The end of a round reopens a lane that was closed for that round. To another
+    /// host, the event may wait for more until the lane is [released](Far::release).
     pub(crate) fn send_event(&self, event: Event) {
         let mut state = lock(&self.state);
         if state.open == Open::Never {
@@ -183,7 +179,7 @@ impl<B> Lane<B> {
         }
         if let Some(far) = &self.far {
             drop(state);
-            far.send(Frame::Event(event));
+            far.hold(Frame::Event(event));
             return;
         }
         state.arrive(event);
@@ -249,11 +245,11 @@ impl<B> Lane<B> {
         }
     }
 
-    /// Returns credit to a sender on another host: not for every batch, but while less than a quarter of it is kept
-    /// back, so that a sender that waits for half of it always gets it.
+    /// Returns credit to a sender on another host: not for every batch, but so that at most half of it is kept back, and a
+    /// sender that waits for half of it always gets it.
     fn give_back(&self, mut state: MutexGuard<'_, State<B>>, far: &Far, bytes: usize) {
         state.unreturned += bytes;
-        if state.unreturned > self.credit / 4 {
+        if state.unreturned > self.credit / 2 {
             let returned = std::mem::take(&mut state.unreturned);
             drop(state);
             far.send(Frame::Returned(returned));

@@ -65,9 +65,14 @@ where
                     return true;
                 }
             }
-            Some(Taken::Batch(mut batch, bytes)) => {
+            Some(Taken::Batch(mut batch, mut rest, bytes)) => {
                 let behind = &mut self.behind[from];
-                batch.drain(|item, time| behind.push_back((item, time)));
+                loop {
+                    batch.drain(|item, time| behind.push_back((item, time)));
+                    if !self.intake.continues(from, &mut batch, &mut rest) {
+                        break;
+                    }
+                }
                 self.intake.lanes[from].return_batch(batch, bytes);
                 self.intake.align.pass_events(from);
                 self.heads[from] = behind.pop_front();

@@ -1,5 +1,6 @@
 //! The end of a stage: fills batches and sends them.
 
+use super::far::{Far, HEADER};
 use super::lane::{Credit, Lane};
 use super::record_batch::RecordBatch;
 use super::{BatchMode, LaneSettings, Route};
@@ -12,11 +13,15 @@ use crate::time::Time;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a record of a busy task may wait in a batch that is not full.
+/// How long a record of a busy task may wait in a batch that is not full, or for more batches to the same host.
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// Bytes on the heap at which a batch is sent, however few its records; the credit of a lane if that is more.
 const HEAVY: usize = 64 << 10;
+
+/// The records of a batch to another host, if they own memory on the heap. The allocator keeps some freed blocks of each size
+/// at hand.
+const OWNING: usize = 16;
 
 /// The time in flight is measured for one batch in this many.
 const MEASURED: u64 = 16;
@@ -33,6 +38,8 @@ pub(crate) struct Lanes<I: Portable + ?Sized, T: Time> {
     heavy: usize,
     /// The buffer that batches are encoded into, if `settings.encode`.
     bytes: Vec<u8>,
+    /// The lanes to other hosts on which frames may wait for more.
+    held: Vec<usize>,
     /// The number of lanes that were short of credit when last checked.
     short: usize,
     /// Whether all lanes were closed, as of the last time that one was found closed.
@@ -43,10 +50,27 @@ pub(crate) struct Lanes<I: Portable + ?Sized, T: Time> {
 
 struct Sending<I: Portable + ?Sized, T: Time> {
     open: RecordBatch<I, T>,
-    /// The bytes that the records of the open batch own on the heap.
+    /// The bytes that the records of the open batch, and of the frame, own on the heap.
     heap: usize,
+    /// The records of the open batch after which it is sent if they own memory on the heap.
+    owning: usize,
+    /// On a lane to another host. Boxed, so that the lanes of a task are close together.
+    frame: Option<Box<Filling>>,
     lane: Arc<Lane<RecordBatch<I, T>>>,
     credit: Credit,
+}
+
+/// A frame that is being filled with batches. Where records own memory on the heap, there are many small batches in it, so
+/// that memory which the encoded records have owned is used again by those that follow.
+#[derive(Default)]
+struct Filling {
+    bytes: Vec<u8>,
+    records: usize,
+    credit: usize,
+    /// The length of the last frame.
+    usual: usize,
+    /// Whether the lane is in `held`.
+    held: bool,
 }
 
 impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
@@ -60,6 +84,8 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             .map(|lane| Sending {
                 open: RecordBatch::default(),
                 heap: 0,
+                owning: if lane.far().is_some() { OWNING } else { usize::MAX },
+                frame: lane.far().map(|_| Box::default()),
                 lane,
                 credit: Credit::Left,
             })
@@ -72,6 +98,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             heavy: settings.credit.max(HEAVY),
             settings,
             bytes: Vec::new(),
+            held: Vec::new(),
             short: 0,
             shut: false,
             last_flush: 0,
@@ -91,7 +118,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         let heap = sending.open.items.last_heap();
         let heavy = heap > 0 && {
             sending.heap += heap;
-            sending.heap >= self.heavy
+            sending.heap >= self.heavy || sending.open.len() >= sending.owning
         };
         if heavy || sending.open.len() >= self.size {
             self.send(to);
@@ -101,13 +128,19 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     #[cold]
     #[inline(never)]
     fn send(&mut self, to: usize) {
-        let Sending { open, heap, lane, credit } = &mut self.lanes[to];
+        let Sending { open, heap, lane, frame, .. } = &mut self.lanes[to];
+        if let (Some(far), Some(frame)) = (lane.far(), frame) {
+            frame.add(open, far);
+            if frame.records >= self.size || *heap >= self.heavy {
+                self.send_frame(to);
+            }
+            return;
+        }
         *heap = 0;
         let bytes = open.bytes();
         let measured = self.sent.batches.is_multiple_of(MEASURED);
         open.sent_at = measured.then(|| self.settings.clock.now());
         if self.settings.encode
-            && lane.far().is_none()
             && let Err(error) = open.recode(&mut self.bytes)
         {
             let what = format!("a batch cannot be decoded as it was encoded: {error}");
@@ -116,18 +149,39 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         self.sent.records += open.len() as u64;
         self.sent.batches += 1;
         self.sent.bytes += bytes as u64;
-        let after = if let Some(far) = lane.far() {
-            let after = lane.send_far(far, bytes, |out| open.encode(out));
-            open.clear();
-            after
-        } else {
-            let (spare, after) = lane.send(std::mem::take(open), bytes);
-            *open = spare.unwrap_or_default();
-            after
-        };
+        let (spare, after) = lane.send(std::mem::take(open), bytes);
+        *open = spare.unwrap_or_default();
         if after == Credit::Closed {
             open.drain(|_, _| {});
         }
+        self.note(to, after);
+    }
+
+    /// Sends the frame to another host, if there is anything in it.
+    fn send_frame(&mut self, to: usize) {
+        let Sending { heap, lane, frame, .. } = &mut self.lanes[to];
+        let (Some(far), Some(frame)) = (lane.far(), frame) else { return };
+        if frame.bytes.is_empty() {
+            return;
+        }
+        *heap = 0;
+        let (bytes, records, credit) = frame.take();
+        self.sent.records += records as u64;
+        self.sent.batches += 1;
+        self.sent.bytes += credit as u64;
+        let after = lane.send_far(far, bytes, credit);
+        if frame.begin_hold() {
+            self.held.push(to);
+        }
+        self.note(to, after);
+        if self.settings.batch == BatchMode::Single {
+            self.release();
+        }
+    }
+
+    /// Notes whether a lane has credit left.
+    fn note(&mut self, to: usize, after: Credit) {
+        let credit = &mut self.lanes[to].credit;
         self.short += usize::from(after == Credit::Short && *credit == Credit::Left);
         self.short -= usize::from(after == Credit::Closed && *credit == Credit::Short);
         if !(after == Credit::Left && *credit == Credit::Short) {
@@ -143,6 +197,18 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             if !self.lanes[to].open.is_empty() {
                 self.send(to);
             }
+            self.send_frame(to);
+        }
+    }
+
+    /// Sends the frames that wait for more.
+    fn release(&mut self) {
+        for to in self.held.drain(..) {
+            let Sending { frame, lane, .. } = &mut self.lanes[to];
+            if let (Some(far), Some(frame)) = (lane.far(), frame) {
+                frame.held = false;
+                far.release();
+            }
         }
     }
 
@@ -155,12 +221,19 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         if matches!(event, Event::Round(_)) {
             self.shut = false;
         }
-        for Sending { lane, credit, .. } in &mut self.lanes {
+        for (to, Sending { lane, credit, frame, .. }) in self.lanes.iter_mut().enumerate() {
             lane.send_event(event);
+            if frame.as_mut().is_some_and(|frame| frame.begin_hold()) {
+                self.held.push(to);
+            }
             // The lane may have been closed for that round only.
             if matches!(event, Event::Round(_)) && *credit == Credit::Closed {
                 *credit = Credit::Left;
             }
+        }
+        // There may be many watermarks, which are no more urgent than the records before them.
+        if !matches!(event, Event::Watermark(_) | Event::Idle) {
+            self.release();
         }
     }
 
@@ -184,38 +257,79 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     }
 
     fn idle(&mut self, now: Nanos) -> Option<Nanos> {
-        match self.settings.batch {
+        let again = match self.settings.batch {
             BatchMode::Adaptive { .. } | BatchMode::Single => {
                 self.flush();
                 None
             }
             BatchMode::Fixed { .. } => None,
-            BatchMode::Timed { delay, .. } => {
-                if self.lanes.iter().all(|sending| sending.open.is_empty()) {
-                    self.last_flush = now;
-                    return None;
-                }
-                let due = self.last_flush.saturating_add(nanos(delay));
-                if now < due {
-                    return Some(due);
-                }
-                self.last_flush = now;
-                self.flush();
-                None
-            }
+            BatchMode::Timed { delay, .. } => self.flush_if_due(now, delay),
+        };
+        self.release();
+        again
+    }
+
+    /// Flushes if a record may have waited for so long; returns when that will be otherwise.
+    fn flush_if_due(&mut self, now: Nanos, delay: Duration) -> Option<Nanos> {
+        if self.lanes.iter().all(Sending::is_empty) {
+            self.last_flush = now;
+            return None;
         }
+        let due = self.last_flush.saturating_add(nanos(delay));
+        if now < due {
+            return Some(due);
+        }
+        self.last_flush = now;
+        self.flush();
+        None
     }
 
     fn tick(&mut self, now: Nanos) {
         let patience = match self.settings.batch {
             BatchMode::Adaptive { .. } => PATIENCE,
             BatchMode::Timed { delay, .. } => delay,
-            BatchMode::Fixed { .. } | BatchMode::Single => return,
+            BatchMode::Fixed { .. } | BatchMode::Single => return self.release(),
         };
         if now.saturating_sub(self.last_flush) >= nanos(patience) {
             self.last_flush = now;
             self.flush();
+            self.release();
         }
+    }
+}
+
+impl<I: Portable + ?Sized, T: Time> Sending<I, T> {
+    /// Whether there is nothing to send.
+    fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.frame.as_ref().is_none_or(|frame| frame.bytes.is_empty())
+    }
+}
+
+impl Filling {
+    /// Adds the records of a batch, and leaves it empty.
+    fn add<I: Portable + ?Sized, T: Time>(&mut self, batch: &mut RecordBatch<I, T>, far: &Far) {
+        let credit = batch.bytes();
+        if self.bytes.is_empty() {
+            // The first frame may be the last one, and small.
+            self.bytes = far.begin(self.usual.max(credit) + HEADER);
+        }
+        self.records += batch.len();
+        self.credit += credit;
+        batch.encode(&mut self.bytes);
+        batch.clear();
+    }
+
+    /// The frame, its records and the credit that it takes.
+    fn take(&mut self) -> (Vec<u8>, usize, usize) {
+        self.usual = self.bytes.len();
+        let (records, credit) =
+            (std::mem::take(&mut self.records), std::mem::take(&mut self.credit));
+        (std::mem::take(&mut self.bytes), records, credit)
+    }
+
+    /// Notes that a frame may wait for more; returns whether none did.
+    fn begin_hold(&mut self) -> bool {
+        !std::mem::replace(&mut self.held, true)
     }
 }
 

@@ -75,14 +75,19 @@ where
             let Some(taken) = self.first.take(at, turn) else { continue };
             self.turns.0 = at + 1;
             match taken {
-                Taken::Batch(mut batch, bytes) => {
+                Taken::Batch(mut batch, mut rest, bytes) => {
                     self.first.head.pushed();
                     let next = &mut self.next;
-                    if self.skips && self.again.0 {
-                        self.first.dropped(at, batch.len());
-                        batch.drain(|_, _| {});
-                    } else {
-                        batch.drain(|item, time| next.push_first(item, time));
+                    loop {
+                        if self.skips && self.again.0 {
+                            self.first.dropped(at, batch.len());
+                            batch.drain(|_, _| {});
+                        } else {
+                            batch.drain(|item, time| next.push_first(item, time));
+                        }
+                        if !self.first.continues(at, &mut batch, &mut rest) {
+                            break;
+                        }
                     }
                     self.first.lanes[at].return_batch(batch, bytes);
                 }
@@ -109,14 +114,19 @@ where
             let Some(taken) = self.second.take_unheld(at, turn) else { continue };
             self.turns.1 = at + 1;
             match taken {
-                Taken::Batch(mut batch, bytes) => {
+                Taken::Batch(mut batch, mut rest, bytes) => {
                     self.first.head.pushed();
                     let next = &mut self.next;
-                    if self.skips && self.again.1 {
-                        self.second.dropped(at, batch.len());
-                        batch.drain(|_, _| {});
-                    } else {
-                        batch.drain(|item, time| next.push_second(item, time));
+                    loop {
+                        if self.skips && self.again.1 {
+                            self.second.dropped(at, batch.len());
+                            batch.drain(|_, _| {});
+                        } else {
+                            batch.drain(|item, time| next.push_second(item, time));
+                        }
+                        if !self.second.continues(at, &mut batch, &mut rest) {
+                            break;
+                        }
                     }
                     self.second.lanes[at].return_batch(batch, bytes);
                 }

@@ -64,11 +64,14 @@ impl<I: Portable + ?Sized, T: Time> RecordBatch<I, T> {
 
     /// Appends the records that were encoded.
     pub(crate) fn decode(&mut self, input: &[u8]) -> Result<(), DecodeError> {
-        decode_whole(input, |input| {
-            self.items.decode_all(input)?;
-            self.times.append(&mut <Vec<T> as Data>::decode(input)?);
-            Ok(())
-        })
+        decode_whole(input, |input| self.decode_next(input))
+    }
+
+    /// Appends the records of one batch at the front of `input`, and advances `input` past it.
+    pub(super) fn decode_next(&mut self, input: &mut &[u8]) -> Result<(), DecodeError> {
+        self.items.decode_all(input)?;
+        self.times.append(&mut <Vec<T> as Data>::decode(input)?);
+        Ok(())
     }
 
     /// Passes every record to `each`, in order, and keeps the capacity.

@@ -48,6 +48,15 @@ pub(crate) trait Network: Send + Sync {
     /// between channels, and between pairs of hosts, there is no order.
     fn send(&self, to: HostId, channel: Channel, frame: Vec<u8>);
 
+    /// Sends a frame that may wait for more frames to the same host, until one is [sent](Self::send) or the host's frames are
+    /// [released](Self::release): many small frames are then sent at once.
+    fn hold(&self, to: HostId, channel: Channel, frame: Vec<u8>) {
+        self.send(to, channel, frame);
+    }
+
+    /// Sends the frames to a host that wait for more.
+    fn release(&self, _to: HostId) {}
+
     /// Sets the receiver of a channel. Frames that have arrived before wait for it.
     fn open(&self, channel: Channel, receiver: Receiver);
 
@@ -177,6 +186,19 @@ impl Link {
     pub(crate) fn send(&self, frame: Vec<u8>) {
         if let Some(network) = &self.network {
             network.send(self.to, self.channel, frame);
+        }
+    }
+
+    /// Sends a frame that may wait for more, until the link is [released](Self::release).
+    pub(crate) fn hold(&self, frame: Vec<u8>) {
+        if let Some(network) = &self.network {
+            network.hold(self.to, self.channel, frame);
+        }
+    }
+
+    pub(crate) fn release(&self) {
+        if let Some(network) = &self.network {
+            network.release(self.to);
         }
     }
 }

@@ -174,10 +174,28 @@ fn shake_hands(role: Role, pieces: [&[u8]; 2]) {
 impl Shared {
     /// Sends a frame; never waits.
     fn send_to(&self, peer: &Peer, frame: Frame) {
-        if peer.outgoing.send(frame, &mut &peer.stream) == Rest::Network {
+        self.leave(peer, peer.outgoing.send(frame, &mut &peer.stream));
+    }
+
+    /// Leaves the rest of what is to be written to the network's thread.
+    fn leave(&self, peer: &Peer, rest: Rest) {
+        if rest == Rest::Network {
             peer.behind.store(true, Ordering::Release);
             self.wake();
         }
+    }
+
+    /// The host that a frame is for, and the frame with its header; `None` if it is too large, which ends the job.
+    fn frame(&self, to: HostId, channel: Channel, content: Vec<u8>) -> Option<(&Peer, Frame)> {
+        if content.len() > LARGEST {
+            let what = format!(
+                "{} bytes are to be sent to another host at once, and {LARGEST} is the most",
+                content.len()
+            );
+            self.channels.fail(channel, Error::new(ErrorKind::Plan, what));
+            return None;
+        }
+        Some((self.peers.get(&to)?, Frame::new(channel, content)))
     }
 
     fn wake(&self) {
@@ -188,14 +206,20 @@ impl Shared {
 
 impl Network for Shared {
     fn send(&self, to: HostId, channel: Channel, frame: Vec<u8>) {
-        if frame.len() > LARGEST {
-            let what = format!(
-                "{} bytes are to be sent to another host at once, and {LARGEST} is the most",
-                frame.len()
-            );
-            self.channels.fail(channel, Error::new(ErrorKind::Plan, what));
-        } else if let Some(peer) = self.peers.get(&to) {
-            self.send_to(peer, Frame::new(channel, frame));
+        if let Some((peer, frame)) = self.frame(to, channel, frame) {
+            self.send_to(peer, frame);
+        }
+    }
+
+    fn hold(&self, to: HostId, channel: Channel, frame: Vec<u8>) {
+        if let Some((peer, frame)) = self.frame(to, channel, frame) {
+            self.leave(peer, peer.outgoing.hold(frame, &mut &peer.stream));
+        }
+    }
+
+    fn release(&self, to: HostId) {
+        if let Some(peer) = self.peers.get(&to) {
+            self.leave(peer, peer.outgoing.release(&mut &peer.stream));
         }
     }
 

@@ -3,6 +3,8 @@
 //! A sender writes its frame itself if there is no other writer, together with the frames that other senders add
 //! meanwhile: so a frame needs no other thread on light load, and many frames take one system call on heavy load. The
 //! network's thread continues where the connection takes no more, and where a sender has written for long enough.
+//! Frames that are held stay in the queue until there are [`WORTH_WRITING`] bytes of them, another frame is sent, or they are
+//! released: a system call costs as much as copying some ten kilobytes.
 //!
 //! | writer | entered by | left by |
 //! |---|---|---|
@@ -18,6 +20,8 @@ use std::io::{self, IoSlice, Write};
 
 /// The bytes that a writer writes before it leaves the rest to the network's thread.
 const ENOUGH: usize = 1 << 20;
+/// The bytes of frames that are not held any more.
+const WORTH_WRITING: usize = 128 << 10;
 /// The frames that are written by one system call.
 const AT_ONCE: usize = 32;
 
@@ -30,6 +34,8 @@ struct State {
     queue: VecDeque<Frame>,
     /// The bytes of the first frame that are written.
     written: usize,
+    /// The bytes of frames that were queued since the last writer left.
+    held: usize,
     /// An empty queue, whose memory is used again.
     spare: VecDeque<Frame>,
     writer: Writer,
@@ -64,6 +70,28 @@ impl Outgoing {
             return Rest::None;
         }
         state.queue.push_back(frame);
+        self.begin(state, to)
+    }
+
+    /// Sends a frame that may wait for more; never waits.
+    pub(super) fn hold(&self, frame: Frame, to: &mut impl Write) -> Rest {
+        let mut state = lock(&self.0);
+        if state.closed {
+            return Rest::None;
+        }
+        state.held += frame.len();
+        state.queue.push_back(frame);
+        if state.held < WORTH_WRITING { Rest::None } else { self.begin(state, to) }
+    }
+
+    /// Sends the frames that wait for more.
+    pub(super) fn release(&self, to: &mut impl Write) -> Rest {
+        let state = lock(&self.0);
+        if state.queue.is_empty() { Rest::None } else { self.begin(state, to) }
+    }
+
+    /// Writes the queue, unless there is a writer.
+    fn begin<'a>(&'a self, mut state: MutexGuard<'a, State>, to: &mut impl Write) -> Rest {
         if state.writer != Writer::None {
             return Rest::None;
         }
@@ -74,11 +102,15 @@ impl Outgoing {
     /// Called by the network's thread: the connection accepts bytes again, or a writer has left the rest to it.
     pub(super) fn go_on(&self, to: &mut impl Write) -> Rest {
         let mut state = lock(&self.0);
-        if let Writer::Active | Writer::Retry = state.writer {
-            state.writer = Writer::Retry;
-            return Rest::None;
+        match state.writer {
+            // What is queued waits for more.
+            Writer::None => return Rest::None,
+            Writer::Active | Writer::Retry => {
+                state.writer = Writer::Retry;
+                return Rest::None;
+            }
+            Writer::NetworkThread => state.writer = Writer::Active,
         }
-        state.writer = Writer::Active;
         self.write(state, to)
     }
 
@@ -130,6 +162,7 @@ impl Outgoing {
             }
         };
         state.writer = writer;
+        state.held = 0;
         state.spare = frames;
         rest
     }
@@ -249,6 +282,29 @@ mod tests {
             assert!(outgoing.is_empty());
             assert_eq!(jobs(&to.bytes), (0..100).collect::<Vec<_>>(), "{at_once} bytes at once");
         }
+    }
+
+    #[test]
+    fn held_frames_wait_for_more() {
+        let mut to = Narrow { bytes: Vec::new(), at_once: usize::MAX, calls: usize::MAX };
+        let outgoing = Outgoing::default();
+        for job in 0..3 {
+            assert_eq!(outgoing.hold(frame(job, 10), &mut to), Rest::None);
+        }
+        // The connection accepts bytes all the time, which is no reason to write.
+        assert_eq!(outgoing.go_on(&mut to), Rest::None);
+        assert!(to.bytes.is_empty());
+        assert_eq!(outgoing.release(&mut to), Rest::None);
+        assert_eq!(jobs(&to.bytes), [0, 1, 2]);
+        assert!(outgoing.is_empty());
+        // Another frame takes them along, and so does one that makes them worth writing.
+        assert_eq!(outgoing.hold(frame(3, 10), &mut to), Rest::None);
+        assert_eq!(outgoing.send(frame(4, 0), &mut to), Rest::None);
+        assert_eq!(jobs(&to.bytes), [0, 1, 2, 3, 4]);
+        assert_eq!(outgoing.hold(frame(5, 10), &mut to), Rest::None);
+        assert_eq!(outgoing.hold(frame(6, WORTH_WRITING), &mut to), Rest::None);
+        assert_eq!(jobs(&to.bytes), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(outgoing.release(&mut to), Rest::None);
     }
 
     #[test]

@@ -40,6 +40,8 @@ struct Incoming {
     reader: FrameReader,
     /// Whether there may be bytes to read.
     readable: bool,
+    /// Whether the other side writes nothing more: then no event says that there is more to read.
+    ended: bool,
     /// Whether there are bytes to write that the system sends no event for.
     behind: bool,
     /// When bytes arrived last.
@@ -78,6 +80,7 @@ impl NetworkThread {
         let incoming = || Incoming {
             reader: FrameReader::default(),
             readable: true,
+            ended: false,
             behind: false,
             arrived: now,
             last: LastFrame::None,
@@ -116,8 +119,8 @@ impl NetworkThread {
             for event in &events {
                 let host = HostId(event.token().0);
                 if let Some(peer) = self.peers.get_mut(&host) {
-                    peer.readable |=
-                        event.is_readable() || event.is_read_closed() || event.is_error();
+                    peer.ended |= event.is_read_closed() || event.is_error();
+                    peer.readable |= event.is_readable() || peer.ended;
                     peer.behind |= event.is_writable();
                 }
             }
@@ -208,6 +211,8 @@ impl Incoming {
             }
             Err(error) => return Err(format!("its connection is broken: {error}")),
         };
+        // Fewer bytes than there is room for were all that had arrived: there is an event when there are more.
+        self.readable = !cfg!(unix) || read == buffer.len() || self.ended;
         self.arrived = now;
         let Self { reader, last, state, .. } = self;
         reader.read(&buffer[..read], |arrived| match arrived {

@@ -56,6 +56,24 @@ struct Frames {
     /// The jobs that have ended on a host.
     closed: BTreeSet<(HostId, u64)>,
     dropped: BTreeSet<HostId>,
+    /// Frames that wait for more, by sender and receiver.
+    held: BTreeMap<(HostId, HostId), Vec<(Channel, Vec<u8>)>>,
+}
+
+impl Frames {
+    fn send(&mut self, from: HostId, to: HostId, channel: Channel, frame: Vec<u8>) {
+        let is_dropped = [from, to].iter().any(|host| self.dropped.contains(host));
+        if !is_dropped && !self.closed.contains(&(to, channel.job)) {
+            self.under_way.entry((from, to, channel)).or_default().push_back(frame);
+        }
+    }
+
+    /// Sends the frames that wait for more.
+    fn release(&mut self, from: HostId, to: HostId) {
+        for (channel, frame) in self.held.remove(&(from, to)).unwrap_or_default() {
+            self.send(from, to, channel, frame);
+        }
+    }
 }
 
 /// The threads of the hosts' programs.
@@ -314,10 +332,18 @@ impl Schedule for SimulatedHost {
 impl Network for SimulatedHost {
     fn send(&self, to: HostId, channel: Channel, frame: Vec<u8>) {
         let mut frames = lock(&self.cluster.frames);
-        let is_dropped = [self.me, to].iter().any(|host| frames.dropped.contains(host));
-        if !is_dropped && !frames.closed.contains(&(to, channel.job)) {
-            frames.under_way.entry((self.me, to, channel)).or_default().push_back(frame);
-        }
+        frames.release(self.me, to);
+        frames.send(self.me, to, channel, frame);
+    }
+
+    // A task that keeps frames held while it waits is a task that others wait for in vain.
+    fn hold(&self, to: HostId, channel: Channel, frame: Vec<u8>) {
+        let mut frames = lock(&self.cluster.frames);
+        frames.held.entry((self.me, to)).or_default().push((channel, frame));
+    }
+
+    fn release(&self, to: HostId) {
+        lock(&self.cluster.frames).release(self.me, to);
     }
 
     fn open(&self, channel: Channel, receiver: Receiver) {
