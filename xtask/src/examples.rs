@@ -240,6 +240,12 @@ const RUNS: &[Run] = &[
     },
     // The tests of launches run it on several hosts.
     Run { example: "misbehave", arguments: &["show"], expects: &["host 0", "Some(10000)"] },
+    // The tests on bad networks run it on several hosts.
+    Run {
+        example: "sensors",
+        arguments: &["--help"],
+        expects: &["Counts and sums the readings of sensors"],
+    },
     Run { example: "graph", arguments: &[], expects: &["word\tcount"] },
     Run {
         example: "graph",

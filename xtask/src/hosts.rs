@@ -1,7 +1,7 @@
 //! Jobs on several processes, as people start them: every example program by `thalweg launch`, and one by real
 //! launchers: ssh, Open MPI, MPICH and SLURM. Daemons run in temporary folders and end with the step.
 
-mod service;
+pub(crate) mod service;
 mod slurm;
 mod ssh;
 

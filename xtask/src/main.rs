@@ -13,6 +13,7 @@ mod kubernetes;
 mod lines;
 mod long;
 mod metadata;
+mod networks;
 mod oracles;
 mod process;
 mod setup;
@@ -41,6 +42,7 @@ enum Command {
     Snippets(test::SnippetArguments),
     Fuzz(fuzz::Arguments),
     Long(long::Arguments),
+    Networks(networks::Arguments),
     Bench(bench::Arguments),
     Data(data::Arguments),
     Lines(lines::Arguments),
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         Command::Snippets(arguments) => test::run_snippets(&arguments),
         Command::Fuzz(arguments) => fuzz::run_command(&arguments),
         Command::Long(arguments) => long::run(&arguments),
+        Command::Networks(arguments) => networks::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Data(arguments) => data::run(&arguments),
         Command::Lines(arguments) => lines::run(&arguments),

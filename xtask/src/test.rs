@@ -6,7 +6,8 @@
 
 use crate::process::{Totals, cargo, program, root, run as execute, run_tests};
 use crate::{
-    examples, first_program, fuzz, hosts, kubernetes, metadata, oracles, setup, tidy, unlinked,
+    examples, first_program, fuzz, hosts, kubernetes, metadata, networks, oracles, setup, tidy,
+    unlinked,
 };
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
@@ -125,6 +126,18 @@ const STEPS: &[Step] = &[
             let before = *totals;
             hosts::check(totals)?;
             some_ran(before, totals)
+        },
+    },
+    Step {
+        name: "networks",
+        about: "jobs on bad networks and with faults give the right answer, or end by name on every host",
+        fast: false,
+        run: |totals| {
+            let before = *totals;
+            match networks::check(totals, &[])? {
+                Some(networks::Unable(why)) => Ok(Outcome::NotRun(why)),
+                None => some_ran(before, totals),
+            }
         },
     },
     Step {

@@ -35,7 +35,7 @@ impl Drop for Service {
 }
 
 /// Waits until something is so.
-pub(super) fn until(what: &str, mut so: impl FnMut() -> bool) -> Result<()> {
+pub(crate) fn until(what: &str, mut so: impl FnMut() -> bool) -> Result<()> {
     let end = Instant::now() + LONG;
     while !so() {
         if Instant::now() > end {

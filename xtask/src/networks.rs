@@ -1,0 +1,144 @@
+//! Jobs of several hosts on bad networks and with faults: each host is a network namespace with an address of its own, and
+//! a relay forwards their packets with delay, loss and cuts.
+//!
+//! The cases run in a process whose mounts, network and process numbers are its own. The system removes what is in there
+//! (namespaces, devices, processes, files) when that process ends, however it ends; it ends at the latest with the one
+//! that has started it.
+
+mod cases;
+mod faults;
+mod job;
+mod lab;
+mod launched;
+mod programs;
+mod strangers;
+
+use crate::process::{Totals, cargo, program, root, run_tests};
+use crate::{metadata, setup};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// Run jobs of several hosts on bad networks and with faults
+///
+/// The hosts are network namespaces, which needs root. These are the cases of the step `networks` of `cargo xtask test`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Run the cases whose names contain one of these texts; by default all
+    names: Vec<String>,
+
+    /// The target folder: this process is where the cases can run
+    #[arg(long, hide = true)]
+    inside: Option<PathBuf>,
+}
+
+/// Why the cases cannot run here.
+pub(crate) struct Unable(pub(crate) String);
+
+/// Runs the cases of a command line.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    if let Some(target) = &arguments.inside {
+        return run_inside(target, &arguments.names);
+    }
+    match check(&mut Totals::default(), &arguments.names)? {
+        None => Ok(()),
+        Some(Unable(why)) => bail!("{why}"),
+    }
+}
+
+/// Runs the cases whose names contain one of these texts, or all.
+pub(crate) fn check(totals: &mut Totals, names: &[String]) -> Result<Option<Unable>> {
+    for (name, package) in [
+        ("ip", "iproute2"),
+        ("python3", "python3"),
+        ("mount", "mount"),
+        ("pgrep", "procps"),
+        ("ssh", "openssh-client"),
+        ("/usr/sbin/sshd", "openssh-server"),
+    ] {
+        setup::debian(name, package)?;
+    }
+    if let Some(why) = unable()? {
+        return Ok(Some(why));
+    }
+    let target = metadata::read()?.target;
+    let examples = programs::BUILT.iter().flat_map(|example| ["--example", example]);
+    // With the features that the workspace's other steps build them with.
+    let build = ["build", "--release", "--workspace", "--bin", "thalweg"];
+    crate::process::run(&mut cargo(build.into_iter().chain(examples)))?;
+    let this = std::env::current_exe().context("this program has no path")?;
+    let mut command = apart();
+    command.arg(this).arg("networks").args(names).arg("--inside").arg(target);
+    run_tests(&mut command, totals)?;
+    Ok(None)
+}
+
+/// A command that runs another where its mounts, network and processes are its own, and that ends with this process.
+fn apart() -> Command {
+    let mut command = program("setpriv");
+    command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--net", "--pid", "--fork"]);
+    command.args(["--kill-child", "--mount-proc"]);
+    command
+}
+
+/// Tries what the cases need of the system.
+fn unable() -> Result<Option<Unable>> {
+    if !Path::new("/dev/net/tun").exists() {
+        return Ok(Some(Unable("there is no /dev/net/tun".to_owned())));
+    }
+    let tried = apart()
+        .args(["sh", "-c", "ip tuntap add dev tun0 mode tun && mount -t tmpfs none /run"])
+        .stdout(Stdio::null())
+        .output()
+        .context("cannot start setpriv")?;
+    let said = String::from_utf8_lossy(&tried.stderr);
+    Ok((!tried.status.success())
+        .then(|| Unable(format!("no network namespaces can be made here: {}", said.trim()))))
+}
+
+/// One thing that must be so.
+#[derive(Clone, Copy)]
+struct Case {
+    name: &'static str,
+    run: fn(&lab::Lab) -> Result<()>,
+}
+
+fn run_inside(target: &Path, names: &[String]) -> Result<()> {
+    let lab = lab::Lab::new(target)?;
+    let chosen = |case: &&Case| {
+        names.is_empty() || names.iter().any(|name| case.name.contains(name.as_str()))
+    };
+    let mut totals = Totals::default();
+    for case in [cases::CASES, faults::CASES, strangers::CASES, launched::CASES]
+        .concat()
+        .iter()
+        .filter(chosen)
+    {
+        let start = Instant::now();
+        let result = lab.reset().and_then(|()| (case.run)(&lab));
+        let seconds = start.elapsed().as_secs_f64();
+        match result {
+            Ok(()) => {
+                totals.passed += 1;
+                println!("{}: ok ({seconds:.1} s)", case.name);
+            }
+            Err(error) => {
+                totals.failed += 1;
+                println!("{}: FAILED ({seconds:.1} s): {error:#}", case.name);
+            }
+        }
+    }
+    let verdict = if totals.failed == 0 { "ok" } else { "FAILED" };
+    println!("test result: {verdict}. {} passed; {} failed;", totals.passed, totals.failed);
+    match totals.failed {
+        0 => Ok(()),
+        failed => bail!("{failed} cases have failed"),
+    }
+}
+
+/// The root of the repository, where the relay is.
+fn script(name: &str) -> PathBuf {
+    root().join("xtask/networks").join(name)
+}
