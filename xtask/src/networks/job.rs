@@ -195,11 +195,11 @@ impl Process {
         Ok(self.child.try_wait()?.is_none())
     }
 
-    /// Fails unless the process is stopped, so that a case does not take for a fault what another program has done.
+    /// Fails unless the process is stopped: if it runs again, what the other hosts do says nothing.
     pub(super) fn is_still_stopped(&self) -> Result<()> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
         let state = stat.rsplit_once(") ").map_or("", |(_, state)| state);
-        ensure!(state.starts_with('T'), "another program has let host {} go on", self.host);
+        ensure!(state.starts_with('T'), "host {} does not stay stopped: {state}", self.host);
         Ok(())
     }
 
