@@ -17,6 +17,7 @@ struct Inner {
     kind: ErrorKind,
     message: String,
     operator: Option<String>,
+    host: Option<u64>,
     place: Option<Place>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -70,6 +71,7 @@ impl Error {
             kind,
             message: message.into(),
             operator: None,
+            host: None,
             place: None,
             source: None,
         }))
@@ -103,6 +105,15 @@ impl Error {
         self
     }
 
+    /// Adds the host on which the operator failed, where one is named.
+    #[must_use]
+    pub(crate) fn on_host(mut self, host: usize) -> Self {
+        if self.0.operator.is_some() {
+            self.0.host.get_or_insert(host as u64);
+        }
+        self
+    }
+
     /// Appends a note to the message, in parentheses.
     #[must_use]
     pub(crate) fn with(mut self, note: &str) -> Self {
@@ -112,11 +123,12 @@ impl Error {
 
     /// A copy as another host would get it: with its causes as text.
     pub(crate) fn for_others(&self) -> Self {
-        let Inner { kind, message, operator, place, source } = &*self.0;
+        let Inner { kind, message, operator, host, place, source } = &*self.0;
         Self(Box::new(Inner {
             kind: *kind,
             message: message.clone(),
             operator: operator.clone(),
+            host: *host,
             place: place.clone(),
             source: source.as_ref().map(|source| source.to_string().into()),
         }))
@@ -130,6 +142,11 @@ impl Error {
     /// The operator that failed, where one did.
     pub fn operator(&self) -> Option<&str> {
         self.0.operator.as_deref()
+    }
+
+    /// The number of the host on which the operator failed, in a job on several hosts.
+    pub fn host(&self) -> Option<usize> {
+        self.0.host.map(|host| host as usize)
     }
 
     /// Where the record came from, where that is known.
@@ -146,10 +163,11 @@ impl Error {
 impl Error {
     /// Appends the error for another host; its causes as text.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        let Inner { kind, message, operator, place, source } = &*self.0;
+        let Inner { kind, message, operator, host, place, source } = &*self.0;
         kind.encode(out);
         message.encode(out);
         operator.encode(out);
+        host.encode(out);
         place.encode(out);
         source.as_ref().map(|source| chain(&**source)).encode(out);
     }
@@ -158,6 +176,7 @@ impl Error {
     pub(crate) fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
         let mut error = Self::new(ErrorKind::decode(input)?, String::decode(input)?);
         error.0.operator = Data::decode(input)?;
+        error.0.host = Data::decode(input)?;
         error.0.place = Data::decode(input)?;
         let source = <Option<String> as Data>::decode(input)?;
         Ok(match source {
@@ -176,7 +195,11 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(operator) = &self.0.operator {
-            write!(f, "{operator}: ")?;
+            f.write_str(operator)?;
+            if let Some(host) = self.0.host {
+                write!(f, " on host {host}")?;
+            }
+            f.write_str(": ")?;
         }
         if let Some(place) = &self.0.place {
             write!(f, "{place}: ")?;
@@ -231,7 +254,10 @@ mod tests {
             Some(Place::Column(path(), 7, 3)),
         ];
         for place in places {
-            let error = Error::new(ErrorKind::Lost, "a message").in_operator("map (main.rs:1)");
+            let error = Error::new(ErrorKind::Lost, "a message").on_host(7);
+            assert_eq!(error.host(), None);
+            let error = error.in_operator("map (main.rs:1)").on_host(2).on_host(3);
+            assert!(error.to_string().starts_with("map (main.rs:1) on host 2: "), "{error}");
             let error = error.caused_by(std::io::Error::other("the cause"));
             let error = place.clone().into_iter().fold(error, Error::at);
             let mut bytes = Vec::new();
@@ -240,7 +266,7 @@ mod tests {
             assert_eq!(read.to_string(), error.to_string());
             assert!(read.to_string().ends_with("a message: the cause"), "{read}");
             assert_eq!((read.kind(), read.place()), (ErrorKind::Lost, place.as_ref()));
-            assert_eq!(read.operator(), error.operator());
+            assert_eq!((read.operator(), read.host()), (error.operator(), Some(2)));
             assert!(decode_whole(&bytes[..bytes.len() - 1], Error::decode).is_err());
         }
     }

@@ -1,9 +1,11 @@
 //! Jobs on several hosts in one process, which share nothing but encoded messages.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use thalweg::check::{check, every_host};
+use thalweg::config::BatchMode;
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::EventTimeWindow;
 use thalweg::time::Timestamp;
@@ -37,6 +39,17 @@ fn records_that_own_memory_cross_hosts() {
         texts.join(lengths).map(|_, (text, _)| text).unkey().map(|(_, text)| text)
     })
     .equals(texts());
+}
+
+#[test]
+fn batches_of_any_size_cross_hosts() {
+    // More than a batch may have.
+    let size = 200_000;
+    check(|env| {
+        let nothing = env.range(0..300_000).map(|_| ()).batch_mode(BatchMode::Fixed { size });
+        nothing.shuffle().count()
+    })
+    .equals([300_000u64]);
 }
 
 #[test]
@@ -104,6 +117,18 @@ fn a_consumer_that_has_enough_closes_senders_of_other_hosts() {
 fn a_failure_on_one_host_is_the_outcome_on_all() {
     check(|env| env.iter(0..9i32).shuffle().map(|n| 10 / (n - 5)))
         .fails_with("attempt to divide by zero");
+    let named = Mutex::new(BTreeMap::<usize, BTreeSet<Option<usize>>>::new());
+    every_host(|env, run| {
+        env.range(0..9).shuffle().map(|n| 10 / (n - 5)).for_each(drop);
+        let error = env.run().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Panic, "{error}");
+        named.lock().unwrap().entry(run).or_default().insert(error.host());
+        Ok(())
+    });
+    // All hosts of a run name the same one; where there is one host only, it is not named.
+    let named = named.into_inner().unwrap();
+    assert!(named.values().all(|hosts| hosts.len() == 1), "{named:?}");
+    assert!(named.values().filter(|hosts| !hosts.contains(&None)).count() > 3, "{named:?}");
 }
 
 #[test]

@@ -222,7 +222,8 @@ fn full_disk(lab: &Lab) -> Result<()> {
         }
         for ended in (Job(processes)).end()? {
             let file = format!("{small}/part-");
-            ended.failed_with(&["write_lines_parallel", &file, "No space left"])?;
+            let where_from = format!("on host {full}: {file}");
+            ended.failed_with(&["write_lines_parallel", &where_from, "No space left"])?;
         }
         nothing_is_in(&folder)?;
     }

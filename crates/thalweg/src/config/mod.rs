@@ -112,17 +112,17 @@ pub enum BatchMode {
     /// When it is full, and at once when the task runs out of input. Full batches under load,
     /// immediate delivery when idle. The default.
     Adaptive {
-        /// The records of a full batch.
+        /// The records of a full batch: see [`size`](Self::size).
         size: usize,
     },
     /// Only when it is full, and at the end of the stream.
     Fixed {
-        /// The records of a full batch.
+        /// The records of a full batch: see [`size`](Self::size).
         size: usize,
     },
     /// When it is full, or when its first record has waited this long.
     Timed {
-        /// The records of a full batch.
+        /// The records of a full batch: see [`size`](Self::size).
         size: usize,
         /// How long a record may wait.
         delay: Duration,
@@ -131,12 +131,16 @@ pub enum BatchMode {
     Single,
 }
 
+/// The most records of a batch. Another host decodes at most as many that have no bytes, such as `()`.
+const LARGEST_BATCH: usize = 1 << 16;
+
 impl BatchMode {
-    /// The records of a full batch.
+    /// The records of a full batch: from 1 to 65,536, the most that another host accepts in one; values beyond
+    /// that count as the nearest.
     pub fn size(self) -> usize {
         match self {
             Self::Adaptive { size } | Self::Fixed { size } | Self::Timed { size, .. } => {
-                size.max(1)
+                size.clamp(1, LARGEST_BATCH)
             }
             Self::Single => 1,
         }

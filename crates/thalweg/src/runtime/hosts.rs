@@ -222,7 +222,7 @@ impl JobHosts {
             }
             JobMessage::Same => self.start(),
             JobMessage::Differs(parts) => self.differs(&parts),
-            JobMessage::Failed(error) => self.decide(Err(error)),
+            JobMessage::Failed(error) => self.decide(Err(error.on_host(from.0))),
             JobMessage::Prepared(prepared) => {
                 let mut state = lock(&self.state);
                 state.prepared.insert(from, prepared);
@@ -244,7 +244,7 @@ impl JobHosts {
                 let mut state = lock(&self.state);
                 state.published += 1;
                 if let Err(error) = published {
-                    state.unpublished.get_or_insert(error);
+                    state.unpublished.get_or_insert(error.on_host(from.0));
                 }
                 if state.published <= self.others.len() {
                     return;
