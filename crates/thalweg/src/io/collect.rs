@@ -140,7 +140,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
                 None => Destination::Here(Vec::new(), Arc::clone(&here)),
                 Some(edge) => {
                     let hosts = Broadcast::new(edge.lanes_from(cx.task, cx.op(op)));
-                    Destination::EachHost(hosts, Vec::new())
+                    Destination::EachHost(Box::new(hosts), Vec::new())
                 }
             };
             let (op, task, types) = (cx.op(op), cx.task, PhantomData::<fn(&C::Item)>);
@@ -189,7 +189,7 @@ enum Destination<T: Time, O, R> {
     /// In its own list.
     Here(Vec<O>, Arc<Gather<O, R>>),
     /// In a task of each host, which gets each record encoded, behind the number of its task. The buffer holds one.
-    EachHost(Broadcast<[u8], T>, Vec<u8>),
+    EachHost(Box<Broadcast<[u8], T>>, Vec<u8>),
 }
 
 impl<I, T, O, R> Pipe for CollectPush<I, T, O, R>
@@ -202,7 +202,7 @@ where
     fn next(&mut self) -> Option<&mut dyn Pipe> {
         match &mut self.to {
             Destination::Here(..) => None,
-            Destination::EachHost(hosts, _) => Some(hosts),
+            Destination::EachHost(hosts, _) => Some(&mut **hosts),
         }
     }
 

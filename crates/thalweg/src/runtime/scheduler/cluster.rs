@@ -48,6 +48,9 @@ struct Host {
     started: Mutex<Vec<Weak<Cell>>>,
 }
 
+/// An encoded message, and the channel that it belongs to.
+type Frame = (Channel, Vec<u8>);
+
 #[derive(Default)]
 struct Frames {
     /// By sender, receiver and channel; none is empty.
@@ -57,7 +60,7 @@ struct Frames {
     closed: BTreeSet<(HostId, u64)>,
     dropped: BTreeSet<HostId>,
     /// Frames that wait for more, by sender and receiver.
-    held: BTreeMap<(HostId, HostId), Vec<(Channel, Vec<u8>)>>,
+    held: BTreeMap<(HostId, HostId), Vec<Frame>>,
 }
 
 impl Frames {

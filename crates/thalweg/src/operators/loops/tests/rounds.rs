@@ -430,6 +430,9 @@ fn windows() -> Vec<Body> {
             let (numbered, side) = timed(n).group_by(|n| n % 3).process_with_side_output(Numbering);
             numbered.unkey().map(|(_, n)| n).merge(side)
         };
+        "sorted_by_time": |n| {
+            timed(n).group_by(|n| n % 3).sorted_by_time(|n| *n).unkey().map(|(_, n)| n)
+        };
         "interval_join": |n| {
             let [a, b, c, d] = n.split();
             let [a, b, c, d] = [a, b, c, d].map(|n| timed(n).group_by(|n| n % 3));
