@@ -242,9 +242,9 @@ const RUNS: &[Run] = &[
     Run { example: "misbehave", arguments: &["show"], expects: &["host 0", "Some(10000)"] },
     // The tests on bad networks run it on several hosts.
     Run {
-        example: "sensors",
+        example: "network_jobs",
         arguments: &["--help"],
-        expects: &["Counts and sums the readings of sensors"],
+        expects: &["Counts and sums the readings of sensors."],
     },
     Run { example: "graph", arguments: &[], expects: &["word\tcount"] },
     Run {

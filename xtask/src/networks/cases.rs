@@ -124,7 +124,7 @@ fn short_stop(lab: &Lab) -> Result<()> {
 fn repeat(lab: &Lab) -> Result<()> {
     lab.set_packet_size(60_000)?;
     let before = lab.counts()?;
-    let result = lab.job("sensors", &["repeat", "--seconds", "20"]).start()?.end();
+    let result = lab.job("network_jobs", &["repeat", "--seconds", "20"]).start()?.end();
     lab.set_packet_size(1500)?;
     for ended in result? {
         let ended = ended.succeeded()?;

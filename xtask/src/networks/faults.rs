@@ -210,7 +210,8 @@ fn full_disk(lab: &Lab) -> Result<()> {
         let folder = lab.path(&format!("output-{full}"));
         fs::create_dir(&folder).context("cannot make a folder")?;
         let small = folder.display().to_string();
-        let program = lab.job("sensors", &["copy", "--readings", "100000", "--output", &small]);
+        let program =
+            lab.job("network_jobs", &["copy", "--readings", "100000", "--output", &small]);
         let mut processes = Vec::new();
         for host in 0..2 {
             let mut command = on_host(host);

@@ -106,6 +106,6 @@ fn cut_off(lab: &Lab) -> Result<()> {
 
 /// Whether a process of a job runs. There are no processes here but those of the cases.
 fn sessions_run() -> Result<bool> {
-    let found = program("pgrep").args(["-x", "sensors"]).output()?;
+    let found = program("pgrep").args(["-x", "network_jobs"]).output()?;
     Ok(!found.stdout.is_empty())
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// The programs.
 pub(super) const BUILT: [&str; 4] =
-    ["wordcount", "windowed_wordcount", "connected_components", "sensors"];
+    ["wordcount", "windowed_wordcount", "connected_components", "network_jobs"];
 
 /// Numbers that look random, and are the same in every run.
 struct Numbers(u64);
@@ -153,7 +153,7 @@ pub(super) fn sessions_at_rate<'a>(lab: &'a Lab, folder: &str, rate: &str) -> Pr
     let folder = lab.path(folder).display().to_string();
     let readings = READINGS.to_string();
     let arguments = ["sessions", "--readings", &readings, "--rate", rate, "--output", &folder];
-    lab.job("sensors", &arguments)
+    lab.job("network_jobs", &arguments)
 }
 
 /// The rows of all sessions.
