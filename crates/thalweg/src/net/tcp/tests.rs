@@ -334,7 +334,9 @@ fn a_host_half_way_outlasts_strangers() {
         half_way.read_exact(&mut answer).expect("the connection is there");
         assert!(matches!(handshake.take(&answer), Ok(Step::Read(_))), "{answer:?}");
         drop((silent, half_way));
-        assert_eq!(first.join().unwrap().err().unwrap().kind(), ErrorKind::Lost);
+        // Where the connection breaks before the last byte was written, the host may still connect again in time.
+        let kind = first.join().unwrap().err().unwrap().kind();
+        assert!([ErrorKind::Lost, ErrorKind::TimedOut].contains(&kind), "{kind:?}");
     });
 }
 
