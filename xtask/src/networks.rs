@@ -138,7 +138,7 @@ fn run_inside(target: &Path, names: &[String]) -> Result<()> {
     }
 }
 
-/// The root of the repository, where the relay is.
+/// A script that the hosts of a network run beside the job.
 fn script(name: &str) -> PathBuf {
     root().join("xtask/networks").join(name)
 }

@@ -73,7 +73,10 @@ impl Connections {
                     None => K::take_all(&mut check, buffer),
                     Some(out) => {
                         out.add::<K>(buffer)?;
-                        out.write()?;
+                        if out.piece.len() > HEADER {
+                            out.write()?;
+                        }
+                        // An empty piece is the end.
                         out.write()?;
                     }
                 }
@@ -87,7 +90,7 @@ impl Connections {
     }
 }
 
-/// Connects as soon as somebody listens.
+/// Retries until the port has a listener.
 fn connect(address: &str) -> Result<TcpStream> {
     let began = Instant::now();
     loop {

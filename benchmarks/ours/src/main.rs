@@ -70,7 +70,7 @@ pub(crate) fn environment_of(request: &Request, mut config: Config) -> Result<En
     if hosts == 1 {
         return Ok(Environment::with_config(config));
     }
-    let secret = Secret::new("known to whoever reads this");
+    let secret = Secret::new("known to all who read this");
     let host = HostConfig::new(request.host()?, hosts, request.addresses()?.swap_remove(0), secret);
     Ok(Environment::on_hosts(config, host)?)
 }

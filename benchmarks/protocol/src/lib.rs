@@ -10,7 +10,7 @@
 //!    ([`serve`]).
 //! 3. At the end of its input it leaves.
 //!
-//! With `--hosts` it is several processes, of which the harness speaks to the first ([`serve_parts`]).
+//! With `--hosts` it is several processes, of which the harness is connected to the first alone ([`serve_parts`]).
 //!
 //! The crate has no dependency, so that no contestant gets one from it. Work that several
 //! contestants must do alike (the records of an exchange, a Newton step) is in [`workload`], what

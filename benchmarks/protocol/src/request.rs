@@ -117,7 +117,7 @@ impl Request {
         self.get("host").is_some()
     }
 
-    /// An address for each host, at which nobody listens unless the contestant does.
+    /// An address for each host, which is free unless the contestant listens there.
     ///
     /// # Errors
     /// When there is but one host.

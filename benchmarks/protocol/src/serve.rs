@@ -76,7 +76,7 @@ impl Stopwatch {
     }
 }
 
-/// Tells the first host that this one is done.
+/// Notifies the first host that this one is done.
 fn say_done() -> Result<u64> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "done {}", peak_rss().unwrap_or(0))?;

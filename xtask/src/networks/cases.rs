@@ -88,7 +88,7 @@ fn at_once(lab: &Lab) -> Result<()> {
     sessions_are_in(&lab.path("other"))
 }
 
-/// The link between two hosts is cut in one direction, in the other, and in both, for half of the limit.
+/// The link between two hosts is cut in one direction, in the other, and in both, for a third of the limit.
 fn short_cut(lab: &Lab) -> Result<()> {
     let job = sessions(lab, "sessions").hosts(3).lost_after("3s");
     let mut job = job.start()?;

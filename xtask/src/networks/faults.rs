@@ -180,7 +180,7 @@ fn never_started(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// By another job, whose hosts find each other all the same; then by a program that is no host.
+/// First by another job, which must still succeed; then by a program that is no host.
 fn port_taken(lab: &Lab) -> Result<()> {
     const TAKEN: &str = "Address already in use";
     let first = sessions(lab, "sessions");

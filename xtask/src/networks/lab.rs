@@ -59,7 +59,7 @@ impl Lab {
     /// Makes the hosts. The calling process has mounts, a network and process numbers of its own.
     pub(super) fn new(target: &Path) -> Result<Self> {
         let folder = target.join("networks");
-        // Of what the machine has in these folders, nothing is seen from here on.
+        // Hides what the machine itself has in these folders.
         for mounted in [Path::new("/run/netns"), &folder] {
             std::fs::create_dir_all(mounted).context("cannot make a folder")?;
             run(program("mount").args(["-t", "tmpfs", "none"]).arg(mounted))?;

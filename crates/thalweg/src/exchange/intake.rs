@@ -195,7 +195,7 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         true
     }
 
-    #[cold]
+    #[inline(never)]
     fn decode_next(&self, batch: &mut RecordBatch<I, T>, rest: &mut Rest) {
         let mut input = &rest.frame[rest.at..];
         if let Err(error) = batch.decode_next(&mut input) {

@@ -45,6 +45,8 @@ pub(crate) struct Lanes<I: Portable + ?Sized, T: Time> {
     /// Whether all lanes were closed, as of the last time that one was found closed.
     shut: bool,
     last_flush: Nanos,
+    /// When frames to other hosts were last released because they had waited.
+    last_release: Nanos,
     sent: Sent,
 }
 
@@ -102,6 +104,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             short: 0,
             shut: false,
             last_flush: 0,
+            last_release: 0,
             sent: Sent::default(),
         }
     }
@@ -176,6 +179,20 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         self.note(to, after);
         if self.settings.batch == BatchMode::Single {
             self.release();
+        } else {
+            self.release_if_due();
+        }
+    }
+
+    /// Sends the frames that wait for more, if the last ones were sent some time ago.
+    fn release_if_due(&mut self) {
+        if self.held.is_empty() {
+            return;
+        }
+        let now = self.settings.clock.now();
+        if now.saturating_sub(self.last_release) >= nanos(PATIENCE) {
+            self.last_release = now;
+            self.release();
         }
     }
 
@@ -232,7 +249,9 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             }
         }
         // There may be many watermarks, which are no more urgent than the records before them.
-        if !matches!(event, Event::Watermark(_) | Event::Idle) {
+        if matches!(event, Event::Watermark(_) | Event::Idle) {
+            self.release_if_due();
+        } else {
             self.release();
         }
     }
@@ -286,15 +305,15 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
 
     fn tick(&mut self, now: Nanos) {
         let patience = match self.settings.batch {
-            BatchMode::Adaptive { .. } => PATIENCE,
-            BatchMode::Timed { delay, .. } => delay,
-            BatchMode::Fixed { .. } | BatchMode::Single => return self.release(),
+            BatchMode::Adaptive { .. } => Some(PATIENCE),
+            BatchMode::Timed { delay, .. } => Some(delay),
+            BatchMode::Fixed { .. } | BatchMode::Single => None,
         };
-        if now.saturating_sub(self.last_flush) >= nanos(patience) {
+        if patience.is_some_and(|patience| now.saturating_sub(self.last_flush) >= nanos(patience)) {
             self.last_flush = now;
             self.flush();
-            self.release();
         }
+        self.release_if_due();
     }
 }
 

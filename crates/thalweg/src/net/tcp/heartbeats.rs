@@ -9,7 +9,8 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A thread that sends a heartbeat to each host for which no frame is queued. It runs no receivers, which may take long.
+/// A thread that sends a heartbeat, and what is held, to each host to which no thread is writing. It runs no receivers,
+/// which may take long.
 pub(super) struct Heartbeats {
     /// Dropped to end the thread.
     until: Option<Sender<()>>,
@@ -22,7 +23,7 @@ impl Heartbeats {
         let shared = Arc::clone(shared);
         let thread = spawn("thalweg-beat".to_owned(), move || {
             while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-                for peer in shared.peers.values().filter(|peer| peer.outgoing.is_empty()) {
+                for peer in shared.peers.values().filter(|peer| peer.outgoing.is_idle()) {
                     shared.send_to(peer, Frame::notice(Notice::Alive));
                 }
             }

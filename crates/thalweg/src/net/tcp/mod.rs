@@ -247,7 +247,7 @@ impl Network for Shared {
     #[expect(clippy::disallowed_methods, reason = "only threads of the program wait for jobs")]
     fn flush(&self) {
         let clock = Clock::system();
-        while self.peers.values().any(|peer| !peer.outgoing.is_empty())
+        while self.peers.values().any(|peer| !peer.outgoing.is_idle())
             && clock.now() < nanos(FAREWELL)
         {
             std::thread::sleep(Duration::from_millis(1));

@@ -34,7 +34,7 @@ struct State {
     queue: VecDeque<Frame>,
     /// The bytes of the first frame that are written.
     written: usize,
-    /// The bytes of frames that were queued since the last writer left.
+    /// The bytes of held frames that were queued since the last writer left.
     held: usize,
     /// An empty queue, whose memory is used again.
     spare: VecDeque<Frame>,
@@ -119,10 +119,14 @@ impl Outgoing {
         lock(&self.0).close();
     }
 
-    /// Whether everything is written.
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether everything is written but what is held.
+    pub(super) fn is_idle(&self) -> bool {
         let state = lock(&self.0);
-        state.queue.is_empty() && matches!(state.writer, Writer::None | Writer::NetworkThread)
+        match state.writer {
+            Writer::None => true,
+            Writer::NetworkThread => state.queue.is_empty(),
+            Writer::Active | Writer::Retry => false,
+        }
     }
 
     /// Writes the queue. The caller has become the writer.
@@ -279,7 +283,7 @@ mod tests {
             }
             to.calls = usize::MAX;
             assert_eq!(outgoing.go_on(&mut to), Rest::None);
-            assert!(outgoing.is_empty());
+            assert!(outgoing.is_idle());
             assert_eq!(jobs(&to.bytes), (0..100).collect::<Vec<_>>(), "{at_once} bytes at once");
         }
     }
@@ -296,7 +300,7 @@ mod tests {
         assert!(to.bytes.is_empty());
         assert_eq!(outgoing.release(&mut to), Rest::None);
         assert_eq!(jobs(&to.bytes), [0, 1, 2]);
-        assert!(outgoing.is_empty());
+        assert!(outgoing.is_idle());
         // Another frame takes them along, and so does one that makes them worth writing.
         assert_eq!(outgoing.hold(frame(3, 10), &mut to), Rest::None);
         assert_eq!(outgoing.send(frame(4, 0), &mut to), Rest::None);
@@ -323,7 +327,7 @@ mod tests {
             assert_eq!(outgoing.send(frame(9, 0), &mut to), Rest::None);
             assert_eq!(to.bytes.len(), before);
         }
-        assert!(rounds > 2 && outgoing.is_empty(), "{rounds}");
+        assert!(rounds > 2 && outgoing.is_idle(), "{rounds}");
         assert_eq!(jobs(&to.bytes)[..3], [0, 1, 2]);
     }
 
@@ -332,12 +336,12 @@ mod tests {
         let mut to = Narrow { bytes: Vec::new(), at_once: 10, calls: 1 };
         let outgoing = Outgoing::default();
         assert_eq!(outgoing.send(frame(1, 100), &mut to), Rest::None);
-        assert!(!outgoing.is_empty());
+        assert!(!outgoing.is_idle());
         outgoing.close();
         to.calls = usize::MAX;
         assert_eq!(outgoing.send(frame(2, 100), &mut to), Rest::None);
         assert_eq!(outgoing.go_on(&mut to), Rest::None);
-        assert_eq!((outgoing.is_empty(), to.bytes.len()), (true, 10));
+        assert_eq!((outgoing.is_idle(), to.bytes.len()), (true, 10));
     }
 
     /// A connection that several threads write to.
@@ -387,7 +391,7 @@ mod tests {
         });
         lock(&connection).calls = usize::MAX;
         while outgoing.go_on(&mut Shared(Arc::clone(&connection))) == Rest::Network {}
-        assert!(outgoing.is_empty());
+        assert!(outgoing.is_idle());
         let jobs = jobs(&lock(&connection).bytes);
         assert_eq!(jobs.len() as u64, 3 * each);
         for thread in 0..3 {

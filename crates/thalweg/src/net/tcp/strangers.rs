@@ -16,7 +16,7 @@ pub(super) struct Stranger {
 }
 
 /// The connection to be dropped: one without a greeting before one with it; of these, one from the address with the most
-/// connections, so that no address displaces the hosts at others; of these, the oldest.
+/// connections, so that no address displaces the hosts at others that are as far; of these, the oldest.
 pub(super) fn expendable(strangers: &[Stranger]) -> Option<usize> {
     let mut at_address = BTreeMap::<IpAddr, usize>::new();
     for stranger in strangers {

@@ -516,6 +516,29 @@ fn a_receiver_that_works_for_long_loses_no_host() {
 }
 
 #[test]
+fn what_is_held_keeps_no_heartbeat_back() {
+    let lost_after = Duration::from_secs(1);
+    let met = meet(2, port(), |_, config, identity| {
+        config.lost_after = lost_after;
+        identity.lost_after = lost_after.as_millis() as u64;
+    });
+    let hosts: Vec<_> = met.into_iter().map(|met| met.unwrap().0).collect();
+    let keeps: Vec<_> = hosts.iter().map(|host| open(host, edge(0, 0))).collect();
+    // As a task does that works for long after it has sent a watermark.
+    let shared = &hosts[0].shared;
+    for number in 0..6 {
+        shared.hold(HostId(1), edge(0, 0), vec![number]);
+        std::thread::sleep(lost_after / 2);
+    }
+    shared.hold(HostId(1), edge(0, 0), vec![6]);
+    shared.flush();
+    until(|| lock(&keeps[1].frames).len() == 7);
+    for keep in keeps {
+        assert!(lock(&keep.lost).is_empty(), "{:?}", lock(&keep.lost));
+    }
+}
+
+#[test]
 fn a_receiver_that_may_block_holds_up_no_other_channel() {
     let mut hosts = networks(2);
     let (slow, going) = open_slow(&hosts[0], edge(0, 0), true);
@@ -547,18 +570,18 @@ fn a_host_flushes_what_it_has_sent_before_its_process_ends() {
         host.shared.send(HostId(1), edge(0, 0), vec![0; 1 << 20]);
     }
     let peer = &host.shared.peers[&HostId(1)];
-    assert!(!peer.outgoing.is_empty());
+    assert!(!peer.outgoing.is_idle());
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let (mut stream, mut buffer) = (&met.streams[&0], vec![0; 1 << 20]);
             let began = Instant::now();
             // It does not block.
-            while !peer.outgoing.is_empty() && began.elapsed() < MINUTE {
+            while !peer.outgoing.is_idle() && began.elapsed() < MINUTE {
                 let _ = stream.read(&mut buffer);
             }
         });
         host.network().flush();
-        assert!(peer.outgoing.is_empty());
+        assert!(peer.outgoing.is_idle());
     });
 }
 

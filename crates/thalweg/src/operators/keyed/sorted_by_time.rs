@@ -37,7 +37,8 @@ where
     /// [`Stream::sorted_by_key`]; for timers of your own, [`process`](Self::process).
     ///
     /// A record is emitted with its timestamp when the watermark has passed it, so it is delayed by as much as the
-    /// watermark lags. All records of a task are emitted in this order, whatever their keys. Each record goes to the
+    /// watermark lags. All records of a task are emitted in this order, whatever their keys; those of one timestamp are
+    /// sorted together, so `tie` is called several times for each of many. Each record goes to the
     /// task that owns its key, unless it is there already. It then takes a number of steps that is nearly constant
     /// (a timing wheel), however many others wait, and memory for as long as it waits.
     ///
@@ -166,7 +167,7 @@ struct Waiting<V> {
     due: Vec<usize>,
     due_at: i64,
     /// The first record after those.
-    ahead: Option<(i64, usize)>,
+    next: Option<(i64, usize)>,
     owned: HeapEstimate<V>,
     reservation: Reservation,
 }
@@ -181,7 +182,7 @@ impl<V: Data> Waiting<V> {
             times: Timers::new(),
             due: Vec::new(),
             due_at: i64::MIN,
-            ahead: None,
+            next: None,
             owned: HeapEstimate::new(),
             reservation,
         }
@@ -191,8 +192,8 @@ impl<V: Data> Waiting<V> {
     fn clear(&mut self) {
         self.records = Slab::new();
         self.times = Timers::new();
-        self.due.clear();
-        self.ahead = None;
+        self.due = Vec::new();
+        self.next = None;
         self.owned = HeapEstimate::new();
     }
 
@@ -214,12 +215,13 @@ impl<V: Data> Waiting<V> {
     #[cold]
     #[inline(never)]
     fn reserve(&mut self) -> bool {
-        let more = self.records.capacity().max(64);
+        let is_full = self.records.len() == self.records.capacity();
+        let more = if is_full { self.records.capacity().max(64) } else { 0 };
         let grown = self.bytes()
             + more * size_of::<Option<(u64, V)>>()
             + self.times.bytes_if_grown().saturating_sub(self.times.bytes());
         let reserved = self.reservation.bytes() >= grown || self.reservation.try_resize(grown);
-        if reserved && self.records.len() == self.records.capacity() {
+        if reserved {
             self.records.reserve_exact(more);
         }
         reserved
@@ -247,14 +249,14 @@ impl<V: Data> Waiting<V> {
     /// Collects the records of the first time that is due.
     #[inline(always)]
     fn collect_due<R: Ord>(&mut self, until: i64, tie: impl Fn(&V) -> R) -> bool {
-        let Some((at, first)) = self.ahead.take().or_else(|| self.times.pop(until)) else {
+        let Some((at, first)) = self.next.take().or_else(|| self.times.pop(until)) else {
             return false;
         };
         self.due_at = at;
         self.due.push(first);
         while let Some((other, place)) = self.times.pop(until) {
             if other > at {
-                self.ahead = Some((other, place));
+                self.next = Some((other, place));
                 break;
             }
             self.due.push(place);
@@ -302,7 +304,7 @@ where
     fn account(&mut self) {
         let waiting = &mut self.waiting;
         if waiting.records.is_empty() && waiting.records.capacity() > KEPT {
-            waiting.records = Slab::new();
+            waiting.clear();
         }
         let (used, held) = (waiting.bytes(), waiting.reservation.bytes());
         if used <= held && held - used <= used || waiting.reservation.try_resize(used) {
@@ -364,7 +366,11 @@ where
         self.held = None;
         match event {
             Event::Watermark(at) => self.watermark = self.watermark.max(Some(at)),
-            Event::Round(_) => self.watermark = None,
+            Event::Round(_) => {
+                // Times begin anew, which the wheel does not allow.
+                self.waiting.clear();
+                self.watermark = None;
+            }
             _ => {}
         }
         self.next.event(event);

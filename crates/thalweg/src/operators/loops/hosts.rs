@@ -15,6 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Op, guard};
 use crate::net::{Agree, Agreement, HostId, Part};
 use crate::plan::{Builder, TaskContext, Tie, TieKind};
+use crate::runtime::Running;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -172,6 +173,8 @@ where
     /// Changes this host's state; `decide` returns whether the condition holds, from what `until` says here.
     fn end_round(&self, end: RoundEnd<D>, decide: impl FnOnce(bool) -> bool) {
         let RoundEnd { counts, part } = end;
+        // The closures must not wait for the job whose round they end.
+        let _running = Running::call(self.op.signals());
         guard(&self.op, || {
             let change = |state: &mut S| decide((self.ending.until)(state, part));
             self.control.end_round(counts, &self.clock, change);
@@ -191,6 +194,7 @@ where
         for (count, later) in all.counts.iter_mut().zip(later.counts) {
             *count = count.saturating_add(later);
         }
+        let _running = Running::call(self.op.signals());
         Ok(guard(&self.op, || {
             (self.ending.global)(&mut all.part, later.part);
             all.encoded()

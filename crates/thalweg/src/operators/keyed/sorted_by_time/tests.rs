@@ -171,6 +171,22 @@ fn a_stage_that_needs_no_more_ends() -> crate::Result<()> {
 }
 
 #[test]
+fn memory_is_reserved_as_it_is_needed() -> crate::Result<()> {
+    // The slab has room for more than these, and must not be doubled for the sake of timers.
+    let config = Config { memory: 4 << 20, cores: 1.try_into().unwrap(), ..Config::default() };
+    let env = Environment::with_config(config);
+    let numbers = env.range(0..40_000).assign_timestamps(
+        |n| Timestamp::from_micros(*n as i64),
+        Watermarks::bounded_disorder(Duration::from_secs(1)),
+    );
+    let sorted = numbers.group_by(|_| 0u64).sorted_by_time(|n| *n);
+    let out = sorted.unkey().count().collect_one();
+    env.run()?;
+    assert_eq!(out.take()?, Some(40_000));
+    Ok(())
+}
+
+#[test]
 fn memory_is_that_of_the_records_that_wait() -> crate::Result<()> {
     let run = |lag| {
         let env = Environment::with_config(Config { memory: 4 << 20, ..Config::default() });
