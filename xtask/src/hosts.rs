@@ -68,6 +68,7 @@ pub(crate) fn check(totals: &mut Totals) -> Result<()> {
             examples::check_launched(&programs.examples, &programs.launcher, count)
         })?;
     }
+    check("a program that was built without TLS", &|| programs.cannot_encrypt())?;
     check("Open MPI", &|| programs.by_mpi("mpirun.openmpi", &["--oversubscribe"]))?;
     check("MPICH", &|| programs.by_mpi("mpirun.mpich", &[]))?;
     let ssh = ssh::Server::start()?;
@@ -103,6 +104,24 @@ impl Programs {
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         command.args(flags).args(["-n", "3"]).arg(self.wordcount()).args(arguments());
         self.same(&answer(&mut command)?)
+    }
+
+    /// A host that was built without the feature `tls` says so if it has certificates.
+    fn cannot_encrypt(&self) -> Result<()> {
+        let folder = tempfile::tempdir().context("there is no room for a temporary folder")?;
+        for name in ["ca.crt", "tls.crt", "tls.key"] {
+            let path = write(folder.path(), name, "")?;
+            run(program("chmod").arg("600").arg(path))?;
+        }
+        let mut command = self.command(self.wordcount());
+        command.args(arguments()).args(["--host-id", "1", "--host-count", "2"]);
+        command.args(["--first-host", "127.0.0.1"]).arg("--tls-dir").arg(folder.path());
+        let output = command.output().context("a program cannot be started")?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if output.status.success() || !said.contains("it needs the feature `tls`") {
+            bail!("{}: {said}", output.status);
+        }
+        Ok(())
     }
 
     /// Fails unless this is what one host prints.

@@ -313,35 +313,43 @@ fn fmt(_: &mut Totals) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// The features that are off by default, and on in all steps that lint, document or test the whole workspace, so that it is built once.
+const FEATURES: &str = "--features=thalweg/tls";
+
 fn clippy(_: &mut Totals) -> Result<Outcome> {
-    let arguments = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    let arguments = ["clippy", "--workspace", FEATURES, "--all-targets", "--", "-D", "warnings"];
     execute(&mut cargo(arguments))?;
+    // And as most programs have the engine.
+    execute(&mut cargo(["clippy", "--package", "thalweg", "--lib", "--", "-D", "warnings"]))?;
     Ok(Outcome::Done)
 }
 
 fn docs(_: &mut Totals) -> Result<Outcome> {
-    let mut command = cargo(["doc", "--workspace", "--no-deps"]);
+    let mut command = cargo(["doc", "--workspace", FEATURES, "--no-deps"]);
     execute(command.env("RUSTDOCFLAGS", "-D warnings -D missing_docs"))?;
     unlinked::check()?;
     Ok(Outcome::Done)
 }
 
 fn unit(totals: &mut Totals) -> Result<Outcome> {
-    tests(&["test", "--workspace", "--no-fail-fast", "--lib", "--bins"], totals)
+    tests(&["test", "--workspace", FEATURES, "--no-fail-fast", "--lib", "--bins"], totals)
 }
 
 fn integration(totals: &mut Totals) -> Result<Outcome> {
+    // For certificates.
+    setup::debian("openssl", "openssl")?;
     // `--test '*'` would fail in a workspace without any; an empty run is caught below instead.
-    tests(&["test", "--workspace", "--no-fail-fast", "--test", "*"], totals)
+    tests(&["test", "--workspace", FEATURES, "--no-fail-fast", "--test", "*"], totals)
 }
 
 fn doctests(totals: &mut Totals) -> Result<Outcome> {
-    let arguments = ["test", "--workspace", "--no-fail-fast", "--doc", "--", "--skip", "snippets"];
+    let arguments =
+        ["test", "--workspace", FEATURES, "--no-fail-fast", "--doc", "--", "--skip", "snippets"];
     tests(&arguments, totals)
 }
 
 fn snippets(totals: &mut Totals) -> Result<Outcome> {
-    tests(&["test", "-p", "thalweg", "--doc", "--", "snippets"], totals)
+    tests(&["test", "--package", "thalweg", FEATURES, "--doc", "--", "snippets"], totals)
 }
 
 /// Lints and tests the benchmarks' workspace, apart from the peers whose dependencies take minutes to compile; of our own

@@ -245,9 +245,12 @@ fn variables_passed_on(
 
 /// What the file says of one host and the program may override.
 fn settings_of(host: &ListedHost, listed: &HostsFile) -> Vec<(String, String)> {
+    // It comes from a text.
+    let tls_dir = listed.tls_dir.as_ref().map(|dir| dir.to_string_lossy().into_owned());
     let span = |span: Option<Duration>| span.map(|span| format!("{}ms", span.as_millis().max(1)));
     let settings = [
         ("THALWEG_CORES", host.cores.map(|cores| cores.to_string())),
+        ("THALWEG_TLS_DIR", tls_dir),
         ("THALWEG_CONNECT_TIMEOUT", span(listed.connect_timeout)),
         ("THALWEG_LOST_AFTER", span(listed.lost_after)),
     ];
@@ -322,7 +325,8 @@ mod tests {
         let arguments = <Line as clap::Parser>::parse_from(line).arguments;
         let here = here.iter().map(|(name, value)| ((*name).into(), (*value).into()));
         let passed_on = variables_passed_on(here, &arguments.variables).unwrap();
-        let listed = listed("lost-after = '5s'\n[[hosts]]\naddress = 'a'\ncores = 3\n");
+        let listed =
+            listed("tls-dir = '~/tls'\nlost-after = '5s'\n[[hosts]]\naddress = 'a'\ncores = 3\n");
         let all = variables_of(0, &listed.hosts[0], &listed, "a:7", &passed_on, &arguments);
         all.into_iter().rfind(|(known, _)| known == name).map(|(_, value)| value)
     }
@@ -339,6 +343,9 @@ mod tests {
         assert_eq!(seen(&here, &["--cores", "5"], cores).as_deref(), Some("5"));
         assert_eq!(seen(&here, &[], "THALWEG_HOST_ID").as_deref(), Some("0"));
         assert_eq!(seen(&[(cores, "")], &[], cores).as_deref(), Some("3"), "empty is not set");
+        let tls = "THALWEG_TLS_DIR";
+        assert_eq!(seen(&[], &[], tls).as_deref(), Some("~/tls"));
+        assert_eq!(seen(&[(tls, "/tls")], &[], tls).as_deref(), Some("/tls"));
     }
 
     #[test]

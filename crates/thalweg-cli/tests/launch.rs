@@ -27,7 +27,7 @@ fn programs() -> &'static Path {
         build.args(["build", "--quiet", "--package", "thalweg-first", "--example", "wordcount"]);
         build.args(["--package", "thalweg-cli", "--example", "misbehave"]);
         build.args(["--package", "thalweg-examples", "--example", "connected_components"]);
-        build.args(["--example", "kmeans"]).current_dir(root());
+        build.args(["--example", "kmeans", "--features", "thalweg/tls"]).current_dir(root());
         build.arg("--target-dir").arg(profile.parent().unwrap());
         if profile.ends_with("release") {
             build.arg("--release");
@@ -194,6 +194,50 @@ fn a_host_says_that_it_waits_and_for_which_other() {
          [0] error: host 1 has not connected within 6s (`--connect-timeout`): was it started, and \
          does it know the address of this first host?\n"
     );
+}
+
+/// Makes the certificates of a host as the book says, in a folder.
+fn certificates() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let page = std::fs::read_to_string(root().join("docs/book/src/hosts.md")).unwrap();
+    let is_recipe = |block: &&str| block.contains("openssl req");
+    let recipe = page.split("```sh\n").filter_map(|rest| rest.split("```").next()).find(is_recipe);
+    let mut shell = Command::new("sh");
+    shell.args(["-e", "-c", recipe.expect("the page has a recipe")]).current_dir(folder.path());
+    let made = shell.output().expect("there is a shell");
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    folder
+}
+
+#[test]
+fn processes_encrypt_with_certificates_as_in_the_book() {
+    let folder = certificates();
+    let launch = |tls: &Path| {
+        let (mut command, mark) =
+            launch(&["--local", "3"], "wordcount", &["--tsv", "LICENSE-APACHE"]);
+        command.env("THALWEG_TLS_DIR", tls);
+        output((command, mark))
+    };
+    let encrypted = launch(folder.path());
+    assert!(encrypted.status.success(), "{}", text(&encrypted.stderr));
+    let (mut alone, _) = command(programs().join("wordcount"));
+    let expected = alone.args(["--tsv", "LICENSE-APACHE"]).output().unwrap();
+    assert_eq!(text(&encrypted.stdout), text(&expected.stdout));
+
+    // The key of another certificate.
+    let key = folder.path().join("tls.key");
+    std::fs::copy(certificates().path().join("tls.key"), &key).unwrap();
+    let refused = launch(folder.path());
+    assert!(!refused.status.success());
+    let said = text(&refused.stderr);
+    let expected = format!(
+        "{}: the private key of this host does not belong to the certificate of this host",
+        key.display()
+    );
+    assert!(said.contains(&expected), "{said}");
+    let missing = text(&launch(Path::new("/no such folder")).stderr);
+    let expected = "/no such folder/ca.crt: cannot read the certificate of the CA";
+    assert!(missing.contains(expected), "{missing}");
 }
 
 #[test]

@@ -167,6 +167,13 @@ pub struct EngineArgs {
     #[arg(long, value_name = "FILE", help_heading = HOSTS, value_parser = allowed("secret-file"))]
     secret_file: Option<String>,
 
+    /// The folder with this host's certificate `tls.crt`, its key `tls.key`, and the CA `ca.crt` of all
+    /// hosts, to encrypt connections (TLS)
+    ///
+    /// [env: THALWEG_TLS_DIR] [default: connections are not encrypted]
+    #[arg(long, value_name = "DIR", help_heading = HOSTS, value_parser = allowed("tls-dir"))]
+    tls_dir: Option<String>,
+
     /// How long hosts wait for each other at the start, as in 120s
     ///
     /// [env: THALWEG_CONNECT_TIMEOUT] [default: 60s]
@@ -290,7 +297,7 @@ impl EngineArgs {
     }
 
     /// The flags and their values.
-    fn given(&self) -> [(&'static str, Option<&str>); 20] {
+    fn given(&self) -> [(&'static str, Option<&str>); 21] {
         [
             ("cores", self.cores.as_deref()),
             ("scheduler", self.scheduler.as_deref()),
@@ -310,6 +317,7 @@ impl EngineArgs {
             ("first-host", self.first_host.as_deref()),
             ("listen", self.listen.as_deref()),
             ("secret-file", self.secret_file.as_deref()),
+            ("tls-dir", self.tls_dir.as_deref()),
             ("connect-timeout", self.connect_timeout.as_deref()),
             ("lost-after", self.lost_after.as_deref()),
         ]

@@ -1,5 +1,6 @@
 //! The hosts of a job, as one of them is started: which it is, how it reaches the others, and the secret they share.
 
+use super::Tls;
 use crate::error::{Error, ErrorKind, Result};
 use std::fmt;
 use std::time::Duration;
@@ -35,6 +36,8 @@ pub struct HostConfig {
     pub listen: Option<String>,
     /// The secret that the hosts share.
     pub secret: Secret,
+    /// What connections are encrypted with: on all hosts, or on none, which is the default. It needs the feature `tls`.
+    pub tls: Option<Tls>,
     /// How long this host waits until all hosts are connected. By default one minute.
     pub connect_timeout: Duration,
     /// After how long without a sign of life another host is considered lost. It may be different on each host. By
@@ -51,6 +54,7 @@ impl HostConfig {
             first: first.into(),
             listen: None,
             secret,
+            tls: None,
             connect_timeout: Duration::from_secs(60),
             lost_after: Duration::from_secs(10),
         }
@@ -113,7 +117,7 @@ fn address(text: &str, any_port: bool) -> Result<()> {
 /// What only the hosts of a job know: a process that does not know it is refused. It is not sent to other hosts, and
 /// not shown.
 ///
-/// It authenticates connections. It does not encrypt what hosts send each other afterwards.
+/// It authenticates connections. It does not encrypt what hosts send each other afterwards: [`Tls`] does.
 #[derive(Clone)]
 pub struct Secret(Vec<u8>);
 

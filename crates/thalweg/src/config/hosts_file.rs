@@ -46,6 +46,9 @@ pub struct HostsFile {
     /// The file that contains the secret of the hosts, on each of them. By default `~/.thalweg/secret`. `thalweg launch`
     /// needs none: it makes a secret for each launch.
     pub secret_file: Option<PathBuf>,
+    /// The folder of the certificates with which connections are encrypted, on each host: see
+    /// [`Tls::read`](super::Tls::read).
+    pub tls_dir: Option<PathBuf>,
     /// How long hosts wait for each other at the start: see
     /// [`HostConfig::connect_timeout`](super::HostConfig::connect_timeout).
     pub connect_timeout: Option<Duration>,
@@ -98,17 +101,24 @@ impl HostsFile {
     pub fn parse(path: &Path, text: &str) -> Result<Self> {
         let source = Source { path, text };
         let table = source.parse()?;
-        let mut file =
-            Self { hosts: Vec::new(), secret_file: None, connect_timeout: None, lost_after: None };
+        let mut file = Self {
+            hosts: Vec::new(),
+            secret_file: None,
+            tls_dir: None,
+            connect_timeout: None,
+            lost_after: None,
+        };
         for (key, value) in in_order(table.get_ref()) {
             let at = source.given(key.span());
             match key.get_ref().as_ref() {
                 "hosts" => file.hosts = source.hosts(value, at)?,
                 "secret-file" => file.secret_file = Some(source.text_of(value, at)?.into()),
+                "tls-dir" => file.tls_dir = Some(source.text_of(value, at)?.into()),
                 "connect-timeout" => file.connect_timeout = Some(source.span(value, at)?),
                 "lost-after" => file.lost_after = Some(source.span(value, at)?),
                 other => {
-                    let known = ["hosts", "secret-file", "connect-timeout", "lost-after"];
+                    let known =
+                        ["hosts", "secret-file", "tls-dir", "connect-timeout", "lost-after"];
                     return Err(at.error(unknown(other, &known)));
                 }
             }
@@ -197,11 +207,12 @@ mod tests {
     #[test]
     fn hosts_are_listed_in_order() {
         let file = parse(
-            "lost-after = '2s'\n[[hosts]]\naddress = 'a:1'\ncores = 1_0\n[[hosts]]\nssh = 'me@c'\n\
+            "lost-after = '2s'\ntls-dir = '/t'\n[[hosts]]\naddress = 'a:1'\ncores = 1_0\n[[hosts]]\nssh = 'me@c'\n\
              address = 'b'\n",
         )
         .unwrap();
         assert_eq!(file.lost_after, Some(Duration::from_secs(2)));
+        assert_eq!(file.tls_dir.as_deref(), Some(Path::new("/t")));
         let [a, b] = &file.hosts[..] else { panic!("{file:?}") };
         assert_eq!((&*a.address, a.cores.unwrap().get(), a.ssh_destination()), ("a:1", 10, "a"));
         assert_eq!((&*b.address, b.cores, b.ssh_destination()), ("b", None, "me@c"));

@@ -12,7 +12,9 @@ mod hosts_file;
 mod machine;
 #[cfg(feature = "cli")]
 mod settings;
+mod small_file;
 mod text;
+mod tls;
 
 #[cfg(feature = "cli")]
 pub(crate) use file::read_file;
@@ -26,7 +28,12 @@ pub(crate) use settings::{
     CONFIG_VARIABLE, Format, Given, HostSettings, Progress, SETTINGS, Setting, Settings,
     StatsFormat,
 };
+#[cfg(feature = "cli")]
+pub(crate) use small_file::{read_secret, refused};
 pub use text::NotAllowed;
+#[cfg(feature = "tls")]
+pub(crate) use tls::Pem;
+pub use tls::Tls;
 
 use crate::sync::release;
 use serde::{Deserialize, Serialize};

@@ -37,6 +37,8 @@ pub(crate) struct HostSettings {
     pub(crate) first: Option<String>,
     pub(crate) listen: Option<String>,
     pub(crate) secret_file: Option<PathBuf>,
+    /// The folder of the certificates.
+    pub(crate) tls_dir: Option<PathBuf>,
     pub(crate) connect_timeout: Option<Duration>,
     pub(crate) lost_after: Option<Duration>,
 }
@@ -215,6 +217,11 @@ pub(crate) const SETTINGS: &[Setting] = &[
         set: |to, text| (!text.is_empty()).then(|| to.hosts.secret_file = Some(text.into())),
     },
     Setting {
+        name: "tls-dir",
+        allowed: "the path of a folder",
+        set: |to, text| (!text.is_empty()).then(|| to.hosts.tls_dir = Some(text.into())),
+    },
+    Setting {
         name: "connect-timeout",
         allowed: SPAN,
         set: |to, text| positive(text).map(|span| to.hosts.connect_timeout = Some(span)),
@@ -354,6 +361,7 @@ mod tests {
             ("THALWEG_FIRST_HOST", "node1:4711"),
             ("THALWEG_LISTEN", "0.0.0.0:4711"),
             ("THALWEG_SECRET_FILE", "/etc/secret"),
+            ("THALWEG_TLS_DIR", "/etc/tls"),
             ("THALWEG_CONNECT_TIMEOUT", "120s"),
             ("THALWEG_LOST_AFTER", "1s"),
         ];
@@ -376,6 +384,7 @@ mod tests {
         assert_eq!(hosts.first.as_deref(), Some("node1:4711"));
         assert_eq!(hosts.listen.as_deref(), Some("0.0.0.0:4711"));
         assert_eq!(hosts.secret_file.as_deref(), Some(Path::new("/etc/secret")));
+        assert_eq!(hosts.tls_dir.as_deref(), Some(Path::new("/etc/tls")));
         assert_eq!(hosts.connect_timeout, Some(Duration::from_secs(120)));
         assert_eq!(hosts.lost_after, Some(Duration::from_secs(1)));
         let never = variables(&[("THALWEG_STALL_AFTER", "never")]).unwrap();

@@ -73,7 +73,7 @@ impl Environment {
     /// are the same on all hosts.
     ///
     /// The connections are kept until the environment, its clones and its jobs are dropped. What hosts send each other is
-    /// not encrypted.
+    /// not encrypted unless they have certificates ([`HostConfig::tls`]).
     ///
     /// ```
     /// use thalweg::Environment;
@@ -92,7 +92,7 @@ impl Environment {
     ///
     /// If a value is wrong, if this host cannot listen, if not all hosts have come within
     /// [`connect_timeout`](HostConfig::connect_timeout), and if they differ in what has to be equal: the secret, the
-    /// number of hosts, the executable, the version of the engine, the [credit](Config::credit).
+    /// CA of their certificates, the number of hosts, the executable, the version of the engine, the [credit](Config::credit).
     pub fn on_hosts(config: Config, hosts: HostConfig) -> Result<Self> {
         Ok(Self::in_world(config.clone(), World::on_hosts(&config, &hosts)?))
     }

@@ -21,6 +21,10 @@ containers:
         value: {{ printf "%s-0.%s:%d" .Release.Name .Release.Name (int .Values.port) | quote }}
       - name: THALWEG_SECRET_FILE
         value: /etc/thalweg/secret
+      {{- if .Values.tlsSecret }}
+      - name: THALWEG_TLS_DIR
+        value: /etc/thalweg-tls
+      {{- end }}
       - name: THALWEG_CONNECT_TIMEOUT
         value: {{ .Values.connectTimeout | quote }}
       {{- with .Values.env }}
@@ -34,6 +38,11 @@ containers:
       - name: thalweg-secret
         mountPath: /etc/thalweg
         readOnly: true
+      {{- if .Values.tlsSecret }}
+      - name: thalweg-tls
+        mountPath: /etc/thalweg-tls
+        readOnly: true
+      {{- end }}
       {{- with .Values.volumeMounts }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
@@ -42,6 +51,12 @@ volumes:
     secret:
       secretName: {{ include "thalweg.secret" . }}
       defaultMode: 0440
+  {{- with .Values.tlsSecret }}
+  - name: thalweg-tls
+    secret:
+      secretName: {{ . }}
+      defaultMode: 0440
+  {{- end }}
   {{- with .Values.volumes }}
   {{- toYaml . | nindent 2 }}
   {{- end }}

@@ -12,7 +12,7 @@ mod secret;
 
 pub(super) use output::{Lines, announce_waiting, silence_output};
 
-use crate::config::{HostConfig, HostsFile, Settings};
+use crate::config::{HostConfig, HostsFile, Settings, Tls};
 use crate::error::Result;
 use launcher::Variables;
 use resolve::{Resolved, resolve};
@@ -35,6 +35,8 @@ pub(super) fn find(
     let secret = secret::secret(host.secret_file.as_deref(), home, host.run.as_deref())?;
     let mut config = HostConfig::new(host.id, host.count, host.first, secret);
     config.listen = host.listen;
+    let tls_dir = host.tls_dir.map(|dir| secret::below_home(&dir, home));
+    config.tls = tls_dir.map(Tls::read).transpose()?;
     config.connect_timeout = host.connect_timeout.unwrap_or(config.connect_timeout);
     config.lost_after = host.lost_after.unwrap_or(config.lost_after);
     config.validate()?;
@@ -111,15 +113,20 @@ mod tests {
         let mut settings = Settings::default();
         settings.hosts.first = Some("10.0.0.1:port".to_owned());
         let home = tempfile::tempdir().unwrap();
-        let mut refused = |home: &Path| {
+        let refused = |settings: &mut Settings, home: &Path| {
             let variables = variables(&format!("{SLURM}\nHOME={}", home.display()));
-            let error = find(&mut settings, None, &variables).unwrap_err();
+            let error = find(settings, None, &variables).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Config);
             error.to_string()
         };
-        assert!(refused(home.path()).contains("is no address of a host"));
+        assert!(refused(&mut settings, home.path()).contains("is no address of a host"));
+        settings.hosts.first = Some("10.0.0.1:77".to_owned());
+        settings.hosts.tls_dir = Some("~/tls".into());
+        let missing = home.path().join("tls/ca.crt");
+        let expected = format!("{}: cannot read", missing.display());
+        assert!(refused(&mut settings, home.path()).starts_with(&expected));
         // A home that is no folder.
-        let message = refused(Path::new("/dev/null"));
+        let message = refused(&mut settings, Path::new("/dev/null"));
         assert!(message.starts_with("/dev/null/.thalweg/secret: cannot read"), "{message}");
     }
 }

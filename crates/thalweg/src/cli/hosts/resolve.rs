@@ -22,6 +22,7 @@ pub(super) struct Resolved {
     pub(super) first: String,
     pub(super) listen: Option<String>,
     pub(super) secret_file: Option<PathBuf>,
+    pub(super) tls_dir: Option<PathBuf>,
     /// What is added to the secret, so that different starts of a launcher have different ones.
     pub(super) run: Option<String>,
     pub(super) connect_timeout: Option<Duration>,
@@ -94,6 +95,7 @@ pub(super) fn resolve(
         count,
         first: format!("{first}:{port}"),
         secret_file: set.secret_file.clone().or(file.and_then(|file| file.secret_file.clone())),
+        tls_dir: set.tls_dir.clone().or(file.and_then(|file| file.tls_dir.clone())),
         run,
         connect_timeout: set.connect_timeout.or(connect_timeout),
         lost_after: set.lost_after.or(lost_after),
@@ -213,7 +215,7 @@ mod tests {
         error.to_string()
     }
 
-    const FILE: &str = "secret-file = '/s'\nlost-after = '5s'\n[[hosts]]\naddress = 'a'\n\
+    const FILE: &str = "secret-file = '/s'\ntls-dir = '/c'\nlost-after = '5s'\n[[hosts]]\naddress = 'a'\n\
                         [[hosts]]\naddress = 'b:99'\ncores = 3\n[[hosts]]\naddress = 'c'\n";
 
     #[test]
@@ -263,13 +265,16 @@ mod tests {
         assert_eq!(host.listen.as_deref(), Some("b:99"));
         assert_eq!(host.cores, NonZeroUsize::new(3));
         assert_eq!(host.secret_file.as_deref(), Some(Path::new("/s")));
+        assert_eq!(host.tls_dir.as_deref(), Some(Path::new("/c")));
         assert_eq!(host.lost_after, Some(Duration::from_secs(5)));
         set.id = Some(2);
         set.lost_after = Some(Duration::from_secs(7));
         set.secret_file = Some("/t".into());
+        set.tls_dir = Some("/d".into());
         let host = one(&set, Some(FILE), "");
         assert_eq!((host.listen.as_deref(), host.cores), (Some("0.0.0.0:0"), None));
         assert_eq!(host.secret_file.as_deref(), Some(Path::new("/t")));
+        assert_eq!(host.tls_dir.as_deref(), Some(Path::new("/d")));
         assert_eq!(host.lost_after, Some(Duration::from_secs(7)));
     }
 

@@ -1,10 +1,10 @@
 //! The file that contains the secret of a cluster.
-#![expect(clippy::disallowed_methods, reason = "a small file, read before any job")]
+#![expect(clippy::disallowed_methods, reason = "a small file, made before any job")]
 
-use crate::config::Secret;
-use crate::error::{Error, ErrorKind, Place, Result};
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use crate::config::{Secret, read_secret, refused};
+use crate::error::{Error, ErrorKind, Result};
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// The longest file that is taken for a secret.
@@ -34,7 +34,7 @@ pub(super) fn secret(
 }
 
 /// A path that may begin with `~/`.
-fn below_home(path: &Path, home: Option<&Path>) -> PathBuf {
+pub(super) fn below_home(path: &Path, home: Option<&Path>) -> PathBuf {
     match (path.strip_prefix("~"), home) {
         (Ok(rest), Some(home)) => home.join(rest),
         _ => path.to_owned(),
@@ -43,14 +43,7 @@ fn below_home(path: &Path, home: Option<&Path>) -> PathBuf {
 
 /// The contents of a file that only its owner may read or change, without white space at its end.
 fn read(path: &Path) -> Result<Vec<u8>> {
-    let cannot = |cause| refused(path, "cannot read the secret of the hosts").caused_by(cause);
-    let file = File::open(path).map_err(cannot)?;
-    check_access(path, &file)?;
-    let mut text = Vec::new();
-    file.take(LONGEST + 1).read_to_end(&mut text).map_err(cannot)?;
-    if text.len() as u64 > LONGEST {
-        return Err(refused(path, format!("a secret has at most {LONGEST} bytes")));
-    }
+    let mut text = read_secret(path, "the secret of the hosts", LONGEST)?;
     text.truncate(text.trim_ascii_end().len());
     if text.len() < Secret::LEAST {
         let what = format!(
@@ -61,32 +54,6 @@ fn read(path: &Path) -> Result<Vec<u8>> {
         return Err(refused(path, what));
     }
     Ok(text)
-}
-
-fn refused(path: &Path, what: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Config, what.into()).at(Place::File(path.to_owned()))
-}
-
-/// Refuses a file that every user of the machine may read, or others may change. A group may read it, as where
-/// Kubernetes mounts a secret for a user.
-#[cfg(unix)]
-fn check_access(path: &Path, file: &File) -> Result<()> {
-    use std::os::unix::fs::MetadataExt as _;
-    let mode =
-        file.metadata().map_err(|cause| refused(path, "cannot read").caused_by(cause))?.mode();
-    if mode & 0o026 != 0 {
-        let what = format!(
-            "other users may read or change this secret: it has the mode {:03o}, and should have 600",
-            mode & 0o777
-        );
-        return Err(refused(path, what));
-    }
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn check_access(_: &Path, _: &File) -> Result<()> {
-    Ok(())
 }
 
 /// The secret of a user: made by the first process that needs it. All processes agree on one, also if several make it

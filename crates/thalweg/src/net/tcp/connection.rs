@@ -1,6 +1,7 @@
 //! A connection to another host while the hosts connect: its handshake, and the messages about all hosts.
 
 use super::handshake::{Handshake, Identity, Refusal, Step};
+use super::stream::Stream;
 use crate::clock::Nanos;
 use crate::data::{Data, decode_whole};
 use crate::error::ErrorKind;
@@ -40,7 +41,7 @@ pub(super) enum Happened {
 
 /// A connection that does not block.
 pub(super) struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     /// Where it comes from or leads to.
     pub(super) address: SocketAddr,
     /// When it began.
@@ -61,15 +62,15 @@ enum State {
 
 impl Connection {
     /// A connection that is being made.
-    pub(super) fn made(stream: TcpStream, address: SocketAddr, began: Nanos) -> Self {
+    pub(super) fn made(stream: Stream, address: SocketAddr, began: Nanos) -> Self {
         let (input, output) = (Vec::new(), Vec::new());
         Self { stream, address, began, state: State::Connecting, input, output }
     }
 
     /// A connection that has been accepted.
-    pub(super) fn accepted(stream: TcpStream, address: SocketAddr, began: Nanos) -> Self {
+    pub(super) fn accepted(stream: Stream, address: SocketAddr, began: Nanos) -> Self {
         // Only a hint: it works without.
-        let _ = stream.set_nodelay(true);
+        let _ = stream.socket().set_nodelay(true);
         Self { state: State::Established, ..Self::made(stream, address, began) }
     }
 
@@ -88,7 +89,7 @@ impl Connection {
 
     /// The address of this side.
     pub(super) fn local(&self) -> io::Result<SocketAddr> {
-        self.stream.local_addr()
+        self.stream.socket().local_addr()
     }
 
     pub(super) fn is_established(&self) -> bool {
@@ -99,7 +100,7 @@ impl Connection {
     pub(super) fn is_greeted(&self) -> bool {
         match &self.state {
             State::Connecting | State::Established => false,
-            State::Handshake(handshake) => handshake.is_greeted(),
+            State::Handshake(handshake) => handshake.is_greeted() || self.stream.is_greeted(),
             State::Joined => true,
         }
     }
@@ -113,11 +114,11 @@ impl Connection {
         self.output.is_empty()
     }
 
-    pub(super) fn stream(&mut self) -> &mut TcpStream {
-        &mut self.stream
+    pub(super) fn socket(&mut self) -> &mut TcpStream {
+        self.stream.socket_mut()
     }
 
-    pub(super) fn into_stream(self) -> TcpStream {
+    pub(super) fn into_stream(self) -> Stream {
         self.stream
     }
 
@@ -128,39 +129,50 @@ impl Connection {
         match advanced {
             Ok(happened) => happened,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-            Err(error) => Some(Happened::Closed(match error.kind() {
-                io::ErrorKind::UnexpectedEof => "the connection was closed".to_owned(),
-                _ => error.to_string(),
-            })),
+            Err(error) => Some(match error.downcast::<Refusal>() {
+                Ok(refusal) if self.is_joined() => Happened::Closed(refusal.to_string()),
+                Ok(refusal) => Happened::Refused(refusal),
+                Err(error) => Happened::Closed(match error.kind() {
+                    io::ErrorKind::UnexpectedEof => "the connection was closed".to_owned(),
+                    _ => error.to_string(),
+                }),
+            }),
         }
     }
 
     fn try_advance(&mut self) -> io::Result<Option<Happened>> {
         if let State::Connecting = self.state {
-            if let Some(error) = self.stream.take_error()? {
+            let socket = self.stream.socket();
+            if let Some(error) = socket.take_error()? {
                 return Err(error);
             }
-            match self.stream.peer_addr() {
+            match socket.peer_addr() {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(None),
                 Err(error) => return Err(error),
             }
             // A connection to a port without a listener may get that port for its own side, and so reach itself.
-            if self.stream.peer_addr()? == self.stream.local_addr()? {
+            if socket.peer_addr()? == socket.local_addr()? {
                 return Err(io::ErrorKind::ConnectionRefused.into());
             }
-            let _ = self.stream.set_nodelay(true);
+            let _ = socket.set_nodelay(true);
             self.state = State::Established;
             return Ok(Some(Happened::Established));
         }
-        self.write()?;
+        if let State::Handshake(handshake) = &mut self.state {
+            handshake.bind(self.stream.secure()?);
+            // If it is broken, reading says so: after what the other side has sent, which may be why it has closed it.
+            let _ = self.write();
+        } else {
+            self.write()?;
+        }
         loop {
             match &mut self.state {
                 State::Connecting | State::Established => return Ok(None),
                 State::Handshake(handshake) => {
                     let mut bytes = [0; 1024];
                     let most = handshake.wanted().min(bytes.len());
-                    let read = read(&mut self.stream, &mut bytes[..most])?;
+                    let read = read(&self.stream, &mut bytes[..most])?;
                     let step = handshake.take(&bytes[..read]);
                     self.output.extend(handshake.output());
                     match step {
@@ -173,6 +185,8 @@ impl Connection {
                         Err(refusal) => {
                             // It may not take the reason any more.
                             let _ = self.write();
+                            // Closing a connection with bytes that were not read may destroy what was written.
+                            let _ = (&self.stream).read(&mut [0; 4096]);
                             return Ok(Some(Happened::Refused(refusal)));
                         }
                     }
@@ -195,7 +209,7 @@ impl Connection {
                     if most == 0 {
                         return Err(invalid());
                     }
-                    let read = read(&mut self.stream, &mut bytes[..most])?;
+                    let read = read(&self.stream, &mut bytes[..most])?;
                     self.input.extend_from_slice(&bytes[..read]);
                 }
             }
@@ -205,7 +219,7 @@ impl Connection {
     /// Writes what the connection takes.
     pub(super) fn write(&mut self) -> io::Result<()> {
         while !self.output.is_empty() {
-            match self.stream.write(&self.output) {
+            match (&self.stream).write(&self.output) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(bytes) => drop(self.output.drain(..bytes)),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -221,7 +235,7 @@ fn invalid() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "it has sent what is no message of a host")
 }
 
-fn read(stream: &mut TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
+fn read(mut stream: &Stream, bytes: &mut [u8]) -> io::Result<usize> {
     loop {
         match stream.read(bytes) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),

@@ -9,24 +9,32 @@
 //! Credentials are an [`Identity`], preceded by its length and followed by its HMAC-SHA-256 under the secret, over the role
 //! of the host, both nonces and the identity. So credentials cannot be sent again in another handshake, nor back to the
 //! host that made them, and nothing is decoded of hosts that do not know the secret. A greeting has a fixed length, and the
-//! identity in credentials at most [`LONGEST`] bytes.
+//! identity in credentials at most [`LONGEST`] bytes. On an encrypted connection the HMAC covers what identifies that
+//! connection too.
 //!
 //! Here are only states and bytes: no socket, no clock.
 
+#[cfg(feature = "tls")]
+use super::tls::Failure;
 use crate::config::Secret;
 use crate::data::{Data, decode_whole};
 use hmac_sha256::HMAC;
+use std::fmt;
 use std::time::Duration;
 
 /// The version of all that hosts send each other.
 pub(super) const VERSION: u32 = 1;
 
-const MAGIC: [u8; 8] = *b"thalweg\n";
+/// What a host that does not encrypt sends first.
+pub(super) const MAGIC: [u8; 8] = *b"thalweg\n";
 const NONCE: usize = 32;
 const GREETING: usize = MAGIC.len() + 4 + NONCE;
 const MAC: usize = 32;
 /// The most bytes of an identity.
 const LONGEST: usize = 512;
+
+/// The first bytes that TLS sends: those of an alert, and of a message of its handshake.
+const ENCRYPTED: [u8; 2] = [0x15, 0x16];
 
 const REFUSED: u8 = 0;
 const ACCEPTED: u8 = 1;
@@ -109,7 +117,31 @@ pub(super) enum Refusal {
     Secret,
     /// It says that this host does not know the secret.
     Refused,
+    /// It encrypts, and this host does not.
+    Encrypted,
+    /// This host encrypts, and cannot do so with the other side.
+    #[cfg(feature = "tls")]
+    Tls(Failure),
 }
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoHost => f.write_str("it is no host of a job"),
+            Self::Version(version) => {
+                write!(f, "its version of the protocol between hosts is {version}, not {VERSION}")
+            }
+            Self::Secret | Self::Refused => f.write_str("it does not know the secret"),
+            Self::Encrypted => {
+                f.write_str("it encrypts connections (`--tls-dir`), and this host does not")
+            }
+            #[cfg(feature = "tls")]
+            Self::Tls(failure) => failure.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
 
 /// What happens next.
 #[derive(Debug, PartialEq, Eq)]
@@ -126,6 +158,8 @@ pub(super) struct Handshake {
     secret: Secret,
     mine: Identity,
     nonce: [u8; NONCE],
+    /// What identifies the connection, if it is encrypted.
+    binding: Option<[u8; 32]>,
     /// The nonce of the other side, once it has sent its greeting.
     theirs: Option<[u8; NONCE]>,
     /// Whether the answer has said that this host is accepted.
@@ -144,6 +178,7 @@ impl Handshake {
             secret,
             mine,
             nonce,
+            binding: None,
             theirs: None,
             accepted: false,
             input: Vec::new(),
@@ -153,6 +188,11 @@ impl Handshake {
             handshake.greet();
         }
         handshake
+    }
+
+    /// Sets what identifies the connection, if it is encrypted: before the first byte is sent or taken.
+    pub(super) fn bind(&mut self, binding: Option<[u8; 32]>) {
+        self.binding = binding;
     }
 
     /// Takes what is to be written.
@@ -180,7 +220,14 @@ impl Handshake {
         // What cannot become a greeting is refused at once.
         let seen = self.input.len().min(MAGIC.len());
         if self.theirs.is_none() && self.input[..seen] != MAGIC[..seen] {
-            return Err(Refusal::NoHost);
+            if !ENCRYPTED.contains(&self.input[0]) || self.binding.is_some() {
+                return Err(Refusal::NoHost);
+            }
+            if self.role == Role::Accepts {
+                // So that the other host knows that this one does not encrypt.
+                self.greet();
+            }
+            return Err(Refusal::Encrypted);
         }
         while self.input.len() >= self.length() {
             if let Some(done) = self.message()? {
@@ -295,10 +342,11 @@ impl Handshake {
             Role::Accepts => [theirs, self.nonce],
         };
         let mut mac = HMAC::new(self.secret.bytes());
-        mac.update([role as u8]);
+        mac.update([role as u8 + 2 * u8::from(self.binding.is_some())]);
         mac.update(VERSION.to_le_bytes());
         mac.update(connects);
         mac.update(accepts);
+        mac.update(self.binding.as_ref().map_or(&[][..], |binding| binding));
         mac.update(identity);
         mac
     }

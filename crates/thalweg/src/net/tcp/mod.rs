@@ -7,6 +7,8 @@
 //! a host on which receivers take long is not lost to the others. The network does not look into frames: batches are
 //! decoded by the tasks that receive them.
 //!
+//! A connection is a socket, or TLS on one ([`stream`]).
+//!
 //! A host that has no more jobs says goodbye, and the other side closes the connection: so nothing that was sent is lost.
 
 mod blocking;
@@ -21,7 +23,10 @@ mod outgoing;
 mod ports;
 mod rendezvous;
 mod strangers;
+mod stream;
 mod thread;
+#[cfg(feature = "tls")]
+mod tls;
 
 #[cfg(all(test, not(loom), not(miri)))]
 mod tests;
@@ -39,7 +44,6 @@ use connection::Message;
 use frames::{Frame, FrameReader, LARGEST, Notice};
 use handshake::{Handshake, Identity, Role, Step};
 use heartbeats::Heartbeats;
-use mio::net::TcpStream;
 use mio::{Interest, Poll, Token, Waker};
 use outgoing::{Outgoing, Rest};
 use std::collections::BTreeMap;
@@ -47,6 +51,7 @@ use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use stream::Stream;
 use thread::{FAREWELL, NetworkThread};
 
 /// The connections of a host, and the threads that serve them. When it is dropped, the host leaves.
@@ -69,7 +74,7 @@ struct Shared {
 /// Another host.
 struct Peer {
     address: String,
-    stream: TcpStream,
+    stream: Stream,
     outgoing: Outgoing,
     /// Whether a sender has left frames to the network's thread.
     behind: AtomicBool,
@@ -112,7 +117,7 @@ impl TcpNetwork {
         let mut peers = BTreeMap::new();
         for (host, mut stream) in met.streams {
             let interest = Interest::READABLE | Interest::WRITABLE;
-            poll.registry().register(&mut stream, Token(host), interest).map_err(failed)?;
+            poll.registry().register(stream.socket_mut(), Token(host), interest).map_err(failed)?;
             let address = met.hosts.get(host).map(|peer| peer.address.clone()).unwrap_or_default();
             let (outgoing, behind) = (Outgoing::default(), AtomicBool::new(false));
             peers.insert(HostId(host), Peer { address, stream, outgoing, behind });

@@ -12,6 +12,7 @@ use super::connection::{Connection, Happened, Message};
 use super::handshake::{Handshake, Identity, Refusal, Role, VERSION};
 use super::names::resolve;
 use super::strangers::{Stranger, expendable};
+use super::stream::{Security, Stream};
 use crate::clock::{Clock, Nanos, nanos};
 use crate::config::HostConfig;
 use crate::error::{Error, ErrorKind, Result};
@@ -27,7 +28,7 @@ pub(super) struct Met {
     /// All hosts, in order.
     pub(super) hosts: Vec<Identity>,
     /// The connections to all hosts but this one.
-    pub(super) streams: BTreeMap<usize, TcpStream>,
+    pub(super) streams: BTreeMap<usize, Stream>,
 }
 
 /// How long a handshake may take.
@@ -70,6 +71,7 @@ pub(super) fn meet(config: &HostConfig, mine: Identity) -> Result<Met> {
 
 struct Meeting<'a> {
     config: &'a HostConfig,
+    security: Security,
     mine: Identity,
     clock: Clock,
     deadline: Nanos,
@@ -154,6 +156,7 @@ fn seen_from_here(address: &str, first: Option<SocketAddr>) -> String {
 
 impl<'a> Meeting<'a> {
     fn new(config: &'a HostConfig, mine: Identity) -> Result<Self> {
+        let security = Security::new(config)?;
         let clock = Clock::system();
         let deadline = clock.now().saturating_add(nanos(config.connect_timeout));
         let poll = Poll::new().map_err(|cause| failed("wait for the network", cause))?;
@@ -167,6 +170,7 @@ impl<'a> Meeting<'a> {
         };
         let mut meeting = Self {
             config,
+            security,
             mine,
             deadline,
             clock,
@@ -308,6 +312,7 @@ impl<'a> Meeting<'a> {
             call.attempts += 1;
             match attempt {
                 Ok((stream, address)) => {
+                    let stream = self.security.stream(stream, Role::Connects, address)?;
                     let token = self.next_token;
                     self.next_token += 1;
                     call.token = Some(token);
@@ -326,7 +331,7 @@ impl<'a> Meeting<'a> {
         let interest = Interest::READABLE | Interest::WRITABLE;
         self.poll
             .registry()
-            .register(connection.stream(), Token(token), interest)
+            .register(connection.socket(), Token(token), interest)
             .map_err(|cause| failed("wait for a connection", cause))?;
         self.connections.insert(token, connection);
         Ok(())
@@ -338,6 +343,7 @@ impl<'a> Meeting<'a> {
             let Some(listener) = &self.listener else { return Ok(()) };
             match listener.accept() {
                 Ok((stream, address)) => {
+                    let stream = self.security.stream(stream, Role::Accepts, address)?;
                     let mut connection = Connection::accepted(stream, address, self.clock.now());
                     connection.begin(self.handshake(Role::Accepts)?);
                     self.make_room();
@@ -651,14 +657,7 @@ impl<'a> Meeting<'a> {
     /// Drops a connection that is not authentic.
     fn refuse(&mut self, token: usize, refusal: &Refusal) {
         let Some(connection) = self.connections.remove(&token) else { return };
-        let why = match refusal {
-            Refusal::NoHost => "it is no host of a job".to_owned(),
-            Refusal::Version(version) => {
-                format!("its version of the protocol between hosts is {version}, not {VERSION}")
-            }
-            Refusal::Secret | Refusal::Refused => "it does not know the secret".to_owned(),
-        };
-        let refused = format!("a connection from {} was refused: {why}", connection.address);
+        let refused = format!("a connection from {} was refused: {refusal}", connection.address);
         self.refusals += 1;
         if self.refusals <= REPORTED {
             log::warn!(target: "thalweg::hosts", "{refused}");
@@ -680,6 +679,12 @@ impl<'a> Meeting<'a> {
             Refusal::Refused => {
                 format!("host {host} ({at}) has refused this host, which has another secret")
             }
+            Refusal::Encrypted => format!(
+                "host {host} ({at}) encrypts connections, and this host does not: all hosts need certificates \
+                 (`--tls-dir`), or none"
+            ),
+            #[cfg(feature = "tls")]
+            Refusal::Tls(failure) => failure.of_host(host, at),
         };
         Error::new(ErrorKind::Config, what)
     }
@@ -775,7 +780,7 @@ impl<'a> Meeting<'a> {
             if let Some(mut connection) = self.connections.remove(&token) {
                 self.poll
                     .registry()
-                    .deregister(connection.stream())
+                    .deregister(connection.socket())
                     .map_err(|cause| failed("wait for a connection", cause))?;
                 streams.insert(host as usize, connection.into_stream());
             }

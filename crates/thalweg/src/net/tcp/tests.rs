@@ -1,5 +1,8 @@
 //! Hosts on threads of this process that connect over loopback, and strangers between them.
 
+#[cfg(all(feature = "tls", unix))]
+mod encrypted;
+
 use super::*;
 use crate::config::Secret;
 use crate::data::splitmix64;
