@@ -12,7 +12,6 @@ pub(crate) fn read(path: &Path, what: &str, most: u64) -> Result<Vec<u8>> {
 }
 
 /// As [`read`], of a file that every user of the machine may read or others may change: that is refused.
-#[cfg_attr(not(unix), expect(unused_variables, reason = "access has another form there"))]
 pub(crate) fn read_secret(path: &Path, what: &str, most: u64) -> Result<Vec<u8>> {
     let file = open(path, what)?;
     #[cfg(unix)]

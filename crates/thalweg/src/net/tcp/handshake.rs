@@ -423,6 +423,47 @@ mod tests {
     }
 
     #[test]
+    fn on_an_encrypted_connection_credentials_are_good_for_that_one() {
+        for (at_connecting, at_accepting) in
+            [(Some([1; 32]), Some([2; 32])), (Some([1; 32]), None), (None, Some([1; 32]))]
+        {
+            let mut connects = side(Role::Connects, 2, SECRET);
+            let mut accepts = side(Role::Accepts, 0, SECRET);
+            connects.bind(at_connecting);
+            accepts.bind(at_accepting);
+            let ended = meet(&mut connects, &mut accepts, 50);
+            assert_eq!(ended, [Some(Err(Refusal::Secret)), Some(Err(Refusal::Refused))]);
+        }
+        let mut connects = side(Role::Connects, 2, SECRET);
+        let mut accepts = side(Role::Accepts, 0, SECRET);
+        connects.bind(Some([1; 32]));
+        accepts.bind(Some([1; 32]));
+        let ended = meet(&mut connects, &mut accepts, 50);
+        assert_eq!(ended, [Some(Ok(identity(2))), Some(Ok(identity(0)))]);
+    }
+
+    #[test]
+    fn a_host_that_encrypts_is_recognised_by_its_first_byte() {
+        for first in ENCRYPTED {
+            let mut accepts = side(Role::Accepts, 0, SECRET);
+            assert_eq!(accepts.take(&[first]), Err(Refusal::Encrypted));
+            assert_eq!(
+                accepts.output().len(),
+                GREETING,
+                "it sends what no host that encrypts does"
+            );
+            let mut connects = side(Role::Connects, 2, SECRET);
+            connects.output();
+            assert_eq!(connects.take(&[first]), Err(Refusal::Encrypted));
+            assert!(connects.output().is_empty());
+            // Within an encrypted connection, it means nothing.
+            let mut accepts = side(Role::Accepts, 0, SECRET);
+            accepts.bind(Some([1; 32]));
+            assert_eq!(accepts.take(&[first]), Err(Refusal::NoHost));
+        }
+    }
+
+    #[test]
     fn another_version_is_named_on_both_sides() {
         let mut accepts = side(Role::Accepts, 0, SECRET);
         let mut connects = side(Role::Connects, 2, SECRET);

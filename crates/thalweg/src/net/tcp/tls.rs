@@ -509,7 +509,9 @@ fn refusal(error: rustls::Error, is_handshaking: bool) -> Refusal {
             | AlertDescription::CertificateUnknown
             | AlertDescription::CertificateRequired
             | AlertDescription::AccessDenied
-            | AlertDescription::DecryptError => Failure::OwnCertificate(format!("{alert:?}")),
+            | AlertDescription::DecryptError => {
+                Failure::OwnCertificate(format!("it is not accepted ({alert:?})"))
+            }
             _ => Failure::Other(format!("the other side has sent the alert {alert:?}")),
         },
         error => Failure::Other(error.to_string()),
