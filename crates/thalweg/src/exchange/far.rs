@@ -32,6 +32,8 @@ pub(super) enum Frame<'a> {
     Event(Event),
     /// Credit that is free again.
     Returned(usize),
+    /// The credit of the sender, which is not the one that the receiver assumes.
+    Credit(usize),
     /// The receiver needs no more records.
     Closed,
     /// The receiver needs no more records of the round after this many rounds.
@@ -92,6 +94,7 @@ impl<'a> Frame<'a> {
             Self::Returned(credit) => (2u8, credit).encode(out),
             Self::Closed => 3u8.encode(out),
             Self::ClosedRound(rounds) => (4u8, rounds).encode(out),
+            Self::Credit(credit) => (5u8, credit).encode(out),
         }
     }
 
@@ -104,6 +107,7 @@ impl<'a> Frame<'a> {
                 2 => Self::Returned(usize::decode(input)?),
                 3 => Self::Closed,
                 4 => Self::ClosedRound(u64::decode(input)?),
+                5 => Self::Credit(usize::decode(input)?),
                 _ => return Err(DecodeError::invalid("a frame of a lane")),
             };
             Ok((Ends { from, to }, frame))
@@ -153,6 +157,7 @@ mod tests {
             Frame::Returned(1 << 40),
             Frame::Closed,
             Frame::ClosedRound(12),
+            Frame::Credit(100),
         ];
         for frame in frames {
             let mut bytes = Vec::new();

@@ -29,6 +29,8 @@ pub(super) struct Intake<I: Portable + ?Sized, T: Time> {
     pub(super) closed: bool,
     /// How long batches were in flight, of those that their senders stamped.
     under_way: Histogram,
+    /// An empty batch, to decode those of other hosts into.
+    spare: RecordBatch<I, T>,
 }
 
 /// Closes lanes for the rest of a round, except those that are `complete`: they have delivered its end and are in the
@@ -76,6 +78,7 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
             lanes,
             batches: 0,
             under_way: Histogram::default(),
+            spare: RecordBatch::default(),
         }
     }
 
@@ -164,7 +167,7 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
             (Message::Event(event), _) => return Some(Taken::Event(event)),
             (Message::Batch(batch), bytes) => (batch, Rest::default(), bytes),
             (Message::Encoded(frame), bytes) => {
-                let mut batch = lane.spare().unwrap_or_default();
+                let mut batch = std::mem::take(&mut self.spare);
                 let mut rest = Rest { frame, at: 0 };
                 self.decode_next(&mut batch, &mut rest);
                 (batch, rest, bytes)
@@ -193,6 +196,18 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         self.decode_next(batch, rest);
         self.records[from] += batch.len() as u64;
         true
+    }
+
+    /// Returns a batch of a lane, which is empty, and the credit for what was taken with it.
+    pub(super) fn return_batch(&mut self, from: usize, batch: RecordBatch<I, T>, bytes: usize) {
+        let lane = &self.lanes[from];
+        match lane.far() {
+            None => lane.return_batch(batch, bytes),
+            Some(far) => {
+                self.spare = batch;
+                lane.return_credit(far, bytes);
+            }
+        }
     }
 
     #[inline(never)]

@@ -1,6 +1,7 @@
 //! The hosts of a job, and which of them runs which task.
 
 use super::Network;
+use crate::memory::MemoryPool;
 use std::sync::Arc;
 
 /// The number of a host, from 0.
@@ -57,6 +58,13 @@ impl Hosts {
     pub(crate) fn flush(&self) {
         if let Some(network) = &self.network {
             network.flush();
+        }
+    }
+
+    /// Counts the frames that wait on this host in a pool, from now on.
+    pub(crate) fn count_in(&self, memory: &MemoryPool) {
+        if let Some(network) = &self.network {
+            network.count_in(memory);
         }
     }
 

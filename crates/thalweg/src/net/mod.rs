@@ -20,6 +20,7 @@ pub(crate) use test_network::TestNetwork;
 
 use crate::error::{Error, Result};
 use crate::flow::{Signals, catch};
+use crate::memory::MemoryPool;
 use std::sync::Arc;
 
 /// What a frame belongs to.
@@ -59,6 +60,10 @@ pub(crate) trait Network: Send + Sync {
 
     /// Sets the receiver of a channel. Frames that have arrived before wait for it.
     fn open(&self, channel: Channel, receiver: Receiver);
+
+    /// Counts the frames that wait on this host to be sent, or for their receivers, as in flight from now on. Receivers
+    /// count what they keep.
+    fn count_in(&self, memory: &MemoryPool);
 
     /// Forgets the channels of a job, and drops what still arrives for them.
     fn close(&self, job: u64);

@@ -155,6 +155,7 @@ impl Runtime {
     pub(crate) fn new(config: Config, world: World) -> Arc<Self> {
         let World { clock, hosts, scheduler, connections } = world;
         let memory = MemoryPool::new(config.memory);
+        hosts.count_in(&memory);
         let environments = Numbering::default();
         Arc::new(Self {
             config,

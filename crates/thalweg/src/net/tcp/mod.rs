@@ -33,6 +33,7 @@ use crate::clock::{Clock, nanos};
 use crate::config::{HostConfig, Secret};
 use crate::data::{Data, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::MemoryPool;
 use crate::sync::{AtomicBool, Ordering, spawn};
 use channels::Channels;
 use connection::Message;
@@ -44,7 +45,7 @@ use mio::{Interest, Poll, Token, Waker};
 use outgoing::{Outgoing, Rest};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use thread::{FAREWELL, NetworkThread};
@@ -64,6 +65,8 @@ struct Shared {
     waker: Waker,
     /// Whether this host leaves.
     leaving: AtomicBool,
+    /// Counts the frames that wait.
+    memory: OnceLock<MemoryPool>,
 }
 
 /// Another host.
@@ -119,7 +122,8 @@ impl TcpNetwork {
         }
         let waker = Waker::new(poll.registry(), thread::WAKE).map_err(failed)?;
         let channels = Channels::default();
-        let shared = Arc::new(Shared { peers, channels, waker, leaving: AtomicBool::new(false) });
+        let (leaving, memory) = (AtomicBool::new(false), OnceLock::new());
+        let shared = Arc::new(Shared { peers, channels, waker, leaving, memory });
         let of_thread = NetworkThread::new(Arc::clone(&shared), poll, lost_after, most_silent);
         let thread = Some(spawn("thalweg-net".to_owned(), move || of_thread.run())?);
         let heartbeats = Heartbeats::start(&shared, most_silent / 4)?;
@@ -195,7 +199,7 @@ impl Shared {
             self.channels.fail(channel, Error::new(ErrorKind::Plan, what));
             return None;
         }
-        Some((self.peers.get(&to)?, Frame::new(channel, content)))
+        Some((self.peers.get(&to)?, Frame::new(channel, content).counted_in(self.memory.get())))
     }
 
     fn wake(&self) {
@@ -225,16 +229,24 @@ impl Network for Shared {
 
     fn open(&self, channel: Channel, receiver: Receiver) {
         let receiver = match receiver.may_block() {
-            true => blocking::on_own_thread(receiver.clone()).unwrap_or_else(|error| {
-                // The job ends, and learns that through this channel.
-                receiver.fail(error);
-                receiver
-            }),
+            true => {
+                let memory = self.memory.get().cloned();
+                blocking::on_own_thread(receiver.clone(), memory).unwrap_or_else(|error| {
+                    // The job ends, and learns that through this channel.
+                    receiver.fail(error);
+                    receiver
+                })
+            }
             false => receiver,
         };
         if self.channels.open(channel, receiver) {
             self.wake();
         }
+    }
+
+    fn count_in(&self, memory: &MemoryPool) {
+        let _ = self.memory.set(memory.clone());
+        self.channels.count_in(memory);
     }
 
     fn close(&self, job: u64) {

@@ -10,7 +10,7 @@ use crate::data::Portable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Edge, Outlet, RecordBatch, RoundRobin};
 use crate::flow::{Pipe, Push};
-use crate::memory::{Claim, MemoryPool, Reservation};
+use crate::memory::{Claim, InFlight, MemoryPool, Reservation};
 use crate::plan::TaskContext;
 use crate::state::{SpillDir, SpillFile, SpillReader, SpillWriter};
 use crate::sync::{Mutex, lock};
@@ -222,8 +222,8 @@ struct RemoteInput {
 }
 
 impl RemoteInput {
-    fn write(&mut self, odd: usize, batches: Vec<Vec<u8>>) -> Result<()> {
-        for batch in batches {
+    fn write(&mut self, odd: usize, batches: Vec<(Vec<u8>, InFlight)>) -> Result<()> {
+        for (batch, _held) in batches {
             self.writers[odd].get_or_insert_with(|| self.spill.writer()).push(&batch.as_slice())?;
         }
         Ok(())

@@ -15,7 +15,7 @@ use super::hosts::{Tied, hosts_of};
 use crate::data::{Data, DecodeError};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Waker;
-use crate::memory::{Claim, MemoryPool, Reservation};
+use crate::memory::{Claim, InFlight, MemoryPool, Reservation};
 use crate::net::{HostId, Link, Receive};
 use crate::plan::{TaskContext, TieKind};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
@@ -168,8 +168,8 @@ struct Slot {
 #[derive(Default)]
 pub(super) struct Received {
     pub(super) batches: Vec<(Vec<u8>, Reservation)>,
-    /// Those for which there was no memory.
-    pub(super) excess: Vec<Vec<u8>>,
+    /// Those for which there was no memory to reserve, until the task of the head has written them to disk.
+    pub(super) excess: Vec<(Vec<u8>, InFlight)>,
 }
 
 impl Inbox {
@@ -192,7 +192,7 @@ impl Inbox {
     }
 
     /// Takes the batches for which there is no memory, by whether the number of the round is odd.
-    pub(super) fn take_excess(&self, head: usize) -> Option<[Vec<Vec<u8>>; 2]> {
+    pub(super) fn take_excess(&self, head: usize) -> Option<[Vec<(Vec<u8>, InFlight)>; 2]> {
         let slot = &self.heads[head - self.first];
         if !slot.excess.swap(false, Ordering::AcqRel) {
             return None;
@@ -211,7 +211,7 @@ impl Inbox {
             received.batches.push((batch.to_vec(), reservation));
             return Ok(());
         }
-        received.excess.push(batch.to_vec());
+        received.excess.push((batch.to_vec(), self.memory.carry(batch.len())));
         slot.excess.store(true, Ordering::Release);
         slot.waker.get().inspect(|waker| waker.wake());
         Ok(())
@@ -300,7 +300,10 @@ mod tests {
         assert!(inbox.has_all_of(1) && !inbox.has_all_of(2));
         // There was no memory for the second batch, which is of the second round.
         let [even, odd] = inbox.take_excess(5).unwrap();
-        assert_eq!((even, odd), (vec![vec![2; 1001]], Vec::new()));
+        assert_eq!((even[0].0.clone(), even.len(), odd.len()), (vec![2; 1001], 1, 0));
+        assert_eq!(pool.in_flight(), 1001);
+        drop(even);
+        assert_eq!(pool.in_flight(), 0);
         assert!(inbox.take_excess(5).is_none() && inbox.take_excess(4).is_none());
         let first = inbox.take(5, 1);
         let batches: Vec<_> = first.batches.iter().map(|(bytes, _)| bytes[0]).collect();
