@@ -9,7 +9,7 @@ use super::tail::Feed;
 use crate::data::Portable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Edge, Outlet, RecordBatch, RoundRobin};
-use crate::flow::{Pipe, Push};
+use crate::flow::{Pipe, Push, Waker};
 use crate::memory::{Claim, InFlight, MemoryPool, Reservation};
 use crate::plan::TaskContext;
 use crate::state::{SpillDir, SpillFile, SpillReader, SpillWriter};
@@ -92,6 +92,7 @@ impl<I: Portable + ?Sized, T: Time> Feedback<I, T> {
             spill: cx.spill.clone(),
             writer: None,
             bytes: Vec::new(),
+            waker: cx.waker.clone(),
             fed: 0,
         }
     }
@@ -135,6 +136,8 @@ pub struct Feeder<I: Portable + ?Sized, T> {
     writer: Option<SpillWriter<[u8]>>,
     /// The buffer that a batch is encoded into.
     bytes: Vec<u8>,
+    /// Wakes the task.
+    waker: Waker,
     fed: u64,
 }
 
@@ -194,6 +197,10 @@ impl<I: Portable + ?Sized, T: Time> Feed<I, T> for Feeder<I, T> {
 
     fn finish(&mut self, _: impl FnMut(&I::Of<'_>)) -> Result<u64> {
         self.close()
+    }
+
+    fn must_wait(&self) -> bool {
+        self.remote.as_ref().is_some_and(|remote| remote.must_wait(&self.waker))
     }
 }
 
