@@ -356,8 +356,7 @@ fn large_records_between_hosts_take_no_more_than_is_counted() {
     let real = PEAK.load(Ordering::Relaxed) - before;
     let counted_in_all: usize = counted.iter().sum();
     let what = format!("{real} bytes were held, and {counted:?} counted");
-    println!("{what}");
-    assert!(counted_in_all > MIB, "{what}");
+    assert!(counted_in_all > 200_000, "{what}");
     assert!(counted.iter().all(|counted| *counted < BUDGET / 4), "{what}");
     // The buffers of connections, threads, and what is decoded or encoded at a time.
     assert!(real < counted_in_all + 3 * MIB, "{what}");

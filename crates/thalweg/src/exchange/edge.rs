@@ -24,6 +24,8 @@ pub(crate) struct LaneSettings {
     pub(crate) usual_credit: usize,
     /// Counts what is in flight.
     pub(crate) memory: MemoryPool,
+    /// The bytes from which frames to other hosts are compressed, if they are.
+    pub(crate) compress_from: Option<usize>,
     /// Whether batches are encoded and decoded again, as between hosts.
     pub(crate) encode: bool,
     /// Measures how long batches are in flight.

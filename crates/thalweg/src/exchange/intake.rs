@@ -1,9 +1,10 @@
 //! The receiving end shared by the heads that lanes feed.
 
 use super::align::Align;
+use super::compression::decompress;
 use super::lane::{Lane, Message};
 use super::record_batch::RecordBatch;
-use crate::data::Portable;
+use crate::data::{DecodeError, Portable};
 use crate::error::{Error, ErrorKind};
 use crate::flow::{Depth, Event, Head, Op, Pipe, Poll, Settled, Turn};
 use crate::metrics::{Histogram, Passed, Report};
@@ -166,12 +167,8 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         let (batch, rest, bytes) = match lane.take()? {
             (Message::Event(event), _) => return Some(Taken::Event(event)),
             (Message::Batch(batch), bytes) => (batch, Rest::default(), bytes),
-            (Message::Encoded(frame), bytes) => {
-                let mut batch = std::mem::take(&mut self.spare);
-                let mut rest = Rest { frame, at: 0 };
-                self.decode_next(&mut batch, &mut rest);
-                (batch, rest, bytes)
-            }
+            (Message::Encoded(frame), bytes) => self.decode_first(Ok(frame), bytes),
+            (Message::Compressed(frame), bytes) => self.decode_first(decompress(&frame), bytes),
         };
         self.batches += 1;
         self.records[from] += batch.len() as u64;
@@ -180,6 +177,28 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
             self.under_way.record(Duration::from_nanos(span));
         }
         Some(Taken::Batch(batch, rest, bytes))
+    }
+
+    /// Decodes the first batch of a frame, unless the frame is torn.
+    fn decode_first(
+        &mut self,
+        frame: Result<Vec<u8>, DecodeError>,
+        bytes: usize,
+    ) -> (RecordBatch<I, T>, Rest, usize) {
+        let (mut batch, mut rest) = (std::mem::take(&mut self.spare), Rest::default());
+        match frame {
+            Ok(frame) => {
+                rest.frame = frame;
+                self.decode_next(&mut batch, &mut rest);
+            }
+            Err(error) => self.torn(&error),
+        }
+        (batch, rest, bytes)
+    }
+
+    fn torn(&self, error: &DecodeError) {
+        let what = format!("a batch from another host cannot be decoded: {error}");
+        self.op.fail(Error::new(ErrorKind::Internal, what));
     }
 
     /// Decodes the next batch of a frame into one whose records are processed; returns whether there was one.
@@ -214,8 +233,7 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
     fn decode_next(&self, batch: &mut RecordBatch<I, T>, rest: &mut Rest) {
         let mut input = &rest.frame[rest.at..];
         if let Err(error) = batch.decode_next(&mut input) {
-            let what = format!("a batch from another host cannot be decoded: {error}");
-            self.op.fail(Error::new(ErrorKind::Internal, what));
+            self.torn(&error);
             batch.clear();
             input = &[];
         }

@@ -34,6 +34,8 @@ pub(crate) enum Message<B> {
     Batch(B),
     /// Batches from another host, as they were encoded there.
     Encoded(Vec<u8>),
+    /// The same, compressed.
+    Compressed(Vec<u8>),
     Event(Event),
 }
 
@@ -237,11 +239,16 @@ impl<B> Lane<B> {
     pub(super) fn take_frame(&self, far: &Far, frame: Frame<'_>) {
         let mut state = lock(&self.state);
         match frame {
-            Frame::Batch(bytes, batch) => match state.open {
+            Frame::Batch(bytes, batch) | Frame::Compressed(bytes, batch) => match state.open {
                 Open::Yes => {
                     state.used += batch.len();
                     state.count_queued();
-                    state.queue.push_back((Message::Encoded(batch.to_owned()), bytes));
+                    let batch = batch.to_owned();
+                    let message = match frame {
+                        Frame::Compressed(..) => Message::Compressed(batch),
+                        _ => Message::Encoded(batch),
+                    };
+                    state.queue.push_back((message, bytes));
                     self.queued.store(state.queue.len(), Ordering::Release);
                     drop(state);
                     self.receiver.wake();
@@ -336,7 +343,7 @@ impl<B> Lane<B> {
         let message = state.queue.pop_front();
         match &message {
             Some((Message::Event(Event::Round(_)), _)) => state.round_ends -= 1,
-            Some((Message::Encoded(frame), _)) => {
+            Some((Message::Encoded(frame) | Message::Compressed(frame), _)) => {
                 state.used -= frame.len();
                 state.count_queued();
             }
@@ -416,7 +423,7 @@ impl<B> Lane<B> {
             .partition(|(message, _)| matches!(message, Message::Event(_)));
         let bytes = dropped.iter().map(|(_, bytes)| bytes).sum::<usize>();
         let frames = dropped.iter().map(|(message, _)| match message {
-            Message::Encoded(frame) => frame.len(),
+            Message::Encoded(frame) | Message::Compressed(frame) => frame.len(),
             Message::Batch(_) | Message::Event(_) => 0,
         });
         state.used -= if self.far.is_some() { frames.sum() } else { bytes };

@@ -16,6 +16,7 @@
 //! This layer knows nothing of operators, schedulers or plans.
 
 mod align;
+mod compression;
 mod edge;
 mod far;
 mod inlet;
@@ -27,7 +28,9 @@ mod pair;
 mod record_batch;
 mod route;
 
+pub(crate) use compression::WORTH_COMPRESSING;
 pub(crate) use edge::{Edge, LaneSettings, TasksOf};
+pub(crate) use far::read_from_host;
 pub use inlet::Inlet;
 pub use merge::MergingInlet;
 pub(crate) use outlet::{Broadcast, Outlet};

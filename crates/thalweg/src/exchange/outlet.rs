@@ -1,6 +1,7 @@
 //! The end of a stage: fills batches and sends them.
 
-use super::far::{Far, HEADER};
+use super::compression::Compressor;
+use super::far::{Far, HEADER, compress};
 use super::lane::{Credit, Lane};
 use super::record_batch::RecordBatch;
 use super::{BatchMode, LaneSettings, Route};
@@ -38,6 +39,8 @@ pub(crate) struct Lanes<I: Portable + ?Sized, T: Time> {
     size: usize,
     /// The bytes of a full batch, and those that its records may own on the heap before it is sent.
     heavy: usize,
+    /// Compresses frames to other hosts.
+    compressor: Option<Box<Compressor>>,
     /// The buffer that batches are encoded into, if `settings.encode`.
     bytes: Vec<u8>,
     /// The lanes to other hosts on which frames may wait for more.
@@ -94,10 +97,13 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
                 credit: Credit::Left,
             })
             .collect();
+        let compressor =
+            settings.compress_from.filter(|_| lanes.iter().any(|to| to.frame.is_some()));
         Self {
             op,
             edge,
             lanes,
+            compressor: compressor.map(|least| Box::new(Compressor::new(least))),
             size: settings.batch.size(),
             heavy: match settings.credit < settings.usual_credit {
                 true => settings.credit,
@@ -182,7 +188,10 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             return;
         }
         *heap = 0;
-        let (bytes, records, credit) = frame.take();
+        let (mut bytes, records, credit) = frame.take();
+        if let Some(compressor) = &mut self.compressor {
+            compress(&mut bytes, compressor);
+        }
         self.sent.records += records as u64;
         self.sent.batches += 1;
         self.sent.bytes += credit as u64;

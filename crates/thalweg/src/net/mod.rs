@@ -23,6 +23,9 @@ use crate::flow::{Signals, catch};
 use crate::memory::MemoryPool;
 use std::sync::Arc;
 
+/// The most bytes of a frame.
+pub(crate) const LARGEST_FRAME: usize = 1 << 30;
+
 /// What a frame belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Channel {

@@ -255,6 +255,7 @@ fn make(
             credit,
             usual_credit,
             memory: runtime.memory.clone(),
+            compress_from: links.hosts().compress_from(),
             encode: runtime.config.encode_exchanges,
             clock: runtime.clock.clone(),
         };

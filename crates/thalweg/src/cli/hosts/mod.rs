@@ -37,6 +37,7 @@ pub(super) fn find(
     config.listen = host.listen;
     config.connect_timeout = host.connect_timeout.unwrap_or(config.connect_timeout);
     config.lost_after = host.lost_after.unwrap_or(config.lost_after);
+    config.compression = host.compression.unwrap_or(config.compression);
     config.validate()?;
     Ok(Some(config))
 }

@@ -9,11 +9,11 @@
 //! Integers are little-endian.
 
 use crate::memory::{InFlight, MemoryPool};
-use crate::net::{Channel, Part};
+use crate::net::{Channel, LARGEST_FRAME, Part};
 
 pub(super) const HEADER: usize = 16;
 /// The most bytes of content that a frame may have.
-pub(super) const LARGEST: usize = 1 << 30;
+pub(super) const LARGEST: usize = LARGEST_FRAME;
 /// Stands for the number of a job in notices.
 const NETWORK: u64 = u64::MAX;
 /// Frames with less content are not counted: there are as many that return credit as are worth counting.

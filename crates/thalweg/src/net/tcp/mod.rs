@@ -91,6 +91,7 @@ impl TcpNetwork {
             cores: u32::try_from(cores).unwrap_or(u32::MAX),
             executable: executable::digest()?,
             credit: credit as u64,
+            compression: config.compression.to_string(),
             lost_after: config.lost_after.as_millis().try_into().unwrap_or(u64::MAX),
             address: String::new(),
         };
@@ -158,8 +159,16 @@ pub(crate) fn read_from_host(bytes: &[u8], torn_at: usize) {
 
 /// Gives bytes of a stranger to a handshake.
 fn shake_hands(role: Role, pieces: [&[u8]; 2]) {
-    let (address, executable, credit, lost_after) = (String::new(), 0, 0, 0);
-    let mine = Identity { host: 0, hosts: 2, cores: 1, executable, credit, lost_after, address };
+    let mine = Identity {
+        host: 0,
+        hosts: 2,
+        cores: 1,
+        executable: 0,
+        credit: 0,
+        compression: String::new(),
+        lost_after: 0,
+        address: String::new(),
+    };
     let secret = Secret::new("a secret of this host alone");
     let mut handshake = Handshake::new(role, mine, secret, [0; 32]);
     for mut rest in pieces {

@@ -24,6 +24,8 @@ use std::time::Duration;
 /// Hosts in one process.
 pub(crate) struct Cluster {
     turn: usize,
+    /// Whether frames are compressed, however short.
+    compress: bool,
     hosts: Vec<Host>,
     frames: Mutex<Frames>,
     programs: Mutex<Programs>,
@@ -110,7 +112,7 @@ const DROPPED: &str = "it was dropped";
 const APART: Nanos = 3_600_000_000_000;
 
 impl Cluster {
-    /// A cluster of this many hosts, each with a program that has begun.
+    /// A cluster of this many hosts, each with a program that has begun. With an odd seed, they compress what they send.
     pub(crate) fn new(seed: u64, turn: usize, hosts: usize) -> Arc<Self> {
         let host = |number: usize| {
             let clock = Clock::simulated();
@@ -126,6 +128,7 @@ impl Cluster {
         let programs = Programs { running: hosts, waiting: 0, looked: 0, rounds: 0 };
         Arc::new(Self {
             turn,
+            compress: seed % 2 == 1,
             hosts: (0..hosts).map(host).collect(),
             frames: Mutex::new(Frames::default()),
             programs: Mutex::new(programs),
@@ -278,6 +281,11 @@ impl SimulatedHost {
 
     pub(crate) fn clock(&self) -> Clock {
         self.host().clock.clone()
+    }
+
+    /// The bytes from which frames are compressed, if they are.
+    pub(crate) fn compress_from(&self) -> Option<usize> {
+        self.cluster.compress.then_some(1)
     }
 
     fn frame(&self, content: Vec<u8>) -> Frame {
