@@ -176,7 +176,7 @@ impl<B> Lane<B> {
             return Credit::Closed;
         }
         state.used += bytes;
-        state.last = frame.len();
+        state.last = frame.len().max(bytes);
         state.count_filling();
         let credit = if state.used > self.credit { Credit::Short } else { Credit::Left };
         let known = std::mem::replace(&mut state.known_credit, self.credit);
