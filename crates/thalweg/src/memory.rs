@@ -228,7 +228,9 @@ impl InFlight {
         let pool = &*self.pool.0;
         let before = std::mem::replace(&mut self.bytes, bytes);
         if bytes <= before {
-            pool.in_flight.fetch_sub(before - bytes, Ordering::Relaxed);
+            if bytes < before {
+                pool.in_flight.fetch_sub(before - bytes, Ordering::Relaxed);
+            }
             return;
         }
         let others = pool.in_flight.fetch_add(bytes - before, Ordering::Relaxed);
