@@ -88,7 +88,7 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
             };
             let half = |far: HostId| {
                 let far = Far { link: links.to(far, part), ends: ends() };
-                lane().to_host(far, settings.usual_credit)
+                lane().into_half(far, settings.usual_credit)
             };
             match (sends == me, receives == me) {
                 (true, true) => Some(lane()),

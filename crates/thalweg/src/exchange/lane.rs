@@ -157,7 +157,7 @@ impl<B> Lane<B> {
     }
 
     /// This lane as a half whose other half is on another host. Unless that learns of another credit, it assumes this one.
-    pub(super) fn to_host(mut self, far: Far, assumed_credit: usize) -> Self {
+    pub(super) fn into_half(mut self, far: Far, assumed_credit: usize) -> Self {
         lock(&self.state).known_credit = assumed_credit;
         self.far = Some(far);
         self
@@ -563,7 +563,7 @@ mod tests {
             let link = links.to(HostId(1 - me), Part::Edge(0));
             let far = Far { link, ends: Ends { from: 0, to: 0 } };
             let half = Lane::new(0, credit, memory, Waker::default(), Waker::default());
-            let half = Arc::new(half.to_host(far, 1000));
+            let half = Arc::new(half.into_half(far, 1000));
             links.open(Part::Edge(0), Arc::new(Half(Arc::clone(&half))));
             half
         };
