@@ -253,6 +253,7 @@ fn settings_of(host: &ListedHost, listed: &HostsFile) -> Vec<(String, String)> {
         ("THALWEG_TLS_DIR", tls_dir),
         ("THALWEG_CONNECT_TIMEOUT", span(listed.connect_timeout)),
         ("THALWEG_LOST_AFTER", span(listed.lost_after)),
+        ("THALWEG_COMPRESSION", listed.compression.map(|how| how.to_string())),
     ];
     settings.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
@@ -325,8 +326,9 @@ mod tests {
         let arguments = <Line as clap::Parser>::parse_from(line).arguments;
         let here = here.iter().map(|(name, value)| ((*name).into(), (*value).into()));
         let passed_on = variables_passed_on(here, &arguments.variables).unwrap();
-        let listed =
-            listed("tls-dir = '~/tls'\nlost-after = '5s'\n[[hosts]]\naddress = 'a'\ncores = 3\n");
+        let listed = listed(
+            "tls-dir = '~/tls'\nlost-after = '5s'\ncompression = 'lz4'\n[[hosts]]\naddress = 'a'\ncores = 3\n",
+        );
         let all = variables_of(0, &listed.hosts[0], &listed, "a:7", &passed_on, &arguments);
         all.into_iter().rfind(|(known, _)| known == name).map(|(_, value)| value)
     }
@@ -336,6 +338,7 @@ mod tests {
         let (cores, lost) = ("THALWEG_CORES", "THALWEG_LOST_AFTER");
         assert_eq!(seen(&[], &[], cores).as_deref(), Some("3"));
         assert_eq!(seen(&[], &[], lost).as_deref(), Some("5000ms"));
+        assert_eq!(seen(&[], &[], "THALWEG_COMPRESSION").as_deref(), Some("lz4"));
         let here = [(cores, "4"), (lost, "9s"), ("THALWEG_HOST_ID", "7")];
         assert_eq!(seen(&here, &[], cores).as_deref(), Some("4"));
         assert_eq!(seen(&here, &[], lost).as_deref(), Some("9s"));

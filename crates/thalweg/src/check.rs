@@ -30,8 +30,9 @@
 //! For a job with several sinks, or to look at errors, see [`every`]; where the test depends on what closures of the job
 //! do outside of it, [`every_on_one_host`].
 
-use crate::config::{BatchMode, Config, HostConfig, Scheduler, Secret};
+use crate::config::{BatchMode, Compression, Config, HostConfig, Scheduler, Secret};
 use crate::data::{Data, Key, Portable, hash_u64};
+use crate::exchange;
 use crate::net::{self, HostId};
 use crate::operators::keyed::FirstOf;
 use crate::runtime::Cluster;
@@ -83,10 +84,12 @@ where
     }
 }
 
-/// Reads bytes as if a host had sent them, torn after so many of them, for fuzzing: fails if it matters where.
+/// Reads bytes as if a host had sent them, torn after so many of them, for fuzzing: fails if it matters where. Compresses them
+/// too: fails if they do not come back.
 #[doc(hidden)]
 pub fn read_from_host(bytes: &[u8], torn_at: usize) {
     net::read_from_host(bytes, torn_at);
+    exchange::read_from_host(bytes);
 }
 
 /// Begins a check of the job that the closure describes. The closure is called once for each run.
@@ -525,7 +528,8 @@ fn on_tcp<T: Send>(
         let own = NonZeroUsize::new(cores[host]).unwrap_or(config.cores);
         let config = Config { cores: own, ..config.clone() };
         let secret = Secret::new(secret.as_str());
-        let hosts = HostConfig::new(host, cores.len(), first.clone(), secret);
+        let mut hosts = HostConfig::new(host, cores.len(), first.clone(), secret);
+        hosts.compression = if run_number % 2 == 1 { Compression::Lz4 } else { Compression::None };
         move || {
             let env = Environment::checked_on_hosts(config, hosts);
             run(&env.map_err(|error| error.to_string())?)

@@ -18,6 +18,13 @@
 //!
 //! No task waits for memory, so there is no deadlock. The cost is that the pool may be over its budget from
 //! the moment a fixed reservation grows until the tasks with spillable ones have had a turn.
+//!
+//! # In flight
+//!
+//! Batches on their way between tasks, and frames between hosts, are counted as they are ([`InFlight`]), and not refused: the
+//! credit of lanes bounds them to about a quarter of the pool ([`MemoryPool::credit`]), and what is processed is released.
+//! Spillable and modest reservations give way to them, by at most that quarter: where lanes need more, because the budget is
+//! very small, operators must still be able to work.
 
 use crate::error::{Error, ErrorKind};
 use crate::sync::{Mutex, lock};
@@ -26,8 +33,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Modest reservations leave one part in so many of the pool to the others.
+/// Modest reservations leave one part in so many of the pool to the others; batches in flight take as much.
 const SPARED: usize = 4;
+/// The least credit of a lane, unless less is configured: with less, batches would have too few records.
+const LEAST_CREDIT: usize = 1 << 10;
 /// The number of holders that an error names.
 const NAMED: usize = 3;
 
@@ -38,9 +47,12 @@ pub struct MemoryPool(Arc<Pool>);
 #[derive(Debug)]
 struct Pool {
     limit: usize,
+    /// What is reserved.
     used: AtomicUsize,
     /// The part of `used` that cannot be released on request.
     fixed: AtomicUsize,
+    in_flight: AtomicUsize,
+    /// Of `used` and `in_flight` together.
     peak: AtomicUsize,
     /// The reservations of operators.
     holders: Mutex<Vec<Arc<Holder>>>,
@@ -89,6 +101,7 @@ impl MemoryPool {
             limit,
             used: AtomicUsize::new(0),
             fixed: AtomicUsize::new(0),
+            in_flight: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
             holders: Mutex::new(Vec::new()),
         }))
@@ -99,12 +112,17 @@ impl MemoryPool {
         self.0.limit
     }
 
-    /// The bytes reserved now.
+    /// The bytes reserved now, by the state of operators.
     pub fn used(&self) -> usize {
         self.0.used.load(Ordering::Relaxed)
     }
 
-    /// The most bytes that were reserved at one time.
+    /// The bytes of batches on their way between tasks, and of frames between hosts.
+    pub fn in_flight(&self) -> usize {
+        self.0.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// The most bytes that were reserved or in flight at one time.
     pub fn peak(&self) -> usize {
         self.0.peak.load(Ordering::Relaxed)
     }
@@ -131,6 +149,20 @@ impl MemoryPool {
         Reservation { pool: self.clone(), bytes: 0, claim, holder: Some(holder) }
     }
 
+    /// So many bytes in flight, until they are dropped.
+    pub(crate) fn carry(&self, bytes: usize) -> InFlight {
+        let mut carried = InFlight { pool: self.clone(), bytes: 0 };
+        carried.resize(bytes);
+        carried
+    }
+
+    /// The credit of each of so many lanes, of which each is to have `most`: they hold as much again in batches that are
+    /// being filled, and all of it is to be a quarter of the pool.
+    pub(crate) fn credit(&self, most: usize, lanes: usize) -> usize {
+        let share = self.limit() / SPARED / 2 / lanes.max(1);
+        share.max(LEAST_CREDIT).min(most)
+    }
+
     /// Wakes the tasks that can release memory.
     #[cold]
     fn wake_holders(&self) {
@@ -150,12 +182,79 @@ impl MemoryPool {
             *by_operator.entry(Arc::clone(&holder.operator)).or_default() +=
                 holder.bytes.load(Ordering::Relaxed);
         }
+        by_operator.insert("what is on its way between tasks".into(), self.in_flight());
         let mut all: Vec<_> = by_operator.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
         all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         let named = all.iter().take(NAMED).map(|(operator, bytes)| {
             format!("{operator} holds {}", crate::metrics::show::bytes(*bytes as u64))
         });
         named.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Pool {
+    /// What is left of the limit to reservations that give way to `in_flight` bytes.
+    fn without(&self, in_flight: usize) -> usize {
+        self.limit - in_flight.min(self.limit / SPARED)
+    }
+
+    /// What is left of the limit to reservations that give way to what is in flight.
+    fn left(&self) -> usize {
+        self.without(self.in_flight.load(Ordering::Relaxed))
+    }
+
+    fn note_peak(&self, bytes: usize) {
+        if bytes > self.peak.load(Ordering::Relaxed) {
+            self.peak.fetch_max(bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Bytes of batches or frames that are on their way, counted until they are dropped.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    pool: MemoryPool,
+    bytes: usize,
+}
+
+impl InFlight {
+    /// The bytes that it counts.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Counts so many bytes instead.
+    pub(crate) fn resize(&mut self, bytes: usize) {
+        let pool = &*self.pool.0;
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        if bytes <= before {
+            if bytes < before {
+                pool.in_flight.fetch_sub(before - bytes, Ordering::Relaxed);
+            }
+            return;
+        }
+        let others = pool.in_flight.fetch_add(bytes - before, Ordering::Relaxed);
+        let all = others.saturating_add(bytes - before);
+        let used = pool.used.load(Ordering::Relaxed);
+        pool.note_peak(used.saturating_add(all));
+        // While the pool is over its budget, tasks see it themselves between batches.
+        if used > pool.without(all) && used <= pool.without(others) {
+            self.pool.wake_holders();
+        }
+    }
+
+    /// Counts at least so many bytes, and less than twice as many: an amount that goes up and down a little
+    /// then costs nothing.
+    pub(crate) fn follow(&mut self, bytes: usize) {
+        if bytes > self.bytes || bytes <= self.bytes / 2 {
+            self.resize(bytes);
+        }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.resize(0);
     }
 }
 
@@ -181,11 +280,11 @@ impl Reservation {
         &self.pool
     }
 
-    /// Whether this reservation should be released, because a fixed one has taken its memory. Costs a relaxed
-    /// load: check between batches.
+    /// Whether this reservation should be released, because a fixed one, or batches in flight, have taken its memory. Costs
+    /// two relaxed loads: check between batches.
     #[inline]
     pub(crate) fn is_over_budget(&self) -> bool {
-        self.claim == Claim::Spillable && self.bytes > 0 && self.pool.used() > self.pool.limit()
+        self.claim == Claim::Spillable && self.bytes > 0 && self.pool.used() > self.pool.0.left()
     }
 
     /// The error for a refused reservation: `what`, which also says what would need less, then the operators that hold
@@ -228,16 +327,16 @@ impl Reservation {
                 Ok(pool.used.fetch_add(more, Ordering::Relaxed))
             }
             Claim::Fixed => return false,
-            Claim::Modest => take(&pool.used, pool.limit - pool.limit / SPARED),
-            Claim::Spillable => take(&pool.used, pool.limit),
+            Claim::Modest => take(&pool.used, pool.left() - pool.limit / SPARED),
+            Claim::Spillable => take(&pool.used, pool.left()),
         };
         let Ok(before) = before else { return false };
         if self.claim == Claim::Modest {
             pool.fixed.fetch_add(more, Ordering::Relaxed);
         }
         let used = before.saturating_add(more);
-        pool.peak.fetch_max(used, Ordering::Relaxed);
-        if used > pool.limit {
+        pool.note_peak(used.saturating_add(pool.in_flight.load(Ordering::Relaxed)));
+        if used > pool.left() {
             self.pool.wake_holders();
         }
         self.set(bytes);
@@ -309,6 +408,59 @@ mod tests {
         drop((sort, windows));
         assert_eq!((pool.used(), pool.0.fixed.load(Ordering::Relaxed)), (20, 20));
         assert_eq!(lock(&pool.0.holders).len(), 1);
+    }
+
+    #[test]
+    fn what_is_in_flight_is_not_refused_and_takes_a_quarter_from_what_can_spill() {
+        let pool = MemoryPool::new(100);
+        let woken = Arc::new(AtomicUsize::new(0));
+        let wake = Arc::clone(&woken);
+        let wake: WakeHolder = Arc::new(move || {
+            wake.fetch_add(1, Ordering::Relaxed);
+        });
+        let mut sort = pool.named(Claim::Spillable, "sort".into(), Some(wake));
+        assert!(sort.try_resize(90));
+        let mut batches = pool.carry(10);
+        assert!(!sort.is_over_budget() && woken.load(Ordering::Relaxed) == 0);
+        batches.resize(20);
+        batches.resize(30);
+        assert!(sort.is_over_budget());
+        assert_eq!(
+            woken.load(Ordering::Relaxed),
+            1,
+            "once, when the pool comes to be over its budget"
+        );
+        assert!(sort.try_resize(70) && !sort.is_over_budget() && !sort.try_resize(76));
+        let frames = pool.carry(500);
+        assert_eq!((pool.used(), pool.in_flight(), pool.peak()), (70, 530, 600));
+        assert!(!sort.is_over_budget() && sort.try_resize(75), "no more than a quarter");
+        let mut windows = pool.reserve();
+        assert!(windows.try_resize(100), "state that has to stay does not give way");
+        let error = windows.refused("too many keys".into());
+        assert!(
+            error.message().contains("what is on its way between tasks holds 530 B"),
+            "{error}"
+        );
+        drop((frames, batches));
+        assert_eq!(pool.in_flight(), 0);
+    }
+
+    #[test]
+    fn an_amount_that_goes_up_and_down_is_followed_in_large_steps() {
+        let pool = MemoryPool::new(100);
+        let mut batches = pool.carry(0);
+        for (bytes, counted) in [(10, 10), (6, 10), (5, 5), (4, 5), (6, 6), (1, 1), (0, 0)] {
+            batches.follow(bytes);
+            assert_eq!(pool.in_flight(), counted, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn lanes_share_an_eighth_of_the_pool_as_credit() {
+        let pool = MemoryPool::new(8 << 20);
+        let credits = [1, 16, 100_000].map(|lanes| pool.credit(256 << 10, lanes));
+        assert_eq!(credits, [256 << 10, 64 << 10, LEAST_CREDIT]);
+        assert_eq!((pool.credit(0, 1), pool.credit(100, 100_000)), (0, 100));
     }
 
     #[test]

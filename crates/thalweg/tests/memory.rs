@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use thalweg::config::{Config, Scheduler};
+use thalweg::config::{Config, HostConfig, Scheduler, Secret};
 use thalweg::operators::keyed::{Process, ProcessContext, Timer};
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::{CountWindow, EventTimeWindow, GlobalWindow, SessionWindow};
@@ -310,4 +310,69 @@ fn a_sort_gives_way_to_windows() {
         let holder = "window (crates/thalweg/tests/memory.rs:";
         assert!(error.message().contains(&format!("; {holder}")), "{error}");
     }
+}
+
+/// What each of two hosts returns that are threads of this process, connected by TCP, with these budgets.
+fn on_two_hosts<T: Send>(
+    memory: [usize; 2],
+    program: impl Fn(&Environment) -> thalweg::Result<T> + Sync,
+) -> [T; 2] {
+    let first = format!("127.0.0.1:{}", thalweg::check::free_port());
+    let (first, program) = (&first, &program);
+    std::thread::scope(|scope| {
+        let hosts = [0, 1].map(|id| {
+            let mut config = Config::default();
+            config.cores = NonZeroUsize::new(2).unwrap();
+            config.memory = memory[id];
+            let secret = Secret::new("the secret of two hosts with little memory");
+            let host = HostConfig::new(id, 2, first.as_str(), secret);
+            scope.spawn(move || program(&Environment::on_hosts(config, host)?))
+        });
+        hosts.map(|host| host.join().unwrap().unwrap())
+    })
+}
+
+/// Texts of this many bytes that cross hosts.
+const LARGE: usize = 4000;
+
+#[test]
+fn large_records_between_hosts_take_no_more_than_is_counted() {
+    let _alone = alone();
+    let before = LIVE.load(Ordering::Relaxed);
+    PEAK.store(before, Ordering::Relaxed);
+    let counted = on_two_hosts([BUDGET; 2], |env| {
+        let large = env.range(0..60u64).flat_map(|_| (0..100).map(|n| format!("{n:0LARGE$}")));
+        let large = large.shuffle();
+        // Each task takes its time, so that all lanes fill.
+        let lengths = large.map(|text: String| {
+            std::thread::sleep(Duration::from_micros(200));
+            text.len() as u64
+        });
+        let total = sum(lengths);
+        let stats = env.start()?.wait()?;
+        assert_eq!(total.take()?, [6000 * LARGE as u64]);
+        Ok(stats.memory_peak as usize)
+    });
+    let real = PEAK.load(Ordering::Relaxed) - before;
+    let counted_in_all: usize = counted.iter().sum();
+    let what = format!("{real} bytes were held, and {counted:?} counted");
+    assert!(counted_in_all > 200_000, "{what}");
+    assert!(counted.iter().all(|counted| *counted < BUDGET / 4), "{what}");
+    // The buffers of connections, threads, and what is decoded or encoded at a time.
+    assert!(real < counted_in_all + 3 * MIB, "{what}");
+}
+
+#[test]
+fn state_goes_to_disk_for_batches_of_large_records_between_hosts() {
+    let _alone = alone();
+    let spilled = on_two_hosts([4 * MIB, 2 * MIB], |env| {
+        let lists = env.range(0..20_000u64).group_by(|n| n % KEYS);
+        let lists = lists.fold(Vec::new(), |all: &mut Vec<String>, n| all.push(text(n)));
+        let shuffled = lists.unkey().map(|(_, list)| list.concat()).shuffle();
+        let total = sum(shuffled.map(|all: String| all.len() as u64));
+        let stats = env.start()?.wait()?;
+        assert_eq!(total.take()?, [20_000 * LONG as u64]);
+        Ok(stats.operators.iter().map(|op| op.spilled_bytes).sum::<u64>())
+    });
+    assert!(spilled.iter().all(|spilled| *spilled > 0), "{spilled:?}");
 }

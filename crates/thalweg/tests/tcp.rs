@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::time::Duration;
 use thalweg::check::free_port;
-use thalweg::config::{Config, HostConfig, Scheduler, Secret};
+use thalweg::config::{Compression, Config, HostConfig, Scheduler, Secret};
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::EventTimeWindow;
 use thalweg::time::Timestamp;
@@ -45,6 +45,52 @@ fn on_hosts<T: Send>(
         let threads: Vec<_> = cores.iter().enumerate().map(start).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
+}
+
+/// As [`on_hosts`], for two hosts of one core that compress batches so.
+fn on_compressing_hosts<T: Send>(
+    compression: [Compression; 2],
+    program: impl Fn(&Environment) -> Result<T> + Sync,
+) -> [Result<T>; 2] {
+    let (port, program) = (free_port(), &program);
+    std::thread::scope(|scope| {
+        let threads = [0, 1].map(|id| {
+            let mut host = host(id, 2, port);
+            host.compression = compression[id];
+            scope.spawn(move || program(&Environment::on_hosts(config(1), host)?))
+        });
+        threads.map(|thread| thread.join().unwrap())
+    })
+}
+
+#[test]
+fn compressed_batches_arrive_as_they_were_sent() {
+    let program = |env: &Environment| {
+        // Texts that shrink, and numbers that do not.
+        let numbers = env.range(0..50_000u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let texts = numbers.shuffle().map(|n| (format!("the number {}", n % 1000), n)).shuffle();
+        let counts =
+            texts.group_by(|(text, _)| text.clone()).aggregate(|a| (a.count(), a.max(|(_, n)| *n)));
+        let counts = counts.unkey().collect::<Vec<_>>();
+        env.run()?;
+        let mut counts = counts.take()?;
+        counts.sort();
+        Ok(counts)
+    };
+    let [plain, _] = on_compressing_hosts([Compression::None; 2], program).map(Result::unwrap);
+    assert_eq!(plain.len(), 1000);
+    for compressed in on_compressing_hosts([Compression::Lz4; 2], program) {
+        assert_eq!(compressed.unwrap(), plain);
+    }
+}
+
+#[test]
+fn hosts_that_compress_differently_are_refused() {
+    let expected = "hosts have to be configured with the same compression: host 0 has lz4, and host 1 has none";
+    for refused in on_compressing_hosts([Compression::Lz4, Compression::None], |_| Ok(())) {
+        let error = refused.unwrap_err();
+        assert_eq!((error.kind(), error.message()), (ErrorKind::Config, expected));
+    }
 }
 
 /// As [`on_hosts`], for programs that succeed and return the same on each host, in any order.

@@ -185,6 +185,12 @@ pub struct EngineArgs {
     /// [env: THALWEG_LOST_AFTER] [default: 10s]
     #[arg(long, value_name = "SPAN", help_heading = HOSTS, value_parser = allowed("lost-after"))]
     lost_after: Option<String>,
+
+    /// How batches are compressed between hosts, the same on all: none or lz4
+    ///
+    /// [env: THALWEG_COMPRESSION] [default: none]
+    #[arg(long, value_name = "HOW", help_heading = HOSTS, value_parser = allowed("compression"))]
+    compression: Option<String>,
 }
 
 /// The heading of the flags that say which hosts there are.
@@ -320,6 +326,7 @@ impl EngineArgs {
             ("tls-dir", self.tls_dir.as_deref()),
             ("connect-timeout", self.connect_timeout.as_deref()),
             ("lost-after", self.lost_after.as_deref()),
+            ("compression", self.compression.as_deref()),
         ]
     }
 

@@ -1,8 +1,9 @@
 //! A file in TOML that lists the hosts of a cluster.
 
+use super::Compression;
 use super::file::{Source, in_order};
 use super::settings::{Given, most_like};
-use super::text::{span, whole};
+use super::text::{NotAllowed, span, whole};
 use crate::error::Result;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -54,6 +55,8 @@ pub struct HostsFile {
     pub connect_timeout: Option<Duration>,
     /// After how long without a sign of life a host is lost: see [`HostConfig::lost_after`](super::HostConfig::lost_after).
     pub lost_after: Option<Duration>,
+    /// How batches are compressed between hosts: see [`HostConfig::compression`](super::HostConfig::compression).
+    pub compression: Option<Compression>,
 }
 
 /// A host in a [`HostsFile`].
@@ -107,6 +110,7 @@ impl HostsFile {
             tls_dir: None,
             connect_timeout: None,
             lost_after: None,
+            compression: None,
         };
         for (key, value) in in_order(table.get_ref()) {
             let at = source.given(key.span());
@@ -116,9 +120,21 @@ impl HostsFile {
                 "tls-dir" => file.tls_dir = Some(source.text_of(value, at)?.into()),
                 "connect-timeout" => file.connect_timeout = Some(source.span(value, at)?),
                 "lost-after" => file.lost_after = Some(source.span(value, at)?),
+                "compression" => {
+                    let how = source.text_of(value, at)?;
+                    let wrong =
+                        |error| at.error(format!("`compression` cannot be `{how}`: {error}"));
+                    file.compression = Some(how.parse().map_err(|error: NotAllowed| wrong(error))?);
+                }
                 other => {
-                    let known =
-                        ["hosts", "secret-file", "tls-dir", "connect-timeout", "lost-after"];
+                    let known = [
+                        "hosts",
+                        "secret-file",
+                        "tls-dir",
+                        "connect-timeout",
+                        "lost-after",
+                        "compression",
+                    ];
                     return Err(at.error(unknown(other, &known)));
                 }
             }
@@ -207,12 +223,13 @@ mod tests {
     #[test]
     fn hosts_are_listed_in_order() {
         let file = parse(
-            "lost-after = '2s'\ntls-dir = '/t'\n[[hosts]]\naddress = 'a:1'\ncores = 1_0\n[[hosts]]\nssh = 'me@c'\n\
+            "lost-after = '2s'\ntls-dir = '/t'\ncompression = 'lz4'\n[[hosts]]\naddress = 'a:1'\ncores = 1_0\n[[hosts]]\nssh = 'me@c'\n\
              address = 'b'\n",
         )
         .unwrap();
         assert_eq!(file.lost_after, Some(Duration::from_secs(2)));
         assert_eq!(file.tls_dir.as_deref(), Some(Path::new("/t")));
+        assert_eq!(file.compression, Some(Compression::Lz4));
         let [a, b] = &file.hosts[..] else { panic!("{file:?}") };
         assert_eq!((&*a.address, a.cores.unwrap().get(), a.ssh_destination()), ("a:1", 10, "a"));
         assert_eq!((&*b.address, b.cores, b.ssh_destination()), ("b", None, "me@c"));
@@ -249,6 +266,10 @@ mod tests {
         starts("secret_file = 'a'", "hosts.toml:1: unknown key `secret_file`; did you mean `sec");
         starts("secret = 'a'", "hosts.toml:1: unknown key `secret`; allowed are hosts, ");
         starts("lost-after = '0s'", "hosts.toml:1: `0s` is no span of time above 0");
+        starts(
+            "compression = 'zip'",
+            "hosts.toml:1: `compression` cannot be `zip`: allowed is none or ",
+        );
         starts("hosts = ", "hosts.toml:1: not TOML: ");
     }
 }

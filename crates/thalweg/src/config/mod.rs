@@ -18,7 +18,7 @@ mod tls;
 
 #[cfg(feature = "cli")]
 pub(crate) use file::read_file;
-pub use hosts::{HostConfig, Secret};
+pub use hosts::{Compression, HostConfig, Secret};
 #[cfg(feature = "cli")]
 pub(crate) use hosts_file::split_port;
 #[cfg(feature = "cli")]
@@ -69,13 +69,15 @@ pub struct Config {
     /// Tasks of a keyed stage for each core. More than one lets idle cores take over from busy
     /// ones when keys are skewed.
     pub keyed_tasks_per_core: NonZeroUsize,
-    /// Bytes that a sender may have in flight to one receiver.
+    /// Bytes that a sender may have in flight to one receiver. A job uses less where the lanes of a host would take more than
+    /// a quarter of the [`memory`](Self::memory).
     pub credit: usize,
     /// Whether every batch that goes from task to task is encoded and decoded on the way, as it would be between
     /// hosts. It is expensive, and serves only to test that a job's records survive it; [`check`](crate::check) has
     /// runs with it. Off by default.
     pub encode_exchanges: bool,
-    /// Bytes that the tables, sorts and combiners of all jobs may hold before they spill to disk. By default half of
+    /// Bytes that the tables, sorts and combiners of all jobs may hold before they spill to disk, together with the batches
+    /// between tasks. By default half of
     /// the memory that this process may use: the machine's, or the limit of its container (control group) if that is
     /// less; 1 GiB if neither is known, as on systems other than Linux.
     pub memory: usize,

@@ -4,8 +4,8 @@
 //! prefix `THALWEG_`, it is the setting's variable. The defaults, the file, the variables and the flags are applied
 //! in this order, each over the ones before.
 
-use super::text::{BATCH, BYTES, SCHEDULER, WHOLE, bytes, span, whole};
-use super::{BatchMode, Config, Scheduler};
+use super::text::{BATCH, BYTES, COMPRESSION, SCHEDULER, WHOLE, bytes, span, whole};
+use super::{BatchMode, Compression, Config, Scheduler};
 use crate::error::{Error, ErrorKind, Place, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -41,6 +41,7 @@ pub(crate) struct HostSettings {
     pub(crate) tls_dir: Option<PathBuf>,
     pub(crate) connect_timeout: Option<Duration>,
     pub(crate) lost_after: Option<Duration>,
+    pub(crate) compression: Option<Compression>,
 }
 
 /// How a plan is shown.
@@ -231,6 +232,11 @@ pub(crate) const SETTINGS: &[Setting] = &[
         allowed: SPAN,
         set: |to, text| positive(text).map(|span| to.hosts.lost_after = Some(span)),
     },
+    Setting {
+        name: "compression",
+        allowed: COMPRESSION,
+        set: |to, text| text.parse().ok().map(|how| to.hosts.compression = Some(how)),
+    },
 ];
 
 /// What [`positive`] takes.
@@ -364,6 +370,7 @@ mod tests {
             ("THALWEG_TLS_DIR", "/etc/tls"),
             ("THALWEG_CONNECT_TIMEOUT", "120s"),
             ("THALWEG_LOST_AFTER", "1s"),
+            ("THALWEG_COMPRESSION", "lz4"),
         ];
         assert_eq!(given.len(), SETTINGS.len(), "every setting is tried here");
         let settings = variables(&given).unwrap();
@@ -387,6 +394,7 @@ mod tests {
         assert_eq!(hosts.tls_dir.as_deref(), Some(Path::new("/etc/tls")));
         assert_eq!(hosts.connect_timeout, Some(Duration::from_secs(120)));
         assert_eq!(hosts.lost_after, Some(Duration::from_secs(1)));
+        assert_eq!(hosts.compression, Some(Compression::Lz4));
         let never = variables(&[("THALWEG_STALL_AFTER", "never")]).unwrap();
         assert_eq!(never.config.stall_after, None);
         assert!(variables(&[("THALWEG_STALL_AFTER", "0s")]).is_err());

@@ -2,7 +2,7 @@
 //!
 //! The same forms are valid in a file, in a variable and on the command line.
 
-use super::{BatchMode, Scheduler};
+use super::{BatchMode, Compression, Scheduler};
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
@@ -26,6 +26,7 @@ pub(super) const WHOLE: &str = "a whole number of at least 1";
 pub(super) const BYTES: &str =
     "a number of bytes of at least 1, alone or with a unit: KB, MB, GB, TB or KiB, MiB, GiB, TiB";
 pub(super) const SCHEDULER: &str = "work-stealing, thread-per-task, or deterministic[:SEED]";
+pub(super) const COMPRESSION: &str = "none or lz4";
 pub(super) const BATCH: &str =
     "adaptive[:RECORDS], fixed:RECORDS, timed:RECORDS:DELAY (as in timed:1024:2ms), or single";
 
@@ -62,6 +63,29 @@ impl fmt::Display for Scheduler {
             Self::ThreadPerTask => f.write_str("thread-per-task"),
             Self::Deterministic { seed } => write!(f, "deterministic:{seed}"),
         }
+    }
+}
+
+/// `none` or `lz4`.
+impl FromStr for Compression {
+    type Err = NotAllowed;
+
+    fn from_str(text: &str) -> Result<Self, NotAllowed> {
+        match text {
+            "none" => Ok(Self::None),
+            "lz4" => Ok(Self::Lz4),
+            _ => Err(NotAllowed(COMPRESSION)),
+        }
+    }
+}
+
+/// The text that [`FromStr`] reads.
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "none",
+            Self::Lz4 => "lz4",
+        })
     }
 }
 
@@ -193,6 +217,14 @@ mod tests {
         ] {
             assert_eq!(scheduler.to_string().parse(), Ok(scheduler));
         }
+    }
+
+    #[test]
+    fn compressions_have_names() {
+        for compression in [Compression::None, Compression::Lz4] {
+            assert_eq!(compression.to_string().parse(), Ok(compression));
+        }
+        assert_eq!("LZ4".parse::<Compression>(), Err(NotAllowed(COMPRESSION)));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::data::Portable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Op, Waker};
+use crate::memory::MemoryPool;
 use crate::net::{HostId, Links, Part, Receive};
 use crate::time::Time;
 use std::sync::{Arc, OnceLock};
@@ -19,6 +20,12 @@ pub(crate) struct LaneSettings {
     pub(crate) batch: BatchMode,
     /// The bytes that a sender may have in flight on one lane.
     pub(crate) credit: usize,
+    /// The same as it is configured, if the memory budget is large enough for it: what other hosts assume.
+    pub(crate) usual_credit: usize,
+    /// Counts what is in flight.
+    pub(crate) memory: MemoryPool,
+    /// The bytes from which frames to other hosts are compressed, if they are.
+    pub(crate) compress_from: Option<usize>,
     /// Whether batches are encoded and decoded again, as between hosts.
     pub(crate) encode: bool,
     /// Measures how long batches are in flight.
@@ -75,14 +82,16 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
             let (sender, receiver) = (senders.wakers[from].clone(), receivers.wakers[to].clone());
             let [sends, receives] = [senders.hosts[from], receivers.hosts[to]];
             let ends = || Ends { from: from as u32, to: to as u32 };
+            let lane = || {
+                let LaneSettings { credit, memory, .. } = &settings;
+                Lane::new(self.id, *credit, memory, sender.clone(), receiver.clone())
+            };
             let half = |far: HostId| {
                 let far = Far { link: links.to(far, part), ends: ends() };
-                Lane::half(self.id, settings.credit, sender.clone(), receiver.clone(), far)
+                lane().into_half(far, settings.usual_credit)
             };
             match (sends == me, receives == me) {
-                (true, true) => {
-                    Some(Lane::new(self.id, settings.credit, sender.clone(), receiver.clone()))
-                }
+                (true, true) => Some(lane()),
                 (true, false) => Some(half(receives)),
                 (false, true) => Some(half(sends)),
                 (false, false) => None,

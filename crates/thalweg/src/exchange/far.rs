@@ -6,6 +6,7 @@
 //!
 //! All lanes of an edge between two hosts share a channel. A frame says which lane it is for.
 
+use super::compression::{Compressor, decompress};
 use crate::data::{Data, DecodeError, decode_whole};
 use crate::flow::{Depth, Epoch, Event};
 use crate::net::Link;
@@ -29,9 +30,13 @@ pub(super) struct Far {
 pub(super) enum Frame<'a> {
     /// Batches one after the other, and the credit that they take in all.
     Batch(usize, &'a [u8]),
+    /// The same, compressed.
+    Compressed(usize, &'a [u8]),
     Event(Event),
     /// Credit that is free again.
     Returned(usize),
+    /// The credit of the sender, which is not the one that the receiver assumes.
+    Credit(usize),
     /// The receiver needs no more records.
     Closed,
     /// The receiver needs no more records of the round after this many rounds.
@@ -40,6 +45,10 @@ pub(super) enum Frame<'a> {
 
 /// The bytes before the batches of a frame: the ends, the kind, the credit.
 pub(super) const HEADER: usize = 17;
+/// Where the kind of a frame is.
+const KIND: usize = 8;
+const BATCH: u8 = 0;
+const COMPRESSED: u8 = 6;
 
 impl Far {
     pub(super) fn send(&self, frame: Frame<'_>) {
@@ -65,9 +74,9 @@ impl Far {
     /// Sends a frame of batches that was [begun](Self::begin). It may wait for more until the lane is
     /// [released](Self::release).
     pub(super) fn send_batches(&self, mut frame: Vec<u8>, credit: usize) {
-        let mut header = Vec::with_capacity(HEADER);
-        Frame::Batch(credit, &[]).encode(self.ends, &mut header);
-        frame[..header.len()].copy_from_slice(&header);
+        let mut encoded = Vec::with_capacity(HEADER - KIND - 1);
+        credit.encode(&mut encoded);
+        frame[KIND + 1..HEADER].copy_from_slice(&encoded);
         self.link.hold(frame);
     }
 
@@ -82,7 +91,11 @@ impl<'a> Frame<'a> {
         (ends.from, ends.to).encode(out);
         match self {
             Self::Batch(credit, batch) => {
-                (0u8, credit).encode(out);
+                (BATCH, credit).encode(out);
+                out.extend_from_slice(batch);
+            }
+            Self::Compressed(credit, batch) => {
+                (COMPRESSED, credit).encode(out);
                 out.extend_from_slice(batch);
             }
             Self::Event(event) => {
@@ -92,6 +105,7 @@ impl<'a> Frame<'a> {
             Self::Returned(credit) => (2u8, credit).encode(out),
             Self::Closed => 3u8.encode(out),
             Self::ClosedRound(rounds) => (4u8, rounds).encode(out),
+            Self::Credit(credit) => (5u8, credit).encode(out),
         }
     }
 
@@ -99,15 +113,41 @@ impl<'a> Frame<'a> {
         decode_whole(input, |input| {
             let (from, to) = Data::decode(input)?;
             let frame = match u8::decode(input)? {
-                0 => Self::Batch(usize::decode(input)?, std::mem::take(input)),
+                BATCH => Self::Batch(usize::decode(input)?, std::mem::take(input)),
+                COMPRESSED => Self::Compressed(usize::decode(input)?, std::mem::take(input)),
                 1 => Self::Event(decode_event(input)?),
                 2 => Self::Returned(usize::decode(input)?),
                 3 => Self::Closed,
                 4 => Self::ClosedRound(u64::decode(input)?),
+                5 => Self::Credit(usize::decode(input)?),
                 _ => return Err(DecodeError::invalid("a frame of a lane")),
             };
             Ok((Ends { from, to }, frame))
         })
+    }
+}
+
+/// Compresses a frame of batches that was [begun](Far::begin), if that is worthwhile.
+pub(super) fn compress(frame: &mut Vec<u8>, compressor: &mut Compressor) {
+    let Some(compressed) = compressor.compress(&frame[HEADER..]) else { return };
+    frame.truncate(HEADER);
+    frame[KIND] = COMPRESSED;
+    frame.extend_from_slice(compressed);
+    // It may wait for long.
+    frame.shrink_to_fit();
+}
+
+/// Reads bytes as a frame of a host, and compresses them and back.
+///
+/// # Panics
+///
+/// If they do not come back.
+pub(crate) fn read_from_host(bytes: &[u8]) {
+    if let Ok((_, Frame::Compressed(_, batches))) = Frame::decode(bytes) {
+        let _ = decompress(batches);
+    }
+    if let Some(compressed) = Compressor::new(0).compress(bytes) {
+        assert_eq!(decompress(compressed).as_deref(), Ok(bytes));
     }
 }
 
@@ -139,10 +179,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_frame_that_shrinks_is_compressed_behind_its_header() {
+        let mut bytes = Vec::new();
+        Frame::Batch(77, &[5; 1000]).encode(Ends { from: 3, to: 4 }, &mut bytes);
+        let plain = bytes.clone();
+        compress(&mut bytes, &mut Compressor::new(2000));
+        assert_eq!(bytes, plain, "it is short");
+        compress(&mut bytes, &mut Compressor::new(100));
+        let Ok((ends, Frame::Compressed(77, batches))) = Frame::decode(&bytes) else {
+            panic!("{bytes:?}");
+        };
+        assert_eq!((ends, decompress(batches)), (Ends { from: 3, to: 4 }, Ok(vec![5; 1000])));
+        read_from_host(&bytes);
+        read_from_host(&plain);
+    }
+
+    #[test]
     fn frames_survive_their_encoding_and_torn_ones_are_refused() {
         let ends = Ends { from: 3, to: 70_000 };
         let frames = [
             Frame::Batch(77, &[1, 2, 3]),
+            Frame::Compressed(78, &[1, 2, 3]),
             Frame::Event(Event::Watermark(Timestamp::from_micros(-5))),
             Frame::Event(Event::Idle),
             Frame::Event(Event::Barrier(Epoch(9))),
@@ -153,12 +210,13 @@ mod tests {
             Frame::Returned(1 << 40),
             Frame::Closed,
             Frame::ClosedRound(12),
+            Frame::Credit(100),
         ];
         for frame in frames {
             let mut bytes = Vec::new();
             frame.encode(ends, &mut bytes);
             assert_eq!(Frame::decode(&bytes).unwrap(), (ends, frame));
-            if !matches!(frame, Frame::Batch(..)) {
+            if !matches!(frame, Frame::Batch(..) | Frame::Compressed(..)) {
                 bytes.push(0);
                 assert!(Frame::decode(&bytes).is_err());
                 bytes.pop();

@@ -61,7 +61,7 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
                         break;
                     }
                 }
-                self.intake.lanes[from].return_batch(batch, bytes);
+                self.intake.return_batch(from, batch, bytes);
                 None
             }
             Some((from, Taken::Event(event))) => {

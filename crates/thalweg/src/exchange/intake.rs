@@ -1,9 +1,10 @@
 //! The receiving end shared by the heads that lanes feed.
 
 use super::align::Align;
+use super::compression::decompress;
 use super::lane::{Lane, Message};
 use super::record_batch::RecordBatch;
-use crate::data::Portable;
+use crate::data::{DecodeError, Portable};
 use crate::error::{Error, ErrorKind};
 use crate::flow::{Depth, Event, Head, Op, Pipe, Poll, Settled, Turn};
 use crate::metrics::{Histogram, Passed, Report};
@@ -29,6 +30,8 @@ pub(super) struct Intake<I: Portable + ?Sized, T: Time> {
     pub(super) closed: bool,
     /// How long batches were in flight, of those that their senders stamped.
     under_way: Histogram,
+    /// An empty batch, to decode those of other hosts into.
+    spare: RecordBatch<I, T>,
 }
 
 /// Closes lanes for the rest of a round, except those that are `complete`: they have delivered its end and are in the
@@ -76,6 +79,7 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
             lanes,
             batches: 0,
             under_way: Histogram::default(),
+            spare: RecordBatch::default(),
         }
     }
 
@@ -163,12 +167,8 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         let (batch, rest, bytes) = match lane.take()? {
             (Message::Event(event), _) => return Some(Taken::Event(event)),
             (Message::Batch(batch), bytes) => (batch, Rest::default(), bytes),
-            (Message::Encoded(frame), bytes) => {
-                let mut batch = lane.spare().unwrap_or_default();
-                let mut rest = Rest { frame, at: 0 };
-                self.decode_next(&mut batch, &mut rest);
-                (batch, rest, bytes)
-            }
+            (Message::Encoded(frame), bytes) => self.decode_first(Ok(frame), bytes),
+            (Message::Compressed(frame), bytes) => self.decode_first(decompress(&frame), bytes),
         };
         self.batches += 1;
         self.records[from] += batch.len() as u64;
@@ -177,6 +177,28 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
             self.under_way.record(Duration::from_nanos(span));
         }
         Some(Taken::Batch(batch, rest, bytes))
+    }
+
+    /// Decodes the first batch of a frame, unless the frame is torn.
+    fn decode_first(
+        &mut self,
+        frame: Result<Vec<u8>, DecodeError>,
+        bytes: usize,
+    ) -> (RecordBatch<I, T>, Rest, usize) {
+        let (mut batch, mut rest) = (std::mem::take(&mut self.spare), Rest::default());
+        match frame {
+            Ok(frame) => {
+                rest.frame = frame;
+                self.decode_next(&mut batch, &mut rest);
+            }
+            Err(error) => self.torn(&error),
+        }
+        (batch, rest, bytes)
+    }
+
+    fn torn(&self, error: &DecodeError) {
+        let what = format!("a batch from another host cannot be decoded: {error}");
+        self.op.fail(Error::new(ErrorKind::Internal, what));
     }
 
     /// Decodes the next batch of a frame into one whose records are processed; returns whether there was one.
@@ -195,12 +217,23 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         true
     }
 
+    /// Returns a batch of a lane, which is empty, and the credit for what was taken with it.
+    pub(super) fn return_batch(&mut self, from: usize, batch: RecordBatch<I, T>, bytes: usize) {
+        let lane = &self.lanes[from];
+        match lane.far() {
+            None => lane.return_batch(batch, bytes),
+            Some(far) => {
+                self.spare = batch;
+                lane.return_credit(far, bytes);
+            }
+        }
+    }
+
     #[inline(never)]
     fn decode_next(&self, batch: &mut RecordBatch<I, T>, rest: &mut Rest) {
         let mut input = &rest.frame[rest.at..];
         if let Err(error) = batch.decode_next(&mut input) {
-            let what = format!("a batch from another host cannot be decoded: {error}");
-            self.op.fail(Error::new(ErrorKind::Internal, what));
+            self.torn(&error);
             batch.clear();
             input = &[];
         }

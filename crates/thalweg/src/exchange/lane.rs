@@ -17,9 +17,15 @@
 //! Where the two tasks are on different hosts, each has a half of the lane (see [`far`](super::far)). The half at the
 //! receiver has the queue, and the half at the sender the credit; both have the lane's state, open or closed, and send
 //! each other its changes.
+//!
+//! What a lane holds is counted in the memory pool as in flight: batches that are queued or processed, those that wait to
+//! be filled again, and, as large as the last one, the batch that is being filled. Of a lane between hosts, the half at the
+//! sender counts the frame that is being filled, the network those on their way, and the half at the receiver those that
+//! wait to be decoded.
 
 use super::far::{Far, Frame};
 use crate::flow::{Event, Waker};
+use crate::memory::{InFlight, MemoryPool};
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 use std::collections::VecDeque;
 
@@ -28,6 +34,8 @@ pub(crate) enum Message<B> {
     Batch(B),
     /// Batches from another host, as they were encoded there.
     Encoded(Vec<u8>),
+    /// The same, compressed.
+    Compressed(Vec<u8>),
     Event(Event),
 }
 
@@ -52,8 +60,14 @@ struct State<B> {
     spare: Vec<(B, usize)>,
     /// The bytes of all spare batches.
     spared: usize,
-    /// Bytes sent and not yet returned.
+    /// Bytes sent and not yet returned. In the half at the receiver: the bytes of the frames in the queue.
     used: usize,
+    /// The bytes of the last batch, or frame, that was sent.
+    last: usize,
+    /// The most bytes of a batch without what its records own on the heap: so much stays allocated when it is emptied.
+    shell: usize,
+    /// What the memory pool counts.
+    held: InFlight,
     sender_waits: bool,
     /// Ends of rounds in the queue.
     round_ends: usize,
@@ -61,6 +75,8 @@ struct State<B> {
     rounds: u64,
     /// In the half at the receiver: credit that is free and not yet returned.
     unreturned: usize,
+    /// In the half at the receiver: the credit of the sender. In the half at the sender: what the receiver knows of it.
+    known_credit: usize,
     open: Open,
 }
 
@@ -69,6 +85,22 @@ impl<B> State<B> {
     fn arrive(&mut self, event: Event) {
         self.round_ends += usize::from(matches!(event, Event::Round(_)));
         self.queue.push_back((Message::Event(event), 0));
+    }
+
+    /// Counts what the lane holds.
+    fn count(&mut self) {
+        let open = if self.used > 0 { self.last } else { self.shell };
+        self.held.follow(self.used + self.spared + open);
+    }
+
+    /// The same for the half at the sender: frames on their way are counted by the network.
+    fn count_filling(&mut self) {
+        self.held.follow(if self.used > 0 { self.last } else { 0 });
+    }
+
+    /// The same for the half at the receiver.
+    fn count_queued(&mut self) {
+        self.held.follow(self.used);
     }
 }
 
@@ -90,16 +122,26 @@ pub(crate) enum Credit {
 }
 
 impl<B> Lane<B> {
-    pub(crate) fn new(edge: usize, credit: usize, sender: Waker, receiver: Waker) -> Self {
+    pub(crate) fn new(
+        edge: usize,
+        credit: usize,
+        memory: &MemoryPool,
+        sender: Waker,
+        receiver: Waker,
+    ) -> Self {
         let state = State {
             queue: VecDeque::new(),
             spare: Vec::new(),
             spared: 0,
             used: 0,
+            last: 0,
+            shell: 0,
+            held: memory.carry(0),
             sender_waits: false,
             round_ends: 0,
             rounds: 0,
             unreturned: 0,
+            known_credit: 0,
             open: Open::Yes,
         };
         Self {
@@ -114,15 +156,11 @@ impl<B> Lane<B> {
         }
     }
 
-    /// A half of a lane whose other half is on another host.
-    pub(super) fn half(
-        edge: usize,
-        credit: usize,
-        sender: Waker,
-        receiver: Waker,
-        far: Far,
-    ) -> Self {
-        Self { far: Some(far), ..Self::new(edge, credit, sender, receiver) }
+    /// This lane as a half whose other half is on another host. Unless that learns of another credit, it assumes this one.
+    pub(super) fn into_half(mut self, far: Far, assumed_credit: usize) -> Self {
+        lock(&self.state).known_credit = assumed_credit;
+        self.far = Some(far);
+        self
     }
 
     /// The other half, if it is on another host.
@@ -138,27 +176,36 @@ impl<B> Lane<B> {
             return Credit::Closed;
         }
         state.used += bytes;
+        state.last = frame.len().max(bytes);
+        state.count_filling();
         let credit = if state.used > self.credit { Credit::Short } else { Credit::Left };
+        let known = std::mem::replace(&mut state.known_credit, self.credit);
         drop(state);
+        if known != self.credit {
+            far.hold(Frame::Credit(self.credit));
+        }
         far.send_batches(frame, bytes);
         credit
     }
 
-    /// Sends a batch, and returns an empty one to fill next if one has come back. Never refuses for lack of credit:
-    /// the excess is bounded by what one batch of the sender's input can produce. A closed lane returns the batch
-    /// itself.
-    pub(crate) fn send(&self, batch: B, bytes: usize) -> (Option<B>, Credit) {
+    /// Sends a batch of so many bytes, of which its records own `heap` on the heap. Returns an empty one to fill next if one
+    /// has come back. Never refuses for lack of credit: the excess is bounded by what one batch of the sender's input can
+    /// produce. A closed lane returns the batch itself.
+    pub(crate) fn send(&self, batch: B, bytes: usize, heap: usize) -> (Option<B>, Credit) {
         let mut state = lock(&self.state);
         if state.open != Open::Yes {
             return (Some(batch), Credit::Closed);
         }
         state.queue.push_back((Message::Batch(batch), bytes));
         state.used += bytes;
+        state.last = bytes;
+        state.shell = state.shell.max(bytes.saturating_sub(heap));
         self.queued.store(state.queue.len(), Ordering::Release);
         let spare = state.spare.pop().map(|(batch, bytes)| {
             state.spared -= bytes;
             batch
         });
+        state.count();
         let credit = if state.used > self.credit { Credit::Short } else { Credit::Left };
         drop(state);
         self.receiver.wake();
@@ -192,9 +239,16 @@ impl<B> Lane<B> {
     pub(super) fn take_frame(&self, far: &Far, frame: Frame<'_>) {
         let mut state = lock(&self.state);
         match frame {
-            Frame::Batch(bytes, batch) => match state.open {
+            Frame::Batch(bytes, batch) | Frame::Compressed(bytes, batch) => match state.open {
                 Open::Yes => {
-                    state.queue.push_back((Message::Encoded(batch.to_owned()), bytes));
+                    state.used += batch.len();
+                    state.count_queued();
+                    let batch = batch.to_owned();
+                    let message = match frame {
+                        Frame::Compressed(..) => Message::Compressed(batch),
+                        _ => Message::Encoded(batch),
+                    };
+                    state.queue.push_back((message, bytes));
                     self.queued.store(state.queue.len(), Ordering::Release);
                     drop(state);
                     self.receiver.wake();
@@ -216,6 +270,7 @@ impl<B> Lane<B> {
             }
             Frame::Returned(bytes) => {
                 state.used = state.used.saturating_sub(bytes);
+                state.count_filling();
                 let wake = state.sender_waits && state.used <= self.credit / 2;
                 if wake {
                     state.sender_waits = false;
@@ -225,9 +280,11 @@ impl<B> Lane<B> {
                     self.sender.wake();
                 }
             }
+            Frame::Credit(credit) => state.known_credit = credit,
             Frame::Closed => {
                 state.open = Open::Never;
                 state.used = 0;
+                state.count_filling();
                 state.sender_waits = false;
                 self.closed.store(true, Ordering::Release);
                 drop(state);
@@ -249,16 +306,11 @@ impl<B> Lane<B> {
     /// sender that waits for half of it always gets it.
     fn give_back(&self, mut state: MutexGuard<'_, State<B>>, far: &Far, bytes: usize) {
         state.unreturned += bytes;
-        if state.unreturned > self.credit / 2 {
+        if state.unreturned > state.known_credit / 2 {
             let returned = std::mem::take(&mut state.unreturned);
             drop(state);
             far.send(Frame::Returned(returned));
         }
-    }
-
-    /// A batch that was emptied, to decode one into.
-    pub(super) fn spare(&self) -> Option<B> {
-        lock(&self.state).spare.pop().map(|(batch, _)| batch)
     }
 
     /// Called by the sender: returns whether there is credit again. If not, the sender will be woken when there is.
@@ -289,11 +341,21 @@ impl<B> Lane<B> {
     pub(crate) fn take(&self) -> Option<(Message<B>, usize)> {
         let mut state = lock(&self.state);
         let message = state.queue.pop_front();
-        if let Some((Message::Event(Event::Round(_)), _)) = &message {
-            state.round_ends -= 1;
+        match &message {
+            Some((Message::Event(Event::Round(_)), _)) => state.round_ends -= 1,
+            Some((Message::Encoded(frame) | Message::Compressed(frame), _)) => {
+                state.used -= frame.len();
+                state.count_queued();
+            }
+            _ => {}
         }
         self.queued.store(state.queue.len(), Ordering::Release);
         message
+    }
+
+    /// Returns the credit of a frame whose records are processed to its sender on another host.
+    pub(super) fn return_credit(&self, far: &Far, bytes: usize) {
+        self.give_back(lock(&self.state), far, bytes);
     }
 
     /// Returns an emptied batch and its credit to the sender.
@@ -303,21 +365,16 @@ impl<B> Lane<B> {
     /// freed.
     pub(crate) fn return_batch(&self, batch: B, bytes: usize) {
         let mut state = lock(&self.state);
-        if let Some(far) = &self.far {
-            if state.spare.is_empty() {
-                state.spare.push((batch, 0));
-            }
-            self.give_back(state, far, bytes);
-            return;
-        }
         state.used -= bytes;
+        let kept = bytes.min(state.shell);
         let freed = if state.spared <= self.credit {
-            state.spare.push((batch, bytes));
-            state.spared += bytes;
+            state.spare.push((batch, kept));
+            state.spared += kept;
             None
         } else {
             Some(batch)
         };
+        state.count();
         let wake = state.sender_waits && state.used <= self.credit / 2;
         if wake {
             state.sender_waits = false;
@@ -336,9 +393,13 @@ impl<B> Lane<B> {
         state.used = 0;
         state.sender_waits = false;
         let dropped = std::mem::take(&mut state.queue);
+        let spare = std::mem::take(&mut state.spare);
+        (state.spared, state.shell) = (0, 0);
+        state.count();
         self.queued.store(0, Ordering::Release);
         self.closed.store(true, Ordering::Release);
         drop(state);
+        drop(spare);
         if let Some(far) = &self.far {
             far.send(Frame::Closed);
         }
@@ -361,14 +422,20 @@ impl<B> Lane<B> {
             .into_iter()
             .partition(|(message, _)| matches!(message, Message::Event(_)));
         let bytes = dropped.iter().map(|(_, bytes)| bytes).sum::<usize>();
+        let frames = dropped.iter().map(|(message, _)| match message {
+            Message::Encoded(frame) | Message::Compressed(frame) => frame.len(),
+            Message::Batch(_) | Message::Event(_) => 0,
+        });
+        state.used -= if self.far.is_some() { frames.sum() } else { bytes };
         state.queue = kept;
         self.queued.store(state.queue.len(), Ordering::Release);
         self.closed.store(true, Ordering::Release);
         if let Some(far) = &self.far {
+            state.count_queued();
             far.send(Frame::ClosedRound(state.rounds));
             self.give_back(state, far, bytes);
         } else {
-            state.used -= bytes;
+            state.count();
             drop(state);
         }
         // Woken before the drop, since the destructor of a record may run any code.
@@ -379,10 +446,13 @@ impl<B> Lane<B> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::far::{Ends, HEADER};
     use super::*;
+    use crate::net::{HostId, Part, Receive, TestNetwork};
+    use std::sync::Arc;
 
     fn lane(credit: usize) -> Lane<Vec<u8>> {
-        Lane::new(0, credit, Waker::default(), Waker::default())
+        Lane::new(0, credit, &MemoryPool::new(1000), Waker::default(), Waker::default())
     }
 
     fn receive(lane: &Lane<Vec<u8>>) {
@@ -398,7 +468,7 @@ mod tests {
         let mut made = 0;
         for _ in 0..10 {
             loop {
-                let (spare, credit) = lane.send(vec![0; 40], 40);
+                let (spare, credit) = lane.send(vec![0; 40], 40, 0);
                 made += usize::from(spare.is_none());
                 if credit == Credit::Short {
                     break;
@@ -412,16 +482,16 @@ mod tests {
     #[test]
     fn batches_beyond_the_credit_are_freed() {
         let lane = lane(100);
-        (0..50).for_each(|_| drop(lane.send(vec![0; 40], 40)));
+        (0..50).for_each(|_| drop(lane.send(vec![0; 40], 40, 0)));
         (0..50).for_each(|_| receive(&lane));
-        let kept = std::iter::from_fn(|| lane.send(vec![0; 40], 40).0).count();
+        let kept = std::iter::from_fn(|| lane.send(vec![0; 40], 40, 0).0).count();
         assert_eq!(kept, 3, "those within the credit, and the one that exceeds it");
     }
 
     #[test]
     fn a_sender_learns_whether_it_has_credit() {
         let lane = lane(100);
-        (0..3).for_each(|_| drop(lane.send(vec![0; 40], 40)));
+        (0..3).for_each(|_| drop(lane.send(vec![0; 40], 40, 0)));
         assert_eq!(lane.await_credit(), Credit::Short);
         receive(&lane);
         assert_eq!(lane.await_credit(), Credit::Left, "80 bytes are within the credit");
@@ -433,7 +503,7 @@ mod tests {
     fn a_lane_that_is_closed_for_a_round_opens_with_the_next() {
         let lane = lane(100);
         let round = Event::Round(crate::flow::Depth(1));
-        let send = || lane.send(vec![0; 60], 60).1;
+        let send = || lane.send(vec![0; 60], 60, 0).1;
         assert_eq!((send(), send()), (Credit::Left, Credit::Short));
         lane.send_event(Event::Idle);
         lane.close_round();
@@ -452,6 +522,94 @@ mod tests {
         lane.close();
         lane.send_event(round);
         assert!(lane.is_closed(), "closed for ever, not only for the round");
+    }
+
+    #[test]
+    fn a_lane_counts_what_it_holds() {
+        let memory = MemoryPool::new(1000);
+        let lane = Lane::new(0, 100, &memory, Waker::default(), Waker::default());
+        // Batches of 40 bytes, with 60 more on the heap.
+        let send = || drop(lane.send(vec![0; 40], 100, 60));
+        (0..3).for_each(|_| send());
+        assert_eq!(memory.in_flight(), 400, "three, and one that is being filled");
+        receive(&lane);
+        assert_eq!(memory.in_flight(), 400, "not less than half of it is released");
+        (0..2).for_each(|_| receive(&lane));
+        assert_eq!(memory.in_flight(), 160, "three empty ones, and one that may be filled");
+        send();
+        assert_eq!(
+            memory.in_flight(),
+            280,
+            "two empty ones, one in flight, one that is being filled"
+        );
+        lane.close();
+        assert_eq!(memory.in_flight(), 0);
+    }
+
+    /// The two halves of a lane, with a credit of 100 and of 1000, on hosts that are connected by this network.
+    fn halves(network: &Arc<TestNetwork>, memory: &MemoryPool) -> [Arc<Lane<Vec<u8>>>; 2] {
+        struct Half(Arc<Lane<Vec<u8>>>);
+
+        impl Receive for Half {
+            fn receive(&self, _: HostId, frame: &[u8]) -> crate::Result<()> {
+                let (_, frame) = Frame::decode(frame).unwrap();
+                self.0.take_frame(self.0.far().unwrap(), frame);
+                Ok(())
+            }
+        }
+
+        let half = |me: usize, credit: usize| {
+            let links = network.links(HostId(me), 2, &Arc::default());
+            let link = links.to(HostId(1 - me), Part::Edge(0));
+            let far = Far { link, ends: Ends { from: 0, to: 0 } };
+            let half = Lane::new(0, credit, memory, Waker::default(), Waker::default());
+            let half = Arc::new(half.into_half(far, 1000));
+            links.open(Part::Edge(0), Arc::new(Half(Arc::clone(&half))));
+            half
+        };
+        [half(0, 100), half(1, 1000)]
+    }
+
+    #[test]
+    fn a_sender_with_less_credit_than_its_receiver_assumes_gets_it_back() {
+        let (network, memory) = (Arc::new(TestNetwork::default()), MemoryPool::new(1000));
+        let [sender, receiver] = halves(&network, &memory);
+        let [to, back] = [&sender, &receiver].map(|half| half.far().unwrap());
+        let send = || sender.send_far(to, to.begin(60), 60);
+        assert_eq!((send(), send()), (Credit::Left, Credit::Short));
+        assert_eq!(sender.await_credit(), Credit::Short);
+        assert!(memory.in_flight() > 0, "the frame that is being filled");
+        while network.deliver(0) {}
+        for _ in 0..2 {
+            let Some((Message::Encoded(_), bytes)) = receiver.take() else { panic!("a frame") };
+            receiver.return_credit(back, bytes);
+        }
+        while network.deliver(0) {}
+        assert_eq!(sender.await_credit(), Credit::Left);
+        assert_eq!(memory.in_flight(), 0);
+    }
+
+    #[test]
+    fn frames_that_wait_to_be_decoded_are_counted() {
+        let (network, memory) = (Arc::new(TestNetwork::default()), MemoryPool::new(1000));
+        let [sender, receiver] = halves(&network, &memory);
+        let to = sender.far().unwrap();
+        let send = || {
+            let mut frame = to.begin(200);
+            frame.resize(200, 0);
+            let _ = sender.send_far(to, frame, 10);
+            while network.deliver(0) {}
+        };
+        let filling = |bytes: usize| memory.in_flight() - bytes;
+        (0..2).for_each(|_| send());
+        let waiting = 2 * (200 - HEADER);
+        assert_eq!(filling(waiting), 200);
+        receiver.take();
+        receiver.take();
+        assert_eq!(filling(0), 200);
+        send();
+        receiver.close_round();
+        assert_eq!(filling(0), 200, "those of a round that is skipped are dropped");
     }
 }
 
@@ -486,7 +644,7 @@ mod models {
     /// Sends `batches` of one byte each over a credit of one, waiting for it as a task does.
     fn send(lane: &Lane<u8>, woken: &Notify, batches: u8) -> Credit {
         for batch in 0..batches {
-            let (_, mut credit) = lane.send(batch, 1);
+            let (_, mut credit) = lane.send(batch, 1, 0);
             while credit == Credit::Short {
                 credit = lane.await_credit();
                 if credit == Credit::Short {
@@ -517,7 +675,7 @@ mod models {
     fn neither_end_sleeps_through_what_the_other_did() {
         model(|| {
             let ((sender, sent), (receiver, received)) = (waker(), waker());
-            let lane = Arc::new(Lane::new(0, 1, sender, receiver));
+            let lane = Arc::new(Lane::new(0, 1, &MemoryPool::new(1), sender, receiver));
             let sending = {
                 let lane = Arc::clone(&lane);
                 thread::spawn(move || send(&lane, &sent, 3))
@@ -537,7 +695,7 @@ mod models {
     fn a_sender_that_waits_learns_that_the_lane_is_closed() {
         model(|| {
             let ((sender, sent), (receiver, received)) = (waker(), waker());
-            let lane = Arc::new(Lane::new(0, 0, sender, receiver));
+            let lane = Arc::new(Lane::new(0, 0, &MemoryPool::new(1), sender, receiver));
             let sending = {
                 let lane = Arc::clone(&lane);
                 thread::spawn(move || send(&lane, &sent, 2))

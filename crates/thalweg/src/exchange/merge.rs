@@ -73,7 +73,7 @@ where
                         break;
                     }
                 }
-                self.intake.lanes[from].return_batch(batch, bytes);
+                self.intake.return_batch(from, batch, bytes);
                 self.intake.align.pass_events(from);
                 self.heads[from] = behind.pop_front();
                 if self.heads[from].is_none() {

@@ -10,11 +10,13 @@
 //! A lane gives its sender credit in bytes. A sender that has used it up on any lane stops taking input, and is woken
 //! when the receiver has returned half of it. So a slow receiver exerts back-pressure on its own senders only, and
 //! what an edge holds is bounded by `senders x receivers x (credit + what one batch of the sender's input can
-//! produce)`.
+//! produce)`. It counts in the memory pool, of which all lanes of a job get a quarter: if that is not enough for the credit that
+//! is configured, they get less, and batches are smaller.
 //!
 //! This layer knows nothing of operators, schedulers or plans.
 
 mod align;
+mod compression;
 mod edge;
 mod far;
 mod inlet;
@@ -26,7 +28,9 @@ mod pair;
 mod record_batch;
 mod route;
 
+pub(crate) use compression::WORTH_COMPRESSING;
 pub(crate) use edge::{Edge, LaneSettings, TasksOf};
+pub(crate) use far::read_from_host;
 pub use inlet::Inlet;
 pub use merge::MergingInlet;
 pub(crate) use outlet::{Broadcast, Outlet};

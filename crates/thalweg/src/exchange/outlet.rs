@@ -1,6 +1,7 @@
 //! The end of a stage: fills batches and sends them.
 
-use super::far::{Far, HEADER};
+use super::compression::Compressor;
+use super::far::{Far, HEADER, compress};
 use super::lane::{Credit, Lane};
 use super::record_batch::RecordBatch;
 use super::{BatchMode, LaneSettings, Route};
@@ -16,7 +17,8 @@ use std::time::Duration;
 /// How long a record of a busy task may wait in a batch that is not full, or for more batches to the same host.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// Bytes on the heap at which a batch is sent, however few its records; the credit of a lane if that is more.
+/// Bytes at which a batch is sent, however few its records; the credit of a lane if that is more, or if the memory budget
+/// allows no more credit than that.
 const HEAVY: usize = 64 << 10;
 
 /// The records of a batch to another host, if they own memory on the heap. The allocator keeps some freed blocks of each size
@@ -33,9 +35,12 @@ pub(crate) struct Lanes<I: Portable + ?Sized, T: Time> {
     edge: usize,
     lanes: Vec<Sending<I, T>>,
     settings: LaneSettings,
+    /// The records of a full batch: as many as are configured, or fewer if they are large.
     size: usize,
-    /// The bytes that the records of a batch may own on the heap before it is sent.
+    /// The bytes of a full batch, and those that its records may own on the heap before it is sent.
     heavy: usize,
+    /// Compresses frames to other hosts.
+    compressor: Option<Box<Compressor>>,
     /// The buffer that batches are encoded into, if `settings.encode`.
     bytes: Vec<u8>,
     /// The lanes to other hosts on which frames may wait for more.
@@ -92,12 +97,18 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
                 credit: Credit::Left,
             })
             .collect();
+        let compressor =
+            settings.compress_from.filter(|_| lanes.iter().any(|to| to.frame.is_some()));
         Self {
             op,
             edge,
             lanes,
+            compressor: compressor.map(|least| Box::new(Compressor::new(least))),
             size: settings.batch.size(),
-            heavy: settings.credit.max(HEAVY),
+            heavy: match settings.credit < settings.usual_credit {
+                true => settings.credit,
+                false => settings.credit.max(HEAVY),
+            },
             settings,
             bytes: Vec::new(),
             held: Vec::new(),
@@ -139,8 +150,8 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             }
             return;
         }
-        *heap = 0;
-        let bytes = open.bytes();
+        let heap = std::mem::take(heap);
+        let (bytes, records) = (open.bytes(), open.len());
         let measured = self.sent.batches.is_multiple_of(MEASURED);
         open.sent_at = measured.then(|| self.settings.clock.now());
         if self.settings.encode
@@ -149,15 +160,24 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             let what = format!("a batch cannot be decoded as it was encoded: {error}");
             self.op.fail(Error::new(ErrorKind::Internal, what));
         }
-        self.sent.records += open.len() as u64;
+        self.sent.records += records as u64;
         self.sent.batches += 1;
         self.sent.bytes += bytes as u64;
-        let (spare, after) = lane.send(std::mem::take(open), bytes);
+        let (spare, after) = lane.send(std::mem::take(open), bytes, heap);
         *open = spare.unwrap_or_default();
         if after == Credit::Closed {
             open.drain(|_, _| {});
         }
         self.note(to, after);
+        self.fit(records, bytes);
+    }
+
+    /// Fits the records of a batch to their size: so many were so large.
+    fn fit(&mut self, records: usize, bytes: usize) {
+        let most = self.settings.batch.size();
+        if bytes > self.heavy || self.size < most {
+            self.size = (records.saturating_mul(self.heavy) / bytes.max(1)).clamp(1, most);
+        }
     }
 
     /// Sends the frame to another host, if there is anything in it.
@@ -168,7 +188,10 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             return;
         }
         *heap = 0;
-        let (bytes, records, credit) = frame.take();
+        let (mut bytes, records, credit) = frame.take();
+        if let Some(compressor) = &mut self.compressor {
+            compress(&mut bytes, compressor);
+        }
         self.sent.records += records as u64;
         self.sent.batches += 1;
         self.sent.bytes += credit as u64;
@@ -177,6 +200,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             self.held.push(to);
         }
         self.note(to, after);
+        self.fit(records, credit);
         if self.settings.batch == BatchMode::Single {
             self.release();
         } else {

@@ -89,7 +89,7 @@ where
                             break;
                         }
                     }
-                    self.first.lanes[at].return_batch(batch, bytes);
+                    self.first.return_batch(at, batch, bytes);
                 }
                 Taken::Event(event) => {
                     self.first.align.note(at, event);
@@ -128,7 +128,7 @@ where
                             break;
                         }
                     }
-                    self.second.lanes[at].return_batch(batch, bytes);
+                    self.second.return_batch(at, batch, bytes);
                 }
                 Taken::Event(event) => {
                     self.first.align.note(before + at, event);

@@ -33,7 +33,7 @@ pub struct Stats {
     pub wall: Duration,
     /// The number of cores that the job's tasks are spread over.
     pub cores: usize,
-    /// The most bytes that the runtime's jobs had reserved at one time, on this host.
+    /// The most bytes that the runtime's jobs had at one time, reserved for state or in flight between tasks, on this host.
     pub memory_peak: u64,
     /// Every operator of the plan, in its order.
     pub operators: Vec<OperatorStats>,
@@ -460,7 +460,7 @@ impl fmt::Display for Stats {
         write!(f, "{}", if self.cores == 1 { "" } else { "s" })?;
         match self.memory_peak {
             0 => writeln!(f)?,
-            peak => writeln!(f, "; its state held {} at most", show::bytes(peak))?,
+            peak => writeln!(f, "; it held {} at most", show::bytes(peak))?,
         }
         let names = self.operators.iter().map(|op| op.name.chars().count()).max().unwrap_or(0);
         let names = names.max("operator".len());
@@ -707,7 +707,7 @@ mod tests {
         stats.stages[1].under_way =
             Latency { count: 3, p50: Duration::from_micros(12), ..Latency::default() };
         let expected = "\
-the job took 1.00 s on 2 cores; its state held 2.0 KiB at most
+the job took 1.00 s on 2 cores; it held 2.0 KiB at most
 
 stage 0, 1 task: busy 95%, idle 0%, back-pressured 0%, queued 0%
   0 turns, p50 0 ns, p99 0 ns, longest 0 ns

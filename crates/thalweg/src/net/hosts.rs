@@ -1,6 +1,7 @@
 //! The hosts of a job, and which of them runs which task.
 
 use super::Network;
+use crate::memory::MemoryPool;
 use std::sync::Arc;
 
 /// The number of a host, from 0.
@@ -19,18 +20,30 @@ pub(crate) struct Hosts {
     cores: Vec<usize>,
     /// `None` if there is one host only.
     network: Option<Arc<dyn Network>>,
+    /// The bytes from which frames of batches are compressed, if they are.
+    compress_from: Option<usize>,
 }
 
 impl Hosts {
     /// The only host.
     pub(crate) fn one(cores: usize) -> Self {
-        Self { me: HostId::FIRST, cores: vec![cores.max(1)], network: None }
+        Self { me: HostId::FIRST, cores: vec![cores.max(1)], network: None, compress_from: None }
     }
 
     /// One of several hosts.
     pub(crate) fn several(me: HostId, cores: Vec<usize>, network: Arc<dyn Network>) -> Self {
         let cores = cores.into_iter().map(|cores| cores.max(1)).collect();
-        Self { me, cores, network: Some(network) }
+        Self { me, cores, network: Some(network), compress_from: None }
+    }
+
+    /// The same hosts, which compress frames of batches from so many bytes on. All of them do it alike.
+    pub(crate) fn compressing(self, from: Option<usize>) -> Self {
+        Self { compress_from: from, ..self }
+    }
+
+    /// The bytes from which frames of batches are compressed, if they are.
+    pub(crate) fn compress_from(&self) -> Option<usize> {
+        self.compress_from
     }
 
     /// This host.
@@ -57,6 +70,13 @@ impl Hosts {
     pub(crate) fn flush(&self) {
         if let Some(network) = &self.network {
             network.flush();
+        }
+    }
+
+    /// Counts the frames that wait on this host in a pool, from now on.
+    pub(crate) fn count_in(&self, memory: &MemoryPool) {
+        if let Some(network) = &self.network {
+            network.count_in(memory);
         }
     }
 

@@ -20,7 +20,11 @@ pub(crate) use test_network::TestNetwork;
 
 use crate::error::{Error, Result};
 use crate::flow::{Signals, catch};
+use crate::memory::MemoryPool;
 use std::sync::Arc;
+
+/// The most bytes of a frame.
+pub(crate) const LARGEST_FRAME: usize = 1 << 30;
 
 /// What a frame belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,6 +63,10 @@ pub(crate) trait Network: Send + Sync {
 
     /// Sets the receiver of a channel. Frames that have arrived before wait for it.
     fn open(&self, channel: Channel, receiver: Receiver);
+
+    /// Counts the frames that wait on this host to be sent, or for their receivers, as in flight from now on. Receivers
+    /// count what they keep.
+    fn count_in(&self, memory: &MemoryPool);
 
     /// Forgets the channels of a job, and drops what still arrives for them.
     fn close(&self, job: u64);

@@ -3,7 +3,7 @@
 use super::builder::Factory;
 use super::conserve::conserved;
 use super::measure::measure;
-use super::{Builder, Plan, Stage, Strategy, Tie, TieKind};
+use super::{Builder, Edge, Plan, Stage, Strategy, Tie, TieKind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{LaneSettings, TasksOf};
 use crate::flow::{Depth, Op, Partitions, Signals, Task, Waker, catch};
@@ -12,6 +12,7 @@ use crate::metrics::Stats;
 use crate::net::{HostId, Links};
 use crate::runtime::{Cell, Description, Job, JobNumbers, Runtime, TaskCounts};
 use crate::state::SpillDir;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -246,10 +247,15 @@ fn make(
     let hosts: Vec<Vec<HostId>> =
         plan.stages.iter().map(|stage| stage.hosts(links.hosts())).collect();
     let tasks_of = |stage: usize| TasksOf { wakers: &wakers[stage], hosts: &hosts[stage] };
+    let usual_credit = runtime.config.credit;
+    let credit = runtime.memory.credit(usual_credit, lanes_on_a_host(&plan, &hosts));
     for (edge, connector) in plan.edges.iter().zip(connectors) {
         let settings = LaneSettings {
             batch: edge.batch,
-            credit: runtime.config.credit,
+            credit,
+            usual_credit,
+            memory: runtime.memory.clone(),
+            compress_from: links.hosts().compress_from(),
             encode: runtime.config.encode_exchanges,
             clock: runtime.clock.clone(),
         };
@@ -357,6 +363,30 @@ pub(crate) fn check(builder: &mut Builder) -> Result<()> {
         return Err(Error::new(ErrorKind::Plan, what).in_operator(head));
     }
     Ok(())
+}
+
+/// The lanes of a job that begin or end at a host, at the one that has the most. `hosts` are those of the tasks of each
+/// stage.
+fn lanes_on_a_host(plan: &Plan, hosts: &[Vec<HostId>]) -> usize {
+    let count = |stage: usize| {
+        let mut tasks = BTreeMap::<HostId, usize>::new();
+        hosts[stage].iter().for_each(|host| *tasks.entry(*host).or_default() += 1);
+        tasks
+    };
+    let tasks: Vec<_> = (0..hosts.len()).map(count).collect();
+    let of_edge = |edge: &Edge| {
+        let (senders, receivers) = (hosts[edge.from].len(), hosts[edge.to].len());
+        if edge.strategy == Strategy::Forward {
+            return senders.max(receivers);
+        }
+        let [from, to] = [&tasks[edge.from], &tasks[edge.to]];
+        let on = |host: &HostId| {
+            let [sends, receives] = [from, to].map(|tasks| tasks.get(host).copied().unwrap_or(0));
+            sends * receivers + (senders - sends) * receives
+        };
+        from.keys().chain(to.keys()).map(on).max().unwrap_or(0)
+    };
+    plan.edges.iter().map(of_edge).sum()
 }
 
 /// Whether a task may send to another with this strategy.

@@ -465,6 +465,29 @@ mod tests {
     }
 
     #[test]
+    fn what_is_in_flight_between_simulated_hosts_is_counted_and_bounded() {
+        for seed in 0..4 {
+            let cluster = Cluster::new(seed, 8, 2);
+            let config = Config { memory: 1 << 20, ..Config::default() };
+            let pools = on_cluster(&cluster, &config, &[2, 1], &|env| {
+                let texts =
+                    env.range(0..20u64).flat_map(|_| (0..100).map(|n| format!("{n:01000}")));
+                let lengths = texts.shuffle().map(|text: String| text.len() as u64);
+                let total = lengths.reduce(|a, b| a + b).collect_one();
+                env.run().map_err(|error| error.to_string())?;
+                assert_eq!(total.take().unwrap(), Some(2_000_000));
+                Ok(env.memory().clone())
+            });
+            drop(cluster);
+            let pools: Vec<_> = pools.into_iter().map(Result::unwrap).collect();
+            assert!(pools.iter().all(|pool| pool.in_flight() == 0), "seed {seed}: {pools:?}");
+            // Shares of lanes are less than a quarter, and frames wait in the network beside them.
+            assert!(pools.iter().all(|pool| pool.peak() < 1 << 19), "seed {seed}: {pools:?}");
+            assert!(pools.iter().any(|pool| pool.peak() > 1 << 15), "seed {seed}: {pools:?}");
+        }
+    }
+
+    #[test]
     fn a_host_that_is_lost_ends_the_job_on_all_hosts_by_its_name() {
         let (mut well, mut ill) = (0, 0);
         for lost in [0, 1, 2] {

@@ -22,8 +22,9 @@ pub(crate) use running::Running;
 pub(crate) use scheduler::Cluster;
 
 use crate::clock::Clock;
-use crate::config::{self, Config, HostConfig};
+use crate::config::{self, Compression, Config, HostConfig};
 use crate::error::{Error, ErrorKind, Result};
+use crate::exchange::WORTH_COMPRESSING;
 use crate::flow::Signals;
 use crate::memory::MemoryPool;
 use crate::net::{HostId, Hosts, Links, TcpNetwork};
@@ -73,14 +74,20 @@ impl World {
             return Err(Error::new(ErrorKind::Config, what));
         }
         let (connections, cores) = TcpNetwork::connect(hosts, config.cores.get(), config.credit)?;
-        let hosts = Hosts::several(HostId(hosts.id), cores, connections.network());
+        let compress_from = match hosts.compression {
+            Compression::None => None,
+            Compression::Lz4 => Some(WORTH_COMPRESSING),
+        };
+        let hosts = Hosts::several(HostId(hosts.id), cores, connections.network())
+            .compressing(compress_from);
         Ok(Self { hosts: Arc::new(hosts), connections: Some(connections), ..world })
     }
 
     /// One of the hosts of a cluster, of which each has this many cores.
     pub(crate) fn simulated(cluster: &Arc<Cluster>, me: HostId, cores: &[usize]) -> Self {
         let host = cluster.host(me);
-        let hosts = Hosts::several(me, cores.to_vec(), Arc::clone(&host) as _);
+        let hosts = Hosts::several(me, cores.to_vec(), Arc::clone(&host) as _)
+            .compressing(host.compress_from());
         Self { clock: host.clock(), hosts: Arc::new(hosts), scheduler: host, connections: None }
     }
 }
@@ -155,6 +162,7 @@ impl Runtime {
     pub(crate) fn new(config: Config, world: World) -> Arc<Self> {
         let World { clock, hosts, scheduler, connections } = world;
         let memory = MemoryPool::new(config.memory);
+        hosts.count_in(&memory);
         let environments = Numbering::default();
         Arc::new(Self {
             config,

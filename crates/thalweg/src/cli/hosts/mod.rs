@@ -39,6 +39,7 @@ pub(super) fn find(
     config.tls = tls_dir.map(Tls::read).transpose()?;
     config.connect_timeout = host.connect_timeout.unwrap_or(config.connect_timeout);
     config.lost_after = host.lost_after.unwrap_or(config.lost_after);
+    config.compression = host.compression.unwrap_or(config.compression);
     config.validate()?;
     Ok(Some(config))
 }

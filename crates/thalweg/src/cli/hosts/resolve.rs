@@ -1,7 +1,7 @@
 //! Which host this process is, from settings, a file of hosts, and what its launcher says. Pure.
 
 use super::launcher::{Launched, Launcher, Variables, detect};
-use crate::config::{HostSettings, HostsFile, ListedHost, split_port};
+use crate::config::{Compression, HostSettings, HostsFile, ListedHost, split_port};
 use crate::error::{Error, ErrorKind, Result};
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -27,6 +27,7 @@ pub(super) struct Resolved {
     pub(super) run: Option<String>,
     pub(super) connect_timeout: Option<Duration>,
     pub(super) lost_after: Option<Duration>,
+    pub(super) compression: Option<Compression>,
     pub(super) launcher: Option<Launcher>,
     /// How many of the hosts are on this machine, as far as is known.
     pub(super) local: usize,
@@ -99,6 +100,7 @@ pub(super) fn resolve(
         run,
         connect_timeout: set.connect_timeout.or(connect_timeout),
         lost_after: set.lost_after.or(lost_after),
+        compression: set.compression.or(file.and_then(|file| file.compression)),
         launcher: launched.as_ref().map(|launched| launched.by),
         local: local.unwrap_or(1).max(1),
         cores: this
@@ -215,7 +217,7 @@ mod tests {
         error.to_string()
     }
 
-    const FILE: &str = "secret-file = '/s'\ntls-dir = '/c'\nlost-after = '5s'\n[[hosts]]\naddress = 'a'\n\
+    const FILE: &str = "secret-file = '/s'\ntls-dir = '/c'\nlost-after = '5s'\ncompression = 'lz4'\n[[hosts]]\naddress = 'a'\n\
                         [[hosts]]\naddress = 'b:99'\ncores = 3\n[[hosts]]\naddress = 'c'\n";
 
     #[test]
@@ -267,8 +269,10 @@ mod tests {
         assert_eq!(host.secret_file.as_deref(), Some(Path::new("/s")));
         assert_eq!(host.tls_dir.as_deref(), Some(Path::new("/c")));
         assert_eq!(host.lost_after, Some(Duration::from_secs(5)));
+        assert_eq!(host.compression, Some(Compression::Lz4));
         set.id = Some(2);
         set.lost_after = Some(Duration::from_secs(7));
+        set.compression = Some(Compression::None);
         set.secret_file = Some("/t".into());
         set.tls_dir = Some("/d".into());
         let host = one(&set, Some(FILE), "");
@@ -276,6 +280,7 @@ mod tests {
         assert_eq!(host.secret_file.as_deref(), Some(Path::new("/t")));
         assert_eq!(host.tls_dir.as_deref(), Some(Path::new("/d")));
         assert_eq!(host.lost_after, Some(Duration::from_secs(7)));
+        assert_eq!(host.compression, Some(Compression::None));
     }
 
     #[test]

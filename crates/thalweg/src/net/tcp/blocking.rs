@@ -1,6 +1,7 @@
 //! Channels whose receivers may block: each has a thread of its own, so that no other frame waits for it.
 
 use crate::error::Result;
+use crate::memory::{InFlight, MemoryPool};
 use crate::net::{HostId, Receive, Receiver};
 use crate::sync::spawn;
 use std::sync::Arc;
@@ -12,17 +13,20 @@ struct Queued {
     _receiver: Arc<Receiver>,
     /// Dropped with the channel, which ends the thread.
     events: Sender<Event>,
+    /// Counts what is queued.
+    memory: Option<MemoryPool>,
 }
 
 enum Event {
-    Frame(HostId, Vec<u8>),
+    Frame(HostId, Vec<u8>, Option<InFlight>),
     Lost(HostId, String),
 }
 
 impl Receive for Queued {
     fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
         // It fails only if the thread has ended, with its channel.
-        let _ = self.events.send(Event::Frame(from, frame.to_vec()));
+        let held = self.memory.as_ref().map(|memory| memory.carry(frame.len()));
+        let _ = self.events.send(Event::Frame(from, frame.to_vec(), held));
         Ok(())
     }
 
@@ -32,7 +36,7 @@ impl Receive for Queued {
 }
 
 /// Passes on what arrives to this receiver, in order, on a thread that ends when the channel is closed.
-pub(super) fn on_own_thread(receiver: Receiver) -> Result<Receiver> {
+pub(super) fn on_own_thread(receiver: Receiver, memory: Option<MemoryPool>) -> Result<Receiver> {
     let (events, arrived) = channel();
     let signals = Arc::clone(&receiver.signals);
     let receiver = Arc::new(receiver);
@@ -41,10 +45,10 @@ pub(super) fn on_own_thread(receiver: Receiver) -> Result<Receiver> {
         for event in arrived {
             let Some(receiver) = weak.upgrade() else { return };
             match event {
-                Event::Frame(from, frame) => receiver.take(from, &frame),
+                Event::Frame(from, frame, _held) => receiver.take(from, &frame),
                 Event::Lost(host, how) => receiver.lost(host, &how),
             }
         }
     })?;
-    Ok(Receiver::new(Arc::new(Queued { _receiver: receiver, events }), signals))
+    Ok(Receiver::new(Arc::new(Queued { _receiver: receiver, events, memory }), signals))
 }

@@ -4,6 +4,7 @@
 //! waited before all others.
 
 use crate::error::Error;
+use crate::memory::{InFlight, MemoryPool};
 use crate::net::{Channel, HostId, Part, Receiver};
 use crate::sync::{Mutex, lock};
 use std::collections::BTreeMap;
@@ -24,6 +25,8 @@ struct State {
     over_there: BTreeMap<HostId, Jobs>,
     /// The hosts that are lost, and how.
     lost: BTreeMap<HostId, Arc<str>>,
+    /// Counts the frames that wait.
+    memory: Option<MemoryPool>,
 }
 
 #[derive(Default)]
@@ -31,23 +34,42 @@ struct Slot {
     receiver: Option<Receiver>,
     /// Frames and their senders. Once it is empty in an open channel, it stays so.
     waiting: Vec<(HostId, Vec<u8>)>,
+    /// Counts the frames that wait.
+    held: Option<InFlight>,
+}
+
+impl Slot {
+    fn wait(&mut self, from: HostId, frame: &[u8], memory: Option<&MemoryPool>) {
+        self.waiting.push((from, frame.to_vec()));
+        let held = self.held.take().or_else(|| memory.map(|memory| memory.carry(0)));
+        self.held = held.map(|mut held| {
+            held.resize(held.bytes() + frame.len());
+            held
+        });
+    }
 }
 
 impl Channels {
+    /// Counts the frames that wait in a pool, from now on.
+    pub(super) fn count_in(&self, memory: &MemoryPool) {
+        lock(&self.0).memory = Some(memory.clone());
+    }
+
     /// Called by the network's thread: a frame has arrived.
     pub(super) fn take(&self, from: HostId, channel: Channel, frame: &[u8]) {
         let mut state = lock(&self.0);
         if state.over.contains(channel.job) {
             return;
         }
-        let slot = state.channels.entry(channel).or_default();
+        let State { channels, memory, .. } = &mut *state;
+        let slot = channels.entry(channel).or_default();
         match &slot.receiver {
             Some(receiver) if slot.waiting.is_empty() => {
                 let receiver = receiver.clone();
                 drop(state);
                 receiver.take(from, frame);
             }
-            _ => slot.waiting.push((from, frame.to_vec())),
+            _ => slot.wait(from, frame, memory.as_ref()),
         }
     }
 
@@ -57,7 +79,7 @@ impl Channels {
             let mut state = lock(&self.0);
             let Some(channel) = state.opened.pop() else { return };
             let Some(slot) = state.channels.get_mut(&channel) else { continue };
-            let waiting = std::mem::take(&mut slot.waiting);
+            let (waiting, _held) = (std::mem::take(&mut slot.waiting), slot.held.take());
             let Some(receiver) = slot.receiver.clone() else { continue };
             drop(state);
             waiting.iter().for_each(|(from, frame)| receiver.take(*from, frame));

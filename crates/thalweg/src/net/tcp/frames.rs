@@ -8,13 +8,16 @@
 //!
 //! Integers are little-endian.
 
-use crate::net::{Channel, Part};
+use crate::memory::{InFlight, MemoryPool};
+use crate::net::{Channel, LARGEST_FRAME, Part};
 
 pub(super) const HEADER: usize = 16;
 /// The most bytes of content that a frame may have.
-pub(super) const LARGEST: usize = 1 << 30;
+pub(super) const LARGEST: usize = LARGEST_FRAME;
 /// Stands for the number of a job in notices.
 const NETWORK: u64 = u64::MAX;
+/// Frames with less content are not counted: there are as many that return credit as are worth counting.
+const SMALL: usize = 256;
 /// The capacity that the buffer for a torn frame keeps.
 const KEPT: usize = 64 << 10;
 
@@ -22,6 +25,8 @@ const KEPT: usize = 64 << 10;
 pub(super) struct Frame {
     pub(super) header: [u8; HEADER],
     pub(super) content: Vec<u8>,
+    /// Counts the content until it is written.
+    _held: Option<InFlight>,
 }
 
 /// What the network of one host sends that of another.
@@ -50,7 +55,14 @@ impl Frame {
             Part::Edge(edge) => 1 + 2 * edge,
             Part::Tie(tie) => 2 + 2 * tie,
         };
-        Self { header: header(content.len(), channel.job, part as u32), content }
+        Self { header: header(content.len(), channel.job, part as u32), content, _held: None }
+    }
+
+    /// Counts the content in a pool, unless it is small.
+    pub(super) fn counted_in(self, memory: Option<&MemoryPool>) -> Self {
+        let memory = memory.filter(|_| self.content.len() >= SMALL);
+        let _held = memory.map(|memory| memory.carry(self.content.len()));
+        Self { _held, ..self }
     }
 
     pub(super) fn notice(notice: Notice) -> Self {
@@ -59,7 +71,7 @@ impl Frame {
             Notice::Over(job) => (1, job.to_le_bytes().to_vec()),
             Notice::Goodbye => (2, Vec::new()),
         };
-        Self { header: header(content.len(), NETWORK, kind), content }
+        Self { header: header(content.len(), NETWORK, kind), content, _held: None }
     }
 
     pub(super) fn len(&self) -> usize {

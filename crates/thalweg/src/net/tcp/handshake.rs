@@ -51,6 +51,8 @@ pub(super) struct Identity {
     pub(super) executable: u64,
     /// The bytes that a sender may have in flight on a lane: a receiver returns them in parts of its own credit.
     pub(super) credit: u64,
+    /// How it compresses batches.
+    pub(super) compression: String,
     /// After how many milliseconds of silence it considers another host lost.
     pub(super) lost_after: u64,
     /// Where others reach it, such as `10.0.0.2:4711`.
@@ -90,6 +92,12 @@ impl Identity {
             return Some(format!(
                 "hosts have to be configured with the same credit: host {first} has {one} bytes, and host {second} has \
                  {two}"
+            ));
+        }
+        if a.compression != b.compression {
+            let (one, two) = (&a.compression, &b.compression);
+            return Some(format!(
+                "hosts have to be configured with the same compression: host {first} has {one}, and host {second} has {two}"
             ));
         }
         None
@@ -275,7 +283,8 @@ impl Handshake {
             return Err(Refusal::NoHost);
         }
         let Some((identity, mac)) = credentials.split_at_checked(length) else { return Ok(None) };
-        let Ok(mac) = mac.try_into() else { return Ok(None) };
+        // More than was wanted.
+        let Ok(mac) = mac.try_into() else { return Err(Refusal::NoHost) };
         let other = match self.role {
             Role::Connects => Role::Accepts,
             Role::Accepts => Role::Connects,
@@ -363,6 +372,7 @@ mod tests {
             cores: 2,
             executable: 0xe1e,
             credit: 1000,
+            compression: "none".to_owned(),
             lost_after: 10_000,
             address: format!("10.0.0.{host}:4711"),
         }
@@ -569,6 +579,10 @@ mod tests {
         assert_eq!(
             said(|host| host.credit = 1),
             "hosts have to be configured with the same credit: host 0 has 1000 bytes, and host 2 has 1"
+        );
+        assert_eq!(
+            said(|host| host.compression = "lz4".to_owned()),
+            "hosts have to be configured with the same compression: host 0 has none, and host 2 has lz4"
         );
     }
 }

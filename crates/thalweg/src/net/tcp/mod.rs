@@ -38,6 +38,7 @@ use crate::clock::{Clock, nanos};
 use crate::config::{HostConfig, Secret};
 use crate::data::{Data, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::MemoryPool;
 use crate::sync::{AtomicBool, Ordering, spawn};
 use channels::Channels;
 use connection::Message;
@@ -48,7 +49,7 @@ use mio::{Interest, Poll, Token, Waker};
 use outgoing::{Outgoing, Rest};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use stream::Stream;
@@ -69,6 +70,8 @@ struct Shared {
     waker: Waker,
     /// Whether this host leaves.
     leaving: AtomicBool,
+    /// Counts the frames that wait.
+    memory: OnceLock<MemoryPool>,
 }
 
 /// Another host.
@@ -93,6 +96,7 @@ impl TcpNetwork {
             cores: u32::try_from(cores).unwrap_or(u32::MAX),
             executable: executable::digest()?,
             credit: credit as u64,
+            compression: config.compression.to_string(),
             lost_after: config.lost_after.as_millis().try_into().unwrap_or(u64::MAX),
             address: String::new(),
         };
@@ -124,7 +128,8 @@ impl TcpNetwork {
         }
         let waker = Waker::new(poll.registry(), thread::WAKE).map_err(failed)?;
         let channels = Channels::default();
-        let shared = Arc::new(Shared { peers, channels, waker, leaving: AtomicBool::new(false) });
+        let (leaving, memory) = (AtomicBool::new(false), OnceLock::new());
+        let shared = Arc::new(Shared { peers, channels, waker, leaving, memory });
         let of_thread = NetworkThread::new(Arc::clone(&shared), poll, lost_after, most_silent);
         let thread = Some(spawn("thalweg-net".to_owned(), move || of_thread.run())?);
         let heartbeats = Heartbeats::start(&shared, most_silent / 4)?;
@@ -159,8 +164,16 @@ pub(crate) fn read_from_host(bytes: &[u8], torn_at: usize) {
 
 /// Gives bytes of a stranger to a handshake.
 fn shake_hands(role: Role, pieces: [&[u8]; 2]) {
-    let (address, executable, credit, lost_after) = (String::new(), 0, 0, 0);
-    let mine = Identity { host: 0, hosts: 2, cores: 1, executable, credit, lost_after, address };
+    let mine = Identity {
+        host: 0,
+        hosts: 2,
+        cores: 1,
+        executable: 0,
+        credit: 0,
+        compression: String::new(),
+        lost_after: 0,
+        address: String::new(),
+    };
     let secret = Secret::new("a secret of this host alone");
     let mut handshake = Handshake::new(role, mine, secret, [0; 32]);
     for mut rest in pieces {
@@ -200,7 +213,7 @@ impl Shared {
             self.channels.fail(channel, Error::new(ErrorKind::Plan, what));
             return None;
         }
-        Some((self.peers.get(&to)?, Frame::new(channel, content)))
+        Some((self.peers.get(&to)?, Frame::new(channel, content).counted_in(self.memory.get())))
     }
 
     fn wake(&self) {
@@ -230,16 +243,24 @@ impl Network for Shared {
 
     fn open(&self, channel: Channel, receiver: Receiver) {
         let receiver = match receiver.may_block() {
-            true => blocking::on_own_thread(receiver.clone()).unwrap_or_else(|error| {
-                // The job ends, and learns that through this channel.
-                receiver.fail(error);
-                receiver
-            }),
+            true => {
+                let memory = self.memory.get().cloned();
+                blocking::on_own_thread(receiver.clone(), memory).unwrap_or_else(|error| {
+                    // The job ends, and learns that through this channel.
+                    receiver.fail(error);
+                    receiver
+                })
+            }
             false => receiver,
         };
         if self.channels.open(channel, receiver) {
             self.wake();
         }
+    }
+
+    fn count_in(&self, memory: &MemoryPool) {
+        let _ = self.memory.set(memory.clone());
+        self.channels.count_in(memory);
     }
 
     fn close(&self, job: u64) {

@@ -831,10 +831,16 @@ mod tests {
         let address = format!("127.0.0.1:{}", crate::net::free_port().unwrap());
         let secret = Secret::new("the secret of this test");
         let config = HostConfig::new(0, 2, address.as_str(), secret);
-        let (executable, credit, lost_after) = (0, 0, 1000);
-        let own = String::new();
-        let mine =
-            Identity { host: 0, hosts: 2, cores: 1, executable, credit, lost_after, address: own };
+        let mine = Identity {
+            host: 0,
+            hosts: 2,
+            cores: 1,
+            executable: 0,
+            credit: 0,
+            compression: String::new(),
+            lost_after: 1000,
+            address: String::new(),
+        };
         let mut meeting = Meeting::new(&config, mine).unwrap();
         let connect = |_| std::net::TcpStream::connect(&address).unwrap();
         let strangers: Vec<_> = (0..AT_ONCE + 8).map(connect).collect();

@@ -33,6 +33,7 @@ fn identity(config: &HostConfig) -> Identity {
         cores: 1 + config.id as u32,
         executable: 7,
         credit: 100,
+        compression: config.compression.to_string(),
         lost_after: config.lost_after.as_millis() as u64,
         address: String::new(),
     }

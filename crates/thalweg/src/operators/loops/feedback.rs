@@ -9,8 +9,8 @@ use super::tail::Feed;
 use crate::data::Portable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Edge, Outlet, RecordBatch, RoundRobin};
-use crate::flow::{Pipe, Push};
-use crate::memory::{Claim, MemoryPool, Reservation};
+use crate::flow::{Pipe, Push, Waker};
+use crate::memory::{Claim, InFlight, MemoryPool, Reservation};
 use crate::plan::TaskContext;
 use crate::state::{SpillDir, SpillFile, SpillReader, SpillWriter};
 use crate::sync::{Mutex, lock};
@@ -92,6 +92,7 @@ impl<I: Portable + ?Sized, T: Time> Feedback<I, T> {
             spill: cx.spill.clone(),
             writer: None,
             bytes: Vec::new(),
+            waker: cx.waker.clone(),
             fed: 0,
         }
     }
@@ -135,6 +136,8 @@ pub struct Feeder<I: Portable + ?Sized, T> {
     writer: Option<SpillWriter<[u8]>>,
     /// The buffer that a batch is encoded into.
     bytes: Vec<u8>,
+    /// Wakes the task.
+    waker: Waker,
     fed: u64,
 }
 
@@ -195,6 +198,10 @@ impl<I: Portable + ?Sized, T: Time> Feed<I, T> for Feeder<I, T> {
     fn finish(&mut self, _: impl FnMut(&I::Of<'_>)) -> Result<u64> {
         self.close()
     }
+
+    fn must_wait(&self) -> bool {
+        self.remote.as_ref().is_some_and(|remote| remote.must_wait(&self.waker))
+    }
 }
 
 /// Takes the records that were fed back, one round at a time: the head's end.
@@ -222,8 +229,8 @@ struct RemoteInput {
 }
 
 impl RemoteInput {
-    fn write(&mut self, odd: usize, batches: Vec<Vec<u8>>) -> Result<()> {
-        for batch in batches {
+    fn write(&mut self, odd: usize, batches: Vec<(Vec<u8>, InFlight)>) -> Result<()> {
+        for (batch, _held) in batches {
             self.writers[odd].get_or_insert_with(|| self.spill.writer()).push(&batch.as_slice())?;
         }
         Ok(())

@@ -4,18 +4,20 @@
 //! to the host of a head, and when the last tail of its host has ended a round, that host sends a marker to each host
 //! that it feeds. A head begins a round once there is a decision, and the markers of all hosts that feed its own.
 //!
-//! There is no credit. Batches wait within the memory budget; those for which there is no memory are written to disk
-//! by the head's task, in its next turn, since what takes frames must not block.
+//! Batches wait within the memory budget; those for which there is no memory are written to disk by the head's task, in its
+//! next turn, since what takes frames must not block. So a host takes whatever arrives, and acknowledges it at once: the tails of
+//! another one wait while more than a window is on its way, which bounds what waits for a slow network. They wait for no
+//! task, so that no body can deadlock.
 //!
 //! A host that has ended a round may send records of the next one before a head of another has begun it. It cannot be
 //! ahead by more, because the end of that round waits for the head. So what has come is kept apart by whether the number
 //! of its round is even or odd.
 
 use super::hosts::{Tied, hosts_of};
-use crate::data::{Data, DecodeError};
+use crate::data::{Data, DecodeError, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Waker;
-use crate::memory::{Claim, MemoryPool, Reservation};
+use crate::memory::{Claim, InFlight, MemoryPool, Reservation};
 use crate::net::{HostId, Link, Receive};
 use crate::plan::{TaskContext, TieKind};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
@@ -79,6 +81,7 @@ impl FeedbackHosts {
             let inbox = Arc::new(Inbox {
                 label: cx.op(tied.head).name(),
                 memory: cx.memory.clone(),
+                links: from.iter().map(|host| (*host, cx.links.to(*host, tied.part()))).collect(),
                 ended: Mutex::new(from.into_iter().map(|host| (host, 0)).collect()),
                 first: heads.start,
                 heads: heads.map(|_| Slot::default()).collect(),
@@ -88,8 +91,16 @@ impl FeedbackHosts {
         });
         let outbox = (!to.is_empty()).then(|| {
             let links = to.into_iter().map(|host| (host, cx.links.to(host, tied.part()))).collect();
-            let tails = of_host(&layout.tails, me).len() as u64;
-            Arc::new(Outbox { links, tails, closed: AtomicU64::new(0) })
+            let outbox = Arc::new(Outbox {
+                label: cx.op(tied.tail).name(),
+                links,
+                tails: of_host(&layout.tails, me).len() as u64,
+                closed: AtomicU64::new(0),
+                most: cx.memory.credit(WINDOW, 1),
+                window: Mutex::default(),
+            });
+            cx.links.open(tied.part(), Arc::clone(&outbox) as _);
+            outbox
         });
         Ok(Self { layout, inbox, outbox })
     }
@@ -105,14 +116,53 @@ impl FeedbackHosts {
 
 const ENDED: u8 = 0;
 const BATCH: u8 = 1;
+/// To a host of tails: so many bytes of batches have arrived.
+const ARRIVED: u8 = 2;
 
-/// The hosts that the tails of this one feed.
+/// The bytes that a host may have on their way, or less if the memory budget is small.
+const WINDOW: usize = 4 << 20;
+
+/// The hosts that the tails of this one feed. A host of it has no heads, and so no inbox.
 struct Outbox {
+    /// The name of the loop's tail, for messages.
+    label: Arc<str>,
     links: BTreeMap<HostId, Link>,
     /// The tails of this host.
     tails: u64,
     /// How often one of them has ended a round.
     closed: AtomicU64,
+    /// The bytes that may be on their way.
+    most: usize,
+    window: Mutex<Window>,
+}
+
+#[derive(Default)]
+struct Window {
+    /// The bytes of batches on their way.
+    used: usize,
+    /// The tails that wait.
+    waiting: Vec<Waker>,
+}
+
+impl Receive for Outbox {
+    fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
+        let arrived = decode_whole(frame, |input| match u8::decode(input)? {
+            ARRIVED => usize::decode(input),
+            _ => Err(DecodeError::invalid("what has arrived")),
+        });
+        let arrived = arrived.map_err(|error| {
+            let what = format!("what host {} acknowledges cannot be decoded: {error}", from.0);
+            Error::new(ErrorKind::Internal, what).in_operator(&*self.label)
+        })?;
+        let mut window = lock(&self.window);
+        window.used = window.used.saturating_sub(arrived);
+        if window.used <= self.most / 2 {
+            let woken = std::mem::take(&mut window.waiting);
+            drop(window);
+            woken.iter().for_each(Waker::wake);
+        }
+        Ok(())
+    }
 }
 
 /// The way from a tail to a head of another host.
@@ -129,8 +179,19 @@ impl RemoteHead {
         (BATCH, self.head).encode(&mut frame);
         encode(&mut frame);
         if let Some(link) = self.outbox.links.get(&self.host) {
+            lock(&self.outbox.window).used += frame.len();
             link.send(frame);
         }
+    }
+
+    /// Whether so much is on its way that the tail has to wait. If so, its task will be woken.
+    pub(super) fn must_wait(&self, tail: &Waker) -> bool {
+        let mut window = lock(&self.outbox.window);
+        let waits = window.used > self.outbox.most;
+        if waits {
+            window.waiting.push(tail.clone());
+        }
+        waits
     }
 
     /// The tail has ended a round. With the last one of this host, a marker is sent to the hosts that it feeds.
@@ -147,6 +208,8 @@ pub(super) struct Inbox {
     /// The name of the loop's head, for messages.
     label: Arc<str>,
     memory: MemoryPool,
+    /// To the hosts that feed this one.
+    links: BTreeMap<HostId, Link>,
     /// How many rounds have ended on each host that feeds this one.
     ended: Mutex<BTreeMap<HostId, u64>>,
     /// The number of the first head of this host.
@@ -168,8 +231,8 @@ struct Slot {
 #[derive(Default)]
 pub(super) struct Received {
     pub(super) batches: Vec<(Vec<u8>, Reservation)>,
-    /// Those for which there was no memory.
-    pub(super) excess: Vec<Vec<u8>>,
+    /// Those for which there was no memory to reserve, until the task of the head has written them to disk.
+    pub(super) excess: Vec<(Vec<u8>, InFlight)>,
 }
 
 impl Inbox {
@@ -192,7 +255,7 @@ impl Inbox {
     }
 
     /// Takes the batches for which there is no memory, by whether the number of the round is odd.
-    pub(super) fn take_excess(&self, head: usize) -> Option<[Vec<Vec<u8>>; 2]> {
+    pub(super) fn take_excess(&self, head: usize) -> Option<[Vec<(Vec<u8>, InFlight)>; 2]> {
         let slot = &self.heads[head - self.first];
         if !slot.excess.swap(false, Ordering::AcqRel) {
             return None;
@@ -211,18 +274,18 @@ impl Inbox {
             received.batches.push((batch.to_vec(), reservation));
             return Ok(());
         }
-        received.excess.push(batch.to_vec());
+        received.excess.push((batch.to_vec(), self.memory.carry(batch.len())));
         slot.excess.store(true, Ordering::Release);
         slot.waker.get().inspect(|waker| waker.wake());
         Ok(())
     }
 
-    fn take_frame(&self, from: HostId, mut frame: &[u8]) -> Result<(), DecodeError> {
+    fn take_frame(&self, from: HostId, frame: &[u8]) -> Result<(), DecodeError> {
         let mut ended = lock(&self.ended);
         let rounds = ended.get_mut(&from);
         let rounds =
             rounds.ok_or_else(|| DecodeError::invalid("from a host that feeds this one"))?;
-        let input = &mut frame;
+        let input = &mut &*frame;
         match u8::decode(input)? {
             ENDED if input.is_empty() => {
                 *rounds += 1;
@@ -234,7 +297,13 @@ impl Inbox {
             BATCH => {
                 let round = *rounds + 1;
                 drop(ended);
-                self.batch(round, usize::decode(input)?, input)
+                self.batch(round, usize::decode(input)?, input)?;
+                if let Some(link) = self.links.get(&from) {
+                    let mut arrived = Vec::new();
+                    (ARRIVED, frame.len()).encode(&mut arrived);
+                    link.send(arrived);
+                }
+                Ok(())
             }
             _ => Err(DecodeError::invalid("a batch, or the end of a round")),
         }
@@ -250,9 +319,12 @@ impl Receive for Inbox {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::flow::Wake;
+    use crate::net::{Part, TestNetwork};
+    use crate::sync::AtomicUsize;
 
     fn layout(tails: &[usize], heads: &[usize]) -> Layout {
         let hosts = |of: &[usize]| of.iter().copied().map(HostId).collect();
@@ -280,6 +352,7 @@ mod tests {
         let inbox = Inbox {
             label: "iterate".into(),
             memory: pool.clone(),
+            links: BTreeMap::new(),
             ended: Mutex::new([(HostId(1), 0), (HostId(2), 0)].into()),
             first: 4,
             heads: vec![Slot::default(), Slot::default()],
@@ -300,7 +373,10 @@ mod tests {
         assert!(inbox.has_all_of(1) && !inbox.has_all_of(2));
         // There was no memory for the second batch, which is of the second round.
         let [even, odd] = inbox.take_excess(5).unwrap();
-        assert_eq!((even, odd), (vec![vec![2; 1001]], Vec::new()));
+        assert_eq!((even[0].0.clone(), even.len(), odd.len()), (vec![2; 1001], 1, 0));
+        assert_eq!(pool.in_flight(), 1001);
+        drop(even);
+        assert_eq!(pool.in_flight(), 0);
         assert!(inbox.take_excess(5).is_none() && inbox.take_excess(4).is_none());
         let first = inbox.take(5, 1);
         let batches: Vec<_> = first.batches.iter().map(|(bytes, _)| bytes[0]).collect();
@@ -313,5 +389,55 @@ mod tests {
             assert_eq!(error.operator(), Some("iterate"));
         }
         assert!(send(1, &batch(3, &[])).is_err() && send(1, &batch(6, &[])).is_err());
+    }
+
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn tails_wait_while_more_than_a_window_is_on_its_way() {
+        let (network, part) = (Arc::new(TestNetwork::default()), Part::Tie(0));
+        let links = [0, 1].map(|me| network.links(HostId(me), 2, &Arc::default()));
+        let inbox = Arc::new(Inbox {
+            label: "iterate".into(),
+            memory: MemoryPool::new(1000),
+            links: [(HostId(1), links[0].to(HostId(1), part))].into(),
+            ended: Mutex::new([(HostId(1), 0)].into()),
+            first: 0,
+            heads: vec![Slot::default()],
+        });
+        links[0].open(part, Arc::clone(&inbox) as _);
+        let outbox = Arc::new(Outbox {
+            label: "all_rounds".into(),
+            links: [(HostId(0), links[1].to(HostId(0), part))].into(),
+            tails: 1,
+            closed: AtomicU64::new(0),
+            most: 200,
+            window: Mutex::default(),
+        });
+        links[1].open(part, Arc::clone(&outbox) as _);
+        let (woken, tail) = (Arc::new(Woken(AtomicUsize::new(0))), Waker::default());
+        tail.set(Arc::clone(&woken) as _);
+        let head = RemoteHead { outbox: Arc::clone(&outbox), host: HostId(0), head: 0 };
+        let send = || head.send(100, |frame| frame.resize(100, 0));
+        send();
+        send();
+        assert!(!head.must_wait(&tail));
+        send();
+        assert!(head.must_wait(&tail));
+        // Three batches, then what says that they have arrived.
+        (0..4).for_each(|_| assert!(network.deliver(0)));
+        assert_eq!(woken.0.load(Ordering::Relaxed), 0, "half of the window is not free yet");
+        while network.deliver(0) {}
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        assert!(!head.must_wait(&tail));
+        assert_eq!(inbox.take(0, 1).batches.len(), 3);
+        let error = outbox.receive(HostId(0), &[BATCH]).unwrap_err();
+        assert_eq!(error.operator(), Some("all_rounds"));
     }
 }

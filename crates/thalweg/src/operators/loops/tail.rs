@@ -4,7 +4,7 @@ use super::control::Meeting;
 use crate::clock::Clock;
 use crate::data::{Data, Record};
 use crate::error::Result;
-use crate::flow::{Depth, Event, Op, Pipe, Push, guard};
+use crate::flow::{Depth, Event, Flow, Op, Pipe, Push, guard};
 use crate::metrics::Report;
 use crate::plan::TaskContext;
 use crate::time::Time;
@@ -18,6 +18,11 @@ pub(super) trait Finish<I: Record + ?Sized, T, D>: Send + 'static {
 
     /// Ends the round; returns how many records the tail has fed back for the next one.
     fn finish(&mut self, part: &mut D) -> Result<u64>;
+
+    /// Whether what was fed back has to wait. If so, the task will be woken.
+    fn must_wait(&self) -> bool {
+        false
+    }
 }
 
 /// Only folds.
@@ -57,6 +62,12 @@ pub trait Feed<I: Record + ?Sized, T: Time>: Send + 'static {
     /// for the next round.
     #[doc(hidden)]
     fn finish(&mut self, see: impl FnMut(&<Self::Seen as Record>::Of<'_>)) -> Result<u64>;
+
+    /// Whether what was fed back has to wait. If so, the task will be woken.
+    #[doc(hidden)]
+    fn must_wait(&self) -> bool {
+        false
+    }
 }
 
 /// Folds, and feeds back.
@@ -79,6 +90,10 @@ where
 
     fn finish(&mut self, part: &mut D) -> Result<u64> {
         self.feed.finish(|seen| (self.fold)(part, seen))
+    }
+
+    fn must_wait(&self) -> bool {
+        self.feed.must_wait()
     }
 }
 
@@ -168,6 +183,10 @@ where
         if let Err(error) = ended {
             self.op.fail(error);
         }
+    }
+
+    fn resume(&mut self) -> Flow {
+        if self.finish.must_wait() { Flow::Blocked } else { Flow::Ready }
     }
 
     fn report(&mut self, report: &mut Report) {

@@ -189,6 +189,8 @@ mod tests {
 
         fn open(&self, _: Channel, _: Receiver) {}
 
+        fn count_in(&self, _: &crate::memory::MemoryPool) {}
+
         fn close(&self, _: u64) {}
     }
 

@@ -14,15 +14,18 @@ use super::{Cell, Next, Schedule, Scheduler};
 use crate::clock::{Clock, Nanos};
 use crate::data::splitmix64;
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{InFlight, MemoryPool};
 use crate::net::{Channel, HostId, Network, Part, Receiver};
 use crate::sync::{Condvar, Mutex, MutexGuard, lock};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 /// Hosts in one process.
 pub(crate) struct Cluster {
     turn: usize,
+    /// Whether frames are compressed, however short.
+    compress: bool,
     hosts: Vec<Host>,
     frames: Mutex<Frames>,
     programs: Mutex<Programs>,
@@ -46,25 +49,31 @@ struct Host {
     timers: Timers,
     /// The tasks of its jobs, to fail them.
     started: Mutex<Vec<Weak<Cell>>>,
+    /// Counts the frames that it has sent, until they are delivered.
+    memory: OnceLock<MemoryPool>,
 }
 
-/// An encoded message, and the channel that it belongs to.
-type Frame = (Channel, Vec<u8>);
+/// An encoded message.
+struct Frame {
+    content: Vec<u8>,
+    /// Counts it.
+    _held: Option<InFlight>,
+}
 
 #[derive(Default)]
 struct Frames {
     /// By sender, receiver and channel; none is empty.
-    under_way: BTreeMap<(HostId, HostId, Channel), VecDeque<Vec<u8>>>,
+    under_way: BTreeMap<(HostId, HostId, Channel), VecDeque<Frame>>,
     receivers: BTreeMap<(HostId, Channel), Receiver>,
     /// The jobs that have ended on a host.
     closed: BTreeSet<(HostId, u64)>,
     dropped: BTreeSet<HostId>,
     /// Frames that wait for more, by sender and receiver.
-    held: BTreeMap<(HostId, HostId), Vec<Frame>>,
+    held: BTreeMap<(HostId, HostId), Vec<(Channel, Frame)>>,
 }
 
 impl Frames {
-    fn send(&mut self, from: HostId, to: HostId, channel: Channel, frame: Vec<u8>) {
+    fn send(&mut self, from: HostId, to: HostId, channel: Channel, frame: Frame) {
         let is_dropped = [from, to].iter().any(|host| self.dropped.contains(host));
         if !is_dropped && !self.closed.contains(&(to, channel.job)) {
             self.under_way.entry((from, to, channel)).or_default().push_back(frame);
@@ -103,7 +112,7 @@ const DROPPED: &str = "it was dropped";
 const APART: Nanos = 3_600_000_000_000;
 
 impl Cluster {
-    /// A cluster of this many hosts, each with a program that has begun.
+    /// A cluster of this many hosts, each with a program that has begun. With an odd seed, they compress what they send.
     pub(crate) fn new(seed: u64, turn: usize, hosts: usize) -> Arc<Self> {
         let host = |number: usize| {
             let clock = Clock::simulated();
@@ -113,11 +122,13 @@ impl Cluster {
                 ready: Mutex::new(Vec::new()),
                 timers: Timers::new(),
                 started: Mutex::new(Vec::new()),
+                memory: OnceLock::new(),
             }
         };
         let programs = Programs { running: hosts, waiting: 0, looked: 0, rounds: 0 };
         Arc::new(Self {
             turn,
+            compress: seed % 2 == 1,
             hosts: (0..hosts).map(host).collect(),
             frames: Mutex::new(Frames::default()),
             programs: Mutex::new(programs),
@@ -201,7 +212,7 @@ impl Cluster {
         let receiver = frames.receivers.get(&(to, channel)).cloned();
         drop(frames);
         if let (Some(receiver), Some(frame)) = (receiver, frame) {
-            receiver.take(from, &frame);
+            receiver.take(from, &frame.content);
         }
     }
 
@@ -271,6 +282,16 @@ impl SimulatedHost {
     pub(crate) fn clock(&self) -> Clock {
         self.host().clock.clone()
     }
+
+    /// The bytes from which frames are compressed, if they are.
+    pub(crate) fn compress_from(&self) -> Option<usize> {
+        self.cluster.compress.then_some(1)
+    }
+
+    fn frame(&self, content: Vec<u8>) -> Frame {
+        let _held = self.host().memory.get().map(|memory| memory.carry(content.len()));
+        Frame { content, _held }
+    }
 }
 
 impl Scheduler for SimulatedHost {
@@ -336,13 +357,13 @@ impl Network for SimulatedHost {
     fn send(&self, to: HostId, channel: Channel, frame: Vec<u8>) {
         let mut frames = lock(&self.cluster.frames);
         frames.release(self.me, to);
-        frames.send(self.me, to, channel, frame);
+        frames.send(self.me, to, channel, self.frame(frame));
     }
 
     // A task that keeps frames held while it waits is a task that others wait for in vain.
     fn hold(&self, to: HostId, channel: Channel, frame: Vec<u8>) {
         let mut frames = lock(&self.cluster.frames);
-        frames.held.entry((self.me, to)).or_default().push((channel, frame));
+        frames.held.entry((self.me, to)).or_default().push((channel, self.frame(frame)));
     }
 
     fn release(&self, to: HostId) {
@@ -355,6 +376,10 @@ impl Network for SimulatedHost {
         frames.receivers.insert((self.me, channel), receiver.clone());
         drop(frames);
         dropped.into_iter().for_each(|lost| receiver.lost(lost, DROPPED));
+    }
+
+    fn count_in(&self, memory: &MemoryPool) {
+        let _ = self.host().memory.set(memory.clone());
     }
 
     fn close(&self, job: u64) {
