@@ -73,7 +73,9 @@ impl World {
             return Err(Error::new(ErrorKind::Config, what));
         }
         let (connections, cores) = TcpNetwork::connect(hosts, config.cores.get(), config.credit)?;
-        let hosts = Hosts::several(HostId(hosts.id), cores, connections.network());
+        let network = connections.network();
+        world.scheduler.attend_to(&network);
+        let hosts = Hosts::several(HostId(hosts.id), cores, network);
         Ok(Self { hosts: Arc::new(hosts), connections: Some(connections), ..world })
     }
 
