@@ -3,6 +3,8 @@
 #![expect(clippy::disallowed_methods, reason = "the door to threads")]
 
 use std::cell::Cell;
+use std::sync::TryLockError;
+use std::time::Duration;
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
@@ -19,6 +21,20 @@ pub(crate) use std::sync::{
 /// job anyway.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Locks a mutex, as [`lock`] does, unless it is locked.
+pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+/// Blocks the calling thread until it is unparked, or for so long.
+pub(crate) fn park(at_most: Duration) {
+    std::thread::park_timeout(at_most);
 }
 
 thread_local! {

@@ -74,12 +74,13 @@ impl World {
             return Err(Error::new(ErrorKind::Config, what));
         }
         let (connections, cores) = TcpNetwork::connect(hosts, config.cores.get(), config.credit)?;
+        let network = connections.network();
+        world.scheduler.attend_to(&network);
         let compress_from = match hosts.compression {
             Compression::None => None,
             Compression::Lz4 => Some(WORTH_COMPRESSING),
         };
-        let hosts = Hosts::several(HostId(hosts.id), cores, connections.network())
-            .compressing(compress_from);
+        let hosts = Hosts::several(HostId(hosts.id), cores, network).compressing(compress_from);
         Ok(Self { hosts: Arc::new(hosts), connections: Some(connections), ..world })
     }
 

@@ -21,6 +21,7 @@ mod heartbeats;
 mod names;
 mod outgoing;
 mod ports;
+mod reading;
 mod rendezvous;
 mod strangers;
 mod stream;
@@ -39,7 +40,7 @@ use crate::config::{HostConfig, Secret};
 use crate::data::{Data, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryPool;
-use crate::sync::{AtomicBool, Ordering, spawn};
+use crate::sync::{AtomicBool, Mutex, Ordering, spawn, try_lock};
 use channels::Channels;
 use connection::Message;
 use frames::{Frame, FrameReader, LARGEST, Notice};
@@ -47,13 +48,14 @@ use handshake::{Handshake, Identity, Role, Step};
 use heartbeats::Heartbeats;
 use mio::{Interest, Poll, Token, Waker};
 use outgoing::{Outgoing, Rest};
+use reading::Reading;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use stream::Stream;
-use thread::{FAREWELL, NetworkThread};
+use thread::{FAREWELL, Nap};
 
 /// The connections of a host, and the threads that serve them. When it is dropped, the host leaves.
 pub(crate) struct TcpNetwork {
@@ -68,6 +70,9 @@ struct Shared {
     channels: Channels,
     /// Wakes the network's thread.
     waker: Waker,
+    /// Held by the thread that reads, or waits for something to read.
+    reading: Mutex<Reading>,
+    nap: Nap,
     /// Whether this host leaves.
     leaving: AtomicBool,
     /// Counts the frames that wait.
@@ -126,12 +131,19 @@ impl TcpNetwork {
             let (outgoing, behind) = (Outgoing::default(), AtomicBool::new(false));
             peers.insert(HostId(host), Peer { address, stream, outgoing, behind });
         }
-        let waker = Waker::new(poll.registry(), thread::WAKE).map_err(failed)?;
-        let channels = Channels::default();
-        let (leaving, memory) = (AtomicBool::new(false), OnceLock::new());
-        let shared = Arc::new(Shared { peers, channels, waker, leaving, memory });
-        let of_thread = NetworkThread::new(Arc::clone(&shared), poll, lost_after, most_silent);
-        let thread = Some(spawn("thalweg-net".to_owned(), move || of_thread.run())?);
+        let waker = Waker::new(poll.registry(), reading::WAKE).map_err(failed)?;
+        let reading = Reading::new(peers.keys().copied(), poll, lost_after, most_silent);
+        let shared = Arc::new(Shared {
+            peers,
+            channels: Channels::default(),
+            waker,
+            reading: Mutex::new(reading),
+            nap: Nap::default(),
+            leaving: AtomicBool::new(false),
+            memory: OnceLock::new(),
+        });
+        let of_thread = Arc::clone(&shared);
+        let thread = Some(spawn("thalweg-net".to_owned(), move || thread::run(&of_thread))?);
         let heartbeats = Heartbeats::start(&shared, most_silent / 4)?;
         Ok(Self { shared, thread, heartbeats })
     }
@@ -217,6 +229,7 @@ impl Shared {
     }
 
     fn wake(&self) {
+        self.nap.end();
         // It fails only if the system is out of memory; the thread wakes within a quarter of the longest silence then.
         let _ = self.waker.wake();
     }
@@ -268,6 +281,25 @@ impl Network for Shared {
         for peer in self.peers.values() {
             self.send_to(peer, Frame::notice(Notice::Over(job)));
         }
+    }
+
+    fn allow_attending(&self) {
+        self.nap.allow();
+    }
+
+    fn attend(&self) -> bool {
+        if !self.nap.is_on() {
+            return false;
+        }
+        let Some(mut reading) = try_lock(&self.reading) else { return false };
+        let before = reading.read();
+        // An error is met by the network's thread as well.
+        let _ = reading.turn(self, 0);
+        reading.read() > before
+    }
+
+    fn stop_attending(&self) {
+        self.nap.end();
     }
 
     #[expect(clippy::disallowed_methods, reason = "only threads of the program wait for jobs")]

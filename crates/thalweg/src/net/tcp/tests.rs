@@ -3,6 +3,7 @@
 #[cfg(all(feature = "tls", unix))]
 mod encrypted;
 
+use super::thread::MUCH;
 use super::*;
 use crate::config::Secret;
 use crate::data::splitmix64;
@@ -118,6 +119,45 @@ fn every_host_knows_the_cores_of_all() {
             assert_eq!(met.unwrap().1, (1..=count).collect::<Vec<_>>());
         }
     }
+}
+
+/// The numbers of the frames that have arrived, which are in their first bytes.
+fn numbers(keep: &Keep) -> Vec<u32> {
+    let number = |frame: &[u8]| u32::from_le_bytes(frame[..4].try_into().unwrap());
+    lock(&keep.frames).iter().map(|(_, frame)| number(frame)).collect()
+}
+
+#[test]
+fn threads_that_attend_read_in_order_while_much_arrives() {
+    let networks = networks(2);
+    let channel = edge(0, 0);
+    let keep = open(&networks[1], channel);
+    let (from, to) = (&networks[0].shared, &networks[1].shared);
+    to.allow_attending();
+    let send = |number: u32, bytes: usize| {
+        let mut frame = number.to_le_bytes().to_vec();
+        frame.resize(bytes, 0);
+        from.send(HostId(1), channel, frame);
+    };
+    let (mut sent, mut attended) = (0, 0);
+    let began = Instant::now();
+    while attended < 20 {
+        assert!(began.elapsed() < MINUTE, "the network's thread never naps");
+        for _ in 0..8 {
+            send(sent, MUCH / 4);
+            sent += 1;
+        }
+        attended += usize::from(to.attend());
+    }
+    // Nobody attends any more, and little arrives.
+    until(|| numbers(&keep).len() == sent as usize);
+    for _ in 0..20 {
+        to.stop_attending();
+        send(sent, 4);
+        sent += 1;
+        until(|| numbers(&keep).len() == sent as usize);
+    }
+    assert!(numbers(&keep).into_iter().eq(0..sent));
 }
 
 #[test]

@@ -1,276 +1,85 @@
-//! The network's thread: reads from all hosts, goes on writing, and finds out which hosts are lost.
+//! The network's thread, and when it leaves reading to the threads that run tasks.
+//!
+//! It waits for what arrives. But a thread that waits is woken by every few frames, on a core that has tasks to run: that costs
+//! both hosts as much as the frames themselves. So after it has read [`MUCH`] at once, it naps for a millisecond at most, and
+//! the threads that run tasks [read](Nap::is_on) between turns. One that runs out of work while no other is awake ends
+//! the nap. If they have read little meanwhile, the thread waits again.
 
 use super::Shared;
-use super::frames::{Arrived, FrameReader, Notice};
-use super::outgoing::Rest;
 use crate::clock::{Clock, Nanos, nanos};
-use crate::net::{Channel, HostId, Part};
-use crate::sync::{AtomicBool, Ordering};
-use mio::{Events, Poll, Token};
-use std::collections::BTreeMap;
-use std::io::{self, Read};
-use std::net::Shutdown;
-use std::sync::Arc;
+use crate::sync::{AtomicBool, Ordering, lock, park};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
 use std::time::Duration;
 
-pub(super) const WAKE: Token = Token(usize::MAX);
-/// The bytes that are read at once.
-const BUFFER: usize = 256 << 10;
-/// How often it reads from one host before it looks at others.
-const IN_TURN: usize = 8;
 /// How long a host that leaves waits for the others to take what it has sent.
 pub(super) const FAREWELL: Duration = Duration::from_secs(5);
+/// The bytes from which on the threads that run tasks read: those of some batches.
+pub(super) const MUCH: usize = 64 << 10;
+/// How long the network's thread naps: as long as frames are held.
+const NAP: Duration = Duration::from_millis(1);
 
-pub(super) struct NetworkThread {
-    shared: Arc<Shared>,
-    poll: Poll,
-    clock: Clock,
-    buffer: Vec<u8>,
-    /// The same hosts as those of `shared`, in the same order.
-    peers: BTreeMap<HostId, Incoming>,
-    lost_after: Nanos,
-    /// The time between two looks for hosts that are silent.
-    interval: Nanos,
-    /// When the next one is due.
-    next_look: Nanos,
+/// Whether the network's thread naps.
+#[derive(Default)]
+pub(super) struct Nap {
+    is_on: AtomicBool,
+    /// Whether other threads read meanwhile.
+    is_attended: AtomicBool,
+    thread: OnceLock<Thread>,
 }
 
-/// What comes from another host.
-struct Incoming {
-    reader: FrameReader,
-    /// Whether there may be bytes to read.
-    readable: bool,
-    /// Whether the other side writes nothing more: then no event says that there is more to read.
-    ended: bool,
-    /// Whether there are bytes to write that the system sends no event for.
-    behind: bool,
-    /// When bytes arrived last.
-    arrived: Nanos,
-    last: LastFrame,
-    state: State,
-}
+impl Nap {
+    /// Other threads will read while the network's thread naps.
+    pub(super) fn allow(&self) {
+        self.is_attended.store(true, Ordering::Relaxed);
+    }
 
-/// The last frame that has arrived from a host.
-#[derive(Clone, Copy)]
-enum LastFrame {
-    None,
-    Heartbeat,
-    Of(Channel),
-}
+    pub(super) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    There,
-    /// It has said goodbye.
-    Leaving,
-    /// Nothing more is read or written.
-    Closed,
-}
-
-impl NetworkThread {
-    /// No host may be silent for `most_silent`.
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        poll: Poll,
-        lost_after: Duration,
-        most_silent: Duration,
-    ) -> Self {
-        let clock = Clock::system();
-        let now = clock.now();
-        let incoming = || Incoming {
-            reader: FrameReader::default(),
-            readable: true,
-            ended: false,
-            behind: false,
-            arrived: now,
-            last: LastFrame::None,
-            state: State::There,
-        };
-        let interval = nanos(most_silent / 4);
-        let peers = shared.peers.keys().map(|host| (*host, incoming())).collect();
-        Self {
-            shared,
-            poll,
-            clock,
-            buffer: vec![0; BUFFER],
-            peers,
-            lost_after: nanos(lost_after),
-            interval,
-            next_look: now.saturating_add(interval),
+    /// Wakes the network's thread if it naps.
+    pub(super) fn end(&self) {
+        if self.is_on()
+            && self.is_on.swap(false, Ordering::AcqRel)
+            && let Some(thread) = self.thread.get()
+        {
+            thread.unpark();
         }
     }
 
-    pub(super) fn run(mut self) {
-        // One for every host: of a host without an event, nothing had arrived before the poll.
-        let mut events = Events::with_capacity(self.peers.len() + 1);
-        let mut until = None;
-        loop {
-            let busy = self.peers.values().any(|peer| peer.readable || peer.behind);
-            let now = self.clock.now();
-            let next = until.unwrap_or(Nanos::MAX).min(self.next_look);
-            let pause = if busy { 0 } else { next.saturating_sub(now) };
-            match self.poll.poll(&mut events, Some(Duration::from_nanos(pause))) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => {
-                    return self.lose_all(&format!("cannot wait for the network: {error}"));
-                }
-                Ok(()) => {}
-            }
-            for event in &events {
-                let host = HostId(event.token().0);
-                if let Some(peer) = self.peers.get_mut(&host) {
-                    peer.ended |= event.is_read_closed() || event.is_error();
-                    peer.readable |= event.is_readable() || peer.ended;
-                    peer.behind |= event.is_writable();
-                }
-            }
-            self.shared.channels.deliver_waiting();
-            self.read_and_write();
-            self.look();
-            if self.shared.leaving.load(Ordering::Acquire) {
-                let until = *until.get_or_insert(self.clock.now().saturating_add(nanos(FAREWELL)));
-                let all_closed = self.peers.values().all(|peer| peer.state == State::Closed);
-                if all_closed || self.clock.now() >= until {
-                    return;
-                }
-            }
+    /// Naps, if other threads read meanwhile. Returns whether nobody ended the nap.
+    fn take(&self) -> bool {
+        if !self.is_attended.load(Ordering::Relaxed) {
+            return false;
         }
-    }
-
-    /// Reads a few times from each host that has sent something, and writes what was left to this thread.
-    fn read_and_write(&mut self) {
-        for ((host, peer), to) in self.peers.iter_mut().zip(self.shared.peers.values()) {
-            if peer.state == State::Closed {
-                (peer.readable, peer.behind) = (false, false);
-                continue;
-            }
-            if take(&to.behind) || peer.behind {
-                peer.behind = to.outgoing.go_on(&mut &to.stream) == Rest::Network;
-            }
-            for _ in 0..IN_TURN {
-                if !peer.readable {
-                    break;
-                }
-                let now = self.clock.now();
-                if let Err(why) = peer.read(*host, &self.shared, &mut self.buffer, now) {
-                    peer.close(*host, &self.shared, &why);
-                }
-            }
-        }
-    }
-
-    /// Closes connections from which nothing has arrived for too long. The time by which this look is late is not counted:
-    /// a receiver took long, and what has arrived meanwhile is not read yet, or all hosts were stopped.
-    fn look(&mut self) {
-        let now = self.clock.now();
-        let Some(late) = now.checked_sub(self.next_look) else { return };
-        self.next_look = now.saturating_add(self.interval);
-        for (host, peer) in &mut self.peers {
-            if peer.state == State::Closed {
-                continue;
-            }
-            peer.arrived = peer.arrived.saturating_add(late).min(now);
-            let silent = now.saturating_sub(peer.arrived);
-            if silent >= self.lost_after && !peer.readable {
-                let seconds = silent as f64 / 1e9;
-                let last = peer.last;
-                let why = format!("nothing arrived from it for {seconds:.1} s; {last}");
-                peer.close(*host, &self.shared, &why);
-            }
-        }
-    }
-
-    fn lose_all(&mut self, why: &str) {
-        for (host, peer) in &mut self.peers {
-            peer.close(*host, &self.shared, why);
-        }
+        self.is_on.store(true, Ordering::Release);
+        park(NAP);
+        self.is_on.swap(false, Ordering::AcqRel)
     }
 }
 
-impl Incoming {
-    /// Reads once.
-    ///
-    /// # Errors
-    ///
-    /// Why nothing more can be read.
-    fn read(
-        &mut self,
-        host: HostId,
-        shared: &Shared,
-        buffer: &mut [u8],
-        now: Nanos,
-    ) -> Result<(), String> {
-        let peer = &shared.peers[&host];
-        let read = match (&peer.stream).read(buffer) {
-            Ok(0) => return Err("its connection was closed, as when its process ends".to_owned()),
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.readable = false;
-                return Ok(());
+/// Serves the connections until this host has left.
+pub(super) fn run(shared: &Arc<Shared>) {
+    let _ = shared.nap.thread.set(std::thread::current());
+    let clock = Clock::system();
+    let mut leaves_at = None;
+    let mut napped = false;
+    loop {
+        let mut reading = lock(&shared.reading);
+        let until = if napped { 0 } else { leaves_at.unwrap_or(Nanos::MAX) };
+        if let Err(why) = reading.turn(shared, until) {
+            return reading.lose_all(shared, &why);
+        }
+        let much = reading.take_read() >= MUCH;
+        let all_closed = reading.all_closed();
+        drop(reading);
+        if shared.leaving.load(Ordering::Acquire) {
+            let at = *leaves_at.get_or_insert(clock.now().saturating_add(nanos(FAREWELL)));
+            if all_closed || clock.now() >= at {
+                return;
             }
-            Err(error) => return Err(format!("its connection is broken: {error}")),
-        };
-        // Fewer bytes than there is room for were all that had arrived: there is an event when there are more.
-        self.readable = !cfg!(unix) || read == buffer.len() || self.ended;
-        self.arrived = now;
-        let Self { reader, last, state, .. } = self;
-        reader.read(&buffer[..read], |arrived| match arrived {
-            Arrived::Frame(channel, frame) => {
-                *last = LastFrame::Of(channel);
-                shared.channels.take(host, channel, frame);
-            }
-            Arrived::Notice(Notice::Alive) => *last = LastFrame::Heartbeat,
-            Arrived::Notice(Notice::Over(job)) => shared.channels.over_on(host, job),
-            Arrived::Notice(Notice::Goodbye) => *state = State::Leaving,
-        })?;
-        if self.state == State::Leaving {
-            shared.channels.lose(host, &lost(&peer.address, "it has left"));
-            // The other side waits for this, to know that it has arrived.
-            peer.outgoing.close();
-            let _ = peer.stream.shutdown(Shutdown::Write);
         }
-        Ok(())
+        napped = much && shared.nap.take();
     }
-
-    /// Nothing can be read or written any more. That is a loss, unless the host has said goodbye.
-    fn close(&mut self, host: HostId, shared: &Shared, why: &str) {
-        let peer = &shared.peers[&host];
-        let is_loss = self.state == State::There && !shared.leaving.load(Ordering::Acquire);
-        self.state = State::Closed;
-        (self.readable, self.behind) = (false, false);
-        self.reader = FrameReader::default();
-        // Before the loss ends jobs: a host that only was silent must not learn that they are over here, as if they had
-        // ended well.
-        peer.outgoing.close();
-        let _ = peer.stream.shutdown(Shutdown::Both);
-        if is_loss {
-            shared.channels.lose(host, &lost(&peer.address, why));
-        }
-    }
-}
-
-/// How a host at an address is lost.
-fn lost(address: &str, how: &str) -> String {
-    format!("{how} (it was at {address})")
-}
-
-impl std::fmt::Display for LastFrame {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Channel { job, part } = match self {
-            Self::None => return f.write_str("it has sent no frame at all"),
-            Self::Heartbeat => return f.write_str("the last frame was a heartbeat"),
-            Self::Of(channel) => channel,
-        };
-        match part {
-            Part::Job => write!(f, "the last frame was a message of job {job}"),
-            Part::Edge(edge) => write!(f, "the last frame was of edge {edge} of job {job}"),
-            Part::Tie(tie) => write!(f, "the last frame was of tie {tie} of job {job}"),
-        }
-    }
-}
-
-/// Clears a flag; returns whether it was set.
-fn take(flag: &AtomicBool) -> bool {
-    flag.load(Ordering::Relaxed) && flag.swap(false, Ordering::AcqRel)
 }

@@ -16,12 +16,16 @@ pub(crate) use threads::ThreadPerTask;
 
 use super::cell::{Cell, Next, Schedule};
 use crate::error::Result;
+use crate::net::Network;
 use std::sync::Arc;
 
 /// Decides which cell runs when, and on which thread.
 pub(crate) trait Scheduler: Schedule {
     /// Starts the tasks of a new job. Their cells are in the queued state already.
     fn start(&self, cells: &[Arc<Cell>]) -> Result<()>;
+
+    /// Lets the threads that run tasks attend to a network between turns.
+    fn attend_to(&self, _network: &Arc<dyn Network>) {}
 
     /// Runs tasks on the calling thread until `done` returns `true`; returns at once if the scheduler has threads of
     /// its own.

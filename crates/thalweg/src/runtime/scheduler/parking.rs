@@ -139,6 +139,12 @@ impl Parking {
         }
     }
 
+    /// Whether all threads but the calling one are parked, or search.
+    pub(crate) fn others_rest(&self) -> bool {
+        let resting = self.parked.load(Ordering::Relaxed) + self.searching.load(Ordering::Relaxed);
+        resting + 1 >= self.parkers.len()
+    }
+
     pub(crate) fn start_searching(&self) {
         self.searching.fetch_add(1, Ordering::SeqCst);
     }

@@ -15,10 +15,11 @@ use super::timers::Timers;
 use super::{Cell, Next, Schedule, Scheduler};
 use crate::clock::{Clock, Nanos};
 use crate::error::Result;
+use crate::net::Network;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, lock, spawn};
 use std::cell::Cell as ThreadCell;
 use std::collections::VecDeque;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 
 /// A pool of threads, started with the first job and ended when dropped.
@@ -36,6 +37,8 @@ struct Pool {
     timers: Timers,
     clock: Clock,
     turn: usize,
+    /// The connections to other hosts, if there are any.
+    network: OnceLock<Arc<dyn Network>>,
     shutdown: AtomicBool,
 }
 
@@ -64,6 +67,8 @@ struct Thread {
     patience: Patience,
     /// While it is pinned to its core: when it woke up there.
     pinned: Option<Nanos>,
+    /// How long its turns have taken since it attended to the network.
+    unattended: Nanos,
 }
 
 /// A thread of a pool, as code on that thread sees it.
@@ -93,6 +98,9 @@ const GRACE: Nanos = 1_000_000;
 /// inherit the pin.
 const AT_HOME: Nanos = 1_000_000;
 
+/// How long a thread runs tasks before it attends to the network: 50 µs.
+const ATTENDED: Nanos = 50_000;
+
 /// After so many turns, or after [`GRACE`], cells that a busy thread would never reach go first.
 const FAIR: u32 = 64;
 
@@ -106,6 +114,7 @@ impl WorkStealing {
             timers: Timers::new(),
             clock,
             turn,
+            network: OnceLock::new(),
             shutdown: AtomicBool::new(false),
         };
         Arc::new(Self { pool: Arc::new(pool), threads: Mutex::new(Vec::new()) })
@@ -127,6 +136,12 @@ impl Scheduler for WorkStealing {
             self.pool.parking.work_added();
         }
         Ok(())
+    }
+
+    fn attend_to(&self, network: &Arc<dyn Network>) {
+        if self.pool.network.set(Arc::clone(network)).is_ok() {
+            network.allow_attending();
+        }
     }
 }
 
@@ -188,7 +203,7 @@ impl Pool {
     fn work(pool: &Weak<Self>, me: usize) {
         let Some(pool) = pool.upgrade() else { return };
         WORKER.set(Worker { pool: Arc::as_ptr(&pool).addr(), index: me, in_turn: false });
-        let mut thread = Thread { me, patience: Patience::new(), pinned: None };
+        let mut thread = Thread { me, patience: Patience::new(), pinned: None, unattended: 0 };
         pool.affinity.pin(me);
         pool.affinity.unpin();
         let (mut turns, mut took, mut rested) = (0, 0, true);
@@ -208,9 +223,12 @@ impl Pool {
                         pool.announce_all();
                     }
                     turns += 1;
-                    took += pool.run(me, cell);
+                    let turn = pool.run(me, cell);
+                    took += turn;
+                    rested |= pool.attend_after(turn, &mut thread);
                     pool.unpin(&mut thread);
                 }
+                None if pool.attend(&mut thread) => rested = true,
                 None => {
                     pool.rest(&mut thread);
                     rested = true;
@@ -248,6 +266,18 @@ impl Pool {
         }
         WORKER.set(worker);
         took
+    }
+
+    /// Attends to the network if the last time was long ago; this turn came since. Returns whether anything had arrived.
+    fn attend_after(&self, turn: Nanos, thread: &mut Thread) -> bool {
+        thread.unattended += turn;
+        thread.unattended >= ATTENDED && self.attend(thread)
+    }
+
+    /// Takes what has arrived from other hosts; returns whether there was anything.
+    fn attend(&self, thread: &mut Thread) -> bool {
+        thread.unattended = 0;
+        self.network.get().is_some_and(|network| network.attend())
     }
 
     /// The next cell: from this thread's queue, the injected ones, or another thread's queue.
@@ -292,6 +322,11 @@ impl Pool {
     /// Waits for work: searches for a while if that usually pays, then parks.
     fn rest(&self, thread: &mut Thread) {
         self.queues[thread.me].spent.store(0, Ordering::Relaxed);
+        if self.parking.others_rest()
+            && let Some(network) = self.network.get()
+        {
+            network.stop_attending();
+        }
         let began = self.clock.now();
         if thread.patience.searches() && self.search(began + SEARCH) {
             thread.patience.waited(Some(0));
