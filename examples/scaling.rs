@@ -62,15 +62,19 @@ enum Job {
         /// Which tasks get the records of a task.
         #[arg(long, value_enum, default_value_t = To::All)]
         to: To,
+        /// How many tasks receive on all hosts, instead of one for each core: the records of a task go to all of them.
+        #[arg(long)]
+        receivers: Option<usize>,
     },
     /// Rounds of a loop in which nothing happens.
     Rounds {
         /// How many rounds.
         #[arg(long, default_value_t = 10_000)]
         rounds: u64,
-        /// Exchange records in the body of the loop: each round ends on a lane from every task to every other.
+        /// Exchange records in the body of the loop, between so many tasks and as many others on all hosts: each round ends on
+        /// a lane from every one to every other.
         #[arg(long)]
-        shuffle: bool,
+        tasks: Option<usize>,
     },
 }
 

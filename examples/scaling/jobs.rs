@@ -28,15 +28,15 @@ pub(crate) fn prepare(job: &Job) -> Run {
             let files = files.clone();
             Box::new(move |env| words(env, &files, copies))
         }
-        Job::Exchange { records, bytes, to } => Box::new(move |env| match bytes {
-            8 => exchange::<1>(env, records, to),
-            24 => exchange::<3>(env, records, to),
-            32 => exchange::<4>(env, records, to),
-            128 => exchange::<16>(env, records, to),
-            512 => exchange::<64>(env, records, to),
+        Job::Exchange { records, bytes, to, receivers } => Box::new(move |env| match bytes {
+            8 => exchange::<1>(env, records, to, receivers),
+            24 => exchange::<3>(env, records, to, receivers),
+            32 => exchange::<4>(env, records, to, receivers),
+            128 => exchange::<16>(env, records, to, receivers),
+            512 => exchange::<64>(env, records, to, receivers),
             _ => Err(wrong(format!("a record has 8, 24, 32, 128 or 512 bytes, not {bytes}"))),
         }),
-        Job::Rounds { rounds, shuffle } => Box::new(move |env| run_rounds(env, rounds, shuffle)),
+        Job::Rounds { rounds, tasks } => Box::new(move |env| run_rounds(env, rounds, tasks)),
     }
 }
 
@@ -111,7 +111,12 @@ fn words(env: &Environment, files: &[PathBuf], copies: u64) -> Result<String> {
 
 /// Sends records of some words, all alike: the number of the record, and the task that receives it. The answer is how many
 /// there are, and the sum of the numbers in the first and the last words.
-fn exchange<const WORDS: usize>(env: &Environment, records: u64, to: To) -> Result<String> {
+fn exchange<const WORDS: usize>(
+    env: &Environment,
+    records: u64,
+    to: To,
+    receivers: Option<usize>,
+) -> Result<String> {
     let made = env.parallel_iter(move |task, tasks| {
         let next = move |of: usize| if of + 1 == tasks { 0 } else { of + 1 };
         let mut receiver = next(task);
@@ -122,8 +127,19 @@ fn exchange<const WORDS: usize>(env: &Environment, records: u64, to: To) -> Resu
             [number << RECEIVER_BITS | receiver as u64; WORDS]
         })
     });
-    let received =
-        made.repartition_by(|record, _| (record[0] & ((1 << RECEIVER_BITS) - 1)) as usize);
+    match receivers {
+        Some(receivers) => sum(env, made.parallelism(receivers)),
+        None => {
+            let receiver = |record: &[u64; WORDS]| record[0] & ((1 << RECEIVER_BITS) - 1);
+            sum(env, made.repartition_by(move |record, _| receiver(record) as usize))
+        }
+    }
+}
+
+fn sum<C, const WORDS: usize>(env: &Environment, received: Stream<C>) -> Result<String>
+where
+    C: Chain<Item = [u64; WORDS]>,
+{
     let sums = received.fold_assoc(
         (0u64, 0u64),
         |(count, sum), record| {
@@ -142,12 +158,15 @@ fn exchange<const WORDS: usize>(env: &Environment, records: u64, to: To) -> Resu
     Ok(format!("{count}:{sum:016x}"))
 }
 
-fn run_rounds(env: &Environment, rounds: u64, shuffle: bool) -> Result<String> {
+fn run_rounds(env: &Environment, rounds: u64, tasks: Option<usize>) -> Result<String> {
     let outcome = env
         .range(0..64)
         .replay(rounds, 0u64, |numbers, _| {
             let numbers = numbers.map(|number| *number);
-            if shuffle { numbers.shuffle().boxed() } else { numbers.boxed() }
+            match tasks {
+                Some(tasks) => numbers.parallelism(tasks).parallelism(tasks).boxed(),
+                None => numbers.boxed(),
+            }
         })
         .fold(|sum: &mut u64, number| *sum += number, |sum, other| *sum += other)
         .all_rounds(|all: &mut u64, sum| *all += sum)
