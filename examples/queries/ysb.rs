@@ -164,19 +164,41 @@ where
     E: Record + ?Sized,
     for<'a> E::Of<'a>: Shown,
 {
+    count_views(campaigns_of(views(events), campaigns), windows)
+}
+
+/// The events that are views.
+pub fn views<C, E>(events: Stream<C>) -> Stream<impl Chain<Item = E, Time = Timestamp> + use<C, E>>
+where
+    C: Chain<Item = E, Time = Timestamp>,
+    E: Record + ?Sized,
+    for<'a> E::Of<'a>: Shown,
+{
+    events.filter(|event| event.event_type() == Some(EventType::View))
+}
+
+/// The campaigns of events.
+pub fn campaigns_of<C, E>(
+    events: Stream<C>,
+    campaigns: &Campaigns,
+) -> Stream<impl Chain<Item = u32, Time = Timestamp> + use<C, E>>
+where
+    C: Chain<Item = E, Time = Timestamp>,
+    E: Record + ?Sized,
+    for<'a> E::Of<'a>: Shown,
+{
     let ads = Ads::new(campaigns);
-    events
-        .filter(|event| event.event_type() == Some(EventType::View))
-        .filter_map(move |event| event.campaign(&ads))
-        .group_by(|campaign| *campaign)
-        .window(window(windows))
-        .count()
-        .unkey()
-        .map(|(campaign, views)| RowYsb {
-            start: views.start.as_micros(),
-            campaign,
-            views: views.value,
-        })
+    events.filter_map(move |event| event.campaign(&ads))
+}
+
+/// The number of each campaign in each window.
+pub fn count_views<C: Chain<Item = u32, Time = Timestamp>>(
+    campaigns: Stream<C>,
+    windows: Windows,
+) -> Stream<impl Chain<Item = RowYsb, Time = Timestamp> + use<C>> {
+    campaigns.group_by(|campaign| *campaign).window(window(windows)).count().unkey().map(
+        |(campaign, views)| RowYsb { start: views.start.as_micros(), campaign, views: views.value },
+    )
 }
 
 /// Clicks and views by campaign and window, joined: events are joined with the campaigns and routed to one of two streams,

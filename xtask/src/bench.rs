@@ -19,7 +19,9 @@ use crate::process::{cargo, program, root, run as run_program};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use markdown::Setting;
+pub(crate) use markdown::origin;
 use process::{Round, Running};
+pub(crate) use report::Spread;
 use report::{Average, Outcome, Rounds};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -448,7 +450,7 @@ fn draw(folder: &Path, outcome: &Outcome) -> Result<()> {
 }
 
 /// Shows progress on a terminal; the line is overwritten by the next.
-fn progress(line: &str) {
+pub(crate) fn progress(line: &str) {
     if std::io::stderr().is_terminal() {
         eprint!("\r\x1b[K{line}");
     }
@@ -460,7 +462,7 @@ fn write_json(file: Option<&Path>, entries: impl Iterator<Item = Value>) -> Resu
     write(file, &(text + "\n"))
 }
 
-fn write(file: &Path, text: &str) -> Result<()> {
+pub(crate) fn write(file: &Path, text: &str) -> Result<()> {
     std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 

@@ -246,6 +246,12 @@ const RUNS: &[Run] = &[
         arguments: &["--help"],
         expects: &["Counts and sums the readings of sensors."],
     },
+    // `cargo xtask reproduce` measures it on several hosts, and checks its answers.
+    Run {
+        example: "scaling",
+        arguments: &["--jobs", "1", "ysb", "--events", "100000"],
+        expects: &[],
+    },
     Run { example: "graph", arguments: &[], expects: &["word\tcount"] },
     Run {
         example: "graph",

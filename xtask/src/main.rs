@@ -16,6 +16,7 @@ mod metadata;
 mod networks;
 mod oracles;
 mod process;
+mod reproduce;
 mod setup;
 mod test;
 mod tidy;
@@ -44,6 +45,7 @@ enum Command {
     Long(long::Arguments),
     Networks(networks::Arguments),
     Bench(bench::Arguments),
+    Reproduce(reproduce::Arguments),
     Data(data::Arguments),
     Lines(lines::Arguments),
 }
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Command::Long(arguments) => long::run(&arguments),
         Command::Networks(arguments) => networks::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Data(arguments) => data::run(&arguments),
         Command::Lines(arguments) => lines::run(&arguments),
     };

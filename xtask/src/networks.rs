@@ -76,7 +76,7 @@ pub(crate) fn check(totals: &mut Totals, names: &[String]) -> Result<Option<Unab
 }
 
 /// A command that runs another where its mounts, network and processes are its own, and that ends with this process.
-fn apart() -> Command {
+pub(crate) fn apart() -> Command {
     let mut command = program("setpriv");
     command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--net", "--pid", "--fork"]);
     command.args(["--kill-child", "--mount-proc"]);

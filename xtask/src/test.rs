@@ -6,8 +6,8 @@
 
 use crate::process::{Totals, cargo, program, root, run as execute, run_tests};
 use crate::{
-    examples, first_program, fuzz, hosts, kubernetes, metadata, networks, oracles, setup, tidy,
-    unlinked,
+    examples, first_program, fuzz, hosts, kubernetes, metadata, networks, oracles, reproduce,
+    setup, tidy, unlinked,
 };
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
@@ -135,6 +135,18 @@ const STEPS: &[Step] = &[
         run: |totals| {
             let before = *totals;
             match networks::check(totals, &[])? {
+                Some(networks::Unable(why)) => Ok(Outcome::NotRun(why)),
+                None => some_ran(before, totals),
+            }
+        },
+    },
+    Step {
+        name: "reproduce",
+        about: "the papers' scaling experiments run, and give the same answer in every arrangement",
+        fast: false,
+        run: |totals| {
+            let before = *totals;
+            match reproduce::check(totals)? {
                 Some(networks::Unable(why)) => Ok(Outcome::NotRun(why)),
                 None => some_ran(before, totals),
             }

@@ -19,11 +19,15 @@ pub(super) struct Setting {
 impl Setting {
     /// Asks git and the system.
     pub(super) fn new(size: Size, rounds: u32, cores: usize) -> Self {
-        let commit = output("git", &["describe", "--always", "--dirty=, with changes"]);
-        let day = output("date", &["--utc", "+%Y-%m-%d"]);
-        let origin = format!("commit {commit}, {day}, {}", processor());
-        Self { size, rounds, cores, origin }
+        Self { size, rounds, cores, origin: origin() }
     }
+}
+
+/// The commit, the day and the processor, in words.
+pub(crate) fn origin() -> String {
+    let commit = output("git", &["describe", "--always", "--dirty=, with changes"]);
+    let day = output("date", &["--utc", "+%Y-%m-%d"]);
+    format!("commit {commit}, {day}, {}", processor())
 }
 
 /// What a program prints, or that it is unknown.

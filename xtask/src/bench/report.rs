@@ -9,15 +9,15 @@ pub(super) type Rounds = Result<Vec<Round>, String>;
 
 /// A median and the extremes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Spread {
-    pub(super) median: f64,
-    pub(super) min: f64,
-    pub(super) max: f64,
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
 }
 
 impl Spread {
     /// The spread of some numbers; `None` if there are none.
-    pub(super) fn of(numbers: impl IntoIterator<Item = f64>) -> Option<Self> {
+    pub(crate) fn of(numbers: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = numbers.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
         let (min, max) = (*sorted.first()?, *sorted.last()?);
