@@ -303,7 +303,7 @@ impl EngineArgs {
     }
 
     /// The flags and their values.
-    fn given(&self) -> [(&'static str, Option<&str>); 21] {
+    fn given(&self) -> [(&'static str, Option<&str>); 22] {
         [
             ("cores", self.cores.as_deref()),
             ("scheduler", self.scheduler.as_deref()),

@@ -71,16 +71,13 @@ pub(crate) trait Network: Send + Sync {
     /// Forgets the channels of a job, and drops what still arrives for them.
     fn close(&self, job: u64);
 
-    /// The threads that run tasks will [attend](Self::attend) to the network between turns.
-    fn allow_attending(&self) {}
+    /// Sets whether a thread that runs tasks is awake, and [attends](Self::attend) to the network between turns.
+    fn set_attended(&self, _attended: bool) {}
 
     /// Takes what has arrived, unless another thread does; returns whether there was anything.
     fn attend(&self) -> bool {
         false
     }
-
-    /// No thread that runs tasks will attend for a while: all rest.
-    fn stop_attending(&self) {}
 
     /// Waits until the system has taken what was sent, for a few seconds at most: the process may end after it.
     fn flush(&self) {}

@@ -283,8 +283,8 @@ impl Network for Shared {
         }
     }
 
-    fn allow_attending(&self) {
-        self.nap.allow();
+    fn set_attended(&self, attended: bool) {
+        self.nap.set_attended(attended);
     }
 
     fn attend(&self) -> bool {
@@ -296,10 +296,6 @@ impl Network for Shared {
         // An error is met by the network's thread as well.
         let _ = reading.turn(self, 0);
         reading.read() > before
-    }
-
-    fn stop_attending(&self) {
-        self.nap.end();
     }
 
     #[expect(clippy::disallowed_methods, reason = "only threads of the program wait for jobs")]

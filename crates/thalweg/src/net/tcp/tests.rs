@@ -133,7 +133,7 @@ fn threads_that_attend_read_in_order_while_much_arrives() {
     let channel = edge(0, 0);
     let keep = open(&networks[1], channel);
     let (from, to) = (&networks[0].shared, &networks[1].shared);
-    to.allow_attending();
+    to.set_attended(true);
     let send = |number: u32, bytes: usize| {
         let mut frame = number.to_le_bytes().to_vec();
         frame.resize(bytes, 0);
@@ -151,8 +151,8 @@ fn threads_that_attend_read_in_order_while_much_arrives() {
     }
     // Nobody attends any more, and little arrives.
     until(|| numbers(&keep).len() == sent as usize);
+    to.set_attended(false);
     for _ in 0..20 {
-        to.stop_attending();
         send(sent, 4);
         sent += 1;
         until(|| numbers(&keep).len() == sent as usize);

@@ -1,9 +1,9 @@
 //! The network's thread, and when it leaves reading to the threads that run tasks.
 //!
 //! It waits for what arrives. But a thread that waits is woken by every few frames, on a core that has tasks to run: that costs
-//! both hosts as much as the frames themselves. So after it has read [`MUCH`] at once, it naps for a millisecond at most, and
-//! the threads that run tasks [read](Nap::is_on) between turns. One that runs out of work while no other is awake ends
-//! the nap. If they have read little meanwhile, the thread waits again.
+//! both hosts as much as the frames themselves. So after it has read [`MUCH`] at once while a thread that runs tasks is awake, it
+//! naps for a millisecond at most, and those threads read between turns. The last one that runs out of work ends the nap. If
+//! they have read little meanwhile, the network's thread waits again.
 
 use super::Shared;
 use crate::clock::{Clock, Nanos, nanos};
@@ -23,25 +23,32 @@ const NAP: Duration = Duration::from_millis(1);
 #[derive(Default)]
 pub(super) struct Nap {
     is_on: AtomicBool,
-    /// Whether other threads read meanwhile.
+    /// Whether threads that run tasks are awake, and read meanwhile.
     is_attended: AtomicBool,
     thread: OnceLock<Thread>,
 }
 
 impl Nap {
-    /// Other threads will read while the network's thread naps.
-    pub(super) fn allow(&self) {
-        self.is_attended.store(true, Ordering::Relaxed);
+    /// Sets whether threads that run tasks are awake. If not, the network's thread does not nap: either it sees that here
+    /// before it sleeps, or it is woken.
+    pub(super) fn set_attended(&self, attended: bool) {
+        if self.is_attended.load(Ordering::Relaxed) == attended {
+            return;
+        }
+        self.is_attended.store(attended, Ordering::SeqCst);
+        if !attended {
+            self.end();
+        }
     }
 
     pub(super) fn is_on(&self) -> bool {
-        self.is_on.load(Ordering::Relaxed)
+        self.is_on.load(Ordering::SeqCst)
     }
 
     /// Wakes the network's thread if it naps.
     pub(super) fn end(&self) {
         if self.is_on()
-            && self.is_on.swap(false, Ordering::AcqRel)
+            && self.is_on.swap(false, Ordering::SeqCst)
             && let Some(thread) = self.thread.get()
         {
             thread.unpark();
@@ -50,12 +57,14 @@ impl Nap {
 
     /// Naps, if other threads read meanwhile. Returns whether nobody ended the nap.
     fn take(&self) -> bool {
-        if !self.is_attended.load(Ordering::Relaxed) {
+        if !self.is_attended.load(Ordering::SeqCst) {
             return false;
         }
-        self.is_on.store(true, Ordering::Release);
-        park(NAP);
-        self.is_on.swap(false, Ordering::AcqRel)
+        self.is_on.store(true, Ordering::SeqCst);
+        if self.is_attended.load(Ordering::SeqCst) {
+            park(NAP);
+        }
+        self.is_on.swap(false, Ordering::SeqCst)
     }
 }
 

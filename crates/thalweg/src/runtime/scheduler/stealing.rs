@@ -139,9 +139,7 @@ impl Scheduler for WorkStealing {
     }
 
     fn attend_to(&self, network: &Arc<dyn Network>) {
-        if self.pool.network.set(Arc::clone(network)).is_ok() {
-            network.allow_attending();
-        }
+        let _ = self.pool.network.set(Arc::clone(network));
     }
 }
 
@@ -219,6 +217,7 @@ impl Pool {
             match waiting.or_else(|| pool.find(me)) {
                 Some(cell) => {
                     if std::mem::take(&mut rested) {
+                        pool.set_attended(true);
                         pool.parking.work_taken();
                         pool.announce_all();
                     }
@@ -274,6 +273,13 @@ impl Pool {
         thread.unattended >= ATTENDED && self.attend(thread)
     }
 
+    /// Says whether a thread is awake, and attends to the network.
+    fn set_attended(&self, attended: bool) {
+        if let Some(network) = self.network.get() {
+            network.set_attended(attended);
+        }
+    }
+
     /// Takes what has arrived from other hosts; returns whether there was anything.
     fn attend(&self, thread: &mut Thread) -> bool {
         thread.unattended = 0;
@@ -322,10 +328,8 @@ impl Pool {
     /// Waits for work: searches for a while if that usually pays, then parks.
     fn rest(&self, thread: &mut Thread) {
         self.queues[thread.me].spent.store(0, Ordering::Relaxed);
-        if self.parking.others_rest()
-            && let Some(network) = self.network.get()
-        {
-            network.stop_attending();
+        if self.parking.others_rest() {
+            self.set_attended(false);
         }
         let began = self.clock.now();
         if thread.patience.searches() && self.search(began + SEARCH) {
