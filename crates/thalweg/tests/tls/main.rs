@@ -240,11 +240,9 @@ fn a_network_that_is_cut_ends_the_job_on_both_sides() {
         }
         job.wait().map(drop)
     });
-    for (id, ended) in ended.into_iter().enumerate() {
-        let error = ended.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Lost);
-        let expected = format!("host {} is lost, and with it", 1 - id);
-        assert!(error.to_string().contains(&expected), "{error}");
-        assert!(error.to_string().contains("nothing arrived from it for"), "{error}");
-    }
+    let errors = ended.map(|ended| ended.unwrap_err());
+    assert!(errors.iter().all(|error| error.kind() == ErrorKind::Lost), "{errors:?}");
+    // Which of them finds it first closes the connection.
+    let silent = "nothing arrived from it for";
+    assert!(errors.iter().any(|error| error.to_string().contains(silent)), "{errors:?}");
 }

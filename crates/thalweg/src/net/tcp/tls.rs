@@ -342,7 +342,8 @@ impl TlsStream {
             if read == buffer.len() || arrived.closed {
                 return Ok(read);
             }
-            if drained {
+            // Where only a part of a record has come, the system has to say whether it is the last: then no event does.
+            if drained && read > 0 {
                 break;
             }
             match arrived.fill(&self.socket) {
