@@ -43,8 +43,8 @@ pub struct HostConfig {
     /// After how long without a sign of life another host is considered lost. It may be different on each host. By
     /// default ten seconds; at least 100 ms.
     pub lost_after: Duration,
-    /// How batches are compressed between hosts, the same on all of them. By default they are not: on a network of
-    /// 10 Gbit/s or more, compression costs more than it saves.
+    /// How batches are compressed between hosts, the same on all of them. By default they are not: on a fast network,
+    /// compression costs more than it saves.
     pub compression: Compression,
 }
 
@@ -65,7 +65,7 @@ pub enum Compression {
     /// Not at all.
     #[default]
     None,
-    /// By LZ4: text becomes two to three times smaller, at some hundred megabytes a second and core.
+    /// By LZ4, which is fast; text becomes about half as large.
     Lz4,
 }
 
