@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         What::Rstream(arguments) => words::run(arguments, words::Scaling::Strong, lab),
         What::Model(arguments) => model::run(arguments, lab),
     };
-    let Report { mut table, json, plot } = report(&Lab::new(target)?)?;
+    // Before it is measured: nothing prevents commits meanwhile.
     let origin = format!(
         "Median (least .. greatest) of {} alternating rounds{} on {} processors; {}.",
         common.rounds,
@@ -114,6 +114,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         lab::processors()?,
         bench::origin()
     );
+    let Report { mut table, json, plot } = report(&Lab::new(target)?)?;
     table += &format!("\n{origin}\n");
     print!("{table}");
     if let Some(file) = &common.table {

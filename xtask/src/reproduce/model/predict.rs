@@ -149,7 +149,7 @@ impl Costs {
     }
 }
 
-/// An assumption of the model's first lines, and from how many hosts on it does not hold.
+/// An assumption, and the least number of hosts with which it does not hold.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Break {
     pub(super) assumption: String,
