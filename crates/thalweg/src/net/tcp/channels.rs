@@ -1,6 +1,6 @@
 //! The channels of a host: the receiver of each, and the frames that wait for their channel to be opened.
 //!
-//! Only the network's thread gives frames to receivers, so those of a channel arrive in order, and the ones that have
+//! One thread at a time, the one that reads, gives frames to receivers, so those of a channel arrive in order, and the ones that have
 //! waited before all others.
 
 use crate::error::Error;
@@ -55,7 +55,7 @@ impl Channels {
         lock(&self.0).memory = Some(memory.clone());
     }
 
-    /// Called by the network's thread: a frame has arrived.
+    /// Called by the thread that reads: a frame has arrived.
     pub(super) fn take(&self, from: HostId, channel: Channel, frame: &[u8]) {
         let mut state = lock(&self.0);
         if state.over.contains(channel.job) {
@@ -73,7 +73,7 @@ impl Channels {
         }
     }
 
-    /// Called by the network's thread: gives channels that were opened the frames that have waited.
+    /// Called by the thread that reads: gives channels that were opened the frames that have waited.
     pub(super) fn deliver_waiting(&self) {
         loop {
             let mut state = lock(&self.0);
@@ -86,7 +86,7 @@ impl Channels {
         }
     }
 
-    /// Sets the receiver of a channel. Returns whether frames wait for it, which the network's thread has to
+    /// Sets the receiver of a channel. Returns whether frames wait for it, which the thread that reads has to
     /// [deliver](Self::deliver_waiting).
     pub(super) fn open(&self, channel: Channel, receiver: Receiver) -> bool {
         let mut state = lock(&self.0);
@@ -233,7 +233,7 @@ mod tests {
         channels.take(HostId(2), tie(0), &[2]);
         let (keep, waiting) = open(&channels, tie(0));
         assert!(waiting);
-        // Before the network's thread has delivered what waits.
+        // Before the thread that reads has delivered what waits.
         channels.take(HostId(1), tie(0), &[3]);
         assert!(lock(&keep.frames).is_empty());
         channels.deliver_waiting();

@@ -1,9 +1,9 @@
-//! The network between processes: one TCP connection for every two hosts, and one thread that reads from all of them.
+//! The network between processes: one TCP connection for every two hosts, and one thread at a time that reads from all of them.
 //!
 //! [`rendezvous`] connects the hosts, by the [`handshake`] of every two. Then frames ([`frames`]) go over the connections. The
-//! sender of a frame writes it, unless another thread writes to that host ([`outgoing`]). The network's thread ([`thread`])
-//! reads, gives frames to the receivers of their channels ([`channels`]), continues to write where a connection was full,
-//! and detects lost hosts. Receivers that may block have threads of their own ([`blocking`]). So do [`heartbeats`], so that
+//! sender of a frame writes it, unless another thread writes to that host ([`outgoing`]). The network's thread ([`thread`]), or
+//! while much arrives one that runs tasks, reads ([`reading`]), gives frames to the receivers of their channels ([`channels`]),
+//! continues to write where a connection was full, and detects lost hosts. Receivers that may block have threads of their own ([`blocking`]). So do [`heartbeats`], so that
 //! a host on which receivers take long is not lost to the others. The network does not look into frames: batches are
 //! decoded by the tasks that receive them.
 //!
