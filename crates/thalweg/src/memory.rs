@@ -21,8 +21,8 @@
 //!
 //! # In flight
 //!
-//! Batches on their way between tasks, and frames between hosts, are counted as they are ([`InFlight`]), and not refused: the
-//! credit of lanes bounds them to about a quarter of the pool ([`MemoryPool::credit`]), and what is processed is released.
+//! Batches on their way between tasks, and frames between hosts, are counted as they are (`InFlight`), and not refused: the
+//! credit of lanes bounds them to about a quarter of the pool (`MemoryPool::credit`), and what is processed is released.
 //! Spillable and modest reservations give way to them, by at most that quarter: where lanes need more, because the budget is
 //! very small, operators must still be able to work.
 
