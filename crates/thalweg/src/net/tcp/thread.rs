@@ -92,3 +92,33 @@ pub(super) fn run(shared: &Arc<Shared>) {
         napped = much && shared.nap.take();
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nap_is_taken_only_while_others_read_and_ends_when_they_rest() {
+        let nap = Nap::default();
+        let _ = nap.thread.set(std::thread::current());
+        assert!(!nap.take() && !nap.is_on(), "nobody reads meanwhile");
+        nap.set_attended(true);
+        // The other thread may be too late for some of the naps.
+        let ended = (0..10_000).any(|_| {
+            nap.set_attended(true);
+            let is_over = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !nap.is_on() && !is_over.load(Ordering::SeqCst) {
+                        std::thread::yield_now();
+                    }
+                    nap.set_attended(false);
+                });
+                let undisturbed = nap.take();
+                is_over.store(true, Ordering::SeqCst);
+                !undisturbed
+            })
+        });
+        assert!(ended, "no nap ends before its time");
+    }
+}
