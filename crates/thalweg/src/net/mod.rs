@@ -7,6 +7,10 @@
 //! A job on one host has no network, and nothing in this module is called while it runs.
 
 mod agreement;
+mod blocking;
+mod channels;
+mod executable;
+mod frames;
 mod hosts;
 mod tcp;
 #[cfg(all(test, not(loom)))]
@@ -20,6 +24,7 @@ pub(crate) use test_network::TestNetwork;
 
 use crate::error::{Error, Result};
 use crate::flow::{Signals, catch};
+use std::fmt;
 use std::sync::Arc;
 
 /// What a frame belongs to.
@@ -29,6 +34,17 @@ pub(crate) struct Channel {
     /// among those that share its threads.
     pub(crate) job: u64,
     pub(crate) part: Part,
+}
+
+impl fmt::Display for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { job, part } = self;
+        match part {
+            Part::Job => write!(f, "the messages about job {job}"),
+            Part::Edge(edge) => write!(f, "edge {edge} of job {job}"),
+            Part::Tie(tie) => write!(f, "tie {tie} of job {job}"),
+        }
+    }
 }
 
 /// The part of a job that a frame belongs to.

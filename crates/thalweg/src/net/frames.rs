@@ -1,4 +1,4 @@
-//! Frames as bytes on a connection: a header of 16 bytes, then the content.
+//! Frames as bytes: a header of 16 bytes, then the content.
 //!
 //! | bytes | header |
 //! |---|---|
@@ -8,6 +8,7 @@
 //!
 //! Integers are little-endian.
 
+use crate::error::{Error, ErrorKind};
 use crate::net::{Channel, Part};
 
 pub(super) const HEADER: usize = 16;
@@ -51,6 +52,14 @@ impl Frame {
             Part::Tie(tie) => 2 + 2 * tie,
         };
         Self { header: header(content.len(), channel.job, part as u32), content }
+    }
+
+    /// The error of a job whose frame has so many bytes of content.
+    pub(super) fn too_large(bytes: usize) -> Error {
+        let what = format!(
+            "{bytes} bytes are to be sent to another host at once, and {LARGEST} is the most"
+        );
+        Error::new(ErrorKind::Plan, what)
     }
 
     pub(super) fn notice(notice: Notice) -> Self {
