@@ -16,7 +16,7 @@ mod text;
 
 #[cfg(feature = "cli")]
 pub(crate) use file::read_file;
-pub use hosts::{HostConfig, Secret};
+pub use hosts::{HostConfig, Secret, Transport};
 #[cfg(feature = "cli")]
 pub(crate) use hosts_file::split_port;
 #[cfg(feature = "cli")]

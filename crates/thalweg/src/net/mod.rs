@@ -12,20 +12,24 @@ mod channels;
 mod executable;
 mod frames;
 mod hosts;
+#[cfg(feature = "mpi")]
+mod mpi;
 mod tcp;
 #[cfg(all(test, not(loom)))]
 mod test_network;
 
 pub(crate) use agreement::{Agree, Agreement};
 pub(crate) use hosts::{HostId, Hosts};
-pub(crate) use tcp::{TcpNetwork, free_port, read_from_host};
+pub(crate) use tcp::{free_port, read_from_host};
 #[cfg(all(test, not(loom)))]
 pub(crate) use test_network::TestNetwork;
 
+use crate::config::HostConfig;
 use crate::error::{Error, Result};
 use crate::flow::{Signals, catch};
 use std::fmt;
 use std::sync::Arc;
+use tcp::TcpNetwork;
 
 /// What a frame belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,6 +85,43 @@ pub(crate) trait Network: Send + Sync {
 
     /// Waits until the system has taken what was sent, for a few seconds at most: the process may end after it.
     fn flush(&self) {}
+
+    /// Leaves the other hosts, where the process must not end without it. Nothing is sent after it.
+    fn leave(&self) {}
+}
+
+/// The connections of this process to the other hosts. When they are dropped, the host leaves.
+pub(crate) enum Connections {
+    Tcp(TcpNetwork),
+    #[cfg(feature = "mpi")]
+    Mpi(mpi::MpiNetwork),
+}
+
+impl Connections {
+    /// Connects this host with all others, by values that were [checked](HostConfig::validate). Returns the cores of each
+    /// host too.
+    pub(crate) fn make(
+        config: &HostConfig,
+        cores: usize,
+        credit: usize,
+    ) -> Result<(Self, Vec<usize>)> {
+        #[cfg(feature = "mpi")]
+        if config.transport == crate::config::Transport::Mpi {
+            let (network, cores) = mpi::MpiNetwork::connect(config, cores, credit)?;
+            return Ok((Self::Mpi(network), cores));
+        }
+        let (network, cores) = TcpNetwork::connect(config, cores, credit)?;
+        Ok((Self::Tcp(network), cores))
+    }
+
+    /// Carries the frames of jobs.
+    pub(crate) fn network(&self) -> Arc<dyn Network> {
+        match self {
+            Self::Tcp(network) => network.network(),
+            #[cfg(feature = "mpi")]
+            Self::Mpi(network) => network.network(),
+        }
+    }
 }
 
 /// Takes the frames of a channel. It is called for one frame of each sender at a time.

@@ -26,7 +26,7 @@ use crate::config::{self, Config, HostConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Signals;
 use crate::memory::MemoryPool;
-use crate::net::{HostId, Hosts, Links, TcpNetwork};
+use crate::net::{Connections, HostId, Hosts, Links};
 use crate::sync::{AtomicU64, Ordering};
 use cell::Schedule;
 use scheduler::{Deterministic, Scheduler, ThreadPerTask, WorkStealing};
@@ -39,7 +39,7 @@ pub(crate) struct World {
     pub(crate) hosts: Arc<Hosts>,
     scheduler: Arc<dyn Scheduler>,
     /// The connections to the other hosts, if they are processes.
-    connections: Option<TcpNetwork>,
+    connections: Option<Connections>,
 }
 
 impl World {
@@ -72,7 +72,7 @@ impl World {
                 "the deterministic scheduler runs jobs on one host only: its time is simulated";
             return Err(Error::new(ErrorKind::Config, what));
         }
-        let (connections, cores) = TcpNetwork::connect(hosts, config.cores.get(), config.credit)?;
+        let (connections, cores) = Connections::make(hosts, config.cores.get(), config.credit)?;
         let hosts = Hosts::several(HostId(hosts.id), cores, connections.network());
         Ok(Self { hosts: Arc::new(hosts), connections: Some(connections), ..world })
     }
@@ -93,7 +93,7 @@ pub(crate) struct Runtime {
     pub(crate) hosts: Arc<Hosts>,
     scheduler: Arc<dyn Scheduler>,
     /// The only handle to the connections: this host leaves, and says so, when its last environment is dropped.
-    _connections: Option<TcpNetwork>,
+    _connections: Option<Connections>,
     /// The environments that share this runtime, but for the one that it was made for.
     environments: Numbering,
 }
