@@ -191,7 +191,8 @@ const TESTS: &[Test] = &[
     ("a_rank_is_stopped", || {
         let ended = on_ranks(3, "is stopped", &["--lost-after", "1s"]);
         ended.expect(ended.status.is_some_and(|status| status != 0), "another status")?;
-        ended.all(2, |got| {
+        // The launcher lets the one that is stopped go on before it ends it.
+        ended.all(ended.ranks.len().max(2), |got| {
             got.contains("host 1 is lost") && got.contains("nothing arrived from it for")
         })
     }),
