@@ -59,7 +59,7 @@ impl<'a> Reader<'a> {
         let Some((bytes, rest)) = self.rest.split_at_checked(length) else {
             return Err(self.error(Problem::Short, 0));
         };
-        let text = std::str::from_utf8(bytes).map_err(|_| self.error(Problem::Text, 0))?;
+        let text = simdutf8::basic::from_utf8(bytes).map_err(|_| self.error(Problem::Text, 0))?;
         self.rest = rest;
         Ok(text)
     }
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
         let Some((bytes, rest)) = self.rest.split_at_checked(total) else {
             return Err(self.error(Problem::Short, 0));
         };
-        let Ok(mut text) = std::str::from_utf8(bytes) else {
+        let Ok(mut text) = simdutf8::basic::from_utf8(bytes) else {
             return Err(self.error(Problem::Text, 0));
         };
         let mut texts = [""; N];

@@ -320,4 +320,9 @@ where
     fn push(&mut self, item: I::Of<'_>, time: T) {
         self.core.take(item, time, &mut self.next);
     }
+
+    #[inline(always)]
+    fn prefetch(&self, hash: u64) {
+        self.core.table.prefetch_slot(hash);
+    }
 }

@@ -33,8 +33,6 @@ impl Wheel {
 
 /// The number of superseded timers that may stay, in addition to as many as are armed.
 const SUPERSEDED: usize = 1024;
-/// The bytes of a table from which on slots are prefetched: it then has to share the second-level cache with the batches.
-const PREFETCHED: usize = 1 << 18;
 /// The number of timers between one that fires and the one whose key is prefetched.
 const AHEAD: usize = 8;
 /// Bytes of the reservation that are not worth releasing.
@@ -189,7 +187,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     /// Prefetches the probable slot of a key that is about to be visited, if the table is large.
     #[inline(always)]
     pub(super) fn prefetch(&self, hash: u64) {
-        prefetch(&self.table, hash);
+        self.table.prefetch_slot(hash);
     }
 
     /// Goes to a key, whose state `start` makes if it is new. `None` when there is no room for a new one.
@@ -288,7 +286,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         let clock = S::Clocks::clock(index);
         while let Some((at, (hash, ticket))) = accounts.wheels[index].timers.pop(until) {
             if let Some(&(hash, _)) = accounts.wheels[index].timers.ahead(AHEAD) {
-                prefetch(table, hash);
+                table.prefetch_slot(hash);
             }
             let is_armed = |slot: &Slot<S>| slot.armed.as_ref()[index].ticket == ticket;
             let wake = |key: &K, slot: &mut Slot<S>| {
@@ -430,14 +428,6 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         );
         op.fail(reservation.refused(what));
         false
-    }
-}
-
-/// Prefetches the probable slot of a key, if the table is large.
-#[inline(always)]
-fn prefetch<K: Key + ?Sized, S: TimedState>(table: &GroupTable<K, Slot<S>>, hash: u64) {
-    if table.bytes() > PREFETCHED {
-        table.locate(hash);
     }
 }
 
