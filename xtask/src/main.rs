@@ -13,6 +13,7 @@ mod kubernetes;
 mod lines;
 mod long;
 mod metadata;
+mod mpi;
 mod networks;
 mod oracles;
 mod process;

@@ -6,7 +6,7 @@
 
 use crate::process::{Totals, cargo, program, root, run as execute, run_tests};
 use crate::{
-    examples, first_program, fuzz, hosts, kubernetes, metadata, networks, oracles, reproduce,
+    examples, first_program, fuzz, hosts, kubernetes, metadata, mpi, networks, oracles, reproduce,
     setup, tidy, unlinked,
 };
 use anyhow::{Context, Result, bail};
@@ -125,6 +125,16 @@ const STEPS: &[Step] = &[
         run: |totals| {
             let before = *totals;
             hosts::check(totals)?;
+            some_ran(before, totals)
+        },
+    },
+    Step {
+        name: "mpi",
+        about: "jobs whose data travels by MPI give the right answer under `mpirun`, or end by name",
+        fast: false,
+        run: |totals| {
+            let before = *totals;
+            mpi::check(totals)?;
             some_ran(before, totals)
         },
     },

@@ -10,6 +10,7 @@ use super::progress::Shown;
 use crate::config::{Config, Format, Settings, StatsFormat};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{Stats, show};
+use crate::net::Hosts;
 use crate::plan::Plan;
 use crate::stream::{Application, Attendance, RunningJob};
 use std::io::Write as _;
@@ -29,13 +30,14 @@ impl Attended {
 }
 
 impl Application for Attended {
-    fn starting(&self, plan: &Plan, config: &Config) -> Result<()> {
+    fn starting(&self, plan: &Plan, config: &Config, hosts: &Hosts) -> Result<()> {
         if let Some(format) = self.settings.explain {
             let mut out = std::io::stdout();
             let written = out.write_all(explained(plan, config, self.hosts, format).as_bytes());
             if let Err(cause) = written.and_then(|()| out.flush()) {
                 return Err(Error::new(ErrorKind::Io, "cannot print the plan").caused_by(cause));
             }
+            hosts.leave();
             std::process::exit(0);
         }
         interrupt::check()

@@ -148,6 +148,12 @@ pub struct EngineArgs {
     #[arg(long, value_name = "N", help_heading = HOSTS, value_parser = allowed("host-count"))]
     host_count: Option<String>,
 
+    /// What carries data between hosts: tcp, or mpi (programs with that feature, started by mpirun)
+    ///
+    /// [env: THALWEG_TRANSPORT] [default: tcp]
+    #[arg(long, value_name = "NAME", help_heading = HOSTS, value_parser = allowed("transport"))]
+    transport: Option<String>,
+
     /// Where the first host, number 0, is reached by the others; the same on all of them
     ///
     /// [env: THALWEG_FIRST_HOST] [default: what the file of hosts or SLURM says; port 4711]
@@ -303,7 +309,7 @@ impl EngineArgs {
     }
 
     /// The flags and their values.
-    fn given(&self) -> [(&'static str, Option<&str>); 22] {
+    fn given(&self) -> [(&'static str, Option<&str>); 23] {
         [
             ("cores", self.cores.as_deref()),
             ("scheduler", self.scheduler.as_deref()),
@@ -320,6 +326,7 @@ impl EngineArgs {
             ("hosts", self.hosts.as_deref()),
             ("host-id", self.host_id.as_deref()),
             ("host-count", self.host_count.as_deref()),
+            ("transport", self.transport.as_deref()),
             ("first-host", self.first_host.as_deref()),
             ("listen", self.listen.as_deref()),
             ("secret-file", self.secret_file.as_deref()),

@@ -5,6 +5,37 @@ use crate::error::{Error, ErrorKind, Result};
 use std::fmt;
 use std::time::Duration;
 
+/// What carries the data between hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Transport {
+    /// TCP connections, which the engine makes itself.
+    #[default]
+    Tcp,
+    /// Messages of MPI, between processes that its launcher has started (`mpirun`, or `srun` with support of MPI). The ranks
+    /// of MPI are the hosts: so no address and no secret is needed. Needs the feature `mpi`, and an MPI library to compile
+    /// with.
+    ///
+    /// MPI says nothing when a message arrives, so a thread looks for them: at once while messages come, and after a while
+    /// without any, once a millisecond. What is between the hosts is as safe as MPI makes it.
+    Mpi,
+}
+
+impl Transport {
+    /// # Errors
+    ///
+    /// Of kind [`Config`](ErrorKind::Config), if the program was compiled without it.
+    pub(crate) fn check(self) -> Result<()> {
+        match self {
+            Self::Mpi if !cfg!(feature = "mpi") => {
+                let what = "this program was compiled without MPI: add the feature `mpi` of thalweg, or use TCP";
+                Err(Error::new(ErrorKind::Config, what))
+            }
+            Self::Mpi | Self::Tcp => Ok(()),
+        }
+    }
+}
+
 /// Which host this process is, and how it reaches the others: for [`Environment::on_hosts`](crate::Environment::on_hosts).
 ///
 /// Every host runs the same program with a `HostConfig` that differs in [`id`](Self::id), and in [`listen`](Self::listen)
@@ -27,6 +58,9 @@ pub struct HostConfig {
     pub id: usize,
     /// The number of hosts.
     pub count: usize,
+    /// What carries data between hosts. With MPI, [`first`](Self::first), [`listen`](Self::listen) and
+    /// [`secret`](Self::secret) are not used, and [`id`](Self::id) and [`count`](Self::count) are MPI's rank and size.
+    pub transport: Transport,
     /// The address of the first host, number 0, as `name:port`. The name is looked up again at each attempt to connect.
     pub first: String,
     /// The address at which this host accepts connections, as `name:port`; port 0 lets the system choose one. By default
@@ -75,6 +109,7 @@ impl HostConfig {
         Self {
             id,
             count,
+            transport: Transport::Tcp,
             first: first.into(),
             listen: None,
             secret,
@@ -83,6 +118,11 @@ impl HostConfig {
             lost_after: Duration::from_secs(10),
             compression: Compression::default(),
         }
+    }
+
+    /// The process with rank `id` of `count` that MPI's launcher has started: see [`Transport::Mpi`].
+    pub fn mpi(id: usize, count: usize) -> Self {
+        Self { transport: Transport::Mpi, ..Self::new(id, count, "", Secret::new("")) }
     }
 
     /// Checks the values, without looking names up.
@@ -99,14 +139,15 @@ impl HostConfig {
             _ if id >= count => {
                 wrong(format!("there is no host {id} of {count}: they are numbered from 0"))
             }
+            _ if self.lost_after < LEAST_LOST_AFTER => wrong(format!(
+                "hosts would be lost after {:?}, and need at least {LEAST_LOST_AFTER:?}",
+                self.lost_after
+            )),
+            _ if self.transport == Transport::Mpi => self.transport.check(),
             _ if self.secret.0.len() < Secret::LEAST => wrong(format!(
                 "the secret of the hosts has {} bytes, and needs at least {}",
                 self.secret.0.len(),
                 Secret::LEAST
-            )),
-            _ if self.lost_after < LEAST_LOST_AFTER => wrong(format!(
-                "hosts would be lost after {:?}, and need at least {LEAST_LOST_AFTER:?}",
-                self.lost_after
             )),
             _ => {
                 address(&self.first, false)?;
@@ -204,6 +245,22 @@ mod tests {
         assert!(refused(|host| host.first = "host:0".to_owned()).contains("other than 0"));
         let free = HostConfig { listen: Some("[::1]:0".to_owned()), ..host() };
         free.validate().unwrap();
+    }
+
+    #[test]
+    fn ranks_of_mpi_need_no_address_and_no_secret() {
+        let mut rank = HostConfig::mpi(1, 3);
+        let validated = rank.validate();
+        assert_eq!(validated.is_ok(), cfg!(feature = "mpi"));
+        if let Err(error) = validated {
+            assert_eq!(error.kind(), ErrorKind::Config);
+            assert_eq!(
+                error.to_string(),
+                "this program was compiled without MPI: add the feature `mpi` of thalweg, or use TCP"
+            );
+        }
+        rank.id = 3;
+        assert!(rank.validate().unwrap_err().to_string().starts_with("there is no host 3 of 3"));
     }
 
     #[test]

@@ -18,7 +18,7 @@ mod tls;
 
 #[cfg(feature = "cli")]
 pub(crate) use file::read_file;
-pub use hosts::{Compression, HostConfig, Secret};
+pub use hosts::{Compression, HostConfig, Secret, Transport};
 #[cfg(feature = "cli")]
 pub(crate) use hosts_file::split_port;
 #[cfg(feature = "cli")]

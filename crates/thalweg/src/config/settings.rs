@@ -5,7 +5,7 @@
 //! in this order, each over the ones before.
 
 use super::text::{BATCH, BYTES, COMPRESSION, SCHEDULER, WHOLE, bytes, span, whole};
-use super::{BatchMode, Compression, Config, Scheduler};
+use super::{BatchMode, Compression, Config, Scheduler, Transport};
 use crate::error::{Error, ErrorKind, Place, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,6 +33,7 @@ pub(crate) struct HostSettings {
     pub(crate) file: Option<PathBuf>,
     pub(crate) id: Option<usize>,
     pub(crate) count: Option<usize>,
+    pub(crate) transport: Transport,
     /// The first host, as `name` or `name:port`.
     pub(crate) first: Option<String>,
     pub(crate) listen: Option<String>,
@@ -203,6 +204,18 @@ pub(crate) const SETTINGS: &[Setting] = &[
         set: |to, text| whole(text).map(|count| to.hosts.count = Some(count.get())),
     },
     Setting {
+        name: "transport",
+        allowed: "tcp or mpi",
+        set: |to, text| {
+            to.hosts.transport = match text {
+                "tcp" => Transport::Tcp,
+                "mpi" => Transport::Mpi,
+                _ => return None,
+            };
+            Some(())
+        },
+    },
+    Setting {
         name: "first-host",
         allowed: "a name or an IP address, and a port if it is not the usual one, as in node1:4711",
         set: |to, text| (!text.is_empty()).then(|| to.hosts.first = Some(text.to_owned())),
@@ -364,6 +377,7 @@ mod tests {
             ("THALWEG_HOSTS", "hosts.toml"),
             ("THALWEG_HOST_ID", "0"),
             ("THALWEG_HOST_COUNT", "3"),
+            ("THALWEG_TRANSPORT", "mpi"),
             ("THALWEG_FIRST_HOST", "node1:4711"),
             ("THALWEG_LISTEN", "0.0.0.0:4711"),
             ("THALWEG_SECRET_FILE", "/etc/secret"),
@@ -388,6 +402,7 @@ mod tests {
         let hosts = &settings.hosts;
         assert_eq!((hosts.id, hosts.count), (Some(0), Some(3)));
         assert_eq!(hosts.file.as_deref(), Some(Path::new("hosts.toml")));
+        assert_eq!(hosts.transport, Transport::Mpi);
         assert_eq!(hosts.first.as_deref(), Some("node1:4711"));
         assert_eq!(hosts.listen.as_deref(), Some("0.0.0.0:4711"));
         assert_eq!(hosts.secret_file.as_deref(), Some(Path::new("/etc/secret")));

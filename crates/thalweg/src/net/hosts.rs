@@ -80,6 +80,13 @@ impl Hosts {
         }
     }
 
+    /// Leaves the other hosts, before the process ends without dropping its environments.
+    pub(crate) fn leave(&self) {
+        if let Some(network) = &self.network {
+            network.leave();
+        }
+    }
+
     pub(super) fn network(&self) -> Option<&Arc<dyn Network>> {
         self.network.as_ref()
     }

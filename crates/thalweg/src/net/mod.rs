@@ -7,21 +7,30 @@
 //! A job on one host has no network, and nothing in this module is called while it runs.
 
 mod agreement;
+mod blocking;
+mod channels;
+mod executable;
+mod frames;
 mod hosts;
+#[cfg(feature = "mpi")]
+mod mpi;
 mod tcp;
 #[cfg(all(test, not(loom)))]
 mod test_network;
 
 pub(crate) use agreement::{Agree, Agreement};
 pub(crate) use hosts::{HostId, Hosts};
-pub(crate) use tcp::{TcpNetwork, free_port, read_from_host};
+pub(crate) use tcp::{free_port, read_from_host};
 #[cfg(all(test, not(loom)))]
 pub(crate) use test_network::TestNetwork;
 
+use crate::config::HostConfig;
 use crate::error::{Error, Result};
 use crate::flow::{Signals, catch};
 use crate::memory::MemoryPool;
+use std::fmt;
 use std::sync::Arc;
+use tcp::TcpNetwork;
 
 /// The most bytes of a frame.
 pub(crate) const LARGEST_FRAME: usize = 1 << 30;
@@ -33,6 +42,17 @@ pub(crate) struct Channel {
     /// among those that share its threads.
     pub(crate) job: u64,
     pub(crate) part: Part,
+}
+
+impl fmt::Display for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { job, part } = self;
+        match part {
+            Part::Job => write!(f, "the messages about job {job}"),
+            Part::Edge(edge) => write!(f, "edge {edge} of job {job}"),
+            Part::Tie(tie) => write!(f, "tie {tie} of job {job}"),
+        }
+    }
 }
 
 /// The part of a job that a frame belongs to.
@@ -81,6 +101,43 @@ pub(crate) trait Network: Send + Sync {
 
     /// Waits until the system has taken what was sent, for a few seconds at most: the process may end after it.
     fn flush(&self) {}
+
+    /// Leaves the other hosts, where the process must not end without it. Nothing is sent after it.
+    fn leave(&self) {}
+}
+
+/// The connections of this process to the other hosts. When they are dropped, the host leaves.
+pub(crate) enum Connections {
+    Tcp(TcpNetwork),
+    #[cfg(feature = "mpi")]
+    Mpi(mpi::MpiNetwork),
+}
+
+impl Connections {
+    /// Connects this host with all others, by values that were [checked](HostConfig::validate). Returns the cores of each
+    /// host too.
+    pub(crate) fn make(
+        config: &HostConfig,
+        cores: usize,
+        credit: usize,
+    ) -> Result<(Self, Vec<usize>)> {
+        #[cfg(feature = "mpi")]
+        if config.transport == crate::config::Transport::Mpi {
+            let (network, cores) = mpi::MpiNetwork::connect(config, cores, credit)?;
+            return Ok((Self::Mpi(network), cores));
+        }
+        let (network, cores) = TcpNetwork::connect(config, cores, credit)?;
+        Ok((Self::Tcp(network), cores))
+    }
+
+    /// Carries the frames of jobs.
+    pub(crate) fn network(&self) -> Arc<dyn Network> {
+        match self {
+            Self::Tcp(network) => network.network(),
+            #[cfg(feature = "mpi")]
+            Self::Mpi(network) => network.network(),
+        }
+    }
 }
 
 /// Takes the frames of a channel. It is called for one frame of each sender at a time.

@@ -27,7 +27,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::WORTH_COMPRESSING;
 use crate::flow::Signals;
 use crate::memory::MemoryPool;
-use crate::net::{HostId, Hosts, Links, TcpNetwork};
+use crate::net::{Connections, HostId, Hosts, Links};
 use crate::sync::{AtomicU64, Ordering};
 use cell::Schedule;
 use scheduler::{Deterministic, Scheduler, ThreadPerTask, WorkStealing};
@@ -40,7 +40,7 @@ pub(crate) struct World {
     pub(crate) hosts: Arc<Hosts>,
     scheduler: Arc<dyn Scheduler>,
     /// The connections to the other hosts, if they are processes.
-    connections: Option<TcpNetwork>,
+    connections: Option<Connections>,
 }
 
 impl World {
@@ -73,7 +73,7 @@ impl World {
                 "the deterministic scheduler runs jobs on one host only: its time is simulated";
             return Err(Error::new(ErrorKind::Config, what));
         }
-        let (connections, cores) = TcpNetwork::connect(hosts, config.cores.get(), config.credit)?;
+        let (connections, cores) = Connections::make(hosts, config.cores.get(), config.credit)?;
         let network = connections.network();
         world.scheduler.attend_to(&network);
         let compress_from = match hosts.compression {
@@ -101,7 +101,7 @@ pub(crate) struct Runtime {
     pub(crate) hosts: Arc<Hosts>,
     scheduler: Arc<dyn Scheduler>,
     /// The only handle to the connections: this host leaves, and says so, when its last environment is dropped.
-    _connections: Option<TcpNetwork>,
+    _connections: Option<Connections>,
     /// The environments that share this runtime, but for the one that it was made for.
     environments: Numbering,
 }

@@ -8,13 +8,14 @@ use super::running_job::RunningJob;
 use crate::config::Config;
 use crate::error::Result;
 use crate::metrics::Stats;
+use crate::net::Hosts;
 use crate::plan::Plan;
 use std::sync::Arc;
 
 /// Hooks that run around every job of an environment.
 pub(crate) trait Application: Send + Sync {
     /// Called before a job starts. An error here fails the job.
-    fn starting(&self, plan: &Plan, config: &Config) -> Result<()>;
+    fn starting(&self, plan: &Plan, config: &Config, hosts: &Hosts) -> Result<()>;
 
     /// Shows a warning to the person who runs the program.
     fn warn(&self, what: &str);

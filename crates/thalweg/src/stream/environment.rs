@@ -203,7 +203,7 @@ impl Environment {
         let mut builder = std::mem::take(&mut *lock(&self.builder));
         if let Some(application) = &self.application {
             check(&mut builder)?;
-            application.starting(&builder.plan, self.config())?;
+            application.starting(&builder.plan, self.config(), &self.runtime.hosts)?;
         }
         let launched = launch(builder, &self.runtime, &self.numbers)?;
         let running = RunningJob::new(launched, Arc::clone(&self.runtime));

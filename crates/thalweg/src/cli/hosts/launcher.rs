@@ -94,9 +94,14 @@ pub(super) struct Launched {
 /// MPI comes before SLURM: in an allocation of SLURM, `mpirun` starts its own processes as a step, and the programs
 /// inherit the variables of that step.
 pub(super) fn detect(variables: Variables<'_>) -> Result<Option<Launched>> {
+    Ok(detect_any(variables)?.filter(|launched| launched.count != Some(1)))
+}
+
+/// The same, also if it was started alone.
+pub(super) fn detect_any(variables: Variables<'_>) -> Result<Option<Launched>> {
     for detect in [open_mpi, mpich, slurm, kubernetes] {
         if let Some(launched) = detect(variables)? {
-            return Ok(Some(launched).filter(|launched| launched.count != Some(1)));
+            return Ok(Some(launched));
         }
     }
     Ok(None)

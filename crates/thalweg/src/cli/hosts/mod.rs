@@ -12,7 +12,7 @@ mod secret;
 
 pub(super) use output::{Lines, announce_waiting, silence_output};
 
-use crate::config::{HostConfig, HostsFile, Settings, Tls};
+use crate::config::{HostConfig, HostsFile, Settings, Tls, Transport};
 use crate::error::Result;
 use launcher::Variables;
 use resolve::{Resolved, resolve};
@@ -29,11 +29,17 @@ pub(super) fn find(
     let run_of = |launcher: launcher::Launcher| {
         machine::launcher(launcher.rank_variable()).map(|process| process.to_string())
     };
+    settings.hosts.transport.check()?;
     let Some(host) = resolve(&settings.hosts, file, variables, run_of)? else { return Ok(None) };
     share_machine(settings, &host);
     let home = variables.get("HOME").map(Path::new);
-    let secret = secret::secret(host.secret_file.as_deref(), home, host.run.as_deref())?;
-    let mut config = HostConfig::new(host.id, host.count, host.first, secret);
+    let mut config = match host.transport {
+        Transport::Tcp => {
+            let secret = secret::secret(host.secret_file.as_deref(), home, host.run.as_deref())?;
+            HostConfig::new(host.id, host.count, host.first, secret)
+        }
+        Transport::Mpi => HostConfig::mpi(host.id, host.count),
+    };
     config.listen = host.listen;
     let tls_dir = host.tls_dir.map(|dir| secret::below_home(&dir, home));
     config.tls = tls_dir.map(Tls::read).transpose()?;

@@ -1,7 +1,7 @@
 //! Which host this process is, from settings, a file of hosts, and what its launcher says. Pure.
 
-use super::launcher::{Launched, Launcher, Variables, detect};
-use crate::config::{Compression, HostSettings, HostsFile, ListedHost, split_port};
+use super::launcher::{Launched, Launcher, Variables, detect, detect_any};
+use crate::config::{Compression, HostSettings, HostsFile, ListedHost, Transport, split_port};
 use crate::error::{Error, ErrorKind, Result};
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -19,6 +19,7 @@ const PORTS: u64 = 12_000;
 pub(super) struct Resolved {
     pub(super) id: usize,
     pub(super) count: usize,
+    pub(super) transport: Transport,
     pub(super) first: String,
     pub(super) listen: Option<String>,
     pub(super) secret_file: Option<PathBuf>,
@@ -52,6 +53,9 @@ pub(super) fn resolve(
     let stated = set.count.or(listed);
     if stated == Some(1) && set.id.unwrap_or(0) == 0 {
         return Ok(None);
+    }
+    if set.transport == Transport::Mpi {
+        return rank(set, file.is_some(), variables);
     }
     let launched = match (set.id, stated) {
         (Some(_), Some(_)) => None,
@@ -94,6 +98,7 @@ pub(super) fn resolve(
         listen: listen(id, set.listen.as_deref(), this, &first, &port),
         id,
         count,
+        transport: Transport::Tcp,
         first: format!("{first}:{port}"),
         secret_file: set.secret_file.clone().or(file.and_then(|file| file.secret_file.clone())),
         tls_dir: set.tls_dir.clone().or(file.and_then(|file| file.tls_dir.clone())),
@@ -106,6 +111,61 @@ pub(super) fn resolve(
         cores: this
             .and_then(|host| host.cores)
             .or(launched.as_ref().and_then(|launched| launched.cores)),
+    }))
+}
+
+/// The rank that this process is of those that MPI's launcher has started, or `None` if it is the only one.
+fn rank(set: &HostSettings, has_file: bool, variables: Variables<'_>) -> Result<Option<Resolved>> {
+    let given = [
+        (set.id.is_some(), "host-id"),
+        (set.first.is_some(), "first-host"),
+        (set.listen.is_some(), "listen"),
+        (has_file, "hosts"),
+    ];
+    if let Some((_, setting)) = given.into_iter().find(|(is_given, _)| *is_given) {
+        let name = name(setting);
+        return wrong(format!(
+            "{name} is set, and with the transport `mpi` the hosts are the processes that MPI has started"
+        ));
+    }
+    for (is_given, setting) in
+        [(set.secret_file.is_some(), "secret-file"), (set.tls_dir.is_some(), "tls-dir")]
+    {
+        if is_given {
+            let name = name(setting);
+            return wrong(format!(
+                "{name} is set, and with the transport `mpi` what is between the hosts is as safe as MPI makes it"
+            ));
+        }
+    }
+    let launched = detect_any(variables)?.filter(|launched| launched.by != Launcher::Kubernetes);
+    let Some(Launched { by, id, count: Some(count), local, cores, .. }) = launched else {
+        return wrong(String::from(
+            "the transport `mpi` is for processes that MPI's launcher has started: run `mpirun -n N` before the program",
+        ));
+    };
+    match set.count {
+        _ if count == 1 => return Ok(None),
+        Some(stated) if stated != count => {
+            return wrong(format!("{stated} hosts were stated, and {by} has started {count}"));
+        }
+        _ => {}
+    }
+    Ok(Some(Resolved {
+        id,
+        count,
+        transport: Transport::Mpi,
+        first: String::new(),
+        listen: None,
+        secret_file: None,
+        tls_dir: None,
+        run: None,
+        connect_timeout: set.connect_timeout,
+        lost_after: set.lost_after,
+        compression: set.compression,
+        launcher: Some(by),
+        local: local.max(1),
+        cores,
     }))
 }
 
@@ -317,6 +377,51 @@ mod tests {
         assert_eq!(host.listen.as_deref(), Some("0.0.0.0:0"));
         // The pods of another job work alone.
         assert_eq!(resolved(&HostSettings::default(), None, pod).unwrap(), None);
+    }
+
+    #[test]
+    fn ranks_of_mpi_are_hosts() {
+        let mpi = HostSettings { transport: Transport::Mpi, ..Default::default() };
+        let rank = one(&mpi, None, OPEN_MPI);
+        assert_eq!((rank.count, rank.transport, &*rank.first), (2, Transport::Mpi, ""));
+        assert_eq!((rank.listen, rank.run), (None, None));
+        // Several machines are nothing special.
+        let several = OPEN_MPI.replace("LOCAL_SIZE=2", "LOCAL_SIZE=1");
+        assert_eq!(one(&mpi, None, &several).local, 1);
+        assert_eq!((one(&mpi, None, MPICH).count, one(&mpi, None, SLURM).count), (3, 3));
+        let alone = OPEN_MPI.replace("WORLD_SIZE=2", "WORLD_SIZE=1").replace("RANK=1", "RANK=0");
+        assert_eq!(resolved(&mpi, None, &alone).unwrap(), None);
+        assert_eq!(
+            refused(&mpi, None, ""),
+            "the transport `mpi` is for processes that MPI's launcher has started: run `mpirun -n N` before the program"
+        );
+        let pod = "KUBERNETES_SERVICE_HOST=10.96.0.1\nJOB_COMPLETION_INDEX=3";
+        assert!(refused(&mpi, None, pod).starts_with("the transport `mpi` is for processes"));
+        let more = HostSettings { count: Some(3), ..mpi.clone() };
+        assert_eq!(
+            refused(&more, None, OPEN_MPI),
+            "3 hosts were stated, and Open MPI has started 2"
+        );
+        let first = HostSettings { first: Some("node1".into()), ..mpi.clone() };
+        assert_eq!(
+            refused(&first, None, OPEN_MPI),
+            "`--first-host` or `THALWEG_FIRST_HOST` is set, and with the transport `mpi` the hosts are the processes that \
+             MPI has started"
+        );
+        let id = HostSettings { id: Some(1), ..mpi.clone() };
+        assert!(refused(&id, None, OPEN_MPI).starts_with("`--host-id`"));
+        let listen = HostSettings { listen: Some("x".into()), ..mpi.clone() };
+        assert!(refused(&listen, None, OPEN_MPI).starts_with("`--listen`"));
+        assert!(refused(&mpi, Some(FILE), OPEN_MPI).starts_with("`--hosts`"));
+        // What would be thought to protect the data is not left out.
+        let encrypted = HostSettings { tls_dir: Some("tls".into()), ..mpi.clone() };
+        assert_eq!(
+            refused(&encrypted, None, OPEN_MPI),
+            "`--tls-dir` or `THALWEG_TLS_DIR` is set, and with the transport `mpi` what is between the hosts is as safe as \
+             MPI makes it"
+        );
+        let secret = HostSettings { secret_file: Some("secret".into()), ..mpi.clone() };
+        assert!(refused(&secret, None, OPEN_MPI).starts_with("`--secret-file`"));
     }
 
     #[test]

@@ -16,8 +16,10 @@
 
 #[cfg(feature = "tls")]
 use super::tls::Failure;
-use crate::config::Secret;
+use crate::config::{HostConfig, Secret};
 use crate::data::{Data, decode_whole};
+use crate::error::Error;
+use crate::net::executable;
 use hmac_sha256::HMAC;
 use std::fmt;
 use std::time::Duration;
@@ -41,27 +43,45 @@ const ACCEPTED: u8 = 1;
 
 /// What a host says about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Data)]
-pub(super) struct Identity {
+pub(in crate::net) struct Identity {
     /// Its number.
-    pub(super) host: u32,
+    pub(in crate::net) host: u32,
     /// The number of hosts.
-    pub(super) hosts: u32,
-    pub(super) cores: u32,
+    pub(in crate::net) hosts: u32,
+    pub(in crate::net) cores: u32,
     /// The digest of its executable.
-    pub(super) executable: u64,
+    pub(in crate::net) executable: u64,
     /// The bytes that a sender may have in flight on a lane: a receiver returns them in parts of its own credit.
-    pub(super) credit: u64,
+    pub(in crate::net) credit: u64,
     /// How it compresses batches.
-    pub(super) compression: String,
+    pub(in crate::net) compression: String,
     /// After how many milliseconds of silence it considers another host lost.
-    pub(super) lost_after: u64,
+    pub(in crate::net) lost_after: u64,
     /// Where others reach it, such as `10.0.0.2:4711`.
-    pub(super) address: String,
+    pub(in crate::net) address: String,
 }
 
 impl Identity {
+    /// This process, as one of the hosts; its address is set later.
+    pub(in crate::net) fn of_this_process(
+        config: &HostConfig,
+        cores: usize,
+        credit: usize,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            host: config.id as u32,
+            hosts: config.count as u32,
+            cores: u32::try_from(cores).unwrap_or(u32::MAX),
+            executable: executable::digest()?,
+            credit: credit as u64,
+            compression: config.compression.to_string(),
+            lost_after: config.lost_after.as_millis().try_into().unwrap_or(u64::MAX),
+            address: String::new(),
+        })
+    }
+
     /// Why two hosts cannot run jobs together, if they cannot: the same on both.
-    pub(super) fn mismatch(&self, other: &Self) -> Option<String> {
+    pub(in crate::net) fn mismatch(&self, other: &Self) -> Option<String> {
         let (a, b) = if self.host <= other.host { (self, other) } else { (other, self) };
         let (first, second) = (a.host, b.host);
         let at = |host: &Self| host.address.clone();
@@ -103,7 +123,7 @@ impl Identity {
         None
     }
 
-    pub(super) fn lost_after(&self) -> Duration {
+    pub(in crate::net) fn lost_after(&self) -> Duration {
         Duration::from_millis(self.lost_after)
     }
 }

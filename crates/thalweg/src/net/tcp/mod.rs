@@ -1,9 +1,9 @@
 //! The network between processes: one TCP connection for every two hosts, and one thread at a time that reads from all of them.
 //!
-//! [`rendezvous`] connects the hosts, by the [`handshake`] of every two. Then frames ([`frames`]) go over the connections. The
+//! [`rendezvous`] connects the hosts, by the [`handshake`] of every two. Then frames go over the connections. The
 //! sender of a frame writes it, unless another thread writes to that host ([`outgoing`]). The network's thread ([`thread`]), or
-//! while much arrives one that runs tasks, reads ([`reading`]), gives frames to the receivers of their channels ([`channels`]),
-//! continues to write where a connection was full, and detects lost hosts. Receivers that may block have threads of their own ([`blocking`]). So do [`heartbeats`], so that
+//! while much arrives one that runs tasks, reads ([`reading`]), gives frames to the receivers of their channels,
+//! continues to write where a connection was full, and detects lost hosts. [`heartbeats`] have a thread of their own, so that
 //! a host on which receivers take long is not lost to the others. The network does not look into frames: batches are
 //! decoded by the tasks that receive them.
 //!
@@ -11,11 +11,7 @@
 //!
 //! A host that has no more jobs says goodbye, and the other side closes the connection: so nothing that was sent is lost.
 
-mod blocking;
-mod channels;
 mod connection;
-mod executable;
-mod frames;
 mod handshake;
 mod heartbeats;
 mod names;
@@ -32,19 +28,20 @@ mod tls;
 #[cfg(all(test, not(loom), not(miri)))]
 mod tests;
 
+pub(super) use handshake::Identity;
 pub(crate) use ports::free_port;
 
-use super::{Channel, HostId, Network, Receiver};
+use super::channels::Channels;
+use super::frames::{self, Frame, FrameReader, LARGEST, Notice};
+use super::{Channel, HostId, Network, Receiver, blocking};
 use crate::clock::{Clock, nanos};
 use crate::config::{HostConfig, Secret};
 use crate::data::{Data, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryPool;
 use crate::sync::{AtomicBool, Mutex, Ordering, spawn, try_lock};
-use channels::Channels;
 use connection::Message;
-use frames::{Frame, FrameReader, LARGEST, Notice};
-use handshake::{Handshake, Identity, Role, Step};
+use handshake::{Handshake, Role, Step};
 use heartbeats::Heartbeats;
 use mio::{Interest, Poll, Token, Waker};
 use outgoing::{Outgoing, Rest};
@@ -95,17 +92,7 @@ impl TcpNetwork {
         cores: usize,
         credit: usize,
     ) -> Result<(Self, Vec<usize>)> {
-        let mine = Identity {
-            host: config.id as u32,
-            hosts: config.count as u32,
-            cores: u32::try_from(cores).unwrap_or(u32::MAX),
-            executable: executable::digest()?,
-            credit: credit as u64,
-            compression: config.compression.to_string(),
-            lost_after: config.lost_after.as_millis().try_into().unwrap_or(u64::MAX),
-            address: String::new(),
-        };
-        Self::connect_as(config, mine)
+        Self::connect_as(config, Identity::of_this_process(config, cores, credit)?)
     }
 
     fn connect_as(config: &HostConfig, mine: Identity) -> Result<(Self, Vec<usize>)> {
@@ -218,11 +205,7 @@ impl Shared {
     /// The host that a frame is for, and the frame with its header; `None` if it is too large, which ends the job.
     fn frame(&self, to: HostId, channel: Channel, content: Vec<u8>) -> Option<(&Peer, Frame)> {
         if content.len() > LARGEST {
-            let what = format!(
-                "{} bytes are to be sent to another host at once, and {LARGEST} is the most",
-                content.len()
-            );
-            self.channels.fail(channel, Error::new(ErrorKind::Plan, what));
+            self.channels.fail(channel, Frame::too_large(content.len()));
             return None;
         }
         Some((self.peers.get(&to)?, Frame::new(channel, content).counted_in(self.memory.get())))
@@ -255,18 +238,7 @@ impl Network for Shared {
     }
 
     fn open(&self, channel: Channel, receiver: Receiver) {
-        let receiver = match receiver.may_block() {
-            true => {
-                let memory = self.memory.get().cloned();
-                blocking::on_own_thread(receiver.clone(), memory).unwrap_or_else(|error| {
-                    // The job ends, and learns that through this channel.
-                    receiver.fail(error);
-                    receiver
-                })
-            }
-            false => receiver,
-        };
-        if self.channels.open(channel, receiver) {
+        if self.channels.open(channel, blocking::not_blocking(receiver, self.memory.get())) {
             self.wake();
         }
     }

@@ -219,7 +219,7 @@ fn write(
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::net::tcp::frames::{Arrived, FrameReader};
+    use crate::net::frames::{Arrived, FrameReader};
     use crate::net::{Channel, Part};
     use std::sync::Arc;
 

@@ -3,10 +3,10 @@
 //! One thread at a time reads: the network's thread, or between the turns of tasks one that runs them.
 
 use super::Shared;
-use super::frames::{Arrived, FrameReader, Notice};
 use super::outgoing::Rest;
 use crate::clock::{Clock, Nanos, nanos};
-use crate::net::{Channel, HostId, Part};
+use crate::net::frames::{Arrived, FrameReader, Notice};
+use crate::net::{Channel, HostId};
 use crate::sync::{AtomicBool, Ordering};
 use mio::{Events, Poll, Token};
 use std::collections::BTreeMap;
@@ -272,15 +272,10 @@ fn lost(address: &str, how: &str) -> String {
 
 impl std::fmt::Display for LastFrame {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Channel { job, part } = match self {
-            Self::None => return f.write_str("it has sent no frame at all"),
-            Self::Heartbeat => return f.write_str("the last frame was a heartbeat"),
-            Self::Of(channel) => channel,
-        };
-        match part {
-            Part::Job => write!(f, "the last frame was a message of job {job}"),
-            Part::Edge(edge) => write!(f, "the last frame was of edge {edge} of job {job}"),
-            Part::Tie(tie) => write!(f, "the last frame was of tie {tie} of job {job}"),
+        match self {
+            Self::None => f.write_str("it has sent no frame at all"),
+            Self::Heartbeat => f.write_str("the last frame was a heartbeat"),
+            Self::Of(channel) => write!(f, "the last frame was of {channel}"),
         }
     }
 }

@@ -35,8 +35,21 @@ impl Receive for Queued {
     }
 }
 
+/// A receiver that does not block: this one, or if it may block, one that passes on what arrives to a thread of its own, and
+/// counts in the pool what waits for it.
+pub(super) fn not_blocking(receiver: Receiver, memory: Option<&MemoryPool>) -> Receiver {
+    if !receiver.may_block() {
+        return receiver;
+    }
+    on_own_thread(receiver.clone(), memory.cloned()).unwrap_or_else(|error| {
+        // The job ends, and learns that through this channel.
+        receiver.fail(error);
+        receiver
+    })
+}
+
 /// Passes on what arrives to this receiver, in order, on a thread that ends when the channel is closed.
-pub(super) fn on_own_thread(receiver: Receiver, memory: Option<MemoryPool>) -> Result<Receiver> {
+fn on_own_thread(receiver: Receiver, memory: Option<MemoryPool>) -> Result<Receiver> {
     let (events, arrived) = channel();
     let signals = Arc::clone(&receiver.signals);
     let receiver = Arc::new(receiver);

@@ -1,4 +1,4 @@
-//! Frames as bytes on a connection: a header of 16 bytes, then the content.
+//! Frames as bytes: a header of 16 bytes, then the content.
 //!
 //! | bytes | header |
 //! |---|---|
@@ -8,6 +8,7 @@
 //!
 //! Integers are little-endian.
 
+use crate::error::{Error, ErrorKind};
 use crate::memory::{InFlight, MemoryPool};
 use crate::net::{Channel, LARGEST_FRAME, Part};
 
@@ -63,6 +64,14 @@ impl Frame {
         let memory = memory.filter(|_| self.content.len() >= SMALL);
         let _held = memory.map(|memory| memory.carry(self.content.len()));
         Self { _held, ..self }
+    }
+
+    /// The error of a job whose frame has so many bytes of content.
+    pub(super) fn too_large(bytes: usize) -> Error {
+        let what = format!(
+            "{bytes} bytes are to be sent to another host at once, and {LARGEST} is the most"
+        );
+        Error::new(ErrorKind::Plan, what)
     }
 
     pub(super) fn notice(notice: Notice) -> Self {

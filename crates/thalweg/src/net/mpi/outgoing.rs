@@ -1,0 +1,211 @@
+//! The frames that wait to be sent to a host, packed into messages.
+
+use super::LONGEST_PACKED;
+use crate::memory::{InFlight, MemoryPool};
+use crate::net::frames::Frame;
+use crate::sync::{Mutex, lock};
+use std::collections::VecDeque;
+
+/// The bytes of frames that are not held any more.
+const WORTH_SENDING: usize = 128 << 10;
+
+#[derive(Default)]
+pub(super) struct Outgoing(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// Messages, of which more frames may be added to the last.
+    messages: VecDeque<Vec<u8>>,
+    /// The bytes of all of them, and their count in the pool.
+    bytes: usize,
+    in_flight: Option<InFlight>,
+    /// The bytes of held frames since the messages were last due.
+    held: usize,
+    /// Whether the messages are to be sent now.
+    is_due: bool,
+    /// Nothing more is sent.
+    is_closed: bool,
+}
+
+impl Outgoing {
+    /// Counts what waits in a pool, from now on.
+    pub(super) fn count_in(&self, memory: &MemoryPool) {
+        let mut state = lock(&self.0);
+        state.in_flight = Some(memory.carry(0));
+        state.count();
+    }
+
+    /// Adds a frame, and makes all messages due. `buffer` returns an empty one.
+    pub(super) fn send(&self, frame: &Frame, buffer: impl FnOnce() -> Vec<u8>) {
+        let mut state = lock(&self.0);
+        state.is_due |= state.add(frame, buffer);
+    }
+
+    /// Adds a frame that may wait for more. Returns whether the messages are due.
+    pub(super) fn hold(&self, frame: &Frame, buffer: impl FnOnce() -> Vec<u8>) -> bool {
+        let mut state = lock(&self.0);
+        if state.add(frame, buffer) {
+            state.held += frame.len();
+            state.is_due |= state.held >= WORTH_SENDING;
+        }
+        state.is_due
+    }
+
+    /// Adds the last frame. What is sent after it is dropped.
+    pub(super) fn end(&self, frame: &Frame, buffer: impl FnOnce() -> Vec<u8>) {
+        let mut state = lock(&self.0);
+        state.is_due |= state.add(frame, buffer);
+        state.is_closed = true;
+    }
+
+    /// Makes the messages due. Returns whether there are any.
+    pub(super) fn release(&self) -> bool {
+        let mut state = lock(&self.0);
+        state.is_due = !state.messages.is_empty();
+        state.is_due
+    }
+
+    /// The next message, if it is due.
+    pub(super) fn take(&self) -> Option<Vec<u8>> {
+        let mut state = lock(&self.0);
+        let message = if state.is_due { state.messages.pop_front() } else { None };
+        if state.messages.is_empty() {
+            (state.is_due, state.held) = (false, 0);
+        }
+        state.bytes -= message.as_ref().map_or(0, Vec::len);
+        state.count();
+        message
+    }
+
+    /// Whether no message waits, be it due or not.
+    pub(super) fn is_empty(&self) -> bool {
+        lock(&self.0).messages.is_empty()
+    }
+
+    /// Drops what waits, and all that is sent from now on.
+    pub(super) fn close(&self) {
+        let mut state = lock(&self.0);
+        state.messages.clear();
+        state.bytes = 0;
+        state.count();
+        state.is_closed = true;
+    }
+}
+
+impl State {
+    /// Adds a frame to the last message, or begins another; returns whether it was taken.
+    fn add(&mut self, frame: &Frame, buffer: impl FnOnce() -> Vec<u8>) -> bool {
+        if self.is_closed {
+            return false;
+        }
+        let fits = |message: &&mut Vec<u8>| message.len() + frame.len() <= LONGEST_PACKED;
+        match self.messages.back_mut().filter(fits) {
+            Some(message) => append(frame, message),
+            None => {
+                let mut message = buffer();
+                append(frame, &mut message);
+                self.messages.push_back(message);
+            }
+        }
+        self.bytes += frame.len();
+        self.count();
+        true
+    }
+
+    fn count(&mut self) {
+        let Self { bytes, in_flight, .. } = self;
+        if let Some(in_flight) = in_flight {
+            in_flight.follow(*bytes);
+        }
+    }
+}
+
+fn append(frame: &Frame, message: &mut Vec<u8>) {
+    message.extend_from_slice(&frame.header);
+    message.extend_from_slice(&frame.content);
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::net::frames::{Arrived, FrameReader};
+    use crate::net::{Channel, Part};
+
+    fn frame(job: u64, bytes: usize) -> Frame {
+        Frame::new(Channel { job, part: Part::Edge(1) }, vec![job as u8; bytes])
+    }
+
+    /// The jobs of the frames of a message.
+    fn jobs(message: &[u8]) -> Vec<u64> {
+        let mut jobs = Vec::new();
+        let take = |arrived: Arrived<'_>| {
+            let Arrived::Frame(channel, content) = arrived else { panic!("{arrived:?}") };
+            assert!(content.iter().all(|byte| *byte == channel.job as u8));
+            jobs.push(channel.job);
+        };
+        FrameReader::default().read(message, take).unwrap();
+        jobs
+    }
+
+    #[test]
+    fn held_frames_wait_for_more_and_are_packed() {
+        let outgoing = Outgoing::default();
+        assert!(!outgoing.release(), "there is nothing");
+        for job in 0..3 {
+            assert!(!outgoing.hold(&frame(job, 10), Vec::new));
+        }
+        assert_eq!(outgoing.take(), None);
+        assert!(!outgoing.is_empty());
+        assert!(outgoing.release());
+        assert_eq!(jobs(&outgoing.take().unwrap()), [0, 1, 2]);
+        assert!(outgoing.is_empty());
+        // Another frame takes them along, and so does one that makes them worth sending.
+        assert!(!outgoing.hold(&frame(3, 10), Vec::new));
+        outgoing.send(&frame(4, 0), Vec::new);
+        assert_eq!(jobs(&outgoing.take().unwrap()), [3, 4]);
+        assert!(!outgoing.hold(&frame(5, 10), Vec::new));
+        assert!(outgoing.hold(&frame(6, WORTH_SENDING), Vec::new));
+        assert_eq!(jobs(&outgoing.take().unwrap()), [5, 6]);
+        assert!(!outgoing.hold(&frame(7, 10), Vec::new), "they are counted anew");
+    }
+
+    #[test]
+    fn messages_are_bounded_but_for_one_large_frame() {
+        let outgoing = Outgoing::default();
+        for (job, bytes) in [(0, 10), (1, LONGEST_PACKED), (2, 3 * LONGEST_PACKED), (3, 1), (4, 1)]
+        {
+            outgoing.send(&frame(job, bytes), Vec::new);
+        }
+        let messages: Vec<_> = std::iter::from_fn(|| outgoing.take()).collect();
+        let of: Vec<_> = messages.iter().map(|message| jobs(message)).collect();
+        assert_eq!(of, [vec![0], vec![1], vec![2], vec![3, 4]]);
+    }
+
+    #[test]
+    fn what_waits_counts_against_the_budget() {
+        let pool = MemoryPool::new(1 << 20);
+        let outgoing = Outgoing::default();
+        outgoing.send(&frame(1, 1000), Vec::new);
+        outgoing.count_in(&pool);
+        outgoing.send(&frame(2, 1000), Vec::new);
+        assert!(pool.in_flight() >= 2000, "{}", pool.in_flight());
+        assert!(outgoing.take().is_some());
+        assert_eq!(pool.in_flight(), 0);
+        outgoing.send(&frame(3, 1000), Vec::new);
+        outgoing.close();
+        assert_eq!(pool.in_flight(), 0);
+    }
+
+    #[test]
+    fn nothing_follows_the_last_frame() {
+        let outgoing = Outgoing::default();
+        assert!(!outgoing.hold(&frame(1, 5), Vec::new));
+        outgoing.end(&frame(2, 5), Vec::new);
+        outgoing.send(&frame(3, 5), Vec::new);
+        assert_eq!(jobs(&outgoing.take().unwrap()), [1, 2]);
+        outgoing.close();
+        assert!(outgoing.is_empty());
+        assert!(!outgoing.hold(&frame(4, WORTH_SENDING), Vec::new));
+        assert_eq!(outgoing.take(), None);
+    }
+}

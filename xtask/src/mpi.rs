@@ -1,0 +1,29 @@
+//! Data between hosts by MPI: lints and tests of what only the feature `mpi` compiles, with the real library and launcher.
+
+use crate::process::{Totals, cargo, run, run_tests};
+use crate::setup;
+use anyhow::Result;
+
+/// Runs all checks.
+pub(crate) fn check(totals: &mut Totals) -> Result<()> {
+    for (name, package) in [
+        ("mpicc.openmpi", "libopenmpi-dev"),
+        ("mpirun.openmpi", "openmpi-bin"),
+        // One of its tests starts a program by the launcher of another library than its own.
+        ("mpirun.mpich", "mpich"),
+        // With libclang, by which MPI's header is read.
+        ("clang", "clang"),
+    ] {
+        setup::debian(name, package)?;
+    }
+    let with_mpi = |command: &str, arguments: &[&str]| {
+        let mut command = cargo([command, "-p", "thalweg", "--features", "mpi"]);
+        // The library of this launcher, whichever one `mpicc` stands for.
+        command.args(arguments).env("MPICC", "mpicc.openmpi");
+        command
+    };
+    let lints = ["-p", "thalweg-mpi", "--lib", "--test", "mpi", "--", "-D", "warnings"];
+    run(&mut with_mpi("clippy", &lints))?;
+    run_tests(&mut with_mpi("test", &["--lib", "--", "net::mpi", "config::hosts"]), totals)?;
+    run_tests(&mut with_mpi("test", &["--test", "mpi"]), totals)
+}
