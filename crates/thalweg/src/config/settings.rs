@@ -279,6 +279,12 @@ impl Setting {
         format!("`{name}` cannot be `{text}`: allowed is {}", self.allowed)
     }
 
+    /// Whether connections would not be protected without it: an empty variable is a mistake then, as of a script in which
+    /// another one is not set.
+    fn protects(&self) -> bool {
+        self.name == "tls-dir"
+    }
+
     /// Whether this text is allowed.
     pub(crate) fn check(&self, text: &str) -> bool {
         (self.set)(&mut Settings::default(), text).is_some()
@@ -298,7 +304,8 @@ impl Settings {
         })
     }
 
-    /// Applies the variables of a process. Empty ones count as not set. An unknown one is an error if it looks like a
+    /// Applies the variables of a process. Empty ones count as not set, but for [those](Setting::protects) that protect
+    /// something. An unknown one is an error if it looks like a
     /// misspelt setting; otherwise it belongs to another program.
     pub(crate) fn set_from_variables(
         &mut self,
@@ -306,11 +313,15 @@ impl Settings {
     ) -> Result<()> {
         let known: Vec<String> = SETTINGS.iter().map(Setting::variable).collect();
         for (name, text) in variables {
-            if !name.starts_with(PREFIX) || name == CONFIG_VARIABLE || text.is_empty() {
+            if !name.starts_with(PREFIX) || name == CONFIG_VARIABLE {
                 continue;
             }
             let at = known.iter().position(|known| *known == name);
-            if let Some(setting) = at.and_then(|at| SETTINGS.get(at)) {
+            let setting = at.and_then(|at| SETTINGS.get(at));
+            if text.is_empty() && !setting.is_some_and(Setting::protects) {
+                continue;
+            }
+            if let Some(setting) = setting {
                 self.set(setting, &text, Given::Variable)?;
                 continue;
             }
@@ -436,6 +447,10 @@ mod tests {
             assert!(variables(&[(theirs, "2")]).is_ok(), "{theirs}");
         }
         assert!(variables(&[("THALWEG_CORES", "")]).is_ok(), "empty is not set");
+        assert_eq!(
+            variables(&[("THALWEG_TLS_DIR", "")]).unwrap_err().message(),
+            "`THALWEG_TLS_DIR` cannot be ``: allowed is the path of a folder"
+        );
         assert!(variables(&[("THALWEG_CONFIG", "a.toml")]).is_ok());
     }
 

@@ -224,8 +224,8 @@ fn what_is_changed_on_the_way_ends_the_job() {
     });
     let errors = ended.map(|ended| ended.unwrap_err());
     assert!(errors.iter().all(|error| error.kind() == ErrorKind::Lost), "{errors:?}");
-    let decrypted = "its connection is broken: TLS failed: cannot decrypt";
-    assert!(errors.iter().any(|error| error.to_string().contains(decrypted)), "{errors:?}");
+    let failed = "its connection is broken: TLS failed: ";
+    assert!(errors.iter().any(|error| error.to_string().contains(failed)), "{errors:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A connection to another host while the hosts connect: its handshake, and the messages about all hosts.
 
 use super::handshake::{Handshake, Identity, Refusal, Step};
+use super::strangers::Standing;
 use super::stream::Stream;
 use crate::clock::Nanos;
 use crate::data::{Data, decode_whole};
@@ -96,12 +97,16 @@ impl Connection {
         !matches!(self.state, State::Connecting)
     }
 
-    /// Whether the other side has sent its greeting, or more.
-    pub(super) fn is_greeted(&self) -> bool {
+    /// What the other side has shown of itself.
+    pub(super) fn standing(&self) -> Standing {
         match &self.state {
-            State::Connecting | State::Established => false,
-            State::Handshake(handshake) => handshake.is_greeted() || self.stream.is_greeted(),
-            State::Joined => true,
+            State::Connecting | State::Established => Standing::Silent,
+            State::Joined => Standing::Certified,
+            State::Handshake(_) if self.stream.is_certified() => Standing::Certified,
+            State::Handshake(handshake) if handshake.is_greeted() || self.stream.is_greeted() => {
+                Standing::Greeted
+            }
+            State::Handshake(_) => Standing::Silent,
         }
     }
 

@@ -131,7 +131,11 @@ impl TcpNetwork {
         });
         let of_thread = Arc::clone(&shared);
         let thread = Some(spawn("thalweg-net".to_owned(), move || thread::run(&of_thread))?);
-        let heartbeats = Heartbeats::start(&shared, most_silent / 4)?;
+        let heartbeats = Heartbeats::start(&shared, most_silent / 4).inspect_err(|_| {
+            // The other thread ends, and closes the connections.
+            shared.leaving.store(true, Ordering::Release);
+            shared.wake();
+        })?;
         Ok(Self { shared, thread, heartbeats })
     }
 

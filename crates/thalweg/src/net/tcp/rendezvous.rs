@@ -385,7 +385,7 @@ impl<'a> Meeting<'a> {
             is_stranger.then(|| Stranger {
                 token: *token,
                 address: connection.address.ip(),
-                greeted: connection.is_greeted(),
+                standing: connection.standing(),
                 began: connection.began,
             })
         };
@@ -662,7 +662,10 @@ impl<'a> Meeting<'a> {
         if self.refusals <= REPORTED {
             log::warn!(target: "thalweg::hosts", "{refused}");
         }
-        self.refused = Some(refused);
+        // Why a host was refused tells more than that something else has come.
+        if self.refused.is_none() || *refusal != Refusal::NoHost {
+            self.refused = Some(refused);
+        }
     }
 
     /// The error where a host that this one has called is not what it should be, or says that of this one.

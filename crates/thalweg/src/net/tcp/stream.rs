@@ -104,6 +104,15 @@ impl Stream {
         }
     }
 
+    /// Whether the other side has shown a certificate that is accepted.
+    pub(super) fn is_certified(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.is_certified(),
+        }
+    }
+
     pub(super) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.socket().shutdown(how)
     }

@@ -113,11 +113,24 @@ impl Certificates {
     }
 }
 
+/// What is wrong with a text that should be PEM. Nothing of the text itself is in it, which may be a private key.
+fn no_pem(error: &pem::Error) -> &'static str {
+    match error {
+        pem::Error::MissingSectionEnd { .. } | pem::Error::IllegalSectionStart { .. } => {
+            "is no text in PEM: `-----BEGIN ...-----` and `-----END ...-----` have to be there, each on a line of its own"
+        }
+        pem::Error::Base64Decode(_) => {
+            "is no text in PEM: what is between BEGIN and END is no base64, as where it has a passphrase"
+        }
+        _ => "is no text in PEM",
+    }
+}
+
 /// The certificates in a text.
 fn certificates(pem: &Pem) -> Result<Vec<CertificateDer<'static>>> {
     let all: Vec<_> = CertificateDer::pem_slice_iter(&pem.text)
         .collect::<Result<_, _>>()
-        .map_err(|error| pem.refused(&format!("is no text in PEM: {error}")))?;
+        .map_err(|error| pem.refused(no_pem(&error)))?;
     if all.is_empty() {
         return Err(pem.refused("is not there: expected `-----BEGIN CERTIFICATE-----`"));
     }
@@ -141,7 +154,7 @@ fn own(tls: &Tls, provider: &CryptoProvider) -> Result<CertifiedKey> {
         pem::Error::NoItemsFound => {
             tls.key.refused("is not there: expected one in PEM, without a passphrase")
         }
-        error => tls.key.refused(&format!("is no text in PEM: {error}")),
+        error => tls.key.refused(no_pem(&error)),
     })?;
     let key = provider.key_provider.load_private_key(key).map_err(|error| {
         tls.key.refused(&format!(
@@ -288,6 +301,11 @@ impl TlsStream {
         lock(&self.secured).connection.negotiated_cipher_suite().is_some()
     }
 
+    /// See [`Stream::is_certified`](super::stream::Stream::is_certified).
+    pub(super) fn is_certified(&self) -> bool {
+        self.binding.is_some()
+    }
+
     /// See [`Stream::secure`](super::stream::Stream::secure).
     pub(super) fn secure(&mut self) -> io::Result<[u8; 32]> {
         if let Some(binding) = self.binding {
@@ -337,6 +355,8 @@ impl TlsStream {
     pub(super) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut arrived = lock(&self.arrived);
         let (mut read, mut drained) = (0, false);
+        // What has arrived without any content: of a host, a part of a record.
+        let mut empty = 0;
         loop {
             read += arrived.decrypt(&mut lock(&self.secured).connection, &mut buffer[read..])?;
             if read == buffer.len() || arrived.closed {
@@ -348,8 +368,14 @@ impl TlsStream {
             }
             match arrived.fill(&self.socket) {
                 Ok(0) => return Ok(read),
-                // There is an event when there is more.
-                Ok(bytes) => drained = cfg!(unix) && bytes < CIPHER_AT_ONCE,
+                Ok(bytes) => {
+                    empty += bytes;
+                    if read == 0 && empty > STRANGE + CIPHER_AT_ONCE {
+                        return Err(io::Error::other(Refusal::NoHost));
+                    }
+                    // There is an event when there is more.
+                    drained = cfg!(unix) && bytes < CIPHER_AT_ONCE;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // The next read fails too, as the system says by an event.
@@ -498,19 +524,20 @@ fn refusal(error: rustls::Error, is_handshaking: bool) -> Refusal {
         E::NoCertificatesPresented => Failure::Certificate("is missing".to_owned()),
         E::InvalidCertificate(why) => Failure::Certificate(in_words(&why)),
         E::AlertReceived(alert) => match alert {
-            AlertDescription::UnknownCA => {
+            // A signature that is not that of a CA with the same name.
+            AlertDescription::UnknownCA | AlertDescription::DecryptError => {
                 Failure::OwnCertificate("its CA is not that of the other host".to_owned())
             }
             AlertDescription::CertificateExpired => {
-                Failure::OwnCertificate("it has expired".to_owned())
+                let why = "by the clock of the other host it has expired, or is not valid yet";
+                Failure::OwnCertificate(why.to_owned())
             }
             AlertDescription::BadCertificate
             | AlertDescription::UnsupportedCertificate
             | AlertDescription::CertificateRevoked
             | AlertDescription::CertificateUnknown
             | AlertDescription::CertificateRequired
-            | AlertDescription::AccessDenied
-            | AlertDescription::DecryptError => {
+            | AlertDescription::AccessDenied => {
                 Failure::OwnCertificate(format!("it is not accepted ({alert:?})"))
             }
             _ => Failure::Other(format!("the other side has sent the alert {alert:?}")),

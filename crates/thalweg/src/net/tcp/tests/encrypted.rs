@@ -120,7 +120,8 @@ fn certificates_of_another_ca_are_refused_on_both_sides() {
     assert!(second.starts_with("the certificate of host 0 (127.0.0.1:"), "{second}");
     let ends = ") is refused: it was not issued by the CA of this host (ca.crt)";
     assert!(second.ends_with(ends), "{second}");
-    assert!(first.contains("it refuses the certificate of this host: "), "{first}");
+    let refuses = "was refused: it refuses the certificate of this host: its CA is not that of the other host)";
+    assert!(first.contains(refuses), "{first}");
 
     // The second host accepts both, the first one does not.
     let own = other.issue(|_| ());
@@ -168,6 +169,23 @@ fn what_cannot_be_used_is_named() {
     );
     let locked = key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
     assert!(refused(&ca, &pem, &locked).ends_with("without a passphrase"));
+    let old_form = "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00\n\nMAA=\n\
+                    -----END EC PRIVATE KEY-----\n";
+    assert!(refused(&ca, &pem, old_form).ends_with("no base64, as where it has a passphrase"));
+    // As a shell or a template may write it. Nothing of the key may be in a message, which ends in some log.
+    for one_line in
+        [key.replace('\n', " "), key.replace('\n', "\\n"), key.replace("-----END", "END")]
+    {
+        for message in [
+            refused(&ca, &pem, &one_line),
+            refused(&ca, &one_line, &key),
+            refused(&one_line, &pem, &key),
+        ] {
+            let ends = " is no text in PEM: `-----BEGIN ...-----` and `-----END ...-----` have to be there, each on a line of its own";
+            assert!(message.ends_with(ends), "{message}");
+            assert!(message.len() < 200, "{message}");
+        }
+    }
     let torn = &pem[..pem.len() / 2];
     assert!(refused(torn, &pem, &key).starts_with("the certificate of the CA is no text in PEM: "));
     let damaged = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
@@ -395,9 +413,9 @@ fn bytes_of_a_stranger_are_bounded() {
     let authority = Authority::new("tests");
     visited(&authority, |port| {
         let written = once(port, |mut stream| {
-            // Records of a message that never ends.
+            // Records of a message that never ends, which claims to be as long as it may.
             let mut record = vec![0; 5 + 16_000];
-            record[..9].copy_from_slice(&[0x16, 3, 1, 62, 128, 1, 0, 250, 0]);
+            record[..9].copy_from_slice(&[0x16, 3, 1, 62, 128, 1, 0, 255, 255]);
             let mut written = 0;
             while written < 1 << 20 && stream.write_all(&record).is_ok() {
                 written += record.len();
@@ -408,6 +426,34 @@ fn bytes_of_a_stranger_are_bounded() {
         });
         assert!(written <= 300_000, "{written}");
     });
+}
+
+#[test]
+fn a_server_without_the_secret_cannot_keep_a_host_busy() {
+    let authority = Authority::new("tests");
+    let own = authority.issue(|_| ());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut server = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain(&own), key(&own))
+        .unwrap();
+    // Records without content, of which a host could take in any number before the first byte of its handshake.
+    server.send_tls13_tickets = 2000;
+    let (server, port) = (Arc::new(server), listener.local_addr().unwrap().port());
+    std::thread::spawn(move || {
+        for mut host in listener.incoming().map_while(Result::ok) {
+            let mut connection = ServerConnection::new(Arc::clone(&server)).unwrap();
+            while connection.complete_io(&mut host).is_ok() {}
+        }
+    });
+    let mut config = config(1, 2, port);
+    config.tls = Some(authority.host());
+    config.connect_timeout = Duration::from_secs(30);
+    let error = message(TcpNetwork::connect_as(&config, identity(&config)));
+    assert!(error.ends_with("is no host of a job: another program has this port"), "{error}");
 }
 
 #[test]
