@@ -12,7 +12,7 @@ use thalweg::config::{Compression, Config, HostConfig, Scheduler, Secret};
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::EventTimeWindow;
 use thalweg::time::Timestamp;
-use thalweg::{Environment, ErrorKind, Result};
+use thalweg::{Data, Environment, ErrorKind, Result};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -228,6 +228,53 @@ fn a_failure_on_one_host_is_the_outcome_on_all() {
     ) {
         let error = result.unwrap_err();
         assert!(error.to_string().contains("attempt to divide by zero"), "{error}");
+    }
+}
+
+/// Panics once, when it is dropped while that is armed.
+#[derive(Debug, Data)]
+struct Armed(u64);
+
+static ARMED: AtomicBool = AtomicBool::new(false);
+
+impl Drop for Armed {
+    fn drop(&mut self) {
+        if !std::thread::panicking() && ARMED.swap(false, Ordering::SeqCst) {
+            panic!("it went off");
+        }
+    }
+}
+
+#[test]
+fn records_that_panic_when_they_are_dropped_do_not_keep_a_job_from_ending() {
+    for _ in 0..5 {
+        let ended = on_hosts(
+            &[1, 1],
+            |_| (),
+            |id, env| {
+                let slow = env.iter(0u64..).map(Armed).shuffle().map(|armed| {
+                    std::thread::sleep(Duration::from_millis(1));
+                    std::mem::ManuallyDrop::new(armed).0
+                });
+                slow.for_each(drop);
+                let job = env.start()?;
+                if id == 0 {
+                    std::thread::sleep(Duration::from_millis(30));
+                    ARMED.store(true, Ordering::SeqCst);
+                    job.cancel();
+                }
+                let ended = job.wait().map(drop);
+                ARMED.store(false, Ordering::SeqCst);
+                // The threads that were there are still there.
+                let after = env.range(0..1000).shuffle().count().collect_one();
+                env.run()?;
+                assert_eq!(after.take()?, Some(1000));
+                ended
+            },
+        );
+        for result in ended {
+            assert!(matches!(result.unwrap_err().kind(), ErrorKind::Cancelled | ErrorKind::Panic));
+        }
     }
 }
 

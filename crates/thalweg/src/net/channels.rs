@@ -4,6 +4,7 @@
 //! waited before all others.
 
 use crate::error::Error;
+use crate::flow::discard;
 use crate::memory::{InFlight, MemoryPool};
 use crate::net::{Channel, HostId, Part, Receiver};
 use crate::sync::{Mutex, lock};
@@ -68,6 +69,7 @@ impl Channels {
                 let receiver = receiver.clone();
                 drop(state);
                 receiver.take(from, frame);
+                discard([receiver]);
             }
             _ => slot.wait(from, frame, memory.as_ref()),
         }
@@ -83,6 +85,7 @@ impl Channels {
             let Some(receiver) = slot.receiver.clone() else { continue };
             drop(state);
             waiting.iter().for_each(|(from, frame)| receiver.take(*from, frame));
+            discard([receiver]);
         }
     }
 
@@ -113,7 +116,8 @@ impl Channels {
             state.channels.append(&mut later);
         }
         drop(state);
-        drop(closed);
+        // With values of the program, such as what its closures own: their destructors may panic.
+        discard(closed.into_values());
     }
 
     /// A job is over on another host.

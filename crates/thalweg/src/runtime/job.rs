@@ -4,7 +4,7 @@ use super::counts::TaskCounts;
 use super::description::Description;
 use super::hosts::JobHosts;
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::{Epoch, Signals, Wake};
+use crate::flow::{Epoch, Signals, Wake, discard};
 use crate::net::{Links, Part};
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, lock};
 use std::sync::{Arc, OnceLock, PoisonError};
@@ -237,7 +237,7 @@ impl Job {
     pub(super) fn over(&self, published: Result<()>) {
         let Some(links) = lock(&self.end).links.take() else { return };
         self.signals.conclude(published);
-        drop(links);
+        discard([links]);
         self.set_over();
     }
 

@@ -156,6 +156,35 @@ fn of_what_closures_have_captured() {
 }
 
 #[test]
+fn of_what_closures_of_loops_have_captured() {
+    in_time(|| {
+        every(|env| {
+            let bomb = Bomb;
+            let (outcome, left) = env
+                .range(0..100)
+                .iterate(3, 0, |numbers, _| numbers.shuffle())
+                .fold(
+                    move |count: &mut u64, _| {
+                        let _bomb = &bomb;
+                        *count += 1;
+                    },
+                    |count, other| *count += other,
+                )
+                .all_rounds(|all, count| *all += count);
+            drop((outcome.collect::<Vec<_>>(), left.count().collect_one()));
+            // Either it goes off before the job has ended, or afterwards, which no result depends on.
+            if let Err(error) = env.run() {
+                assert!(error.message().contains("the bomb went off"), "{error}");
+            }
+            let later = env.range(0..1000).shuffle().count().collect_one();
+            env.run()?;
+            assert_eq!(later.take()?.unwrap(), 1000);
+            Ok(())
+        });
+    });
+}
+
+#[test]
 fn of_what_a_refused_job_has_captured() {
     in_time(|| {
         every(|env| {

@@ -14,6 +14,7 @@ use super::{Cell, Next, Schedule, Scheduler};
 use crate::clock::{Clock, Nanos};
 use crate::data::splitmix64;
 use crate::error::{Error, ErrorKind, Result};
+use crate::flow::discard;
 use crate::memory::{InFlight, MemoryPool};
 use crate::net::{Channel, HostId, Network, Part, Receiver};
 use crate::sync::{Condvar, Mutex, MutexGuard, lock};
@@ -393,6 +394,6 @@ impl Network for SimulatedHost {
             });
         frames.receivers = kept;
         drop(frames);
-        drop(closed);
+        discard(closed.into_values());
     }
 }
