@@ -376,3 +376,47 @@ fn state_goes_to_disk_for_batches_of_large_records_between_hosts() {
     });
     assert!(spilled.iter().all(|spilled| *spilled > 0), "{spilled:?}");
 }
+
+#[test]
+fn what_a_body_makes_for_a_head_on_another_host_waits_for_room() {
+    let _alone = alone();
+    let before = LIVE.load(Ordering::Relaxed);
+    PEAK.store(before, Ordering::Relaxed);
+    on_two_hosts([BUDGET; 2], |env| {
+        // A list has its head on the first host.
+        let few = env.iter((0..4).map(|n| n.to_string()));
+        let (_, left) = few
+            .iterate(1, (), |texts, _| {
+                texts.shuffle().flat_map(|_| (0..8000).map(|n| format!("{n:0LARGE$}")))
+            })
+            .all_rounds();
+        let total = sum(left.map(|text: String| text.len() as u64));
+        env.run()?;
+        assert_eq!(total.take()?, [4 * 8000 * LARGE as u64]);
+        Ok(())
+    });
+    let real = PEAK.load(Ordering::Relaxed) - before;
+    // They are 128 MB.
+    assert!(real < 2 * BUDGET + BESIDE, "{real} bytes were held");
+}
+
+#[test]
+fn records_of_many_megabytes_are_fed_back_to_another_host() {
+    let _alone = alone();
+    let before = LIVE.load(Ordering::Relaxed);
+    PEAK.store(before, Ordering::Relaxed);
+    on_two_hosts([64 * MIB; 2], |env| {
+        let few = env.iter((0..8).map(|n| n.to_string()));
+        let (_, left) = few
+            .iterate(1, (), |texts, _| {
+                texts.shuffle().flat_map(|_| (0..10).map(|_| "x".repeat(2 * MIB)))
+            })
+            .all_rounds();
+        let total = sum(left.map(|text: String| text.len() as u64));
+        env.run()?;
+        assert_eq!(total.take()?, [80 * 2 * MIB as u64]);
+        Ok(())
+    });
+    let real = PEAK.load(Ordering::Relaxed) - before;
+    assert!(real < 140 * MIB, "{real} bytes were held");
+}

@@ -4,13 +4,13 @@
 //! does not get records of that one.
 
 use super::head::Input;
-use super::inbox::{FeedbackHosts, Inbox, RemoteHead};
+use super::inbox::{Excess, FeedbackHosts, Inbox, RemoteHead};
 use super::tail::Feed;
-use crate::data::Portable;
+use crate::data::{Batch, Portable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Edge, Outlet, RecordBatch, RoundRobin};
 use crate::flow::{Pipe, Push, Waker};
-use crate::memory::{Claim, InFlight, MemoryPool, Reservation};
+use crate::memory::{Claim, MemoryPool, Reservation};
 use crate::plan::TaskContext;
 use crate::state::{SpillDir, SpillFile, SpillReader, SpillWriter};
 use crate::sync::{Mutex, lock};
@@ -18,8 +18,9 @@ use crate::time::Time;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-/// Records in a batch.
+/// Records in a batch, and the bytes on the heap from which fewer are enough.
 const PACKET: usize = 1024;
+const HEAVY: usize = 256 << 10;
 /// Empty batches that are kept to be filled again.
 const SPARES: usize = 8;
 
@@ -87,6 +88,7 @@ impl<I: Portable + ?Sized, T: Time> Feedback<I, T> {
             head,
             remote,
             open: RecordBatch::default(),
+            heap: 0,
             full: Vec::new(),
             memory: cx.memory.clone(),
             spill: cx.spill.clone(),
@@ -129,6 +131,8 @@ pub struct Feeder<I: Portable + ?Sized, T> {
     /// The way to the head, if it is on another host.
     remote: Option<RemoteHead>,
     open: RecordBatch<I, T>,
+    /// What its records own on the heap.
+    heap: usize,
     /// The full batches of this round.
     full: Vec<(RecordBatch<I, T>, Reservation)>,
     memory: MemoryPool,
@@ -147,11 +151,18 @@ impl<I: Portable + ?Sized, T: Time> Feeder<I, T> {
     pub(super) fn feed(&mut self, item: I::Of<'_>, time: T) -> Result<()> {
         self.open.push(item, time);
         self.fed += 1;
-        if self.open.len() < PACKET { Ok(()) } else { self.send() }
+        // Always 0 for records that own nothing on the heap; the branch is then compiled away.
+        let heap = self.open.items.last_heap();
+        let is_heavy = heap > 0 && {
+            self.heap += heap;
+            self.heap >= HEAVY
+        };
+        if is_heavy || self.open.len() >= PACKET { self.send() } else { Ok(()) }
     }
 
     #[inline(never)]
     fn send(&mut self) -> Result<()> {
+        self.heap = 0;
         if let Some(remote) = &self.remote {
             remote.send(self.open.bytes(), |frame| self.open.encode(frame));
             self.open.drain(|_, _| {});
@@ -202,6 +213,11 @@ impl<I: Portable + ?Sized, T: Time> Feed<I, T> for Feeder<I, T> {
     fn must_wait(&self) -> bool {
         self.remote.as_ref().is_some_and(|remote| remote.must_wait(&self.waker))
     }
+
+    fn is_full(&self) -> bool {
+        // The window is looked at once a batch.
+        self.open.is_empty() && self.remote.as_ref().is_some_and(RemoteHead::is_full)
+    }
 }
 
 /// Takes the records that were fed back, one round at a time: the head's end.
@@ -229,9 +245,10 @@ struct RemoteInput {
 }
 
 impl RemoteInput {
-    fn write(&mut self, odd: usize, batches: Vec<(Vec<u8>, InFlight)>) -> Result<()> {
-        for (batch, _held) in batches {
-            self.writers[odd].get_or_insert_with(|| self.spill.writer()).push(&batch.as_slice())?;
+    fn write(&mut self, odd: usize, batches: Vec<Excess>) -> Result<()> {
+        for excess in batches {
+            let writer = self.writers[odd].get_or_insert_with(|| self.spill.writer());
+            writer.push(&excess.batch.as_slice())?;
         }
         Ok(())
     }

@@ -194,6 +194,11 @@ impl RemoteHead {
         waits
     }
 
+    /// Whether more is on its way than the window allows.
+    pub(super) fn is_full(&self) -> bool {
+        lock(&self.outbox.window).used > self.outbox.most
+    }
+
     /// The tail has ended a round. With the last one of this host, a marker is sent to the hosts that it feeds.
     pub(super) fn close(&self) {
         let closed = self.outbox.closed.fetch_add(1, Ordering::AcqRel) + 1;
@@ -232,7 +237,29 @@ struct Slot {
 pub(super) struct Received {
     pub(super) batches: Vec<(Vec<u8>, Reservation)>,
     /// Those for which there was no memory to reserve, until the task of the head has written them to disk.
-    pub(super) excess: Vec<(Vec<u8>, InFlight)>,
+    pub(super) excess: Vec<Excess>,
+}
+
+/// A batch for which there is no memory. Its tail learns that it has arrived when this is dropped, so that no more than a
+/// window of them waits for a slow disk, or for the task of the head.
+pub(super) struct Excess {
+    pub(super) batch: Vec<u8>,
+    _held: InFlight,
+    _receipt: Option<Receipt>,
+}
+
+/// Says that a batch has arrived, when it is dropped.
+struct Receipt {
+    link: Link,
+    bytes: usize,
+}
+
+impl Drop for Receipt {
+    fn drop(&mut self) {
+        let mut arrived = Vec::new();
+        (ARRIVED, self.bytes).encode(&mut arrived);
+        self.link.send(arrived);
+    }
 }
 
 impl Inbox {
@@ -255,7 +282,7 @@ impl Inbox {
     }
 
     /// Takes the batches for which there is no memory, by whether the number of the round is odd.
-    pub(super) fn take_excess(&self, head: usize) -> Option<[Vec<(Vec<u8>, InFlight)>; 2]> {
+    pub(super) fn take_excess(&self, head: usize) -> Option<[Vec<Excess>; 2]> {
         let slot = &self.heads[head - self.first];
         if !slot.excess.swap(false, Ordering::AcqRel) {
             return None;
@@ -264,7 +291,13 @@ impl Inbox {
         Some([std::mem::take(&mut even.excess), std::mem::take(&mut odd.excess)])
     }
 
-    fn batch(&self, round: u64, head: usize, batch: &[u8]) -> Result<(), DecodeError> {
+    fn batch(
+        &self,
+        round: u64,
+        head: usize,
+        batch: &[u8],
+        receipt: Option<Receipt>,
+    ) -> Result<(), DecodeError> {
         let slot = head.checked_sub(self.first).and_then(|head| self.heads.get(head));
         let slot = slot.ok_or_else(|| DecodeError::invalid("a head of this host"))?;
         let mut reservation = self.memory.unnamed(Claim::Modest);
@@ -274,7 +307,8 @@ impl Inbox {
             received.batches.push((batch.to_vec(), reservation));
             return Ok(());
         }
-        received.excess.push((batch.to_vec(), self.memory.carry(batch.len())));
+        let _held = self.memory.carry(batch.len());
+        received.excess.push(Excess { batch: batch.to_vec(), _held, _receipt: receipt });
         slot.excess.store(true, Ordering::Release);
         slot.waker.get().inspect(|waker| waker.wake());
         Ok(())
@@ -297,13 +331,9 @@ impl Inbox {
             BATCH => {
                 let round = *rounds + 1;
                 drop(ended);
-                self.batch(round, usize::decode(input)?, input)?;
-                if let Some(link) = self.links.get(&from) {
-                    let mut arrived = Vec::new();
-                    (ARRIVED, frame.len()).encode(&mut arrived);
-                    link.send(arrived);
-                }
-                Ok(())
+                let link = self.links.get(&from).cloned();
+                let receipt = link.map(|link| Receipt { link, bytes: frame.len() });
+                self.batch(round, usize::decode(input)?, input, receipt)
             }
             _ => Err(DecodeError::invalid("a batch, or the end of a round")),
         }
@@ -373,7 +403,7 @@ mod tests {
         assert!(inbox.has_all_of(1) && !inbox.has_all_of(2));
         // There was no memory for the second batch, which is of the second round.
         let [even, odd] = inbox.take_excess(5).unwrap();
-        assert_eq!((even[0].0.clone(), even.len(), odd.len()), (vec![2; 1001], 1, 0));
+        assert_eq!((even[0].batch.clone(), even.len(), odd.len()), (vec![2; 1001], 1, 0));
         assert_eq!(pool.in_flight(), 1001);
         drop(even);
         assert_eq!(pool.in_flight(), 0);
@@ -437,6 +467,16 @@ mod tests {
         assert_eq!(woken.0.load(Ordering::Relaxed), 1);
         assert!(!head.must_wait(&tail));
         assert_eq!(inbox.take(0, 1).batches.len(), 3);
+        // What there is no memory for has not arrived before it is on disk.
+        let mut all = inbox.memory.reserve();
+        assert!(all.try_resize(1000));
+        (0..3).for_each(|_| send());
+        assert!(head.must_wait(&tail));
+        while network.deliver(0) {}
+        assert!(head.must_wait(&tail));
+        drop(inbox.take_excess(0));
+        while network.deliver(0) {}
+        assert!(!head.must_wait(&tail));
         let error = outbox.receive(HostId(0), &[BATCH]).unwrap_err();
         assert_eq!(error.operator(), Some("all_rounds"));
     }

@@ -23,6 +23,11 @@ pub(super) trait Finish<I: Record + ?Sized, T, D>: Send + 'static {
     fn must_wait(&self) -> bool {
         false
     }
+
+    /// Whether a fan-out should pause after the record that was taken last.
+    fn is_full(&self) -> bool {
+        false
+    }
 }
 
 /// Only folds.
@@ -68,6 +73,12 @@ pub trait Feed<I: Record + ?Sized, T: Time>: Send + 'static {
     fn must_wait(&self) -> bool {
         false
     }
+
+    /// Whether a fan-out should pause after the record that was pushed last.
+    #[doc(hidden)]
+    fn is_full(&self) -> bool {
+        false
+    }
 }
 
 /// Folds, and feeds back.
@@ -94,6 +105,10 @@ where
 
     fn must_wait(&self) -> bool {
         self.feed.must_wait()
+    }
+
+    fn is_full(&self) -> bool {
+        self.feed.is_full()
     }
 }
 
@@ -187,6 +202,10 @@ where
 
     fn resume(&mut self) -> Flow {
         if self.finish.must_wait() { Flow::Blocked } else { Flow::Ready }
+    }
+
+    fn is_full(&mut self) -> bool {
+        self.finish.is_full()
     }
 
     fn report(&mut self, report: &mut Report) {
