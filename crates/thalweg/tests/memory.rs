@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::convert::Infallible;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use thalweg::config::{Config, HostConfig, Scheduler, Secret};
 use thalweg::operators::keyed::{Process, ProcessContext, Timer};
@@ -419,4 +419,95 @@ fn records_of_many_megabytes_are_fed_back_to_another_host() {
     });
     let real = PEAK.load(Ordering::Relaxed) - before;
     assert!(real < 140 * MIB, "{real} bytes were held");
+}
+
+/// The number of open files, or of threads, of this process.
+#[cfg(target_os = "linux")]
+fn entries(of: &str) -> usize {
+    std::fs::read_dir(format!("/proc/self/{of}")).unwrap().count()
+}
+
+/// Jobs of several kinds one after the other, among them one that fails and one that is cancelled: some hundred thousand
+/// records.
+#[cfg(target_os = "linux")]
+fn all_kinds(env: &Environment, host: usize) -> thalweg::Result<()> {
+    const NUMBERS: u64 = 20_000;
+    let texts = env.range(0..NUMBERS).shuffle().map(|n| format!("text {}", n % 1000));
+    let counts = sum(texts.group_by(|text: &String| text.clone()).count().unkey().map(|(_, n)| n));
+    let timed = env.range(0..NUMBERS).assign_timestamps(
+        |n| Timestamp::from_millis(*n as i64),
+        Watermarks::bounded_disorder(Duration::from_secs(NUMBERS)),
+    );
+    let windows = EventTimeWindow::sliding(Duration::from_secs(2), Duration::from_secs(1));
+    let windows = timed.group_by(|n| n % 10).window(windows).count().unkey();
+    let windows = sum(windows.map(|(_, pane)| pane.value));
+    env.run()?;
+    assert_eq!((counts.take()?, windows.take()?), (vec![NUMBERS], vec![2 * NUMBERS]));
+
+    let (_, left) = env
+        .range(0..NUMBERS)
+        .iterate(4, (), |numbers, _| numbers.map(|n| n + 1).shuffle())
+        .all_rounds();
+    let left = sum(left.map(|_| 1));
+    env.run()?;
+    assert_eq!(left.take()?, [NUMBERS]);
+
+    let refused = |n: u64| if n == NUMBERS - 1 { Err("the last number") } else { Ok(n) };
+    env.range(0..NUMBERS).shuffle().try_map(refused).shuffle().for_each(drop);
+    let error = env.run().unwrap_err();
+    assert!(error.to_string().contains("the last number"), "{error}");
+
+    env.iter(0u64..).shuffle().for_each(drop);
+    let job = env.start()?;
+    if host == 0 {
+        std::thread::sleep(Duration::from_millis(5));
+        job.cancel();
+    }
+    assert_eq!(job.wait().unwrap_err().kind(), ErrorKind::Cancelled);
+    Ok(())
+}
+
+/// The traffic of an hour at a thousand records a second, over connections that stay. `THALWEG_SOAK` sets how many rounds.
+#[cfg(target_os = "linux")]
+#[test]
+fn hosts_keep_nothing_of_jobs_that_are_over() {
+    let _alone = alone();
+    let rounds = std::env::var("THALWEG_SOAK").map_or(24, |rounds| rounds.parse().unwrap());
+    let first = format!("127.0.0.1:{}", thalweg::check::free_port());
+    let (turn, seen) = (Barrier::new(3), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for id in 0..3 {
+            let (first, turn, seen) = (first.as_str(), &turn, &seen);
+            scope.spawn(move || {
+                let mut config = Config::default();
+                config.cores = NonZeroUsize::MIN;
+                let secret = Secret::new("the secret of hosts that stay");
+                let env =
+                    Environment::on_hosts(config, HostConfig::new(id, 3, first, secret)).unwrap();
+                for _ in 0..rounds {
+                    all_kinds(&env, id).unwrap();
+                    turn.wait();
+                    if id == 0 {
+                        // Threads that have ended are listed for a while.
+                        std::thread::sleep(Duration::from_millis(100));
+                        let live = LIVE.load(Ordering::Relaxed);
+                        seen.lock().unwrap().push((live, entries("fd"), entries("task")));
+                    }
+                    turn.wait();
+                }
+            });
+        }
+    });
+    let seen = seen.into_inner().unwrap();
+    let half = seen.len() / 2;
+    let most = |of: &[(usize, usize, usize)]| {
+        let most = |part: fn(&(usize, usize, usize)) -> usize| of.iter().map(part).max().unwrap();
+        (most(|seen| seen.0), most(|seen| seen.1), most(|seen| seen.2))
+    };
+    let (before, after) = (most(&seen[..half]), most(&seen[half..]));
+    assert!(after.0 <= before.0 + MIB / 4, "memory, files and threads by round: {seen:?}");
+    assert!(
+        after.1 <= before.1 && after.2 <= before.2,
+        "memory, files and threads by round: {seen:?}"
+    );
 }
