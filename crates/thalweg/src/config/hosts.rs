@@ -85,7 +85,7 @@ pub struct HostConfig {
 /// How batches are compressed on their way between hosts.
 ///
 /// The task that sends a batch compresses it, and the one that receives it decompresses it. Batches that are short, or do
-/// not shrink, are sent as they are. It changes no result.
+/// not shrink, are sent as they are, and so are those that loops feed back. It changes no result.
 ///
 /// ```
 /// use thalweg::config::Compression;

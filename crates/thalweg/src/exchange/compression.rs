@@ -20,6 +20,8 @@ pub(crate) const WORTH_COMPRESSING: usize = 512;
 const LENGTH: usize = 4;
 /// A byte of a block stands for at most so many.
 const MOST_FOR_A_BYTE: usize = 255;
+/// The bytes of output that are kept in any case.
+const KEPT: usize = 1 << 20;
 /// A frame is sent compressed if it shrinks by one part in so many.
 const WORTHWHILE: usize = 16;
 
@@ -47,6 +49,9 @@ impl Compressor {
         let most = LENGTH + get_maximum_output_size(batches.len());
         if self.output.len() < most {
             self.output.resize(most, 0);
+        } else if self.output.len() > KEPT.max(4 * most) {
+            // It was made for an unusual frame.
+            self.output = vec![0; most];
         }
         self.output[..LENGTH].copy_from_slice(&length);
         let block = &mut self.output[LENGTH..];

@@ -87,7 +87,7 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
                 Lane::new(self.id, *credit, memory, sender.clone(), receiver.clone())
             };
             let half = |far: HostId| {
-                let far = Far { link: links.to(far, part), ends: ends() };
+                let far = Far { link: links.to(far, part), ends: ends(), sends: sends == me };
                 lane().into_half(far, settings.usual_credit)
             };
             match (sends == me, receives == me) {
@@ -146,7 +146,8 @@ impl<I: Portable + ?Sized, T: Time> Receive for Edge<I, T> {
         let lanes = self.lanes.get().map_or(&[][..], |matrix| &matrix.lanes);
         let lane = lanes.get(from as usize).and_then(|from| from.get(to as usize)?.as_ref());
         // From whom a frame for a lane may come follows from the plan.
-        let far = lane.and_then(|lane| lane.far()).filter(|far| far.link.to() == host);
+        let may_send = |far: &&Far| far.link.to() == host && far.sends != frame.is_of_sender();
+        let far = lane.and_then(|lane| lane.far()).filter(may_send);
         let (Some(lane), Some(far)) = (lane, far) else {
             return Err(wrong(format!("a frame for a lane that is not its own ({from} to {to})")));
         };

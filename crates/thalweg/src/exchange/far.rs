@@ -23,6 +23,8 @@ pub(super) struct Ends {
 pub(super) struct Far {
     pub(super) link: Link,
     pub(super) ends: Ends,
+    /// Whether this host has the sending half.
+    pub(super) sends: bool,
 }
 
 /// What one half of a lane sends the other.
@@ -87,6 +89,14 @@ impl Far {
 }
 
 impl<'a> Frame<'a> {
+    /// Whether the sending half of a lane sends it, or the receiving one.
+    pub(super) fn is_of_sender(&self) -> bool {
+        match self {
+            Self::Batch(..) | Self::Compressed(..) | Self::Event(_) | Self::Credit(_) => true,
+            Self::Returned(_) | Self::Closed | Self::ClosedRound(_) => false,
+        }
+    }
+
     fn encode(self, ends: Ends, out: &mut Vec<u8>) {
         (ends.from, ends.to).encode(out);
         match self {

@@ -305,7 +305,7 @@ impl<B> Lane<B> {
     /// Returns credit to a sender on another host: not for every batch, but so that at most half of it is kept back, and a
     /// sender that waits for half of it always gets it.
     fn give_back(&self, mut state: MutexGuard<'_, State<B>>, far: &Far, bytes: usize) {
-        state.unreturned += bytes;
+        state.unreturned = state.unreturned.saturating_add(bytes);
         if state.unreturned > state.known_credit / 2 {
             let returned = std::mem::take(&mut state.unreturned);
             drop(state);
@@ -561,7 +561,7 @@ mod tests {
         let half = |me: usize, credit: usize| {
             let links = network.links(HostId(me), 2, &Arc::default());
             let link = links.to(HostId(1 - me), Part::Edge(0));
-            let far = Far { link, ends: Ends { from: 0, to: 0 } };
+            let far = Far { link, ends: Ends { from: 0, to: 0 }, sends: true };
             let half = Lane::new(0, credit, memory, Waker::default(), Waker::default());
             let half = Arc::new(half.into_half(far, 1000));
             links.open(Part::Edge(0), Arc::new(Half(Arc::clone(&half))));

@@ -163,7 +163,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         self.sent.records += records as u64;
         self.sent.batches += 1;
         self.sent.bytes += bytes as u64;
-        let (spare, after) = lane.send(std::mem::take(open), bytes, heap);
+        let (spare, after) = lane.send(std::mem::take(open), bytes.max(records), heap);
         *open = spare.unwrap_or_default();
         if after == Credit::Closed {
             open.drain(|_, _| {});
@@ -351,7 +351,7 @@ impl<I: Portable + ?Sized, T: Time> Sending<I, T> {
 impl Filling {
     /// Adds the records of a batch, and leaves it empty.
     fn add<I: Portable + ?Sized, T: Time>(&mut self, batch: &mut RecordBatch<I, T>, far: &Far) {
-        let credit = batch.bytes();
+        let credit = batch.bytes().max(batch.len());
         if self.bytes.is_empty() {
             // The first frame may be the last one, and small.
             self.bytes = far.begin(self.usual.max(credit) + HEADER);
