@@ -32,7 +32,7 @@ impl Nap {
     /// Sets whether threads that run tasks are awake. If not, the network's thread does not nap: either it sees that here
     /// before it sleeps, or it is woken.
     pub(super) fn set_attended(&self, attended: bool) {
-        if self.is_attended.load(Ordering::Relaxed) == attended {
+        if self.is_attended.load(Ordering::SeqCst) == attended {
             return;
         }
         self.is_attended.store(attended, Ordering::SeqCst);

@@ -145,6 +145,11 @@ impl Parking {
         resting + 1 >= self.parkers.len()
     }
 
+    /// Whether all threads are parked, or are about to be.
+    pub(crate) fn all_parked(&self) -> bool {
+        self.parked.load(Ordering::SeqCst) >= self.parkers.len()
+    }
+
     pub(crate) fn start_searching(&self) {
         self.searching.fetch_add(1, Ordering::SeqCst);
     }

@@ -283,7 +283,13 @@ impl Pool {
     /// Takes what has arrived from other hosts; returns whether there was anything.
     fn attend(&self, thread: &mut Thread) -> bool {
         thread.unattended = 0;
-        self.network.get().is_some_and(|network| network.attend())
+        let Some(network) = self.network.get() else { return false };
+        // Cells that are woken meanwhile are announced at once, as in a turn: there may be much to take.
+        let worker = WORKER.get();
+        WORKER.set(Worker { in_turn: true, ..worker });
+        let any = network.attend();
+        WORKER.set(worker);
+        any
     }
 
     /// The next cell: from this thread's queue, the injected ones, or another thread's queue.
@@ -340,7 +346,14 @@ impl Pool {
             return;
         }
         self.pin(thread);
-        let woken = self.parking.park(thread.me, || self.timers_at(), || self.any_work());
+        let any_work = || {
+            // Of threads that begin to rest at the same time, none may have seen the others rest above.
+            if self.parking.all_parked() {
+                self.set_attended(false);
+            }
+            self.any_work()
+        };
+        let woken = self.parking.park(thread.me, || self.timers_at(), any_work);
         let now = self.clock.now();
         if thread.pinned.is_some() {
             thread.pinned = Some(now);
