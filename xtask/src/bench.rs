@@ -6,6 +6,7 @@
 //! `process` communicates with one of them, `report` computes the ratios; `benchmarks/README.md` explains what is
 //! measured and how answers are compared.
 
+mod distance;
 mod latency;
 mod markdown;
 mod peers;
@@ -423,10 +424,12 @@ fn measure(case: Case, prepared: &Prepared, rounds: u32, cores: usize) -> Result
             seat.round(false);
         }
     }
+    let mut round_trips = Vec::new();
     for round in 1..=rounds as usize {
         if seats[0].state.is_err() {
             break;
         }
+        round_trips.extend(distance::round_trip());
         for place in 0..seats.len() {
             let place = (place + round) % seats.len();
             let seat = &mut seats[place];
@@ -438,7 +441,7 @@ fn measure(case: Case, prepared: &Prepared, rounds: u32, cores: usize) -> Result
     let mut results = seats.into_iter().map(Seat::rounds);
     let (_, ours) = results.next().context("our own program has the first seat")?;
     let rivals = results.collect();
-    Ok(Outcome { ours, case, rivals })
+    Ok(Outcome { ours, case, rivals, round_trip: Spread::of(round_trips) })
 }
 
 /// Draws the latency of every second, if the case measures it.

@@ -164,7 +164,8 @@ mod tests {
     fn a_picture_has_two_lines_for_each() {
         let case = suite::cases("nexmark-latency", Size::Small, 2).unwrap().remove(0);
         let rivals = vec![(case.rivals[0].clone(), Ok(vec![told([2e-6, 3e-5])]))];
-        let outcome = Outcome { ours: Ok(vec![told([1e-6, 3e-6])]), case, rivals };
+        let ours = Ok(vec![told([1e-6, 3e-6])]);
+        let outcome = Outcome { ours, case, rivals, round_trip: None };
         let svg = plot(&outcome).unwrap();
         assert_eq!(svg.matches("<polyline").count(), 4);
         assert!(svg.contains("thalweg, mean") && svg.contains("thalweg-portable, p99"));

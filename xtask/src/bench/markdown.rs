@@ -79,6 +79,13 @@ pub(super) fn table(outcomes: &[Outcome], averages: &[Average], setting: &Settin
          rounds on {cores} cores, `--size {size}`; {origin}. Beside ours: millions of records a second, of as many in a round. \
          Peak memory and processor time of a round: ours, then theirs.\n"
     );
+    let trips = outcomes.iter().filter_map(|outcome| Some(outcome.round_trip?.median));
+    if let Some(Spread { min, max, .. }) = Spread::of(trips) {
+        let _ = write!(
+            table,
+            "A cache line took {min:.0} to {max:.0} ns from one core to another and back (median of each case).\n"
+        );
+    }
     table
 }
 

@@ -46,6 +46,8 @@ pub(super) struct Outcome {
     pub(super) case: Case,
     pub(super) ours: Rounds,
     pub(super) rivals: Vec<(Contestant, Rounds)>,
+    /// The time in which a cache line went from one core to another and back, in nanoseconds, before each round.
+    pub(super) round_trip: Option<Spread>,
 }
 
 /// The geometric means of a bench's cases.
@@ -225,6 +227,7 @@ impl Outcome {
             .map(|(verdict, (_, theirs))| {
                 let mut entry = entry(bench, case, verdict, fraction);
                 entry["confirmed_by"] = json!(confirmed);
+                entry["core_round_trip_ns"] = json!(self.round_trip.map(|trip| trip.median));
                 entry["ours"] = figures(self.our_rounds());
                 entry["theirs"] = figures(theirs.as_deref().unwrap_or_default());
                 entry
@@ -284,6 +287,10 @@ impl Outcome {
             none if none.is_empty() => "  no independent program confirms the answer\n".to_owned(),
             peers => format!("  the same answer from {peers}\n"),
         };
+        if let Some(Spread { median, min, max }) = self.round_trip {
+            table +=
+                &format!("  from core to core and back {median:.0} ns ({min:.0} .. {max:.0})\n");
+        }
         for (peer, rounds) in self.everyone() {
             table += &super::latency::noise_floor(peer, rounds);
             table += &super::latency::by_second(peer, rounds);
@@ -376,7 +383,7 @@ pub(super) mod tests {
         case.rivals.retain(|rival| rival.peer != suite::PORTABLE);
         let ours = Ok(vec![round(1.0, "a"), round(2.0, "a"), round(4.0, "a")]);
         let rivals = case.rivals.clone().into_iter().zip(rounds).collect();
-        Outcome { case, ours, rivals }
+        Outcome { case, ours, rivals, round_trip: None }
     }
 
     #[test]
