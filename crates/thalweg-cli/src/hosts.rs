@@ -219,7 +219,12 @@ fn variables_passed_on(
         let Some(name) = name.to_str().filter(|name| name.starts_with("THALWEG_")) else {
             continue;
         };
-        // An empty one counts as not set, and must not hide what the file of hosts says.
+        if name == "THALWEG_TLS_DIR" && value.is_empty() {
+            bail!(
+                "`{name}` is empty, so nothing would be encrypted: unset it, or set it to a folder"
+            );
+        }
+        // Any other that is empty counts as not set, and must not hide what the file of hosts says.
         if !OURS.contains(&name) && !value.is_empty() {
             variables.push((name.to_owned(), utf8(name, &value)?.to_owned()));
         }

@@ -18,6 +18,8 @@ pub const LONGEST: usize = i32::MAX as usize;
 const TAG: i32 = 0;
 /// The messages that are received at the same time.
 const AT_ONCE: usize = 16;
+/// So many of each process, if that is more.
+const OF_EACH: usize = 4;
 
 /// Why MPI cannot be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +52,7 @@ pub struct Processes {
     universe: ManuallyDrop<Universe>,
     world: SimpleCommunicator,
     /// Messages that are being sent, and to whom.
-    sending: Vec<(usize, Lent)>,
+    sending: VecDeque<(usize, Lent)>,
     /// How many of them are for each process.
     sending_to: Vec<usize>,
     /// Messages that are being received, and from whom, in the order in which they arrive.
@@ -72,7 +74,7 @@ impl Processes {
             sending_to: vec![0; world.size() as usize],
             universe: ManuallyDrop::new(universe),
             world,
-            sending: Vec::new(),
+            sending: VecDeque::new(),
             receiving: VecDeque::new(),
         })
     }
@@ -114,7 +116,7 @@ impl Processes {
     pub fn send(&mut self, to: usize, message: Vec<u8>) {
         assert!(message.len() <= LONGEST, "a message of {} bytes", message.len());
         let process = self.world.process_at_rank(to as i32);
-        self.sending.push((to, Lent::send(&process, TAG, message)));
+        self.sending.push_back((to, Lent::send(&process, TAG, message)));
         self.sending_to[to] += 1;
     }
 
@@ -131,20 +133,14 @@ impl Processes {
     /// Goes on sending; returns whether a message was taken. `reuse` gets the buffers of such messages.
     pub fn advance(&mut self, mut reuse: impl FnMut(Vec<u8>)) -> bool {
         let before = self.sending.len();
-        let mut at = 0;
-        while at < self.sending.len() {
-            let (to, message) = self.sending.swap_remove(at);
+        for _ in 0..before {
+            let Some((to, message)) = self.sending.pop_front() else { break };
             match message.finished() {
                 Ok(message) => {
                     self.sending_to[to] -= 1;
                     reuse(message);
                 }
-                Err(message) => {
-                    self.sending.push((to, message));
-                    let last = self.sending.len() - 1;
-                    self.sending.swap(at, last);
-                    at += 1;
-                }
+                Err(message) => self.sending.push_back((to, message)),
             }
         }
         self.sending.len() < before
@@ -153,7 +149,8 @@ impl Processes {
     /// A message that has arrived, and from whom. Those of a process are in order. `buffer` returns a buffer for one, whose
     /// content does not matter. Does not wait.
     pub fn receive(&mut self, mut buffer: impl FnMut() -> Vec<u8>) -> Option<(usize, Vec<u8>)> {
-        while self.receiving.len() < AT_ONCE {
+        // A process that is stopped in the middle of a few messages must not keep those of others from being received.
+        while self.receiving.len() < AT_ONCE.max(OF_EACH * self.count()) {
             let any = self.world.any_process();
             let Some((message, status)) = any.immediate_matched_probe_with_tag(TAG) else { break };
             let mut buffer = buffer();

@@ -6,6 +6,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::convert::Infallible;
 use std::num::NonZeroUsize;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -472,12 +473,12 @@ fn all_kinds(env: &Environment, host: usize) -> thalweg::Result<()> {
 #[test]
 fn hosts_keep_nothing_of_jobs_that_are_over() {
     let _alone = alone();
-    let rounds = std::env::var("THALWEG_SOAK").map_or(24, |rounds| rounds.parse().unwrap());
+    let rounds = std::env::var("THALWEG_SOAK").map_or(24, |rounds| rounds.parse().unwrap()).max(2);
     let first = format!("127.0.0.1:{}", thalweg::check::free_port());
-    let (turn, seen) = (Barrier::new(3), Mutex::new(Vec::new()));
+    let (turn, seen, failed) = (Barrier::new(3), Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for id in 0..3 {
-            let (first, turn, seen) = (first.as_str(), &turn, &seen);
+            let (first, turn, seen, failed) = (first.as_str(), &turn, &seen, &failed);
             scope.spawn(move || {
                 let mut config = Config::default();
                 config.cores = NonZeroUsize::MIN;
@@ -485,8 +486,17 @@ fn hosts_keep_nothing_of_jobs_that_are_over() {
                 let env =
                     Environment::on_hosts(config, HostConfig::new(id, 3, first, secret)).unwrap();
                 for _ in 0..rounds {
-                    all_kinds(&env, id).unwrap();
+                    // A host that fails must not leave the others waiting.
+                    let round = AssertUnwindSafe(|| all_kinds(&env, id));
+                    match std::panic::catch_unwind(round) {
+                        Ok(Ok(())) => {}
+                        Ok(Err(error)) => failed.lock().unwrap().push(error.to_string()),
+                        Err(_) => failed.lock().unwrap().push(format!("host {id} panics")),
+                    }
                     turn.wait();
+                    if !failed.lock().unwrap().is_empty() {
+                        return;
+                    }
                     if id == 0 {
                         // Threads that have ended are listed for a while.
                         std::thread::sleep(Duration::from_millis(100));
@@ -498,6 +508,7 @@ fn hosts_keep_nothing_of_jobs_that_are_over() {
             });
         }
     });
+    assert_eq!(failed.into_inner().unwrap(), [""; 0]);
     let seen = seen.into_inner().unwrap();
     let half = seen.len() / 2;
     let most = |of: &[(usize, usize, usize)]| {

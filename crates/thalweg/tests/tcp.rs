@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::time::Duration;
@@ -247,6 +247,7 @@ impl Drop for Armed {
 
 #[test]
 fn records_that_panic_when_they_are_dropped_do_not_keep_a_job_from_ending() {
+    let went_off = AtomicUsize::new(0);
     for _ in 0..5 {
         let ended = on_hosts(
             &[1, 1],
@@ -264,7 +265,9 @@ fn records_that_panic_when_they_are_dropped_do_not_keep_a_job_from_ending() {
                     job.cancel();
                 }
                 let ended = job.wait().map(drop);
-                ARMED.store(false, Ordering::SeqCst);
+                if id == 0 && !ARMED.swap(false, Ordering::SeqCst) {
+                    went_off.fetch_add(1, Ordering::SeqCst);
+                }
                 // The threads that were there are still there.
                 let after = env.range(0..1000).shuffle().count().collect_one();
                 env.run()?;
@@ -276,6 +279,7 @@ fn records_that_panic_when_they_are_dropped_do_not_keep_a_job_from_ending() {
             assert!(matches!(result.unwrap_err().kind(), ErrorKind::Cancelled | ErrorKind::Panic));
         }
     }
+    assert!(went_off.into_inner() > 0, "no record was dropped after the job was cancelled");
 }
 
 #[test]

@@ -81,9 +81,9 @@ pub(super) fn table(outcomes: &[Outcome], averages: &[Average], setting: &Settin
     );
     let trips = outcomes.iter().filter_map(|outcome| Some(outcome.round_trip?.median));
     if let Some(Spread { min, max, .. }) = Spread::of(trips) {
-        let _ = write!(
+        let _ = writeln!(
             table,
-            "A cache line took {min:.0} to {max:.0} ns from one core to another and back (median of each case).\n"
+            "A cache line took {min:.0} to {max:.0} ns from one core to another and back (median of each case)."
         );
     }
     table

@@ -17,7 +17,7 @@ pub enum Transport {
     /// with.
     ///
     /// MPI says nothing when a message arrives, so a thread looks for them: at once while messages come, and after a while
-    /// without any, once a millisecond. What is between the hosts is as safe as MPI makes it.
+    /// without any, once a millisecond. The engine protects nothing that MPI carries.
     Mpi,
 }
 
@@ -143,6 +143,10 @@ impl HostConfig {
                 "hosts would be lost after {:?}, and need at least {LEAST_LOST_AFTER:?}",
                 self.lost_after
             )),
+            _ if self.transport == Transport::Mpi && self.tls.is_some() => wrong(
+                "certificates are set, but the transport `mpi` does not use them: the engine encrypts nothing that MPI carries"
+                    .to_owned(),
+            ),
             _ if self.transport == Transport::Mpi => self.transport.check(),
             _ if self.secret.0.len() < Secret::LEAST => wrong(format!(
                 "the secret of the hosts has {} bytes, and needs at least {}",
@@ -259,6 +263,8 @@ mod tests {
                 "this program was compiled without MPI: add the feature `mpi` of thalweg, or use TCP"
             );
         }
+        rank.tls = Some(Tls::from_pem("", "", ""));
+        assert!(rank.validate().unwrap_err().to_string().starts_with("certificates are set"));
         rank.id = 3;
         assert!(rank.validate().unwrap_err().to_string().starts_with("there is no host 3 of 3"));
     }

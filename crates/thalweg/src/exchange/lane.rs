@@ -552,8 +552,9 @@ mod tests {
 
         impl Receive for Half {
             fn receive(&self, _: HostId, frame: &[u8]) -> crate::Result<()> {
-                let (_, frame) = Frame::decode(frame).unwrap();
-                self.0.take_frame(self.0.far().unwrap(), frame);
+                let ((_, frame), far) = (Frame::decode(frame).unwrap(), self.0.far().unwrap());
+                assert_ne!(far.sends, frame.is_of_sender(), "{frame:?}");
+                self.0.take_frame(far, frame);
                 Ok(())
             }
         }
@@ -561,7 +562,7 @@ mod tests {
         let half = |me: usize, credit: usize| {
             let links = network.links(HostId(me), 2, &Arc::default());
             let link = links.to(HostId(1 - me), Part::Edge(0));
-            let far = Far { link, ends: Ends { from: 0, to: 0 }, sends: true };
+            let far = Far { link, ends: Ends { from: 0, to: 0 }, sends: me == 0 };
             let half = Lane::new(0, credit, memory, Waker::default(), Waker::default());
             let half = Arc::new(half.into_half(far, 1000));
             links.open(Part::Edge(0), Arc::new(Half(Arc::clone(&half))));

@@ -102,6 +102,7 @@ impl Channels {
         let lost: Vec<_> = state.lost_to(channel.job).collect();
         drop(state);
         lost.into_iter().for_each(|(host, how)| receiver.lost(host, &how));
+        discard([receiver]);
         waiting
     }
 
@@ -136,7 +137,8 @@ impl Channels {
             .filter_map(|(_, slot)| slot.receiver.clone())
             .collect();
         drop(state);
-        receivers.into_iter().for_each(|receiver| receiver.lost(host, how));
+        receivers.iter().for_each(|receiver| receiver.lost(host, how));
+        discard(receivers);
     }
 
     /// Fails the job of a channel, if that is open.
@@ -146,6 +148,7 @@ impl Channels {
         drop(state);
         if let Some(receiver) = receiver {
             receiver.fail(error);
+            discard([receiver]);
         }
     }
 }

@@ -102,7 +102,8 @@ pub(crate) trait Network: Send + Sync {
     /// Waits until the system has taken what was sent, for a few seconds at most: the process may end after it.
     fn flush(&self) {}
 
-    /// Leaves the other hosts, where the process must not end without it. Nothing is sent after it.
+    /// Leaves the other hosts, where the process must not end without it, and waits until they do so too. Nothing is sent
+    /// after it.
     fn leave(&self) {}
 }
 

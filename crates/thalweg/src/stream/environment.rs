@@ -73,7 +73,8 @@ impl Environment {
     /// are the same on all hosts.
     ///
     /// The connections are kept until the environment, its clones and its jobs are dropped. What hosts send each other is
-    /// not encrypted unless they have certificates ([`HostConfig::tls`]).
+    /// not encrypted unless they have certificates ([`HostConfig::tls`]). With [`HostConfig::mpi`] MPI carries it, which can
+    /// be started once in a process.
     ///
     /// ```
     /// use thalweg::Environment;

@@ -16,6 +16,11 @@ pub(super) fn run(name: &str, env: &Environment, rank: usize) -> Result<String> 
         "many" => many(env),
         "fails" => fails(env, rank, || panic!("no record is good enough")),
         "differs" => differs(env, rank),
+        "lingers" => {
+            // Longer than a host that leaves waits where another one is lost.
+            std::thread::sleep(Duration::from_secs(if rank == 0 { 8 } else { 0 }));
+            Ok("has left".to_owned())
+        }
         "leaves" if rank == 1 => Ok("has left".to_owned()),
         "leaves" => waits(env),
         "is killed" => fails(env, rank, || signal("KILL")),

@@ -134,7 +134,7 @@ fn rank(set: &HostSettings, has_file: bool, variables: Variables<'_>) -> Result<
         if is_given {
             let name = name(setting);
             return wrong(format!(
-                "{name} is set, and with the transport `mpi` what is between the hosts is as safe as MPI makes it"
+                "{name} is set, but the transport `mpi` does not use it: the engine protects nothing that MPI carries"
             ));
         }
     }
@@ -417,8 +417,8 @@ mod tests {
         let encrypted = HostSettings { tls_dir: Some("tls".into()), ..mpi.clone() };
         assert_eq!(
             refused(&encrypted, None, OPEN_MPI),
-            "`--tls-dir` or `THALWEG_TLS_DIR` is set, and with the transport `mpi` what is between the hosts is as safe as \
-             MPI makes it"
+            "`--tls-dir` or `THALWEG_TLS_DIR` is set, but the transport `mpi` does not use it: the engine protects nothing that \
+             MPI carries"
         );
         let secret = HostSettings { secret_file: Some("secret".into()), ..mpi.clone() };
         assert!(refused(&secret, None, OPEN_MPI).starts_with("`--secret-file`"));

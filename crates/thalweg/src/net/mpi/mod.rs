@@ -2,7 +2,7 @@
 //!
 //! One thread ([`thread`]) starts MPI, makes all calls of it and ends it, so the least that a library supports beside one
 //! thread is enough (`MPI_THREAD_FUNNELED`). Senders pack their frames into messages ([`outgoing`]) and wake it ([`bell`]).
-//! MPI wakes nobody when a message arrives, so the thread looks for messages: without a pause while some arrive, and after
+//! MPI wakes no thread when a message arrives, so the thread looks for messages: without a pause while some arrive, and after
 //! a while without any, once a millisecond. So a job without input uses hardly any of a core.
 //!
 //! All processes have to end MPI together. So a host that leaves says goodbye, and waits until the others do. If one is
@@ -74,9 +74,10 @@ impl MpiNetwork {
             Ok((processes, hosts)) => {
                 let shared = Arc::new(Shared::of(&hosts, processes.rank()));
                 let of_thread = NetworkThread::new(processes, &shared, &hosts, lost_after);
-                // If the program waits no more, it ends with an error.
-                let _ = begun.send(Ok((shared, hosts)));
-                of_thread.run();
+                // If the program waits no more, this host must not seem to be there.
+                if begun.send(Ok((shared, hosts))).is_ok() {
+                    of_thread.run();
+                }
             }
             Err(error) => _ = begun.send(Err(error)),
         })?;
@@ -209,15 +210,17 @@ impl Network for Shared {
 
     /// Waits until all hosts leave, or one is lost.
     fn leave(&self) {
-        if self.leaving.swap(true, Ordering::AcqRel) {
-            return;
-        }
         for peer in self.peers.values() {
             peer.outgoing.end(&Frame::notice(Notice::Goodbye), || self.buffer());
         }
+        // After the goodbyes: the thread ends when they are sent.
+        self.leaving.store(true, Ordering::Release);
         self.wake();
         let thread = lock(&self.thread).take();
-        if let Some(thread) = thread {
+        // A receiver that is dropped on the thread itself may have the last handle.
+        if let Some(thread) =
+            thread.filter(|thread| thread.thread().id() != std::thread::current().id())
+        {
             let _ = thread.join();
         }
     }

@@ -36,13 +36,13 @@ impl Outgoing {
     }
 
     /// Adds a frame, and makes all messages due. `buffer` returns an empty one.
-    pub(super) fn send(&self, frame: &Frame, buffer: impl FnOnce() -> Vec<u8>) {
+    pub(super) fn send(&self, frame: &Frame, buffer: impl FnMut() -> Vec<u8>) {
         let mut state = lock(&self.0);
         state.is_due |= state.add(frame, buffer);
     }
 
     /// Adds a frame that may wait for more. Returns whether the messages are due.
-    pub(super) fn hold(&self, frame: &Frame, buffer: impl FnOnce() -> Vec<u8>) -> bool {
+    pub(super) fn hold(&self, frame: &Frame, buffer: impl FnMut() -> Vec<u8>) -> bool {
         let mut state = lock(&self.0);
         if state.add(frame, buffer) {
             state.held += frame.len();
@@ -52,7 +52,7 @@ impl Outgoing {
     }
 
     /// Adds the last frame. What is sent after it is dropped.
-    pub(super) fn end(&self, frame: &Frame, buffer: impl FnOnce() -> Vec<u8>) {
+    pub(super) fn end(&self, frame: &Frame, buffer: impl FnMut() -> Vec<u8>) {
         let mut state = lock(&self.0);
         state.is_due |= state.add(frame, buffer);
         state.is_closed = true;
@@ -93,18 +93,25 @@ impl Outgoing {
 }
 
 impl State {
-    /// Adds a frame to the last message, or begins another; returns whether it was taken.
-    fn add(&mut self, frame: &Frame, buffer: impl FnOnce() -> Vec<u8>) -> bool {
+    /// Adds a frame to the last message, or begins another; returns whether it was taken. One that is longer than a message is cut,
+    /// so that each part is a sign of life.
+    fn add(&mut self, frame: &Frame, mut buffer: impl FnMut() -> Vec<u8>) -> bool {
         if self.is_closed {
             return false;
         }
-        let fits = |message: &&mut Vec<u8>| message.len() + frame.len() <= LONGEST_PACKED;
-        match self.messages.back_mut().filter(fits) {
-            Some(message) => append(frame, message),
-            None => {
-                let mut message = buffer();
-                append(frame, &mut message);
-                self.messages.push_back(message);
+        let fits = |message: &Vec<u8>| message.len() + frame.len() <= LONGEST_PACKED;
+        if !self.messages.back().is_some_and(fits) {
+            self.messages.push_back(buffer());
+        }
+        for mut left in [&frame.header[..], &frame.content[..]] {
+            while !left.is_empty() {
+                if self.messages.back().is_none_or(|message| message.len() == LONGEST_PACKED) {
+                    self.messages.push_back(buffer());
+                }
+                let Some(message) = self.messages.back_mut() else { break };
+                let (now, later) = left.split_at(left.len().min(LONGEST_PACKED - message.len()));
+                message.extend_from_slice(now);
+                left = later;
             }
         }
         self.bytes += frame.len();
@@ -118,11 +125,6 @@ impl State {
             in_flight.follow(*bytes);
         }
     }
-}
-
-fn append(frame: &Frame, message: &mut Vec<u8>) {
-    message.extend_from_slice(&frame.header);
-    message.extend_from_slice(&frame.content);
 }
 
 #[cfg(all(test, not(loom)))]
@@ -170,15 +172,25 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_bounded_but_for_one_large_frame() {
+    fn messages_are_bounded_and_large_frames_cut() {
         let outgoing = Outgoing::default();
-        for (job, bytes) in [(0, 10), (1, LONGEST_PACKED), (2, 3 * LONGEST_PACKED), (3, 1), (4, 1)]
-        {
+        let sent = [(0, 10), (1, LONGEST_PACKED), (2, 3 * LONGEST_PACKED), (3, 1), (4, 1)];
+        for (job, bytes) in sent {
             outgoing.send(&frame(job, bytes), Vec::new);
         }
         let messages: Vec<_> = std::iter::from_fn(|| outgoing.take()).collect();
-        let of: Vec<_> = messages.iter().map(|message| jobs(message)).collect();
-        assert_eq!(of, [vec![0], vec![1], vec![2], vec![3, 4]]);
+        assert!(messages.iter().all(|message| message.len() <= LONGEST_PACKED));
+        assert_eq!(messages.len(), 1 + 2 + 4, "the last two are behind the rest of a large one");
+        let (mut reader, mut arrived) = (FrameReader::default(), Vec::new());
+        for message in &messages {
+            let take = |frame: Arrived<'_>| {
+                let Arrived::Frame(channel, content) = frame else { panic!("{frame:?}") };
+                assert!(content.iter().all(|byte| *byte == channel.job as u8));
+                arrived.push((channel.job, content.len()));
+            };
+            reader.read(message, take).unwrap();
+        }
+        assert_eq!(arrived, sent);
     }
 
     #[test]

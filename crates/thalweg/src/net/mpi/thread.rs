@@ -47,14 +47,6 @@ pub(super) fn begin(mut mine: Identity) -> Result<(Processes, Vec<Identity>)> {
 /// All hosts, if they fit.
 fn compare(processes: &Processes, mine: &Identity) -> Result<Vec<Identity>> {
     let wrong = |what: String| Err(Error::new(ErrorKind::Config, what));
-    let (rank, count) = (processes.rank(), processes.count());
-    if (rank, count) != (mine.host as usize, mine.hosts as usize) {
-        let (host, hosts) = (mine.host, mine.hosts);
-        return wrong(format!(
-            "this process was started as host {host} of {hosts}, and is rank {rank} of {count} to MPI: \
-             the launcher may belong to another MPI library than the one that this program is linked to"
-        ));
-    }
     let mut encoded = Vec::new();
     mine.encode(&mut encoded);
     let all = processes.all_gather(&encoded);
@@ -62,6 +54,18 @@ fn compare(processes: &Processes, mine: &Identity) -> Result<Vec<Identity>> {
     let Ok(hosts) = decoded.collect::<Result<Vec<_>, _>>() else {
         return wrong("the hosts run different versions of the engine".to_owned());
     };
+    // All of them are compared on each, so that all find the same.
+    let count = processes.count();
+    let wrong_rank = hosts
+        .iter()
+        .enumerate()
+        .find(|(rank, host)| (host.host as usize, host.hosts as usize) != (*rank, count));
+    if let Some((rank, Identity { host, hosts, .. })) = wrong_rank {
+        return wrong(format!(
+            "a process was started as host {host} of {hosts}, and is rank {rank} of {count} to MPI: the launcher may belong \
+             to another MPI library than the one that this program is linked to"
+        ));
+    }
     let mismatch = hosts.iter().skip(1).find_map(|host| hosts[0].mismatch(host));
     mismatch.map_or(Ok(hosts), wrong)
 }
@@ -212,10 +216,14 @@ impl NetworkThread {
         let Some(late) = now.checked_sub(self.next_look) else { return };
         self.next_look = now.saturating_add(self.interval);
         for ((host, peer), to) in self.peers.iter_mut().zip(self.shared.peers.values()) {
-            if peer.state != State::There {
+            if peer.state == State::Lost {
                 continue;
             }
+            // Also to a host that has left: it waits for this one, and must not take it for lost.
             self.shared.send_to(to, &Frame::notice(Notice::Alive));
+            if peer.state == State::Left {
+                continue;
+            }
             peer.arrived = peer.arrived.saturating_add(late).min(now);
             let silent = now.saturating_sub(peer.arrived);
             if silent >= self.lost_after {
@@ -270,7 +278,7 @@ impl Incoming {
 
     /// Nothing more is taken from the host, or sent.
     fn lose(&mut self, host: HostId, shared: &Shared, why: &str) {
-        if self.state == State::There {
+        if self.state != State::Lost {
             // Before the loss ends jobs: a host that only was silent must not learn that they are over here, as if they
             // had ended well.
             shared.peers[&host].outgoing.close();

@@ -3,14 +3,18 @@
 use super::Shared;
 use super::frames::{Frame, Notice};
 use crate::error::Result;
+use crate::net::Network;
 use crate::sync::spawn;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A thread that sends a heartbeat, and what is held, to each host to which no thread is writing. It runs no receivers,
-/// which may take long.
+/// How long frames are held at most: their sender may work on one record for minutes.
+const HELD: Duration = Duration::from_millis(20);
+
+/// A thread that sends what is held, and a heartbeat to each host to which no thread is writing. It runs no receivers, which
+/// may take long.
 pub(super) struct Heartbeats {
     /// Dropped to end the thread.
     until: Option<Sender<()>>,
@@ -22,9 +26,19 @@ impl Heartbeats {
         let (until, ended) = channel();
         let shared = Arc::clone(shared);
         let thread = spawn("thalweg-beat".to_owned(), move || {
-            while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-                for peer in shared.peers.values().filter(|peer| peer.outgoing.is_idle()) {
-                    shared.send_to(peer, Frame::notice(Notice::Alive));
+            let (tick, mut since) = (interval.min(HELD), Duration::ZERO);
+            while ended.recv_timeout(tick) == Err(RecvTimeoutError::Timeout) {
+                since += tick;
+                let is_due = since >= interval;
+                if is_due {
+                    since = Duration::ZERO;
+                }
+                for (host, peer) in &shared.peers {
+                    if is_due && peer.outgoing.is_idle() {
+                        shared.send_to(peer, Frame::notice(Notice::Alive));
+                    } else {
+                        shared.release(*host);
+                    }
                 }
             }
         })?;

@@ -583,6 +583,20 @@ fn what_is_held_keeps_no_heartbeat_back() {
 }
 
 #[test]
+fn what_is_held_does_not_wait_for_its_sender() {
+    // Heartbeats would take it along after minutes.
+    let lost_after = Duration::from_secs(3600);
+    let met = meet(2, port(), |_, config, identity| {
+        config.lost_after = lost_after;
+        identity.lost_after = lost_after.as_millis() as u64;
+    });
+    let hosts: Vec<_> = met.into_iter().map(|met| met.unwrap().0).collect();
+    let keep = open(&hosts[1], edge(0, 0));
+    hosts[0].shared.hold(HostId(1), edge(0, 0), vec![1]);
+    until(|| lock(&keep.frames).len() == 1);
+}
+
+#[test]
 fn a_receiver_that_may_block_holds_up_no_other_channel() {
     let mut hosts = networks(2);
     let (slow, going) = open_slow(&hosts[0], edge(0, 0), true);

@@ -44,6 +44,8 @@ const PLAIN_AT_ONCE: usize = 128 << 10;
 const CIPHER_AT_ONCE: usize = 64 << 10;
 /// The most bytes that are read of a stranger, beyond those that are read at once.
 const STRANGE: usize = 64 << 10;
+/// The most bytes without any content: hosts send none, but for a part of a record.
+const EMPTY: usize = 128 << 10;
 /// What a host that encrypts sends one that does not: that there is no version of TLS that both know.
 const ALERT: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 0x46];
 /// For which purpose keys of the connection are exported.
@@ -272,6 +274,8 @@ struct Arrived {
     to: usize,
     /// How many bytes have arrived altogether.
     all: usize,
+    /// How many have arrived since there was any content.
+    empty: usize,
     /// Whether the other side has sent that it sends nothing more, which no host does.
     closed: bool,
 }
@@ -283,7 +287,7 @@ impl TlsStream {
         Self {
             socket,
             secured: Mutex::new(Secured { connection, accepted: 0 }),
-            arrived: Mutex::new(Arrived { bytes, from: 0, to: 0, all: 0, closed: false }),
+            arrived: Mutex::new(Arrived { bytes, from: 0, to: 0, all: 0, empty: 0, closed: false }),
             binding: None,
         }
     }
@@ -355,8 +359,6 @@ impl TlsStream {
     pub(super) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut arrived = lock(&self.arrived);
         let (mut read, mut drained) = (0, false);
-        // What has arrived without any content: of a host, a part of a record.
-        let mut empty = 0;
         loop {
             read += arrived.decrypt(&mut lock(&self.secured).connection, &mut buffer[read..])?;
             if read == buffer.len() || arrived.closed {
@@ -369,8 +371,8 @@ impl TlsStream {
             match arrived.fill(&self.socket) {
                 Ok(0) => return Ok(read),
                 Ok(bytes) => {
-                    empty += bytes;
-                    if read == 0 && empty > STRANGE + CIPHER_AT_ONCE {
+                    arrived.empty = if read > 0 { 0 } else { arrived.empty + bytes };
+                    if arrived.empty > EMPTY {
                         return Err(io::Error::other(Refusal::NoHost));
                     }
                     // There is an event when there is more.

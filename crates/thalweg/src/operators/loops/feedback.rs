@@ -18,9 +18,10 @@ use crate::time::Time;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-/// Records in a batch, and the bytes on the heap from which fewer are enough.
-const PACKET: usize = 1024;
-const HEAVY: usize = 256 << 10;
+/// The most records of a batch.
+const BATCH_RECORDS: usize = 1024;
+/// A batch is full, too, when its records own so many bytes on the heap.
+const BATCH_HEAP: usize = 256 << 10;
 /// Empty batches that are kept to be filled again.
 const SPARES: usize = 8;
 
@@ -155,9 +156,9 @@ impl<I: Portable + ?Sized, T: Time> Feeder<I, T> {
         let heap = self.open.items.last_heap();
         let is_heavy = heap > 0 && {
             self.heap += heap;
-            self.heap >= HEAVY
+            self.heap >= BATCH_HEAP
         };
-        if is_heavy || self.open.len() >= PACKET { self.send() } else { Ok(()) }
+        if is_heavy || self.open.len() >= BATCH_RECORDS { self.send() } else { Ok(()) }
     }
 
     #[inline(never)]

@@ -340,6 +340,7 @@ where
     }
 
     fn resume(&mut self) -> Flow {
+        // First, whatever the next operators wait for: tails of other hosts wait for it.
         if let Err(error) = self.input.tend() {
             self.fail(error);
         }

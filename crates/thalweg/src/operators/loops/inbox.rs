@@ -4,10 +4,10 @@
 //! to the host of a head, and when the last tail of its host has ended a round, that host sends a marker to each host
 //! that it feeds. A head begins a round once there is a decision, and the markers of all hosts that feed its own.
 //!
-//! Batches wait within the memory budget; those for which there is no memory are written to disk by the head's task, in its
-//! next turn, since what takes frames must not block. So a host takes whatever arrives, and acknowledges it at once: the tails of
-//! another one wait while more than a window is on its way, which bounds what waits for a slow network. They wait for no
-//! task, so that no body can deadlock.
+//! The tails of another host wait while more than a window is on its way, or waits for a disk. Batches that fit into the memory
+//! budget are acknowledged when they arrive. The others are so when the head's task has written them to disk, since what takes
+//! frames must not block. That task writes first in each of its turns, also while its own output is blocked, and is woken for it: so
+//! tails wait for its next turn, and never for what it waits for, and no body can deadlock.
 //!
 //! A host that has ended a round may send records of the next one before a head of another has begun it. It cannot be
 //! ahead by more, because the end of that round waits for the head. So what has come is kept apart by whether the number

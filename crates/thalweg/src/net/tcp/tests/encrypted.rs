@@ -441,7 +441,7 @@ fn a_server_without_the_secret_cannot_keep_a_host_busy() {
         .with_single_cert(chain(&own), key(&own))
         .unwrap();
     // Records without content, of which a host could take in any number before the first byte of its handshake.
-    server.send_tls13_tickets = 2000;
+    server.send_tls13_tickets = 5000;
     let (server, port) = (Arc::new(server), listener.local_addr().unwrap().port());
     std::thread::spawn(move || {
         for mut host in listener.incoming().map_while(Result::ok) {
