@@ -361,6 +361,9 @@ impl TlsStream {
         let (mut read, mut drained) = (0, false);
         loop {
             read += arrived.decrypt(&mut lock(&self.secured).connection, &mut buffer[read..])?;
+            if read > 0 {
+                arrived.empty = 0;
+            }
             if read == buffer.len() || arrived.closed {
                 return Ok(read);
             }
@@ -371,7 +374,7 @@ impl TlsStream {
             match arrived.fill(&self.socket) {
                 Ok(0) => return Ok(read),
                 Ok(bytes) => {
-                    arrived.empty = if read > 0 { 0 } else { arrived.empty + bytes };
+                    arrived.empty += bytes;
                     if arrived.empty > EMPTY {
                         return Err(io::Error::other(Refusal::NoHost));
                     }

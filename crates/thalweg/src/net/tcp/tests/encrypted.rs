@@ -429,34 +429,6 @@ fn bytes_of_a_stranger_are_bounded() {
 }
 
 #[test]
-fn a_server_without_the_secret_cannot_keep_a_host_busy() {
-    let authority = Authority::new("tests");
-    let own = authority.issue(|_| ());
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut server = ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(chain(&own), key(&own))
-        .unwrap();
-    // Records without content, of which a host could take in any number before the first byte of its handshake.
-    server.send_tls13_tickets = 5000;
-    let (server, port) = (Arc::new(server), listener.local_addr().unwrap().port());
-    std::thread::spawn(move || {
-        for mut host in listener.incoming().map_while(Result::ok) {
-            let mut connection = ServerConnection::new(Arc::clone(&server)).unwrap();
-            while connection.complete_io(&mut host).is_ok() {}
-        }
-    });
-    let mut config = config(1, 2, port);
-    config.tls = Some(authority.host());
-    config.connect_timeout = Duration::from_secs(30);
-    let error = message(TcpNetwork::connect_as(&config, identity(&config)));
-    assert!(error.ends_with("is no host of a job: another program has this port"), "{error}");
-}
-
-#[test]
 fn a_certificate_is_not_enough_to_stand_between_two_hosts() {
     let authority = Authority::new("tests");
     // The second host reaches the first by a third party, who has a certificate, and passes on what he reads.
