@@ -49,7 +49,7 @@ Examples:
 pub(crate) struct Arguments {
     /// wordcount, keyed-count, exchange, fused, fusion, skew, collatz, latency, nexmark,
     /// nexmark-latency, ysb, windows, window-latency, connected, pagerank, triangles, closure,
-    /// kmeans, barrier, collisions, join, or all
+    /// kmeans, barrier, collisions, join, hosts, or all
     #[arg(required = true, value_name = "BENCH")]
     names: Vec<String>,
 

@@ -69,8 +69,8 @@ pub struct Config {
     /// Tasks of a keyed stage for each core. More than one lets idle cores take over from busy
     /// ones when keys are skewed.
     pub keyed_tasks_per_core: NonZeroUsize,
-    /// Bytes that a sender may have in flight to one receiver. A job uses less where the lanes of a host would take more than
-    /// a quarter of the [`memory`](Self::memory).
+    /// Bytes that a sender may have in flight to one receiver on the same host, and twice as many to one on another host. A job
+    /// uses less where the lanes of a host would take more than a quarter of the [`memory`](Self::memory).
     pub credit: usize,
     /// Whether every batch that goes from task to task is encoded and decoded on the way, as it would be between
     /// hosts. It is expensive, and serves only to test that a job's records survive it; [`check`](crate::check) has

@@ -14,11 +14,15 @@ use crate::net::{HostId, Links, Part, Receive};
 use crate::time::Time;
 use std::sync::{Arc, OnceLock};
 
+/// How much of the usual credit a lane between hosts has: what it returns is under way for a while, and until the receiver
+/// looks at what has arrived, the sender has nothing to do.
+pub(crate) const FAR_CREDIT: usize = 2;
+
 /// Settings that all lanes of an edge share.
 #[derive(Clone, Debug)]
 pub(crate) struct LaneSettings {
     pub(crate) batch: BatchMode,
-    /// The bytes that a sender may have in flight on one lane.
+    /// The bytes that a sender may have in flight on one lane within a host, of [`FAR_CREDIT`] such between hosts.
     pub(crate) credit: usize,
     /// The same as it is configured, if the memory budget is large enough for it: what other hosts assume.
     pub(crate) usual_credit: usize,
@@ -55,6 +59,11 @@ struct Matrix<I: Portable + ?Sized, T: Time> {
     lanes: Vec<Vec<Option<SharedLane<I, T>>>>,
 }
 
+/// The credit of a lane between hosts.
+fn far_credit(credit: usize) -> usize {
+    credit.saturating_mul(FAR_CREDIT)
+}
+
 impl<I: Portable + ?Sized, T: Time> Clone for Edge<I, T> {
     fn clone(&self) -> Self {
         Self { id: self.id, lanes: Arc::clone(&self.lanes) }
@@ -82,16 +91,15 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
             let (sender, receiver) = (senders.wakers[from].clone(), receivers.wakers[to].clone());
             let [sends, receives] = [senders.hosts[from], receivers.hosts[to]];
             let ends = || Ends { from: from as u32, to: to as u32 };
-            let lane = || {
-                let LaneSettings { credit, memory, .. } = &settings;
-                Lane::new(self.id, *credit, memory, sender.clone(), receiver.clone())
-            };
+            let LaneSettings { credit, usual_credit, memory, .. } = &settings;
+            let lane =
+                |credit| Lane::new(self.id, credit, memory, sender.clone(), receiver.clone());
             let half = |far: HostId| {
                 let far = Far { link: links.to(far, part), ends: ends(), sends: sends == me };
-                lane().into_half(far, settings.usual_credit)
+                lane(far_credit(*credit)).into_half(far, far_credit(*usual_credit))
             };
             match (sends == me, receives == me) {
-                (true, true) => Some(lane()),
+                (true, true) => Some(lane(*credit)),
                 (true, false) => Some(half(receives)),
                 (false, true) => Some(half(sends)),
                 (false, false) => None,

@@ -29,7 +29,7 @@ mod record_batch;
 mod route;
 
 pub(crate) use compression::WORTH_COMPRESSING;
-pub(crate) use edge::{Edge, LaneSettings, TasksOf};
+pub(crate) use edge::{Edge, FAR_CREDIT, LaneSettings, TasksOf};
 pub(crate) use far::read_from_host;
 pub use inlet::Inlet;
 pub use merge::MergingInlet;

@@ -5,7 +5,7 @@ use super::conserve::conserved;
 use super::measure::measure;
 use super::{Builder, Edge, Plan, Stage, Strategy, Tie, TieKind};
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::{LaneSettings, TasksOf};
+use crate::exchange::{FAR_CREDIT, LaneSettings, TasksOf};
 use crate::flow::{Depth, Op, Partitions, Signals, Task, Waker, catch};
 use crate::memory::{Claim, MemoryPool, Reservation};
 use crate::metrics::Stats;
@@ -248,7 +248,7 @@ fn make(
         plan.stages.iter().map(|stage| stage.hosts(links.hosts())).collect();
     let tasks_of = |stage: usize| TasksOf { wakers: &wakers[stage], hosts: &hosts[stage] };
     let usual_credit = runtime.config.credit;
-    let credit = runtime.memory.credit(usual_credit, lanes_on_a_host(&plan, &hosts));
+    let credit = runtime.memory.credit(usual_credit, credits_on_a_host(&plan, &hosts));
     for (edge, connector) in plan.edges.iter().zip(connectors) {
         let settings = LaneSettings {
             batch: edge.batch,
@@ -365,9 +365,9 @@ pub(crate) fn check(builder: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// The lanes of a job that begin or end at a host, at the one that has the most. `hosts` are those of the tasks of each
-/// stage.
-fn lanes_on_a_host(plan: &Plan, hosts: &[Vec<HostId>]) -> usize {
+/// The lanes of a job that begin or end at a host, at the one that has the most; those between hosts count as many times as
+/// they have the usual credit. `hosts` are those of the tasks of each stage.
+fn credits_on_a_host(plan: &Plan, hosts: &[Vec<HostId>]) -> usize {
     let count = |stage: usize| {
         let mut tasks = BTreeMap::<HostId, usize>::new();
         hosts[stage].iter().for_each(|host| *tasks.entry(*host).or_default() += 1);
@@ -382,7 +382,8 @@ fn lanes_on_a_host(plan: &Plan, hosts: &[Vec<HostId>]) -> usize {
         let [from, to] = [&tasks[edge.from], &tasks[edge.to]];
         let on = |host: &HostId| {
             let [sends, receives] = [from, to].map(|tasks| tasks.get(host).copied().unwrap_or(0));
-            sends * receivers + (senders - sends) * receives
+            let far = sends * (receivers - receives) + (senders - sends) * receives;
+            sends * receives + FAR_CREDIT * far
         };
         from.keys().chain(to.keys()).map(on).max().unwrap_or(0)
     };

@@ -334,13 +334,13 @@ impl Pool {
     /// Waits for work: searches for a while if that usually pays, then parks.
     fn rest(&self, thread: &mut Thread) {
         self.queues[thread.me].spent.store(0, Ordering::Relaxed);
-        if self.parking.others_rest() {
-            self.set_attended(false);
-        }
         let began = self.clock.now();
-        if thread.patience.searches() && self.search(began + SEARCH) {
+        if thread.patience.searches() && self.search(thread, began + SEARCH) {
             thread.patience.waited(Some(0));
             return;
+        }
+        if self.parking.others_rest() {
+            self.set_attended(false);
         }
         if self.timers.first().is_some_and(|at| at <= self.clock.now()) {
             return;
@@ -364,8 +364,9 @@ impl Pool {
         thread.patience.waited(woken.map(|at| at.saturating_sub(began)));
     }
 
-    /// Searches until this time for a cell or a timer that is due; returns whether there is one.
-    fn search(&self, until: Nanos) -> bool {
+    /// Searches until this time for a cell or a timer that is due, also in what arrives from other hosts; returns whether there
+    /// is one.
+    fn search(&self, thread: &mut Thread, until: Nanos) -> bool {
         self.parking.start_searching();
         let mut found = false;
         while !found {
@@ -376,6 +377,7 @@ impl Pool {
             if now >= until {
                 break;
             }
+            self.attend(thread);
             found = self.any_work() || self.timers.first().is_some_and(|at| at <= now);
         }
         self.parking.stop_searching();
