@@ -25,6 +25,13 @@ const HEAVY: usize = 64 << 10;
 /// at hand.
 const OWNING: usize = 16;
 
+/// The time between two watermarks of a task to other hosts, for each lane that they go to: 20 µs, of which they take a small
+/// part.
+const PACE: Nanos = 20_000;
+
+/// When to look again whether a connection takes more: 1 ms.
+const AGAIN: Nanos = 1_000_000;
+
 /// The time in flight is measured for one batch in this many.
 const MEASURED: u64 = 16;
 
@@ -52,6 +59,12 @@ pub(crate) struct Lanes<I: Portable + ?Sized, T: Time> {
     last_flush: Nanos,
     /// When frames to other hosts were last released because they had waited.
     last_release: Nanos,
+    /// The number of lanes to other hosts.
+    far: usize,
+    /// When the next watermark may go to other hosts.
+    next_watermark: Nanos,
+    /// Whether a watermark waits on a lane to another host.
+    lags: bool,
     sent: Sent,
 }
 
@@ -78,6 +91,10 @@ struct Filling {
     usual: usize,
     /// Whether the lane is in `held`.
     held: bool,
+    /// The last watermark, if it was not sent yet. Whatever was pushed before it goes first.
+    watermark: Option<Event>,
+    /// Whether the receiver believes that nothing comes: then the next watermark must go before all records.
+    is_idle: bool,
 }
 
 impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
@@ -97,8 +114,8 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
                 credit: Credit::Left,
             })
             .collect();
-        let compressor =
-            settings.compress_from.filter(|_| lanes.iter().any(|to| to.frame.is_some()));
+        let far = lanes.iter().filter(|to| to.frame.is_some()).count();
+        let compressor = settings.compress_from.filter(|_| far > 0);
         Self {
             op,
             edge,
@@ -116,6 +133,9 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             shut: false,
             last_flush: 0,
             last_release: 0,
+            far,
+            next_watermark: 0,
+            lags: false,
             sent: Sent::default(),
         }
     }
@@ -234,12 +254,14 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     }
 
     pub(crate) fn flush(&mut self) {
-        for to in 0..self.lanes.len() {
-            if !self.lanes[to].open.is_empty() {
-                self.send(to);
-            }
-            self.send_frame(to);
+        (0..self.lanes.len()).for_each(|to| self.flush_lane(to));
+    }
+
+    fn flush_lane(&mut self, to: usize) {
+        if !self.lanes[to].open.is_empty() {
+            self.send(to);
         }
+        self.send_frame(to);
     }
 
     /// Sends the frames that wait for more.
@@ -258,26 +280,100 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         if matches!(event, Event::Partition(_)) {
             return;
         }
+        if matches!(event, Event::Watermark(_)) {
+            return self.advance(event);
+        }
         self.flush();
         if matches!(event, Event::Round(_)) {
             self.shut = false;
         }
-        for (to, Sending { lane, credit, frame, .. }) in self.lanes.iter_mut().enumerate() {
-            lane.send_event(event);
-            if frame.as_mut().is_some_and(|frame| frame.begin_hold()) {
-                self.held.push(to);
-            }
+        for to in 0..self.lanes.len() {
+            let Sending { lane, credit, frame, .. } = &mut self.lanes[to];
             // The lane may have been closed for that round only.
             if matches!(event, Event::Round(_)) && *credit == Credit::Closed {
                 *credit = Credit::Left;
             }
+            let frame = frame.as_mut();
+            if let Some(watermark) = frame.and_then(|frame| {
+                frame.is_idle = event == Event::Idle;
+                frame.watermark.take()
+            }) {
+                lane.send_event(watermark);
+            }
+            self.send_event(to, event);
         }
-        // There may be many watermarks, which are no more urgent than the records before them.
-        if matches!(event, Event::Watermark(_) | Event::Idle) {
+        self.lags = false;
+        if event == Event::Idle {
             self.release_if_due();
         } else {
             self.release();
         }
+    }
+
+    fn send_event(&mut self, to: usize, event: Event) {
+        let Sending { lane, frame, .. } = &mut self.lanes[to];
+        lane.send_event(event);
+        if frame.as_mut().is_some_and(|frame| frame.begin_hold()) {
+            self.held.push(to);
+        }
+    }
+
+    /// Sends a watermark. To another host it may wait until a later one takes its place: nothing but watermarks would
+    /// otherwise be sent on a narrow connection, or to very many tasks.
+    fn advance(&mut self, event: Event) {
+        let now = if self.far > 0 { self.settings.clock.now() } else { 0 };
+        let may = now >= self.next_watermark;
+        for to in 0..self.lanes.len() {
+            let Sending { lane, frame, .. } = &mut self.lanes[to];
+            if let (Some(far), Some(frame)) = (lane.far(), frame) {
+                if !(frame.is_idle || may && !far.link.is_behind()) {
+                    frame.watermark = Some(event);
+                    self.lags = true;
+                    continue;
+                }
+                (frame.is_idle, frame.watermark) = (false, None);
+            }
+            self.flush_lane(to);
+            self.send_event(to, event);
+        }
+        self.paced(may, now);
+        // There may be many watermarks, which are no more urgent than the records before them.
+        self.release_if_due();
+    }
+
+    /// Notes when the next watermark may go to other hosts, if one may go now.
+    fn paced(&mut self, may: bool, now: Nanos) {
+        if may {
+            self.next_watermark = now.saturating_add(PACE.saturating_mul(self.far as Nanos));
+        }
+    }
+
+    /// Sends the watermarks that wait; returns when to call again if some still have to.
+    fn catch_up(&mut self, now: Nanos) -> Option<Nanos> {
+        if !self.lags {
+            return None;
+        }
+        if now < self.next_watermark {
+            return Some(self.next_watermark);
+        }
+        self.lags = false;
+        for to in 0..self.lanes.len() {
+            let Sending { lane, frame, .. } = &mut self.lanes[to];
+            let (Some(far), Some(frame)) = (lane.far(), frame) else { continue };
+            if frame.watermark.is_none() {
+                continue;
+            }
+            if far.link.is_behind() {
+                self.lags = true;
+                continue;
+            }
+            if let Some(watermark) = frame.watermark.take() {
+                self.flush_lane(to);
+                self.send_event(to, watermark);
+            }
+        }
+        self.paced(true, now);
+        self.lags.then(|| now.saturating_add(AGAIN))
     }
 
     fn resume(&mut self) -> Flow {
@@ -308,6 +404,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             BatchMode::Fixed { .. } => None,
             BatchMode::Timed { delay, .. } => self.flush_if_due(now, delay),
         };
+        let again = again.into_iter().chain(self.catch_up(now)).min();
         self.release();
         again
     }
@@ -337,6 +434,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             self.last_flush = now;
             self.flush();
         }
+        self.catch_up(now);
         self.release_if_due();
     }
 }
@@ -465,3 +563,6 @@ impl<I: Portable + ?Sized, T: Time, R: Route<I>> Pipe for Outlet<I, T, R> {
 impl<I: Portable + ?Sized, T: Time> Pipe for Broadcast<I, T> {
     pipe_through_lanes!();
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -29,16 +29,11 @@ impl Head {
         match next.resume() {
             Flow::Ready => {}
             Flow::Busy => return Settled::Busy,
-            Flow::Blocked => {
-                // Flushes the other lanes: their receivers need not wait for the slow one.
-                next.idle(turn.clock.now());
-                turn.back_pressured = true;
-                return Settled::Stop(Poll::Wait);
-            }
-            Flow::Waiting => {
+            flow @ (Flow::Blocked | Flow::Waiting) => {
+                turn.back_pressured |= matches!(flow, Flow::Blocked);
                 let now = turn.clock.now();
-                // A time in the past would make the task run again at once, although it cannot continue before it is
-                // woken.
+                // Flushes the other lanes: their receivers need not wait for the slow one. A time in the past would make the
+                // task run again at once, although it cannot continue before it is woken.
                 let again = next.idle(now).filter(|&at| at > now);
                 return Settled::Stop(again.map_or(Poll::Wait, Poll::WaitUntil));
             }

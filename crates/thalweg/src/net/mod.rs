@@ -81,6 +81,11 @@ pub(crate) trait Network: Send + Sync {
     /// Sends the frames to a host that wait for more.
     fn release(&self, _to: HostId) {}
 
+    /// Whether the connection to a host takes less than is sent to it.
+    fn is_behind(&self, _to: HostId) -> bool {
+        false
+    }
+
     /// Sets the receiver of a channel. Frames that have arrived before wait for it.
     fn open(&self, channel: Channel, receiver: Receiver);
 
@@ -274,5 +279,10 @@ impl Link {
         if let Some(network) = &self.network {
             network.release(self.to);
         }
+    }
+
+    /// Whether the connection takes less than is sent on it.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.network.as_ref().is_some_and(|network| network.is_behind(self.to))
     }
 }

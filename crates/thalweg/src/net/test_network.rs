@@ -4,7 +4,7 @@ use super::{Channel, HostId, Hosts, Links, Network, Receiver};
 use crate::flow::Signals;
 use crate::memory::MemoryPool;
 use crate::sync::{Mutex, lock};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The frames of one channel that are under way between hosts.
@@ -13,6 +13,8 @@ pub(crate) struct TestNetwork {
     /// Sender, receiver and content, in the order in which they were sent.
     frames: Mutex<Vec<(HostId, HostId, Vec<u8>)>>,
     receivers: Mutex<BTreeMap<HostId, Receiver>>,
+    /// The hosts whose connections take less than is sent to them.
+    pub(crate) behind: Mutex<BTreeSet<HostId>>,
 }
 
 /// The network as one host sees it.
@@ -51,6 +53,10 @@ impl TestNetwork {
 impl Network for End {
     fn send(&self, to: HostId, _: Channel, frame: Vec<u8>) {
         lock(&self.network.frames).push((self.me, to, frame));
+    }
+
+    fn is_behind(&self, to: HostId) -> bool {
+        lock(&self.network.behind).contains(&to)
     }
 
     fn open(&self, _: Channel, receiver: Receiver) {

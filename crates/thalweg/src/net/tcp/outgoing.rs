@@ -119,6 +119,11 @@ impl Outgoing {
         lock(&self.0).close();
     }
 
+    /// Whether the connection has not taken all that is to be written.
+    pub(super) fn is_behind(&self) -> bool {
+        lock(&self.0).writer == Writer::NetworkThread
+    }
+
     /// Whether everything is written but what is held.
     pub(super) fn is_idle(&self) -> bool {
         let state = lock(&self.0);
