@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use thalweg::check::free_port;
-use thalweg::config::{Compression, Config, HostConfig, Scheduler, Secret};
+use thalweg::config::{BatchMode, Compression, Config, HostConfig, Scheduler, Secret};
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::EventTimeWindow;
 use thalweg::time::Timestamp;
@@ -134,7 +134,11 @@ fn records_cross_hosts() {
 fn latencies_between_hosts_come_with_the_offset_of_their_clocks() {
     for result in on_hosts(
         &[1, 1, 1],
-        |_| (),
+        |config| {
+            config.batch = BatchMode::Fixed { size: 5 };
+            // The hosts start one after the other, so that their clocks would differ if they counted from there.
+            std::thread::sleep(Duration::from_millis(20));
+        },
         |_, env| {
             // The first jobs may be over before clocks are compared.
             let began = Instant::now();
