@@ -4,7 +4,8 @@
 //! how to reach the other. Batches are encoded in the turn of the task that sends them, and decoded in the turn of the
 //! task that receives them. The half at the sender has the credit; the half at the receiver returns it.
 //!
-//! All lanes of an edge between two hosts share a channel. A frame says which lane it is for.
+//! All lanes of an edge between two hosts share a channel. A frame says which lane it is for. The time when batches were sent, of
+//! the few that are measured, is a frame of its own before them.
 
 use super::compression::{Compressor, decompress};
 use crate::clock::Nanos;
@@ -242,6 +243,7 @@ mod tests {
             let mut bytes = Vec::new();
             frame.encode(ends, &mut bytes);
             assert_eq!(Frame::decode(&bytes).unwrap(), (ends, frame));
+            read_from_host(&bytes);
             if !matches!(frame, Frame::Batch(..) | Frame::Compressed(..)) {
                 bytes.push(0);
                 assert!(Frame::decode(&bytes).is_err());

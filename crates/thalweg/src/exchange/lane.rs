@@ -613,7 +613,7 @@ mod tests {
         let (network, memory) = (Arc::new(TestNetwork::default()), MemoryPool::new(1000));
         let [sender, receiver] = halves(&network, &memory);
         let to = sender.far().unwrap();
-        let send = |sent_at| drop(sender.send_far(to, to.begin(20), 1, sent_at));
+        let send = |sent_at| _ = sender.send_far(to, to.begin(20), 1, sent_at);
         // The stamp is a frame of its own, which is not taken before the batches are there.
         send(Some(7));
         network.deliver(0);

@@ -4,7 +4,7 @@
 //! sender of a frame writes it, unless another thread writes to that host ([`outgoing`]). The network's thread ([`thread`]), or
 //! while much arrives one that runs tasks, reads ([`reading`]), gives frames to the receivers of their channels,
 //! continues to write where a connection was full, and detects lost hosts. [`heartbeats`] have a thread of their own, so that
-//! a host on which receivers take long is not lost to the others. The network does not look into frames: batches are
+//! a host on which receivers take long is not lost to the others; with them, hosts compare their clocks ([`clocks`](super::clocks)). The network does not look into frames: batches are
 //! decoded by the tasks that receive them.
 //!
 //! A connection is a socket, or TLS on one ([`stream`]).

@@ -690,6 +690,23 @@ fn a_host_estimates_the_clock_of_another_by_its_answers() {
 }
 
 #[test]
+fn notices_about_clocks_are_read_the_same_wherever_they_are_torn() {
+    let times = [0, 7, 1 << 63, u64::MAX];
+    let mut bytes = Vec::new();
+    for (now, asked) in times.into_iter().zip(times.into_iter().rev()) {
+        let [received, answered] = [now, asked];
+        let answer = Notice::ClockAnswer { asked, received, answered };
+        for notice in [Notice::ClockRequest(now), answer, Notice::Alive] {
+            let frame = Frame::notice(notice);
+            bytes.extend([&frame.header[..], &frame.content].concat());
+        }
+    }
+    for torn_at in 0..bytes.len() {
+        read_from_host(&bytes, torn_at);
+    }
+}
+
+#[test]
 fn answers_that_make_no_sense_are_not_believed() {
     for [received, answered] in [[u64::MAX, 0], [0, u64::MAX], [u64::MAX, u64::MAX], [1, 0]] {
         let (host, met) = with_puppet(Duration::from_secs(600));
