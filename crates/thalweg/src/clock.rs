@@ -46,6 +46,21 @@ impl Clock {
         began.saturating_add(Duration::from_nanos(self.now()))
     }
 
+    /// The same in nanoseconds since 1970, for hosts that compare their clocks: the time of day, so that the difference of two clocks is that
+    /// of the machines', and not of when the processes started.
+    pub(crate) fn stamp(&self) -> Nanos {
+        self.stamp_of(self.now())
+    }
+
+    /// The [stamp](Self::stamp) of a time of this clock.
+    pub(crate) fn stamp_of(&self, now: Nanos) -> Nanos {
+        let began = match self {
+            Self::System(_, began) => u64::try_from(began.as_micros()).unwrap_or(0),
+            Self::Virtual(_) => 0,
+        };
+        began.saturating_mul(1000).saturating_add(now)
+    }
+
     /// Advances a virtual clock to `to`; has no effect on a system clock.
     pub(crate) fn advance_to(&self, to: Nanos) {
         if let Self::Virtual(now) = self {

@@ -6,9 +6,9 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thalweg::check::free_port;
-use thalweg::config::{Compression, Config, HostConfig, Scheduler, Secret};
+use thalweg::config::{BatchMode, Compression, Config, HostConfig, Scheduler, Secret};
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::EventTimeWindow;
 use thalweg::time::Timestamp;
@@ -127,6 +127,53 @@ fn records_cross_hosts() {
             doubled.take()
         });
         assert_eq!(doubled, (0..10_000u64).map(|n| n * 2).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn latencies_between_hosts_come_with_the_offset_of_their_clocks() {
+    for result in on_hosts(
+        &[1, 1, 1],
+        |config| {
+            config.batch = BatchMode::Fixed { size: 5 };
+            // The hosts start one after the other, so that their clocks would differ if they counted from there.
+            std::thread::sleep(Duration::from_millis(20));
+        },
+        |_, env| {
+            // The first jobs may be over before clocks are compared.
+            let began = Instant::now();
+            loop {
+                env.iter(0..1000u64).shuffle().shuffle().for_each_parallel(drop);
+                let stats = env.start()?.wait()?;
+                let [_, first, second] = &stats.stages[..] else { panic!("{stats}") };
+                // The same on all hosts, which run as many jobs.
+                if stats.clocks.len() == 2
+                    && first.under_way_across_hosts > 0
+                    && second.under_way_across_hosts > 0
+                {
+                    return Ok(stats);
+                }
+                assert!(began.elapsed() < MINUTE, "no offsets are known: {stats}");
+            }
+        },
+    ) {
+        let stats = result.unwrap();
+        for (clock, host) in stats.clocks.iter().zip([1, 2]) {
+            // Both hosts count from the time of day, on one clock: nothing but reading it takes time, and it is read in microseconds.
+            let off = Duration::from_nanos(clock.nanos.unsigned_abs());
+            assert_eq!(clock.host, host);
+            assert!(off <= clock.uncertainty + Duration::from_micros(2), "{stats}");
+            assert!(clock.uncertainty > Duration::ZERO && clock.uncertainty < MINUTE, "{stats}");
+            let line = format!("\nclock offset to host {host}: ");
+            assert!(stats.to_string().contains(&line), "{stats}");
+        }
+        for stage in &stats.stages[1..] {
+            assert!(stage.under_way_across_hosts <= stage.under_way.count, "{stage:?}");
+            assert!(stage.under_way_uncertainty > Duration::ZERO, "{stage:?}");
+            assert!(stage.under_way.max < MINUTE, "{stage:?}");
+        }
+        let shown = stats.to_string();
+        assert!(shown.contains(" measured between hosts, ± "), "{shown}");
     }
 }
 

@@ -4,12 +4,14 @@
 //! how to reach the other. Batches are encoded in the turn of the task that sends them, and decoded in the turn of the
 //! task that receives them. The half at the sender has the credit; the half at the receiver returns it.
 //!
-//! All lanes of an edge between two hosts share a channel. A frame says which lane it is for.
+//! All lanes of an edge between two hosts share a channel. A frame says which lane it is for. The time when batches were sent, of
+//! the few that are measured, is a frame of its own before them.
 
 use super::compression::{Compressor, decompress};
+use crate::clock::Nanos;
 use crate::data::{Data, DecodeError, decode_whole};
 use crate::flow::{Depth, Epoch, Event};
-use crate::net::Link;
+use crate::net::{Link, Offset};
 use crate::time::Timestamp;
 
 /// The sending and the receiving task of a lane.
@@ -35,6 +37,8 @@ pub(super) enum Frame<'a> {
     /// The same, compressed.
     Compressed(usize, &'a [u8]),
     Event(Event),
+    /// When the frame of batches that follows was sent, by the [stamp](crate::clock::Clock::stamp) of its sender.
+    SentAt(Nanos),
     /// Credit that is free again.
     Returned(usize),
     /// The credit of the sender, which is not the one that the receiver assumes.
@@ -92,7 +96,11 @@ impl<'a> Frame<'a> {
     /// Whether the sending half of a lane sends it, or the receiving one.
     pub(super) fn is_of_sender(&self) -> bool {
         match self {
-            Self::Batch(..) | Self::Compressed(..) | Self::Event(_) | Self::Credit(_) => true,
+            Self::Batch(..)
+            | Self::Compressed(..)
+            | Self::Event(_)
+            | Self::SentAt(_)
+            | Self::Credit(_) => true,
             Self::Returned(_) | Self::Closed | Self::ClosedRound(_) => false,
         }
     }
@@ -116,6 +124,7 @@ impl<'a> Frame<'a> {
             Self::Closed => 3u8.encode(out),
             Self::ClosedRound(rounds) => (4u8, rounds).encode(out),
             Self::Credit(credit) => (5u8, credit).encode(out),
+            Self::SentAt(at) => (7u8, at).encode(out),
         }
     }
 
@@ -130,6 +139,7 @@ impl<'a> Frame<'a> {
                 3 => Self::Closed,
                 4 => Self::ClosedRound(u64::decode(input)?),
                 5 => Self::Credit(usize::decode(input)?),
+                7 => Self::SentAt(Nanos::decode(input)?),
                 _ => return Err(DecodeError::invalid("a frame of a lane")),
             };
             Ok((Ends { from, to }, frame))
@@ -147,14 +157,19 @@ pub(super) fn compress(frame: &mut Vec<u8>, compressor: &mut Compressor) {
     frame.shrink_to_fit();
 }
 
-/// Reads bytes as a frame of a host, and compresses them and back.
+/// Reads bytes as a frame of a host, converts the time in them, and compresses them and back.
 ///
 /// # Panics
 ///
 /// If they do not come back.
 pub(crate) fn read_from_host(bytes: &[u8]) {
-    if let Ok((_, Frame::Compressed(_, batches))) = Frame::decode(bytes) {
-        let _ = decompress(batches);
+    match Frame::decode(bytes) {
+        Ok((_, Frame::Compressed(_, batches))) => _ = decompress(batches),
+        Ok((Ends { from, to }, Frame::SentAt(at))) => {
+            let offset = Offset { nanos: at as i64, uncertainty: 0 };
+            let _ = offset.since(at, u64::from(from) << 32 | u64::from(to));
+        }
+        _ => {}
     }
     if let Some(compressed) = Compressor::new(0).compress(bytes) {
         assert_eq!(decompress(compressed).as_deref(), Ok(bytes));
@@ -221,11 +236,14 @@ mod tests {
             Frame::Closed,
             Frame::ClosedRound(12),
             Frame::Credit(100),
+            Frame::SentAt(0),
+            Frame::SentAt(Nanos::MAX),
         ];
         for frame in frames {
             let mut bytes = Vec::new();
             frame.encode(ends, &mut bytes);
             assert_eq!(Frame::decode(&bytes).unwrap(), (ends, frame));
+            read_from_host(&bytes);
             if !matches!(frame, Frame::Batch(..) | Frame::Compressed(..)) {
                 bytes.push(0);
                 assert!(Frame::decode(&bytes).is_err());

@@ -4,10 +4,11 @@ use super::align::Align;
 use super::compression::decompress;
 use super::lane::{Lane, Message};
 use super::record_batch::RecordBatch;
+use crate::clock::Nanos;
 use crate::data::{DecodeError, Portable};
 use crate::error::{Error, ErrorKind};
 use crate::flow::{Depth, Event, Head, Op, Pipe, Poll, Settled, Turn};
-use crate::metrics::{Histogram, Passed, Report};
+use crate::metrics::{AcrossHosts, Histogram, Passed, Report};
 use crate::time::Time;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub(super) struct Intake<I: Portable + ?Sized, T: Time> {
     pub(super) closed: bool,
     /// How long batches were in flight, of those that their senders stamped.
     under_way: Histogram,
+    /// Those of these that came from other hosts.
+    across_hosts: AcrossHosts,
     /// An empty batch, to decode those of other hosts into.
     spare: RecordBatch<I, T>,
 }
@@ -79,6 +82,7 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
             lanes,
             batches: 0,
             under_way: Histogram::default(),
+            across_hosts: AcrossHosts::default(),
             spare: RecordBatch::default(),
         }
     }
@@ -166,6 +170,10 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         }
         let (batch, rest, bytes) = match lane.take()? {
             (Message::Event(event), _) => return Some(Taken::Event(event)),
+            (Message::SentAt(at), _) => {
+                self.measure_far(from, at, turn);
+                return self.take_unheld(from, turn);
+            }
             (Message::Batch(batch), bytes) => (batch, Rest::default(), bytes),
             (Message::Encoded(frame), bytes) => self.decode_first(Ok(frame), bytes),
             (Message::Compressed(frame), bytes) => self.decode_first(decompress(&frame), bytes),
@@ -177,6 +185,19 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
             self.under_way.record(Duration::from_nanos(span));
         }
         Some(Taken::Batch(batch, rest, bytes))
+    }
+
+    /// Records how long a frame of another host was in flight that was sent at this time on that host's clock, if the offset of
+    /// the clocks is known.
+    #[cold]
+    fn measure_far(&mut self, from: usize, sent_at: Nanos, turn: &Turn<'_>) {
+        let offset = self.lanes[from].far().and_then(|far| far.link.clock_offset());
+        if let Some(offset) = offset {
+            let span = offset.since(sent_at, turn.clock.stamp());
+            self.under_way.record(Duration::from_nanos(span));
+            let uncertainty = Duration::from_nanos(offset.uncertainty);
+            self.across_hosts.add(AcrossHosts { batches: 1, uncertainty });
+        }
     }
 
     /// Decodes the first batch of a frame, unless the frame is torn.
@@ -242,7 +263,8 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
 
     pub(super) fn report(&self, report: &mut Report) {
         let records = self.records.iter().sum();
-        report.received(self.op.id(), records, self.batches, &self.under_way);
+        let (under_way, across_hosts) = (&self.under_way, self.across_hosts);
+        report.received(self.op.id(), records, self.batches, under_way, across_hosts);
         for (lane, &received) in self.lanes.iter().zip(&self.records) {
             let passed = Passed { received, closed: self.closed, ..Passed::default() };
             report.passed(lane.edge, passed);

@@ -24,6 +24,7 @@
 //! wait to be decoded.
 
 use super::far::{Far, Frame};
+use crate::clock::Nanos;
 use crate::flow::{Event, Waker};
 use crate::memory::{InFlight, MemoryPool};
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
@@ -36,6 +37,8 @@ pub(crate) enum Message<B> {
     Encoded(Vec<u8>),
     /// The same, compressed.
     Compressed(Vec<u8>),
+    /// When the batches that follow were sent by another host, on its clock.
+    SentAt(Nanos),
     Event(Event),
 }
 
@@ -77,6 +80,8 @@ struct State<B> {
     unreturned: usize,
     /// In the half at the receiver: the credit of the sender. In the half at the sender: what the receiver knows of it.
     known_credit: usize,
+    /// In the half at the receiver: when the next frame of batches was sent, if it is stamped.
+    sent_at: Option<Nanos>,
     open: Open,
 }
 
@@ -142,6 +147,7 @@ impl<B> Lane<B> {
             rounds: 0,
             unreturned: 0,
             known_credit: 0,
+            sent_at: None,
             open: Open::Yes,
         };
         Self {
@@ -168,9 +174,15 @@ impl<B> Lane<B> {
         self.far.as_ref()
     }
 
-    /// Sends a frame of batches to another host, which takes this much credit. Returns whether there is credit left; a closed
-    /// lane sends nothing.
-    pub(super) fn send_far(&self, far: &Far, frame: Vec<u8>, bytes: usize) -> Credit {
+    /// Sends a frame of batches to another host, which takes this much credit, and when that is if it is stamped. Returns
+    /// whether there is credit left; a closed lane sends nothing.
+    pub(super) fn send_far(
+        &self,
+        far: &Far,
+        frame: Vec<u8>,
+        bytes: usize,
+        sent_at: Option<Nanos>,
+    ) -> Credit {
         let mut state = lock(&self.state);
         if state.open != Open::Yes {
             return Credit::Closed;
@@ -183,6 +195,9 @@ impl<B> Lane<B> {
         drop(state);
         if known != self.credit {
             far.hold(Frame::Credit(self.credit));
+        }
+        if let Some(sent_at) = sent_at {
+            far.hold(Frame::SentAt(sent_at));
         }
         far.send_batches(frame, bytes);
         credit
@@ -238,6 +253,7 @@ impl<B> Lane<B> {
     /// Takes a frame of the other half.
     pub(super) fn take_frame(&self, far: &Far, frame: Frame<'_>) {
         let mut state = lock(&self.state);
+        let sent_at = state.sent_at.take();
         match frame {
             Frame::Batch(bytes, batch) | Frame::Compressed(bytes, batch) => match state.open {
                 Open::Yes => {
@@ -248,6 +264,7 @@ impl<B> Lane<B> {
                         Frame::Compressed(..) => Message::Compressed(batch),
                         _ => Message::Encoded(batch),
                     };
+                    state.queue.extend(sent_at.map(|at| (Message::SentAt(at), 0)));
                     state.queue.push_back((message, bytes));
                     self.queued.store(state.queue.len(), Ordering::Release);
                     drop(state);
@@ -281,6 +298,7 @@ impl<B> Lane<B> {
                 }
             }
             Frame::Credit(credit) => state.known_credit = credit,
+            Frame::SentAt(at) => state.sent_at = Some(at),
             Frame::Closed => {
                 state.open = Open::Never;
                 state.used = 0;
@@ -424,7 +442,7 @@ impl<B> Lane<B> {
         let bytes = dropped.iter().map(|(_, bytes)| bytes).sum::<usize>();
         let frames = dropped.iter().map(|(message, _)| match message {
             Message::Encoded(frame) | Message::Compressed(frame) => frame.len(),
-            Message::Batch(_) | Message::Event(_) => 0,
+            Message::Batch(_) | Message::SentAt(_) | Message::Event(_) => 0,
         });
         state.used -= if self.far.is_some() { frames.sum() } else { bytes };
         state.queue = kept;
@@ -576,7 +594,7 @@ mod tests {
         let (network, memory) = (Arc::new(TestNetwork::default()), MemoryPool::new(1000));
         let [sender, receiver] = halves(&network, &memory);
         let [to, back] = [&sender, &receiver].map(|half| half.far().unwrap());
-        let send = || sender.send_far(to, to.begin(60), 60);
+        let send = || sender.send_far(to, to.begin(60), 60, None);
         assert_eq!((send(), send()), (Credit::Left, Credit::Short));
         assert_eq!(sender.await_credit(), Credit::Short);
         assert!(memory.in_flight() > 0, "the frame that is being filled");
@@ -591,6 +609,37 @@ mod tests {
     }
 
     #[test]
+    fn a_stamp_arrives_with_its_frame_and_is_dropped_with_it() {
+        let (network, memory) = (Arc::new(TestNetwork::default()), MemoryPool::new(1000));
+        let [sender, receiver] = halves(&network, &memory);
+        let to = sender.far().unwrap();
+        let send = |sent_at| _ = sender.send_far(to, to.begin(20), 1, sent_at);
+        // The stamp is a frame of its own, which is not taken before the batches are there.
+        send(Some(7));
+        network.deliver(0);
+        network.deliver(0);
+        assert!(receiver.take().is_none(), "the credit and the stamp have arrived");
+        network.deliver(0);
+        assert!(matches!(receiver.take(), Some((Message::SentAt(7), 0))));
+        assert!(matches!(receiver.take(), Some((Message::Encoded(_), 1))));
+        send(None);
+        while network.deliver(0) {}
+        assert!(matches!(receiver.take(), Some((Message::Encoded(_), 1))));
+        // One that is dropped because it is queued, and one because it comes too late.
+        send(Some(8));
+        while network.deliver(0) {}
+        send(Some(9));
+        receiver.close_round();
+        while network.deliver(0) {}
+        sender.send_event(Event::Round(crate::flow::Depth(1)));
+        send(None);
+        while network.deliver(0) {}
+        assert!(matches!(receiver.take(), Some((Message::Event(_), 0))));
+        assert!(matches!(receiver.take(), Some((Message::Encoded(_), 1))));
+        assert!(receiver.take().is_none());
+    }
+
+    #[test]
     fn frames_that_wait_to_be_decoded_are_counted() {
         let (network, memory) = (Arc::new(TestNetwork::default()), MemoryPool::new(1000));
         let [sender, receiver] = halves(&network, &memory);
@@ -598,7 +647,7 @@ mod tests {
         let send = || {
             let mut frame = to.begin(200);
             frame.resize(200, 0);
-            let _ = sender.send_far(to, frame, 10);
+            let _ = sender.send_far(to, frame, 10, None);
             while network.deliver(0) {}
         };
         let filling = |bytes: usize| memory.in_flight() - bytes;

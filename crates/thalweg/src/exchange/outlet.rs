@@ -32,8 +32,9 @@ const PACE: Nanos = 20_000;
 /// When to look again whether a connection takes more: 1 ms.
 const AGAIN: Nanos = 1_000_000;
 
-/// The time in flight is measured for one batch in this many.
-const MEASURED: u64 = 16;
+/// The time in flight is measured for one batch in this many. A prime, as a task often fills the batches for all receivers in
+/// turn: so it is not always the same receiver's.
+const MEASURED: u64 = 17;
 
 /// The sending ends of a task's lanes, with the batches being filled.
 pub(crate) struct Lanes<I: Portable + ?Sized, T: Time> {
@@ -208,6 +209,10 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             return;
         }
         *heap = 0;
+        // Without an estimate of the other clock there, as here, nothing could be measured.
+        let measured =
+            self.sent.batches.is_multiple_of(MEASURED) && far.link.clock_offset().is_some();
+        let sent_at = measured.then(|| self.settings.clock.stamp());
         let (mut bytes, records, credit) = frame.take();
         if let Some(compressor) = &mut self.compressor {
             compress(&mut bytes, compressor);
@@ -215,7 +220,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         self.sent.records += records as u64;
         self.sent.batches += 1;
         self.sent.bytes += credit as u64;
-        let after = lane.send_far(far, bytes, credit);
+        let after = lane.send_far(far, bytes, credit, sent_at);
         if frame.begin_hold() {
             self.held.push(to);
         }

@@ -10,7 +10,7 @@ use std::mem::needs_drop;
 pub(crate) struct RecordBatch<I: Portable + ?Sized, T> {
     pub(crate) items: I::Batch,
     times: Vec<T>,
-    /// When it was sent; set only in the batches whose time in flight is measured.
+    /// When it was sent by a task of this host; set only in the batches whose time in flight is measured.
     pub(super) sent_at: Option<Nanos>,
 }
 

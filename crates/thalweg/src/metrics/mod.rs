@@ -3,6 +3,7 @@
 //! Each task counts in plain fields of its own, and adds them to a [`Report`] between turns when statistics are
 //! requested. Nothing here is shared between threads while records flow.
 
+mod clocks;
 mod histogram;
 mod hot;
 mod losses;
@@ -12,6 +13,8 @@ mod stalls;
 mod stats;
 mod watermarks;
 
+pub(crate) use clocks::AcrossHosts;
+pub use clocks::ClockOffset;
 pub use histogram::Histogram;
 pub(crate) use hot::HotKeys;
 pub(crate) use losses::losses;
@@ -36,6 +39,8 @@ pub(crate) struct OpCount {
     pub(crate) received_batches: u64,
     /// How long batches were in flight to a head, from a sample.
     pub(crate) under_way: Option<Histogram>,
+    /// Those of them that came from other hosts.
+    pub(crate) across_hosts: AcrossHosts,
     /// Records emitted; only for operators that do not emit one record for each input.
     pub(crate) emitted: Option<u64>,
     /// What was sent on exchanges.
@@ -148,11 +153,13 @@ impl Report {
         records: u64,
         batches: u64,
         under_way: &Histogram,
+        across_hosts: AcrossHosts,
     ) {
         let count = self.of(op);
         count.received = records;
         count.received_batches = batches;
         count.under_way = Some(under_way.clone());
+        count.across_hosts = across_hosts;
     }
 
     pub(crate) fn read(&mut self, op: usize, records: u64, bytes: u64, total: Option<Total>) {

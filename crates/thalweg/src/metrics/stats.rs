@@ -1,6 +1,6 @@
 //! The statistics of a job, as data: records that passed each operator, and where the time went.
 
-use super::{LoopStats, WatermarkStats, show};
+use super::{ClockOffset, LoopStats, WatermarkStats, show};
 use crate::data::Data;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// [`Display`](fmt::Display) prints a table; serde writes and reads it, with durations as seconds.
 ///
 /// Counting is always on. It costs a few additions a batch, a reading of the clock a turn, and one more for one batch
-/// in sixteen.
+/// in seventeen.
 ///
 /// ```
 /// use thalweg::Environment;
@@ -42,6 +42,10 @@ pub struct Stats {
     /// Every edge of the plan, in its order.
     #[serde(default)]
     pub edges: Vec<EdgeStats>,
+    /// On several hosts, how far the clock of each other host is ahead of the first one's, as that has estimated when the job
+    /// ended; while the job runs, of this host's. Only those that are known: none over MPI.
+    #[serde(default)]
+    pub clocks: Vec<ClockOffset>,
 }
 
 /// The counts of an operator, over all of its tasks.
@@ -173,8 +177,18 @@ pub struct StageStats {
     pub turns: u64,
     /// How long turns took.
     pub turn: Latency,
-    /// How long batches were in flight, from a sample of one in sixteen; empty for a stage that begins with a source.
+    /// How long batches were in flight, from when they were sent to when a task of this stage took them, from a sample of one
+    /// in seventeen; empty for a stage that begins with a source. A sample from another host is converted by the estimated
+    /// [offset](Stats::clocks) of that host's clock, and left out if there is no estimate, as over MPI. A time that would then
+    /// be negative counts as 0.
     pub under_way: Latency,
+    /// How many of the measurements in [`under_way`](Self::under_way) are of batches from other hosts.
+    #[serde(default)]
+    pub under_way_across_hosts: u64,
+    /// The most by which one of these may be wrong, because the clocks of hosts are compared by messages that take time
+    /// themselves. The other measurements are exact.
+    #[serde(default, with = "seconds")]
+    pub under_way_uncertainty: Duration,
     /// Records received by the head of each task.
     pub records: Records,
 }
@@ -335,6 +349,8 @@ const HOT: f64 = 0.05;
 const UNEVEN: f64 = 2.0;
 /// The most hot keys that are mentioned.
 const LISTED: usize = 8;
+/// The most clocks of other hosts that are mentioned.
+const CLOCKS: usize = 8;
 /// A task that received fewer records is not reported as skewed.
 const MANY: u64 = 1000;
 /// A stage is skewed if its task with the most records has this many times the mean.
@@ -510,7 +526,14 @@ impl Stats {
         if stage.under_way.count > 0 {
             let Latency { p50, p99, .. } = stage.under_way;
             let (p50, p99) = (show::span(p50), show::span(p99));
-            writeln!(f, "  batches under way to it: p50 {p50}, p99 {p99}")?;
+            write!(f, "  batches under way to it: p50 {p50}, p99 {p99}")?;
+            if stage.under_way_across_hosts > 0 {
+                let of = |count| show::count(count);
+                let (across, all) = (of(stage.under_way_across_hosts), of(stage.under_way.count));
+                let uncertainty = show::span(stage.under_way_uncertainty);
+                write!(f, "; {across} of {all} measured between hosts, ± {uncertainty}")?;
+            }
+            writeln!(f)?;
         }
         Ok(())
     }
@@ -542,6 +565,25 @@ impl Stats {
                 f,
                 "stage {id} ({names}) is skewed: its fullest task got {skew:.1} times the mean"
             )?;
+        }
+        self.write_clocks(f)
+    }
+
+    /// Writes the clocks of hosts if times between hosts were measured: of many hosts, those that are furthest off.
+    fn write_clocks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.stages.iter().all(|stage| stage.under_way_across_hosts == 0) {
+            return Ok(());
+        }
+        let mut clocks: Vec<_> = self.clocks.iter().collect();
+        clocks.sort_by_key(|clock| std::cmp::Reverse(clock.nanos.unsigned_abs()));
+        let more = clocks.len().saturating_sub(CLOCKS);
+        clocks.truncate(CLOCKS);
+        clocks.sort_by_key(|clock| clock.host);
+        for clock in clocks {
+            writeln!(f, "{clock}")?;
+        }
+        if more > 0 {
+            writeln!(f, "clock offsets to {more} other hosts are less")?;
         }
         Ok(())
     }
@@ -633,6 +675,7 @@ mod tests {
             operators: vec![stage(0, "iter"), stage(1, "fold"), stage(2, "count")],
             stages: stages.collect(),
             edges: Vec::new(),
+            clocks: Vec::new(),
         }
     }
 
@@ -726,8 +769,33 @@ stage 0 (iter) limited the job: its one task was busy 95% of the time that it co
     }
 
     #[test]
+    fn clocks_are_printed_where_times_between_hosts_were_measured() {
+        let mut stats = pipeline([&[950], &[300, 300], &[10]]);
+        let clock = |host: usize, nanos| ClockOffset::new(host, nanos, Duration::from_micros(31));
+        stats.clocks = vec![clock(1, 1_204_000), clock(2, -500)];
+        let stage = &mut stats.stages[1];
+        stage.under_way = Latency { count: 1500, ..Latency::default() };
+        assert!(!stats.to_string().contains("clock"), "nothing was measured between hosts");
+        let stage = &mut stats.stages[1];
+        stage.under_way_across_hosts = 1000;
+        stage.under_way_uncertainty = Duration::from_micros(45);
+        let shown = stats.to_string();
+        let expected = "; 1,000 of 1,500 measured between hosts, ± 45.0 us\n";
+        assert!(shown.contains(expected), "{shown}");
+        let expected = "\nclock offset to host 1: +1.204 ms ± 0.031 ms\nclock offset to host 2: -0.001 ms ± 0.031 ms\n";
+        assert!(shown.ends_with(expected), "{shown}");
+        stats.clocks = (1..20).map(|host| clock(host, -(host as i64) * 1_000_000)).collect();
+        let shown = stats.to_string();
+        let listed: Vec<_> = shown.lines().filter(|line| line.starts_with("clock")).collect();
+        assert!(listed[0].starts_with("clock offset to host 12: -12.000 ms"), "{shown}");
+        assert_eq!((listed.len(), listed[8]), (9, "clock offsets to 11 other hosts are less"));
+    }
+
+    #[test]
     fn json_and_back() {
-        let stats = pipeline([&[950], &[300, 300], &[10]]);
+        let mut stats = pipeline([&[950], &[300, 300], &[10]]);
+        stats.clocks = vec![ClockOffset::new(1, i64::MIN, Duration::from_micros(31))];
+        stats.stages[1].under_way_uncertainty = Duration::from_micros(45);
         let json = serde_json::to_string(&stats).unwrap();
         assert!(json.contains("\"wall\":1.0"), "{json}");
         assert_eq!(serde_json::from_str::<Stats>(&json).unwrap(), stats);

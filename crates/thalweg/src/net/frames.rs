@@ -8,6 +8,7 @@
 //!
 //! Integers are little-endian.
 
+use crate::clock::Nanos;
 use crate::error::{Error, ErrorKind};
 use crate::memory::{InFlight, MemoryPool};
 use crate::net::{Channel, LARGEST_FRAME, Part};
@@ -39,6 +40,10 @@ pub(super) enum Notice {
     Over(u64),
     /// The host closes the connection and sends nothing more.
     Goodbye,
+    /// The host asks for the time, at this time on its clock.
+    ClockRequest(Nanos),
+    /// The time of the request, and when it arrived and was answered on the clock of the host that sends this.
+    ClockAnswer { asked: Nanos, received: Nanos, answered: Nanos },
 }
 
 /// What has arrived.
@@ -79,6 +84,10 @@ impl Frame {
             Notice::Alive => (0, Vec::new()),
             Notice::Over(job) => (1, job.to_le_bytes().to_vec()),
             Notice::Goodbye => (2, Vec::new()),
+            Notice::ClockRequest(asked) => (3, asked.to_le_bytes().to_vec()),
+            Notice::ClockAnswer { asked, received, answered } => {
+                (4, [asked, received, answered].map(Nanos::to_le_bytes).concat())
+            }
         };
         Self { header: header(content.len(), NETWORK, kind), content, _held: None }
     }
@@ -169,10 +178,17 @@ fn first(bytes: &[u8]) -> Result<Option<(Arrived<'_>, &[u8])>, String> {
 }
 
 fn notice(kind: u32, content: &[u8]) -> Result<Notice, String> {
-    match (kind, <[u8; 8]>::try_from(content)) {
-        (0, _) if content.is_empty() => Ok(Notice::Alive),
-        (1, Ok(job)) => Ok(Notice::Over(u64::from_le_bytes(job))),
-        (2, _) if content.is_empty() => Ok(Notice::Goodbye),
+    let (words, rest) = content.as_chunks::<8>();
+    let number = |word: &[u8; 8]| u64::from_le_bytes(*word);
+    match (kind, words, rest) {
+        (0, [], []) => Ok(Notice::Alive),
+        (1, [job], []) => Ok(Notice::Over(number(job))),
+        (2, [], []) => Ok(Notice::Goodbye),
+        (3, [asked], []) => Ok(Notice::ClockRequest(number(asked))),
+        (4, [asked, received, answered], []) => {
+            let [asked, received, answered] = [asked, received, answered].map(number);
+            Ok(Notice::ClockAnswer { asked, received, answered })
+        }
         _ => Err(format!("it has sent a notice of kind {kind} with {} bytes", content.len())),
     }
 }
@@ -186,6 +202,14 @@ mod tests {
     }
 
     type Frames = Vec<(Channel, Vec<u8>)>;
+
+    const OTHERS: [Notice; 5] = [
+        Notice::Over(77),
+        Notice::ClockRequest(u64::MAX),
+        Notice::ClockAnswer { asked: 1, received: 1 << 40, answered: u64::MAX },
+        Notice::ClockAnswer { asked: 0, received: 3, answered: 2 },
+        Notice::Goodbye,
+    ];
 
     /// Frames and notices of every kind, as bytes.
     fn sent() -> (Frames, Vec<u8>) {
@@ -204,8 +228,9 @@ mod tests {
             add(Frame::new(*channel, content.clone()));
             add(Frame::notice(Notice::Alive));
         }
-        add(Frame::notice(Notice::Over(77)));
-        add(Frame::notice(Notice::Goodbye));
+        for notice in OTHERS {
+            add(Frame::notice(notice));
+        }
         (frames, bytes)
     }
 
@@ -228,7 +253,7 @@ mod tests {
     fn frames_arrive_whole_wherever_reads_tear_them() {
         let (frames, bytes) = sent();
         let alive = [Notice::Alive; 4];
-        let notices = [&alive[..], &[Notice::Over(77), Notice::Goodbye]].concat();
+        let notices = [&alive[..], &OTHERS].concat();
         let expected = (frames, notices);
         for at in 0..=bytes.len() {
             let (before, after) = bytes.split_at(at);
@@ -246,7 +271,9 @@ mod tests {
         assert!(read(long.chunks(1)).unwrap_err().contains("a frame of 1073741825 bytes"));
         long[..4].copy_from_slice(&(LARGEST as u32).to_le_bytes());
         assert_eq!(read([&long[..]]).unwrap().0.len(), 0, "the content has not arrived");
-        for (kind, content) in [(3, 0), (0, 1), (1, 7), (2, 1)] {
+        let torn =
+            [(0, 1), (1, 7), (2, 1), (3, 0), (3, 9), (3, 16), (4, 8), (4, 23), (4, 32), (5, 0)];
+        for (kind, content) in torn {
             let mut bytes = header(content, NETWORK, kind).to_vec();
             bytes.resize(HEADER + content, 0);
             assert!(read([&bytes[..]]).unwrap_err().contains("a notice of kind"), "{kind}");

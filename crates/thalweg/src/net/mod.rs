@@ -9,6 +9,7 @@
 mod agreement;
 mod blocking;
 mod channels;
+mod clocks;
 mod executable;
 mod frames;
 mod hosts;
@@ -19,11 +20,13 @@ mod tcp;
 mod test_network;
 
 pub(crate) use agreement::{Agree, Agreement};
+pub(crate) use clocks::Offset;
 pub(crate) use hosts::{HostId, Hosts};
 pub(crate) use tcp::{free_port, read_from_host};
 #[cfg(all(test, not(loom)))]
 pub(crate) use test_network::TestNetwork;
 
+use crate::clock::Clock;
 use crate::config::HostConfig;
 use crate::error::{Error, Result};
 use crate::flow::{Signals, catch};
@@ -96,6 +99,11 @@ pub(crate) trait Network: Send + Sync {
     /// Forgets the channels of a job, and drops what still arrives for them.
     fn close(&self, job: u64);
 
+    /// How far the clock of another host is ahead of this one's, by their [stamps](Clock::stamp); `None` if that is not known.
+    fn clock_offset(&self, _of: HostId) -> Option<Offset> {
+        None
+    }
+
     /// Sets whether a thread that runs tasks is awake, and [attends](Self::attend) to the network between turns.
     fn set_attended(&self, _attended: bool) {}
 
@@ -120,19 +128,20 @@ pub(crate) enum Connections {
 }
 
 impl Connections {
-    /// Connects this host with all others, by values that were [checked](HostConfig::validate). Returns the cores of each
-    /// host too.
+    /// Connects this host with all others, by values that were [checked](HostConfig::validate); `clock` is that of its tasks.
+    /// Returns the cores of each host too.
     pub(crate) fn make(
         config: &HostConfig,
         cores: usize,
         credit: usize,
+        clock: Clock,
     ) -> Result<(Self, Vec<usize>)> {
         #[cfg(feature = "mpi")]
         if config.transport == crate::config::Transport::Mpi {
             let (network, cores) = mpi::MpiNetwork::connect(config, cores, credit)?;
             return Ok((Self::Mpi(network), cores));
         }
-        let (network, cores) = TcpNetwork::connect(config, cores, credit)?;
+        let (network, cores) = TcpNetwork::connect(config, cores, credit, clock)?;
         Ok((Self::Tcp(network), cores))
     }
 
@@ -284,5 +293,10 @@ impl Link {
     /// Whether the connection takes less than is sent on it.
     pub(crate) fn is_behind(&self) -> bool {
         self.network.as_ref().is_some_and(|network| network.is_behind(self.to))
+    }
+
+    /// How far the clock of the other host is ahead of this one's, if that is known.
+    pub(crate) fn clock_offset(&self) -> Option<Offset> {
+        self.network.as_ref()?.clock_offset(self.to)
     }
 }

@@ -149,7 +149,7 @@ impl Launched {
         let last = counted.iter().map(|task| task.times.until).max().unwrap_or_default();
         let wall = if over { last } else { runtime.clock.now().saturating_sub(self.started) };
         let (cores, peak) = (runtime.hosts.all_cores(), runtime.memory.peak() as u64);
-        measure(&self.plan, stage_of, counted, wall, cores, peak)
+        measure(&self.plan, stage_of, counted, wall, cores, peak, self.job.clocks())
     }
 
     /// Checks the counts of the job, which has succeeded, for consistency.

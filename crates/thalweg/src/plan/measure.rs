@@ -3,8 +3,8 @@
 use super::{Plan, Strategy};
 use crate::clock::Nanos;
 use crate::metrics::{
-    EdgeStats, Histogram, HotKey, Latency, OpCount, OperatorStats, Passed, Records, Report, Spread,
-    StageStats, Stats, WatermarkStats,
+    AcrossHosts, ClockOffset, EdgeStats, Histogram, HotKey, Latency, OpCount, OperatorStats,
+    Passed, Records, Report, Spread, StageStats, Stats, WatermarkStats,
 };
 use crate::runtime::{TaskCounts, TaskTimes};
 use crate::time::Timestamp;
@@ -17,7 +17,7 @@ const KEPT: usize = 64;
 /// The least number of sampled records from which shares are computed.
 const MIN_SAMPLE: u64 = 100;
 
-/// Combines the counts of a job's tasks; `stage_of` is the stage of each task.
+/// Combines the counts of a job's tasks; `stage_of` is the stage of each task, and `clocks` are those of other hosts.
 pub(super) fn measure(
     plan: &Plan,
     stage_of: &[usize],
@@ -25,6 +25,7 @@ pub(super) fn measure(
     wall: Nanos,
     cores: usize,
     memory_peak: u64,
+    clocks: Vec<ClockOffset>,
 ) -> Stats {
     let mut operators: Vec<OperatorStats> = plan
         .operators
@@ -45,7 +46,7 @@ pub(super) fn measure(
         let of_stage = stage_of.iter().zip(counted).filter(|(at, _)| **at == stage.id);
         let tasks: Vec<&TaskCounts> = of_stage.map(|(_, counted)| counted).collect();
         let mut heads = Vec::new();
-        let mut under_way = Histogram::default();
+        let (mut under_way, mut across_hosts) = (Histogram::default(), AcrossHosts::default());
         for task in &tasks {
             heads.push(pass(&stage.operators, &task.report, &mut operators));
             for (op, count) in task.report.counts() {
@@ -58,6 +59,7 @@ pub(super) fn measure(
                 }
                 if let Some(spans) = &count.under_way {
                     under_way.merge(spans);
+                    across_hosts.add(count.across_hosts);
                 }
             }
         }
@@ -80,6 +82,8 @@ pub(super) fn measure(
             turns: tasks.iter().map(|task| task.times.turns).sum(),
             turn: Latency::from(&turns),
             under_way: Latency::from(&under_way),
+            under_way_across_hosts: across_hosts.batches,
+            under_way_uncertainty: across_hosts.uncertainty,
             records: Records::over(heads.iter().copied()),
         }
     });
@@ -110,7 +114,8 @@ pub(super) fn measure(
         }
     });
     let edges = edges.collect();
-    Stats { wall: Duration::from_nanos(wall), cores, memory_peak, operators, stages, edges }
+    let wall = Duration::from_nanos(wall);
+    Stats { wall, cores, memory_peak, operators, stages, edges, clocks }
 }
 
 /// The numbers of records that have passed an operator of a task.

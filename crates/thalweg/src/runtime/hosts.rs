@@ -19,10 +19,12 @@ use super::job::{Job, Requested};
 use crate::data::{Data, DecodeError, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Epoch, Others};
-use crate::net::{HostId, Link, Links, Part, Receive};
+use crate::metrics::ClockOffset;
+use crate::net::{HostId, Link, Links, Offset, Part, Receive};
 use crate::sync::{Mutex, lock};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// The hosts of a job, as one of them sees it.
 pub(crate) struct JobHosts {
@@ -48,6 +50,8 @@ struct State {
     published: usize,
     /// The first error of publishing.
     unpublished: Option<Error>,
+    /// The clocks of the other hosts as the first one has estimated them, if the job ends well.
+    clocks: Option<Vec<ClockOffset>>,
     /// What the tasks of each host have counted, if the job ends well.
     counted: Option<Vec<Vec<TaskCounts>>>,
     /// The last barrier that has left every task of each other host.
@@ -88,6 +92,8 @@ struct Prepared {
     files: bool,
     /// What the tasks have counted, by host.
     counted: Vec<Vec<TaskCounts>>,
+    /// The clocks of the other hosts, as the first one has estimated them.
+    clocks: Vec<ClockOffset>,
 }
 
 impl JobHosts {
@@ -165,7 +171,8 @@ impl JobHosts {
 
     /// All tasks of this host have ended, and its outputs are prepared.
     pub(super) fn prepared(&self, files: bool, counted: Vec<TaskCounts>) {
-        self.take(self.me, JobMessage::Prepared(Prepared { files, counted: vec![counted] }));
+        let prepared = Prepared { files, counted: vec![counted], clocks: Vec::new() };
+        self.take(self.me, JobMessage::Prepared(prepared));
     }
 
     /// The files of this host have their names, or one of them could not be given its name.
@@ -176,6 +183,22 @@ impl JobHosts {
     /// What the tasks of each host have counted, once it is decided that the job ends well.
     pub(super) fn counted(&self) -> Option<Vec<Vec<TaskCounts>>> {
         lock(&self.state).counted.clone()
+    }
+
+    /// The clocks of other hosts: as the first one has estimated them, once it is decided that the job ends well; before, as
+    /// this one does.
+    pub(super) fn clocks(&self) -> Vec<ClockOffset> {
+        let decided = lock(&self.state).clocks.clone();
+        decided.unwrap_or_else(|| self.estimated())
+    }
+
+    /// The clocks of the other hosts, as far as this one knows them.
+    fn estimated(&self) -> Vec<ClockOffset> {
+        let estimated = |link: &Link| {
+            let Offset { nanos, uncertainty } = link.clock_offset()?;
+            Some(ClockOffset::new(link.to().0, nanos, Duration::from_nanos(uncertainty)))
+        };
+        self.others.iter().filter_map(estimated).collect()
     }
 
     /// Requests a barrier of all hosts.
@@ -233,7 +256,7 @@ impl JobHosts {
                 drop(state);
                 let files = all.values().any(|host| host.files);
                 let counted = all.into_values().flat_map(|host| host.counted).collect();
-                self.decide(Ok(Prepared { files, counted }));
+                self.decide(Ok(Prepared { files, counted, clocks: self.estimated() }));
             }
             JobMessage::Decided(outcome) => {
                 if !std::mem::replace(&mut lock(&self.state).decided, true) {
@@ -296,7 +319,9 @@ impl JobHosts {
 
     fn decided(&self, outcome: Result<Prepared>) {
         let outcome = outcome.map(|prepared| {
-            lock(&self.state).counted = Some(prepared.counted);
+            let mut state = lock(&self.state);
+            (state.counted, state.clocks) = (Some(prepared.counted), Some(prepared.clocks));
+            drop(state);
             prepared.files
         });
         self.with_job(|job| job.decided(outcome));
@@ -462,6 +487,29 @@ mod tests {
                 error.to_string()
             })
         })
+    }
+
+    #[test]
+    fn times_between_hosts_are_converted_by_the_offset_of_their_clocks() {
+        for seed in 0..6 {
+            let cluster = Cluster::new(seed, 8, 3);
+            let config = Config { batch: BatchMode::Fixed { size: 5 }, ..Config::default() };
+            let stats = on_cluster(&cluster, &config, &[1, 2, 1], &|env| {
+                let numbers = env.parallel_iter(|task, _| (0..500u64).map(move |n| (task, n)));
+                numbers.shuffle().for_each_parallel(drop);
+                env.start().and_then(|job| job.wait()).map_err(|error| error.to_string())
+            });
+            for stats in stats.into_iter().map(Result::unwrap) {
+                // The clocks of simulated hosts differ by hours.
+                let hours = |host: usize| host as i64 * 3_600_000_000_000;
+                let clocks = [1, 2].map(|at| ClockOffset::new(at, hours(at), Duration::ZERO));
+                assert_eq!(stats.clocks, clocks);
+                let received = &stats.stages[1];
+                assert!(received.under_way_across_hosts >= 10, "{received:?}");
+                assert!(received.under_way.count > received.under_way_across_hosts);
+                assert!(received.under_way.max < Duration::from_secs(1), "{received:?}");
+            }
+        }
     }
 
     #[test]
@@ -637,7 +685,6 @@ mod tests {
         use crate::runtime::{JobNumbers, Runtime, World};
         use crate::sync::join_all;
         use std::sync::mpsc::channel;
-        use std::time::Duration;
 
         let minute = Duration::from_secs(60);
         let port = crate::net::free_port().unwrap();

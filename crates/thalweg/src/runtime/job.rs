@@ -5,6 +5,7 @@ use super::description::Description;
 use super::hosts::JobHosts;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Epoch, Signals, Wake, discard};
+use crate::metrics::ClockOffset;
 use crate::net::{Links, Part};
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, lock};
 use std::sync::{Arc, OnceLock, PoisonError};
@@ -138,6 +139,11 @@ impl Job {
     /// The counts of each task by host, where there are several and the job has ended well.
     pub(crate) fn counted_on_hosts(&self) -> Option<Vec<Vec<TaskCounts>>> {
         self.hosts.as_ref()?.counted()
+    }
+
+    /// The clocks of other hosts, as the first host has estimated them when the job ended well, or as this one does.
+    pub(crate) fn clocks(&self) -> Vec<ClockOffset> {
+        self.hosts.as_ref().map(|hosts| hosts.clocks()).unwrap_or_default()
     }
 
     pub(crate) fn signals(&self) -> &Arc<Signals> {

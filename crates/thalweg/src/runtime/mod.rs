@@ -73,7 +73,8 @@ impl World {
                 "the deterministic scheduler runs jobs on one host only: its time is simulated";
             return Err(Error::new(ErrorKind::Config, what));
         }
-        let (connections, cores) = Connections::make(hosts, config.cores.get(), config.credit)?;
+        let (connections, cores) =
+            Connections::make(hosts, config.cores.get(), config.credit, world.clock.clone())?;
         let network = connections.network();
         world.scheduler.attend_to(&network);
         let compress_from = match hosts.compression {

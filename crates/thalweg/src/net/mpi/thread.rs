@@ -263,7 +263,10 @@ impl Incoming {
                 *last = Some(channel);
                 shared.channels.take(host, channel, frame);
             }
-            Arrived::Notice(Notice::Alive) => {}
+            // Hosts ask for clocks over TCP only.
+            Arrived::Notice(
+                Notice::Alive | Notice::ClockRequest(_) | Notice::ClockAnswer { .. },
+            ) => {}
             Arrived::Notice(Notice::Over(job)) => shared.channels.over_on(host, job),
             Arrived::Notice(Notice::Goodbye) => *state = State::Left,
         });

@@ -25,7 +25,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// The version of all that hosts send each other.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// What a host that does not encrypt sends first.
 pub(super) const MAGIC: [u8; 8] = *b"thalweg\n";

@@ -1,4 +1,5 @@
-//! Heartbeats: frames without content, so that other hosts can tell silence from a lack of data.
+//! Heartbeats: small frames, so that other hosts can tell silence from a lack of data. A heartbeat asks the other host for its
+//! clock, unless it has not answered the last such request.
 
 use super::Shared;
 use super::frames::{Frame, Notice};
@@ -13,7 +14,7 @@ use std::time::Duration;
 /// How long frames are held at most: their sender may work on one record for minutes.
 const HELD: Duration = Duration::from_millis(20);
 
-/// A thread that sends what is held, and a heartbeat to each host to which no thread is writing. It runs no receivers, which
+/// A thread that sends what is held, and a heartbeat to each host to which no thread is writing or whose clock is asked for. It runs no receivers, which
 /// may take long.
 pub(super) struct Heartbeats {
     /// Dropped to end the thread.
@@ -34,6 +35,9 @@ impl Heartbeats {
                     since = Duration::ZERO;
                 }
                 for (host, peer) in &shared.peers {
+                    if is_due && shared.ask_clock(peer) {
+                        continue;
+                    }
                     if is_due && peer.outgoing.is_idle() {
                         shared.send_to(peer, Frame::notice(Notice::Alive));
                     } else {

@@ -4,7 +4,7 @@
 //! sender of a frame writes it, unless another thread writes to that host ([`outgoing`]). The network's thread ([`thread`]), or
 //! while much arrives one that runs tasks, reads ([`reading`]), gives frames to the receivers of their channels,
 //! continues to write where a connection was full, and detects lost hosts. [`heartbeats`] have a thread of their own, so that
-//! a host on which receivers take long is not lost to the others. The network does not look into frames: batches are
+//! a host on which receivers take long is not lost to the others; with them, hosts compare their clocks ([`clocks`](super::clocks)). The network does not look into frames: batches are
 //! decoded by the tasks that receive them.
 //!
 //! A connection is a socket, or TLS on one ([`stream`]).
@@ -32,9 +32,10 @@ pub(super) use handshake::Identity;
 pub(crate) use ports::free_port;
 
 use super::channels::Channels;
-use super::frames::{self, Frame, FrameReader, LARGEST, Notice};
+use super::clocks::{Offset, RemoteClock};
+use super::frames::{self, Arrived, Frame, FrameReader, LARGEST, Notice};
 use super::{Channel, HostId, Network, Receiver, blocking};
-use crate::clock::{Clock, nanos};
+use crate::clock::{Clock, Nanos, nanos};
 use crate::config::{HostConfig, Secret};
 use crate::data::{Data, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
@@ -65,6 +66,8 @@ pub(crate) struct TcpNetwork {
 struct Shared {
     peers: BTreeMap<HostId, Peer>,
     channels: Channels,
+    /// The clock of this host's tasks.
+    clock: Clock,
     /// Wakes the network's thread.
     waker: Waker,
     /// Held by the thread that reads, or waits for something to read.
@@ -81,6 +84,7 @@ struct Peer {
     address: String,
     stream: Stream,
     outgoing: Outgoing,
+    clock: RemoteClock,
     /// Whether a sender has left frames to the network's thread.
     behind: AtomicBool,
 }
@@ -91,21 +95,27 @@ impl TcpNetwork {
         config: &HostConfig,
         cores: usize,
         credit: usize,
+        clock: Clock,
     ) -> Result<(Self, Vec<usize>)> {
-        Self::connect_as(config, Identity::of_this_process(config, cores, credit)?)
+        Self::connect_as(config, Identity::of_this_process(config, cores, credit)?, clock)
     }
 
-    fn connect_as(config: &HostConfig, mine: Identity) -> Result<(Self, Vec<usize>)> {
+    fn connect_as(config: &HostConfig, mine: Identity, clock: Clock) -> Result<(Self, Vec<usize>)> {
         let met = rendezvous::meet(config, mine)?;
         let cores = met.hosts.iter().map(|host| host.cores as usize).collect();
         let most_silent = met.hosts.iter().map(Identity::lost_after).min();
-        let network =
-            Self::start(met, config.lost_after, most_silent.unwrap_or(config.lost_after))?;
+        let most_silent = most_silent.unwrap_or(config.lost_after);
+        let network = Self::start(met, config.lost_after, most_silent, clock)?;
         Ok((network, cores))
     }
 
     /// Starts the network's thread. No host may be silent for `most_silent`.
-    fn start(met: rendezvous::Met, lost_after: Duration, most_silent: Duration) -> Result<Self> {
+    fn start(
+        met: rendezvous::Met,
+        lost_after: Duration,
+        most_silent: Duration,
+        clock: Clock,
+    ) -> Result<Self> {
         let failed = |cause: io::Error| {
             Error::new(ErrorKind::Io, "cannot wait for other hosts").caused_by(cause)
         };
@@ -115,14 +125,17 @@ impl TcpNetwork {
             let interest = Interest::READABLE | Interest::WRITABLE;
             poll.registry().register(stream.socket_mut(), Token(host), interest).map_err(failed)?;
             let address = met.hosts.get(host).map(|peer| peer.address.clone()).unwrap_or_default();
-            let (outgoing, behind) = (Outgoing::default(), AtomicBool::new(false));
-            peers.insert(HostId(host), Peer { address, stream, outgoing, behind });
+            let (outgoing, clock) = (Outgoing::default(), RemoteClock::default());
+            let behind = AtomicBool::new(false);
+            peers.insert(HostId(host), Peer { address, stream, outgoing, clock, behind });
         }
         let waker = Waker::new(poll.registry(), reading::WAKE).map_err(failed)?;
-        let reading = Reading::new(peers.keys().copied(), poll, lost_after, most_silent);
+        let reading =
+            Reading::new(peers.keys().copied(), poll, lost_after, most_silent, clock.clone());
         let shared = Arc::new(Shared {
             peers,
             channels: Channels::default(),
+            clock,
             waker,
             reading: Mutex::new(reading),
             nap: Nap::default(),
@@ -136,6 +149,9 @@ impl TcpNetwork {
             shared.leaving.store(true, Ordering::Release);
             shared.wake();
         })?;
+        for peer in shared.peers.values() {
+            shared.ask_clock(peer);
+        }
         Ok(Self { shared, thread, heartbeats })
     }
 
@@ -145,7 +161,8 @@ impl TcpNetwork {
     }
 }
 
-/// Reads bytes as a host would, torn after so many of them: as a handshake, as a message, and as frames.
+/// Reads bytes as a host would, torn after so many of them: as a handshake, as a message, and as frames. Takes the answers of
+/// clocks in them.
 ///
 /// # Panics
 ///
@@ -157,8 +174,19 @@ pub(crate) fn read_from_host(bytes: &[u8], torn_at: usize) {
     let _ = decode_whole(bytes, Message::decode);
     let frames = |pieces: &[&[u8]]| {
         let (mut reader, mut frames) = (FrameReader::default(), Vec::new());
+        let (clock, mut now) = (RemoteClock::default(), 0);
         let read = pieces.iter().try_for_each(|piece| {
-            reader.read(piece, |arrived| frames.push(format!("{arrived:?}")))
+            reader.read(piece, |arrived| {
+                frames.push(format!("{arrived:?} {:?}", clock.offset(now)));
+                match arrived {
+                    Arrived::Notice(Notice::ClockRequest(at)) => now = at,
+                    Arrived::Notice(Notice::ClockAnswer { asked, received, answered }) => {
+                        clock.ask(asked);
+                        clock.take_answer(asked, received, answered, now);
+                    }
+                    _ => {}
+                }
+            })
         });
         (read, frames)
     };
@@ -196,6 +224,24 @@ impl Shared {
     /// Sends a frame; never waits.
     fn send_to(&self, peer: &Peer, frame: Frame) {
         self.leave(peer, peer.outgoing.send(frame, &mut &peer.stream));
+    }
+
+    /// Asks another host for the time, unless it has not answered the last request; returns whether it does.
+    fn ask_clock(&self, peer: &Peer) -> bool {
+        let now = self.clock.stamp();
+        let asks = peer.clock.ask(now);
+        if asks {
+            self.send_to(peer, Frame::notice(Notice::ClockRequest(now)));
+        }
+        asks
+    }
+
+    /// Answers another host's request for the time, which has arrived at this time, unless this host leaves.
+    fn answer_clock(&self, peer: &Peer, asked: Nanos, received: Nanos) {
+        if !self.leaving.load(Ordering::Acquire) {
+            let answered = self.clock.stamp();
+            self.send_to(peer, Frame::notice(Notice::ClockAnswer { asked, received, answered }));
+        }
     }
 
     /// Leaves the rest of what is to be written to the network's thread.
@@ -261,6 +307,10 @@ impl Network for Shared {
         for peer in self.peers.values() {
             self.send_to(peer, Frame::notice(Notice::Over(job)));
         }
+    }
+
+    fn clock_offset(&self, of: HostId) -> Option<Offset> {
+        self.peers.get(&of)?.clock.offset(self.clock.stamp())
     }
 
     fn set_attended(&self, attended: bool) {

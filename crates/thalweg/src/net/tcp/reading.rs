@@ -76,8 +76,8 @@ impl Reading {
         poll: Poll,
         lost_after: Duration,
         most_silent: Duration,
+        clock: Clock,
     ) -> Self {
-        let clock = Clock::system();
         let now = clock.now();
         let incoming = |host| {
             let incoming = Incoming {
@@ -164,8 +164,7 @@ impl Reading {
                 if !peer.readable {
                     break;
                 }
-                let now = self.clock.now();
-                match peer.read(*host, shared, &mut self.buffer, now) {
+                match peer.read(*host, shared, &mut self.buffer, &self.clock) {
                     Ok(read) => self.read += read,
                     Err(why) => peer.close(*host, shared, &why),
                 }
@@ -213,7 +212,7 @@ impl Incoming {
         host: HostId,
         shared: &Shared,
         buffer: &mut [u8],
-        now: Nanos,
+        clock: &Clock,
     ) -> Result<usize, String> {
         let peer = &shared.peers[&host];
         let read = match (&peer.stream).read(buffer) {
@@ -228,7 +227,9 @@ impl Incoming {
         };
         // Fewer bytes than there is room for were all that had arrived: there is an event when there are more.
         self.readable = !cfg!(unix) || read == buffer.len() || self.ended;
-        self.arrived = now;
+        // Before the frames are taken, which may take long.
+        self.arrived = clock.now();
+        let received = clock.stamp_of(self.arrived);
         let Self { reader, last, state, .. } = self;
         reader.read(&buffer[..read], |arrived| match arrived {
             Arrived::Frame(channel, frame) => {
@@ -236,6 +237,16 @@ impl Incoming {
                 shared.channels.take(host, channel, frame);
             }
             Arrived::Notice(Notice::Alive) => *last = LastFrame::Heartbeat,
+            Arrived::Notice(Notice::ClockRequest(asked)) => {
+                *last = LastFrame::Heartbeat;
+                shared.answer_clock(peer, asked, received);
+            }
+            Arrived::Notice(Notice::ClockAnswer { asked, received: there, answered }) => {
+                *last = LastFrame::Heartbeat;
+                if peer.clock.take_answer(asked, there, answered, received) {
+                    shared.ask_clock(peer);
+                }
+            }
             Arrived::Notice(Notice::Over(job)) => shared.channels.over_on(host, job),
             Arrived::Notice(Notice::Goodbye) => *state = State::Leaving,
         })?;

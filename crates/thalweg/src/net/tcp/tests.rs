@@ -40,6 +40,10 @@ fn identity(config: &HostConfig) -> Identity {
     }
 }
 
+fn connect_as(config: &HostConfig, identity: Identity) -> Result<(TcpNetwork, Vec<usize>)> {
+    TcpNetwork::connect_as(config, identity, Clock::system())
+}
+
 /// Connects hosts, each on a thread, after `edit` has changed what it is.
 fn meet(
     count: usize,
@@ -53,7 +57,7 @@ fn meet(
                 let mut config = config(id, count, port);
                 let mut identity = identity(&config);
                 edit(id, &mut config, &mut identity);
-                TcpNetwork::connect_as(&config, identity)
+                connect_as(&config, identity)
             })
         };
         let threads: Vec<_> = (0..count).map(start).collect();
@@ -217,7 +221,7 @@ fn a_host_with_another_secret_is_refused_and_named_to_all() {
 fn hosts_that_do_not_come_are_named() {
     let mut alone = config(0, 4, port());
     alone.connect_timeout = Duration::from_millis(300);
-    let error = TcpNetwork::connect_as(&alone, identity(&alone)).err().unwrap();
+    let error = connect_as(&alone, identity(&alone)).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     assert_eq!(
         error.to_string(),
@@ -227,7 +231,7 @@ fn hosts_that_do_not_come_are_named() {
 
     let mut alone = config(2, 4, port());
     alone.connect_timeout = Duration::from_millis(300);
-    let error = message(TcpNetwork::connect_as(&alone, identity(&alone)));
+    let error = message(connect_as(&alone, identity(&alone)));
     let expected = format!(
         "host 0 could not be reached at {} within 300ms (`--connect-timeout`): ",
         alone.first
@@ -240,7 +244,7 @@ fn a_port_that_is_taken_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let first = config(0, 2, address.port());
-    let error = TcpNetwork::connect_as(&first, identity(&first)).err().unwrap();
+    let error = connect_as(&first, identity(&first)).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Io);
     assert!(error.to_string().starts_with(&format!("this host cannot listen at {address}: ")));
 }
@@ -250,7 +254,7 @@ fn an_address_of_another_machine_is_explained() {
     // An address for documentation, which no machine has.
     let mut first = config(0, 2, 4711);
     first.first = "192.0.2.1:4711".to_owned();
-    let failed = |first: &HostConfig| message(TcpNetwork::connect_as(first, identity(first)));
+    let failed = |first: &HostConfig| message(connect_as(first, identity(first)));
     let explained = "host 0 has to run on the machine of that address";
     assert!(failed(&first).contains(explained));
     first.listen = Some("192.0.2.1:4711".to_owned());
@@ -268,7 +272,7 @@ fn another_program_at_the_port_of_the_first_host_is_recognised() {
             let _ = stream.read(&mut [0; 100]);
             let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
         });
-        let said = message(TcpNetwork::connect_as(&second, identity(&second)));
+        let said = message(connect_as(&second, identity(&second)));
         assert!(said.ends_with("is no host of a job: another program has this port"), "{said}");
     });
 }
@@ -347,9 +351,8 @@ fn strangers_keep_no_host_from_connecting() {
 fn a_host_half_way_outlasts_strangers() {
     let port = port();
     std::thread::scope(|scope| {
-        let first = scope.spawn(move || {
-            TcpNetwork::connect_as(&config(0, 2, port), identity(&config(0, 2, port)))
-        });
+        let first =
+            scope.spawn(move || connect_as(&config(0, 2, port), identity(&config(0, 2, port))));
         let connect = || loop {
             match StdStream::connect(("127.0.0.1", port)) {
                 Ok(stream) => return stream,
@@ -452,7 +455,7 @@ fn with_puppet(lost_after: Duration) -> (TcpNetwork, rendezvous::Met) {
     };
     std::thread::scope(|scope| {
         let puppet = scope.spawn(move || rendezvous::meet(&lasting(1), identity(&lasting(1))));
-        let host = TcpNetwork::connect_as(&lasting(0), identity(&lasting(0))).unwrap().0;
+        let host = connect_as(&lasting(0), identity(&lasting(0))).unwrap().0;
         (host, puppet.join().unwrap().unwrap())
     })
 }
@@ -643,6 +646,82 @@ fn a_host_flushes_what_it_has_sent_before_its_process_ends() {
     });
 }
 
+/// Sends notices by a connection that does not block, and returns the next that arrives.
+fn converse(mut stream: &Stream, sent: &[Notice], reader: &mut FrameReader) -> Notice {
+    for notice in sent {
+        let frame = Frame::notice(*notice);
+        stream.write_all(&[&frame.header[..], &frame.content].concat()).unwrap();
+    }
+    let (mut next, mut buffer, began) = (None, [0; 1000], Instant::now());
+    loop {
+        assert!(began.elapsed() < MINUTE, "nothing arrives");
+        if let Ok(read @ 1..) = stream.read(&mut buffer) {
+            let take = |arrived: Arrived<'_>| {
+                let Arrived::Notice(notice) = arrived else { panic!("{arrived:?}") };
+                assert_eq!(next.replace(notice), None, "it sends one at a time");
+            };
+            reader.read(&buffer[..read], take).unwrap();
+        }
+        if let Some(next) = next {
+            return next;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_host_estimates_the_clock_of_another_by_its_answers() {
+    let (host, met) = with_puppet(Duration::from_secs(600));
+    let (stream, mut reader) = (&met.streams[&0], FrameReader::default());
+    let mut sent = Vec::new();
+    for _ in 0..8 {
+        let Notice::ClockRequest(asked) = converse(stream, &sent, &mut reader) else { panic!() };
+        // Its clock is a second ahead.
+        let then = asked + 1_000_000_000;
+        sent = vec![Notice::ClockAnswer { asked, received: then, answered: then }];
+    }
+    // After so many the host waits for the next heartbeat, but answers.
+    sent.push(Notice::ClockRequest(5));
+    let answer = converse(stream, &sent, &mut reader);
+    let Notice::ClockAnswer { asked: 5, received, answered } = answer else { panic!("{answer:?}") };
+    assert!(received <= answered && answered <= host.shared.clock.stamp(), "{answer:?}");
+    let Offset { nanos, uncertainty } = host.shared.clock_offset(HostId(1)).unwrap();
+    assert!(nanos.abs_diff(1_000_000_000) <= uncertainty, "{nanos} ± {uncertainty}");
+}
+
+#[test]
+fn notices_about_clocks_are_read_the_same_wherever_they_are_torn() {
+    let times = [0, 7, 1 << 63, u64::MAX];
+    let mut bytes = Vec::new();
+    for (now, asked) in times.into_iter().zip(times.into_iter().rev()) {
+        let [received, answered] = [now, asked];
+        let answer = Notice::ClockAnswer { asked, received, answered };
+        for notice in [Notice::ClockRequest(now), answer, Notice::Alive] {
+            let frame = Frame::notice(notice);
+            bytes.extend([&frame.header[..], &frame.content].concat());
+        }
+    }
+    for torn_at in 0..bytes.len() {
+        read_from_host(&bytes, torn_at);
+    }
+}
+
+#[test]
+fn answers_that_make_no_sense_are_not_believed() {
+    for [received, answered] in [[u64::MAX, 0], [0, u64::MAX], [u64::MAX, u64::MAX], [1, 0]] {
+        let (host, met) = with_puppet(Duration::from_secs(600));
+        let (stream, mut reader) = (&met.streams[&0], FrameReader::default());
+        let Notice::ClockRequest(asked) = converse(stream, &[], &mut reader) else { panic!() };
+        // What was not asked, and what was.
+        let [wrong, right] =
+            [asked ^ 1, asked].map(|asked| Notice::ClockAnswer { asked, received, answered });
+        let sent = [wrong, right, right, Notice::ClockRequest(u64::MAX)];
+        let answer = converse(stream, &sent, &mut reader);
+        assert!(matches!(answer, Notice::ClockAnswer { asked: u64::MAX, .. }), "{answer:?}");
+        assert_eq!(host.shared.clock_offset(HostId(1)), None);
+    }
+}
+
 /// Ends its job when a host is lost, as where the first host is.
 struct Ends(Arc<Shared>);
 
@@ -667,8 +746,14 @@ fn a_host_that_is_taken_for_lost_does_not_learn_that_a_job_is_over() {
     loop {
         match stream.read(&mut buffer) {
             Ok(read @ 1..) => {
-                let alive = frames::Arrived::Notice(Notice::Alive);
-                reader.read(&buffer[..read], |arrived| assert_eq!(arrived, alive)).unwrap();
+                let take = |arrived: Arrived<'_>| {
+                    let Arrived::Notice(notice) = arrived else { panic!("{arrived:?}") };
+                    assert!(
+                        matches!(notice, Notice::Alive | Notice::ClockRequest(_)),
+                        "{notice:?}"
+                    );
+                };
+                reader.read(&buffer[..read], take).unwrap();
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 std::thread::sleep(Duration::from_millis(1));

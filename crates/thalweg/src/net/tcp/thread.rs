@@ -6,7 +6,7 @@
 //! they have read little meanwhile, the network's thread waits again.
 
 use super::Shared;
-use crate::clock::{Clock, Nanos, nanos};
+use crate::clock::{Nanos, nanos};
 use crate::sync::{AtomicBool, Ordering, lock, park};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
@@ -71,7 +71,7 @@ impl Nap {
 /// Serves the connections until this host has left.
 pub(super) fn run(shared: &Arc<Shared>) {
     let _ = shared.nap.thread.set(std::thread::current());
-    let clock = Clock::system();
+    let clock = &shared.clock;
     let mut leaves_at = None;
     let mut napped = false;
     loop {

@@ -16,7 +16,7 @@ use crate::data::splitmix64;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::discard;
 use crate::memory::{InFlight, MemoryPool};
-use crate::net::{Channel, HostId, Network, Part, Receiver};
+use crate::net::{Channel, HostId, Network, Offset, Part, Receiver};
 use crate::sync::{Condvar, Mutex, MutexGuard, lock};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock, PoisonError, Weak};
@@ -381,6 +381,12 @@ impl Network for SimulatedHost {
 
     fn count_in(&self, memory: &MemoryPool) {
         let _ = self.host().memory.set(memory.clone());
+    }
+
+    /// The true one: all clocks advance together.
+    fn clock_offset(&self, of: HostId) -> Option<Offset> {
+        let [theirs, mine] = [of, self.me].map(|host| host.0 as i64 * APART as i64);
+        Some(Offset { nanos: theirs - mine, uncertainty: 0 })
     }
 
     fn close(&self, job: u64) {

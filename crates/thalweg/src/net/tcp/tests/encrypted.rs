@@ -153,7 +153,7 @@ fn what_cannot_be_used_is_named() {
     let refused = |ca: &str, certificate: &str, key: &str| {
         let mut config = config(0, 2, port());
         config.tls = Some(Tls::from_pem(ca, certificate, key));
-        let error = TcpNetwork::connect_as(&config, identity(&config)).err().unwrap();
+        let error = connect_as(&config, identity(&config)).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Config);
         error.to_string()
     };
@@ -229,7 +229,7 @@ fn what_cannot_be_used_is_named() {
     }
     let mut config = config(1, 2, port());
     config.tls = Some(Tls::read(folder.path()).unwrap());
-    let error = message(TcpNetwork::connect_as(&config, identity(&config)));
+    let error = message(connect_as(&config, identity(&config)));
     let path = folder.path().join("tls.crt");
     let expected = format!("{}: the certificate of this host has expired", path.display());
     assert!(error.starts_with(&expected), "{error}");
@@ -367,7 +367,7 @@ fn visited(authority: &Authority, visit: impl FnOnce(u16)) -> String {
     config.tls = Some(authority.host());
     config.connect_timeout = Duration::from_secs(2);
     std::thread::scope(|scope| {
-        let first = scope.spawn(|| TcpNetwork::connect_as(&config, identity(&config)));
+        let first = scope.spawn(|| connect_as(&config, identity(&config)));
         visit(port);
         message(first.join().unwrap())
     })
