@@ -263,6 +263,9 @@ fn settings_of(host: &ListedHost, listed: &HostsFile) -> Vec<(String, String)> {
     settings.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
+/// The variable that sets numbers of tasks of stages.
+const TASKS: &str = "THALWEG_TASKS";
+
 /// The variables of one host. Of those that are set twice, the later counts.
 fn variables_of(
     id: usize,
@@ -274,6 +277,13 @@ fn variables_of(
 ) -> Vec<(String, String)> {
     let mut variables = settings_of(host, listed);
     variables.extend_from_slice(passed_on);
+    // Of the numbers of tasks, each name counts by itself, and what is passed on goes over the file.
+    let listed_counts = listed.task_counts();
+    if !listed_counts.is_empty() {
+        let set = variables.iter().rfind(|(name, set)| name == TASKS && !set.is_empty());
+        let set = set.map_or(String::new(), |(_, set)| format!(",{set}"));
+        variables.push((TASKS.to_owned(), format!("{listed_counts}{set}")));
+    }
     let mut set = |name: &str, value: String| variables.push((format!("THALWEG_{name}"), value));
     set("HOST_ID", id.to_string());
     set("HOST_COUNT", listed.hosts.len().to_string());
@@ -332,7 +342,8 @@ mod tests {
         let here = here.iter().map(|(name, value)| ((*name).into(), (*value).into()));
         let passed_on = variables_passed_on(here, &arguments.variables).unwrap();
         let listed = listed(
-            "tls-dir = '~/tls'\nlost-after = '5s'\ncompression = 'lz4'\n[[hosts]]\naddress = 'a'\ncores = 3\n",
+            "tls-dir = '~/tls'\nlost-after = '5s'\ncompression = 'lz4'\n[[hosts]]\naddress = 'a'\ncores = 3\n\
+             tasks = { count = 6, sum = 2 }\n",
         );
         let all = variables_of(0, &listed.hosts[0], &listed, "a:7", &passed_on, &arguments);
         all.into_iter().rfind(|(known, _)| known == name).map(|(_, value)| value)
@@ -351,6 +362,14 @@ mod tests {
         assert_eq!(seen(&here, &["--cores", "5"], cores).as_deref(), Some("5"));
         assert_eq!(seen(&here, &[], "THALWEG_HOST_ID").as_deref(), Some("0"));
         assert_eq!(seen(&[(cores, "")], &[], cores).as_deref(), Some("3"), "empty is not set");
+        let tasks = "THALWEG_TASKS";
+        assert_eq!(seen(&[], &[], tasks).as_deref(), Some("count=6,sum=2"));
+        let here = [(tasks, "sum=5")];
+        assert_eq!(
+            seen(&here, &[], tasks).as_deref(),
+            Some("count=6,sum=2,sum=5"),
+            "the last counts"
+        );
         let tls = "THALWEG_TLS_DIR";
         assert_eq!(seen(&[], &[], tls).as_deref(), Some("~/tls"));
         assert_eq!(seen(&[(tls, "/tls")], &[], tls).as_deref(), Some("/tls"));

@@ -26,6 +26,7 @@ hosts.toml:
   [[hosts]]
   address = \"node1\"              # of host 0: how the others reach it
   cores = 8                      # all by default
+  tasks = { count = 16 }         # of one stage, as the program's --explain names it
 
   [[hosts]]
   address = \"10.0.0.2\"           # of others: for ssh, and with a port where it listens

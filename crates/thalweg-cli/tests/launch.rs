@@ -179,6 +179,26 @@ fn an_explained_plan_names_the_hosts() {
 }
 
 #[test]
+fn numbers_of_tasks_are_those_of_all_processes() {
+    let words = |flags: &[&str]| {
+        let arguments = [&["--tsv"], flags, &["LICENSE-APACHE"]].concat();
+        output(launch(&["--local", "2", "--cores", "1"], "wordcount", &arguments))
+    };
+    let expected = words(&[]);
+    for counts in ["1=1", "1=3", "1=1+4,0=2+0"] {
+        let set = words(&["--tasks", counts]);
+        assert!(set.status.success(), "{}", text(&set.stderr));
+        assert_eq!(text(&set.stdout), text(&expected.stdout), "{counts}");
+    }
+    let plan = text(&words(&["--explain", "--tasks", "1=1+4"]).stdout);
+    assert!(plan.contains("\nstage 1: 5 tasks, 1+4 on the hosts\n"), "{plan}");
+    let refused = words(&["--tasks", "1=0+4"]);
+    assert!(!refused.status.success());
+    let said = text(&refused.stderr);
+    assert!(said.contains("`1=0+4` is not possible: the first host runs the first task"), "{said}");
+}
+
+#[test]
 fn a_host_says_that_it_waits_and_for_which_other() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let (mut command, mark) = command(programs().join("wordcount"));

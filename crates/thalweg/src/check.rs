@@ -22,7 +22,8 @@
 //! seed also determines the number of cores, the batches and the credit.
 //!
 //! If `THALWEG_CHECK_TCP` is set, every check of a job on several hosts also runs on hosts on threads of this process that are
-//! connected by TCP.
+//! connected by TCP. `THALWEG_CHECK_TASKS` makes every check draw the numbers of tasks of stages, as
+//! [`any_tasks`](Check::any_tasks) does; tests that count tasks themselves fail then.
 //!
 //! A run also fails if the statistics of the job are inconsistent: every edge must have delivered what was sent on
 //! it, and operators must have emitted as many records as the next ones have received.
@@ -30,7 +31,7 @@
 //! For a job with several sinks, or to look at errors, see [`every`]; where the test depends on what closures of the job
 //! do outside of it, [`every_on_one_host`].
 
-use crate::config::{BatchMode, Compression, Config, HostConfig, Scheduler, Secret};
+use crate::config::{BatchMode, Compression, Config, HostConfig, Scheduler, Secret, TaskCounts};
 use crate::data::{Data, Key, Portable, hash_u64};
 use crate::exchange;
 use crate::net::{self, HostId};
@@ -51,6 +52,8 @@ const ONLY: &str = "THALWEG_CHECK";
 const SEEDS: &str = "THALWEG_CHECK_SEEDS";
 /// The variable that adds runs on hosts which are connected by TCP.
 const TCP: &str = "THALWEG_CHECK_TCP";
+/// The variable that makes every check draw the numbers of tasks of stages.
+const TASKS: &str = "THALWEG_CHECK_TASKS";
 /// The number of differing records that are shown.
 const SHOWN: usize = 5;
 
@@ -184,6 +187,20 @@ where
     pub fn seeds(mut self, seeds: u64) -> Self {
         self.runs.seeds = seeds;
         self.runs.clusters = seeds.div_ceil(2);
+        self
+    }
+
+    /// Draws the number of tasks of every stage in which the program and its operators leave it open, for each run: on
+    /// several hosts also as any number on each host. No result may depend on them. The variable `THALWEG_CHECK_TASKS`
+    /// does so for every check.
+    ///
+    /// ```
+    /// use thalweg::check::check;
+    ///
+    /// check(|env| env.range(0..100).group_by(|n| n % 3).count()).any_tasks().equals([(0, 34), (1, 33), (2, 33)]);
+    /// ```
+    pub fn any_tasks(mut self) -> Self {
+        self.runs.draw_tasks = true;
         self
     }
 
@@ -335,11 +352,14 @@ struct Runs {
     /// The number of seeds of orders on several hosts.
     clusters: u64,
     memory: Option<usize>,
+    /// Whether the numbers of tasks of stages are drawn.
+    draw_tasks: bool,
 }
 
 impl Default for Runs {
     fn default() -> Self {
-        Self { seeds: 8, clusters: 4, memory: None }
+        let draw_tasks = std::env::var_os(TASKS).is_some();
+        Self { seeds: 8, clusters: 4, memory: None, draw_tasks }
     }
 }
 
@@ -380,10 +400,16 @@ impl Runs {
             let config = Config { batch, encode_exchanges: true, ..Config::default() };
             configs.push(Config { cores: NonZeroUsize::MIN.saturating_add(1), ..config });
         }
-        for config in &mut configs {
+        for (number, config) in configs.iter_mut().enumerate() {
             config.memory = self.memory.unwrap_or(config.memory);
+            config.tasks = self.tasks(number as u64);
         }
         configs
+    }
+
+    /// The numbers of tasks that are set, of which there are others for each seed.
+    fn tasks(&self, seed: u64) -> TaskCounts {
+        if self.draw_tasks { TaskCounts::drawn_from(seed) } else { TaskCounts::default() }
     }
 
     /// Of each run on several hosts: the configuration, the cores of each host, and the seed of the order.
@@ -397,7 +423,8 @@ impl Runs {
             let (batch, credit) = (batches[drawn[2] % 3], credits[drawn[3] % 4]);
             let memory = self.memory.unwrap_or(Config::default().memory);
             let cores = (0..2 + seed as usize % 2).map(|host| 1 + drawn[4 + host] % 3).collect();
-            (Config { batch, credit, memory, ..Config::default() }, cores, seed)
+            let tasks = self.tasks(seed);
+            (Config { batch, credit, memory, tasks, ..Config::default() }, cores, seed)
         };
         seeds.map(cluster).collect()
     }
@@ -546,8 +573,10 @@ fn fail(run: &str, difference: &str, number: usize) {
 
 fn show(config: &Config) -> String {
     let encoded = if config.encode_exchanges { ", with encoded exchanges" } else { "" };
+    let tasks = config.tasks.seed().map(|seed| format!(", tasks drawn from seed {seed}"));
+    let tasks = tasks.unwrap_or_default();
     format!(
-        "the job on {} cores, under {:?}, with {:?}, {} bytes of credit and {} of memory{encoded}",
+        "the job on {} cores, under {:?}, with {:?}, {} bytes of credit and {} of memory{encoded}{tasks}",
         config.cores, config.scheduler, config.batch, config.credit, config.memory
     )
 }

@@ -107,6 +107,89 @@ fn results_alone_are_on_standard_output() {
 }
 
 #[test]
+fn numbers_of_tasks_are_set_by_the_names_in_the_plan() {
+    let expected = Call::new(&[]).run().out;
+    let arguments = ["--tasks", "sum=3", "--tasks", "range=5"];
+    let set = Call::new(&arguments).run();
+    assert_eq!((set.status, &*set.err, set.out), (Some(0), "", expected.clone()));
+    let explained = Call::new(&[&arguments[..], &["--explain"]].concat()).run().out;
+    for stage in ["\nstage 0: 5 tasks\n", "\nstage 1: 3 tasks\n"] {
+        assert!(explained.contains(stage), "{explained}");
+    }
+    let file = Call::new(&["--explain"]).file("thalweg.toml", "tasks = { sum = 7 }\n").run().out;
+    assert!(file.contains("\nstage 1: 7 tasks\n"), "{file}");
+    let wrong = Call::new(&["--tasks", "som=3"]).run();
+    assert_eq!((wrong.status, &*wrong.out), (Some(2), ""));
+    let start = "error: the number of tasks `som=3` is not possible: no stage of the job has this name; there are \
+                 stage 0 (range, map, ";
+    assert!(wrong.err.starts_with(start), "{}", wrong.err);
+    let zero = Call::new(&["--tasks", "sum=0"]).run();
+    assert!(zero.err.contains("invalid value 'sum=0' for '--tasks <NAME=N>'"), "{}", zero.err);
+}
+
+/// What each of two hosts with these files of hosts prints, the first one first.
+fn on_two_hosts(files: [&str; 2], arguments: &[&str]) -> [Ended; 2] {
+    let address = format!("127.0.0.1:{}", thalweg::check::free_port());
+    let secret = tempfile::tempdir().unwrap();
+    let secret = secret.path().join("secret");
+    std::fs::write(&secret, "the secret of these two processes\n").unwrap();
+    set_private(&secret);
+    let mut id = 0;
+    let hosts = files.map(|file| {
+        let text = file.replace("ADDRESS", &address);
+        let number = id.to_string();
+        id += 1;
+        let file = ["--hosts", "hosts.toml", "--host-id", &number];
+        let mut call = Call::new(&[&file[..], arguments].concat()).file("hosts.toml", &text);
+        call.command.arg("--secret-file").arg(&secret);
+        let child = call.command.spawn().unwrap();
+        (call, child)
+    });
+    hosts.map(|(_folder, child)| ended(child))
+}
+
+/// Lets only this user read a file, as that of a secret.
+fn set_private(file: &Path) {
+    let mut allowed = Command::new("chmod");
+    assert!(allowed.arg("600").arg(file).status().unwrap().success());
+}
+
+#[test]
+fn hosts_have_numbers_of_tasks_in_their_file() {
+    let expected = Call::new(&[]).run().out;
+    let file = |more: &str| {
+        format!(
+            "[[hosts]]\naddress = 'ADDRESS'\ncores = 1\ntasks = {{ sum = 1 }}\n\
+             [[hosts]]\naddress = 'localhost'\ncores = 1\n{more}\n"
+        )
+    };
+    let same = file("tasks = { sum = 3, range = 0 }");
+    let [first, second] = on_two_hosts([&same, &same], &[]);
+    assert_eq!((first.status, &*first.err, first.out), (Some(0), "", expected));
+    assert_eq!((second.status, &*second.err), (Some(0), ""));
+    let [first, _] = on_two_hosts([&same, &same], &["--explain"]);
+    for stage in ["\nstage 0: 1 task, 1+0 on the hosts\n", "\nstage 1: 4 tasks, 1+3 on the hosts\n"]
+    {
+        assert!(first.out.contains(stage), "{}", first.out);
+    }
+    // A flag goes over the file.
+    let [first, _] = on_two_hosts([&same, &same], &["--explain", "--tasks", "sum=5"]);
+    assert!(first.out.contains("\nstage 1: 5 tasks\n"), "{}", first.out);
+    // Files that differ are found out before anything runs.
+    let other = file("tasks = { sum = 2, range = 0 }");
+    for host in on_two_hosts([&same, &other], &[]) {
+        assert!(host.status != Some(0) && host.out.is_empty(), "{}", host.err);
+        let differs = "stage 1: placement is {\"on_hosts\":[1,3]} on host 0, and {\"on_hosts\":[1,2]} on host 1";
+        assert!(host.err.contains(differs), "{}", host.err);
+    }
+    // So is a name that one of them alone has wrong.
+    let wrong = file("tasks = { sum = 3, rage = 0 }");
+    for host in on_two_hosts([&same, &wrong], &[]) {
+        assert!(host.err.contains("`rage=_+0` is not possible: no stage"), "{}", host.err);
+    }
+}
+
+#[test]
 fn a_mistyped_flag_ends_with_what_was_meant() {
     let ended = Call::new(&["--cors", "2"]).run();
     assert_eq!((ended.status, &*ended.out), (Some(2), ""));

@@ -89,6 +89,14 @@ pub struct EngineArgs {
     #[arg(long, value_name = "N", value_parser = allowed("keyed-tasks"))]
     keyed_tasks: Option<String>,
 
+    /// Tasks of one stage, named as --explain shows it: by an operator's name, by its kind if one
+    /// stage alone has it, or by the stage's number; N in all, or N+N+... with one number a host.
+    /// May be repeated
+    ///
+    /// [env: THALWEG_TASKS] [default: what follows from the cores]
+    #[arg(long, value_name = "NAME=N", value_parser = allowed("tasks"))]
+    tasks: Vec<String>,
+
     /// Bytes that a sender may have in flight to one receiver
     ///
     /// [env: THALWEG_CREDIT] [default: 256KiB]
@@ -256,6 +264,9 @@ impl EngineArgs {
         let mut settings = self.settings(&outside)?;
         let file = Self::hosts_file(&settings, &outside)?;
         let hosts = hosts::find(&mut settings, file.as_ref(), &outside.variables)?;
+        if let Some(file) = &file {
+            settings.config.tasks.fill_from(file.task_counts());
+        }
         change(&mut settings.config);
         interrupt::install()?;
         if let Some(host) = &hosts {
@@ -300,7 +311,8 @@ impl EngineArgs {
             read_file(&mut settings, &path, &text)?;
         }
         settings.set_from_variables(outside.variables.iter().cloned())?;
-        for (name, text) in self.given() {
+        let tasks = self.tasks.iter().map(|text| ("tasks", Some(text.as_str())));
+        for (name, text) in self.given().into_iter().chain(tasks) {
             if let (Some(setting), Some(text)) = (Setting::named(name), text) {
                 settings.set(setting, text, Given::Flag)?;
             }
@@ -445,11 +457,13 @@ mod tests {
 
     #[test]
     fn flags_go_over_variables_over_the_file_over_defaults() {
-        let variables = [("THALWEG_CORES", "3"), ("THALWEG_TURN", "3")];
-        let settings = settings(&["--cores", "4"], &variables).unwrap();
+        let variables =
+            [("THALWEG_CORES", "3"), ("THALWEG_TURN", "3"), ("THALWEG_TASKS", "a=1,b=1")];
+        let settings = settings(&["--cores", "4", "--tasks", "b=2"], &variables).unwrap();
         let config = &settings.config;
         assert_eq!((config.cores.get(), config.turn.get(), config.credit), (4, 3, 2));
         assert_eq!(config.batch, BatchMode::default());
+        assert_eq!(config.tasks.to_string(), "a=1,b=2", "each name by itself");
     }
 
     #[test]
@@ -472,6 +486,9 @@ mod tests {
             "timed:8:1ms",
             "--memory=1GiB",
             "--keyed-tasks=2",
+            "--tasks=count=8",
+            "--tasks",
+            "1=3+1,count=9",
             "--credit=1MiB",
             "--spill-dir=/big",
             "--stats",
@@ -481,6 +498,7 @@ mod tests {
         assert_eq!(settings.config.scheduler, Scheduler::Deterministic { seed: 9 });
         assert_eq!((settings.config.memory, settings.config.credit), (1 << 30, 1 << 20));
         assert_eq!(settings.config.keyed_tasks_per_core.get(), 2);
+        assert_eq!(settings.config.tasks.to_string(), "1=3+1,count=9");
         assert_eq!(settings.config.spill_dir, Path::new("/big"));
         assert_eq!((settings.stats, settings.explain), (Some(StatsFormat::Text), None));
         assert_eq!(settings.progress, Progress::Always);

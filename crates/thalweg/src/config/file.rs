@@ -1,5 +1,6 @@
 //! The settings in a TOML file.
 
+use super::TaskCount;
 use super::settings::{Given, SETTINGS, Setting, Settings, most_like};
 use crate::error::Result;
 use std::ops::Range;
@@ -26,6 +27,20 @@ pub(crate) fn read_file(settings: &mut Settings, path: &Path, text: &str) -> Res
                 settings.set(setting, number.as_str(), at)?;
             }
             DeValue::Boolean(yes) => settings.set(setting, &yes.to_string(), at)?,
+            DeValue::Table(counts) if key == "tasks" => {
+                for (stage, count) in in_order(counts) {
+                    let (name, at) = (stage.get_ref().as_ref(), source.given(stage.span()));
+                    let written = source.written(count);
+                    let count = TaskCount::read(&written);
+                    let count = count.filter(|_| !name.is_empty()).ok_or_else(|| {
+                        let what = "a number of at least 1, or one for each host as in \"6+2\"";
+                        at.error(format!(
+                            "`tasks` of `{name}` cannot be `{written}`: allowed is {what}"
+                        ))
+                    })?;
+                    settings.config.tasks.insert(name, count);
+                }
+            }
             // The text of a list might be an allowed value, such as a path; a list is not allowed.
             _ => {
                 let written = text.get(value.span()).unwrap_or_default();
@@ -49,6 +64,14 @@ impl<'a> Source<'a> {
             let at = self.given(error.span().unwrap_or(0..0));
             at.error(format!("not TOML: {}", error.message()))
         })
+    }
+
+    /// The text of a value, without its quotes if it has any.
+    pub(super) fn written(&self, value: &Spanned<DeValue<'a>>) -> String {
+        match value.get_ref() {
+            DeValue::String(text) => text.clone().into_owned(),
+            _ => self.text.get(value.span()).unwrap_or_default().to_owned(),
+        }
     }
 
     /// The place of what is in this range of bytes.
@@ -102,6 +125,10 @@ mod tests {
         assert_eq!(settings.config.batch, BatchMode::Timed { size: 10, delay });
         assert!(settings.stats.is_some());
         assert!(read("").is_ok());
+        let counts = read("tasks = { count = 8, 'a=b' = '3+1' }\n").unwrap().config.tasks;
+        assert_eq!(counts.to_string(), "a=b=3+1,count=8");
+        assert_eq!(read("tasks.count = 8\n").unwrap().config.tasks.to_string(), "count=8");
+        assert_eq!(read("tasks = 'count=8'\n").unwrap().config.tasks.to_string(), "count=8");
     }
 
     #[test]
@@ -114,6 +141,15 @@ mod tests {
         assert_eq!(
             message("turn = 3\n\ncores = \"all\"\n"),
             "job.toml:3: `cores` cannot be `all`: allowed is a whole number of at least 1"
+        );
+        assert_eq!(
+            message("[tasks]\n1 = 2\ncount = 0\n"),
+            "job.toml:3: `tasks` of `count` cannot be `0`: allowed is a number of at least 1, or one for each host as in \
+             \"6+2\""
+        );
+        assert!(
+            message("tasks = 3\n")
+                .starts_with("job.toml:1: `tasks` cannot be `3`: allowed is NAME=N")
         );
         assert_eq!(
             message("keyed_tasks = 3\n"),

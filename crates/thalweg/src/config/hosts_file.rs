@@ -4,12 +4,14 @@ use super::Compression;
 use super::file::{Source, in_order};
 use super::settings::{Given, most_like};
 use super::text::{NotAllowed, span, whole};
+use super::{TaskCount, TaskCounts};
 use crate::error::Result;
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeString, DeTable, DeValue};
 
 /// The hosts of a cluster as a file lists them: the argument of `--hosts`, and of `thalweg launch --hosts`.
 ///
@@ -70,6 +72,8 @@ pub struct ListedHost {
     pub cores: Option<NonZeroUsize>,
     /// The destination for ssh, if it is not the name in the address.
     pub ssh: Option<String>,
+    /// The numbers of tasks of single stages on this host, by the name of the stage: see [`TaskCounts`].
+    pub tasks: BTreeMap<String, usize>,
 }
 
 impl ListedHost {
@@ -95,6 +99,27 @@ pub(crate) fn split_port(address: &str) -> (&str, Option<&str>) {
 }
 
 impl HostsFile {
+    /// The numbers of tasks that the hosts are to have, as a setting of the job. A host without a number for a stage has as
+    /// many tasks of it as without the setting.
+    ///
+    /// ```
+    /// use std::path::Path;
+    /// use thalweg::config::HostsFile;
+    ///
+    /// let text = "hosts = [{ address = 'a', tasks = { count = 6 } }, { address = 'b' }]";
+    /// let file = HostsFile::parse(Path::new("hosts.toml"), text)?;
+    /// assert_eq!(file.task_counts().to_string(), "count=6+_");
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn task_counts(&self) -> TaskCounts {
+        let mut counts = TaskCounts::default();
+        for name in self.hosts.iter().flat_map(|host| host.tasks.keys()) {
+            let of_host = |host: &ListedHost| host.tasks.get(name).copied();
+            counts.insert(name, TaskCount::OnHosts(self.hosts.iter().map(of_host).collect()));
+        }
+        counts
+    }
+
     /// The hosts in this text; `path` is for messages alone.
     ///
     /// # Errors
@@ -170,6 +195,7 @@ impl<'a> Source<'a> {
 
     fn host(&self, table: &DeTable<'a>, at: Given<'a>) -> Result<ListedHost> {
         let (mut address, mut cores, mut ssh) = (None, None, None);
+        let mut tasks = BTreeMap::new();
         for (key, value) in in_order(table) {
             let at = self.given(key.span());
             match key.get_ref().as_ref() {
@@ -184,13 +210,39 @@ impl<'a> Source<'a> {
                     })?;
                     cores = Some(number);
                 }
-                other => return Err(at.error(unknown(other, &["address", "cores", "ssh"]))),
+                "tasks" => tasks = self.tasks(value, at)?,
+                other => {
+                    return Err(at.error(unknown(other, &["address", "cores", "ssh", "tasks"])));
+                }
             }
         }
         match address {
-            Some(address) => Ok(ListedHost { address, cores, ssh }),
+            Some(address) => Ok(ListedHost { address, cores, ssh, tasks }),
             None => Err(at.error("a host needs an `address`".to_owned())),
         }
+    }
+
+    fn tasks(
+        &self,
+        value: &Spanned<DeValue<'a>>,
+        at: Given<'a>,
+    ) -> Result<BTreeMap<String, usize>> {
+        let DeValue::Table(counts) = value.get_ref() else {
+            let what = "`tasks` is a table of stages and numbers, such as { count = 6 }";
+            return Err(at.error(what.to_owned()));
+        };
+        let number = |(stage, count): (&Spanned<DeString<'a>>, &Spanned<DeValue<'a>>)| {
+            let (name, at) = (stage.get_ref().as_ref(), self.given(stage.span()));
+            let written = self.text.get(count.span()).unwrap_or_default();
+            match written.parse() {
+                Ok(number) if !name.is_empty() => Ok((name.to_owned(), number)),
+                _ => {
+                    let what = "allowed is a whole number from 0";
+                    Err(at.error(format!("`tasks` of `{name}` cannot be `{written}`: {what}")))
+                }
+            }
+        };
+        in_order(counts).into_iter().map(number).collect()
     }
 
     fn text_of(&self, value: &Spanned<DeValue<'a>>, at: Given<'a>) -> Result<String> {
@@ -236,12 +288,26 @@ mod tests {
     }
 
     #[test]
+    fn hosts_have_tasks_of_stages() {
+        let file = parse(
+            "[[hosts]]\naddress = 'a'\ntasks = { count = 3, 1 = 2 }\n[[hosts]]\naddress = 'b'\ntasks.count = 0\n",
+        );
+        assert_eq!(file.unwrap().task_counts().to_string(), "1=2+_,count=3+0");
+        assert!(parse("[[hosts]]\naddress = 'a'\n").unwrap().task_counts().is_empty());
+    }
+
+    #[test]
     fn addresses_have_ports_or_not() {
         assert_eq!(split_port("node1:4711"), ("node1", Some("4711")));
         assert_eq!(split_port("node1"), ("node1", None));
         assert_eq!(split_port("[::1]:7"), ("[::1]", Some("7")));
         assert_eq!(split_port("::1"), ("::1", None));
-        let six = ListedHost { address: "[::1]:7".into(), cores: None, ssh: None };
+        let six = ListedHost {
+            address: "[::1]:7".into(),
+            cores: None,
+            ssh: None,
+            tasks: BTreeMap::new(),
+        };
         assert_eq!(six.ssh_destination(), "::1");
     }
 
@@ -261,6 +327,11 @@ mod tests {
         starts("hosts = ['a']", "hosts.toml:1: `hosts` is a list of tables");
         starts("[[hosts]]\ncores = 1", "hosts.toml:1: a host needs an `address`");
         starts("[[hosts]]\naddress = 'a'\ncores = 0", "hosts.toml:3: `cores` cannot be `0`");
+        starts("[[hosts]]\naddress = 'a'\ntasks = 3", "hosts.toml:3: `tasks` is a table of stages");
+        starts(
+            "[[hosts]]\naddress = 'a'\n[hosts.tasks]\ncount = -1",
+            "hosts.toml:4: `tasks` of `count` cannot be `-1`: allowed is a whole number from 0",
+        );
         starts("[[hosts]]\naddress = 7", "hosts.toml:2: expected a text in quotes, found `7`");
         starts("[[hosts]]\nadress = 'a'", "hosts.toml:2: unknown key `adress`; did you mean `ad");
         starts("secret_file = 'a'", "hosts.toml:1: unknown key `secret_file`; did you mean `sec");

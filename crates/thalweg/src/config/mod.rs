@@ -13,6 +13,7 @@ mod machine;
 #[cfg(feature = "cli")]
 mod settings;
 mod small_file;
+mod tasks;
 mod text;
 mod tls;
 
@@ -30,6 +31,8 @@ pub(crate) use settings::{
 };
 #[cfg(feature = "cli")]
 pub(crate) use small_file::{read_secret, refused};
+pub(crate) use tasks::TaskCount;
+pub use tasks::TaskCounts;
 pub use text::NotAllowed;
 #[cfg(feature = "tls")]
 pub(crate) use tls::Pem;
@@ -69,6 +72,9 @@ pub struct Config {
     /// Tasks of a keyed stage for each core. More than one lets idle cores take over from busy
     /// ones when keys are skewed.
     pub keyed_tasks_per_core: NonZeroUsize,
+    /// The numbers of tasks of single stages, where they are to be others than follow from the cores. None are set by
+    /// default. All hosts must have the same.
+    pub tasks: TaskCounts,
     /// Bytes that a sender may have in flight to one receiver on the same host, and twice as many to one on another host. A job
     /// uses less where the lanes of a host would take more than a quarter of the [`memory`](Self::memory).
     pub credit: usize,
@@ -173,6 +179,7 @@ impl Default for Config {
             batch: BatchMode::default(),
             turn: NonZeroUsize::MIN.saturating_add(15),
             keyed_tasks_per_core: NonZeroUsize::MIN.saturating_add(3),
+            tasks: TaskCounts::default(),
             credit: 256 << 10,
             encode_exchanges: false,
             memory: default_memory(),

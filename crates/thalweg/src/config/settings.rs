@@ -4,8 +4,9 @@
 //! prefix `THALWEG_`, it is the setting's variable. The defaults, the file, the variables and the flags are applied
 //! in this order, each over the ones before.
 
+use super::tasks::TASKS;
 use super::text::{BATCH, BYTES, COMPRESSION, SCHEDULER, WHOLE, bytes, span, whole};
-use super::{BatchMode, Compression, Config, Scheduler, Transport};
+use super::{BatchMode, Compression, Config, Scheduler, TaskCounts, Transport};
 use crate::error::{Error, ErrorKind, Place, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -125,6 +126,11 @@ pub(crate) const SETTINGS: &[Setting] = &[
         name: "keyed-tasks",
         allowed: WHOLE,
         set: |to, text| whole(text).map(|n| to.config.keyed_tasks_per_core = n),
+    },
+    Setting {
+        name: "tasks",
+        allowed: TASKS,
+        set: |to, text| text.parse::<TaskCounts>().ok().map(|set| to.config.tasks.set_all(set)),
     },
     Setting {
         name: "credit",
@@ -292,7 +298,7 @@ impl Setting {
 }
 
 impl Settings {
-    /// Applies one setting, replacing its earlier value.
+    /// Applies one setting, replacing its earlier value; of `tasks`, that of the same stages.
     pub(crate) fn set(&mut self, setting: &Setting, text: &str, given: Given<'_>) -> Result<()> {
         (setting.set)(self, text).ok_or_else(|| {
             let name = match given {
@@ -379,6 +385,7 @@ mod tests {
             ("THALWEG_MEMORY", "1GiB"),
             ("THALWEG_TURN", "2"),
             ("THALWEG_KEYED_TASKS", "6"),
+            ("THALWEG_TASKS", "count=8,1=3+1"),
             ("THALWEG_CREDIT", "1KiB"),
             ("THALWEG_SPILL_DIR", "/big"),
             ("THALWEG_EXPLAIN", "dot"),
@@ -405,6 +412,7 @@ mod tests {
         assert_eq!(config.batch, BatchMode::Fixed { size: 10 });
         assert_eq!(config.memory, 1 << 30);
         assert_eq!((config.turn.get(), config.keyed_tasks_per_core.get()), (2, 6));
+        assert_eq!(config.tasks.to_string(), "1=3+1,count=8");
         assert_eq!((config.credit, &*config.spill_dir), (1024, Path::new("/big")));
         assert_eq!(settings.explain, Some(Format::Dot));
         assert_eq!(settings.stats, Some(StatsFormat::Text));

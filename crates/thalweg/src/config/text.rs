@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The error for a text that is not allowed; it lists the allowed forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotAllowed(&'static str);
+pub struct NotAllowed(pub(super) &'static str);
 
 impl fmt::Display for NotAllowed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Push, Waker};
 use crate::metrics::{Awaits, show};
 use crate::net::{HostId, Link, Receive};
-use crate::plan::{Details, Origin, TaskContext, TieKind};
+use crate::plan::{Details, Origin, Parallelism, TaskContext, TieKind};
 use crate::runtime::Threads;
 use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream, Warnings};
 use crate::sync::{Condvar, Mutex, MutexGuard, lock};
@@ -93,8 +93,9 @@ impl Environment {
         let receiver = Arc::new(Mutex::new(Some(receiver)));
         let channel = Channel { receiver: Arc::clone(&receiver) };
         let details = Details::of("capacity", capacity);
-        let stream =
-            self.source(Origin::here("channel"), details, 1, false, channel).tied(TieKind::Program);
+        let stream = self
+            .source(Origin::here("channel"), details, Parallelism::Fixed(1), false, channel)
+            .tied(TieKind::Program);
         if self.hosts_if_several().is_some() {
             self.open_last_tie(move |links, part| {
                 let mut receiver = lock(&receiver);

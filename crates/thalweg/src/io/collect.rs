@@ -12,7 +12,7 @@ use crate::stream::{Chain, Stream};
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 use crate::time::Time;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A collection of records: every `'static` type that can be built from an iterator over them and sent to another
 /// thread, and no other.
@@ -122,22 +122,26 @@ impl<C: Chain<Item: Portable>> Stream<C> {
         most: u64,
         finish: Finish<<C::Item as Portable>::Owned, R>,
     ) {
-        let tasks = self.tasks();
+        let from = self.stage;
         let to_each_host = self.env.hosts_if_several().map(|hosts| {
             let (edge, parts) = self.env.to_each_host::<[u8], C::Time>(hosts, self.stage, origin);
             let slot = Arc::clone(&slot);
             parts.close(origin, Details::none(), move |cx, op| {
                 slot.begin();
+                let tasks = cx.plan.stages[from].tasks;
                 let parts = (0..tasks).map(|_| Vec::new()).collect();
                 Ok(PartsPush { op: cx.op(op), parts, slot: Arc::clone(&slot), finish })
             });
             edge
         });
-        let here = Gather::new(tasks, slot, finish);
+        let here = OnceLock::new();
         self.close(origin, Details::none(), move |cx, op| {
-            here.slot.begin();
+            slot.begin();
             let to = match &to_each_host {
-                None => Destination::Here(Vec::new(), Arc::clone(&here)),
+                None => {
+                    let all = here.get_or_init(|| Gather::new(cx.tasks, Arc::clone(&slot), finish));
+                    Destination::Here(Vec::new(), Arc::clone(all))
+                }
                 Some(edge) => {
                     let hosts = Broadcast::new(edge.lanes_from(cx.task, cx.op(op)));
                     Destination::EachHost(Box::new(hosts), Vec::new())

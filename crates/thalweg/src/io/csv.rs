@@ -78,7 +78,7 @@ impl Environment {
         let headers = Headers::new(Wanted::by::<T>(), dialect.optional_columns);
         let format = CsvFormat { dialect, headers, types: PhantomData };
         let records = Records::new(format, Inputs::new(paths, division));
-        self.source(Origin::here("csv"), details, self.default_tasks(), true, records)
+        self.source(Origin::here("csv"), details, self.tasks_of_cores(), true, records)
             .tied(TieKind::Splits)
     }
 }

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::exchange::{Edge, Outlet, RoundRobin};
 use crate::flow::{Forked, Op, Pipe, Push};
 use crate::metrics::Report;
-use crate::plan::{Details, Origin, Strategy, TaskContext};
+use crate::plan::{Details, Origin, Parallelism, Strategy, TaskContext};
 use crate::stream::{Chain, Received, Sourced, Stream};
 
 /// The side output of bad records.
@@ -75,7 +75,8 @@ impl<F: Format> Parsing for Sourced<Records<F, Stop>> {
     fn diverted(stream: Stream<Self>, origin: Origin) -> (Stream<Diverted<F>>, BadRecords) {
         let env = stream.env.clone();
         let bounded = stream.is_bounded();
-        let to = env.build(|builder| builder.stage_after(&[stream.stage], 1, bounded));
+        let to = env
+            .build(|builder| builder.stage_after(&[stream.stage], Parallelism::Fixed(1), bounded));
         let edge = env.link(stream.stage, to, Strategy::Gather);
         let bad = env.build(|builder| {
             let op = builder.operator(to, origin, Details::of("bad_records", true));

@@ -3,7 +3,7 @@
 use crate::clock::Nanos;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Push;
-use crate::plan::{Details, Origin, TaskContext};
+use crate::plan::{Details, Origin, Parallelism, TaskContext};
 use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream};
 use std::sync::Arc;
 
@@ -56,7 +56,8 @@ impl Environment {
     {
         let details = Details::of("rate", rate_per_second);
         let factory = Generate { period: 1e9 / rate_per_second, make: Arc::new(make) };
-        let stream = self.source(Origin::here("generate"), details, 1, false, factory);
+        let stream =
+            self.source(Origin::here("generate"), details, Parallelism::Fixed(1), false, factory);
         if rate_per_second.is_nan() || rate_per_second <= 0.0 {
             let what = format!("a rate of {rate_per_second} records a second is not above 0");
             stream.refuse(Error::new(ErrorKind::Plan, what));

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::flow::{Push, Waker, push_numbers};
 use crate::metrics::Total;
 use crate::net::HostId;
-use crate::plan::{Details, Origin, TaskContext, TieKind};
+use crate::plan::{Details, Origin, Parallelism, TaskContext, TieKind};
 use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use std::collections::VecDeque;
@@ -42,7 +42,13 @@ impl Environment {
         let iter = Mutex::new(Some(items.into_iter()));
         // The plan has one task for this stage, so the iterator is taken once.
         let open = move |_, _| lock(&iter).take();
-        self.source(Origin::here("iter"), Details::none(), 1, true, Iterators { open })
+        self.source(
+            Origin::here("iter"),
+            Details::none(),
+            Parallelism::Fixed(1),
+            true,
+            Iterators { open },
+        )
     }
 
     /// The records of as many iterators as there are cores, on all hosts together, each in a task of its own. The
@@ -66,7 +72,7 @@ impl Environment {
         I: IntoIterator<IntoIter: Send + 'static, Item: 'static> + 'static,
         F: Fn(usize, usize) -> I + Send + 'static,
     {
-        let tasks = self.default_tasks();
+        let tasks = self.tasks_of_cores();
         let open = move |task, tasks| Some(make(task, tasks).into_iter());
         self.source(Origin::here("parallel_iter"), Details::none(), tasks, true, Iterators { open })
     }
@@ -87,7 +93,7 @@ impl Environment {
     /// ```
     #[track_caller]
     pub fn range(&self, range: Range<u64>) -> Stream<impl Chain<Item = u64, Time = ()> + use<>> {
-        let tasks = self.default_tasks();
+        let tasks = self.tasks_of_cores();
         let details = Details::of("from", range.start).with("to", range.end);
         let ranges = Ranges { range, shared: Mutex::new(None) };
         self.source(Origin::here("range"), details, tasks, true, ranges).tied(TieKind::Splits)

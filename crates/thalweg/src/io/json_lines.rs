@@ -54,7 +54,7 @@ impl Environment {
         let details = Details::of("paths", &*paths);
         let inputs = Inputs::new(paths, Division::Ranges(split_bytes));
         let records = Records::new(JsonFormat { sizes, types: PhantomData }, inputs);
-        self.source(Origin::here("json_lines"), details, self.default_tasks(), true, records)
+        self.source(Origin::here("json_lines"), details, self.tasks_of_cores(), true, records)
             .tied(TieKind::Splits)
     }
 }

@@ -86,7 +86,7 @@ impl Environment {
             .with_some("utf8", (utf8 == Utf8::Replace).then_some("replace"));
         let inputs = Inputs::new(paths, Division::Ranges(split_bytes));
         let factory = TextFiles { inputs, utf8, sizes, blocks: PhantomData::<fn() -> B> };
-        self.source(origin, details, self.default_tasks(), true, factory).tied(TieKind::Splits)
+        self.source(origin, details, self.tasks_of_cores(), true, factory).tied(TieKind::Splits)
     }
 }
 

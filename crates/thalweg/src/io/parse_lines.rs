@@ -72,7 +72,7 @@ impl Environment {
         let inputs = Inputs::new(paths, Division::Ranges(split_bytes));
         let format = ParsedLines { parse: Arc::new(parse), sizes, types: PhantomData };
         let records = Records::new(format, inputs);
-        self.source(Origin::here("parse_lines"), details, self.default_tasks(), true, records)
+        self.source(Origin::here("parse_lines"), details, self.tasks_of_cores(), true, records)
             .tied(TieKind::Splits)
     }
 }

@@ -73,8 +73,7 @@ impl<C: Chain> Stream<C> {
     {
         let origin = Origin::here("to_channel");
         let Some(hosts) = self.env.hosts_if_several() else {
-            let tasks = self.tasks();
-            return self.into_queue(origin, tasks, |push| push);
+            return self.into_queue(origin, |push| push);
         };
         let one = self.gather(origin);
         let (edge, all) = one.env.to_each_host(hosts, one.stage, origin);
@@ -82,17 +81,12 @@ impl<C: Chain> Stream<C> {
             let hosts = Broadcast::new(edge.lanes_from(cx.task, cx.op(op)));
             Ok(ToHosts { hosts, record: Vec::new(), types: PhantomData::<fn(&C::Item)> })
         });
-        all.into_queue(origin, 1, FromHosts)
+        all.into_queue(origin, FromHosts)
     }
 
-    /// Sends the records to the program of the host where they are, from this many tasks. `wrap` makes records of what
+    /// Sends the records to the program of the host where they are. `wrap` makes records of what
     /// the stream carries.
-    fn into_queue<O, N>(
-        self,
-        origin: Origin,
-        tasks: usize,
-        wrap: fn(ChannelPush<C::Item, O>) -> N,
-    ) -> Incoming<O>
+    fn into_queue<O, N>(self, origin: Origin, wrap: fn(ChannelPush<C::Item, O>) -> N) -> Incoming<O>
     where
         O: Send + 'static,
         N: Push<C::Item, C::Time> + 'static,
@@ -100,7 +94,7 @@ impl<C: Chain> Stream<C> {
         let queue = Queue {
             records: VecDeque::new(),
             bytes: 0,
-            unended: tasks,
+            unended: None,
             gone: false,
             unwanted: false,
             waiting: Vec::new(),
@@ -118,6 +112,9 @@ impl<C: Chain> Stream<C> {
         let sender = Arc::new(Sender { shared });
         let (env, stage) = (self.env.clone(), self.stage);
         self.close(origin, Details::none(), move |cx, op| {
+            let me = cx.links.hosts().me();
+            let here = cx.hosts.iter().filter(|host| **host == me).count();
+            lock(&sender.shared.queue).unended.get_or_insert(here);
             Ok(wrap(ChannelPush {
                 op: cx.op(op),
                 waker: cx.waker.clone(),
@@ -159,8 +156,8 @@ struct Queue<T> {
     records: VecDeque<T>,
     /// The size of the queued records in bytes.
     bytes: usize,
-    /// The number of tasks that have not ended.
-    unended: usize,
+    /// The number of tasks that have not ended; `None` before they are made.
+    unended: Option<usize>,
     /// Whether all senders were dropped.
     gone: bool,
     /// Whether the receiver was dropped.
@@ -242,7 +239,9 @@ impl<T> Incoming<T> {
     /// Whether no record is left and none will follow.
     pub fn is_over(&self) -> bool {
         let queue = lock(&self.shared.queue);
-        self.taken.is_empty() && queue.records.is_empty() && (queue.unended == 0 || queue.gone)
+        self.taken.is_empty()
+            && queue.records.is_empty()
+            && (queue.unended == Some(0) || queue.gone)
     }
 
     fn next_until(&mut self, limit: Option<(Clock, Nanos)>) -> Result<Option<T>> {
@@ -251,7 +250,7 @@ impl<T> Incoming<T> {
         }
         let mut queue = lock(&self.shared.queue);
         while queue.records.is_empty() {
-            if queue.unended == 0 {
+            if queue.unended == Some(0) {
                 return Ok(None);
             }
             if queue.gone {
@@ -355,7 +354,9 @@ impl<I: ?Sized, O: Send> Pipe for ChannelPush<I, O> {
         self.hand_over();
         if event == Event::End && !self.ended {
             self.ended = true;
-            lock(&self.sender.shared.queue).unended -= 1;
+            if let Some(unended) = &mut lock(&self.sender.shared.queue).unended {
+                *unended -= 1;
+            }
             self.sender.shared.changed.notify_all();
         }
     }

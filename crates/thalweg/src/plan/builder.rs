@@ -1,16 +1,17 @@
 //! The builder of a plan, filled while a program describes its job.
 
+use super::counts::{Parallelism, Rules, settle};
 use super::launch::TaskContext;
 use super::{
     Details, Edge, Operator, Placement, Plan, Scope, Stage, State, Strategy, Tie, TieKind,
     schema_of,
 };
-use crate::config::BatchMode;
+use crate::config::{BatchMode, TaskCounts};
 use crate::data::{Portable, Schema};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{LaneSettings, TasksOf};
 use crate::flow::Task;
-use crate::net::Links;
+use crate::net::{Hosts, Links};
 use std::collections::HashMap;
 use std::panic::Location;
 
@@ -42,6 +43,8 @@ pub(crate) struct Builder {
     pub(crate) blocks: bool,
     /// The mistakes in the job, in the order found.
     pub(crate) errors: Vec<Error>,
+    /// Which numbers of tasks may be set.
+    rules: Rules,
 }
 
 /// How an exchange distributes records: a strategy and, if it is keyed, the schema of the key.
@@ -93,15 +96,20 @@ impl Origin {
 
 impl Builder {
     /// Begins a stage without inputs.
-    pub(crate) fn stage(&mut self, tasks: usize, bounded: bool) -> usize {
-        self.stage_after(&[], tasks, bounded)
+    pub(crate) fn stage(&mut self, parallelism: Parallelism, bounded: bool) -> usize {
+        self.stage_after(&[], parallelism, bounded)
     }
 
     /// Begins a stage with these inputs. It is in a loop if one of them is.
-    pub(crate) fn stage_after(&mut self, before: &[usize], tasks: usize, bounded: bool) -> usize {
+    pub(crate) fn stage_after(
+        &mut self,
+        before: &[usize],
+        parallelism: Parallelism,
+        bounded: bool,
+    ) -> usize {
         let id = self.plan.stages.len();
         let loops = before.iter().map(|&from| self.plan.stages[from].loops).max().unwrap_or(0);
-        let tasks = tasks.max(1);
+        let tasks = parallelism.tasks();
         let placement = Placement::default();
         self.plan.stages.push(Stage {
             id,
@@ -112,13 +120,14 @@ impl Builder {
             loops,
         });
         self.factories.push(None);
+        self.rules.add(id, parallelism);
         id
     }
 
     /// Begins a stage with this input and one task on each host.
     pub(crate) fn stage_on_each_host(&mut self, before: usize, hosts: usize) -> usize {
         let bounded = self.plan.stages[before].bounded;
-        let stage = self.stage_after(&[before], hosts, bounded);
+        let stage = self.stage_after(&[before], Parallelism::Fixed(hosts), bounded);
         self.plan.stages[stage].placement = Placement::EachHost;
         stage
     }
@@ -185,6 +194,27 @@ impl Builder {
             state.id.clone_from(&name);
         }
         operator.name = name;
+    }
+
+    /// Notes that the last operator of a stage needs the number of tasks that the stage has.
+    pub(crate) fn fix_tasks(&mut self, stage: usize, why: &'static str) {
+        if let Some(&last) = self.plan.stages[stage].operators.last() {
+            self.rules.fix(stage, last, why);
+        }
+    }
+
+    /// Notes whether the streams that a stage merges may have other numbers of tasks.
+    pub(crate) fn set_merged(&mut self, stage: usize, merged: bool) {
+        self.rules.set_merged(stage, merged);
+    }
+
+    /// The plan with these numbers of tasks.
+    pub(crate) fn settled(&self, counts: &TaskCounts, hosts: &Hosts) -> Result<Plan> {
+        let mut plan = self.plan.clone();
+        if !counts.is_empty() {
+            settle(&mut plan, &self.rules, counts, hosts)?;
+        }
+        Ok(plan)
     }
 
     /// Sets the factory of a stage's tasks.

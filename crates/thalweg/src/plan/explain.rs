@@ -1,6 +1,8 @@
 //! Renderings of a plan: text, Graphviz, and JSON.
 
-use super::{Detail, Details, Edge, Operator, PLAN_VERSION, Plan, Scope, Stage, Strategy, Value};
+use super::{
+    Detail, Details, Edge, Operator, PLAN_VERSION, Placement, Plan, Scope, Stage, Strategy, Value,
+};
 use crate::config::BatchMode;
 use crate::data::Schema;
 use crate::error::{Error, ErrorKind, Result};
@@ -34,16 +36,16 @@ impl fmt::Display for Plan {
             counted(tasks, "task"),
             counted(exchanges, "exchange")
         )?;
-        let shown = self.operators.iter().filter(|op| op.kind != RECEIVE);
+        let shown = self.operators.iter().filter(|op| op.is_shown());
         let names = shown.clone().map(|op| titled(op).chars().count()).max().unwrap_or(0);
         let places = shown.map(|op| op.place.chars().count()).max().unwrap_or(0);
         for stage in &self.stages {
             let ends = if stage.bounded { "" } else { ", input does not end" };
-            writeln!(f, "\nstage {}: {}{ends}", stage.id, counted(stage.tasks, "task"))?;
+            writeln!(f, "\nstage {}: {}{ends}", stage.id, tasks_of(stage))?;
             for edge in self.edges.iter().filter(|edge| edge.to == stage.id) {
                 writeln!(f, "  ┌─ from stage {}", edge.from)?;
             }
-            for op in self.operators_of(stage).filter(|op| op.kind != RECEIVE) {
+            for op in self.operators_of(stage).filter(|op| op.is_shown()) {
                 let (title, place) = (titled(op), &op.place);
                 let line = format!("    {title:names$}  {place:places$}  {}", noted(op));
                 writeln!(f, "{}", line.trim_end())?;
@@ -96,7 +98,7 @@ impl Plan {
 
     fn write_dot(&self, dot: &mut String) -> fmt::Result {
         for stage in &self.stages {
-            let tasks = counted(stage.tasks, "task");
+            let tasks = tasks_of(stage);
             writeln!(dot, "  subgraph cluster_{} {{", stage.id)?;
             writeln!(dot, "    label=\"stage {}, {tasks}\";", stage.id)?;
             for op in self.operators_of(stage) {
@@ -192,6 +194,30 @@ impl Plan {
 
     fn operators_of<'a>(&'a self, stage: &'a Stage) -> impl Iterator<Item = &'a Operator> {
         stage.operators.iter().filter_map(|&id| self.operators.get(id))
+    }
+}
+
+impl Operator {
+    /// Whether it is the end of an exchange in the stage that receives.
+    pub(super) fn is_received(&self) -> bool {
+        self.kind == RECEIVE
+    }
+
+    /// Whether texts show it: not if it only receives, unless the program has named it.
+    pub(super) fn is_shown(&self) -> bool {
+        !self.is_received() || self.name != self.kind
+    }
+}
+
+/// The number of tasks of a stage, and those of each host if they were set.
+fn tasks_of(stage: &Stage) -> String {
+    let tasks = counted(stage.tasks, "task");
+    match &stage.placement {
+        Placement::OnHosts(own) => {
+            let own: Vec<_> = own.iter().map(ToString::to_string).collect();
+            format!("{tasks}, {} on the hosts", own.join("+"))
+        }
+        _ => tasks,
     }
 }
 
@@ -314,7 +340,7 @@ fn quoted(text: &str) -> String {
 pub(super) mod tests {
     use super::*;
     use crate::data::Field;
-    use crate::plan::{Placement, State};
+    use crate::plan::State;
 
     /// A word count, with a name, a state and a quotation mark in a detail.
     pub(in crate::plan) fn word_count() -> Plan {

@@ -232,7 +232,8 @@ fn make(
     signals: &Arc<Signals>,
     links: &Links,
 ) -> Result<Made> {
-    let Builder { plan, factories, unconsumed, connectors, openers, blocks, .. } = builder;
+    let plan = builder.settled(&runtime.config.tasks, links.hosts())?;
+    let Builder { factories, unconsumed, connectors, openers, blocks, .. } = builder;
     let ops: Vec<Op> = plan
         .operators
         .iter()
@@ -406,13 +407,13 @@ pub(crate) fn linked(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Details, Origin};
+    use crate::plan::{Details, Origin, Parallelism};
 
     #[test]
     fn a_job_is_named_after_the_place_where_it_begins() {
         let mut builder = Builder::default();
         assert_eq!(job_name(&builder.plan), "job");
-        let stage = builder.stage(1, true);
+        let stage = builder.stage(Parallelism::Fixed(1), true);
         let line = line!() + 1;
         builder.operator(stage, Origin::here("range"), Details::none());
         builder.operator(stage, Origin::here("count"), Details::none());

@@ -8,6 +8,7 @@
 
 mod builder;
 mod conserve;
+mod counts;
 mod details;
 mod explain;
 mod fingerprint;
@@ -16,6 +17,7 @@ mod measure;
 
 pub use builder::Origin;
 pub(crate) use builder::{Builder, Distribution};
+pub(crate) use counts::Parallelism;
 pub use details::{Detail, Details, Value};
 pub use fingerprint::Fingerprint;
 pub use launch::TaskContext;
@@ -147,7 +149,7 @@ pub struct Stage {
 }
 
 /// Which host runs which task of a stage.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Placement {
@@ -156,6 +158,8 @@ pub enum Placement {
     Spread,
     /// Each host has one task.
     EachHost,
+    /// Each host has so many tasks, host by host in the order of the tasks.
+    OnHosts(Vec<usize>),
 }
 
 /// An exchange between two stages.
@@ -252,11 +256,16 @@ impl Tie {
 impl Stage {
     /// The host of each task.
     pub(crate) fn hosts(&self, hosts: &Hosts) -> Vec<HostId> {
-        let host = |task| match self.placement {
-            Placement::Spread => hosts.of_task(task, self.tasks),
-            Placement::EachHost => HostId(task),
-        };
-        (0..self.tasks).map(host).collect()
+        let tasks = 0..self.tasks;
+        match &self.placement {
+            Placement::Spread => tasks.map(|task| hosts.of_task(task, self.tasks)).collect(),
+            Placement::EachHost => tasks.map(HostId).collect(),
+            Placement::OnHosts(own) => {
+                let of_host =
+                    |(host, own): (usize, &usize)| std::iter::repeat_n(HostId(host), *own);
+                own.iter().enumerate().flat_map(of_host).collect()
+            }
+        }
     }
 }
 

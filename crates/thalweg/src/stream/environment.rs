@@ -11,8 +11,8 @@ use crate::exchange::{Edge, TasksOf};
 use crate::flow::{catch, discard};
 use crate::net::{HostId, Links, Part};
 use crate::plan::{
-    self, Builder, Details, Distribution, Origin, Plan, Strategy, TieKind, check, launch, linked,
-    schema_of,
+    self, Builder, Details, Distribution, Origin, Parallelism, Plan, Strategy, TieKind, check,
+    launch, linked, schema_of,
 };
 use crate::runtime::{Cluster, JobNumbers, Runtime, Threads, World};
 use crate::sync::{Mutex, lock};
@@ -162,9 +162,13 @@ impl Environment {
         &self.runtime.config
     }
 
-    /// The job described so far, as data.
+    /// The job described so far, as data. Numbers of tasks that are [set](Config::tasks) count as soon as the stages they
+    /// are for are described.
     pub fn plan(&self) -> Plan {
-        self.build(|builder| builder.plan.clone())
+        self.build(|builder| {
+            let settled = builder.settled(&self.config().tasks, &self.runtime.hosts);
+            settled.unwrap_or_else(|_| builder.plan.clone())
+        })
     }
 
     /// Runs the job described so far and returns when it is over. For what it counted, use [`start`](Self::start) and
@@ -204,7 +208,12 @@ impl Environment {
         let mut builder = std::mem::take(&mut *lock(&self.builder));
         if let Some(application) = &self.application {
             check(&mut builder)?;
-            application.starting(&builder.plan, self.config(), &self.runtime.hosts)?;
+            match builder.settled(&self.config().tasks, &self.runtime.hosts) {
+                Ok(plan) => application.starting(&plan, self.config(), &self.runtime.hosts)?,
+                // On several hosts the launch fails by it, so that the others end too.
+                Err(_) if self.hosts_if_several().is_some() => {}
+                Err(error) => return Err(error),
+            }
         }
         let launched = launch(builder, &self.runtime, &self.numbers)?;
         let running = RunningJob::new(launched, Arc::clone(&self.runtime));
@@ -273,11 +282,11 @@ impl Environment {
         self.build(|builder| {
             let edge = Edge::new(builder.plan.edges.len());
             let lanes = edge.clone();
-            let [senders, receivers] = [from, to].map(|stage| builder.plan.stages[stage].tasks);
             let batch =
                 builder.batch_modes.get(&from).copied().unwrap_or(self.runtime.config.batch);
             let connect = move |settings, from: TasksOf<'_>, to: TasksOf<'_>, links: &Links| {
-                lanes.connect(settings, from, to, links, linked(strategy, senders, receivers));
+                let linked = linked(strategy, from.wakers.len(), to.wakers.len());
+                lanes.connect(settings, from, to, links, linked);
             };
             let in_plan = plan::Edge { from, to, strategy, schema, key, timed, batch };
             builder.edge(in_plan, Box::new(connect));
@@ -305,7 +314,7 @@ impl Environment {
         other: &Self,
         origin: Origin,
         before: [usize; 2],
-        tasks: usize,
+        parallelism: Parallelism,
         bounded: bool,
     ) -> usize {
         let same = self.is_same(other);
@@ -315,7 +324,7 @@ impl Environment {
         self.build(|builder| {
             // The other stage is in no plan of this environment.
             let before = if same { &before[..] } else { &before[..1] };
-            builder.stage_after(before, tasks, bounded)
+            builder.stage_after(before, parallelism, bounded)
         })
     }
 
@@ -339,7 +348,13 @@ impl Environment {
         Arc::ptr_eq(&self.builder, &other.builder)
     }
 
-    /// The number of tasks of a stage without keys.
+    /// The number of tasks of a stage without keys, unless it is set.
+    pub(crate) fn tasks_of_cores(&self) -> Parallelism {
+        Parallelism::Free(self.runtime.hosts.all_cores())
+    }
+
+    /// That number.
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn default_tasks(&self) -> usize {
         self.runtime.hosts.all_cores()
     }
@@ -382,9 +397,9 @@ impl Environment {
         Some(self.runtime.hosts.count()).filter(|hosts| *hosts > 1)
     }
 
-    /// The number of tasks of a keyed stage.
+    /// The number of tasks of a keyed stage, unless it is set.
     pub(crate) fn keyed_tasks(&self) -> usize {
-        match self.default_tasks() {
+        match self.runtime.hosts.all_cores() {
             1 => 1,
             cores => cores * self.runtime.config.keyed_tasks_per_core.get(),
         }

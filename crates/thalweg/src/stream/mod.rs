@@ -30,7 +30,9 @@ use crate::config::BatchMode;
 use crate::data::{Data, Portable};
 use crate::exchange::Edge;
 use crate::flow::{NullSink, Push, Task};
-use crate::plan::{Builder, Details, Distribution, Origin, Scope, Strategy, TaskContext, TieKind};
+use crate::plan::{
+    Builder, Details, Distribution, Origin, Parallelism, Scope, Strategy, TaskContext, TieKind,
+};
 
 /// Records that flow through a job, one after the other, in several tasks in parallel.
 ///
@@ -64,7 +66,7 @@ pub struct Stream<C: Chain> {
 type NewSideOutput<I, T> = (Edge<I, T>, Stream<Received<I, T>>);
 
 impl<C: Chain> Stream<C> {
-    /// The number of tasks that the current stage has.
+    /// The number of tasks that the current stage has, unless another one is set.
     pub(crate) fn tasks(&self) -> usize {
         self.build(|builder| builder.plan.stages[self.stage].tasks)
     }
@@ -115,6 +117,12 @@ impl<C: Chain> Stream<C> {
         self
     }
 
+    /// Keeps the number of tasks of this stream from being set; the reason is for messages, which name the last operator.
+    pub(crate) fn with_fixed_tasks(self, why: &'static str) -> Self {
+        self.build(|builder| builder.fix_tasks(self.stage, why));
+        self
+    }
+
     /// Makes the job fail at its start if this stream does not end by itself.
     pub(crate) fn bounded_for(self, why: &str) -> Self {
         self.build(|builder| {
@@ -155,13 +163,13 @@ impl<C: Chain> Stream<C> {
         self.env.build(|builder| builder.close(self.stage, Box::new(factory)));
     }
 
-    /// Ends the stage with an exchange and begins the next one with `tasks` tasks; `end` makes the
+    /// Ends the stage with an exchange and begins the next one in this parallelism; `end` makes the
     /// sending end of each task.
     pub(crate) fn exchange<N>(
         self,
         origin: Origin,
         distribution: impl Into<Distribution>,
-        tasks: usize,
+        parallelism: Parallelism,
         end: impl Fn(&TaskContext<'_>, usize, &Edge<C::Item, C::Time>) -> N + Send + 'static,
     ) -> Stream<Received<C::Item, C::Time>>
     where
@@ -170,7 +178,7 @@ impl<C: Chain> Stream<C> {
     {
         let env = self.env.clone();
         let bounded = self.is_bounded();
-        let stage = env.build(|builder| builder.stage_after(&[self.stage], tasks, bounded));
+        let stage = env.build(|builder| builder.stage_after(&[self.stage], parallelism, bounded));
         let edge = self.send_to(stage, origin, distribution, end);
         env.receive(stage, origin, vec![edge])
     }
@@ -181,8 +189,8 @@ impl<C: Chain> Stream<C> {
         &self,
         origin: Origin,
     ) -> NewSideOutput<I, C::Time> {
-        let (tasks, bounded) = (self.tasks(), self.is_bounded());
-        let to = self.build(|builder| builder.stage_after(&[self.stage], tasks, bounded));
+        let (parallelism, bounded) = (Parallelism::Free(self.tasks()), self.is_bounded());
+        let to = self.build(|builder| builder.stage_after(&[self.stage], parallelism, bounded));
         let edge = self.env.link(self.stage, to, Strategy::Forward);
         let second = self.env.receive(to, origin, vec![edge.clone()]);
         (edge, second)

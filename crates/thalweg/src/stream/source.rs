@@ -6,7 +6,7 @@ use crate::data::Record;
 use crate::error::Result;
 use crate::flow::{Epoch, Event, Head, Op, Poll, Push, Settled, Task, Turn, guard};
 use crate::metrics::{Awaits, Report, Total};
-use crate::plan::{Details, Origin, TaskContext};
+use crate::plan::{Details, Origin, Parallelism, TaskContext};
 use crate::time::Time;
 
 /// The result of one call of a source.
@@ -95,12 +95,12 @@ impl Environment {
         &self,
         origin: Origin,
         details: Details,
-        tasks: usize,
+        parallelism: Parallelism,
         bounded: bool,
         factory: F,
     ) -> Stream<Sourced<F>> {
         let (stage, op) = self.build(|builder| {
-            let stage = builder.stage(tasks, bounded);
+            let stage = builder.stage(parallelism, bounded);
             (stage, builder.operator(stage, origin, details))
         });
         Stream { env: self.clone(), chain: Sourced { factory, op }, stage }

@@ -5,11 +5,11 @@ use super::keys::hashes;
 use super::pack::unhashed;
 use crate::data::Schema;
 use crate::dynamic::columns::{Block, Columnar, Field};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{ByHash, Hashed, owner};
 use crate::flow::{Op, Pipe, Push};
 use crate::metrics::Report;
-use crate::plan::{Details, Distribution, Origin, TaskContext};
+use crate::plan::{Details, Distribution, Origin, Parallelism, Strategy, TaskContext};
 use crate::stream::{Chain, Stream};
 use std::sync::Arc;
 
@@ -28,10 +28,10 @@ pub(super) fn partition(
         Ok([single]) => single,
         Err(several) => Schema::Tuple(several),
     };
-    let (tasks, keys) = (stream.env.keyed_tasks(), keys.into());
+    let (parallelism, keys) = (Parallelism::Free(stream.env.keyed_tasks()), keys.into());
     let split = Origin { kind: "split", ..origin };
-    let parts = stream.then(split, |prev, op| Split { prev, op, keys, tasks });
-    let parts = parts.exchange(origin, Distribution::by(key), tasks, |cx, op, edge| {
+    let parts = stream.then(split, |prev, op| Split { prev, op, keys });
+    let parts = parts.exchange(origin, Distribution::by(key), parallelism, |cx, op, edge| {
         edge.outlet(cx.task, cx.op(op), ByHash)
     });
     erased(unhashed(parts, origin, details))
@@ -55,7 +55,6 @@ struct Split<C> {
     prev: C,
     op: usize,
     keys: Arc<[usize]>,
-    tasks: usize,
 }
 
 impl<C: Chain<Item = Columnar, Time = ()>> Chain for Split<C> {
@@ -69,7 +68,14 @@ impl<C: Chain<Item = Columnar, Time = ()>> Chain for Split<C> {
         next: N,
     ) -> Result<Self::Task<N>> {
         let (op, keys) = (cx.op(self.op), Arc::clone(&self.keys));
-        self.prev.attach(cx, SplitPush { op, keys, tasks: self.tasks, rows: 0, next })
+        // The stage ends in the exchange that sends the parts.
+        let mut edges = cx.plan.edges.iter().filter(|edge| edge.from == cx.stage);
+        let Some(edge) = edges.find(|edge| edge.strategy == Strategy::Keyed) else {
+            let what = "a split by keys has no exchange";
+            return Err(Error::new(ErrorKind::Internal, what).in_operator(&*op.name()));
+        };
+        let tasks = cx.plan.stages[edge.to].tasks;
+        self.prev.attach(cx, SplitPush { op, keys, tasks, rows: 0, next })
     }
 }
 

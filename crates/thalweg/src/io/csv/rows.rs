@@ -97,7 +97,7 @@ impl Environment {
         let details = dialect.details(&paths).with("columns", columns);
         let inputs = Inputs::new(paths, Division::Ranges(dialect.split_bytes));
         let factory = CsvRows { inputs, dialect, read: Arc::new(read), lines: Arc::default() };
-        self.source(Origin::here("csv_rows"), details, self.default_tasks(), true, factory)
+        self.source(Origin::here("csv_rows"), details, self.tasks_of_cores(), true, factory)
             .tied(TieKind::Splits)
     }
 }

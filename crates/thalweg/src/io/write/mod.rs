@@ -17,7 +17,7 @@ use crate::exchange::RoundRobin;
 use crate::flow::{Event, Op, Pipe, Publish, Push, guard};
 use crate::metrics::Report;
 use crate::net::HostId;
-use crate::plan::{Details, Origin, Strategy, TaskContext, TieKind};
+use crate::plan::{Details, Origin, Parallelism, Strategy, TaskContext, TieKind};
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
 use file::{Claims, NewDir, NewFile};
@@ -50,7 +50,8 @@ impl<C: Chain> Stream<C> {
     fn write_file<E: Encode<C::Item>>(self, origin: Origin, path: &Path, encode: E) {
         let details = Details::of("path", path);
         let path = path.to_owned();
-        let tasks = self.tasks();
+        // Where numbers of tasks are set, a stage of one may have more.
+        let is_one = self.tasks() == 1 && self.env.config().tasks.is_empty();
         let encoded = self.encoded(origin, encode);
         let open = move |cx: &TaskContext<'_>, op| {
             let op = cx.op(op);
@@ -58,13 +59,16 @@ impl<C: Chain> Stream<C> {
                 .map_err(|error| error.in_operator(&*op.name()))?;
             Ok(FilePush::new(op, file, None))
         };
-        if tasks == 1 {
+        if is_one {
             encoded.close(origin, details, open);
         } else {
             let gather = Origin { kind: "gather", ..origin };
-            let gathered = encoded.exchange(gather, Strategy::Gather, 1, |cx, op, edge| {
-                edge.outlet(cx.task, cx.op(op), RoundRobin::starting_at(0))
-            });
+            let gathered = encoded.exchange(
+                gather,
+                Strategy::Gather,
+                Parallelism::Fixed(1),
+                |cx, op, edge| edge.outlet(cx.task, cx.op(op), RoundRobin::starting_at(0)),
+            );
             gathered.close(origin, details, open);
         }
     }

@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Broadcast, ByHash, Edge, Hashed, PairInlet};
 use crate::flow::{Depth, PushTwo};
 use crate::operators::keyed::{FirstOf, KeyBy, Placed, add_hash};
-use crate::plan::{Details, Distribution, Origin, Strategy, TaskContext};
+use crate::plan::{Details, Distribution, Origin, Parallelism, Strategy, TaskContext};
 use crate::stream::{Chain, Environment, Stream};
 use crate::time::Time;
 
@@ -112,7 +112,7 @@ where
         C: Chain<Item = (K, A), Time = T>,
         D: Chain<Item = (K, B), Time = T>,
     {
-        let tasks = left.stream.env.keyed_tasks();
+        let tasks = Parallelism::Free(left.stream.env.keyed_tasks());
         Self::sent(left, right, tasks, origin, (Pairs::by_key, Pairs::by_key))
     }
 
@@ -132,11 +132,11 @@ where
         match delivery {
             Delivery::ByKey => Self::by_key(left, right, origin),
             Delivery::LeftEverywhere => {
-                let tasks = right.stream.tasks();
+                let tasks = Parallelism::Free(right.stream.tasks());
                 Self::sent(left, right, tasks, origin, (Pairs::everywhere, Pairs::stay))
             }
             Delivery::RightEverywhere => {
-                let tasks = left.stream.tasks();
+                let tasks = Parallelism::Free(left.stream.tasks());
                 Self::sent(left, right, tasks, origin, (Pairs::stay, Pairs::everywhere))
             }
         }
@@ -145,7 +145,7 @@ where
     fn sent<C, D>(
         left: Pairs<C>,
         right: Pairs<D>,
-        tasks: usize,
+        parallelism: Parallelism,
         origin: Origin,
         (send_left, send_right): (SendTo<C, K, A, T>, SendTo<D, K, B, T>),
     ) -> Self
@@ -156,7 +156,7 @@ where
         let (env, other) = (left.stream.env.clone(), right.stream.env.clone());
         let bounded = left.stream.is_bounded() && right.stream.is_bounded();
         let before = [left.stream.stage, right.stream.stage];
-        let stage = env.stage_of_both(&other, origin, before, tasks, bounded);
+        let stage = env.stage_of_both(&other, origin, before, parallelism, bounded);
         // Streams of two environments are refused; the stage of the other one is not in this plan.
         let same = env.is_same(&other);
         let first = Input::new(left, stage, origin, same.then_some(send_left));

@@ -46,8 +46,12 @@ where
         Q: Placed,
     {
         // All partitioned streams of an environment have the same number of tasks, so each task sends to the one that
-        // owns the same keys.
-        KeyedStream::new(self.unkey().merge(other.unkey()), FirstOf)
+        // owns the same keys. Where it is set, it is set for both.
+        let merged = self.unkey().merge(other.unkey());
+        if <P as Placed>::Merged::<Q>::IS_PARTITIONED {
+            merged.build(|builder| builder.set_merged(merged.stage, false));
+        }
+        KeyedStream::new(merged, FirstOf)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::exchange::{ByHash, Hashed, Partial};
 use crate::flow::{Op, Pipe, Push, guard};
 use crate::metrics::{HotKeys, Report};
 use crate::operators::aggregates::{Aggregate, Combine};
-use crate::plan::{Distribution, Origin, Scope, TaskContext, TieKind};
+use crate::plan::{Distribution, Origin, Parallelism, Scope, TaskContext, TieKind};
 use crate::stream::{Chain, Received, Stream};
 use crate::support::cost::Cost;
 use crate::time::Time;
@@ -362,8 +362,8 @@ pub(in crate::operators) fn by_hash<C: Chain<Item: Portable>, K: Portable + ?Siz
 where
     ByHash: crate::exchange::Route<C::Item>,
 {
-    let tasks = stream.env.keyed_tasks();
-    stream.exchange(origin, Distribution::by_key::<K>(), tasks, |cx, op, edge| {
+    let parallelism = Parallelism::Free(stream.env.keyed_tasks());
+    stream.exchange(origin, Distribution::by_key::<K>(), parallelism, |cx, op, edge| {
         edge.outlet(cx.task, cx.op(op), ByHash)
     })
 }

@@ -11,7 +11,7 @@
 //! initial entries, hands it over before the first round, and takes it back when the loop is over.
 
 use super::control::Needs;
-use super::feedback::{Eater, Feedback, Feeder, Leaving};
+use super::feedback::{Eater, FED_BACK, Feedback, Feeder, Leaving};
 use super::feeding::Iterating;
 use super::head::{Input, Looped};
 use super::shared::Shared;
@@ -165,11 +165,12 @@ where
         });
         let (head, control, outcome) =
             initial.looped(origin, rounds, (state, Needs::Records), make);
-        let head = head.tied(TieKind::Feedback).tied(TieKind::Solution);
+        let head = head.tied(TieKind::Feedback).tied(TieKind::Solution).with_fixed_tasks(FED_BACK);
         let head = KeyedStream::from_parts(head, FirstOf);
         let body = body(head, &Shared(Arc::clone(&control)));
         control.end_body();
         let (body, keys) = Q::partitioned(body, origin).into_parts();
+        let body = body.with_fixed_tasks(FED_BACK);
         if body.tasks() != tasks {
             let what =
                 "the keys of a delta iteration have other tasks at its end than at its beginning";

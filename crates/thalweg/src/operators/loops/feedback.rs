@@ -18,6 +18,9 @@ use crate::time::Time;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
+/// Why the number of tasks of a head is fixed.
+pub(super) const FED_BACK: &str = "records of its loop are fed back to as many";
+
 /// The most records of a batch.
 const BATCH_RECORDS: usize = 1024;
 /// A batch is full, too, when its records own so many bytes on the heap.

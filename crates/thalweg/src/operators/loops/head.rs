@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::exchange::{Edge, Outlet, RoundRobin};
 use crate::flow::{Depth, Event, Flow, Forked, Op, Pipe, Push, pump};
 use crate::metrics::Report;
-use crate::plan::{Details, Origin, Strategy, TaskContext, TieKind};
+use crate::plan::{Details, Origin, Parallelism, Strategy, TaskContext, TieKind};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::Time;
 use std::marker::PhantomData;
@@ -88,7 +88,7 @@ impl<C: Chain> Stream<C> {
         M: Fn(&TaskContext<'_>, usize) -> Result<(X, X::Left)> + Send + 'static,
     {
         let (env, from, bounded) = (self.env.clone(), self.stage, self.is_bounded());
-        let to = env.build(|builder| builder.stage_after(&[from], 1, bounded));
+        let to = env.build(|builder| builder.stage_after(&[from], Parallelism::Fixed(1), bounded));
         let edge: Edge<Outcome<S>, C::Time> = env.link(from, to, Strategy::Gather);
         let outcome = env.receive(to, origin, vec![edge.clone()]).need_not_be_taken();
         let depth = Depth(env.build(|builder| builder.plan.stages[from].loops) + 1);

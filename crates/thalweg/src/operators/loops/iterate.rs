@@ -1,7 +1,7 @@
 //! Loops in which the output of a round is the input of the next.
 
 use super::control::Needs;
-use super::feedback::{Eater, Feedback, Feeder, Leaving};
+use super::feedback::{Eater, FED_BACK, Feedback, Feeder, Leaving};
 use super::feeding::Iterating;
 use super::head::Looped;
 use super::shared::Shared;
@@ -69,7 +69,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
         let make: Make<C> =
             Box::new(move |cx, op| Ok((eaters.eater(cx, op)?, Leaving::by(&edge, cx, op))));
         let (head, control, outcome) = self.looped(origin, rounds, (state, Needs::Records), make);
-        let head = head.tied(TieKind::Feedback);
+        let head = head.tied(TieKind::Feedback).with_fixed_tasks(FED_BACK);
         let body = body(head, &Shared(Arc::clone(&control)));
         control.end_body();
         let feed = Box::new(move |cx: &TaskContext<'_>, op| feedback.feeder(cx, op));

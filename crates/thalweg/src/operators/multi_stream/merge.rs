@@ -2,7 +2,7 @@
 
 use crate::data::Portable;
 use crate::exchange::RoundRobin;
-use crate::plan::{Origin, Strategy};
+use crate::plan::{Origin, Parallelism, Strategy};
 use crate::stream::{Chain, Environment, Received, Stream};
 
 impl<C: Chain<Item: Portable>> Stream<C> {
@@ -40,7 +40,9 @@ impl<C: Chain<Item: Portable>> Stream<C> {
         let env = self.env.clone();
         let tasks = self.tasks().max(other.tasks());
         let bounded = self.is_bounded() && other.is_bounded();
-        let to = env.stage_of_both(&other.env, origin, [self.stage, other.stage], tasks, bounded);
+        let before = [self.stage, other.stage];
+        let to = env.stage_of_both(&other.env, origin, before, Parallelism::Free(tasks), bounded);
+        env.build(|builder| builder.set_merged(to, true));
         if !env.is_same(&other.env) {
             // The job is refused; the other stream's stage is not in this plan.
             return env.receive(to, origin, Vec::new());
@@ -90,7 +92,11 @@ impl Environment {
         if let Some(other) = others.first() {
             self.refuse_with(&other.env, origin);
         }
-        let to = self.build(|builder| builder.stage_after(&before, tasks, bounded));
+        let to = self.build(|builder| {
+            let to = builder.stage_after(&before, Parallelism::Free(tasks), bounded);
+            builder.set_merged(to, true);
+            to
+        });
         let edges = here.into_iter().map(|stream| hand_over(stream, to, origin)).collect();
         self.receive(to, origin, edges)
     }

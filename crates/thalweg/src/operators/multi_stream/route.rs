@@ -3,7 +3,7 @@
 use crate::data::{Portable, Record};
 use crate::exchange::{Edge, Outlet, RoundRobin};
 use crate::flow::{Forked, Op, Pipe, Push, guard};
-use crate::plan::{Details, Origin, Strategy};
+use crate::plan::{Details, Origin, Parallelism, Strategy};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::Time;
 use std::sync::Arc;
@@ -71,9 +71,9 @@ impl<C: Chain<Item: Portable>, P> Route<C, P> {
     {
         let Self { stream, origin, predicates } = self;
         let (env, from) = (stream.env.clone(), stream.stage);
-        let (tasks, bounded) = (stream.tasks(), stream.is_bounded());
+        let (parallelism, bounded) = (Parallelism::Free(stream.tasks()), stream.is_bounded());
         let branch = || {
-            let to = env.build(|builder| builder.stage_after(&[from], tasks, bounded));
+            let to = env.build(|builder| builder.stage_after(&[from], parallelism, bounded));
             (to, env.link(from, to, Strategy::Forward))
         };
         let branches: Vec<_> = (0..=P::COUNT).map(|_| branch()).collect();

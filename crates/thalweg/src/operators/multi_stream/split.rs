@@ -3,7 +3,7 @@
 use crate::data::{Portable, Record};
 use crate::exchange::{Edge, Outlet, RoundRobin};
 use crate::flow::{Forked, Pipe, Push};
-use crate::plan::{Details, Origin, Strategy};
+use crate::plan::{Details, Origin, Parallelism, Strategy};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::Time;
 
@@ -33,9 +33,9 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     {
         let origin = Origin::here("split");
         let (env, from) = (self.env.clone(), self.stage);
-        let (tasks, bounded) = (self.tasks(), self.is_bounded());
-        let stages =
-            [(); N].map(|()| env.build(|builder| builder.stage_after(&[from], tasks, bounded)));
+        let (parallelism, bounded) = (Parallelism::Free(self.tasks()), self.is_bounded());
+        let stages = [(); N]
+            .map(|()| env.build(|builder| builder.stage_after(&[from], parallelism, bounded)));
         let edges = stages.map(|to| env.link(from, to, Strategy::Forward));
         let ends = edges.clone();
         self.close(origin, Details::none(), move |cx, op| {

@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Edge, PairInlet, RoundRobin};
 use crate::flow::{Event, Op, Pipe, Push, PushTwo};
 use crate::metrics::Report;
-use crate::plan::{Details, Origin, Strategy, TaskContext};
+use crate::plan::{Details, Origin, Parallelism, Strategy, TaskContext};
 use crate::stream::{Chain, Stream};
 use crate::support::queue::Waiting;
 use crate::time::Time;
@@ -50,7 +50,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     where
         D: Chain<Item: Portable, Time = C::Time>,
     {
-        self.paired(other, Origin::here("zip"), 1)
+        self.paired(other, Origin::here("zip"), Parallelism::Fixed(1))
     }
 
     /// Pairs the records of each task with those of the task of the same number of the other stream, in the
@@ -82,7 +82,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
         D: Chain<Item: Portable, Time = C::Time>,
     {
         let (tasks, others) = (self.tasks(), other.tasks());
-        let zipped = self.paired(other, Origin::here("zip_by_task"), tasks);
+        let zipped = self.paired(other, Origin::here("zip_by_task"), Parallelism::Free(tasks));
         if tasks != others {
             let what = format!(
                 "pairs task with task, and one stream has {tasks} and the other {others}: `zip` pairs whole \
@@ -97,7 +97,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
         self,
         other: Stream<D>,
         origin: Origin,
-        tasks: usize,
+        parallelism: Parallelism,
     ) -> Stream<Zipped<C::Item, D::Item, C::Time>>
     where
         D: Chain<Item: Portable, Time = C::Time>,
@@ -106,10 +106,14 @@ impl<C: Chain<Item: Portable>> Stream<C> {
         // If one stream ends, so do the pairs.
         let bounded = self.is_bounded() || other.is_bounded();
         let before = [self.stage, other.stage];
-        let stage = env.stage_of_both(&other.env, origin, before, tasks, bounded);
+        let stage = env.stage_of_both(&other.env, origin, before, parallelism, bounded);
         let same = env.is_same(&other.env);
-        let (first, second) =
-            (arrive(self, stage, origin, true), arrive(other, stage, origin, same));
+        let strategy = match parallelism {
+            Parallelism::Fixed(_) => Strategy::Gather,
+            Parallelism::Free(_) => Strategy::Forward,
+        };
+        let first = arrive(self, stage, origin, Some(strategy));
+        let second = arrive(other, stage, origin, same.then_some(strategy));
         let op = env.build(|builder| builder.operator(stage, origin, Details::none()));
         Stream { chain: Zipped { first, second, stage, op }, env, stage }
     }
@@ -122,22 +126,17 @@ struct Arriving<I: Portable + ?Sized, T: Time> {
     from: usize,
 }
 
-/// Sends a stream to the stage, unless that is in another plan: then the job is refused.
+/// Sends a stream to the stage, unless there is no strategy because that is in another plan: then the job is refused.
 fn arrive<C: Chain<Item: Portable>>(
     stream: Stream<C>,
     to: usize,
     origin: Origin,
-    send: bool,
+    strategy: Option<Strategy>,
 ) -> Arriving<C::Item, C::Time> {
     let from = stream.stage;
-    if !send {
-        return Arriving { edges: Vec::new(), op: 0, from };
-    }
+    let Some(strategy) = strategy else { return Arriving { edges: Vec::new(), op: 0, from } };
     let receive = Origin { kind: "receive", ..origin };
-    let (op, tasks) = stream.build(|builder| {
-        (builder.operator(to, receive, Details::none()), builder.plan.stages[to].tasks)
-    });
-    let strategy = if tasks == 1 { Strategy::Gather } else { Strategy::Forward };
+    let op = stream.build(|builder| builder.operator(to, receive, Details::none()));
     let edge = stream.send_to(to, origin, strategy, |cx, op, edge| {
         edge.outlet(cx.task, cx.op(op), RoundRobin::starting_at(cx.task))
     });

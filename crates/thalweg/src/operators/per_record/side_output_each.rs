@@ -8,7 +8,7 @@ use crate::data::{Portable, Record};
 use crate::error::Result;
 use crate::exchange::{Edge, Outlet, RoundRobin};
 use crate::flow::{Forked, Op, Pipe, Push, guard};
-use crate::plan::{Origin, Strategy, TaskContext};
+use crate::plan::{Origin, Parallelism, Strategy, TaskContext};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::Time;
 use std::marker::PhantomData;
@@ -47,8 +47,8 @@ impl<C: Chain> Stream<C> {
     {
         let origin = Origin::here("side_output_each");
         let (env, from) = (self.env.clone(), self.stage);
-        let (tasks, bounded) = (self.tasks(), self.is_bounded());
-        let to = env.build(|builder| builder.stage_after(&[from], tasks, bounded));
+        let (parallelism, bounded) = (Parallelism::Free(self.tasks()), self.is_bounded());
+        let to = env.build(|builder| builder.stage_after(&[from], parallelism, bounded));
         let edge = env.link(from, to, Strategy::Forward);
         let side = env.receive(to, origin, vec![edge.clone()]);
         let visitor = Arc::new(visitor);

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::exchange::RoundRobin;
 use crate::flow::{Depth, Event, Flow, Op, Pipe, Push, guard, pump};
 use crate::metrics::Report;
-use crate::plan::{Details, Origin, Strategy, TaskContext};
+use crate::plan::{Details, Origin, Parallelism, Strategy, TaskContext};
 use crate::stream::{Chain, Received, Stream};
 use crate::time::Time;
 use std::marker::PhantomData;
@@ -75,7 +75,7 @@ impl<C: Chain> Stream<C> {
         C::Item: Portable,
     {
         let origin = Origin { kind: "gather", ..origin };
-        self.exchange(origin, Strategy::Gather, 1, |cx, op, edge| {
+        self.exchange(origin, Strategy::Gather, Parallelism::Fixed(1), |cx, op, edge| {
             edge.outlet(cx.task, cx.op(op), RoundRobin::starting_at(0))
         })
     }

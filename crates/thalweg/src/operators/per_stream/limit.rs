@@ -187,7 +187,14 @@ mod tests {
         every(|env| {
             let quiet = || {
                 let origin = Origin::here("quiet");
-                env.source(origin, Details::none(), 1, false, Quiet::default()).shuffle()
+                env.source(
+                    origin,
+                    Details::none(),
+                    crate::plan::Parallelism::Fixed(1),
+                    false,
+                    Quiet::default(),
+                )
+                .shuffle()
             };
             quiet().limit(3).for_each_parallel(|n| assert!(n < 3));
             quiet().shuffle().limit(2).for_each(|n| assert!(n < 3));

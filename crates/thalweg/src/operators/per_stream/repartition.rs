@@ -2,7 +2,7 @@
 
 use crate::data::{Portable, Record};
 use crate::exchange::{Broadcast, Custom, Random, RoundRobin};
-use crate::plan::{Details, Origin, Strategy};
+use crate::plan::{Details, Origin, Parallelism, Strategy};
 use crate::stream::{Chain, Received, Stream};
 use std::sync::Arc;
 
@@ -31,13 +31,14 @@ impl<C: Chain> Stream<C> {
     where
         C::Item: Portable,
     {
-        let tasks = self.env.default_tasks();
+        let tasks = self.env.tasks_of_cores();
         self.deal(Origin::here("shuffle"), Strategy::Shuffle, tasks)
     }
 
     /// Continues in this many tasks, at least one, and distributes the records to them evenly.
     ///
-    /// With 1, all operators that follow run in one task.
+    /// With 1, all operators that follow run in one task, on any cores and with any settings. Another number is replaced by
+    /// the one that [`Config::tasks`](crate::config::Config::tasks) sets for the stage, if it does.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -53,7 +54,9 @@ impl<C: Chain> Stream<C> {
     where
         C::Item: Portable,
     {
-        self.deal(Origin::here("parallelism"), Strategy::Shuffle, tasks.max(1))
+        // The operators behind a single task may need to see all records.
+        let parallelism = if tasks <= 1 { Parallelism::Fixed(1) } else { Parallelism::Free(tasks) };
+        self.deal(Origin::here("parallelism"), Strategy::Shuffle, parallelism)
     }
 
     /// Continues in as many other tasks, each of which receives the records of one task: an exchange within the
@@ -63,15 +66,15 @@ impl<C: Chain> Stream<C> {
     where
         C::Item: Portable,
     {
-        let tasks = self.tasks();
-        self.deal(Origin::here("forward"), Strategy::Forward, tasks)
+        let parallelism = Parallelism::Free(self.tasks());
+        self.deal(Origin::here("forward"), Strategy::Forward, parallelism)
     }
 
-    fn deal(self, origin: Origin, strategy: Strategy, tasks: usize) -> Exchanged<C>
+    fn deal(self, origin: Origin, strategy: Strategy, parallelism: Parallelism) -> Exchanged<C>
     where
         C::Item: Portable,
     {
-        self.exchange(origin, strategy, tasks, |cx, op, edge| {
+        self.exchange(origin, strategy, parallelism, |cx, op, edge| {
             edge.outlet(cx.task, cx.op(op), RoundRobin::starting_at(cx.task))
         })
     }
@@ -83,7 +86,7 @@ impl<C: Chain> Stream<C> {
     where
         C::Item: Portable,
     {
-        let (stage, env, tasks) = (self.stage, self.env.clone(), self.env.default_tasks());
+        let (stage, env, tasks) = (self.stage, self.env.clone(), self.env.tasks_of_cores());
         let origin = Origin::here("random");
         let received = self.exchange(origin, Strategy::Random, tasks, move |cx, op, edge| {
             // Odd multiples keep the tasks' sequences apart.
@@ -113,7 +116,7 @@ impl<C: Chain> Stream<C> {
         C::Item: Portable,
         for<'a> <C::Item as Record>::Of<'a>: Clone,
     {
-        let tasks = self.env.default_tasks();
+        let tasks = self.env.tasks_of_cores();
         self.exchange(Origin::here("broadcast"), Strategy::Broadcast, tasks, |cx, op, edge| {
             Broadcast::new(edge.lanes_from(cx.task, cx.op(op)))
         })
@@ -137,7 +140,7 @@ impl<C: Chain> Stream<C> {
         C::Item: Portable,
         F: for<'a, 'b> Fn(&'b <C::Item as Record>::Of<'a>, usize) -> usize + Send + Sync + 'static,
     {
-        let tasks = self.env.default_tasks();
+        let tasks = self.env.tasks_of_cores();
         let choose = Arc::new(choose);
         let origin = Origin::here("repartition_by");
         self.exchange(origin, Strategy::Custom, tasks, move |cx, op, edge| {

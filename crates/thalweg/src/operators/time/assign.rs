@@ -12,7 +12,7 @@ use crate::plan::{Origin, TaskContext, TieKind};
 use crate::stream::{Chain, Stream};
 use crate::time::{Timestamp, Untimed};
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 impl<C: Chain> Stream<C> {
@@ -66,7 +66,7 @@ impl<C: Chain> Stream<C> {
         G: WatermarkGenerator<C::Item>,
     {
         let find = Arc::new(find);
-        let drift = watermarks.drift.map(|most| Arc::new(Drift::new(most, self.tasks())));
+        let drift = watermarks.drift.map(|most| (most, OnceLock::new()));
         let drifts = drift.is_some();
         let (origin, details) = (Origin::here("assign_timestamps"), watermarks.details());
         let timed = self.then_described(origin, details, |prev, op| Assign {
@@ -86,7 +86,8 @@ pub struct Assign<C, F, G> {
     op: usize,
     find: Arc<F>,
     watermarks: Watermarks<G>,
-    drift: Option<Arc<Drift>>,
+    /// How far tasks may be apart, and their progress once the first of them is made.
+    drift: Option<(Duration, OnceLock<Arc<Drift>>)>,
 }
 
 impl<C, F, G> Chain for Assign<C, F, G>
@@ -103,13 +104,16 @@ where
     where
         N: Push<C::Item, Timestamp> + 'static,
     {
-        if let Some(drift) = &self.drift {
+        let drift = self.drift.as_ref().map(|(most, drift)| {
+            Arc::clone(drift.get_or_init(|| Arc::new(Drift::new(*most, cx.tasks))))
+        });
+        if let Some(drift) = &drift {
             drift.join(cx, self.op)?;
         }
         cx.partitions.expect_watermarks();
         let push = AssignPush {
             task: cx.task,
-            drift: self.drift.clone(),
+            drift,
             partitions: Arc::clone(cx.partitions),
             partition: None,
             op: cx.op(self.op),

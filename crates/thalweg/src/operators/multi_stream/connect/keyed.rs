@@ -8,7 +8,7 @@ use crate::operators::keyed::{
     AddHash, Carried, KeyBy, KeyedStream, Partitioned, Placed, add_hash,
 };
 use crate::operators::loops::Beside;
-use crate::plan::{Distribution, Origin, Strategy};
+use crate::plan::{Distribution, Origin, Parallelism, Strategy};
 use crate::stream::{Chain, Stream};
 
 /// A keyed stream paired with a state.
@@ -110,8 +110,12 @@ where
     let (stream, keys) = keyed.into_parts();
     // Records that are in the task that owns their key stay there.
     let (tasks, kind, distribution) = match P::IS_PARTITIONED {
-        true => (stream.tasks(), "forward", Strategy::Forward.into()),
-        false => (stream.env.keyed_tasks(), "repartition", Distribution::by_key::<G::Key>()),
+        true => (Parallelism::Free(stream.tasks()), "forward", Strategy::Forward.into()),
+        false => (
+            Parallelism::Free(stream.env.keyed_tasks()),
+            "repartition",
+            Distribution::by_key::<G::Key>(),
+        ),
     };
     let hashed = add_hash(stream, keys.clone(), origin);
     let send = |stream: Stream<AddHash<C, G>>, to| -> Sent<AddHash<C, G>> {

@@ -29,7 +29,7 @@ pub use stateful::StatefulWith;
 use crate::data::{Covariant, Data, Portable, Record, Wire};
 use crate::error::{Error, ErrorKind};
 use crate::exchange::{Broadcast, RoundRobin};
-use crate::plan::{Details, Origin, Scope, Strategy};
+use crate::plan::{Details, Origin, Parallelism, Scope, Strategy};
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
 use meeting::{Controls, Order, Records};
@@ -154,7 +154,7 @@ impl<C: Chain<Item: Wire + Covariant>> Stream<C> {
         S: Data + Clone + Sync,
         U: for<'a> Fn(&mut S, <D::Item as Record>::Of<'a>) + Send + Sync + 'static,
     {
-        let tasks = self.tasks();
+        let tasks = Parallelism::Free(self.tasks());
         let controls = Meet { control, init, update, order, origin };
         controls.with(self, tasks, |stream, to| {
             stream.send_to(to, origin, Strategy::Forward, |cx, op, edge| {
@@ -187,7 +187,7 @@ where
     fn with<C>(
         self,
         stream: Stream<C>,
-        tasks: usize,
+        parallelism: Parallelism,
         send: impl FnOnce(Stream<C>, usize) -> Sent<C>,
     ) -> Stream<Connected<C::Item, D::Item, C::Time, S, U>>
     where
@@ -199,8 +199,10 @@ where
         let (bounded, ends) = (stream.is_bounded(), control.is_bounded());
         let before = [control.stage, stream.stage];
         let stage = match same {
-            true => env.stage_of_both(&control.env, origin, before, tasks, bounded),
-            false => env.stage_of_both(&control.env, origin, [stream.stage; 2], tasks, bounded),
+            true => env.stage_of_both(&control.env, origin, before, parallelism, bounded),
+            false => {
+                env.stage_of_both(&control.env, origin, [stream.stage; 2], parallelism, bounded)
+            }
         };
         let receive = |kind| {
             let origin = Origin { kind, ..origin };

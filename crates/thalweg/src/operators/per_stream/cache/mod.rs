@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::Broadcast;
 use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned, Placed};
 use crate::operators::loops::ByRef;
-use crate::plan::{Details, Origin, TieKind};
+use crate::plan::{Details, Origin, Parallelism, TieKind};
 use crate::stream::{Chain, Environment, Stream};
 use crate::support::replay_buffer::ReplayBuffer;
 use crate::time::Time;
@@ -122,7 +122,10 @@ impl<C: Chain<Item: Portable<Owned: Sync>>> Stream<C> {
                 all.close(origin, Details::none(), move |cx, op| Ok(here.noted(cx, op)));
             }
         }
-        env.build(|builder| builder.require_bounded_end(stage, "it would never be complete"));
+        env.build(|builder| {
+            builder.require_bounded_end(stage, "it would never be complete");
+            builder.fix_tasks(stage, "later jobs read the cache in as many");
+        });
         cached
     }
 }
@@ -242,8 +245,14 @@ impl<D: Data + Sync, T: Time> Cached<D, T> {
             _ => Share::Part,
         };
         let details = Details::of("filled_by", self.0.operator.clone());
-        env.source(origin, details, tasks, true, Reads { cached: self.clone(), share })
-            .tied(TieKind::Cache)
+        env.source(
+            origin,
+            details,
+            Parallelism::Fixed(tasks),
+            true,
+            Reads { cached: self.clone(), share },
+        )
+        .tied(TieKind::Cache)
     }
 }
 
