@@ -2,7 +2,7 @@
 
 mod text;
 
-use crate::data::{Data, DecodeError, Schema};
+use crate::data::{Data, DecodeError, Schema, encode_words, extend_words};
 use std::fmt;
 use std::time::Duration;
 
@@ -75,12 +75,22 @@ impl Timestamp {
 
 /// Encoded and hashed as its microseconds.
 impl Data for Timestamp {
+    #[inline]
     fn encode(&self, out: &mut Vec<u8>) {
         self.0.encode(out);
     }
 
+    #[inline]
     fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
         i64::decode(input).map(Self)
+    }
+
+    fn encode_slice(items: &[Self], out: &mut Vec<u8>) {
+        encode_words(items, out, |at| at.0.to_le_bytes());
+    }
+
+    fn extend_list(input: &mut &[u8], len: usize, to: &mut Vec<Self>) -> Result<(), DecodeError> {
+        extend_words(input, len, to, |bytes| Self(i64::from_le_bytes(bytes)))
     }
 
     fn key_hash(&self) -> u64 {

@@ -1,6 +1,6 @@
 //! Batches: several records stored together, in an exchange, a buffer or a spill file.
 
-use super::codec::list_heap;
+use super::codec::{extend_from, list_heap};
 use super::drain::drain_each;
 use super::{Data, DecodeError, Record};
 use std::mem::needs_drop;
@@ -89,13 +89,7 @@ impl<T: Data> Batch<T> for Vec<T> {
     }
 
     fn decode_all(&mut self, input: &mut &[u8]) -> Result<(), DecodeError> {
-        let mut decoded = <Self as Data>::decode(input)?;
-        if self.is_empty() {
-            *self = decoded;
-        } else {
-            self.append(&mut decoded);
-        }
-        Ok(())
+        extend_from(input, self)
     }
 }
 

@@ -83,10 +83,18 @@ pub trait Data: Sized + Send + 'static {
         }
     }
 
+    /// Decodes `len` elements and appends them; if there is an error, perhaps only some of them.
+    #[doc(hidden)]
+    fn extend_list(input: &mut &[u8], len: usize, to: &mut Vec<Self>) -> Result<(), DecodeError> {
+        extend_each(input, len, to)
+    }
+
     /// Decodes `len` elements.
     #[doc(hidden)]
     fn decode_list(input: &mut &[u8], len: usize) -> Result<Vec<Self>, DecodeError> {
-        decode_each(input, len)
+        let mut all = Vec::new();
+        Self::extend_list(input, len, &mut all)?;
+        Ok(all)
     }
 
     /// Hashes a list that is stored in two pieces.
@@ -585,16 +593,54 @@ fn decode_str<'a>(input: &mut &'a [u8]) -> Result<&'a str, DecodeError> {
 }
 
 /// Decodes a list one element at a time: the default.
-fn decode_each<T: Data>(input: &mut &[u8], len: usize) -> Result<Vec<T>, DecodeError> {
+fn extend_each<T: Data>(input: &mut &[u8], len: usize, to: &mut Vec<T>) -> Result<(), DecodeError> {
     // Only types that own heap memory can contain themselves.
     let _level = if needs_drop::<T>() { Some(Level::enter()?) } else { None };
-    let mut items = Vec::with_capacity(first_capacity::<T>(input, len));
+    to.reserve(first_capacity::<T>(input, len));
     for at in 0..len {
         let before = input.len();
-        items.push(T::decode(input)?);
+        to.push(T::decode(input)?);
         check_progress(before, input.len(), at)?;
     }
-    Ok(items)
+    Ok(())
+}
+
+/// Decodes a list from the front of `input`, and appends its elements to a vector, whose memory is used again; if there is an
+/// error, perhaps only some of them.
+#[inline]
+pub(crate) fn extend_from<T: Data>(input: &mut &[u8], to: &mut Vec<T>) -> Result<(), DecodeError> {
+    let len = read_len(input)?;
+    T::extend_list(input, len, to)
+}
+
+/// Encodes the elements of a list, of `WIDTH` bytes each.
+pub(crate) fn encode_words<T, const WIDTH: usize>(
+    items: &[T],
+    out: &mut Vec<u8>,
+    to_bytes: impl Fn(&T) -> [u8; WIDTH],
+) {
+    out.reserve(items.len() * WIDTH);
+    // By way of the stack, which costs less than filling the vector with zeros before.
+    for items in items.chunks(64) {
+        let mut all = [[0; WIDTH]; 64];
+        for (bytes, item) in all.iter_mut().zip(items) {
+            *bytes = to_bytes(item);
+        }
+        out.extend_from_slice(all[..items.len()].as_flattened());
+    }
+}
+
+/// Decodes `len` elements of `WIDTH` bytes each and appends them.
+pub(crate) fn extend_words<T, const WIDTH: usize>(
+    input: &mut &[u8],
+    len: usize,
+    to: &mut Vec<T>,
+    from_bytes: impl Fn([u8; WIDTH]) -> T,
+) -> Result<(), DecodeError> {
+    let bytes = take(input, len.saturating_mul(WIDTH))?;
+    let (values, _) = bytes.as_chunks::<WIDTH>();
+    to.extend(values.iter().map(|value| from_bytes(*value)));
+    Ok(())
 }
 
 /// The capacity to allocate at once for `len` elements that the input claims to hold.

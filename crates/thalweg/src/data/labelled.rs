@@ -1,6 +1,6 @@
 //! Borrowed texts, each with a value.
 
-use super::codec::list_heap;
+use super::codec::{extend_from, list_heap};
 use super::{Batch, Covariant, Data, DecodeError, Ownable, Portable, Record, TextBatch, Wire};
 use std::marker::PhantomData;
 
@@ -137,11 +137,11 @@ impl<T: Data> Batch<Labelled<T>> for LabelledBatch<T> {
     fn decode_all(&mut self, input: &mut &[u8]) -> Result<(), DecodeError> {
         let before = Batch::len(&self.texts);
         self.texts.decode_all(input)?;
-        let values = <Vec<T> as Data>::decode(input)?;
-        if values.len() != Batch::len(&self.texts) - before {
+        let values = self.values.len();
+        extend_from(input, &mut self.values)?;
+        if self.values.len() - values != Batch::len(&self.texts) - before {
             return Err(DecodeError::invalid("as many values as texts"));
         }
-        self.values.extend(values);
         Ok(())
     }
 }

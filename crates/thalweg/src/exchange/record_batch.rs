@@ -1,7 +1,9 @@
 //! What lanes carry: batches of records with timestamps, and the kinds of record that occur in exchanges only.
 
 use crate::clock::Nanos;
-use crate::data::{Batch, Covariant, Data, DecodeError, Key, Portable, Record, Wire, decode_whole};
+use crate::data::{
+    Batch, Covariant, Data, DecodeError, Key, Portable, Record, Wire, decode_whole, extend_from,
+};
 use crate::time::Time;
 use std::marker::PhantomData;
 use std::mem::needs_drop;
@@ -70,8 +72,7 @@ impl<I: Portable + ?Sized, T: Time> RecordBatch<I, T> {
     /// Appends the records of one batch at the front of `input`, and advances `input` past it.
     pub(super) fn decode_next(&mut self, input: &mut &[u8]) -> Result<(), DecodeError> {
         self.items.decode_all(input)?;
-        self.times.append(&mut <Vec<T> as Data>::decode(input)?);
-        Ok(())
+        extend_from(input, &mut self.times)
     }
 
     /// Passes every record to `each`, in order, and keeps the capacity.

@@ -28,23 +28,15 @@ macro_rules! integers {
             }
 
             fn encode_slice(items: &[Self], out: &mut Vec<u8>) {
-                const WIDTH: usize = size_of::<$type>();
-                out.reserve(items.len() * WIDTH);
-                // By way of the stack, which costs less than filling the vector with zeros before.
-                for items in items.chunks(64) {
-                    let mut all = [0; 64 * WIDTH];
-                    for (bytes, item) in all.as_chunks_mut::<WIDTH>().0.iter_mut().zip(items) {
-                        *bytes = item.to_le_bytes();
-                    }
-                    out.extend_from_slice(&all[..items.len() * WIDTH]);
-                }
+                encode_words(items, out, |item| item.to_le_bytes());
             }
 
-            fn decode_list(input: &mut &[u8], len: usize) -> Result<Vec<Self>, DecodeError> {
-                const WIDTH: usize = size_of::<$type>();
-                let bytes = take(input, len.saturating_mul(WIDTH))?;
-                let (values, _) = bytes.as_chunks::<WIDTH>();
-                Ok(values.iter().map(|value| Self::from_le_bytes(*value)).collect())
+            fn extend_list(
+                input: &mut &[u8],
+                len: usize,
+                to: &mut Vec<Self>,
+            ) -> Result<(), DecodeError> {
+                extend_words(input, len, to, Self::from_le_bytes)
             }
         }
     )*};
@@ -106,8 +98,9 @@ impl Data for u8 {
     }
 
     #[inline]
-    fn decode_list(input: &mut &[u8], len: usize) -> Result<Vec<Self>, DecodeError> {
-        Ok(take(input, len)?.to_vec())
+    fn extend_list(input: &mut &[u8], len: usize, to: &mut Vec<Self>) -> Result<(), DecodeError> {
+        to.extend_from_slice(take(input, len)?);
+        Ok(())
     }
 
     #[inline]
@@ -636,8 +629,12 @@ impl Data for () {
     }
 
     /// The timestamps of a batch without any: counted, not decoded one by one.
-    fn decode_list(_input: &mut &[u8], len: usize) -> Result<Vec<Self>, DecodeError> {
-        if len > MAX_EMPTY { Err(too_many_empty()) } else { Ok(vec![(); len]) }
+    fn extend_list(_input: &mut &[u8], len: usize, to: &mut Vec<Self>) -> Result<(), DecodeError> {
+        if len > MAX_EMPTY {
+            return Err(too_many_empty());
+        }
+        to.resize(to.len() + len, ());
+        Ok(())
     }
 
     #[inline]
