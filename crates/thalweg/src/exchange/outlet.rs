@@ -25,15 +25,18 @@ const HEAVY: usize = 64 << 10;
 /// at hand.
 const OWNING: usize = 16;
 
-/// The time between two watermarks of a task to other hosts, for each lane that they go to: 20 µs, of which they take a small
-/// part.
+/// The time between two watermarks of a task to the other hosts of an exchange, for each lane that they go to: 20 µs, of which
+/// they take a small part.
 const PACE: Nanos = 20_000;
 
-/// When to look again whether a connection takes more: 1 ms.
-const AGAIN: Nanos = 1_000_000;
+/// When to look again whether a connection that is behind takes more: 5 ms.
+const AGAIN: Nanos = 5_000_000;
 
-/// The time in flight is measured for one batch in this many. A prime, as a task often fills the batches for all receivers in
-/// turn: so it is not always the same receiver's.
+/// How long a watermark waits for a connection that is behind: 100 ms. It may be so as long as there is much to send.
+const LONGEST: Nanos = 100_000_000;
+
+/// The time in flight is measured for one batch in this many. A task often fills the batches for all receivers in turn, and they
+/// are seldom a multiple of a prime: so it is not always the same receiver's.
 const MEASURED: u64 = 17;
 
 /// The sending ends of a task's lanes, with the batches being filled.
@@ -92,9 +95,10 @@ struct Filling {
     usual: usize,
     /// Whether the lane is in `held`.
     held: bool,
-    /// The last watermark, if it was not sent yet. Whatever was pushed before it goes first.
-    watermark: Option<Event>,
-    /// Whether the receiver believes that nothing comes: then the next watermark must go before all records.
+    /// The last watermark, if it was not sent yet, and since when one waits. Whatever was pushed before it goes first.
+    watermark: Option<(Event, Nanos)>,
+    /// Whether the receiver believes that nothing comes, and lets the watermarks of others pass: then the next one must not
+    /// wait.
     is_idle: bool,
 }
 
@@ -298,12 +302,13 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             if matches!(event, Event::Round(_)) && *credit == Credit::Closed {
                 *credit = Credit::Left;
             }
-            let frame = frame.as_mut();
-            if let Some(watermark) = frame.and_then(|frame| {
-                frame.is_idle = event == Event::Idle;
-                frame.watermark.take()
-            }) {
-                lane.send_event(watermark);
+            if let Some(frame) = frame {
+                if let Some((watermark, _)) = frame.watermark.take() {
+                    lane.send_event(watermark);
+                }
+                // A barrier changes nothing of it.
+                frame.is_idle &= matches!(event, Event::Barrier(_));
+                frame.is_idle |= event == Event::Idle;
             }
             self.send_event(to, event);
         }
@@ -327,30 +332,34 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     /// otherwise be sent on a narrow connection, or to very many tasks.
     fn advance(&mut self, event: Event) {
         let now = if self.far > 0 { self.settings.clock.now() } else { 0 };
-        let may = now >= self.next_watermark;
+        let is_due = now >= self.next_watermark;
+        self.lags = false;
+        let mut any = false;
         for to in 0..self.lanes.len() {
             let Sending { lane, frame, .. } = &mut self.lanes[to];
             if let (Some(far), Some(frame)) = (lane.far(), frame) {
-                if !(frame.is_idle || may && !far.link.is_behind()) {
-                    frame.watermark = Some(event);
+                let since = frame.watermark.map_or(now, |(_, since)| since);
+                if !frame.is_idle && !(is_due && may_send(far, since, now)) {
+                    frame.watermark = Some((event, since));
                     self.lags = true;
                     continue;
                 }
                 (frame.is_idle, frame.watermark) = (false, None);
+                any = true;
             }
             self.flush_lane(to);
             self.send_event(to, event);
         }
-        self.paced(may, now);
+        if any {
+            self.pace(now);
+        }
         // There may be many watermarks, which are no more urgent than the records before them.
         self.release_if_due();
     }
 
-    /// Notes when the next watermark may go to other hosts, if one may go now.
-    fn paced(&mut self, may: bool, now: Nanos) {
-        if may {
-            self.next_watermark = now.saturating_add(PACE.saturating_mul(self.far as Nanos));
-        }
+    /// Sets when the next watermark may go to other hosts: some time after this one.
+    fn pace(&mut self, now: Nanos) {
+        self.next_watermark = now.saturating_add(PACE.saturating_mul(self.far as Nanos));
     }
 
     /// Sends the watermarks that wait; returns when to call again if some still have to.
@@ -362,23 +371,24 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             return Some(self.next_watermark);
         }
         self.lags = false;
+        let mut any = false;
         for to in 0..self.lanes.len() {
             let Sending { lane, frame, .. } = &mut self.lanes[to];
             let (Some(far), Some(frame)) = (lane.far(), frame) else { continue };
-            if frame.watermark.is_none() {
-                continue;
-            }
-            if far.link.is_behind() {
+            let Some((watermark, since)) = frame.watermark else { continue };
+            if !may_send(far, since, now) {
                 self.lags = true;
                 continue;
             }
-            if let Some(watermark) = frame.watermark.take() {
-                self.flush_lane(to);
-                self.send_event(to, watermark);
-            }
+            frame.watermark = None;
+            any = true;
+            self.flush_lane(to);
+            self.send_event(to, watermark);
         }
-        self.paced(true, now);
-        self.lags.then(|| now.saturating_add(AGAIN))
+        if any {
+            self.pace(now);
+        }
+        self.lags.then(|| self.next_watermark.max(now.saturating_add(AGAIN)))
     }
 
     fn resume(&mut self) -> Flow {
@@ -442,6 +452,11 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         self.catch_up(now);
         self.release_if_due();
     }
+}
+
+/// Whether a watermark that has waited since this time may go to another host.
+fn may_send(far: &Far, since: Nanos, now: Nanos) -> bool {
+    now.saturating_sub(since) >= LONGEST || !far.link.is_behind()
 }
 
 impl<I: Portable + ?Sized, T: Time> Sending<I, T> {

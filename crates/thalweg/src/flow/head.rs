@@ -1,6 +1,10 @@
 //! The part that the heads of all stages share: resuming the stage, sending events, going idle.
 
 use super::{Epoch, Event, Flow, Pipe, Poll, Turn};
+use crate::clock::Nanos;
+
+/// When a task that cannot continue is called again if an operator wants to be called at once: 1 ms.
+const STUCK: Nanos = 1_000_000;
 
 /// The state of a stage's head between two batches.
 #[derive(Default)]
@@ -33,8 +37,9 @@ impl Head {
                 turn.back_pressured |= matches!(flow, Flow::Blocked);
                 let now = turn.clock.now();
                 // Flushes the other lanes: their receivers need not wait for the slow one. A time in the past would make the
-                // task run again at once, although it cannot continue before it is woken.
-                let again = next.idle(now).filter(|&at| at > now);
+                // task run again at once, although it cannot continue before it is woken, and may hide a later one.
+                let again =
+                    next.idle(now).map(|at| if at > now { at } else { now.saturating_add(STUCK) });
                 return Settled::Stop(again.map_or(Poll::Wait, Poll::WaitUntil));
             }
         }

@@ -65,8 +65,13 @@ impl Rules {
     /// Whether the stages at the ends of an edge have one number together. In a loop those of merged streams have too: a tail
     /// that waits for some heads alone may end a round before another head has begun it, so it must feed those alone.
     fn joins(&self, plan: &Plan, edge: &Edge) -> bool {
-        let may_differ = self.merged.contains(&edge.to) && plan.stages[edge.to].loops == 0;
-        edge.strategy == Strategy::Forward && !may_differ
+        edge.strategy == Strategy::Forward && !self.may_differ(plan, edge.to)
+    }
+
+    /// Whether a stage merges streams outside of all loops. A loop may begin in it.
+    fn may_differ(&self, plan: &Plan, stage: usize) -> bool {
+        let first = plan.stages[stage].operators.first();
+        self.merged.contains(&stage) && first.is_none_or(|&first| plan.operators[first].loops == 0)
     }
 
     /// The groups with a stage whose number is fixed.
@@ -78,15 +83,34 @@ impl Rules {
     fn groups(&self, plan: &Plan) -> Vec<usize> {
         let mut groups: Vec<usize> = (0..plan.stages.len()).collect();
         for edge in plan.edges.iter().filter(|edge| self.joins(plan, edge)) {
-            let (one, other) = (groups[edge.from], groups[edge.to]);
-            let joined = one.min(other);
-            for group in &mut groups {
-                if *group == one || *group == other {
-                    *group = joined;
-                }
+            join(&mut groups, edge);
+        }
+        // A merge of streams that keep one task each keeps it too: operators behind it may rely on that.
+        for stage in (0..groups.len()).filter(|stage| self.may_differ(plan, *stage)) {
+            let inputs = || {
+                let edges = plan.edges.iter().filter(|edge| edge.to == stage);
+                edges.filter(|edge| edge.strategy == Strategy::Forward)
+            };
+            let fixed = self.fixed_groups(&groups);
+            let is_one = |edge: &Edge| {
+                plan.stages[edge.from].tasks == 1 && fixed.contains(&groups[edge.from])
+            };
+            if inputs().all(is_one) {
+                inputs().for_each(|edge| join(&mut groups, edge));
             }
         }
         groups
+    }
+}
+
+/// Makes one group of those of the stages at the ends of an edge.
+fn join(groups: &mut [usize], edge: &Edge) {
+    let (one, other) = (groups[edge.from], groups[edge.to]);
+    let joined = one.min(other);
+    for group in groups {
+        if *group == one || *group == other {
+            *group = joined;
+        }
     }
 }
 
@@ -277,7 +301,8 @@ fn tasks_on(stage: &Stage, set: Set<'_>, hosts: &Hosts) -> Result<Tasks> {
                     "the first host runs the first task of each stage, so it has at least one";
                 return Err(set.error(what.to_owned()));
             }
-            (on.iter().sum(), Placement::OnHosts(on))
+            let all = on.iter().fold(0_usize, |all, own| all.saturating_add(*own));
+            (all, Placement::OnHosts(on))
         }
     };
     if number == 0 {

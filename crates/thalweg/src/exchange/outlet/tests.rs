@@ -3,7 +3,7 @@
 use super::*;
 use crate::clock::Clock;
 use crate::exchange::far::{Ends, Frame};
-use crate::flow::{Depth, Waker};
+use crate::flow::{Depth, Epoch, Waker};
 use crate::memory::MemoryPool;
 use crate::net::{HostId, Part, Receive, TestNetwork};
 use crate::sync::{Mutex, lock};
@@ -152,8 +152,41 @@ fn watermarks_wait_for_a_connection_that_is_behind_and_only_for_that() {
 }
 
 #[test]
+fn watermarks_wait_no_longer_than_that_for_a_connection_that_stays_behind() {
+    let mut three = Three::new();
+    lock(&three.network.behind).extend([HostId(1), HostId(2)]);
+    let step = LONGEST / 4;
+    for at in 0..10 {
+        three.push();
+        three.watermark(at);
+        three.clock.advance_to(three.clock.now() + step);
+    }
+    assert_eq!(three.arrived(), ["5 w4 5 w9"; 2]);
+    // Without another one too.
+    three.watermark(10);
+    while let Some(again) = three.idle_after(0) {
+        assert!((1..=AGAIN).contains(&again));
+        three.clock.advance_to(three.clock.now() + again);
+        assert!(three.clock.now() < 4_000_000_000, "it never ends");
+    }
+    assert_eq!(three.arrived(), ["w10"; 2]);
+}
+
+#[test]
+fn an_attempt_that_sends_nothing_delays_no_other() {
+    let mut three = Three::new();
+    lock(&three.network.behind).extend([HostId(1), HostId(2)]);
+    three.watermark(0);
+    assert_eq!(three.idle_after(0), Some(AGAIN));
+    lock(&three.network.behind).clear();
+    three.watermark(1);
+    assert_eq!(three.arrived(), ["w1"; 2]);
+    assert_eq!(three.idle_after(0), None, "nothing waits");
+}
+
+#[test]
 fn other_events_wait_for_nothing_and_come_after_the_watermark() {
-    for event in [Event::Idle, Event::Round(Depth(1)), Event::End] {
+    for event in [Event::Idle, Event::Barrier(Epoch(1)), Event::Round(Depth(1)), Event::End] {
         let mut three = Three::new();
         lock(&three.network.behind).insert(HostId(1));
         three.watermark(1);
@@ -166,15 +199,20 @@ fn other_events_wait_for_nothing_and_come_after_the_watermark() {
 }
 
 #[test]
-fn the_first_watermark_after_a_rest_goes_before_all_records() {
-    // A receiver that believes that nothing comes would let other tasks' watermarks pass the records.
-    let mut three = Three::new();
-    lock(&three.network.behind).extend([HostId(1), HostId(2)]);
-    three.lanes.event(Event::Idle);
-    three.watermark(1);
-    three.push();
-    three.watermark(2);
-    three.lanes.flush();
-    assert_eq!(three.arrived(), ["Idle w1 1"; 2]);
-    assert!(three.idle_after(0).is_some());
+fn the_first_watermark_after_a_rest_does_not_wait() {
+    // A receiver that believes that nothing comes would let other tasks' watermarks pass the records. A barrier does not
+    // change what it believes.
+    for between in [None, Some(Event::Barrier(Epoch(1)))] {
+        let mut three = Three::new();
+        lock(&three.network.behind).extend([HostId(1), HostId(2)]);
+        three.lanes.event(Event::Idle);
+        between.into_iter().for_each(|event| three.lanes.event(event));
+        three.watermark(1);
+        three.push();
+        three.watermark(2);
+        three.lanes.flush();
+        let between = between.map_or(String::new(), |event| format!(" {event:?}"));
+        assert_eq!(three.arrived(), [0; 2].map(|_| format!("Idle{between} w1 1")));
+        assert!(three.idle_after(0).is_some());
+    }
 }

@@ -264,11 +264,13 @@ impl NewDir {
     }
 
     /// On the first call, creates the directory, or checks that it is empty except for left-overs of killed jobs,
-    /// which it removes. Other hosts write the files with the names `of_others` into it.
+    /// which it removes. Other hosts write the files with the names `of_others` into it; if it is `shared`, they may do so
+    /// for another operator too, which is refused later.
     pub(super) fn prepare(
         &self,
         op: &Op,
         claims: Claims,
+        shared: bool,
         of_others: impl Iterator<Item = String>,
     ) -> Result<&Path> {
         let mut state = lock(&self.state);
@@ -276,8 +278,6 @@ impl NewDir {
             return Ok(&self.path);
         }
         let failed = |cause| Error::io(&self.path, "make the directory", cause);
-        let mut of_others = of_others.peekable();
-        let shared = of_others.peek().is_some();
         let made = match fs::create_dir(&self.path) {
             Ok(()) => true,
             Err(_) if self.path.is_dir() => false,

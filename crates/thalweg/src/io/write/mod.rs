@@ -50,8 +50,7 @@ impl<C: Chain> Stream<C> {
     fn write_file<E: Encode<C::Item>>(self, origin: Origin, path: &Path, encode: E) {
         let details = Details::of("path", path);
         let path = path.to_owned();
-        // Where numbers of tasks are set, a stage of one may have more.
-        let is_one = self.tasks() == 1 && self.env.config().tasks.is_empty();
+        let is_one = self.tasks() == 1;
         let encoded = self.encoded(origin, encode);
         let open = move |cx: &TaskContext<'_>, op| {
             let op = cx.op(op);
@@ -60,7 +59,7 @@ impl<C: Chain> Stream<C> {
             Ok(FilePush::new(op, file, None))
         };
         if is_one {
-            encoded.close(origin, details, open);
+            encoded.with_fixed_tasks("one file is written").close(origin, details, open);
         } else {
             let gather = Origin { kind: "gather", ..origin };
             let gathered = encoded.exchange(
@@ -89,7 +88,7 @@ impl<C: Chain> Stream<C> {
             let of_others = (0..cx.tasks).filter(|task| cx.hosts[*task] != me).map(part);
             let claims = if me == HostId::FIRST { Claims::Checked } else { Claims::Trusted };
             let create = || {
-                let dir = dir.prepare(&op, claims, of_others)?;
+                let dir = dir.prepare(&op, claims, cx.links.hosts().count() > 1, of_others)?;
                 NewFile::create(&dir.join(part(cx.task)), &op, claims)
             };
             let file = create().map_err(|error| error.in_operator(&*op.name()))?;

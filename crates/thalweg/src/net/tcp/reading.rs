@@ -20,6 +20,9 @@ const BUFFER: usize = 256 << 10;
 /// How often it reads from one host before it looks at others.
 const IN_TURN: usize = 8;
 
+/// The requests for the time that a host may send between two looks: a few when it has connected, then one with each heartbeat.
+const MOST_REQUESTS: usize = 64;
+
 /// The reading ends of all connections.
 pub(super) struct Reading {
     poll: Poll,
@@ -46,6 +49,8 @@ struct Incoming {
     ended: bool,
     /// Whether there are bytes to write that the system sends no event for.
     behind: bool,
+    /// The requests for the time since the last look.
+    requests: usize,
     /// When bytes arrived last.
     arrived: Nanos,
     last: LastFrame,
@@ -85,6 +90,7 @@ impl Reading {
                 readable: true,
                 ended: false,
                 behind: false,
+                requests: 0,
                 arrived: now,
                 last: LastFrame::None,
                 state: State::There,
@@ -182,6 +188,7 @@ impl Reading {
             if peer.state == State::Closed {
                 continue;
             }
+            peer.requests = 0;
             peer.arrived = peer.arrived.saturating_add(late).min(now);
             let silent = now.saturating_sub(peer.arrived);
             if silent >= self.lost_after && !peer.readable {
@@ -230,7 +237,7 @@ impl Incoming {
         // Before the frames are taken, which may take long.
         self.arrived = clock.now();
         let received = clock.stamp_of(self.arrived);
-        let Self { reader, last, state, .. } = self;
+        let Self { reader, last, state, requests, .. } = self;
         reader.read(&buffer[..read], |arrived| match arrived {
             Arrived::Frame(channel, frame) => {
                 *last = LastFrame::Of(channel);
@@ -239,7 +246,10 @@ impl Incoming {
             Arrived::Notice(Notice::Alive) => *last = LastFrame::Heartbeat,
             Arrived::Notice(Notice::ClockRequest(asked)) => {
                 *last = LastFrame::Heartbeat;
-                shared.answer_clock(peer, asked, received);
+                *requests += 1;
+                if *requests <= MOST_REQUESTS {
+                    shared.answer_clock(peer, asked, received);
+                }
             }
             Arrived::Notice(Notice::ClockAnswer { asked, received: there, answered }) => {
                 *last = LastFrame::Heartbeat;
@@ -250,6 +260,9 @@ impl Incoming {
             Arrived::Notice(Notice::Over(job)) => shared.channels.over_on(host, job),
             Arrived::Notice(Notice::Goodbye) => *state = State::Leaving,
         })?;
+        if self.requests > MOST_REQUESTS {
+            return Err("it asks for the time again and again".to_owned());
+        }
         if self.state == State::Leaving {
             shared.channels.lose(host, &lost(&peer.address, "it has left"));
             // The other side waits for this, to know that it has arrived.

@@ -701,6 +701,12 @@ fn notices_about_clocks_are_read_the_same_wherever_they_are_torn() {
             bytes.extend([&frame.header[..], &frame.content].concat());
         }
     }
+    // One that makes sense.
+    let sane = Notice::ClockAnswer { asked: 7, received: 20, answered: 30 };
+    for notice in [Notice::ClockRequest(7), sane] {
+        let frame = Frame::notice(notice);
+        bytes.extend([&frame.header[..], &frame.content].concat());
+    }
     for torn_at in 0..bytes.len() {
         read_from_host(&bytes, torn_at);
     }

@@ -125,6 +125,13 @@ fn merged_streams_have_as_many_tasks_as_the_widest() {
     assert_eq!(tasks("wide=7", merge), [7, 1, 7, 2, 7]);
     assert_eq!(tasks("wide=7,for_each_parallel=3", merge), [7, 1, 7, 2, 3]);
     assert_eq!(tasks("wide=1", merge), [1, 1, 1, 2, 2]);
+    // A loop that begins behind them has its own number.
+    let looped = |env: &Environment| {
+        let all = env.range(0..9).name("wide").merge(env.iter(0..9));
+        let rounds = all.iterate(2, (), |numbers, _| numbers.map(|n| n + 1));
+        rounds.all_rounds().1.for_each_parallel(drop);
+    };
+    assert_eq!(tasks("wide=7", looped)[..3], [7, 1, 2]);
     // Streams that are in the tasks of their keys have one number.
     let keyed = |env: &Environment| {
         let [a, b] = [10, 20].map(|most| env.range(0..most).group_by(|n| n % 7).repartition());
@@ -155,6 +162,16 @@ fn what_needs_its_number_of_tasks_is_named() {
         assert!([operator, "all"].contains(&named.as_deref().unwrap()), "{named:?}");
         assert_eq!(tasks("all=1", job)[1], 1, "as many as it has");
     }
+    // Merged streams of one task each have one, and what is behind them may rely on it.
+    let one = |env: &Environment| {
+        let [a, b] = [10, 20].map(|most| env.range(0..most).parallelism(1));
+        let all = a.merge(b).merge(env.iter(0..5)).scan(0, |count, _| {
+            *count += 1;
+            Some(*count)
+        });
+        all.name("all").for_each_parallel(drop);
+    };
+    assert!(refused("all=3", one).0.contains("has 1 task because of this operator"));
     let cached = |env: &Environment| _ = env.range(0..9).map(|n| n).cache();
     let (message, operator) = refused("map=3", cached);
     assert!(
@@ -187,6 +204,12 @@ fn numbers_that_are_not_possible_are_refused() {
     let why = |counts| refused(counts, counting).0;
     assert!(why("tens=3+1").ends_with("it has numbers for 2 hosts, and the job runs on 1"));
     assert!(why("tens=32769").ends_with("a stage has at most 32768 tasks"));
+    let most = usize::MAX;
+    for counts in [format!("tens={most}+2"), format!("tens=1+{most}")] {
+        for refused in on_hosts(&[1, 1], &counts, tens) {
+            assert!(refused.unwrap_err().ends_with("a stage has at most 32768 tasks"));
+        }
+    }
     let mut config = Config::default();
     config.tasks.set("tens", 0);
     let env = Environment::with_config(config);

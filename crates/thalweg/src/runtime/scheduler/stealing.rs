@@ -377,7 +377,10 @@ impl Pool {
             if now >= until {
                 break;
             }
+            // Which may take long: meanwhile others have to be woken for what is added.
+            self.parking.stop_searching();
             self.attend(thread);
+            self.parking.start_searching();
             found = self.any_work() || self.timers.first().is_some_and(|at| at <= now);
         }
         self.parking.stop_searching();
