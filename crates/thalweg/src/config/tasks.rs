@@ -20,7 +20,8 @@ pub(super) const TASKS: &str = "NAME=N, or N+N+... for one number a host, as in 
 /// When a job starts, it is refused with an error of kind [`Config`](crate::ErrorKind::Config) that names the stages there
 /// are, if a name fits none of its stages or several, and if an operator of the stage needs the number of tasks that it
 /// has, as after [`parallelism(1)`](crate::Stream::parallelism). For programs with several jobs a question mark behind the
-/// name, as in `count?`, leaves jobs that have no such stage as they are. No number changes a result.
+/// name, as in `count?`, leaves jobs that have no such stage as they are. No number changes a result, but that of
+/// operators with a state for each task, such as [`scan`](crate::Stream::scan), whose stage has several.
 ///
 /// As text, on a command line or in a variable, `count=8,1=3` sets two stages.
 ///

@@ -162,8 +162,8 @@ impl Environment {
         &self.runtime.config
     }
 
-    /// The job described so far, as data. Numbers of tasks that are [set](Config::tasks) count as soon as the stages they
-    /// are for are described.
+    /// The job described so far, as data. Numbers of tasks that are [set](Config::tasks) count as soon as the stages that
+    /// all of them are for are described.
     pub fn plan(&self) -> Plan {
         self.build(|builder| {
             let settled = builder.settled(&self.config().tasks, &self.runtime.hosts);
