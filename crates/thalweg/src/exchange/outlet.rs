@@ -339,7 +339,8 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             let Sending { lane, frame, .. } = &mut self.lanes[to];
             if let (Some(far), Some(frame)) = (lane.far(), frame) {
                 let since = frame.watermark.map_or(now, |(_, since)| since);
-                if !frame.is_idle && !(is_due && may_send(far, since, now)) {
+                let may = frame.is_idle || (is_due && may_send(far, since, now));
+                if !may {
                     frame.watermark = Some((event, since));
                     self.lags = true;
                     continue;
