@@ -11,7 +11,12 @@ use std::process::{Command, Stdio};
 
 /// Makes sure that the program `name` exists, by installing the Debian package that contains it.
 pub(crate) fn debian(name: &str, package: &str) -> Result<()> {
-    if exists(name) {
+    debian_where(name, package, || exists(name))
+}
+
+/// Makes sure that something is there, by installing the Debian package that contains it.
+pub(crate) fn debian_where(name: &str, package: &str, is_there: impl Fn() -> bool) -> Result<()> {
+    if is_there() {
         return Ok(());
     }
     println!("`{name}` is missing: installing Debian's {package}");
@@ -27,8 +32,8 @@ pub(crate) fn debian(name: &str, package: &str) -> Result<()> {
     apt(&["update", "-qq"])
         .and_then(|()| apt(&["install", "-y", "-qq", "--no-install-recommends", package]))
         .with_context(|| format!("`{name}` is needed: install {package} and run this again"))?;
-    if !exists(name) {
-        bail!("{package} is installed, and yet `{name}` cannot be run");
+    if !is_there() {
+        bail!("{package} is installed, and yet `{name}` is not there");
     }
     Ok(())
 }

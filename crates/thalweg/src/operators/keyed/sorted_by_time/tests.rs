@@ -189,7 +189,9 @@ fn memory_is_reserved_as_it_is_needed() -> crate::Result<()> {
 #[test]
 fn memory_is_that_of_the_records_that_wait() -> crate::Result<()> {
     let run = |lag| {
-        let env = Environment::with_config(Config { memory: 4 << 20, ..Config::default() });
+        // One source: of several, one whose thread gets no processor would let the records of the others wait.
+        let config = Config { memory: 4 << 20, cores: 1.try_into().unwrap(), ..Config::default() };
+        let env = Environment::with_config(config);
         let numbers = env.range(0..300_000).assign_timestamps(
             |n| Timestamp::from_micros(*n as i64),
             Watermarks::bounded_disorder(lag),
