@@ -354,7 +354,7 @@ impl Environment {
     }
 
     /// That number.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub(crate) fn default_tasks(&self) -> usize {
         self.runtime.hosts.all_cores()
     }
