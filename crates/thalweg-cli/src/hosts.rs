@@ -280,7 +280,8 @@ fn variables_of(
     // Of the numbers of tasks, each name counts by itself, and what is passed on goes over the file.
     let listed_counts = listed.task_counts();
     if !listed_counts.is_empty() {
-        let set = variables.iter().rfind(|(name, set)| name == TASKS && !set.is_empty());
+        let set =
+            variables.iter().rfind(|(name, _)| name == TASKS).filter(|(_, set)| !set.is_empty());
         let set = set.map_or(String::new(), |(_, set)| format!(",{set}"));
         variables.push((TASKS.to_owned(), format!("{listed_counts}{set}")));
     }
@@ -369,6 +370,11 @@ mod tests {
             seen(&here, &[], tasks).as_deref(),
             Some("count=6,sum=2,sum=5"),
             "the last counts"
+        );
+        assert_eq!(
+            seen(&here, &["--env", "THALWEG_TASKS="], tasks).as_deref(),
+            Some("count=6,sum=2"),
+            "empty is not set"
         );
         let tls = "THALWEG_TLS_DIR";
         assert_eq!(seen(&[], &[], tls).as_deref(), Some("~/tls"));
