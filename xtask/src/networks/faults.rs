@@ -18,6 +18,8 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "a host that is cut off", run: cut_off },
     Case { name: "a stopped process", run: stopped },
     Case { name: "a process killed in the middle", run: killed_in_the_middle },
+    Case { name: "a process killed within a loop", run: killed_within_a_loop },
+    Case { name: "a process stopped within a loop", run: stopped_within_a_loop },
     Case { name: "a process killed near the end", run: killed_near_the_end },
     Case { name: "a process killed while hosts connect", run: killed_while_connecting },
     Case { name: "a process that is started again", run: started_again },
@@ -109,6 +111,36 @@ fn killed_in_the_middle(lab: &Lab) -> Result<()> {
         job.remove(host).signal("KILL")?;
         let how = "its connection ";
         all_have_lost(lab, job.end()?, &[host], how).with_context(|| format!("host {host}"))?;
+    }
+    Ok(())
+}
+
+/// Starts a loop on three hosts whose output is the folder `sessions`, and waits until it has made rounds.
+fn within_a_loop(lab: &Lab) -> Result<Job> {
+    let folder = lab.path("sessions").display().to_string();
+    let mut job = lab.job("network_jobs", &["loop", "--output", &folder]).hosts(3).start()?;
+    job.until_running(500)?;
+    Ok(job)
+}
+
+fn killed_within_a_loop(lab: &Lab) -> Result<()> {
+    for host in 0..3 {
+        let mut job = within_a_loop(lab)?;
+        job.remove(host).signal("KILL")?;
+        let how = "its connection ";
+        all_have_lost(lab, job.end()?, &[host], how).with_context(|| format!("host {host}"))?;
+    }
+    Ok(())
+}
+
+fn stopped_within_a_loop(lab: &Lab) -> Result<()> {
+    for host in 0..2 {
+        let mut job = within_a_loop(lab)?;
+        let stopped = job.remove(host);
+        stopped.signal("STOP")?;
+        let ended = job.end()?;
+        stopped.is_still_stopped()?;
+        all_have_lost(lab, ended, &[host], SILENCE).with_context(|| format!("host {host}"))?;
     }
     Ok(())
 }

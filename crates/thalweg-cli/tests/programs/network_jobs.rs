@@ -45,6 +45,12 @@ enum Job {
         #[arg(long)]
         output: PathBuf,
     },
+    /// Sends numbers round and round in a loop, in more rounds than anybody waits for. Says on standard error when the job runs
+    Loop {
+        /// The folder of a file with the numbers
+        #[arg(long)]
+        output: PathBuf,
+    },
     /// Runs jobs one after another, and says on standard error what the process has after each: its resident memory in
     /// KiB, its open files, its threads
     Repeat {
@@ -67,6 +73,7 @@ fn run() -> Result<()> {
             env.range(0..readings).map(|n| format!("{n:063}")).write_lines_parallel(output);
             env.run()
         }
+        Job::Loop { output } => rounds(&env, output),
         Job::Repeat { seconds } => repeat(&env, Duration::from_secs_f64(seconds)),
     }
 }
@@ -106,6 +113,19 @@ fn sessions(env: &Environment, readings: u64, rate: f64, output: PathBuf) -> Res
             format!("{sensor}\t{count}\t{sum}")
         })
         .write_lines_parallel(output);
+    let job = env.start()?;
+    eprintln!("running");
+    job.wait().map(drop)
+}
+
+fn rounds(env: &Environment, output: PathBuf) -> Result<()> {
+    let (rounds, left) = env
+        .range(0..READINGS)
+        .iterate(u64::MAX, 0, |numbers, _| numbers.shuffle().map(|n| n ^ 1))
+        .fold(|sum: &mut u64, n| *sum ^= n, |sum, others| *sum ^= others)
+        .all_rounds(|all, round| *all ^= round);
+    rounds.for_each(drop);
+    left.map(|n| n.to_string()).write_lines_parallel(output);
     let job = env.start()?;
     eprintln!("running");
     job.wait().map(drop)
