@@ -107,6 +107,8 @@ const STEPS: usize = 64;
 const LOOK: Duration = Duration::from_millis(5);
 /// How many looks in vain it takes to conclude that the hosts wait for each other.
 const PATIENCE: usize = 4000;
+/// The frames under way between two hosts from which the connection is behind: so few that every job meets it.
+const BEHIND: usize = 3;
 /// How a host is lost.
 const DROPPED: &str = "it was dropped";
 /// By how much the clocks of two hosts differ.
@@ -369,6 +371,13 @@ impl Network for SimulatedHost {
 
     fn release(&self, to: HostId) {
         lock(&self.cluster.frames).release(self.me, to);
+    }
+
+    fn is_behind(&self, to: HostId) -> bool {
+        let frames = lock(&self.cluster.frames);
+        let waiting =
+            frames.under_way.iter().filter(|((from, at, _), _)| (*from, *at) == (self.me, to));
+        waiting.map(|(_, queue)| queue.len()).sum::<usize>() >= BEHIND
     }
 
     fn open(&self, channel: Channel, receiver: Receiver) {
