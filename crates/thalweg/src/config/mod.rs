@@ -147,7 +147,7 @@ pub enum BatchMode {
 }
 
 /// The most records of a batch. Another host decodes at most as many that have no bytes, such as `()`.
-const LARGEST_BATCH: usize = 1 << 16;
+pub(crate) const LARGEST_BATCH: usize = 1 << 16;
 
 impl BatchMode {
     /// The records of a full batch: from 1 to 65,536, the most that another host accepts in one; values beyond

@@ -1,17 +1,20 @@
 //! An edge: all lanes between two stages.
 
 use super::far::{Ends, Far, Frame};
+use super::inbox::{Gate, Inbox};
 use super::lane::Lane;
-use super::outlet::{Lanes, Outlet};
+use super::outlet::{Lanes, Outlet, Place};
 use super::record_batch::RecordBatch;
 use super::{BatchMode, route::Route};
 use crate::clock::Clock;
-use crate::data::Portable;
+use crate::data::{DecodeError, Portable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Op, Waker};
 use crate::memory::MemoryPool;
 use crate::net::{HostId, Links, Part, Receive};
 use crate::time::Time;
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 /// How much of the usual credit a lane between hosts has: what it returns is under way for a while, and until the receiver
@@ -32,6 +35,8 @@ pub(crate) struct LaneSettings {
     pub(crate) compress_from: Option<usize>,
     /// Whether batches are encoded and decoded again, as between hosts.
     pub(crate) encode: bool,
+    /// Whether the lanes to and from other hosts are [bundled](super::inbox).
+    pub(crate) bundled: bool,
     /// Measures how long batches are in flight.
     pub(crate) clock: Clock,
 }
@@ -47,16 +52,28 @@ pub(crate) struct TasksOf<'a> {
 pub(crate) struct Edge<I: Portable + ?Sized, T: Time> {
     /// Its number in the plan.
     id: usize,
-    lanes: Arc<OnceLock<Matrix<I, T>>>,
+    lanes: Arc<OnceLock<AllLanes<I, T>>>,
 }
 
 /// A lane, shared by its sender and its receiver.
 pub(crate) type SharedLane<I, T> = Arc<Lane<RecordBatch<I, T>>>;
 
-struct Matrix<I: Portable + ?Sized, T: Time> {
+/// The lanes of an edge that begin or end on this host.
+struct AllLanes<I: Portable + ?Sized, T: Time> {
     settings: LaneSettings,
-    /// Indexed by sender, then receiver. `None` where the strategy never sends.
-    lanes: Vec<Vec<Option<SharedLane<I, T>>>>,
+    /// By sender and receiver: those within this host, and unless lanes are bundled, the halves of those to and from others.
+    lanes: BTreeMap<(u32, u32), SharedLane<I, T>>,
+    bundles: Option<Bundles<I, T>>,
+}
+
+/// The lanes to and from other hosts, where they are bundled.
+struct Bundles<I: Portable + ?Sized, T: Time> {
+    /// The bundles of the sending tasks of this host, by sender and host.
+    outgoing: BTreeMap<(u32, HostId), SharedLane<I, T>>,
+    /// By sending host.
+    inboxes: BTreeMap<HostId, Inbox<RecordBatch<I, T>>>,
+    /// Where a record for each receiving task is put.
+    places: Arc<[Place]>,
 }
 
 /// The credit of a lane between hosts.
@@ -64,9 +81,133 @@ fn far_credit(credit: usize) -> usize {
     credit.saturating_mul(FAR_CREDIT)
 }
 
+/// The tasks of each host that has any, in order. Those of a host have successive numbers.
+fn by_host(hosts: &[HostId]) -> BTreeMap<HostId, Range<usize>> {
+    let mut ranges = BTreeMap::<HostId, Range<usize>>::new();
+    for (task, host) in hosts.iter().enumerate() {
+        ranges.entry(*host).or_insert(task..task).end = task + 1;
+    }
+    ranges
+}
+
 impl<I: Portable + ?Sized, T: Time> Clone for Edge<I, T> {
     fn clone(&self) -> Self {
         Self { id: self.id, lanes: Arc::clone(&self.lanes) }
+    }
+}
+
+/// Makes the lanes of an edge.
+struct Maker<'a> {
+    edge: usize,
+    settings: &'a LaneSettings,
+    senders: TasksOf<'a>,
+    receivers: TasksOf<'a>,
+    links: &'a Links,
+}
+
+impl Maker<'_> {
+    fn part(&self) -> Part {
+        Part::Edge(self.edge)
+    }
+
+    fn lane<B>(&self, credit: usize, sender: Waker, receiver: Waker) -> Lane<B> {
+        Lane::new(self.edge, credit, &self.settings.memory, sender, receiver)
+    }
+
+    /// Half of a lane between hosts.
+    fn half<B>(&self, far: Far, sender: Waker, receiver: Waker) -> Arc<Lane<B>> {
+        let [credit, usual] = [self.settings.credit, self.settings.usual_credit].map(far_credit);
+        Arc::new(self.lane(credit, sender, receiver).into_half(far, usual))
+    }
+
+    /// The lane between two tasks of which at least one is on this host.
+    fn single<B>(&self, from: usize, to: usize) -> Arc<Lane<B>> {
+        let me = self.links.hosts().me();
+        let (sender, receiver) =
+            (self.senders.wakers[from].clone(), self.receivers.wakers[to].clone());
+        let [sends, receives] = [self.senders.hosts[from], self.receivers.hosts[to]];
+        let other = if sends == me { receives } else { sends };
+        if other == me {
+            return Arc::new(self.lane(self.settings.credit, sender, receiver));
+        }
+        let ends = Ends { from: from as u32, to: to as u32 };
+        let link = self.links.to(other, self.part());
+        self.half(Far::new(link, ends, sends == me), sender, receiver)
+    }
+
+    /// The tasks of this host, of those with these hosts.
+    fn here(&self, hosts: &[HostId]) -> Vec<usize> {
+        let me = self.links.hosts().me();
+        (0..hosts.len()).filter(|task| hosts[*task] == me).collect()
+    }
+
+    /// Every pair of a sender and a receiver that are `linked` and of which at least one is on this host, in order.
+    fn singles<B>(
+        &self,
+        linked: impl Fn(usize, usize) -> bool,
+    ) -> BTreeMap<(u32, u32), Arc<Lane<B>>> {
+        let (senders, receivers) = (self.senders.hosts.len(), self.receivers.hosts.len());
+        let from_here = self.here(self.senders.hosts).into_iter();
+        let from_here = from_here.flat_map(|from| (0..receivers).map(move |to| (from, to)));
+        let to_here = self.here(self.receivers.hosts).into_iter();
+        let to_here = to_here.flat_map(|to| (0..senders).map(move |from| (from, to)));
+        let mut lanes = BTreeMap::new();
+        for (from, to) in from_here.chain(to_here).filter(|(from, to)| linked(*from, *to)) {
+            let lane = lanes.entry((from as u32, to as u32));
+            lane.or_insert_with(|| self.single(from, to));
+        }
+        lanes
+    }
+
+    /// The lanes between the tasks of this host.
+    fn within<B>(&self) -> BTreeMap<(u32, u32), Arc<Lane<B>>> {
+        let to = self.here(self.receivers.hosts);
+        let from = self.here(self.senders.hosts).into_iter();
+        let pairs = from.flat_map(|from| to.iter().map(move |to| (from, *to)));
+        pairs.map(|(from, to)| ((from as u32, to as u32), self.single(from, to))).collect()
+    }
+
+    fn bundles<I: Portable + ?Sized, T: Time>(&self) -> Bundles<I, T> {
+        let me = self.links.hosts().me();
+        let (senders, receivers) = (by_host(self.senders.hosts), by_host(self.receivers.hosts));
+        let here = |tasks: &BTreeMap<HostId, Range<usize>>| tasks.get(&me).cloned().unwrap_or(0..0);
+        let others = || receivers.iter().filter(|(host, _)| **host != me);
+        let mut outgoing = BTreeMap::new();
+        for from in here(&senders) {
+            for (host, _) in others() {
+                let ends = Ends { from: from as u32, to: Ends::ALL };
+                let far = Far::new(self.links.to(*host, self.part()), ends, true);
+                let sender = self.senders.wakers[from].clone();
+                let half = self.half(far, sender, Waker::default());
+                outgoing.insert((from as u32, *host), half);
+            }
+        }
+        let usual_credit = far_credit(self.settings.usual_credit);
+        let inbox = |(host, tasks): (&HostId, &Range<usize>)| {
+            let link = self.links.to(*host, self.part());
+            let to = here(&receivers);
+            let first = tasks.start as u32;
+            let gate = Arc::new(Gate::new(link, first, tasks.len(), to.len(), usual_credit));
+            let lane = |(place, to): (usize, usize)| {
+                let receiver = self.receivers.wakers[to].clone();
+                self.half(Far::behind(&gate, place), Waker::default(), receiver)
+            };
+            let lanes = to.enumerate().map(lane).collect();
+            (*host, Inbox::new(Arc::clone(&gate), lanes, &self.settings.memory))
+        };
+        let inboxes = senders.iter().filter(|(host, _)| **host != me).map(inbox).collect();
+        // First the lanes to the tasks of this host, then a bundle for each other host.
+        let own = here(&receivers);
+        let mut places = vec![Place::default(); self.receivers.hosts.len()];
+        for (at, task) in own.clone().enumerate() {
+            places[task] = Place { lane: at as u32, task: 0 };
+        }
+        for (at, (_, tasks)) in others().enumerate() {
+            for (nth, task) in tasks.clone().enumerate() {
+                places[task] = Place { lane: (own.len() + at) as u32, task: nth as u32 };
+            }
+        }
+        Bundles { outgoing, inboxes, places: places.into() }
     }
 }
 
@@ -77,7 +218,7 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
     }
 
     /// Creates the lanes, one for each pair of a sender and a receiver that are `linked`, as far as one of them is on
-    /// this host.
+    /// this host. If they are bundled, every sender is linked with every receiver.
     pub(crate) fn connect(
         &self,
         settings: LaneSettings,
@@ -86,50 +227,31 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
         links: &Links,
         linked: impl Fn(usize, usize) -> bool,
     ) {
-        let (me, part) = (links.hosts().me(), Part::Edge(self.id));
-        let lane = |from: usize, to: usize| {
-            let (sender, receiver) = (senders.wakers[from].clone(), receivers.wakers[to].clone());
-            let [sends, receives] = [senders.hosts[from], receivers.hosts[to]];
-            let ends = || Ends { from: from as u32, to: to as u32 };
-            let LaneSettings { credit, usual_credit, memory, .. } = &settings;
-            let lane =
-                |credit| Lane::new(self.id, credit, memory, sender.clone(), receiver.clone());
-            let half = |far: HostId| {
-                let far = Far { link: links.to(far, part), ends: ends(), sends: sends == me };
-                lane(far_credit(*credit)).into_half(far, far_credit(*usual_credit))
-            };
-            match (sends == me, receives == me) {
-                (true, true) => Some(lane(*credit)),
-                (true, false) => Some(half(receives)),
-                (false, true) => Some(half(sends)),
-                (false, false) => None,
-            }
+        let maker = Maker { edge: self.id, settings: &settings, senders, receivers, links };
+        let (lanes, bundles) = match settings.bundled {
+            false => (maker.singles(linked), None),
+            true => (maker.within(), Some(maker.bundles())),
         };
-        let lanes: Vec<Vec<_>> = (0..senders.wakers.len())
-            .map(|from| {
-                let to = 0..receivers.wakers.len();
-                to.map(|to| linked(from, to).then(|| lane(from, to)).flatten().map(Arc::new))
-                    .collect()
-            })
-            .collect();
         // An edge belongs to one job, which is launched once.
-        let _ = self.lanes.set(Matrix { settings, lanes });
-        links.open(part, Arc::new(self.clone()));
+        let _ = self.lanes.set(AllLanes { settings, lanes, bundles });
+        links.open(Part::Edge(self.id), Arc::new(self.clone()));
     }
 
-    fn matrix(&self) -> &Matrix<I, T> {
+    fn all(&self) -> &AllLanes<I, T> {
         self.lanes.get().expect("a job connects its edges before it makes its tasks")
     }
 
     /// The sending ends of the lanes of one task of the upstream stage.
     pub(crate) fn lanes_from(&self, task: usize, op: Op) -> Lanes<I, T> {
-        let matrix = self.matrix();
-        Lanes::new(
-            op,
-            self.id,
-            matrix.settings.clone(),
-            matrix.lanes[task].iter().flatten().cloned(),
-        )
+        let AllLanes { settings, lanes, bundles } = self.all();
+        let task = task as u32;
+        let lanes = lanes.range((task, 0)..=(task, u32::MAX)).map(|(_, lane)| lane);
+        let places = bundles.as_ref().map(|bundles| Arc::clone(&bundles.places));
+        let outgoing = bundles.iter().flat_map(|bundles| {
+            let all = (task, HostId(0))..=(task, HostId(usize::MAX));
+            bundles.outgoing.range(all).map(|(_, bundle)| bundle)
+        });
+        Lanes::new(op, self.id, settings.clone(), lanes.chain(outgoing).cloned(), places)
     }
 
     /// The outlet of one task of the upstream stage.
@@ -137,9 +259,46 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
         Outlet::new(self.lanes_from(task, op), route)
     }
 
-    /// The receiving ends of the lanes of one task of the downstream stage.
+    /// The receiving ends of the lanes of one task of the downstream stage: one for each sending task, or if lanes are bundled,
+    /// for each of this host and for each other host.
     pub(crate) fn lanes_to(&self, task: usize) -> Vec<SharedLane<I, T>> {
-        self.matrix().lanes.iter().filter_map(|from| from[task].clone()).collect()
+        let AllLanes { lanes, bundles, .. } = self.all();
+        let single = lanes.iter().filter(|((_, to), _)| *to as usize == task);
+        let bundled = bundles.iter().flat_map(|bundles| {
+            let place = bundles.places.get(task).map(|place| place.lane as usize);
+            let inboxes = bundles.inboxes.values();
+            inboxes.filter_map(move |inbox| inbox.lanes().get(place?))
+        });
+        single.map(|(_, lane)| lane).chain(bundled).cloned().collect()
+    }
+
+    /// The number of bundles to other hosts.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn outgoing(&self) -> usize {
+        self.all().bundles.as_ref().map_or(0, |bundles| bundles.outgoing.len())
+    }
+
+    /// Takes a frame of a task that is not bundled, or about a bundle.
+    fn take(&self, host: HostId, ends: Ends, frame: Frame<'_>) -> Result<(), DecodeError> {
+        let not_its_own = || DecodeError::invalid("a lane of that host");
+        let AllLanes { lanes, bundles, .. } = self.lanes.get().ok_or_else(not_its_own)?;
+        let lane = match ends.to {
+            Ends::ALL => {
+                let bundles = bundles.as_ref().ok_or_else(not_its_own)?;
+                if frame.is_of_sender() {
+                    let inbox = bundles.inboxes.get(&host).ok_or_else(not_its_own)?;
+                    return inbox.take(ends.from, frame);
+                }
+                bundles.outgoing.get(&(ends.from, host))
+            }
+            to => lanes.get(&(ends.from, to)),
+        };
+        // From whom a frame for a lane may come follows from the plan.
+        let may_send = |far: &&Far| far.link.to() == host && far.sends != frame.is_of_sender();
+        let far = lane.and_then(|lane| lane.far()).filter(may_send);
+        let (lane, far) = lane.zip(far).ok_or_else(not_its_own)?;
+        lane.take_frame(far, frame);
+        Ok(())
     }
 }
 
@@ -149,17 +308,13 @@ impl<I: Portable + ?Sized, T: Time> Receive for Edge<I, T> {
             let what = format!("host {} has sent {what} on edge {}", host.0, self.id);
             Error::new(ErrorKind::Internal, what)
         };
-        let (Ends { from, to }, frame) = Frame::decode(frame)
+        let (ends, frame) = Frame::decode(frame)
             .map_err(|error| wrong(format!("a frame that is torn ({error})")))?;
-        let lanes = self.lanes.get().map_or(&[][..], |matrix| &matrix.lanes);
-        let lane = lanes.get(from as usize).and_then(|from| from.get(to as usize)?.as_ref());
-        // From whom a frame for a lane may come follows from the plan.
-        let may_send = |far: &&Far| far.link.to() == host && far.sends != frame.is_of_sender();
-        let far = lane.and_then(|lane| lane.far()).filter(may_send);
-        let (Some(lane), Some(far)) = (lane, far) else {
-            return Err(wrong(format!("a frame for a lane that is not its own ({from} to {to})")));
-        };
-        lane.take_frame(far, frame);
-        Ok(())
+        let Ends { from, to } = ends;
+        self.take(host, ends, frame).map_err(|error| {
+            wrong(format!(
+                "a frame for a lane that is not its own, or torn ({from} to {to}: {error})"
+            ))
+        })
     }
 }

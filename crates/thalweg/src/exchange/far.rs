@@ -4,21 +4,30 @@
 //! how to reach the other. Batches are encoded in the turn of the task that sends them, and decoded in the turn of the
 //! task that receives them. The half at the sender has the credit; the half at the receiver returns it.
 //!
-//! All lanes of an edge between two hosts share a channel. A frame says which lane it is for. The time when batches were sent, of
-//! the few that are measured, is a frame of its own before them.
+//! All lanes of an edge between two hosts share a channel. A frame says which lane it is for, or that it is for all lanes of a task
+//! to that host, where they are [bundled](super::inbox). The time when batches were sent, of the few that are measured, is a
+//! frame of its own before them.
 
 use super::compression::{Compressor, decompress};
+use super::inbox::Gate;
 use crate::clock::Nanos;
 use crate::data::{Data, DecodeError, decode_whole};
 use crate::flow::{Depth, Epoch, Event};
 use crate::net::{Link, Offset};
 use crate::time::Timestamp;
+use std::sync::Arc;
 
 /// The sending and the receiving task of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends {
     pub(super) from: u32,
+    /// [`ALL`](Self::ALL) where lanes are bundled.
     pub(super) to: u32,
+}
+
+impl Ends {
+    /// All receiving tasks of the other host.
+    pub(super) const ALL: u32 = u32::MAX;
 }
 
 /// The other half of a lane.
@@ -27,6 +36,8 @@ pub(super) struct Far {
     pub(super) ends: Ends,
     /// Whether this host has the sending half.
     pub(super) sends: bool,
+    /// Of the half at the receiver, where lanes are bundled: the way back, and the place of the receiver among those of this host.
+    pub(super) gate: Option<(Arc<Gate>, usize)>,
 }
 
 /// What one half of a lane sends the other.
@@ -57,6 +68,33 @@ const BATCH: u8 = 0;
 const COMPRESSED: u8 = 6;
 
 impl Far {
+    /// The other half of a lane that is not bundled, or of a bundle at its sender.
+    pub(super) fn new(link: Link, ends: Ends, sends: bool) -> Self {
+        Self { link, ends, sends, gate: None }
+    }
+
+    /// The other half of the lane to the receiver at this place of this host, where lanes are bundled.
+    pub(super) fn behind(gate: &Arc<Gate>, receiver: usize) -> Self {
+        let (link, ends) = (gate.link().clone(), Ends { from: Ends::ALL, to: receiver as u32 });
+        Self { link, ends, sends: false, gate: Some((Arc::clone(gate), receiver)) }
+    }
+
+    /// Tells the sender that the receiver needs no more records.
+    pub(super) fn close(&self) {
+        match &self.gate {
+            Some((gate, receiver)) => gate.close(*receiver),
+            None => self.send(Frame::Closed),
+        }
+    }
+
+    /// Tells the sender that the receiver needs no more records of the round after this many rounds.
+    pub(super) fn close_round(&self, rounds: u64) {
+        match &self.gate {
+            Some((gate, receiver)) => gate.close_round(*receiver, rounds),
+            None => self.send(Frame::ClosedRound(rounds)),
+        }
+    }
+
     pub(super) fn send(&self, frame: Frame<'_>) {
         let mut bytes = Vec::new();
         frame.encode(self.ends, &mut bytes);
@@ -105,7 +143,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    fn encode(self, ends: Ends, out: &mut Vec<u8>) {
+    pub(super) fn encode(self, ends: Ends, out: &mut Vec<u8>) {
         (ends.from, ends.to).encode(out);
         match self {
             Self::Batch(credit, batch) => {
@@ -157,6 +195,48 @@ pub(super) fn compress(frame: &mut Vec<u8>, compressor: &mut Compressor) {
     frame.shrink_to_fit();
 }
 
+/// Batches for one of the receiving tasks of a host, in a frame that is for all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Section<'a> {
+    /// The place of the task among those of the host.
+    pub(super) task: u32,
+    /// The credit that they take.
+    pub(super) credit: usize,
+    pub(super) batches: &'a [u8],
+}
+
+/// Appends a section whose batches `encode` appends.
+pub(super) fn add_section(
+    task: u32,
+    credit: usize,
+    out: &mut Vec<u8>,
+    encode: impl FnOnce(&mut Vec<u8>),
+) {
+    (task, credit).encode(out);
+    let length_at = out.len();
+    0usize.encode(out);
+    let start = out.len();
+    encode(out);
+    let mut length = Vec::with_capacity(start - length_at);
+    (out.len() - start).encode(&mut length);
+    out[length_at..start].copy_from_slice(&length);
+}
+
+/// The sections of a frame, up to one that is torn.
+pub(super) fn sections(mut bytes: &[u8]) -> impl Iterator<Item = Result<Section<'_>, DecodeError>> {
+    std::iter::from_fn(move || {
+        (!bytes.is_empty()).then(|| {
+            let mut rest = std::mem::take(&mut bytes);
+            let (task, credit) = Data::decode(&mut rest)?;
+            let length = usize::decode(&mut rest)?;
+            let torn = DecodeError::invalid("the length of a section");
+            let (batches, rest) = rest.split_at_checked(length).ok_or(torn)?;
+            bytes = rest;
+            Ok(Section { task, credit, batches })
+        })
+    })
+}
+
 /// Reads bytes as a frame of a host, converts the time in them, and compresses them and back.
 ///
 /// # Panics
@@ -168,6 +248,11 @@ pub(crate) fn read_from_host(bytes: &[u8]) {
         Ok((Ends { from, to }, Frame::SentAt(at))) => {
             let offset = Offset { nanos: at as i64, uncertainty: 0 };
             let _ = offset.since(at, u64::from(from) << 32 | u64::from(to));
+        }
+        Ok((Ends { to: Ends::ALL, .. }, Frame::Batch(_, batches))) => {
+            let read: usize =
+                sections(batches).flatten().map(|section| section.batches.len()).sum();
+            assert!(read <= batches.len());
         }
         _ => {}
     }
@@ -217,6 +302,24 @@ mod tests {
         assert_eq!((ends, decompress(batches)), (Ends { from: 3, to: 4 }, Ok(vec![5; 1000])));
         read_from_host(&bytes);
         read_from_host(&plain);
+    }
+
+    #[test]
+    fn sections_are_read_up_to_one_that_is_torn() {
+        let mut bytes = Vec::new();
+        let of = [(3, &[1, 2, 3][..]), (0, &[]), (70_000, &[9; 300])];
+        for (task, batches) in of {
+            add_section(task, batches.len() + 1, &mut bytes, |out| out.extend_from_slice(batches));
+        }
+        let read: Vec<_> = sections(&bytes).map(Result::unwrap).collect();
+        let section =
+            |(task, batches): (u32, _)| Section { task, credit: <[u8]>::len(batches) + 1, batches };
+        assert_eq!(read, of.map(section));
+        for torn in 1..bytes.len() {
+            let mut read = sections(&bytes[..torn]);
+            let whole = read.by_ref().take_while(Result::is_ok).count();
+            assert!(whole < 3 && read.next().is_none(), "nothing follows a torn one ({torn})");
+        }
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub(super) struct Intake<I: Portable + ?Sized, T: Time> {
     across_hosts: AcrossHosts,
     /// An empty batch, to decode those of other hosts into.
     spare: RecordBatch<I, T>,
+    /// The place of the task that the last batch came from on its host, where lanes are bundled.
+    sender: u32,
 }
 
 /// Closes lanes for the rest of a round, except those that are `complete`: they have delivered its end and are in the
@@ -84,6 +86,7 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
             under_way: Histogram::default(),
             across_hosts: AcrossHosts::default(),
             spare: RecordBatch::default(),
+            sender: 0,
         }
     }
 
@@ -177,6 +180,10 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
             (Message::Batch(batch), bytes) => (batch, Rest::default(), bytes),
             (Message::Encoded(frame), bytes) => self.decode_first(Ok(frame), bytes),
             (Message::Compressed(frame), bytes) => self.decode_first(decompress(&frame), bytes),
+            (Message::Part(sender, frame), bytes) => {
+                self.sender = sender;
+                self.decode_first(Ok(frame), bytes)
+            }
         };
         self.batches += 1;
         self.records[from] += batch.len() as u64;
@@ -245,7 +252,7 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
             None => lane.return_batch(batch, bytes),
             Some(far) => {
                 self.spare = batch;
-                lane.return_credit(far, bytes);
+                lane.return_credit(far, self.sender, bytes);
             }
         }
     }

@@ -37,6 +37,8 @@ pub(crate) enum Message<B> {
     Encoded(Vec<u8>),
     /// The same, compressed.
     Compressed(Vec<u8>),
+    /// Batches from the task at this place of another host, where lanes are bundled.
+    Part(u32, Vec<u8>),
     /// When the batches that follow were sent by another host, on its clock.
     SentAt(Nanos),
     Event(Event),
@@ -273,18 +275,7 @@ impl<B> Lane<B> {
                 Open::NextRound => self.give_back(state, far, bytes),
                 Open::Never => {}
             },
-            Frame::Event(_) if state.open == Open::Never => {}
-            Frame::Event(event) => {
-                if matches!(event, Event::Round(_)) {
-                    state.rounds += 1;
-                    state.open = Open::Yes;
-                    self.closed.store(false, Ordering::Release);
-                }
-                state.arrive(event);
-                self.queued.store(state.queue.len(), Ordering::Release);
-                drop(state);
-                self.receiver.wake();
-            }
+            Frame::Event(event) => self.event_arrives(state, event),
             Frame::Returned(bytes) => {
                 state.used = state.used.saturating_sub(bytes);
                 state.count_filling();
@@ -318,6 +309,49 @@ impl<B> Lane<B> {
             }
             Frame::ClosedRound(_) => {}
         }
+    }
+
+    /// Takes an event from another host whose lanes are bundled.
+    pub(super) fn take_event(&self, event: Event) {
+        self.event_arrives(lock(&self.state), event);
+    }
+
+    fn event_arrives(&self, mut state: MutexGuard<'_, State<B>>, event: Event) {
+        if state.open == Open::Never {
+            return;
+        }
+        if matches!(event, Event::Round(_)) {
+            state.rounds += 1;
+            state.open = Open::Yes;
+            self.closed.store(false, Ordering::Release);
+        }
+        state.arrive(event);
+        self.queued.store(state.queue.len(), Ordering::Release);
+        drop(state);
+        self.receiver.wake();
+    }
+
+    /// Takes batches of the task at this place of another host, and when they were sent if that is measured. Returns whether they
+    /// are wanted; if not, their credit is free.
+    pub(super) fn take_part(
+        &self,
+        sender: u32,
+        batches: Vec<u8>,
+        credit: usize,
+        sent_at: Option<Nanos>,
+    ) -> bool {
+        let mut state = lock(&self.state);
+        if state.open != Open::Yes {
+            return false;
+        }
+        state.used += batches.len();
+        state.count_queued();
+        state.queue.extend(sent_at.map(|at| (Message::SentAt(at), 0)));
+        state.queue.push_back((Message::Part(sender, batches), credit));
+        self.queued.store(state.queue.len(), Ordering::Release);
+        drop(state);
+        self.receiver.wake();
+        true
     }
 
     /// Returns credit to a sender on another host: not for every batch, but so that at most half of it is kept back, and a
@@ -361,7 +395,10 @@ impl<B> Lane<B> {
         let message = state.queue.pop_front();
         match &message {
             Some((Message::Event(Event::Round(_)), _)) => state.round_ends -= 1,
-            Some((Message::Encoded(frame) | Message::Compressed(frame), _)) => {
+            Some((
+                Message::Encoded(frame) | Message::Compressed(frame) | Message::Part(_, frame),
+                _,
+            )) => {
                 state.used -= frame.len();
                 state.count_queued();
             }
@@ -371,9 +408,23 @@ impl<B> Lane<B> {
         message
     }
 
-    /// Returns the credit of a frame whose records are processed to its sender on another host.
-    pub(super) fn return_credit(&self, far: &Far, bytes: usize) {
-        self.give_back(lock(&self.state), far, bytes);
+    /// Returns the credit of a frame whose records are processed to its sender on another host: where lanes are bundled, the one
+    /// at this place.
+    pub(super) fn return_credit(&self, far: &Far, sender: u32, bytes: usize) {
+        match &far.gate {
+            Some((gate, _)) => gate.give_back(sender, bytes),
+            None => self.give_back(lock(&self.state), far, bytes),
+        }
+    }
+
+    /// Returns the credit of messages that are dropped, where lanes are bundled: their senders still send to others.
+    fn give_back_dropped(&self, dropped: &VecDeque<(Message<B>, usize)>) {
+        let Some((gate, _)) = self.far().and_then(|far| far.gate.as_ref()) else { return };
+        for (message, bytes) in dropped {
+            if let Message::Part(sender, _) = message {
+                gate.give_back(*sender, *bytes);
+            }
+        }
     }
 
     /// Returns an emptied batch and its credit to the sender.
@@ -407,7 +458,9 @@ impl<B> Lane<B> {
     /// Called by the receiver: drops what is queued and everything sent from now on.
     pub(crate) fn close(&self) {
         let mut state = lock(&self.state);
-        state.open = Open::Never;
+        if std::mem::replace(&mut state.open, Open::Never) == Open::Never {
+            return;
+        }
         state.used = 0;
         state.sender_waits = false;
         let dropped = std::mem::take(&mut state.queue);
@@ -419,8 +472,9 @@ impl<B> Lane<B> {
         drop(state);
         drop(spare);
         if let Some(far) = &self.far {
-            far.send(Frame::Closed);
+            far.close();
         }
+        self.give_back_dropped(&dropped);
         // Woken before the drop, since the destructor of a record may run any code.
         self.sender.wake();
         drop(dropped);
@@ -441,7 +495,9 @@ impl<B> Lane<B> {
             .partition(|(message, _)| matches!(message, Message::Event(_)));
         let bytes = dropped.iter().map(|(_, bytes)| bytes).sum::<usize>();
         let frames = dropped.iter().map(|(message, _)| match message {
-            Message::Encoded(frame) | Message::Compressed(frame) => frame.len(),
+            Message::Encoded(frame) | Message::Compressed(frame) | Message::Part(_, frame) => {
+                frame.len()
+            }
             Message::Batch(_) | Message::SentAt(_) | Message::Event(_) => 0,
         });
         state.used -= if self.far.is_some() { frames.sum() } else { bytes };
@@ -450,8 +506,15 @@ impl<B> Lane<B> {
         self.closed.store(true, Ordering::Release);
         if let Some(far) = &self.far {
             state.count_queued();
-            far.send(Frame::ClosedRound(state.rounds));
-            self.give_back(state, far, bytes);
+            let rounds = state.rounds;
+            if far.gate.is_some() {
+                drop(state);
+                far.close_round(rounds);
+                self.give_back_dropped(&dropped);
+            } else {
+                far.close_round(rounds);
+                self.give_back(state, far, bytes);
+            }
         } else {
             state.count();
             drop(state);
@@ -580,7 +643,7 @@ mod tests {
         let half = |me: usize, credit: usize| {
             let links = network.links(HostId(me), 2, &Arc::default());
             let link = links.to(HostId(1 - me), Part::Edge(0));
-            let far = Far { link, ends: Ends { from: 0, to: 0 }, sends: me == 0 };
+            let far = Far::new(link, Ends { from: 0, to: 0 }, me == 0);
             let half = Lane::new(0, credit, memory, Waker::default(), Waker::default());
             let half = Arc::new(half.into_half(far, 1000));
             links.open(Part::Edge(0), Arc::new(Half(Arc::clone(&half))));
@@ -601,7 +664,7 @@ mod tests {
         while network.deliver(0) {}
         for _ in 0..2 {
             let Some((Message::Encoded(_), bytes)) = receiver.take() else { panic!("a frame") };
-            receiver.return_credit(back, bytes);
+            receiver.return_credit(back, 0, bytes);
         }
         while network.deliver(0) {}
         assert_eq!(sender.await_credit(), Credit::Left);

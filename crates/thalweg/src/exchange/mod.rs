@@ -5,7 +5,7 @@
 //! task runs out of input, or when it has waited too long; an [`inlet`] at the head of the next stage takes batches
 //! from its lanes in turn and pushes their records. (Where senders send sorted records, a [`merge`] takes the least
 //! record of all lanes instead; where two streams meet, a [`pair`] takes from both.) An emptied batch returns to its
-//! sender on the same lane.
+//! sender on the same lane. Between hosts, the lanes of an edge with very many tasks are bundled: see [`inbox`].
 //!
 //! A lane gives its sender credit in bytes. A sender that has used it up on any lane stops taking input, and is woken
 //! when the receiver has returned half of it. So a slow receiver exerts back-pressure on its own senders only, and
@@ -19,6 +19,7 @@ mod align;
 mod compression;
 mod edge;
 mod far;
+mod inbox;
 mod inlet;
 mod intake;
 mod lane;

@@ -1,11 +1,12 @@
 //! The end of a stage: fills batches and sends them.
 
 use super::compression::Compressor;
-use super::far::{Far, HEADER, compress};
+use super::far::{Far, HEADER, add_section, compress};
 use super::lane::{Credit, Lane};
 use super::record_batch::RecordBatch;
 use super::{BatchMode, LaneSettings, Route};
 use crate::clock::{Nanos, nanos};
+use crate::config::LARGEST_BATCH;
 use crate::data::{Batch, Portable, Record};
 use crate::error::{Error, ErrorKind};
 use crate::flow::{Event, Flow, Op, Pipe, Push, guard};
@@ -44,7 +45,8 @@ pub(crate) struct Lanes<I: Portable + ?Sized, T: Time> {
     op: Op,
     /// The number of the edge in the plan.
     edge: usize,
-    lanes: Vec<Sending<I, T>>,
+    receivers: usize,
+    lanes: Sendings<I, T>,
     settings: LaneSettings,
     /// The records of a full batch: as many as are configured, or fewer if they are large.
     size: usize,
@@ -72,6 +74,56 @@ pub(crate) struct Lanes<I: Portable + ?Sized, T: Time> {
     sent: Sent,
 }
 
+/// The lanes of a task.
+struct Sendings<I: Portable + ?Sized, T: Time> {
+    /// By receiver; none if there are bundles.
+    single: Vec<Sending<I, T>>,
+    bundles: Option<Box<Bundles<I, T>>>,
+}
+
+/// The lanes of a task if those to other hosts are bundled: one to each task of this host, then one to each other host.
+struct Bundles<I: Portable + ?Sized, T: Time> {
+    lanes: Vec<Sending<I, T>>,
+    /// By receiver.
+    places: Arc<[Place]>,
+    /// Where the records of a batch are put together that are for the same task of a host; empty in between.
+    parts: Vec<RecordBatch<I, T>>,
+    /// How many times the records of another batch a full one has that is for all tasks of a host.
+    fuller: usize,
+}
+
+/// The most of that. Each task then gets 64 records of a full batch, up to 256 tasks a host.
+const FULLER: usize = 16;
+
+/// Where a record for a receiving task is put, if lanes to other hosts are bundled.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Place {
+    /// The number of the lane or bundle.
+    pub(super) lane: u32,
+    /// The place of the task among those of its host, if that is another one.
+    pub(super) task: u32,
+}
+
+impl<I: Portable + ?Sized, T: Time> Sendings<I, T> {
+    fn all(&self) -> &[Sending<I, T>] {
+        match &self.bundles {
+            None => &self.single,
+            Some(bundles) => &bundles.lanes,
+        }
+    }
+
+    fn all_mut(&mut self) -> &mut [Sending<I, T>] {
+        match &mut self.bundles {
+            None => &mut self.single,
+            Some(bundles) => &mut bundles.lanes,
+        }
+    }
+
+    fn at(&mut self, lane: usize) -> &mut Sending<I, T> {
+        &mut self.all_mut()[lane]
+    }
+}
+
 struct Sending<I: Portable + ?Sized, T: Time> {
     open: RecordBatch<I, T>,
     /// The bytes that the records of the open batch, and of the frame, own on the heap.
@@ -89,6 +141,8 @@ struct Sending<I: Portable + ?Sized, T: Time> {
 #[derive(Default)]
 struct Filling {
     bytes: Vec<u8>,
+    /// Of a bundle: the places of the receivers of the records in the open batch.
+    tasks: Vec<u32>,
     records: usize,
     credit: usize,
     /// The length of the last frame.
@@ -108,6 +162,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         edge: usize,
         settings: LaneSettings,
         lanes: impl Iterator<Item = Arc<Lane<RecordBatch<I, T>>>>,
+        places: Option<Arc<[Place]>>,
     ) -> Self {
         let lanes: Vec<_> = lanes
             .map(|lane| Sending {
@@ -121,9 +176,24 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             .collect();
         let far = lanes.iter().filter(|to| to.frame.is_some()).count();
         let compressor = settings.compress_from.filter(|_| far > 0);
+        let receivers = places.as_ref().map_or(lanes.len(), |places| places.len());
+        let lanes = match places {
+            None => Sendings { single: lanes, bundles: None },
+            Some(places) => {
+                let parts = places.iter().map(|place| place.task + 1).max().unwrap_or(0);
+                let fuller = match settings.batch {
+                    BatchMode::Single => 1,
+                    _ => (parts as usize).clamp(1, FULLER),
+                };
+                let parts = (0..parts).map(|_| RecordBatch::default()).collect();
+                let bundles = Some(Box::new(Bundles { lanes, places, parts, fuller }));
+                Sendings { single: Vec::new(), bundles }
+            }
+        };
         Self {
             op,
             edge,
+            receivers,
             lanes,
             compressor: compressor.map(|least| Box::new(Compressor::new(least))),
             size: settings.batch.size(),
@@ -145,13 +215,18 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         }
     }
 
+    /// The number of receivers.
+    #[inline(always)]
     pub(crate) fn len(&self) -> usize {
-        self.lanes.len()
+        self.receivers
     }
 
     #[inline(always)]
     pub(crate) fn push(&mut self, to: usize, item: I::Of<'_>, time: T) {
-        let sending = &mut self.lanes[to];
+        // If lanes are bundled, there are none here: so the usual case takes no branch more than the check of the number.
+        let Some(sending) = self.lanes.single.get_mut(to) else {
+            return self.push_to_place(to, item, time);
+        };
         sending.open.push(item, time);
         // Always 0 for records that own nothing on the heap; the branch is then compiled away.
         let heap = sending.open.items.last_heap();
@@ -164,13 +239,48 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         }
     }
 
+    /// As [`push`](Self::push), where lanes to other hosts are bundled.
+    #[inline(never)]
+    fn push_to_place(&mut self, to: usize, item: I::Of<'_>, time: T) {
+        let Some(bundles) = &mut self.lanes.bundles else { panic!("there is no receiver {to}") };
+        let Place { lane, task } = bundles.places[to];
+        let lane = lane as usize;
+        let sending = &mut bundles.lanes[lane];
+        let mut size = self.size;
+        if let Some(frame) = &mut sending.frame {
+            frame.tasks.push(task);
+            size = (size * bundles.fuller).min(LARGEST_BATCH);
+        }
+        sending.open.push(item, time);
+        let heap = sending.open.items.last_heap();
+        sending.heap += heap;
+        let heavy =
+            heap > 0 && (sending.heap >= self.heavy || sending.open.len() >= sending.owning);
+        if heavy || sending.open.len() >= size {
+            self.send(lane);
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn send(&mut self, to: usize) {
-        let Sending { open, heap, lane, frame, .. } = &mut self.lanes[to];
+        let (sending, bundle) = match &mut self.lanes.bundles {
+            None => (&mut self.lanes.single[to], None),
+            Some(bundles) => (&mut bundles.lanes[to], Some((&mut bundles.parts, bundles.fuller))),
+        };
+        let Sending { open, heap, lane, frame, .. } = sending;
         if let (Some(far), Some(frame)) = (lane.far(), frame) {
-            frame.add(open, far);
-            if frame.records >= self.size || *heap >= self.heavy {
+            let fuller = match bundle {
+                None => {
+                    frame.add(open, far);
+                    1
+                }
+                Some((parts, fuller)) => {
+                    frame.add_parts(open, far, parts);
+                    fuller
+                }
+            };
+            if frame.records >= self.size * fuller || *heap >= self.heavy {
                 self.send_frame(to);
             }
             return;
@@ -207,7 +317,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
 
     /// Sends the frame to another host, if there is anything in it.
     fn send_frame(&mut self, to: usize) {
-        let Sending { heap, lane, frame, .. } = &mut self.lanes[to];
+        let Sending { heap, lane, frame, .. } = self.lanes.at(to);
         let (Some(far), Some(frame)) = (lane.far(), frame) else { return };
         if frame.bytes.is_empty() {
             return;
@@ -251,7 +361,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
 
     /// Notes whether a lane has credit left.
     fn note(&mut self, to: usize, after: Credit) {
-        let credit = &mut self.lanes[to].credit;
+        let credit = &mut self.lanes.at(to).credit;
         self.short += usize::from(after == Credit::Short && *credit == Credit::Left);
         self.short -= usize::from(after == Credit::Closed && *credit == Credit::Short);
         if !(after == Credit::Left && *credit == Credit::Short) {
@@ -263,11 +373,11 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     }
 
     pub(crate) fn flush(&mut self) {
-        (0..self.lanes.len()).for_each(|to| self.flush_lane(to));
+        (0..self.lanes.all().len()).for_each(|to| self.flush_lane(to));
     }
 
     fn flush_lane(&mut self, to: usize) {
-        if !self.lanes[to].open.is_empty() {
+        if !self.lanes.at(to).open.is_empty() {
             self.send(to);
         }
         self.send_frame(to);
@@ -276,7 +386,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     /// Sends the frames that wait for more.
     fn release(&mut self) {
         for to in self.held.drain(..) {
-            let Sending { frame, lane, .. } = &mut self.lanes[to];
+            let Sending { frame, lane, .. } = self.lanes.at(to);
             if let (Some(far), Some(frame)) = (lane.far(), frame) {
                 frame.held = false;
                 far.release();
@@ -296,8 +406,8 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         if matches!(event, Event::Round(_)) {
             self.shut = false;
         }
-        for to in 0..self.lanes.len() {
-            let Sending { lane, credit, frame, .. } = &mut self.lanes[to];
+        for to in 0..self.lanes.all().len() {
+            let Sending { lane, credit, frame, .. } = self.lanes.at(to);
             // The lane may have been closed for that round only.
             if matches!(event, Event::Round(_)) && *credit == Credit::Closed {
                 *credit = Credit::Left;
@@ -321,7 +431,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     }
 
     fn send_event(&mut self, to: usize, event: Event) {
-        let Sending { lane, frame, .. } = &mut self.lanes[to];
+        let Sending { lane, frame, .. } = self.lanes.at(to);
         lane.send_event(event);
         if frame.as_mut().is_some_and(|frame| frame.begin_hold()) {
             self.held.push(to);
@@ -335,8 +445,8 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         let is_due = now >= self.next_watermark;
         self.lags = false;
         let mut any = false;
-        for to in 0..self.lanes.len() {
-            let Sending { lane, frame, .. } = &mut self.lanes[to];
+        for to in 0..self.lanes.all().len() {
+            let Sending { lane, frame, .. } = self.lanes.at(to);
             if let (Some(far), Some(frame)) = (lane.far(), frame) {
                 let since = frame.watermark.map_or(now, |(_, since)| since);
                 let may = frame.is_idle || (is_due && may_send(far, since, now));
@@ -373,8 +483,8 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         }
         self.lags = false;
         let mut any = false;
-        for to in 0..self.lanes.len() {
-            let Sending { lane, frame, .. } = &mut self.lanes[to];
+        for to in 0..self.lanes.all().len() {
+            let Sending { lane, frame, .. } = self.lanes.at(to);
             let (Some(far), Some(frame)) = (lane.far(), frame) else { continue };
             let Some((watermark, since)) = frame.watermark else { continue };
             if !may_send(far, since, now) {
@@ -397,7 +507,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             return Flow::Ready;
         }
         self.short = 0;
-        for sending in &mut self.lanes {
+        for sending in self.lanes.all_mut() {
             if sending.credit == Credit::Short {
                 sending.credit = sending.lane.await_credit();
             }
@@ -408,7 +518,8 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
 
     fn is_closed(&self) -> bool {
         // Read from the lanes themselves: a task that has nothing to send must end too. Stops at the first open lane.
-        !self.lanes.is_empty() && self.lanes.iter().all(|sending| sending.lane.is_closed())
+        let lanes = self.lanes.all();
+        !lanes.is_empty() && lanes.iter().all(|sending| sending.lane.is_closed())
     }
 
     fn idle(&mut self, now: Nanos) -> Option<Nanos> {
@@ -427,7 +538,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
 
     /// Flushes if a record may have waited for so long; returns when that will be otherwise.
     fn flush_if_due(&mut self, now: Nanos, delay: Duration) -> Option<Nanos> {
-        if self.lanes.iter().all(Sending::is_empty) {
+        if self.lanes.all().iter().all(Sending::is_empty) {
             self.last_flush = now;
             return None;
         }
@@ -479,6 +590,32 @@ impl Filling {
         self.credit += credit;
         batch.encode(&mut self.bytes);
         batch.clear();
+    }
+
+    /// The same for a bundle: adds a section for each receiver. `parts` are empty, one for each of the host's tasks.
+    fn add_parts<I: Portable + ?Sized, T: Time>(
+        &mut self,
+        batch: &mut RecordBatch<I, T>,
+        far: &Far,
+        parts: &mut [RecordBatch<I, T>],
+    ) {
+        if self.bytes.is_empty() {
+            self.bytes = far.begin(self.usual.max(batch.bytes()) + HEADER);
+        }
+        self.records += batch.len();
+        let mut tasks = self.tasks.drain(..);
+        batch.drain(|item, time| {
+            if let Some(task) = tasks.next() {
+                parts[task as usize].push(item, time);
+            }
+        });
+        drop(tasks);
+        for (task, part) in parts.iter_mut().enumerate().filter(|(_, part)| !part.is_empty()) {
+            let credit = part.bytes().max(part.len());
+            self.credit += credit;
+            add_section(task as u32, credit, &mut self.bytes, |out| part.encode(out));
+            part.clear();
+        }
     }
 
     /// The frame, its records and the credit that it takes.

@@ -22,23 +22,41 @@ pub(crate) struct Hosts {
     network: Option<Arc<dyn Network>>,
     /// The bytes from which frames of batches are compressed, if they are.
     compress_from: Option<usize>,
+    /// The most lanes of an edge that are kept apart.
+    lanes_apart: usize,
 }
+
+/// Beyond so many pairs of tasks, the lanes of an edge between hosts are bundled: as many as two hosts of 16 cores have, with four
+/// receiving tasks a core.
+const LANES_APART: usize = 1 << 12;
 
 impl Hosts {
     /// The only host.
     pub(crate) fn one(cores: usize) -> Self {
-        Self { me: HostId::FIRST, cores: vec![cores.max(1)], network: None, compress_from: None }
+        let (me, cores) = (HostId::FIRST, vec![cores.max(1)]);
+        Self { me, cores, network: None, compress_from: None, lanes_apart: LANES_APART }
     }
 
     /// One of several hosts.
     pub(crate) fn several(me: HostId, cores: Vec<usize>, network: Arc<dyn Network>) -> Self {
         let cores = cores.into_iter().map(|cores| cores.max(1)).collect();
-        Self { me, cores, network: Some(network), compress_from: None }
+        let network = Some(network);
+        Self { me, cores, network, compress_from: None, lanes_apart: LANES_APART }
     }
 
     /// The same hosts, which compress frames of batches from so many bytes on. All of them do it alike.
     pub(crate) fn compressing(self, from: Option<usize>) -> Self {
         Self { compress_from: from, ..self }
+    }
+
+    /// The same hosts, which bundle the lanes of an edge between hosts if there are more in all. All of them do it alike.
+    pub(crate) fn bundling(self, lanes_apart: usize) -> Self {
+        Self { lanes_apart, ..self }
+    }
+
+    /// Whether an edge with so many pairs of tasks has its lanes between hosts bundled.
+    pub(crate) fn bundles(&self, lanes: usize) -> bool {
+        self.network.is_some() && lanes > self.lanes_apart
     }
 
     /// The bytes from which frames of batches are compressed, if they are.

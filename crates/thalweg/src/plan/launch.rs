@@ -249,7 +249,14 @@ fn make(
         plan.stages.iter().map(|stage| stage.hosts(links.hosts())).collect();
     let tasks_of = |stage: usize| TasksOf { wakers: &wakers[stage], hosts: &hosts[stage] };
     let usual_credit = runtime.config.credit;
-    let credit = runtime.memory.credit(usual_credit, credits_on_a_host(&plan, &hosts));
+    let is_bundled = |edge: &Edge| {
+        let lanes = hosts[edge.from].len().saturating_mul(hosts[edge.to].len());
+        // The others have few lanes, or need them apart.
+        let many = !matches!(edge.strategy, Strategy::Forward | Strategy::Gather);
+        many && links.hosts().bundles(lanes)
+    };
+    let credits = credits_on_a_host(&plan, &hosts, is_bundled);
+    let credit = runtime.memory.credit(usual_credit, credits);
     for (edge, connector) in plan.edges.iter().zip(connectors) {
         let settings = LaneSettings {
             batch: edge.batch,
@@ -258,6 +265,7 @@ fn make(
             memory: runtime.memory.clone(),
             compress_from: links.hosts().compress_from(),
             encode: runtime.config.encode_exchanges,
+            bundled: is_bundled(edge),
             clock: runtime.clock.clone(),
         };
         connector(settings, tasks_of(edge.from), tasks_of(edge.to), links);
@@ -367,8 +375,12 @@ pub(crate) fn check(builder: &mut Builder) -> Result<()> {
 }
 
 /// The lanes of a job that begin or end at a host, at the one that has the most; those between hosts count as many times as
-/// they have the usual credit. `hosts` are those of the tasks of each stage.
-fn credits_on_a_host(plan: &Plan, hosts: &[Vec<HostId>]) -> usize {
+/// they have the usual credit, and a bundle of lanes as one. `hosts` are those of the tasks of each stage.
+fn credits_on_a_host(
+    plan: &Plan,
+    hosts: &[Vec<HostId>],
+    is_bundled: impl Fn(&Edge) -> bool,
+) -> usize {
     let count = |stage: usize| {
         let mut tasks = BTreeMap::<HostId, usize>::new();
         hosts[stage].iter().for_each(|host| *tasks.entry(*host).or_default() += 1);
@@ -381,9 +393,14 @@ fn credits_on_a_host(plan: &Plan, hosts: &[Vec<HostId>]) -> usize {
             return senders.max(receivers);
         }
         let [from, to] = [&tasks[edge.from], &tasks[edge.to]];
+        let bundled = is_bundled(edge);
         let on = |host: &HostId| {
             let [sends, receives] = [from, to].map(|tasks| tasks.get(host).copied().unwrap_or(0));
-            let far = sends * (receivers - receives) + (senders - sends) * receives;
+            let far = if bundled {
+                sends * to.len() + (senders - sends) * usize::from(receives > 0)
+            } else {
+                sends * (receivers - receives) + (senders - sends) * receives
+            };
             sends * receives + FAR_CREDIT * far
         };
         from.keys().chain(to.keys()).map(on).max().unwrap_or(0)

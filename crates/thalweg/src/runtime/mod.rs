@@ -90,6 +90,7 @@ impl World {
         let host = cluster.host(me);
         let hosts = Hosts::several(me, cores.to_vec(), Arc::clone(&host) as _)
             .compressing(host.compress_from());
+        let hosts = if host.bundles() { hosts.bundling(0) } else { hosts };
         Self { clock: host.clock(), hosts: Arc::new(hosts), scheduler: host, connections: None }
     }
 }

@@ -47,7 +47,7 @@ impl Three {
         let here = network.links(HostId(0), 3, &Arc::default());
         let far = |to: usize| {
             let ends = Ends { from: 0, to: to as u32 };
-            let far = Far { link: here.to(HostId(to), Part::Edge(0)), ends, sends: true };
+            let far = Far::new(here.to(HostId(to), Part::Edge(0)), ends, true);
             Arc::new(lane().into_half(far, 1 << 20))
         };
         let seen = [1, 2].map(|host| {
@@ -65,11 +65,12 @@ impl Three {
             memory: memory.clone(),
             compress_from: None,
             encode: false,
+            bundled: false,
             clock: clock.clone(),
         };
         let op = Op::new(0, "test".into(), Depth(0), Arc::default());
         let all = [Arc::clone(&own), far(1), far(2)];
-        let lanes = Lanes::new(op, 0, settings, all.into_iter());
+        let lanes = Lanes::new(op, 0, settings, all.into_iter(), None);
         Self { network, clock, lanes, own, seen }
     }
 

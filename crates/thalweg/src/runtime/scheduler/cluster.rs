@@ -27,6 +27,8 @@ pub(crate) struct Cluster {
     turn: usize,
     /// Whether frames are compressed, however short.
     compress: bool,
+    /// Whether lanes between hosts are bundled, however few.
+    bundle: bool,
     hosts: Vec<Host>,
     frames: Mutex<Frames>,
     programs: Mutex<Programs>,
@@ -115,7 +117,8 @@ const DROPPED: &str = "it was dropped";
 const APART: Nanos = 3_600_000_000_000;
 
 impl Cluster {
-    /// A cluster of this many hosts, each with a program that has begun. With an odd seed, they compress what they send.
+    /// A cluster of this many hosts, each with a program that has begun. With an odd seed, they compress what they send; with two of
+    /// four seeds, they bundle their lanes.
     pub(crate) fn new(seed: u64, turn: usize, hosts: usize) -> Arc<Self> {
         let host = |number: usize| {
             let clock = Clock::simulated();
@@ -132,6 +135,7 @@ impl Cluster {
         Arc::new(Self {
             turn,
             compress: seed % 2 == 1,
+            bundle: matches!(seed % 4, 1 | 2),
             hosts: (0..hosts).map(host).collect(),
             frames: Mutex::new(Frames::default()),
             programs: Mutex::new(programs),
@@ -289,6 +293,11 @@ impl SimulatedHost {
     /// The bytes from which frames are compressed, if they are.
     pub(crate) fn compress_from(&self) -> Option<usize> {
         self.cluster.compress.then_some(1)
+    }
+
+    /// Whether lanes between hosts are bundled, however few.
+    pub(crate) fn bundles(&self) -> bool {
+        self.cluster.bundle
     }
 
     fn frame(&self, content: Vec<u8>) -> Frame {
