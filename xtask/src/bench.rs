@@ -6,6 +6,7 @@
 //! `process` communicates with one of them, `report` computes the ratios; `benchmarks/README.md` explains what is
 //! measured and how answers are compared.
 
+mod certificates;
 mod distance;
 mod latency;
 mod markdown;
@@ -31,6 +32,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 pub(crate) use suite::Build;
 use suite::{BENCHES, Case, Contestant, Program};
+use tempfile::TempDir;
 
 /// Measure our programs beside their peers
 ///
@@ -267,7 +269,7 @@ pub(crate) fn datasets(size: Size) -> Vec<String> {
 }
 
 fn needed(cases: &[Case]) -> Vec<String> {
-    let everyone = cases.iter().flat_map(|case| std::iter::once(&case.ours).chain(&case.rivals));
+    let everyone = cases.iter().flat_map(Case::contestants);
     let sets: BTreeSet<&String> =
         everyone.flat_map(|one| one.files().map(|(_, set)| set)).collect();
     sets.into_iter().cloned().collect()
@@ -281,13 +283,15 @@ struct Prepared {
     files: Files,
     /// Programs that cannot take part, and why.
     missing: Vec<(Program, String)>,
+    /// The folder of certificates, if a contestant needs them, or why there are none.
+    certificates: Option<Result<TempDir, String>>,
 }
 
 /// Builds, installs and generates what the cases need. A contestant that cannot be built does not take part; the others
 /// do.
 fn prepare(cases: &[Case]) -> Result<Prepared> {
     let mut programs: Vec<Program> = Vec::new();
-    for one in cases.iter().flat_map(|case| std::iter::once(&case.ours).chain(&case.rivals)) {
+    for one in cases.iter().flat_map(Case::contestants) {
         if !programs.contains(&one.program) {
             programs.push(one.program);
         }
@@ -299,9 +303,12 @@ fn prepare(cases: &[Case]) -> Result<Prepared> {
             missing.push((program, format!("{error:#}")));
         }
     }
+    let encrypted = cases.iter().flat_map(Case::contestants).any(|one| one.certificates);
+    let certificates =
+        encrypted.then(|| certificates::make().map_err(|error| format!("{error:#}")));
     let datasets = needed(cases);
     let files = data::ensure(&datasets)?;
-    Ok(Prepared { files: datasets.into_iter().zip(files).collect(), missing })
+    Ok(Prepared { files: datasets.into_iter().zip(files).collect(), missing, certificates })
 }
 
 /// Builds or installs a contestant's program, unless that has been done.
@@ -375,6 +382,13 @@ fn command(contestant: &Contestant, prepared: &Prepared, cores: usize) -> Result
         let file = file.with_context(|| format!("no file was made of {dataset}"))?;
         command.arg(option).arg(file);
     }
+    if contestant.certificates {
+        match &prepared.certificates {
+            Some(Ok(folder)) => command.arg("--tls-dir").arg(folder.path()),
+            Some(Err(reason)) => bail!("{reason}"),
+            None => bail!("no certificates were made"),
+        };
+    }
     Ok(command)
 }
 
@@ -413,7 +427,7 @@ impl Seat {
 fn measure(case: Case, prepared: &Prepared, rounds: u32, cores: usize) -> Result<Outcome> {
     let title = format!("{}/{}", case.bench, case.name);
     let mut seats = Vec::new();
-    for contestant in std::iter::once(&case.ours).chain(&case.rivals) {
+    for contestant in case.contestants() {
         progress(&format!("{title}: starting {}", contestant.peer));
         seats.push(Seat::take(contestant, prepared, cores));
     }

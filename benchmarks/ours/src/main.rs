@@ -25,7 +25,7 @@ mod ysb;
 use bench_protocol::{Request, Result};
 use std::process::ExitCode;
 use thalweg::Environment;
-use thalweg::config::{Config, HostConfig, Secret};
+use thalweg::config::{Compression, Config, HostConfig, Secret, Tls};
 
 fn main() -> ExitCode {
     bench_protocol::run(|request| match request.case() {
@@ -59,7 +59,8 @@ fn main() -> ExitCode {
     })
 }
 
-/// An environment with as many cores as were given, on as many hosts, and otherwise its defaults.
+/// An environment with as many cores as were given, on as many hosts, and otherwise its defaults. Hosts encrypt what they
+/// send with the certificates in `--tls-dir`, and compress it as `--compression` says.
 fn environment(request: &Request) -> Result<Environment> {
     environment_of(request, Config::default())
 }
@@ -71,6 +72,9 @@ pub(crate) fn environment_of(request: &Request, mut config: Config) -> Result<En
         return Ok(Environment::with_config(config));
     }
     let secret = Secret::new("known to all who read this");
-    let host = HostConfig::new(request.host()?, hosts, request.addresses()?.swap_remove(0), secret);
+    let first = request.addresses()?.swap_remove(0);
+    let mut host = HostConfig::new(request.host()?, hosts, first, secret);
+    host.tls = request.get("tls-dir").map(Tls::read).transpose()?;
+    host.compression = request.value_or("compression", Compression::default())?;
     Ok(Environment::on_hosts(config, host)?)
 }

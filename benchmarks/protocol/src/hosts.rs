@@ -1,9 +1,10 @@
 //! Contestants that are several processes of this machine, each with cores of its own.
 //!
 //! With `--hosts 2`, the process that the harness started is the first host. It starts the others: the same program with the
-//! same arguments, and `--host`, its number, and `--ports`, a free port for each host. For a round, the first host sends
-//! the others `go`, and all do their part of the work; each of the others prints `done` with its peak memory when its
-//! timed part is over, then what it has of the answer, as numbers. The first host's stopwatch runs from its `go` until all are done.
+//! same arguments, and `--host`, its number, and `--ports`, for each host the first of several free ports in a row. For a
+//! round, the first host sends the others `go`, and all do their part of the work; each of the others prints `done` with
+//! its peak memory when its timed part is over, then what it has of the answer, as numbers. The first host's stopwatch
+//! runs from its `go` until all are done.
 
 use crate::{Request, Result};
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -11,6 +12,9 @@ use std::net::TcpListener;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
+
+/// How many ports in a row each host has: Renoir listens at one for each exchange of a job.
+const PORTS: u16 = 16;
 
 /// How long a host works on when its orders have ended in the middle of a round: the first host has ended.
 const ALONE: Duration = Duration::from_secs(10);
@@ -138,14 +142,24 @@ pub(crate) fn orders() -> Receiver<String> {
     orders
 }
 
-/// Ports that are free now, each once.
+/// Ports that are free now, each the first of [`PORTS`] in a row that are no other's.
 fn free_ports(count: usize) -> Result<Vec<u16>> {
-    let listeners: Vec<TcpListener> =
-        (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<std::io::Result<_>>()?;
-    Ok(listeners
-        .iter()
-        .map(|listener| Ok(listener.local_addr()?.port()))
-        .collect::<std::io::Result<_>>()?)
+    // All are held until the last is found, and so is where a row with a gap begins: the system names another port
+    // next time.
+    let (mut held, mut ports) = (Vec::new(), Vec::new());
+    while ports.len() < count {
+        let first = TcpListener::bind("127.0.0.1:0")?;
+        let port = first.local_addr()?.port();
+        held.push(first);
+        let rest: Option<Vec<TcpListener>> = (1..PORTS)
+            .map(|next| TcpListener::bind(("127.0.0.1", port.checked_add(next)?)).ok())
+            .collect();
+        if let Some(rest) = rest {
+            held.extend(rest);
+            ports.push(port);
+        }
+    }
+    Ok(ports)
 }
 
 /// Keeps this process, which has one thread so far, to cores of its own; those of several hosts differ, as far as there are enough.
@@ -158,4 +172,16 @@ fn keep_to(first: usize, cores: usize) -> Result<()> {
         .status()
         .map_err(|error| format!("taskset, which keeps a host to its cores: {error}"))?;
     if status.success() { Ok(()) } else { Err("taskset has failed".into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_share_no_port() {
+        let mut ports = free_ports(4).expect("there are free ports");
+        ports.sort();
+        assert!(ports.windows(2).all(|pair| pair[1] - pair[0] >= PORTS), "{ports:?}");
+    }
 }

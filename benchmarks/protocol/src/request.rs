@@ -117,7 +117,7 @@ impl Request {
         self.get("host").is_some()
     }
 
-    /// An address for each host, which is free unless the contestant listens there.
+    /// An address for each host, which is free unless the contestant listens there. So are the next fifteen ports.
     ///
     /// # Errors
     /// When there is but one host.

@@ -32,6 +32,8 @@ pub(super) struct Contestant {
     pub(super) dataset: Option<String>,
     /// A second table that it needs and cannot generate.
     pub(super) table: Option<String>,
+    /// Whether its hosts encrypt what they send, for which they need certificates.
+    pub(super) certificates: bool,
     pub(super) cores: Option<usize>,
     /// All other arguments: the protocol's case and options.
     pub(super) arguments: Vec<String>,
@@ -179,6 +181,7 @@ fn contestant(peer: &'static str, program: Program, arguments: &str) -> Contesta
         program,
         dataset: None,
         table: None,
+        certificates: false,
         cores: None,
         arguments: arguments.split_whitespace().map(str::to_owned).collect(),
         own_answer: false,
@@ -221,6 +224,11 @@ impl Case {
         let portable = Contestant { peer: PORTABLE, program: OURS_PORTABLE, ..self.ours.clone() };
         self.rivals.insert(0, portable);
         self
+    }
+
+    /// Our own program and its rivals.
+    pub(super) fn contestants(&self) -> impl Iterator<Item = &Contestant> {
+        std::iter::once(&self.ours).chain(&self.rivals)
     }
 
     fn everyone(&mut self) -> impl Iterator<Item = &mut Contestant> {
@@ -710,11 +718,12 @@ fn hosts(size: Size, cores: usize) -> Vec<Case> {
     if cores < 2 {
         return Vec::new();
     }
-    let case = |name: String, work: &str, rivals: &[(&'static str, Program)], own: &str| {
+    // Each rival with its own options.
+    let case = |name: String, work: &str, rivals: &[(&'static str, Program, &str)], own: &str| {
         let on_two = format!("{work} --hosts 2");
         let mut case = Case::new("hosts", name, &format!("{on_two}{own}"));
-        for (peer, program) in rivals {
-            case = case.against(peer, *program, &on_two);
+        for (peer, program, options) in rivals {
+            case = case.against(peer, *program, &format!("{on_two}{options}"));
         }
         let mut case =
             case.on_cores(1).against("thalweg-one-process", OURS, &format!("{work}{own}"));
@@ -724,24 +733,38 @@ fn hosts(size: Size, cores: usize) -> Vec<Case> {
             .for_each(|rival| rival.cores = Some(2));
         case
     };
-    let both = [("timely", TIMELY), ("bound", BOUNDS)];
-    let exchange = |name: &str, records: u64| {
-        case(name.to_owned(), &format!("exchange-{name} --records {records}"), &both, "")
+    let exchange = |name: &str, renoir: &str, records: u64| {
+        let rivals = [
+            ("thalweg-tls", OURS, ""),
+            ("thalweg-lz4", OURS, " --compression lz4"),
+            ("renoir", RENOIR, renoir),
+            ("timely", TIMELY, ""),
+            ("bound", BOUNDS, ""),
+        ];
+        let work = format!("exchange-{name} --records {records}");
+        let mut case = case(name.to_owned(), &work, &rivals, "");
+        case.rivals
+            .iter_mut()
+            .filter(|rival| rival.peer == "thalweg-tls")
+            .for_each(|rival| rival.certificates = true);
+        case
     };
+    let counts = [
+        ("renoir", RENOIR, " --form assoc"),
+        ("renoir-folded", RENOIR, " --form folded"),
+        ("timely", TIMELY, ""),
+    ];
     let mut cases = vec![
-        exchange("u64", size.pick(32_000_000, 256_000_000)),
-        exchange("strings", size.pick(2_000_000, 16_000_000)),
-        case("wordcount".to_owned(), "wordcount", &both[..1], " --form assoc")
+        exchange("u64", " --by key", size.pick(32_000_000, 256_000_000)),
+        exchange("strings", " --by shuffle", size.pick(2_000_000, 16_000_000)),
+        case("wordcount".to_owned(), "wordcount", &counts, " --form assoc")
             .on(&format!("text:{}", size.pick(128, 1024))),
     ];
     cases.extend(QUERIES.map(|query| {
         let events: u64 = size.pick(2_000_000, 20_000_000);
-        case(
-            format!("q{query}"),
-            &format!("nexmark --query {query} --events {events}"),
-            &both[..1],
-            "",
-        )
+        let work = format!("nexmark --query {query} --events {events}");
+        let rivals = [("renoir", RENOIR, ""), ("timely", TIMELY, "")];
+        case(format!("q{query}"), &work, &rivals, "")
     }));
     let records = size.pick(2000, 20_000);
     let light = format!("latency --interval-us 1000 --records {records}");

@@ -1,31 +1,37 @@
 //! Exchange: parallel iterators, a repartition by key, and a fold in each receiver.
 
 use bench_protocol::workload::{self, NumberCheck, Record, RecordCheck};
-use bench_protocol::{Answer, Request, Result};
+use bench_protocol::{Answer, Part, Request, Result, Stopwatch, serve_parts};
 use renoir::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::{batches, context, cores, part};
+use crate::{batches, context_on, part, runtime};
 
 use std::sync::{Arc, Mutex};
 
 pub(crate) fn serve_numbers(request: &Request) -> Result<()> {
-    let cores = cores(request)?;
+    let runtime = runtime(request)?;
     let records: u64 = request.value("records")?;
     let shuffle = shuffled(request)?;
-    bench_protocol::serve(request, |stopwatch| {
-        let check = stopwatch.time(|| numbers(records, shuffle, cores))?;
-        Ok(Answer { digest: check.digest(), records, bytes: records * 8, ..Answer::default() })
+    let round = |stopwatch: &mut Stopwatch| stopwatch.time(|| numbers(records, shuffle, &runtime));
+    serve_parts(request, round, |all| Answer {
+        digest: all.digest(),
+        records,
+        bytes: records * 8,
+        ..Answer::default()
     })
 }
 
 pub(crate) fn serve_records(request: &Request) -> Result<()> {
-    let cores = cores(request)?;
+    let runtime = runtime(request)?;
     let records: u64 = request.value("records")?;
     let shuffle = shuffled(request)?;
-    bench_protocol::serve(request, |stopwatch| {
-        let check = stopwatch.time(|| strings(records, shuffle, cores))?;
-        Ok(Answer { digest: check.digest(), records, bytes: check.bytes(), ..Answer::default() })
+    let round = |stopwatch: &mut Stopwatch| stopwatch.time(|| strings(records, shuffle, &runtime));
+    serve_parts(request, round, |all| Answer {
+        digest: all.digest(),
+        records,
+        bytes: all.bytes(),
+        ..Answer::default()
     })
 }
 
@@ -45,21 +51,11 @@ struct Receiver<C: Check> {
     all: Arc<Mutex<C>>,
 }
 
-trait Check: Default + Clone + Send + 'static {
-    fn merge(&mut self, other: Self);
-}
+trait Check: Part + Default + Clone + Send + 'static {}
 
-impl Check for NumberCheck {
-    fn merge(&mut self, other: Self) {
-        NumberCheck::merge(self, other);
-    }
-}
+impl Check for NumberCheck {}
 
-impl Check for RecordCheck {
-    fn merge(&mut self, other: Self) {
-        RecordCheck::merge(self, other);
-    }
-}
+impl Check for RecordCheck {}
 
 impl<C: Check> Clone for Receiver<C> {
     fn clone(&self) -> Self {
@@ -79,8 +75,8 @@ fn run<C: Check>(context: StreamContext, all: &Arc<Mutex<C>>) -> Result<C> {
     Ok(all.lock().map_err(|_| "a receiver panicked")?.clone())
 }
 
-fn numbers(records: u64, shuffle: bool, cores: u64) -> Result<NumberCheck> {
-    let context = context(cores)?;
+fn numbers(records: u64, shuffle: bool, runtime: &Arc<RuntimeConfig>) -> Result<NumberCheck> {
+    let context = context_on(runtime);
     let source = context
         .stream_par_iter(move |index, count| part(records, index, count).map(workload::number))
         .batch_mode(batches());
@@ -119,8 +115,8 @@ impl Owned {
     }
 }
 
-fn strings(records: u64, shuffle: bool, cores: u64) -> Result<RecordCheck> {
-    let context = context(cores)?;
+fn strings(records: u64, shuffle: bool, runtime: &Arc<RuntimeConfig>) -> Result<RecordCheck> {
+    let context = context_on(runtime);
     let source = context
         .stream_par_iter(move |index, count| {
             part(records, index, count).map(|i| Owned::of(workload::record(i)))

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use bench_by_hand::auctions::{self, Auctions, Winner, happening};
 use bench_by_hand::sellers::Sellers;
-use bench_protocol::{Request, Result};
+use bench_protocol::{Answer, Request, Result, Stopwatch, serve_parts};
 use renoir::Stream;
 use renoir::operator::Operator;
 use renoir::operator::window::EventTimeWindow;
@@ -19,8 +19,8 @@ use thalweg_workloads::nexmark::oracle::{
 };
 use thalweg_workloads::nexmark::{BidRef, EventRef, Segment, Segments, recipe};
 
-use crate::streams::{SEED, Sink, answer, by_hand, digest_of, slide_by_slide, with_start};
-use crate::{batches, cores};
+use crate::streams::{SEED, Sink, by_hand, digest_of, hashed, slide_by_slide, with_start};
+use crate::{batches, context_on, runtime};
 
 type Source = &'static [Segment];
 
@@ -28,7 +28,7 @@ type Source = &'static [Segment];
 const PARTS: u64 = 16;
 
 pub(crate) fn serve(request: &Request) -> Result<()> {
-    let cores = cores(request)?;
+    let runtime = runtime(request)?;
     let job = match request.value("query")? {
         0 => q0,
         1 => q1,
@@ -44,11 +44,12 @@ pub(crate) fn serve(request: &Request) -> Result<()> {
     let segments = Segments::generate(recipe(SEED), request.value("events")?);
     let (records, bytes) = (segments.count(), segments.size());
     let source: Source = segments.segments().to_vec().leak();
-    bench_protocol::serve(request, |stopwatch| {
-        let digest =
-            stopwatch.time(|| digest_of(cores, |context, sink| job(context, source, sink)))?;
-        Ok(answer(digest, records, bytes))
-    })
+    let round = |stopwatch: &mut Stopwatch| {
+        let digest = stopwatch
+            .time(|| digest_of(context_on(&runtime), |context, sink| job(context, source, sink)))?;
+        Ok(hashed(digest))
+    };
+    serve_parts(request, round, |digest| Answer { digest, records, bytes, ..Answer::default() })
 }
 
 fn events(

@@ -14,7 +14,7 @@ use thalweg_workloads::readings::{Reading, Readings, RowSession};
 
 use crate::streams::{SEED, Sink, answer, by_hand, digest_of, slide_by_slide};
 use crate::windows::chunks;
-use crate::{batches, cores};
+use crate::{batches, context, cores};
 
 pub(crate) fn serve(request: &Request) -> Result<()> {
     match request.get("form").unwrap_or("sum") {
@@ -38,7 +38,7 @@ fn sessions(request: &Request, aggregate: fn(u64, u64) -> u64) -> Result<()> {
     let bytes = records * size_of::<Reading>() as u64;
     bench_protocol::serve(request, |stopwatch| {
         let digest = stopwatch.time(|| {
-            digest_of(cores, |context, sink| {
+            digest_of(context(cores)?, |context, sink| {
                 if hand {
                     with_operator(context, &readings, gap, aggregate, sink);
                 } else {

@@ -16,8 +16,6 @@ use renoir::prelude::*;
 use renoir::{KeyedStream, Stream};
 use thalweg_workloads::digest::{Digest, Row};
 
-use crate::context;
-
 /// The seed of all events.
 pub(crate) const SEED: u64 = 42;
 
@@ -48,8 +46,10 @@ impl Drop for Sink {
 }
 
 /// Runs the job that ends in the sink.
-pub(crate) fn digest_of(cores: u64, job: impl FnOnce(&StreamContext, Sink)) -> Result<Digest> {
-    let context = context(cores)?;
+pub(crate) fn digest_of(
+    context: StreamContext,
+    job: impl FnOnce(&StreamContext, Sink),
+) -> Result<Digest> {
     let all = Arc::<Mutex<Digest>>::default();
     job(&context, Sink { own: Digest::default(), all: Arc::clone(&all) });
     context.execute_blocking();
@@ -59,8 +59,12 @@ pub(crate) fn digest_of(cores: u64, job: impl FnOnce(&StreamContext, Sink)) -> R
 
 /// A round's report.
 pub(crate) fn answer(digest: Digest, records: u64, bytes: u64) -> Answer {
-    let digest = digest::Digest::of_hashes(digest.rows(), digest.sum());
-    Answer { digest, records, bytes, ..Answer::default() }
+    Answer { digest: hashed(digest), records, bytes, ..Answer::default() }
+}
+
+/// The protocol's form of a digest.
+pub(crate) fn hashed(digest: Digest) -> digest::Digest {
+    digest::Digest::of_hashes(digest.rows(), digest.sum())
 }
 
 /// A watermark whenever records of a later slide begin, so far behind it.

@@ -8,7 +8,7 @@ use thalweg_workloads::readings::{Reading, Readings, RowReadings};
 use thalweg_workloads::windows::Windows;
 
 use crate::streams::{SEED, Sink, answer, digest_of, slide_by_slide, with_start};
-use crate::{batches, cores};
+use crate::{batches, context, cores};
 
 /// Readings that a source takes at a time.
 const CHUNK: u64 = 1 << 16;
@@ -37,7 +37,7 @@ fn aggregates(
     let bytes = records * size_of::<Reading>() as u64;
     bench_protocol::serve(request, |stopwatch| {
         let digest = stopwatch.time(|| {
-            digest_of(cores, |context, sink| {
+            digest_of(context(cores)?, |context, sink| {
                 if keys <= FEW {
                     few_keys(context, &readings, keys, windows, aggregate, sink);
                 } else {

@@ -1,11 +1,13 @@
 //! Word count: the two forms of Renoir's documentation and a fold by hand.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use bench_protocol::{Request, Result};
+use bench_protocol::{Request, Result, Stopwatch, serve_parts};
 use bench_words::{Counts, Split, WithSplit, answer, count, merge, owned, with_split};
+use renoir::RuntimeConfig;
 
-use crate::{batches, collected, context, cores};
+use crate::{batches, context_on, rows_of, runtime};
 
 /// The words of a job.
 type Rows = Vec<(String, u64)>;
@@ -19,7 +21,7 @@ struct Serve<'a>(&'a Request);
 impl WithSplit for Serve<'_> {
     fn run(self, split: impl Split) -> Result<()> {
         let Self(request) = self;
-        let cores = cores(request)?;
+        let runtime = runtime(request)?;
         let path = request.data()?;
         let form = match request.get("form").unwrap_or("idiomatic") {
             "idiomatic" => idiomatic,
@@ -29,17 +31,18 @@ impl WithSplit for Serve<'_> {
                 return Err(format!("there is no form {other:?}: idiomatic, assoc, folded").into());
             }
         };
-        bench_protocol::serve(request, |stopwatch| {
-            let rows = stopwatch.time(|| form(split, path, cores))?;
+        let round = |stopwatch: &mut Stopwatch| {
+            let rows = stopwatch.time(|| form(split, path, &runtime))?;
             let rows = rows.iter().map(|(word, count)| (word.as_str(), *count));
             Ok(answer(rows, path.metadata()?.len()))
-        })
+        };
+        serve_parts(request, round, |answer| answer)
     }
 }
 
 /// Group, then fold each group.
-fn idiomatic<S: Split>(split: S, path: &Path, cores: u64) -> Result<Rows> {
-    let context = context(cores)?;
+fn idiomatic<S: Split>(split: S, path: &Path, runtime: &Arc<RuntimeConfig>) -> Result<Rows> {
+    let context = context_on(runtime);
     let counts = context
         .stream_file(path)
         .batch_mode(batches())
@@ -48,12 +51,12 @@ fn idiomatic<S: Split>(split: S, path: &Path, cores: u64) -> Result<Rows> {
         .fold(0u64, |count, _word| *count += 1)
         .collect_vec();
     context.execute_blocking();
-    collected(counts)
+    rows_of(runtime, counts)
 }
 
 /// The associative operator: counts in each partition first.
-fn assoc<S: Split>(split: S, path: &Path, cores: u64) -> Result<Rows> {
-    let context = context(cores)?;
+fn assoc<S: Split>(split: S, path: &Path, runtime: &Arc<RuntimeConfig>) -> Result<Rows> {
+    let context = context_on(runtime);
     let counts = context
         .stream_file(path)
         .batch_mode(batches())
@@ -63,12 +66,12 @@ fn assoc<S: Split>(split: S, path: &Path, cores: u64) -> Result<Rows> {
         .map(|(word, count)| (word, count as u64))
         .collect_vec();
     context.execute_blocking();
-    collected(counts)
+    rows_of(runtime, counts)
 }
 
 /// A map in each partition, filled by hand from lines, so that a known word is not copied, and the maps merged.
-fn folded<S: Split>(split: S, path: &Path, cores: u64) -> Result<Rows> {
-    let context = context(cores)?;
+fn folded<S: Split>(split: S, path: &Path, runtime: &Arc<RuntimeConfig>) -> Result<Rows> {
+    let context = context_on(runtime);
     let counts = context
         .stream_file(path)
         .batch_mode(batches())
@@ -81,5 +84,5 @@ fn folded<S: Split>(split: S, path: &Path, cores: u64) -> Result<Rows> {
         )
         .collect_vec();
     context.execute_blocking();
-    Ok(collected(counts)?.into_iter().flatten().collect())
+    Ok(rows_of(runtime, counts)?.into_iter().flatten().collect())
 }

@@ -14,7 +14,7 @@ use thalweg_workloads::ysb::oracle::{RowStar, RowSwa, RowYsb, STAR, SWA, YSB};
 use thalweg_workloads::ysb::{Campaigns, Event, EventType, FixedSegments, recipe};
 
 use crate::streams::{SEED, Sink, answer, digest_of, slide_by_slide, with_start};
-use crate::{batches, cores};
+use crate::{batches, context, cores};
 
 type Source = &'static [Segment<Fixed>];
 
@@ -27,8 +27,8 @@ fn serve(request: &Request, job: impl Fn(&StreamContext, Source, Sink)) -> Resul
     let (records, bytes) = (segments.count(), segments.size());
     let source: Source = segments.segments().to_vec().leak();
     bench_protocol::serve(request, |stopwatch| {
-        let digest =
-            stopwatch.time(|| digest_of(cores, |context, sink| job(context, source, sink)))?;
+        let digest = stopwatch
+            .time(|| digest_of(context(cores)?, |context, sink| job(context, source, sink)))?;
         Ok(answer(digest, records, bytes))
     })
 }
