@@ -593,6 +593,7 @@ fn variable<N: FromStr>(name: &str) -> Option<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sync::{Mutex, lock};
     use std::collections::HashSet;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -625,6 +626,27 @@ mod tests {
             check(|env| env.iter(0..10u8).broadcast()).agrees();
         });
         assert!(said.contains("1 cores") || said.contains("3 cores"), "{said}");
+    }
+
+    #[test]
+    fn numbers_of_tasks_are_drawn_if_wanted() {
+        let others = |draw: bool| {
+            let others = Mutex::new(0);
+            let job = |env: &Environment| {
+                let usual = env.default_tasks();
+                env.parallel_iter(move |_, tasks| std::iter::once((tasks, usual)))
+            };
+            let mut job = check(job);
+            job.runs.draw_tasks = false;
+            let job = if draw { job.any_tasks() } else { job };
+            job.satisfies(|tasks| {
+                *lock(&others) += u32::from(tasks[0].0 != tasks[0].1);
+                Ok(())
+            });
+            others.into_inner().unwrap()
+        };
+        assert_eq!(others(false), 0);
+        assert!(others(true) >= 8, "most runs have numbers of their own");
     }
 
     #[test]

@@ -19,6 +19,9 @@ pub(super) struct Align {
     /// Whether an event has come since the lanes were last compared.
     undecided: bool,
     ended: bool,
+    /// Whether watermarks may go back, as the least of lanes does when one resumes after being idle: where another alignment
+    /// follows.
+    exact: bool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -43,7 +46,14 @@ impl Align {
             // With no lanes, `agreed` must emit the end without any event arriving.
             undecided: true,
             ended: false,
+            exact: false,
         }
+    }
+
+    /// The alignment of lanes that are one lane of another alignment: what that makes of their watermarks is the same as if it had
+    /// each of the lanes.
+    pub(super) fn before_another(lanes: usize) -> Self {
+        Self { exact: true, ..Self::new(lanes) }
     }
 
     /// Records an event received on a lane.
@@ -103,10 +113,15 @@ impl Align {
         // `None` sorts below every timestamp: a lane without a watermark holds back the rest.
         let low = open().filter(|lane| !lane.idle).map(|lane| lane.watermark).min();
         match low {
-            Some(Some(at)) if self.idle || Some(at) > self.watermark => {
+            Some(Some(at))
+                if self.idle
+                    || Some(at) > self.watermark
+                    || (self.exact && Some(at) != self.watermark) =>
+            {
                 self.idle = false;
                 // A lane that resumes after being idle may lag the merged watermark, which never goes back.
-                let at = self.watermark.map_or(at, |merged| merged.max(at));
+                let merged = self.watermark.filter(|_| !self.exact);
+                let at = merged.map_or(at, |merged| merged.max(at));
                 self.watermark = Some(at);
                 return Some(Event::Watermark(at));
             }
@@ -129,7 +144,7 @@ impl Align {
             for lane in self.lanes.iter_mut().filter(|lane| lane.at_round == Some(depth)) {
                 *lane = Progress::default();
             }
-            self.watermark = None;
+            (self.watermark, self.idle) = (None, false);
             return Some(Event::Round(depth));
         }
         if self.lanes.iter().all(|lane| lane.ended) && !self.ended {
@@ -203,6 +218,35 @@ mod tests {
         assert_eq!(all(&mut align), [], "an idle lane holds back barriers");
         align.note(1, Event::Barrier(Epoch(1)));
         assert_eq!(all(&mut align), [Event::Barrier(Epoch(1))]);
+    }
+
+    #[test]
+    fn lanes_are_idle_in_each_round_anew() {
+        let (mut align, round) = (Align::new(1), Event::Round(Depth(1)));
+        for _ in 0..2 {
+            align.note(0, Event::Idle);
+            assert_eq!(all(&mut align), [Event::Idle]);
+            align.note(0, round);
+            assert_eq!(all(&mut align), [round]);
+        }
+    }
+
+    #[test]
+    fn two_alignments_are_as_one_when_a_lane_resumes() {
+        let [early, middle, late] =
+            [3, 5, 10].map(|at| Event::Watermark(Timestamp::from_micros(at)));
+        let mut first = Align::before_another(2);
+        first.note(0, Event::Idle);
+        first.note(1, middle);
+        assert_eq!(all(&mut first), [middle]);
+        first.note(0, early);
+        assert_eq!(all(&mut first), [early], "it lags the other, and what follows may be as early");
+        let mut second = Align::new(2);
+        [middle, early].map(|event| second.note(0, event));
+        second.note(1, late);
+        assert_eq!(all(&mut second), [early]);
+        first.note(0, late);
+        assert_eq!(all(&mut first), [middle]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::far::{Ends, Far, Frame};
 use super::inbox::{Gate, Inbox};
 use super::lane::Lane;
-use super::outlet::{Lanes, Outlet, Place};
+use super::outlet::{Destination, Lanes, Outlet};
 use super::record_batch::RecordBatch;
 use super::{BatchMode, route::Route};
 use crate::clock::Clock;
@@ -61,6 +61,8 @@ pub(crate) type SharedLane<I, T> = Arc<Lane<RecordBatch<I, T>>>;
 /// The lanes of an edge that begin or end on this host.
 struct AllLanes<I: Portable + ?Sized, T: Time> {
     settings: LaneSettings,
+    /// The number of sending tasks on all hosts.
+    senders: usize,
     /// By sender and receiver: those within this host, and unless lanes are bundled, the halves of those to and from others.
     lanes: BTreeMap<(u32, u32), SharedLane<I, T>>,
     bundles: Option<Bundles<I, T>>,
@@ -72,8 +74,8 @@ struct Bundles<I: Portable + ?Sized, T: Time> {
     outgoing: BTreeMap<(u32, HostId), SharedLane<I, T>>,
     /// By sending host.
     inboxes: BTreeMap<HostId, Inbox<RecordBatch<I, T>>>,
-    /// Where a record for each receiving task is put.
-    places: Arc<[Place]>,
+    /// By receiving task.
+    destinations: Arc<[Destination]>,
 }
 
 /// The credit of a lane between hosts.
@@ -188,9 +190,9 @@ impl Maker<'_> {
             let to = here(&receivers);
             let first = tasks.start as u32;
             let gate = Arc::new(Gate::new(link, first, tasks.len(), to.len(), usual_credit));
-            let lane = |(place, to): (usize, usize)| {
+            let lane = |(index, to): (usize, usize)| {
                 let receiver = self.receivers.wakers[to].clone();
-                self.half(Far::behind(&gate, place), Waker::default(), receiver)
+                self.half(Far::behind(&gate, index), Waker::default(), receiver)
             };
             let lanes = to.enumerate().map(lane).collect();
             (*host, Inbox::new(Arc::clone(&gate), lanes, &self.settings.memory))
@@ -198,16 +200,17 @@ impl Maker<'_> {
         let inboxes = senders.iter().filter(|(host, _)| **host != me).map(inbox).collect();
         // First the lanes to the tasks of this host, then a bundle for each other host.
         let own = here(&receivers);
-        let mut places = vec![Place::default(); self.receivers.hosts.len()];
+        let mut destinations = vec![Destination::default(); self.receivers.hosts.len()];
         for (at, task) in own.clone().enumerate() {
-            places[task] = Place { lane: at as u32, task: 0 };
+            destinations[task] = Destination { lane: at as u32, task: 0 };
         }
         for (at, (_, tasks)) in others().enumerate() {
             for (nth, task) in tasks.clone().enumerate() {
-                places[task] = Place { lane: (own.len() + at) as u32, task: nth as u32 };
+                destinations[task] =
+                    Destination { lane: (own.len() + at) as u32, task: nth as u32 };
             }
         }
-        Bundles { outgoing, inboxes, places: places.into() }
+        Bundles { outgoing, inboxes, destinations: destinations.into() }
     }
 }
 
@@ -233,7 +236,7 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
             true => (maker.within(), Some(maker.bundles())),
         };
         // An edge belongs to one job, which is launched once.
-        let _ = self.lanes.set(AllLanes { settings, lanes, bundles });
+        let _ = self.lanes.set(AllLanes { settings, senders: senders.hosts.len(), lanes, bundles });
         links.open(Part::Edge(self.id), Arc::new(self.clone()));
     }
 
@@ -243,15 +246,15 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
 
     /// The sending ends of the lanes of one task of the upstream stage.
     pub(crate) fn lanes_from(&self, task: usize, op: Op) -> Lanes<I, T> {
-        let AllLanes { settings, lanes, bundles } = self.all();
+        let AllLanes { settings, lanes, bundles, .. } = self.all();
         let task = task as u32;
         let lanes = lanes.range((task, 0)..=(task, u32::MAX)).map(|(_, lane)| lane);
-        let places = bundles.as_ref().map(|bundles| Arc::clone(&bundles.places));
+        let destinations = bundles.as_ref().map(|bundles| Arc::clone(&bundles.destinations));
         let outgoing = bundles.iter().flat_map(|bundles| {
             let all = (task, HostId(0))..=(task, HostId(usize::MAX));
             bundles.outgoing.range(all).map(|(_, bundle)| bundle)
         });
-        Lanes::new(op, self.id, settings.clone(), lanes.chain(outgoing).cloned(), places)
+        Lanes::new(op, self.id, settings.clone(), lanes.chain(outgoing).cloned(), destinations)
     }
 
     /// The outlet of one task of the upstream stage.
@@ -263,13 +266,14 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
     /// for each of this host and for each other host.
     pub(crate) fn lanes_to(&self, task: usize) -> Vec<SharedLane<I, T>> {
         let AllLanes { lanes, bundles, .. } = self.all();
-        let single = lanes.iter().filter(|((_, to), _)| *to as usize == task);
+        let senders = 0..self.all().senders as u32;
+        let single = senders.filter_map(|from| lanes.get(&(from, task as u32)));
         let bundled = bundles.iter().flat_map(|bundles| {
-            let place = bundles.places.get(task).map(|place| place.lane as usize);
+            let own = bundles.destinations.get(task).map(|own| own.lane as usize);
             let inboxes = bundles.inboxes.values();
-            inboxes.filter_map(move |inbox| inbox.lanes().get(place?))
+            inboxes.filter_map(move |inbox| inbox.lanes().get(own?))
         });
-        single.map(|(_, lane)| lane).chain(bundled).cloned().collect()
+        single.chain(bundled).cloned().collect()
     }
 
     /// The number of bundles to other hosts.

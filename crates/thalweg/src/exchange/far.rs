@@ -36,7 +36,7 @@ pub(super) struct Far {
     pub(super) ends: Ends,
     /// Whether this host has the sending half.
     pub(super) sends: bool,
-    /// Of the half at the receiver, where lanes are bundled: the way back, and the place of the receiver among those of this host.
+    /// Of the half at the receiver, where lanes are bundled: the way back, and the number of the receiver among those of this host.
     pub(super) gate: Option<(Arc<Gate>, usize)>,
 }
 
@@ -73,7 +73,7 @@ impl Far {
         Self { link, ends, sends, gate: None }
     }
 
-    /// The other half of the lane to the receiver at this place of this host, where lanes are bundled.
+    /// The other half of the lane to the receiver with this number among those of this host, where lanes are bundled.
     pub(super) fn behind(gate: &Arc<Gate>, receiver: usize) -> Self {
         let (link, ends) = (gate.link().clone(), Ends { from: Ends::ALL, to: receiver as u32 });
         Self { link, ends, sends: false, gate: Some((Arc::clone(gate), receiver)) }
@@ -198,7 +198,7 @@ pub(super) fn compress(frame: &mut Vec<u8>, compressor: &mut Compressor) {
 /// Batches for one of the receiving tasks of a host, in a frame that is for all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Section<'a> {
-    /// The place of the task among those of the host.
+    /// The number of the task among those of the host.
     pub(super) task: u32,
     /// The credit that they take.
     pub(super) credit: usize,

@@ -74,38 +74,38 @@ impl Gate {
         &self.link
     }
 
-    /// The place of a sending task among those of its host.
-    fn place(&self, from: u32) -> Option<usize> {
-        let place = from.checked_sub(self.first)? as usize;
-        (place < lock(&self.state).senders.len()).then_some(place)
+    /// The number of a sending task among those of its host.
+    fn index_of(&self, from: u32) -> Option<usize> {
+        let index = from.checked_sub(self.first)? as usize;
+        (index < lock(&self.state).senders.len()).then_some(index)
     }
 
-    fn send(&self, place: usize, frame: Frame<'_>) {
+    fn send(&self, index: usize, frame: Frame<'_>) {
         let mut bytes = Vec::new();
-        frame.encode(Ends { from: self.first + place as u32, to: Ends::ALL }, &mut bytes);
+        frame.encode(Ends { from: self.first + index as u32, to: Ends::ALL }, &mut bytes);
         self.link.send(bytes);
     }
 
-    /// Returns credit to the sending task at this place: not for every batch, but so that at most half of it is kept back.
-    pub(super) fn give_back(&self, place: u32, bytes: usize) {
+    /// Returns credit to the sending task with this number: not for every batch, but so that at most half of it is kept back.
+    pub(super) fn give_back(&self, index: u32, bytes: usize) {
         let mut state = lock(&self.state);
-        let Some(account) = state.senders.get_mut(place as usize) else { return };
+        let Some(account) = state.senders.get_mut(index as usize) else { return };
         account.unreturned = account.unreturned.saturating_add(bytes);
         if account.unreturned > account.known / 2 {
             let returned = std::mem::take(&mut account.unreturned);
             drop(state);
-            self.send(place as usize, Frame::Returned(returned));
+            self.send(index as usize, Frame::Returned(returned));
         }
     }
 
-    /// The receiving task at this place needs no more records.
+    /// The receiving task with this number needs no more records.
     pub(super) fn close(&self, receiver: usize) {
         let mut state = lock(&self.state);
         state.accepts[receiver] = Accepts::Nothing;
         let senders = state.senders.len();
         if state.accepts.iter().all(|accepts| *accepts == Accepts::Nothing) {
             drop(state);
-            (0..senders).for_each(|place| self.send(place, Frame::Closed));
+            (0..senders).for_each(|index| self.send(index, Frame::Closed));
             return;
         }
         // It may be the last one that the others of a round have waited for.
@@ -118,7 +118,7 @@ impl Gate {
         }
     }
 
-    /// The receiving task at this place needs no more records of the round after this many rounds.
+    /// The receiving task with this number needs no more records of the round after this many rounds.
     pub(super) fn close_round(&self, receiver: usize, rounds: u64) {
         let mut state = lock(&self.state);
         state.accepts[receiver] = Accepts::NextRound(rounds);
@@ -128,7 +128,7 @@ impl Gate {
     fn close_round_if_all(&self, accepts: &[Accepts], senders: usize, rounds: u64) {
         let not = [Accepts::Nothing, Accepts::NextRound(rounds)];
         if accepts.iter().all(|accepts| not.contains(accepts)) {
-            (0..senders).for_each(|place| self.send(place, Frame::ClosedRound(rounds)));
+            (0..senders).for_each(|index| self.send(index, Frame::ClosedRound(rounds)));
         }
     }
 }
@@ -169,7 +169,7 @@ impl<B> Inbox<B> {
     pub(super) fn new(gate: Arc<Gate>, lanes: Vec<Arc<Lane<B>>>, memory: &MemoryPool) -> Self {
         let senders = lock(&gate.state).senders.len();
         let arrivals = Arrivals {
-            align: Align::new(senders),
+            align: Align::before_another(senders),
             senders: (0..senders).map(|_| Arrived::default()).collect(),
             waiting: 0,
             held: memory.carry(0),
@@ -187,30 +187,30 @@ impl<B> Inbox<B> {
     ///
     /// If the frame is torn, or not from a task of that host.
     pub(super) fn take(&self, from: u32, frame: Frame<'_>) -> Result<(), DecodeError> {
-        let Some(place) = self.gate.place(from) else {
+        let Some(index) = self.gate.index_of(from) else {
             return Err(DecodeError::invalid("a task of that host"));
         };
         let mut arrivals = lock(&self.arrivals);
         match frame {
-            Frame::Batch(_, batches) => self.arrive(&mut arrivals, place, batches),
+            Frame::Batch(_, batches) => self.arrive(&mut arrivals, index, batches),
             Frame::Compressed(_, batches) => {
-                self.arrive(&mut arrivals, place, &decompress(batches)?)
+                self.arrive(&mut arrivals, index, &decompress(batches)?)
             }
-            Frame::Event(event) if arrivals.align.is_held(place) => {
+            Frame::Event(event) if arrivals.align.is_held(index) => {
                 arrivals.waiting += 1;
-                arrivals.senders[place].waiting.push_back(Waiting::Event(event));
+                arrivals.senders[index].waiting.push_back(Waiting::Event(event));
                 Ok(())
             }
             Frame::Event(event) => {
-                arrivals.align.note(place, event);
+                arrivals.align.note(index, event);
                 self.agree(&mut arrivals)
             }
             Frame::SentAt(at) => {
-                arrivals.senders[place].sent_at = Some(at);
+                arrivals.senders[index].sent_at = Some(at);
                 Ok(())
             }
             Frame::Credit(credit) => {
-                lock(&self.gate.state).senders[place].known = credit;
+                lock(&self.gate.state).senders[index].known = credit;
                 Ok(())
             }
             Frame::Returned(_) | Frame::Closed | Frame::ClosedRound(_) => {
@@ -223,16 +223,16 @@ impl<B> Inbox<B> {
     fn arrive(
         &self,
         arrivals: &mut Arrivals,
-        place: usize,
+        index: usize,
         batches: &[u8],
     ) -> Result<(), DecodeError> {
-        let sent_at = arrivals.senders[place].sent_at.take();
-        if !arrivals.align.is_held(place) {
-            return self.hand_out(place, batches, sent_at);
+        let sent_at = arrivals.senders[index].sent_at.take();
+        if !arrivals.align.is_held(index) {
+            return self.hand_out(index, batches, sent_at);
         }
         arrivals.waiting += 1;
         arrivals.held.resize(arrivals.held.bytes() + batches.len());
-        let waiting = &mut arrivals.senders[place].waiting;
+        let waiting = &mut arrivals.senders[index].waiting;
         waiting.push_back(Waiting::Batches(batches.to_owned(), sent_at));
         Ok(())
     }
@@ -247,16 +247,16 @@ impl<B> Inbox<B> {
                 return Ok(());
             }
             let Arrivals { align, senders, .. } = arrivals;
-            let mut places = 0..senders.len();
-            let next = places.find(|at| !senders[*at].waiting.is_empty() && !align.is_held(*at));
-            let Some(place) = next else { return Ok(()) };
-            let Some(first) = senders[place].waiting.pop_front() else { return Ok(()) };
+            let mut indices = 0..senders.len();
+            let next = indices.find(|at| !senders[*at].waiting.is_empty() && !align.is_held(*at));
+            let Some(index) = next else { return Ok(()) };
+            let Some(first) = senders[index].waiting.pop_front() else { return Ok(()) };
             arrivals.waiting -= 1;
             match first {
-                Waiting::Event(event) => arrivals.align.note(place, event),
+                Waiting::Event(event) => arrivals.align.note(index, event),
                 Waiting::Batches(batches, sent_at) => {
                     arrivals.held.resize(arrivals.held.bytes() - batches.len());
-                    self.hand_out(place, &batches, sent_at)?;
+                    self.hand_out(index, &batches, sent_at)?;
                 }
             }
         }
@@ -265,21 +265,22 @@ impl<B> Inbox<B> {
     /// Gives each lane its sections.
     fn hand_out(
         &self,
-        place: usize,
+        index: usize,
         batches: &[u8],
         mut sent_at: Option<Nanos>,
     ) -> Result<(), DecodeError> {
-        let mut parts = vec![(0, Vec::new()); self.lanes.len()];
+        let mut by_task = vec![(0, Vec::new()); self.lanes.len()];
         for section in sections(batches) {
             let section = section?;
-            let part = parts.get_mut(section.task as usize);
-            let (credit, bytes) = part.ok_or(DecodeError::invalid("a task of this host"))?;
+            let task = by_task.get_mut(section.task as usize);
+            let (credit, bytes) = task.ok_or(DecodeError::invalid("a task of this host"))?;
             *credit = usize::saturating_add(*credit, section.credit);
             bytes.extend_from_slice(section.batches);
         }
-        for (lane, (credit, bytes)) in self.lanes.iter().zip(parts) {
-            if !bytes.is_empty() && !lane.take_part(place as u32, bytes, credit, sent_at.take()) {
-                self.gate.give_back(place as u32, credit);
+        for (lane, (credit, bytes)) in self.lanes.iter().zip(by_task) {
+            if !bytes.is_empty() && !lane.take_section(index as u32, bytes, credit, sent_at.take())
+            {
+                self.gate.give_back(index as u32, credit);
             }
         }
         Ok(())

@@ -35,7 +35,7 @@ pub(super) struct Intake<I: Portable + ?Sized, T: Time> {
     across_hosts: AcrossHosts,
     /// An empty batch, to decode those of other hosts into.
     spare: RecordBatch<I, T>,
-    /// The place of the task that the last batch came from on its host, where lanes are bundled.
+    /// Where lanes are bundled: the number of the task that the last batch came from among those of its host.
     sender: u32,
 }
 
@@ -180,7 +180,7 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
             (Message::Batch(batch), bytes) => (batch, Rest::default(), bytes),
             (Message::Encoded(frame), bytes) => self.decode_first(Ok(frame), bytes),
             (Message::Compressed(frame), bytes) => self.decode_first(decompress(&frame), bytes),
-            (Message::Part(sender, frame), bytes) => {
+            (Message::Section(sender, frame), bytes) => {
                 self.sender = sender;
                 self.decode_first(Ok(frame), bytes)
             }

@@ -37,8 +37,8 @@ pub(crate) enum Message<B> {
     Encoded(Vec<u8>),
     /// The same, compressed.
     Compressed(Vec<u8>),
-    /// Batches from the task at this place of another host, where lanes are bundled.
-    Part(u32, Vec<u8>),
+    /// Batches from the task with this number among those of another host, where lanes are bundled.
+    Section(u32, Vec<u8>),
     /// When the batches that follow were sent by another host, on its clock.
     SentAt(Nanos),
     Event(Event),
@@ -331,9 +331,9 @@ impl<B> Lane<B> {
         self.receiver.wake();
     }
 
-    /// Takes batches of the task at this place of another host, and when they were sent if that is measured. Returns whether they
+    /// Takes batches of the task with this number among those of another host, and when they were sent if that is measured. Returns whether they
     /// are wanted; if not, their credit is free.
-    pub(super) fn take_part(
+    pub(super) fn take_section(
         &self,
         sender: u32,
         batches: Vec<u8>,
@@ -347,7 +347,7 @@ impl<B> Lane<B> {
         state.used += batches.len();
         state.count_queued();
         state.queue.extend(sent_at.map(|at| (Message::SentAt(at), 0)));
-        state.queue.push_back((Message::Part(sender, batches), credit));
+        state.queue.push_back((Message::Section(sender, batches), credit));
         self.queued.store(state.queue.len(), Ordering::Release);
         drop(state);
         self.receiver.wake();
@@ -396,7 +396,7 @@ impl<B> Lane<B> {
         match &message {
             Some((Message::Event(Event::Round(_)), _)) => state.round_ends -= 1,
             Some((
-                Message::Encoded(frame) | Message::Compressed(frame) | Message::Part(_, frame),
+                Message::Encoded(frame) | Message::Compressed(frame) | Message::Section(_, frame),
                 _,
             )) => {
                 state.used -= frame.len();
@@ -408,8 +408,8 @@ impl<B> Lane<B> {
         message
     }
 
-    /// Returns the credit of a frame whose records are processed to its sender on another host: where lanes are bundled, the one
-    /// at this place.
+    /// Returns the credit of a frame whose records are processed to its sender on another host: where lanes are bundled, to
+    /// the task with this number among those of its host.
     pub(super) fn return_credit(&self, far: &Far, sender: u32, bytes: usize) {
         match &far.gate {
             Some((gate, _)) => gate.give_back(sender, bytes),
@@ -421,7 +421,7 @@ impl<B> Lane<B> {
     fn give_back_dropped(&self, dropped: &VecDeque<(Message<B>, usize)>) {
         let Some((gate, _)) = self.far().and_then(|far| far.gate.as_ref()) else { return };
         for (message, bytes) in dropped {
-            if let Message::Part(sender, _) = message {
+            if let Message::Section(sender, _) = message {
                 gate.give_back(*sender, *bytes);
             }
         }
@@ -495,7 +495,7 @@ impl<B> Lane<B> {
             .partition(|(message, _)| matches!(message, Message::Event(_)));
         let bytes = dropped.iter().map(|(_, bytes)| bytes).sum::<usize>();
         let frames = dropped.iter().map(|(message, _)| match message {
-            Message::Encoded(frame) | Message::Compressed(frame) | Message::Part(_, frame) => {
+            Message::Encoded(frame) | Message::Compressed(frame) | Message::Section(_, frame) => {
                 frame.len()
             }
             Message::Batch(_) | Message::SentAt(_) | Message::Event(_) => 0,

@@ -85,23 +85,34 @@ struct Sendings<I: Portable + ?Sized, T: Time> {
 struct Bundles<I: Portable + ?Sized, T: Time> {
     lanes: Vec<Sending<I, T>>,
     /// By receiver.
-    places: Arc<[Place]>,
-    /// Where the records of a batch are put together that are for the same task of a host; empty in between.
-    parts: Vec<RecordBatch<I, T>>,
-    /// How many times the records of another batch a full one has that is for all tasks of a host.
-    fuller: usize,
+    destinations: Arc<[Destination]>,
+    /// For each task of a host, the records of a batch that is encoded; empty in between.
+    by_task: Vec<RecordBatch<I, T>>,
+    /// The records of a full batch of a bundle: as many as `most`, or fewer if they are large.
+    size: usize,
+    most: usize,
 }
 
-/// The most of that. Each task then gets 64 records of a full batch, up to 256 tasks a host.
+/// A full batch of a bundle has at most this many times the records of another one. With 256 tasks a host, each then gets 64
+/// records of it, if others have 1024.
 const FULLER: usize = 16;
 
-/// Where a record for a receiving task is put, if lanes to other hosts are bundled.
+/// The lane to a receiving task, if lanes to other hosts are bundled.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Place {
+pub(crate) struct Destination {
     /// The number of the lane or bundle.
     pub(super) lane: u32,
-    /// The place of the task among those of its host, if that is another one.
+    /// In a bundle: the number of the task among those of its host.
     pub(super) task: u32,
+}
+
+impl<I: Portable + ?Sized, T: Time> Bundles<I, T> {
+    /// Fits the records of a batch of a bundle to their size: so many were so large.
+    fn fit(&mut self, records: usize, bytes: usize, heavy: usize) {
+        if bytes > heavy || self.size < self.most {
+            self.size = (records.saturating_mul(heavy) / bytes.max(1)).clamp(1, self.most);
+        }
+    }
 }
 
 impl<I: Portable + ?Sized, T: Time> Sendings<I, T> {
@@ -141,7 +152,7 @@ struct Sending<I: Portable + ?Sized, T: Time> {
 #[derive(Default)]
 struct Filling {
     bytes: Vec<u8>,
-    /// Of a bundle: the places of the receivers of the records in the open batch.
+    /// Of a bundle: for each record of the open batch, the number of its task among those of the host.
     tasks: Vec<u32>,
     records: usize,
     credit: usize,
@@ -162,9 +173,9 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         edge: usize,
         settings: LaneSettings,
         lanes: impl Iterator<Item = Arc<Lane<RecordBatch<I, T>>>>,
-        places: Option<Arc<[Place]>>,
+        destinations: Option<Arc<[Destination]>>,
     ) -> Self {
-        let lanes: Vec<_> = lanes
+        let mut lanes: Vec<_> = lanes
             .map(|lane| Sending {
                 open: RecordBatch::default(),
                 heap: 0,
@@ -176,17 +187,23 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             .collect();
         let far = lanes.iter().filter(|to| to.frame.is_some()).count();
         let compressor = settings.compress_from.filter(|_| far > 0);
-        let receivers = places.as_ref().map_or(lanes.len(), |places| places.len());
-        let lanes = match places {
+        let receivers =
+            destinations.as_ref().map_or(lanes.len(), |destinations| destinations.len());
+        let lanes = match destinations {
             None => Sendings { single: lanes, bundles: None },
-            Some(places) => {
-                let parts = places.iter().map(|place| place.task + 1).max().unwrap_or(0);
+            Some(destinations) => {
+                let tasks = destinations.iter().map(|to| to.task as usize + 1).max().unwrap_or(0);
                 let fuller = match settings.batch {
                     BatchMode::Single => 1,
-                    _ => (parts as usize).clamp(1, FULLER),
+                    _ => tasks.clamp(1, FULLER),
                 };
-                let parts = (0..parts).map(|_| RecordBatch::default()).collect();
-                let bundles = Some(Box::new(Bundles { lanes, places, parts, fuller }));
+                for bundle in lanes.iter_mut().filter(|to| to.frame.is_some()) {
+                    bundle.owning *= fuller;
+                }
+                let by_task = (0..tasks).map(|_| RecordBatch::default()).collect();
+                let most = (settings.batch.size() * fuller).min(LARGEST_BATCH);
+                let bundles = Bundles { lanes, destinations, by_task, size: most, most };
+                let bundles = Some(Box::new(bundles));
                 Sendings { single: Vec::new(), bundles }
             }
         };
@@ -225,7 +242,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     pub(crate) fn push(&mut self, to: usize, item: I::Of<'_>, time: T) {
         // If lanes are bundled, there are none here: so the usual case takes no branch more than the check of the number.
         let Some(sending) = self.lanes.single.get_mut(to) else {
-            return self.push_to_place(to, item, time);
+            return self.push_to_bundle(to, item, time);
         };
         sending.open.push(item, time);
         // Always 0 for records that own nothing on the heap; the branch is then compiled away.
@@ -241,15 +258,15 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
 
     /// As [`push`](Self::push), where lanes to other hosts are bundled.
     #[inline(never)]
-    fn push_to_place(&mut self, to: usize, item: I::Of<'_>, time: T) {
+    fn push_to_bundle(&mut self, to: usize, item: I::Of<'_>, time: T) {
         let Some(bundles) = &mut self.lanes.bundles else { panic!("there is no receiver {to}") };
-        let Place { lane, task } = bundles.places[to];
+        let Destination { lane, task } = bundles.destinations[to];
         let lane = lane as usize;
         let sending = &mut bundles.lanes[lane];
         let mut size = self.size;
         if let Some(frame) = &mut sending.frame {
             frame.tasks.push(task);
-            size = (size * bundles.fuller).min(LARGEST_BATCH);
+            size = bundles.size;
         }
         sending.open.push(item, time);
         let heap = sending.open.items.last_heap();
@@ -266,21 +283,21 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
     fn send(&mut self, to: usize) {
         let (sending, bundle) = match &mut self.lanes.bundles {
             None => (&mut self.lanes.single[to], None),
-            Some(bundles) => (&mut bundles.lanes[to], Some((&mut bundles.parts, bundles.fuller))),
+            Some(bundles) => (&mut bundles.lanes[to], Some((&mut bundles.by_task, bundles.size))),
         };
         let Sending { open, heap, lane, frame, .. } = sending;
         if let (Some(far), Some(frame)) = (lane.far(), frame) {
-            let fuller = match bundle {
+            let size = match bundle {
                 None => {
                     frame.add(open, far);
-                    1
+                    self.size
                 }
-                Some((parts, fuller)) => {
-                    frame.add_parts(open, far, parts);
-                    fuller
+                Some((by_task, size)) => {
+                    frame.add_sections(open, far, by_task);
+                    size
                 }
             };
-            if frame.records >= self.size * fuller || *heap >= self.heavy {
+            if frame.records >= size || *heap >= self.heavy {
                 self.send_frame(to);
             }
             return;
@@ -339,7 +356,10 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             self.held.push(to);
         }
         self.note(to, after);
-        self.fit(records, credit);
+        match &mut self.lanes.bundles {
+            None => self.fit(records, credit),
+            Some(bundles) => bundles.fit(records, credit, self.heavy),
+        }
         if self.settings.batch == BatchMode::Single {
             self.release();
         } else {
@@ -592,12 +612,12 @@ impl Filling {
         batch.clear();
     }
 
-    /// The same for a bundle: adds a section for each receiver. `parts` are empty, one for each of the host's tasks.
-    fn add_parts<I: Portable + ?Sized, T: Time>(
+    /// The same for a bundle: adds a section for each receiver. `by_task` has an empty batch for each of the host's tasks.
+    fn add_sections<I: Portable + ?Sized, T: Time>(
         &mut self,
         batch: &mut RecordBatch<I, T>,
         far: &Far,
-        parts: &mut [RecordBatch<I, T>],
+        by_task: &mut [RecordBatch<I, T>],
     ) {
         if self.bytes.is_empty() {
             self.bytes = far.begin(self.usual.max(batch.bytes()) + HEADER);
@@ -606,11 +626,11 @@ impl Filling {
         let mut tasks = self.tasks.drain(..);
         batch.drain(|item, time| {
             if let Some(task) = tasks.next() {
-                parts[task as usize].push(item, time);
+                by_task[task as usize].push(item, time);
             }
         });
         drop(tasks);
-        for (task, part) in parts.iter_mut().enumerate().filter(|(_, part)| !part.is_empty()) {
+        for (task, part) in by_task.iter_mut().enumerate().filter(|(_, part)| !part.is_empty()) {
             let credit = part.bytes().max(part.len());
             self.credit += credit;
             add_section(task as u32, credit, &mut self.bytes, |out| part.encode(out));

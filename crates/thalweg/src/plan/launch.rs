@@ -397,7 +397,8 @@ fn credits_on_a_host(
         let on = |host: &HostId| {
             let [sends, receives] = [from, to].map(|tasks| tasks.get(host).copied().unwrap_or(0));
             let far = if bundled {
-                sends * to.len() + (senders - sends) * usize::from(receives > 0)
+                let receives_here = usize::from(receives > 0);
+                sends * (to.len() - receives_here) + (senders - sends) * receives_here
             } else {
                 sends * (receivers - receives) + (senders - sends) * receives
             };

@@ -74,7 +74,7 @@ fn all_of(lane: &SharedLane<u64, Timestamp>) -> Vec<String> {
                 batch.drain(|number, _| all.push(number.to_string()));
                 lane.return_batch(batch, credit);
             }
-            Message::Part(sender, bytes) => {
+            Message::Section(sender, bytes) => {
                 let mut batch = super::super::RecordBatch::<u64, Timestamp>::default();
                 let mut rest = &bytes[..];
                 while !rest.is_empty() {
