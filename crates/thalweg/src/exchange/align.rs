@@ -242,7 +242,8 @@ mod tests {
         first.note(0, early);
         assert_eq!(all(&mut first), [early], "it lags the other, and what follows may be as early");
         let mut second = Align::new(2);
-        [middle, early].map(|event| second.note(0, event));
+        second.note(0, middle);
+        second.note(0, early);
         second.note(1, late);
         assert_eq!(all(&mut second), [early]);
         first.note(0, late);

@@ -233,23 +233,25 @@ impl<B> Lane<B> {
     /// host, the event may wait for more until the lane is [released](Far::release).
     pub(crate) fn send_event(&self, event: Event) {
         let mut state = lock(&self.state);
-        if state.open == Open::Never {
-            return;
+        match &self.far {
+            None => self.event_arrives(state, event),
+            Some(far) => {
+                if self.passes(&mut state, event) {
+                    drop(state);
+                    far.hold(Frame::Event(event));
+                }
+            }
         }
-        if matches!(event, Event::Round(_)) {
+    }
+
+    /// Whether an event passes the lane, which is not closed for ever. The end of a round reopens it.
+    fn passes(&self, state: &mut State<B>, event: Event) -> bool {
+        if state.open != Open::Never && matches!(event, Event::Round(_)) {
             state.rounds += 1;
             state.open = Open::Yes;
             self.closed.store(false, Ordering::Release);
         }
-        if let Some(far) = &self.far {
-            drop(state);
-            far.hold(Frame::Event(event));
-            return;
-        }
-        state.arrive(event);
-        self.queued.store(state.queue.len(), Ordering::Release);
-        drop(state);
-        self.receiver.wake();
+        state.open != Open::Never
     }
 
     /// Takes a frame of the other half.
@@ -317,13 +319,8 @@ impl<B> Lane<B> {
     }
 
     fn event_arrives(&self, mut state: MutexGuard<'_, State<B>>, event: Event) {
-        if state.open == Open::Never {
+        if !self.passes(&mut state, event) {
             return;
-        }
-        if matches!(event, Event::Round(_)) {
-            state.rounds += 1;
-            state.open = Open::Yes;
-            self.closed.store(false, Ordering::Release);
         }
         state.arrive(event);
         self.queued.store(state.queue.len(), Ordering::Release);
@@ -331,8 +328,8 @@ impl<B> Lane<B> {
         self.receiver.wake();
     }
 
-    /// Takes batches of the task with this number among those of another host, and when they were sent if that is measured. Returns whether they
-    /// are wanted; if not, their credit is free.
+    /// Takes batches of the task with this number among those of another host, and when they were sent if that is measured.
+    /// Returns whether they are wanted; if not, their credit is free.
     pub(super) fn take_section(
         &self,
         sender: u32,
